@@ -1,0 +1,154 @@
+/** What went wrong, as data: one entry per code. Message wording is not API; codes and details are. */
+export interface ErrorDetails {
+  /** An option, argument or flag has a value outside what is allowed. */
+  OPTION_INVALID: { readonly option: string; readonly expected: string; readonly actual: string };
+  /** The model file cannot be opened or read. */
+  MODEL_UNREADABLE: { readonly source: string; readonly reason: string };
+  /** The bytes are not an ONNX ModelProto, or a damaged one. */
+  MODEL_MALFORMED: { readonly source: string; readonly byteOffset: number; readonly looksLike?: string };
+  /** The file changed on disk between reading its index and copying from it. */
+  MODEL_CHANGED: { readonly source: string };
+  /** The graph breaks a rule of ONNX that the requested part depends on. */
+  GRAPH_INVALID: { readonly reason: string; readonly where: readonly string[] };
+  /** No tensor, node or module of these names. */
+  NAME_NOT_FOUND: { readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[] };
+  /** A name reads as different values; the prefixes choose one. */
+  NAME_AMBIGUOUS: {
+    readonly request: string;
+    readonly readings: readonly { readonly request: string; readonly tensor: string }[];
+  };
+  /** The module existed in the source network, but the exporter folded its value away. */
+  NAME_FOLDED: { readonly request: string; readonly instead?: string };
+  /** The name exists only inside the body of a control-flow node or a function. */
+  NAME_INSIDE_BODY: { readonly request: string; readonly where: string };
+  /** An output that cannot be fetched as a tensor (sequence, map, optional). */
+  OUTPUT_NOT_TENSOR: { readonly output: string; readonly type: string };
+  /** A written output name is already the name of another value in the kept graph. */
+  OUTPUT_NAME_TAKEN: { readonly key: string };
+  /** External weights whose path leaves the model's folder, or that cannot be found. */
+  EXTERNAL_DATA_UNSAFE: { readonly location: string; readonly tensor: string; readonly reason: string };
+  /** Saving away from the folder that holds the external weights. */
+  EXTERNAL_DATA_ELSEWHERE: { readonly path: string; readonly folder: string; readonly files: readonly string[] };
+  /** A feed is missing, or its dtype or shape does not fit the model. */
+  INPUT_MISMATCH: { readonly input: string; readonly expected: string; readonly actual: string };
+  /** The graph was exported for a fixed batch that does not divide the given rows. */
+  BATCH_FIXED: { readonly batch: number; readonly rows: number };
+  /** The device that was asked for cannot be used. */
+  DEVICE_UNAVAILABLE: { readonly device: string; readonly reason: string };
+  /** ONNX Runtime refused the model. */
+  SESSION_FAILED: { readonly device: string; readonly reason: string };
+  /** ONNX Runtime failed while running. */
+  RUN_FAILED: { readonly device: string; readonly reason: string };
+  /** The thread or process that held a session ended by itself. */
+  LANE_DIED: { readonly device: string; readonly reason: string };
+  /** The object was closed. */
+  CLOSED: { readonly what: string };
+  /** A package that this call needs is not installed or does not load. */
+  DEPENDENCY_MISSING: { readonly package: string; readonly reason: string };
+  /** The image file cannot be opened. */
+  IMAGE_NOT_FOUND: { readonly source: string; readonly reason: string };
+  /** The bytes are no image, or a damaged one. */
+  IMAGE_UNREADABLE: { readonly source: string; readonly reason: string };
+  /** The image has more pixels than allowed; decided from its header. */
+  IMAGE_TOO_LARGE: { readonly source: string; readonly limitPixels: number };
+  /** The folder or list of images cannot be read, or holds no image. */
+  SOURCE_INVALID: { readonly source: string; readonly reason: string };
+  /** The output place already holds something. */
+  OUTPUT_EXISTS: { readonly path: string };
+  /** The output place cannot be written. */
+  OUTPUT_UNWRITABLE: { readonly path: string; readonly reason: string };
+  /** A defect of onnx-tapir. */
+  INTERNAL: { readonly reason: string };
+}
+
+/** The closed set of codes a {@link TapirError} carries. */
+export type ErrorCode = keyof ErrorDetails;
+
+/** `details` and, where there is one, the error underneath. */
+interface ErrorOptionsOf<Code extends ErrorCode> {
+  readonly details: ErrorDetails[Code];
+  readonly cause?: unknown;
+}
+
+/**
+ * The one error class of onnx-tapir.
+ *
+ * Branch on `code`; `details` is typed by it (see {@link isTapirError}). The message says what is wrong, what
+ * was given and what to do.
+ *
+ * @example
+ * ```ts
+ * import { createFeatureExtractor, isTapirError } from 'onnx-tapir';
+ *
+ * try {
+ *   await createFeatureExtractor('resnet50.onnx', ['layer5']);
+ * } catch (error) {
+ *   if (isTapirError(error, 'NAME_NOT_FOUND')) console.log(error.details.names[0]?.nearest); // ['layer4', …]
+ * }
+ * ```
+ */
+export class TapirError<Code extends ErrorCode = ErrorCode> extends Error {
+  /** The kind of failure. */
+  readonly code: Code;
+  /** The facts of this failure, by code. */
+  readonly details: ErrorDetails[Code];
+
+  constructor(code: Code, message: string, options: ErrorOptionsOf<Code>) {
+    super(message, 'cause' in options ? { cause: options.cause } : {});
+    this.code = code;
+    this.details = options.details;
+  }
+}
+Object.defineProperty(TapirError.prototype, 'name', { value: 'TapirError', configurable: true, writable: true });
+
+/**
+ * Tells whether a caught value is a {@link TapirError}, of one code if given.
+ *
+ * @param error - Anything that was thrown.
+ * @param code - The code to narrow to.
+ * @returns `true` if so; `error.details` is then typed.
+ */
+export function isTapirError<Code extends ErrorCode>(error: unknown, code?: Code): error is TapirError<Code> {
+  return error instanceof TapirError && (code === undefined || error.code === code);
+}
+
+/** The reason text of anything that was thrown, on one line. */
+export function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text.replace(/\s*\n\s*/g, ' ').trim();
+}
+
+/** An error as a plain object: structured clone keeps of an Error only message and stack, not class, code or details. */
+export interface PackedError {
+  readonly code?: ErrorCode;
+  readonly message: string;
+  readonly stack?: string;
+  readonly details?: unknown;
+  readonly cause?: PackedError;
+}
+
+/** Packs an error for another thread; {@link unpackError} rebuilds it. */
+export function packError(error: unknown): PackedError {
+  if (!(error instanceof Error)) return { message: String(error) };
+  return {
+    message: error.message,
+    ...(error.stack === undefined ? {} : { stack: error.stack }),
+    ...(error instanceof TapirError ? { code: error.code, details: error.details } : {}),
+    ...(error.cause === undefined ? {} : { cause: packError(error.cause) }),
+  };
+}
+
+/** Rebuilds what {@link packError} packed, class, code, details and causes included. */
+export function unpackError(packed: PackedError): Error {
+  const cause = packed.cause === undefined ? {} : { cause: unpackError(packed.cause) };
+  const error =
+    packed.code === undefined
+      ? new Error(packed.message, cause)
+      : new TapirError(packed.code, packed.message, {
+          // The details were packed beside this very code.
+          details: packed.details as ErrorDetails[ErrorCode],
+          ...cause,
+        });
+  if (packed.stack !== undefined) error.stack = packed.stack;
+  return error;
+}
