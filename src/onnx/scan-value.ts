@@ -1,0 +1,132 @@
+/** The index of tensors and of the types of values. */
+import { DIMENSION, ENTRY, SHAPE, SPARSE_TENSOR, TENSOR, TENSOR_TYPE, TYPE, VALUE_INFO } from './schema.js';
+import type { Field, WireReader } from './wire.js';
+
+/** A size: a number, a symbolic name, or null where the file leaves it open. */
+export type Dim = number | string | null;
+
+/** The type of a value as the file states it. */
+export type ValueType =
+  | { readonly kind: 'tensor'; readonly elemType: number; readonly dims: readonly Dim[] | undefined }
+  | { readonly kind: 'sequence' | 'map' | 'optional' | 'sparse tensor' | 'opaque' };
+
+/** A ValueInfoProto: the declared name and type of a value. */
+export interface ScannedValueInfo {
+  readonly field: Field;
+  readonly name: string;
+  /** The field that holds the TypeProto, for copying. */
+  readonly typeField: Field | undefined;
+  readonly type: ValueType | undefined;
+}
+
+/** A TensorProto without its payload. */
+export interface ScannedTensor {
+  readonly field: Field;
+  readonly name: string;
+  readonly elemType: number;
+  readonly dims: readonly number[];
+  /** Entries of `external_data`, if the weights lie in another file. */
+  readonly external: ReadonlyMap<string, string> | undefined;
+}
+
+const EXTERNAL = 1;
+
+export function scanTensor(reader: WireReader, field: Field): ScannedTensor {
+  const dims: number[] = [];
+  let external: Map<string, string> | undefined;
+  let isExternal = false;
+  let name = '';
+  let elemType = 0;
+  reader.readBody(field, (inner) => {
+    if (inner.number === TENSOR.name) name = reader.readText(inner);
+    else if (inner.number === TENSOR.dataType) elemType = reader.readInt(inner);
+    else if (inner.number === TENSOR.dims) reader.readInts(inner, dims);
+    else if (inner.number === TENSOR.dataLocation) isExternal = reader.readInt(inner) === EXTERNAL;
+    else if (inner.number === TENSOR.externalData) {
+      const { key, value } = scanEntry(reader, inner);
+      (external ??= new Map()).set(key, value);
+    }
+  });
+  return { field, name, elemType, dims, external: isExternal ? (external ?? new Map()) : undefined };
+}
+
+/** A SparseTensorProto; its name is that of its `values`. */
+export function scanSparseTensor(reader: WireReader, field: Field): ScannedTensor {
+  const dims: number[] = [];
+  let values: ScannedTensor | undefined;
+  let indices: ScannedTensor | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === SPARSE_TENSOR.values) values = scanTensor(reader, inner);
+    else if (inner.number === SPARSE_TENSOR.indices) indices = scanTensor(reader, inner);
+    else if (inner.number === SPARSE_TENSOR.dims) reader.readInts(inner, dims);
+  });
+  return {
+    field,
+    name: values?.name ?? '',
+    elemType: values?.elemType ?? 0,
+    dims,
+    external: values?.external ?? indices?.external,
+  };
+}
+
+export function scanValueInfo(reader: WireReader, field: Field): ScannedValueInfo {
+  let name = '';
+  let typeField: Field | undefined;
+  let type: ValueType | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === VALUE_INFO.name) name = reader.readText(inner);
+    else if (inner.number === VALUE_INFO.type) {
+      typeField = inner;
+      type = scanType(reader, inner) ?? type;
+    }
+  });
+  return { field, name, typeField, type };
+}
+
+function scanType(reader: WireReader, field: Field): ValueType | undefined {
+  let type: ValueType | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === TYPE.tensor) type = scanTensorType(reader, inner);
+    else if (inner.number === TYPE.sequence) type = { kind: 'sequence' };
+    else if (inner.number === TYPE.map) type = { kind: 'map' };
+    else if (inner.number === TYPE.optional) type = { kind: 'optional' };
+    else if (inner.number === TYPE.sparseTensor) type = { kind: 'sparse tensor' };
+    else if (inner.number === TYPE.opaque) type = { kind: 'opaque' };
+  });
+  return type;
+}
+
+function scanTensorType(reader: WireReader, field: Field): ValueType {
+  let elemType = 0;
+  let dims: Dim[] | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === TENSOR_TYPE.elemType) elemType = reader.readInt(inner);
+    else if (inner.number === TENSOR_TYPE.shape) {
+      const sizes: Dim[] = (dims ??= []);
+      reader.readBody(inner, (dim) => {
+        if (dim.number === SHAPE.dim) sizes.push(scanDim(reader, dim));
+      });
+    }
+  });
+  return { kind: 'tensor', elemType, dims };
+}
+
+function scanDim(reader: WireReader, field: Field): Dim {
+  let dim: Dim = null;
+  reader.readBody(field, (inner) => {
+    if (inner.number === DIMENSION.value) dim = reader.readInt(inner);
+    else if (inner.number === DIMENSION.param) dim = reader.readText(inner) || null;
+  });
+  return dim;
+}
+
+/** Reads a StringStringEntryProto. */
+export function scanEntry(reader: WireReader, field: Field): { key: string; value: string } {
+  let key = '';
+  let value = '';
+  reader.readBody(field, (inner) => {
+    if (inner.number === ENTRY.key) key = reader.readText(inner);
+    else if (inner.number === ENTRY.value) value = reader.readText(inner);
+  });
+  return { key, value };
+}

@@ -1,0 +1,90 @@
+/** Where model bytes come from: memory, or a file read at offsets so that weights need not be loaded. */
+import { closeSync, fstatSync, openSync, readSync, type Stats } from 'node:fs';
+import { TapirError, reasonOf } from '../errors.js';
+
+/** Bytes that can be read at an offset. `read` returns a view that the next call may overwrite. */
+export interface ByteSource {
+  /** How messages name it: a path, or "model bytes". */
+  readonly label: string;
+  readonly sizeBytes: number;
+  read(offset: number, length: number): Uint8Array;
+}
+
+/** A file that is open for reading; close it after use. */
+export interface FileSource extends ByteSource {
+  readonly path: string;
+  /** Identity of the content: differs after the file was replaced or written to. */
+  readonly stamp: string;
+  close(): void;
+}
+
+/** Bytes in memory as a source; reads are views, nothing is copied. */
+export function memorySource(bytes: Uint8Array, label = 'model bytes'): ByteSource {
+  return {
+    label,
+    sizeBytes: bytes.byteLength,
+    read: (offset, length) => bytes.subarray(offset, offset + length),
+  };
+}
+
+function stampOf(stats: Stats): string {
+  return `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeMs}`;
+}
+
+/**
+ * Opens a file as a source. Reads are synchronous: an index pass reads a few kilobytes around the weights, which
+ * takes less time than the thread-pool round trips of as many asynchronous reads.
+ *
+ * @throws {@link TapirError} `MODEL_UNREADABLE` if it cannot be opened or is no regular file.
+ */
+export function openFileSource(path: string): FileSource {
+  let descriptor: number;
+  try {
+    descriptor = openSync(path, 'r');
+  } catch (error) {
+    throw new TapirError('MODEL_UNREADABLE', `cannot open the model "${path}": ${reasonOf(error)}`, {
+      details: { source: path, reason: reasonOf(error) },
+      cause: error,
+    });
+  }
+  const stats = fstatSync(descriptor);
+  if (!stats.isFile()) {
+    closeSync(descriptor);
+    const reason = stats.isDirectory() ? 'it is a folder' : 'it is not a regular file';
+    throw new TapirError('MODEL_UNREADABLE', `cannot read the model "${path}": ${reason}; give the .onnx file itself`, {
+      details: { source: path, reason },
+    });
+  }
+  let scratch = new Uint8Array(0);
+  return {
+    label: path,
+    path,
+    sizeBytes: stats.size,
+    stamp: stampOf(stats),
+    read(offset, length) {
+      if (scratch.byteLength < length) scratch = new Uint8Array(length);
+      let filled = 0;
+      while (filled < length) {
+        const got = readSync(descriptor, scratch, filled, length - filled, offset + filled);
+        if (got === 0) break;
+        filled += got;
+      }
+      return scratch.subarray(0, filled);
+    },
+    close: () => closeSync(descriptor),
+  };
+}
+
+/**
+ * Opens the file again for copying, and makes sure that it is still the one that was indexed.
+ *
+ * @throws {@link TapirError} `MODEL_CHANGED` if it was replaced or written to since.
+ */
+export function reopenFileSource(path: string, stamp: string): FileSource {
+  const source = openFileSource(path);
+  if (source.stamp === stamp) return source;
+  source.close();
+  throw new TapirError('MODEL_CHANGED', `"${path}" changed on disk after it was opened; open the model again`, {
+    details: { source: path },
+  });
+}

@@ -1,0 +1,198 @@
+/**
+ * Protobuf's wire format over a {@link ByteSource}: protobufjs's Reader on a window that moves over the source,
+ * with the limits that it leaves out (nesting, message ends, field 0, groups). Knows no ONNX.
+ */
+import protobuf from 'protobufjs/minimal.js';
+import { TapirError, reasonOf } from '../errors.js';
+import type { ByteSource } from './source.js';
+
+/** Nesting that C++ protobuf, and so ONNX Runtime, accepts. */
+const MAX_DEPTH = 100;
+/** Bytes read at once from a file: messages between weights are small, so a small window seeks past them cheaply. */
+const WINDOW_BYTES = 16 * 1024;
+/** A tag (≤ 5 bytes) and a length or value (≤ 10 bytes). */
+const HEAD_BYTES = 16;
+
+export const VARINT = 0;
+export const FIXED64 = 1;
+export const DELIMITED = 2;
+export const FIXED32 = 5;
+
+/** One field of a message, as it lies in the source. Offsets count from the start of the file. */
+export interface Field {
+  readonly number: number;
+  readonly wireType: number;
+  /** Where the tag begins. */
+  readonly start: number;
+  /** Where the value begins: behind tag and length. */
+  readonly bodyStart: number;
+  /** Behind the last byte. */
+  readonly end: number;
+  /** The value of a varint as a signed 64-bit integer (beyond 2^53 rounded); 0 for other wire types. */
+  readonly int: number;
+}
+
+/** Text of a name. Bytes that are not UTF-8 become lone surrogates U+DC80…U+DCFF, so that different names stay different. */
+export function decodeText(bytes: Uint8Array): string {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const text = buffer.toString('utf8');
+  // U+FFFD marks a damaged sequence, or is really in the name; re-encoding tells.
+  if (!text.includes('\uFFFD') || Buffer.from(text, 'utf8').equals(buffer)) return text;
+  return Array.from(buffer, (byte) => String.fromCharCode(byte < 0x80 ? byte : 0xdc00 + byte)).join('');
+}
+
+/** The bytes of a name: the inverse of {@link decodeText}. */
+export function encodeText(text: string): Uint8Array {
+  if (!/[\uDC80-\uDCFF]/u.test(text)) return Buffer.from(text, 'utf8');
+  return Uint8Array.from(text, (char) => char.charCodeAt(0) & 0xff);
+}
+
+/** Reads messages of a source field by field; payloads that nobody asks for are never touched. */
+export class WireReader {
+  readonly source: ByteSource;
+  #reader = protobuf.Reader.create(new Uint8Array(0));
+  #windowStart = 0;
+  #position = 0;
+  #depth = 0;
+
+  constructor(source: ByteSource) {
+    this.source = source;
+  }
+
+  /** Where reading stands, for messages. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Calls `onField` for each field between two offsets, in file order. Nested calls count towards the depth limit. */
+  readMessage(start: number, end: number, onField: (field: Field) => void): void {
+    if (++this.#depth > MAX_DEPTH) throw this.malformed(start, `messages are nested more than ${MAX_DEPTH} levels deep`);
+    let position = start;
+    while (position < end) {
+      const field = this.#readField(position, end);
+      onField(field);
+      position = field.end;
+    }
+    this.#depth--;
+  }
+
+  /** Calls `onField` for each field of the message in a field's body. */
+  readBody(field: Field, onField: (inner: Field) => void): void {
+    this.#expect(field, DELIMITED);
+    this.readMessage(field.bodyStart, field.end, onField);
+  }
+
+  /** The body of a field as text. */
+  readText(field: Field): string {
+    return decodeText(this.readBytes(field));
+  }
+
+  /** The body of a field: a view that the next read may overwrite. */
+  readBytes(field: Field): Uint8Array {
+    this.#expect(field, DELIMITED);
+    const length = field.end - field.bodyStart;
+    this.#seek(field.bodyStart, length);
+    const at = field.bodyStart - this.#windowStart;
+    return this.#reader.buf.subarray(at, at + length);
+  }
+
+  /** The value of a varint field. */
+  readInt(field: Field): number {
+    this.#expect(field, VARINT);
+    return field.int;
+  }
+
+  /** The values of a repeated integer field, written one by one or packed. */
+  readInts(field: Field, into: number[]): void {
+    if (field.wireType === VARINT) {
+      into.push(field.int);
+      return;
+    }
+    this.#expect(field, DELIMITED);
+    let position = field.bodyStart;
+    while (position < field.end) {
+      this.#seek(position, Math.min(HEAD_BYTES, this.source.sizeBytes - position));
+      into.push(this.#int64());
+      position = this.#windowStart + this.#reader.pos;
+    }
+    if (position !== field.end) throw this.malformed(position, 'a packed list runs past its end');
+  }
+
+  /** The error for damage at an offset. */
+  malformed(byteOffset: number, what: string): TapirError<'MODEL_MALFORMED'> {
+    return new TapirError(
+      'MODEL_MALFORMED',
+      `${this.source.label} is no valid ONNX file: ${what} (at byte ${byteOffset} of ${this.source.sizeBytes})`,
+      { details: { source: this.source.label, byteOffset } },
+    );
+  }
+
+  #expect(field: Field, wireType: number): void {
+    if (field.wireType === wireType) return;
+    throw this.malformed(field.start, `field ${field.number} has wire type ${field.wireType}, expected ${wireType}`);
+  }
+
+  #readField(start: number, messageEnd: number): Field {
+    this.#position = start;
+    this.#seek(start, Math.min(HEAD_BYTES, this.source.sizeBytes - start));
+    const reader = this.#reader;
+    let number = 0;
+    let wireType = 0;
+    let int = 0;
+    let bodyStart = 0;
+    let end = 0;
+    try {
+      const tag = reader.tag();
+      number = tag >>> 3;
+      wireType = tag & 7;
+      bodyStart = this.#windowStart + reader.pos;
+      if (wireType === VARINT) {
+        int = this.#int64();
+        end = this.#windowStart + reader.pos;
+      } else if (wireType === DELIMITED) {
+        const length = reader.size();
+        bodyStart = this.#windowStart + reader.pos;
+        end = bodyStart + length;
+      } else {
+        end = bodyStart + (wireType === FIXED64 ? 8 : 4);
+      }
+    } catch (error) {
+      throw this.malformed(start, error instanceof RangeError ? 'it ends in the middle of a field' : reasonOf(error));
+    }
+    if (number === 0) throw this.malformed(start, 'a field has number 0');
+    if (wireType !== VARINT && wireType !== FIXED64 && wireType !== DELIMITED && wireType !== FIXED32) {
+      throw this.malformed(start, `field ${number} has wire type ${wireType}, which ONNX does not use`);
+    }
+    if (end > messageEnd) {
+      const past = end > this.source.sizeBytes ? 'the file (it is cut off or damaged)' : 'its message';
+      throw this.malformed(start, `field ${number} of ${end - bodyStart} bytes runs past the end of ${past}`);
+    }
+    return { number, wireType, start, bodyStart, end, int };
+  }
+
+  #int64(): number {
+    const value: unknown = this.#reader.int64();
+    return typeof value === 'number' ? value : Number(String(value));
+  }
+
+  /** Puts the reader at an offset, with at least `length` bytes in the window. */
+  #seek(offset: number, length: number): void {
+    const at = offset - this.#windowStart;
+    if (at < 0 || at + length > this.#reader.len) {
+      const wanted = Math.min(Math.max(length, WINDOW_BYTES), this.source.sizeBytes - offset);
+      const window = this.source.read(offset, wanted);
+      if (window.byteLength < length) throw this.malformed(offset, 'it ends earlier than its size says');
+      this.#reader = protobuf.Reader.create(window);
+      this.#windowStart = offset;
+    }
+    this.#reader.pos = offset - this.#windowStart;
+  }
+}
+
+/** The bytes in front of a length-delimited field of a known length. */
+export function encodeFieldHead(fieldNumber: number, length: number): Uint8Array {
+  return protobuf.Writer.create()
+    .uint32(((fieldNumber << 3) | DELIMITED) >>> 0)
+    .uint32(length)
+    .finish();
+}
