@@ -1,0 +1,187 @@
+/** Module path → value: right, or refused with what exists instead; never a value of another name. */
+import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
+import type { Graph, Node, Value } from './graph.js';
+import { joinPath, splitPath } from './module-path.js';
+import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
+import { callsOfOperation, mayBeNestedCat, parseOperation } from './operations.js';
+
+/** What a module path denotes. */
+export type ModuleReading =
+  | { readonly kind: 'value'; readonly value: Value; readonly why: string }
+  | { readonly kind: 'folded'; readonly why: string; readonly instead?: string }
+  | { readonly kind: 'clash'; readonly readings: readonly { readonly path: string; readonly value: Value }[] }
+  | { readonly kind: 'outputs'; readonly node: Node };
+
+/**
+ * Reads a module path.
+ *
+ * @param strict - Take the path as the module's true name and leave torchvision's renumbering aside (`module:`).
+ * @returns undefined if no module or operation has this name.
+ */
+export function readModulePath(graph: Graph, path: string, strict: boolean): ModuleReading | undefined {
+  const tree = moduleTree(graph);
+  if (tree.scheme === undefined || path === '') return undefined;
+  const module = tree.modules.get(path);
+  const reading = module
+    ? module.children.size > 0
+      ? readContainer(tree, module)
+      : readLeaf(tree, module, strict)
+    : readAbsent(graph, tree, path, strict);
+  return reading ?? readOperation(tree, path);
+}
+
+/** The tensor that a node stands for: its only used output. */
+function readNode(node: Node, why: string): ModuleReading {
+  const outputs = node.outputs.filter((value) => value !== undefined);
+  const used = outputs.filter((value) => value.uses.length > 0);
+  const value = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
+  return value ? { kind: 'value', value, why } : { kind: 'outputs', node };
+}
+
+/** A container means the last node under it. */
+function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefined {
+  let { last } = module;
+  // TorchScript numbers only the innermost scope: the operations of a second run of `blk` stand under `blk_1`.
+  const repeated = [...module.children].some((child) => /_\d+$/.test(child));
+  for (let k = 1; repeated && tree.scheme === 'torchscript'; k++) {
+    const again = tree.modules.get(`${module.path}_${k}`);
+    if (!again || again.children.size > 0) break;
+    if (again.last && (!last || again.last.index > last.index)) last = again.last;
+  }
+  return last && readNode(last, `last node under module "${module.path}"`);
+}
+
+function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleReading | undefined {
+  const { path } = module;
+  const first = module.calls[0]?.findLast((node) => tree.roles.get(node) === 'data');
+  if (!first) return undefined;
+  const place = tree.places.get(first);
+  if (place && mayHoldBatchNorm(first, place)) return foldedInto(tree, first, path);
+  const own = readNode(first, module.calls.length > 1 ? `first of ${module.calls.length} calls of "${path}"` : `module "${path}"`);
+  const other = strict ? undefined : tree.torchvision.get(path);
+  if (!other || other === first) return own;
+  const otherPath = tree.places.get(other)?.path ?? '';
+  const reading = readNode(other, '');
+  if (own.kind !== 'value' || reading.kind !== 'value') return own;
+  return {
+    kind: 'clash',
+    readings: [
+      { path, value: own.value },
+      { path: otherPath, value: reading.value },
+    ],
+  };
+}
+
+/** The refusal for a convolution that holds its BatchNorm's value; names the BatchNorm if that is sure. */
+function foldedInto(tree: ModuleTree, node: Node, path: string): ModuleReading {
+  const instead = batchNormNames(path).find((name) => isFoldedAs(tree, node, path, name.path))?.path;
+  const hint = 'its value before that is not in the file; export again with training=TrainingMode.PRESERVE to keep it';
+  const why = `the exporter folded what follows (BatchNorm) into the convolution "${path}", and ${hint}`;
+  return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
+}
+
+/** Whether the value of a folded convolution is that of the BatchNorm path, by the naming rules alone. */
+function isFoldedAs(tree: ModuleTree, node: Node, convolution: string, path: string): boolean {
+  if (tree.modules.has(path)) return false;
+  const place = tree.places.get(node);
+  const rule = batchNormNames(convolution).find((name) => name.path === path);
+  if (!rule || !place || !mayHoldBatchNorm(node, place)) return false;
+  return rule.unlessFree === undefined || tree.modules.has(rule.unlessFree);
+}
+
+/** A name under which no node stands: a module that vanished, or torchvision's spelling of another. */
+function readAbsent(graph: Graph, tree: ModuleTree, path: string, strict: boolean): ModuleReading | undefined {
+  const renumbered = strict ? undefined : tree.torchvision.get(path);
+  if (renumbered) {
+    const place = tree.places.get(renumbered)!;
+    if (mayHoldBatchNorm(renumbered, place)) return foldedInto(tree, renumbered, place.path);
+    return readNode(renumbered, `torchvision's name for a call of module "${place.path}"`);
+  }
+  const owner = ownerOfWeights(graph, path);
+  if (owner) {
+    const instead = moduleTree(graph).places.get(owner)?.path;
+    const why = `the exporter folded module "${path}" into what follows; its own value is not in the file`;
+    return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
+  }
+  return readFoldedNorm(tree, path) ?? readVanished(tree, path);
+}
+
+/** The node that reads the weights of a module that has no node of its own. */
+function ownerOfWeights(graph: Graph, path: string): Node | undefined {
+  const weight = graph.values.get(`${path}.weight`);
+  return weight?.initializer && weight.uses.find((node) => weightModules(node).includes(path));
+}
+
+/** A BatchNorm that was folded: exactly one convolution beside it can hold its value. */
+function readFoldedNorm(tree: ModuleTree, path: string): ModuleReading | undefined {
+  const [parent] = splitPath(path);
+  const holders = [...(tree.modules.get(parent)?.children ?? [])].flatMap((child) => {
+    const convolution = joinPath(parent, child);
+    const module = tree.modules.get(convolution);
+    const node = module?.own.length === 1 ? module.own[0] : undefined;
+    return node && isConvolution(node) && isFoldedAs(tree, node, convolution, path) ? [{ node, convolution }] : [];
+  });
+  if (holders.length !== 1) return undefined;
+  const { node, convolution } = holders[0]!;
+  return readNode(node, `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`);
+}
+
+/**
+ * A gap in a Sequential: a child that left no node between two that did passes its input on (Dropout, Identity).
+ * TorchScript and dynamo give only modules whose forward runs a scope, so a ModuleList has none to be asked for.
+ */
+function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined {
+  const [parent, atom] = splitPath(path);
+  const container = tree.modules.get(parent);
+  if (!container || !/^\d+$/.test(atom) || container.own.length > 0) return undefined;
+  const present = [...container.children];
+  if (!present.every((child) => /^\d+$/.test(child))) return undefined;
+  const indices = present.map(Number).sort((a, b) => a - b);
+  const before = indices.findLast((index) => index < Number(atom));
+  if (before === undefined || indices.at(-1)! < Number(atom)) return undefined;
+  const source = tree.modules.get(joinPath(parent, String(before)));
+  if (!source?.last || !runsInOrder(tree, parent, indices)) return undefined;
+  return readNode(source.last, `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`);
+}
+
+/** Whether numbered children run one after the other, as in a Sequential and not as in a list of branches. */
+function runsInOrder(tree: ModuleTree, parent: string, indices: readonly number[]): boolean {
+  const modules = indices.map((index) => tree.modules.get(joinPath(parent, String(index))));
+  return modules.every((module, i) => {
+    const next = modules[i + 1];
+    if (!module?.last || !next) return true;
+    const firstOfNext = firstNode(tree, next);
+    return (
+      firstOfNext !== undefined &&
+      firstOfNext.index > module.last.index &&
+      module.last.outputs.some((output) => output?.uses.includes(firstOfNext))
+    );
+  });
+}
+
+function firstNode(tree: ModuleTree, module: Module): Node | undefined {
+  const under = [...tree.modules.values()].filter(
+    (other) => other.path === module.path || other.path.startsWith(`${module.path}.`),
+  );
+  return under
+    .flatMap((other) => other.own)
+    .filter((node) => tree.roles.get(node) === 'data')
+    .reduce<Node | undefined>((first, node) => (first && first.index < node.index ? first : node), undefined);
+}
+
+/** An operation outside modules: `layer1.0.add`, `flatten`, `add_1` for the second one. */
+function readOperation(tree: ModuleTree, path: string): ModuleReading | undefined {
+  const [parent, atom] = splitPath(path);
+  const parsed = parseOperation(atom);
+  const module = tree.modules.get(parent);
+  if (!parsed || !module) return undefined;
+  const [operation, position] = parsed;
+  const nodes = callsOfOperation(tree, module, operation);
+  const node = nodes[position];
+  if (!node) return undefined;
+  if (operation === 'cat' && tree.scheme === 'torchscript' && nodes.some(mayBeNestedCat)) {
+    const why = `the exporter may have merged several torch.cat of "${parent}" into one node, so "${path}" cannot be told`;
+    return { kind: 'folded', why };
+  }
+  return readNode(node, `operation "${operation}" in module "${parent}"`);
+}

@@ -1,0 +1,118 @@
+/** The module tree of the source network, as far as its nodes still carry it. */
+import type { Graph, Node } from './graph.js';
+import { joinPath, placeOf, splitPath, type NameScheme, type Place } from './module-path.js';
+import { nodeRoles, type Role } from './roles.js';
+
+/** One module that still has nodes. */
+export interface Module {
+  readonly path: string;
+  /** Its own nodes that carry data, not those of its children, in file order. */
+  readonly own: readonly Node[];
+  /** Its own nodes, call by call; a module that runs three times has three. */
+  readonly calls: readonly (readonly Node[])[];
+  /** First atoms of the modules below it. */
+  readonly children: ReadonlySet<string>;
+  /** The last node that carries data under this path. */
+  readonly last: Node | undefined;
+}
+
+export interface ModuleTree {
+  readonly scheme: NameScheme | undefined;
+  readonly modules: ReadonlyMap<string, Module>;
+  readonly places: ReadonlyMap<Node, Place>;
+  readonly roles: ReadonlyMap<Node, Role>;
+  /**
+   * The node that torchvision's list means by a leaf name. torchvision strips a trailing `_<int>` of the last atom
+   * and counts anew per parent, for calls as well as for modules that are really named so.
+   */
+  readonly torchvision: ReadonlyMap<string, Node>;
+}
+
+interface Draft {
+  readonly path: string;
+  readonly own: Node[];
+  readonly calls: Node[][];
+  readonly children: Set<string>;
+  last: Node | undefined;
+}
+
+const trees = new WeakMap<Graph, ModuleTree>();
+
+/** The module tree of a graph; built on first use. */
+export function moduleTree(graph: Graph): ModuleTree {
+  let tree = trees.get(graph);
+  if (!tree) trees.set(graph, (tree = buildTree(graph)));
+  return tree;
+}
+
+function buildTree(graph: Graph): ModuleTree {
+  const roles = nodeRoles(graph);
+  const places = new Map<Node, Place>();
+  const modules = new Map<string, Draft>();
+  const moduleOf = (path: string): Draft => {
+    let module = modules.get(path);
+    if (!module) {
+      module = { path, own: [], calls: [], children: new Set(), last: undefined };
+      modules.set(path, module);
+      if (path !== '') {
+        const [parent, atom] = splitPath(path);
+        moduleOf(parent).children.add(atom);
+      }
+    }
+    return module;
+  };
+  const calls: { readonly module: Draft; readonly nodes: Node[] }[] = [];
+  let before: string | undefined;
+  for (const node of graph.nodes) {
+    const place = placeOf(node);
+    if (!place) continue;
+    places.set(node, place);
+    if (roles.get(node) === 'constant') continue;
+    const module = moduleOf(place.path);
+    // Nodes of one call follow each other; a node of another module between them means the module ran again.
+    if (place.path !== before) {
+      const nodes: Node[] = [];
+      module.calls.push(nodes);
+      calls.push({ module, nodes });
+    }
+    before = place.path;
+    module.own.push(node);
+    module.calls.at(-1)!.push(node);
+  }
+  for (const module of modules.values()) {
+    for (const call of module.calls) {
+      // Sizes computed inside a module (for a Reshape behind it) are not its result.
+      const last = call.findLast((node) => roles.get(node) === 'data');
+      if (last) raiseLast(modules, module.path, last);
+    }
+  }
+  const scheme = [...places.values()][0]?.scheme;
+  return { scheme, modules, places, roles, torchvision: torchvisionNames(calls, roles) };
+}
+
+function raiseLast(modules: ReadonlyMap<string, Draft>, path: string, node: Node): void {
+  for (let at = path; ; at = splitPath(at)[0]) {
+    const module = modules.get(at);
+    if (module && (!module.last || module.last.index < node.index)) module.last = node;
+    if (at === '') return;
+  }
+}
+
+function torchvisionNames(
+  calls: readonly { readonly module: Draft; readonly nodes: readonly Node[] }[],
+  roles: ReadonlyMap<Node, Role>,
+): ReadonlyMap<string, Node> {
+  const counts = new Map<string, number>();
+  const names = new Map<string, Node>();
+  for (const { module, nodes } of calls) {
+    if (module.children.size > 0 || module.path === '') continue;
+    const last = nodes.findLast((node) => roles.get(node) === 'data');
+    if (!last) continue;
+    const [parent, atom] = splitPath(module.path);
+    const base = joinPath(parent, atom.replace(/_\d+$/, ''));
+    const count = counts.get(base) ?? 0;
+    counts.set(base, count + 1);
+    names.set(count === 0 ? base : `${base}_${count}`, last);
+  }
+  return names;
+}

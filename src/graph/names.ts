@@ -1,0 +1,205 @@
+/** Every name that a user may write, and what it denotes. */
+import { TapirError, type ErrorDetails } from '../errors.js';
+import { isDefined, type Graph, type Node, type Value } from './graph.js';
+import { readModulePath, type ModuleReading } from './module-names.js';
+import { moduleTree } from './module-tree.js';
+import { findInside } from './scopes.js';
+import { nearestNames } from './suggest.js';
+
+/** A request and the value it denotes. */
+export interface Resolved {
+  readonly request: string;
+  readonly value: Value;
+  /** How the name was read, for the plan. */
+  readonly why: string;
+}
+
+/** A value and how its name was read. */
+type Found = Omit<Resolved, 'request'>;
+type Kind = 'tensor' | 'node' | 'module';
+interface Reading {
+  readonly kind: Kind;
+  /** The request that gives exactly this reading. */
+  readonly request: string;
+  readonly value: Value;
+  readonly why: string;
+}
+type Failure = { [Code in keyof ErrorDetails]: { code: Code; message: string; details: ErrorDetails[Code] } }[
+  | 'NAME_NOT_FOUND'
+  | 'NAME_AMBIGUOUS'
+  | 'NAME_FOLDED'
+  | 'NAME_INSIDE_BODY'];
+
+const PREFIXES: readonly Kind[] = ['tensor', 'node', 'module'];
+
+const nodeNames = new WeakMap<Graph, ReadonlyMap<string, readonly Node[]>>();
+
+function nodesNamed(graph: Graph, name: string): readonly Node[] {
+  let byName = nodeNames.get(graph);
+  if (!byName) nodeNames.set(graph, (byName = groupByName(graph)));
+  return byName.get(name) ?? [];
+}
+
+function groupByName(graph: Graph): ReadonlyMap<string, readonly Node[]> {
+  const groups = new Map<string, Node[]>();
+  for (const node of graph.nodes) {
+    const group = groups.get(node.name);
+    if (group) group.push(node);
+    else if (node.name !== '') groups.set(node.name, [node]);
+  }
+  return groups;
+}
+
+/**
+ * Resolves requests, each on its own: tensor name, then node name (`node:k` for its k-th output), then module path.
+ *
+ * @throws {@link TapirError} `NAME_NOT_FOUND` (all unknown ones in one error, with the nearest names),
+ * `NAME_AMBIGUOUS`, `NAME_FOLDED`, `NAME_INSIDE_BODY`.
+ */
+export function resolveNames(graph: Graph, requests: readonly string[]): Resolved[] {
+  const resolved: Resolved[] = [];
+  const failures: Failure[] = [];
+  for (const request of requests) {
+    const found = resolveName(graph, request) ?? unknownName(graph, request);
+    if ('value' in found) resolved.push({ request, ...found });
+    else failures.push(found);
+  }
+  const first = failures[0];
+  if (!first) return resolved;
+  const unknown = failures.filter((failure) => failure.code === 'NAME_NOT_FOUND');
+  const message = failures.map((failure) => failure.message).join('\n');
+  if (unknown.length > 0) {
+    const names = unknown.flatMap((failure) => failure.details.names);
+    const hint = 'list what exists with getGraphNodeNames(model) or "tapir nodes MODEL"';
+    throw new TapirError('NAME_NOT_FOUND', `${message}\n${hint}`, { details: { names } });
+  }
+  throw new TapirError(first.code, message, { details: first.details });
+}
+
+/** Resolves one request; undefined if nothing has this name. */
+export function resolveName(graph: Graph, request: string): Found | Failure | undefined {
+  const tensor = graph.values.get(request);
+  const readings: Reading[] = [];
+  if (tensor && isDefined(tensor)) readings.push({ kind: 'tensor', request: `tensor:${request}`, value: tensor, why: 'tensor' });
+  const byNode = readNodeName(graph, request);
+  if (byNode && 'code' in byNode && readings.length === 0) return byNode;
+  if (byNode && !('code' in byNode)) readings.push(byNode);
+  const byModule = readModulePath(graph, request, false);
+  if (byModule?.kind === 'value') {
+    readings.push({ kind: 'module', request: `module:${request}`, value: byModule.value, why: byModule.why });
+  }
+  const values = new Set(readings.map((reading) => reading.value));
+  if (values.size > 1) return ambiguous(request, readings);
+  if (readings[0]) return { value: readings[0].value, why: readings[0].why };
+  if (byModule && byModule.kind !== 'value') return moduleFailure(request, byModule);
+  return readPrefixed(graph, request) ?? readForwardArgument(graph, request);
+}
+
+function readNodeName(graph: Graph, request: string): Reading | Failure | undefined {
+  const whole = nodesNamed(graph, request);
+  const indexed = /^(.*):(\d+)$/s.exec(request);
+  if (whole.length === 0 && indexed) {
+    const value = nodesNamed(graph, indexed[1]!)[0]?.outputs[Number(indexed[2])];
+    return value && { kind: 'node', request: `node:${request}`, value, why: `output ${indexed[2]} of node` };
+  }
+  const outputs = whole.flatMap((node) => node.outputs.flatMap((value, k) => (value ? [{ node, value, k }] : [])));
+  if (outputs.length === 0) return undefined;
+  const used = outputs.filter(({ value }) => value.uses.length > 0 || graph.outputs.includes(value));
+  const only = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
+  if (only) return { kind: 'node', request: `node:${request}`, value: only.value, why: 'node' };
+  const choices = outputs.map(({ node, value, k }) => ({
+    kind: 'node' as const,
+    request: whole.length === 1 ? `node:${node.name}:${k}` : `tensor:${value.name}`,
+    value,
+    why: '',
+  }));
+  return ambiguous(request, choices);
+}
+
+function ambiguous(request: string, readings: readonly Reading[]): Failure {
+  const list = readings.map((reading) => ({ request: reading.request, tensor: reading.value.name }));
+  const text = list.map((reading) => `"${reading.request}" (tensor "${reading.tensor}")`).join(', ');
+  return {
+    code: 'NAME_AMBIGUOUS',
+    message: `"${request}" can mean several values; choose one: ${text}`,
+    details: { request, readings: list },
+  };
+}
+
+function moduleFailure(request: string, reading: Exclude<ModuleReading, { kind: 'value' }>): Failure {
+  if (reading.kind === 'folded') {
+    const instead = reading.instead === undefined ? '' : `; what the file has is "${reading.instead}"`;
+    const details = { request, ...(reading.instead === undefined ? {} : { instead: reading.instead }) };
+    return { code: 'NAME_FOLDED', message: `"${request}" is not in the file: ${reading.why}${instead}`, details };
+  }
+  if (reading.kind === 'clash') {
+    const readings = reading.readings.map(({ path, value }) => ({
+      kind: 'module' as const,
+      request: `module:${path}`,
+      value,
+      why: '',
+    }));
+    const failure = ambiguous(request, readings);
+    return { ...failure, message: `${failure.message}; torchvision renumbers names that end in _<number>` };
+  }
+  const outputs = reading.node.outputs.flatMap((value, k) =>
+    value ? [{ kind: 'node' as const, request: outputRequest(reading.node, value, k), value, why: '' }] : [],
+  );
+  return ambiguous(request, outputs);
+}
+
+function outputRequest(node: Node, value: Value, k: number): string {
+  return node.name === '' ? `tensor:${value.name}` : `node:${node.name}:${k}`;
+}
+
+/** `tensor:`, `node:` and `module:` choose one reading. */
+function readPrefixed(graph: Graph, request: string): Found | Failure | undefined {
+  const prefix = PREFIXES.find((kind) => request.startsWith(`${kind}:`));
+  if (!prefix) return undefined;
+  const name = request.slice(prefix.length + 1);
+  if (prefix === 'tensor') {
+    const value = graph.values.get(name);
+    return value && isDefined(value) ? { value, why: 'tensor' } : undefined;
+  }
+  if (prefix === 'node') return readNodeName(graph, name);
+  const reading = readModulePath(graph, name, true);
+  if (!reading) return undefined;
+  return reading.kind === 'value' ? { value: reading.value, why: reading.why } : moduleFailure(request, reading);
+}
+
+/** torchvision lists the input under its forward() argument, `x`, which TorchScript does not keep. */
+function readForwardArgument(graph: Graph, request: string): Found | undefined {
+  if (request !== 'x' || graph.inputs.length !== 1 || moduleTree(graph).scheme === undefined) return undefined;
+  return { value: graph.inputs[0]!, why: "torchvision's name of the graph input" };
+}
+
+function unknownName(graph: Graph, request: string): Failure {
+  const inside = findInside(
+    graph.nodes.map((node) => node.scanned),
+    request,
+  );
+  if (inside !== undefined) {
+    const message = `"${request}" exists only inside the ${inside}; values of a body cannot be taken out, ask for an output of that node`;
+    return { code: 'NAME_INSIDE_BODY', message, details: { request, where: inside } };
+  }
+  for (const { nodes, name } of graph.functions.values()) {
+    if (!nodes.some((node) => node.name === request || node.outputs.includes(request))) continue;
+    const where = `function "${name}"`;
+    const message = `"${request}" exists only inside the ${where}; ask for an output of a node that calls it`;
+    return { code: 'NAME_INSIDE_BODY', message, details: { request, where } };
+  }
+  const nearest = nearestNames(request, knownNames(graph));
+  const hint = nearest.length === 0 ? '' : `; nearest are ${nearest.map((name) => `"${name}"`).join(', ')}`;
+  return {
+    code: 'NAME_NOT_FOUND',
+    message: `no tensor, node or module is named "${request}"${hint}`,
+    details: { names: [{ request, nearest }] },
+  };
+}
+
+function* knownNames(graph: Graph): Generator<string> {
+  yield* moduleTree(graph).modules.keys();
+  yield* moduleTree(graph).torchvision.keys();
+  for (const value of graph.values.values()) if (isDefined(value)) yield value.name;
+  for (const node of graph.nodes) yield node.name;
+}

@@ -1,0 +1,38 @@
+/** Near misses for an unknown name. */
+
+const NEAREST = 5;
+
+/** Edit distance (Levenshtein, two rows), or `limit + 1` as soon as it must exceed the limit. */
+export function editDistance(a: string, b: string, limit: number): number {
+  if (Math.abs(a.length - b.length) > limit) return limit + 1;
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const swap = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(swap, row[j]! + 1, next[j - 1]! + 1));
+    }
+    if (Math.min(...next) > limit) return limit + 1;
+    row = next;
+  }
+  return row[b.length]!;
+}
+
+/** The names most like a request: few edits, or the same last part under another path. */
+export function nearestNames(request: string, names: Iterable<string>): string[] {
+  const limit = Math.max(2, Math.ceil(request.length / 3));
+  const lower = request.toLowerCase();
+  const last = lower.split(/[./]/).at(-1) ?? '';
+  const scored: { readonly name: string; readonly score: number }[] = [];
+  for (const name of new Set(names)) {
+    if (name.length > 200) continue;
+    const other = name.toLowerCase();
+    const distance = editDistance(lower, other, limit);
+    if (distance <= limit) scored.push({ name, score: distance });
+    else if (last.length > 1 && other.split(/[./]/).includes(last)) scored.push({ name, score: limit + 1 });
+  }
+  return scored
+    .sort((a, b) => a.score - b.score || a.name.length - b.name.length)
+    .slice(0, NEAREST)
+    .map(({ name }) => name);
+}
