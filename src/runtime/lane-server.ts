@@ -1,0 +1,43 @@
+/** The lane's side: one session that answers requests in order. Knows no threads; its entries give it a port. */
+import { packError } from '../errors.js';
+import type { LaneReply, LaneRequest } from './protocol.js';
+import type { Session } from './session.js';
+
+/** How a lane talks to its owner, and how it enters onnxruntime. */
+export interface LanePort {
+  send(reply: LaneReply, transfer: ArrayBuffer[]): void;
+  /** Runs a step inside onnxruntime; does not start it if the process is about to exit. */
+  enter<Result>(step: () => Promise<Result>): Promise<Result>;
+  /** Called after the session is released. */
+  closed(): void;
+}
+
+/** Returns the handler of requests; they are worked off one after the other. */
+export function serveLane(port: LanePort): (request: LaneRequest) => void {
+  let session: Session | undefined;
+  const handle = async (request: LaneRequest): Promise<void> => {
+    if (request.type === 'close') {
+      if (session) await port.enter(() => session!.release());
+      port.closed();
+      return;
+    }
+    const id = request.type === 'run' ? { id: request.id } : {};
+    try {
+      if (request.type === 'open') {
+        session = await port.enter(async () => (await import('./session.js')).openSession(request.description));
+        port.send({ type: 'opened', facts: session.facts }, []);
+      } else {
+        const outputs = await port.enter(() => session!.run(request.feeds, request.fetches));
+        // onnxruntime-node gives each output a buffer of its own; several fetches never share one.
+        const buffers = outputs.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
+        port.send({ type: 'done', ...id, outputs } as LaneReply, buffers);
+      }
+    } catch (error) {
+      port.send({ type: 'failed', ...id, error: packError(error) }, []);
+    }
+  };
+  let last: Promise<void> = Promise.resolve();
+  return (request) => {
+    last = last.then(() => handle(request));
+  };
+}

@@ -1,0 +1,83 @@
+/** Starts the thread or process of a lane, and gives the two one shape. */
+import { fork } from 'node:child_process';
+import { isMainThread, Worker } from 'node:worker_threads';
+import { guardThread } from './exit-guard.js';
+import { STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
+
+/** The owner's end of a lane. */
+export interface LaneChannel {
+  post(request: LaneRequest, transfer: ArrayBuffer[]): void;
+  /** Keeps the owner's process alive while a request is open, and lets it end while none is. */
+  hold(isBusy: boolean): void;
+}
+
+/** What an owner is told. */
+export interface LaneEvents {
+  reply(reply: LaneReply): void;
+  /** The thread or process is gone; nothing comes after this. */
+  gone(reason: string): void;
+}
+
+/**
+ * Starts a lane. It is a worker thread, or a child process if tapir itself runs inside a worker: from there neither
+ * telemetry can be switched off nor the exit of the process be guarded.
+ */
+export function startLane(events: LaneEvents): LaneChannel {
+  return isMainThread ? startThread(events) : startProcess(events);
+}
+
+const quiet = { ORT_DISABLE_TELEMETRY: '1' };
+
+/** onnxruntime sends usage data unless told otherwise before its first session; set to "0" beforehand to allow it. */
+function disableTelemetry(): void {
+  process.env['ORT_DISABLE_TELEMETRY'] ??= quiet.ORT_DISABLE_TELEMETRY;
+}
+
+function startThread(events: LaneEvents): LaneChannel {
+  disableTelemetry();
+  const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
+  // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
+  const worker = new Worker(new URL('./lane-thread.js', import.meta.url), { workerData: state, execArgv: [] });
+  const unguard = guardThread(state);
+  let reason = 'its thread ended';
+  worker.on('message', (reply: LaneReply) => events.reply(reply));
+  worker.on('error', (error: unknown) => {
+    reason = error instanceof Error ? error.message : String(error);
+  });
+  worker.on('exit', () => {
+    unguard();
+    events.gone(reason);
+  });
+  return {
+    post: (request, transfer) => worker.postMessage(request, transfer),
+    hold: (isBusy) => (isBusy ? worker.ref() : worker.unref()),
+  };
+}
+
+function startProcess(events: LaneEvents): LaneChannel {
+  const child = fork(new URL('./lane-process.js', import.meta.url), {
+    env: { ...quiet, ...process.env },
+    execArgv: [],
+    serialization: 'advanced',
+    // A session of its own: Ctrl-C in a terminal reaches the owner, which decides what becomes of the lane.
+    detached: true,
+  });
+  let reason = '';
+  child.on('message', (reply) => events.reply(reply as LaneReply));
+  child.on('error', (error) => {
+    reason = error.message;
+  });
+  child.on('close', (code, signal) => events.gone(reason || `its process ended (${signal ?? `code ${code}`})`));
+  return {
+    post: (request) => child.send(request),
+    hold: (isBusy) => {
+      if (isBusy) {
+        child.ref();
+        child.channel?.ref();
+      } else {
+        child.unref();
+        child.channel?.unref();
+      }
+    },
+  };
+}

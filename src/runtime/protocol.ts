@@ -1,0 +1,59 @@
+/** Every message between a lane and its owner, and nothing else. All survive structured clone. */
+import type { PackedError } from '../errors.js';
+import type { ResolvedDevice } from './device.js';
+import type { SessionOptions } from './session-options.js';
+import type { Tensor } from './tensor.js';
+
+/** What a lane needs to open its session; immutable, shared with nobody. */
+export interface LaneDescription {
+  /** Bytes of the ONNX file; moved to the lane. */
+  readonly model: Uint8Array;
+  /** Folder of external weights, checked before. */
+  readonly externalFolder: string | undefined;
+  readonly device: ResolvedDevice;
+  readonly session: SessionOptions;
+}
+
+/** A session's input or output, as onnxruntime reports it. */
+export interface SessionValue {
+  readonly name: string;
+  readonly isTensor: boolean;
+  readonly dtype: string | null;
+  /** `[]` for a scalar and for an unknown rank alike. */
+  readonly dims: readonly (number | string)[];
+}
+
+/** What an opened session is. */
+export interface SessionFacts {
+  readonly inputs: readonly SessionValue[];
+  readonly outputs: readonly SessionValue[];
+  /** The device in use: `auto` is resolved. */
+  readonly device: ResolvedDevice;
+  /** Why `auto` fell back to the CPU. */
+  readonly fallback?: string;
+  /** Version of onnxruntime. */
+  readonly runtime: string;
+}
+
+/** A tensor with its name. */
+export interface NamedTensor extends Tensor {
+  readonly name: string;
+}
+
+/** Owner → lane. */
+export type LaneRequest =
+  | { readonly type: 'open'; readonly description: LaneDescription }
+  | { readonly type: 'run'; readonly id: number; readonly feeds: readonly NamedTensor[]; readonly fetches: readonly string[] }
+  | { readonly type: 'close' };
+
+/** Lane → owner. */
+export type LaneReply =
+  | { readonly type: 'opened'; readonly facts: SessionFacts }
+  | { readonly type: 'done'; readonly id: number; readonly outputs: readonly NamedTensor[] }
+  /** `id` is absent if opening failed. */
+  | { readonly type: 'failed'; readonly id?: number; readonly error: PackedError };
+
+/** Words of the shared state of a thread lane: whether it is inside onnxruntime, and whether it may enter. */
+export const STATE_BUSY = 0;
+export const STATE_STOP = 1;
+export const STATE_WORDS = 2;

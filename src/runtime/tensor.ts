@@ -1,0 +1,140 @@
+/** Tensors: plain objects of dtype, dims and data in C order. */
+import { show } from '../checks.js';
+import { TapirError } from '../errors.js';
+
+/** Element arrays by dtype. float16 is raw bits, bool one byte each, int64 and uint64 are BigInt. */
+interface DataByType {
+  float32: Float32Array;
+  float64: Float64Array;
+  float16: Uint16Array;
+  int8: Int8Array;
+  uint8: Uint8Array;
+  int16: Int16Array;
+  uint16: Uint16Array;
+  int32: Int32Array;
+  uint32: Uint32Array;
+  int64: BigInt64Array;
+  uint64: BigUint64Array;
+  bool: Uint8Array;
+  string: string[];
+}
+
+/** Element types that can be fed and fetched, in onnxruntime's spelling. */
+export type DType = keyof DataByType;
+
+/** A tensor's elements, in C order. */
+export type TensorData = DataByType[DType];
+
+/**
+ * A tensor as results carry it.
+ *
+ * @example A batch of two images, `[2, 3, 224, 224]` float32.
+ * ```ts
+ * import type { Tensor } from 'onnx-tapir';
+ *
+ * const batch: Tensor = { dtype: 'float32', dims: [2, 3, 224, 224], data: new Float32Array(2 * 3 * 224 * 224) };
+ * ```
+ */
+export interface Tensor<Type extends DType = DType> {
+  /** Element type. */
+  readonly dtype: Type;
+  /** Sizes, outermost first; `[]` is a scalar. */
+  readonly dims: readonly number[];
+  /** `dims` multiplied many elements in C order. */
+  readonly data: DataByType[Type];
+}
+
+/** What `run` accepts: a {@link Tensor}, or anything of the same shape, such as an `ort.Tensor` (`type` for `dtype`). */
+export interface TensorLike {
+  readonly dtype?: string | undefined;
+  readonly type?: string | undefined;
+  readonly dims: readonly number[];
+  readonly data: TensorData | Uint8ClampedArray;
+}
+
+const ARRAYS = {
+  float32: Float32Array,
+  float64: Float64Array,
+  float16: Uint16Array,
+  int8: Int8Array,
+  uint8: Uint8Array,
+  int16: Int16Array,
+  uint16: Uint16Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  int64: BigInt64Array,
+  uint64: BigUint64Array,
+  bool: Uint8Array,
+} as const;
+
+/** Whether a word names an element type that can be fed. */
+export function isDType(word: unknown): word is DType {
+  return word === 'string' || (typeof word === 'string' && Object.hasOwn(ARRAYS, word));
+}
+
+/** How many elements sizes span. */
+export function elementCount(dims: readonly number[]): number {
+  return dims.reduce((product, size) => product * size, 1);
+}
+
+/** A zero-filled element array. */
+export function createData(dtype: DType, length: number): TensorData {
+  return dtype === 'string' ? Array.from({ length }, () => '') : new ARRAYS[dtype](length);
+}
+
+function mismatch(input: string, expected: string, actual: string): TapirError<'INPUT_MISMATCH'> {
+  return new TapirError('INPUT_MISMATCH', `input "${input}" must be ${expected}, got ${actual}`, {
+    details: { input, expected, actual },
+  });
+}
+
+/**
+ * Reads a tensor structurally; its data is neither copied nor changed.
+ *
+ * @throws {@link TapirError} `INPUT_MISMATCH` if it is no tensor, or its data does not fit its dtype or dims.
+ */
+export function readTensor(input: string, given: unknown): Tensor {
+  if (given === null || typeof given !== 'object' || !('dims' in given) || !('data' in given)) {
+    throw mismatch(input, 'a tensor { dtype, dims, data }', show(given));
+  }
+  const { dims, data } = given;
+  const dtype: unknown = 'dtype' in given ? given.dtype : 'type' in given ? given.type : undefined;
+  if (!isDType(dtype)) throw mismatch(input, 'of a dtype that can be fed (float32, int64, …)', show(dtype));
+  const isSizes = Array.isArray(dims) && dims.every((size) => Number.isInteger(size) && size >= 0);
+  if (!isSizes) throw mismatch(input, 'a tensor whose dims are integers from 0', show(dims));
+  const sizes = dims as number[];
+  const elements = checkData(input, dtype, data);
+  const count = elementCount(sizes);
+  if (elements.length !== count) {
+    throw mismatch(input, `${count} elements for dims [${sizes.join(', ')}]`, `${elements.length} elements`);
+  }
+  return { dtype, dims: [...sizes], data: elements };
+}
+
+function checkData(input: string, dtype: DType, data: unknown): TensorData {
+  if (dtype === 'string') {
+    if (Array.isArray(data) && data.every((item) => typeof item === 'string')) return data;
+    throw mismatch(input, 'an array of strings for dtype string', show(data));
+  }
+  if (data instanceof ARRAYS[dtype]) {
+    // A Buffer is a Uint8Array too; both have plain Uint8Array elements.
+    return data;
+  }
+  if (data instanceof Uint8ClampedArray && (dtype === 'uint8' || dtype === 'bool')) {
+    return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  }
+  throw mismatch(input, `a ${ARRAYS[dtype].name} for dtype ${dtype}`, show(data));
+}
+
+/**
+ * The data as an array over a buffer of its own, which can be transferred to another thread.
+ *
+ * @param mayMove - Give up the caller's own buffer if it holds nothing else; otherwise one copy is made.
+ */
+export function detachable(data: TensorData, mayMove: boolean): TensorData {
+  if (Array.isArray(data)) return data;
+  const isWhole = data.byteOffset === 0 && data.byteLength === data.buffer.byteLength;
+  if (mayMove && isWhole && data.buffer instanceof ArrayBuffer) return data;
+  // A Buffer's slice() would be a view.
+  return Buffer.isBuffer(data) ? Uint8Array.from(data) : data.slice();
+}
