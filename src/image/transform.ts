@@ -1,0 +1,199 @@
+/** Image → pixels → tensor, with torchvision's numbers. */
+import { checkInteger, checkOneOf, invalidOption, withDefaults, type Given } from '../checks.js';
+import { decodeImage, type ImageSource } from './decode.js';
+import { centerCrop, resizedSize, type Size } from './geometry.js';
+import { TRANSFORM_PRESETS, type TransformPreset } from './presets.js';
+import { resample, type Interpolation, type RgbImage } from './resample.js';
+
+/** Preprocessing in full. */
+export interface TransformOptions {
+  /**
+   * Resize the shorter side to this many pixels, keeping the aspect ratio, or both sides to a size; null leaves the size.
+   * @default 256
+   */
+  readonly resize: number | Size | null;
+  /**
+   * Cut this much out of the middle, padded with zeros where the image is smaller; a number means a square, null all.
+   * @default 224
+   */
+  readonly crop: number | Size | null;
+  /**
+   * Interpolation of the resize; always antialiased, as Pillow does.
+   * @default 'bilinear'
+   */
+  readonly interpolation: Interpolation;
+  /**
+   * Subtracted per channel (red, green, blue) from values of 0 to 1.
+   * @default [0.485, 0.456, 0.406]
+   */
+  readonly mean: readonly [number, number, number];
+  /**
+   * Divided by per channel after that; not 0.
+   * @default [0.229, 0.224, 0.225]
+   */
+  readonly std: readonly [number, number, number];
+  /**
+   * `ignore` reads pixels as stored, as torchvision does; `exif` turns the image upright first.
+   * @default 'ignore'
+   */
+  readonly orientation: 'ignore' | 'exif';
+  /**
+   * Images of more pixels are refused (`IMAGE_TOO_LARGE`), from their header alone; an integer from 1 to 2^31 − 1.
+   * @default 178956970
+   */
+  readonly limitPixels: number;
+}
+
+/** Pixels as a model is fed them, and as a tensor. */
+export interface LoadedImage extends RgbImage {
+  /** Width of the file's image before the transform. */
+  readonly sourceWidth: number;
+  /** Height of the file's image before the transform. */
+  readonly sourceHeight: number;
+  /** The normalised tensor, `[1, 3, height, width]` float32, bit for bit torchvision's. */
+  toTensor(): { dtype: 'float32'; dims: [1, 3, number, number]; data: Float32Array };
+}
+
+const CHANNELS = 3;
+
+/** A checked preprocessing. Made by {@link createTransform}. */
+export class Transform {
+  /** Every setting, defaults filled in. */
+  readonly options: TransformOptions;
+  /** The preset it is, if it was made by name. */
+  readonly preset: TransformPreset | null;
+  /** Height and width of every result; null if they depend on the image. */
+  readonly outputSize: Size | null;
+  /** Normalised value by channel and byte: `(x/255 − mean)/std`, each step rounded to float32. */
+  readonly #values: Float32Array;
+
+  /** Use {@link createTransform}. */
+  constructor(options: TransformOptions, preset: TransformPreset | null) {
+    this.options = options;
+    this.preset = preset;
+    const fixed = typeof options.resize === 'object' ? options.resize : null;
+    this.outputSize = options.crop === null ? fixed : toSize(options.crop);
+    this.#values = new Float32Array(CHANNELS * 256);
+    for (let channel = 0; channel < CHANNELS; channel++) {
+      const mean = Math.fround(options.mean[channel]!);
+      const std = Math.fround(options.std[channel]!);
+      for (let byte = 0; byte < 256; byte++) {
+        this.#values[channel * 256 + byte] = Math.fround(Math.fround(Math.fround(byte / 255) - mean) / std);
+      }
+    }
+  }
+
+  /** Resizes and crops; returns 8-bit RGB. */
+  apply(image: RgbImage): RgbImage {
+    const size = resizedSize(image, this.options.resize);
+    const crop = this.options.crop === null ? null : toSize(this.options.crop);
+    return resample(image, size, centerCrop(size, crop), this.options.interpolation);
+  }
+
+  /** Normalises pixels into planes (CHW) of an array, from an offset on. */
+  normalizeInto(image: RgbImage, into: Float32Array, offset: number): void {
+    const { data } = image;
+    const values = this.#values;
+    const plane = image.height * image.width;
+    for (let i = 0, from = 0, to = offset; i < plane; i++, from += CHANNELS, to++) {
+      into[to] = values[data[from]!]!;
+      into[to + plane] = values[256 + data[from + 1]!]!;
+      into[to + 2 * plane] = values[512 + data[from + 2]!]!;
+    }
+  }
+}
+
+function toSize(size: number | Size): Size {
+  return typeof size === 'number' ? { height: size, width: size } : size;
+}
+
+const MAX_SIDE = 65_536;
+
+/**
+ * Creates a preprocessing: decode, resize, crop, normalise, with exactly the pixels and floats that torchvision gives.
+ *
+ * @param given - A preset by name, or options, each falling back to `ImageNet1K_V1`'s.
+ * @returns The transform, for {@link loadImage} and the embed functions.
+ * @throws {@link TapirError} `OPTION_INVALID`.
+ *
+ * @example
+ * ```ts
+ * import { createTransform, loadImage } from 'onnx-tapir';
+ *
+ * const clip = createTransform({ resize: 224, interpolation: 'bicubic', mean: [0.481, 0.458, 0.408], std: [0.269, 0.261, 0.276] });
+ * const image = await loadImage('photo.jpg', clip);
+ * console.log(image.toTensor().dims); // [1, 3, 224, 224]
+ * ```
+ */
+export function createTransform(given: TransformPreset | Given<TransformOptions> = 'ImageNet1K_V1'): Transform {
+  if (typeof given === 'string') {
+    const names = Object.keys(TRANSFORM_PRESETS) as TransformPreset[];
+    const preset = names.find((name) => name.toLowerCase() === given.toLowerCase());
+    if (!preset) throw invalidOption('transform', names.map((name) => `"${name}"`).join(', '), given);
+    return new Transform(TRANSFORM_PRESETS[preset], preset);
+  }
+  const options = withDefaults(TRANSFORM_PRESETS.ImageNet1K_V1, given, 'transform');
+  checkSize('resize', options.resize);
+  checkSize('crop', options.crop);
+  checkOneOf('interpolation', options.interpolation, ['bilinear', 'bicubic']);
+  checkOneOf('orientation', options.orientation, ['ignore', 'exif']);
+  checkInteger('limitPixels', options.limitPixels, 1, 2 ** 31 - 1);
+  checkChannels('mean', options.mean, () => true);
+  checkChannels('std', options.std, (value) => value !== 0);
+  return new Transform(options, null);
+}
+
+function checkSize(option: string, value: unknown): void {
+  if (value === null) return;
+  if (typeof value === 'object' && value !== undefined && 'height' in value && 'width' in value) {
+    checkInteger(`${option}.height`, value.height, 1, MAX_SIDE);
+    checkInteger(`${option}.width`, value.width, 1, MAX_SIDE);
+    return;
+  }
+  if (typeof value !== 'number') throw invalidOption(option, 'a number of pixels, { height, width } or null', value);
+  checkInteger(option, value, 1, MAX_SIDE);
+}
+
+function checkChannels(option: string, value: unknown, allows: (channel: number) => boolean): void {
+  const isFit = (item: unknown): boolean => typeof item === 'number' && Number.isFinite(item) && allows(item);
+  if (Array.isArray(value) && value.length === CHANNELS && value.every(isFit)) return;
+  throw invalidOption(option, `three finite numbers${option === 'std' ? ' other than 0' : ''}`, value);
+}
+
+/**
+ * Reads an image and preprocesses it.
+ *
+ * @param source - A path, a `file:` URL, or the bytes of a JPEG, PNG, WebP, GIF, TIFF or AVIF file.
+ * @param transform - From {@link createTransform}, or a preset's name.
+ * @returns The pixels: `height × width × 3` bytes, RGB, row by row; `toTensor()` normalises them.
+ * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`, `DEPENDENCY_MISSING`.
+ *
+ * @example
+ * ```ts
+ * import { loadImage } from 'onnx-tapir';
+ *
+ * const image = await loadImage('photo.jpg', 'ImageNet1K_V1');
+ * console.log(image.height, image.width, image.data.length); // 224 224 150528
+ * ```
+ */
+export async function loadImage(
+  source: ImageSource,
+  transform: Transform | TransformPreset = 'ImageNet1K_V1',
+): Promise<LoadedImage> {
+  if (!(source instanceof Uint8Array) && !(source instanceof URL) && (typeof source !== 'string' || source === '')) {
+    throw invalidOption('image', 'a path, a file: URL or bytes', source);
+  }
+  const chosen = transform instanceof Transform ? transform : createTransform(transform);
+  const decoded = await decodeImage(source, chosen.options);
+  const image = chosen.apply(decoded);
+  return {
+    ...image,
+    sourceWidth: decoded.width,
+    sourceHeight: decoded.height,
+    toTensor() {
+      const data = new Float32Array(CHANNELS * image.height * image.width);
+      chosen.normalizeInto(image, data, 0);
+      return { dtype: 'float32', dims: [1, CHANNELS, image.height, image.width], data };
+    },
+  };
+}
