@@ -1,0 +1,19 @@
+/** The public API of onnx-tapir. */
+export { TapirError, isTapirError, type ErrorCode, type ErrorDetails } from './errors.js';
+export { type Given } from './checks.js';
+export { openModel, getGraphNodeNames, type OnnxModel, type ModelSource, type NodeInfo } from './extract/open-model.js';
+export { pruneModel, type PrunedModel, type PruneOptions } from './extract/prune-model.js';
+export { type PrunePlan, type PartList, type ResolvedRequest } from './rewrite/plan.js';
+export { type ReturnNodes, type KeysOf } from './extract/return-nodes.js';
+export {
+  createFeatureExtractor,
+  type FeatureExtractor,
+  type FeatureExtractorOptions,
+  type RunInput,
+  type RunOptions,
+} from './extract/feature-extractor.js';
+export { type TensorInfo } from './extract/value-info.js';
+export { type FeatureInfo } from './extract/feature-info.js';
+export { type Tensor, type TensorLike, type TensorData, type DType } from './runtime/tensor.js';
+export { type Device, type DeviceSpec, type DeviceType } from './runtime/device.js';
+export { type SessionOptions } from './runtime/session-options.js';
