@@ -50,9 +50,11 @@ export interface ErrorDetails {
   /** The bytes are no image, or a damaged one. */
   IMAGE_UNREADABLE: { readonly source: string; readonly reason: string };
   /** The image has more pixels than allowed; decided from its header. */
-  IMAGE_TOO_LARGE: { readonly source: string; readonly limitPixels: number };
+  IMAGE_TOO_LARGE: { readonly source: string; readonly reason: string; readonly limitPixels: number };
   /** The folder or list of images cannot be read, or holds no image. */
   SOURCE_INVALID: { readonly source: string; readonly reason: string };
+  /** An output whose first axis is not the batch cannot be cut into one row per image. */
+  OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
   /** The output place already holds something. */
   OUTPUT_EXISTS: { readonly path: string };
   /** The output place cannot be written. */

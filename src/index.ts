@@ -17,3 +17,15 @@ export { type FeatureInfo } from './extract/feature-info.js';
 export { type Tensor, type TensorLike, type TensorData, type DType } from './runtime/tensor.js';
 export { type Device, type DeviceSpec, type DeviceType } from './runtime/device.js';
 export { type SessionOptions } from './runtime/session-options.js';
+export { createTransform, loadImage, type Transform, type TransformOptions, type LoadedImage } from './image/transform.js';
+export { type TransformPreset } from './image/presets.js';
+export { type ImageSource } from './image/decode.js';
+export { embedImages, type EmbedOptions, type EmbedSource, type Embedded } from './embed/embedder.js';
+export {
+  embedFolder,
+  type EmbedFolderOptions,
+  type EmbedSummary,
+  type EmbedProgress,
+  type EmbedFailure,
+} from './embed/embed-folder.js';
+export { type Manifest } from './embed/manifest.js';

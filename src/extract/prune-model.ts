@@ -1,9 +1,10 @@
 /** Model + request → a smaller model. */
 import { realpathSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { checkBoolean, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
 import { resolveNames } from '../graph/names.js';
+import { digestSource } from '../onnx/digest.js';
 import { collectChunks, writeChunks, type Chunk } from '../onnx/emit.js';
 import { checkExternalFiles } from '../onnx/external-data.js';
 import { externalTensors, layOutCut, planOf, type Naming } from '../rewrite/edit.js';
@@ -163,4 +164,25 @@ export function externalFolder(pruned: PrunedModel): string | undefined {
 export async function sessionBytes(pruned: PrunedModel): Promise<Uint8Array> {
   const chunks = layOutCut(cutOf(pruned), 'tensors');
   return stateOf(pruned.source).withSource((source) => collectChunks(source, chunks));
+}
+
+/** What identifies a model file in records. */
+export interface ModelIdentity {
+  /** File name without folder, or "model bytes". */
+  readonly file: string;
+  readonly bytes: number;
+  /** SHA-256 of the file, without its external weights. */
+  readonly sha256: string;
+  readonly externalFiles: readonly string[];
+}
+
+/** Identifies the model that was cut, by its content. */
+export async function identifyModel(pruned: PrunedModel): Promise<ModelIdentity> {
+  const { path, withSource } = stateOf(pruned.source);
+  return withSource(async (source) => ({
+    file: path === undefined ? source.label : basename(path),
+    bytes: source.sizeBytes,
+    sha256: await digestSource(source),
+    externalFiles: pruned.plan.kept.externalFiles,
+  }));
 }

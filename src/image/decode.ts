@@ -67,10 +67,10 @@ export async function decodeImage(source: ImageSource, options: DecodeOptions): 
     const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });
     return { height: info.height, width: info.width, data: toRgb(data, info.channels, isCmyk) };
   } catch (error) {
-    const reason = reasonOf(error);
-    if (!/pixel limit|dimensions exceed|too large/i.test(reason)) throw unreadable(label, reason, error);
-    throw new TapirError('IMAGE_TOO_LARGE', `${label} has more than ${limitPixels} pixels; raise limitPixels if it is to be trusted`, {
-      details: { source: label, limitPixels },
+    if (!/pixel limit/i.test(reasonOf(error))) throw unreadable(label, decoderReason(error), error);
+    const reason = `it has more than ${limitPixels} pixels`;
+    throw new TapirError('IMAGE_TOO_LARGE', `${label} is refused: ${reason}; raise limitPixels if it is to be trusted`, {
+      details: { source: label, reason, limitPixels },
       cause: error,
     });
   }
@@ -100,6 +100,13 @@ function unreadable(label: string, reason: string, cause?: unknown): TapirError<
     details: { source: label, reason },
     ...(cause === undefined ? {} : { cause }),
   });
+}
+
+/** libvips says the same several times over, one message a line. */
+function decoderReason(error: unknown): string {
+  const lines = new Set((error instanceof Error ? error.message : String(error)).split('\n').map((line) => line.trim()));
+  const text = [...lines].filter(Boolean).join('; ');
+  return text.includes('failOn') ? 'it is damaged or cut off (the decoder warns)' : text;
 }
 
 function whyUnknown(bytes: Uint8Array): string {

@@ -1,0 +1,43 @@
+#!/usr/bin/env node
+/** The command `tapir`: signals, streams and exit codes. What the commands do is in program.ts and beside it. */
+import { CommanderError } from 'commander';
+import { EXIT, exitCodeOf, messageOf } from './exit-code.js';
+import { createProgram } from './program.js';
+
+const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+
+async function main(): Promise<number> {
+  const abort = new AbortController();
+  let stopped: number | undefined;
+  for (const [signal, code] of Object.entries(SIGNALS)) {
+    process.on(signal, () => {
+      // The second time there is no tidy end; the exit guard still waits for onnxruntime.
+      if (stopped !== undefined) process.exit(code);
+      stopped = code;
+      abort.abort(new Error(`stopped by ${signal}`));
+    });
+  }
+  // A reader that goes away (`tapir nodes … | head`) is no failure.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.internal));
+  let code: number = EXIT.done;
+  const program = createProgram({
+    signal: abort.signal,
+    out: (text) => void process.stdout.write(text),
+    err: (text) => void process.stderr.write(text),
+    isTerminal: process.stderr.isTTY === true,
+    exitCode: (value) => {
+      code = value;
+    },
+  });
+  try {
+    await program.parseAsync(process.argv);
+    return stopped ?? code;
+  } catch (error) {
+    // Commander has printed its own message.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+    process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
+    return stopped ?? exitCodeOf(error);
+  }
+}
+
+process.exitCode = await main();

@@ -1,0 +1,90 @@
+/** The commands and their flags. */
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { packageVersion } from '../embed/manifest.js';
+import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
+import { FEATURE_EXTRACTOR_DEFAULTS } from '../extract/feature-extractor.js';
+import { TRANSFORM_PRESETS } from '../image/presets.js';
+import { runEmbed, type EmbedFlags } from './embed.js';
+import { runExtract, type ExtractFlags } from './extract.js';
+import { runNodes, type NodesFlags } from './nodes.js';
+
+/** What a command may touch of its surroundings. */
+export interface Terminal {
+  /** Fires when the user stops the command. */
+  readonly signal: AbortSignal;
+  /** Writes to standard output: results. */
+  out(text: string): void;
+  /** Writes to standard error: progress and errors. */
+  err(text: string): void;
+  /** Whether standard error is a terminal, where a line can be rewritten. */
+  readonly isTerminal: boolean;
+  /** Sets the exit code of a command that did not fail. */
+  exitCode(code: number): void;
+}
+
+function parseCount(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
+  return Number(text);
+}
+
+function collect(text: string, before: readonly string[] = []): string[] {
+  return [...before, text];
+}
+
+const RETURN_HELP = 'what to return: a tensor, node or module path, with "=KEY" to name the output; repeatable';
+
+/** Builds the command line. */
+export function createProgram(terminal: Terminal): Command {
+  const program = new Command('tapir')
+    .description('Tap the intermediate representation of any ONNX vision model.')
+    .version(packageVersion())
+    .configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) })
+    .showHelpAfterError('(tapir --help shows the commands, tapir COMMAND --help the flags)')
+    .exitOverride();
+
+  program
+    .command('nodes')
+    .description('list the names that can be asked for, in execution order')
+    .argument('<model>', 'ONNX file')
+    .option('--depth <n>', 'show modules down to this depth of their path', parseCount)
+    .option('--json', 'print JSON', false)
+    .action((model: string, flags: NodesFlags) => runNodes(terminal, model, flags));
+
+  program
+    .command('extract')
+    .description('cut a model down to what the named values need, and save it as a plain ONNX file')
+    .argument('<model>', 'ONNX file')
+    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
+    .requiredOption('-o, --out <file>', 'ONNX file to write')
+    .option('--keep-tensor-names', 'write outputs under their tensors’ own names, adding no node', false)
+    .option('--json', 'print the plan as JSON', false)
+    .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
+
+  program
+    .command('embed')
+    .description('embed a folder of images into a dataset of .npy and Parquet files')
+    .argument('<source>', 'folder of images, searched recursively')
+    .requiredOption('--model <file>', 'ONNX file')
+    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
+    .requiredOption('--out <folder>', 'dataset to write')
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', String(FEATURE_EXTRACTOR_DEFAULTS.device))
+    .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0)
+    .option('--batch <n>', 'images per run; 0 for 8 on the CPU and 32 on a GPU', parseCount, EMBED_FOLDER_DEFAULTS.batch)
+    .addOption(
+      new Option('--transform <name>', 'preprocessing')
+        .choices(Object.keys(TRANSFORM_PRESETS))
+        .default(EMBED_FOLDER_DEFAULTS.transform),
+    )
+    .addOption(
+      new Option('--dtype <type>', 'element type of features on disk')
+        .choices(['float32', 'float16'])
+        .default(EMBED_FOLDER_DEFAULTS.dtype),
+    )
+    .option('--shard-size <n>', 'inputs per file', parseCount, EMBED_FOLDER_DEFAULTS.shardSize)
+    .option('--keep-dims', 'keep trailing 1×1 dims', EMBED_FOLDER_DEFAULTS.keepDims)
+    .option('--overwrite', 'replace a dataset that is already there', EMBED_FOLDER_DEFAULTS.overwrite)
+    .option('--json', 'print the manifest as JSON', false)
+    .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
+
+  return program;
+}

@@ -1,0 +1,31 @@
+/** Text tables and numbers for people. */
+
+/** Rows as aligned columns; cells of `right` columns are aligned to the right. */
+export function formatTable(rows: readonly (readonly string[])[], right: readonly number[] = []): string {
+  const widths: number[] = [];
+  for (const row of rows) row.forEach((cell, i) => (widths[i] = Math.max(widths[i] ?? 0, cell.length)));
+  const lines = rows.map((row) =>
+    row
+      .map((cell, i) => (right.includes(i) ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+/** Sizes of a tensor: `[batch, 2048, 7, 7]`. */
+export function formatDims(dims: readonly (number | string | null)[] | null): string {
+  return dims === null ? '?' : `[${dims.map((size) => size ?? '?').join(', ')}]`;
+}
+
+/** Bytes in decimal units: `93.9 MB`. */
+export function formatBytes(bytes: number): string {
+  const units = ['bytes', 'kB', 'MB', 'GB'];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${unit === 0 ? value : value.toPrecision(3)} ${units[unit]}`;
+}

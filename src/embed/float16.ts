@@ -1,0 +1,34 @@
+/** IEEE 754 binary16, which JavaScript has no array for on Node 20. */
+
+const float = new Float32Array(1);
+const bits = new Uint32Array(float.buffer);
+
+/** The bits of the nearest half-precision number; ties go to even, as in NumPy. */
+export function toFloat16Bits(value: number): number {
+  float[0] = value;
+  const word = bits[0]!;
+  const sign = (word >>> 16) & 0x8000;
+  const magnitude = word & 0x7fffffff;
+  // NaN keeps a payload bit; infinity and everything from 65520 on is infinity.
+  if (magnitude > 0x7f800000) return sign | 0x7e00;
+  if (magnitude >= 0x477ff000) return sign | 0x7c00;
+  if (magnitude >= 0x38800000) {
+    const rounded = magnitude + 0xfff + ((magnitude >>> 13) & 1);
+    return sign | ((rounded - 0x38000000) >>> 13);
+  }
+  if (magnitude < 0x33000000) return sign; // Below half the smallest subnormal.
+  const exponent = magnitude >>> 23;
+  const mantissa = (magnitude & 0x7fffff) | 0x800000;
+  const shift = 126 - exponent;
+  const truncated = mantissa >>> shift;
+  const rest = mantissa & ((1 << shift) - 1);
+  const half = 1 << (shift - 1);
+  return sign | (truncated + (rest > half || (rest === half && (truncated & 1) === 1) ? 1 : 0));
+}
+
+/** Rounds an array to half precision, as bits. */
+export function encodeFloat16(values: Float32Array): Uint16Array {
+  const result = new Uint16Array(values.length);
+  for (let i = 0; i < values.length; i++) result[i] = toFloat16Bits(values[i]!);
+  return result;
+}

@@ -1,0 +1,80 @@
+/** The manifest of a dataset: what was embedded, how, and where it lies. Written last: without it a dataset is unfinished. */
+import { readFileSync } from 'node:fs';
+import type { FeatureExtractor } from '../extract/feature-extractor.js';
+import { identifyModel, type ModelIdentity } from '../extract/prune-model.js';
+import { decoderVersions } from '../image/decode.js';
+import type { TransformOptions } from '../image/transform.js';
+import type { ResolvedRequest } from '../rewrite/plan.js';
+import type { EmbedSetup } from './embedder.js';
+import type { FeatureRecord, ShardRecord } from './shards.js';
+
+/** What tells a manifest from other files of its name. */
+export const DATASET_FORMAT = 'onnx-tapir dataset';
+
+/** `manifest.json` of a dataset. */
+export interface Manifest {
+  readonly format: typeof DATASET_FORMAT;
+  readonly formatVersion: 1;
+  /** ISO 8601, UTC. */
+  readonly createdAt: string;
+  readonly model: ModelIdentity;
+  /** The request, name by name, and the tensors it means. */
+  readonly request: readonly ResolvedRequest[];
+  readonly transform: { readonly preset: string | null } & TransformOptions;
+  readonly versions: Readonly<Record<'onnx-tapir' | 'node' | 'onnxruntime' | 'sharp' | 'libvips', string>>;
+  /** Settings that can change the last bits of a feature. */
+  readonly run: {
+    readonly device: string;
+    readonly batch: number;
+    readonly keepDims: boolean;
+    readonly seconds: number;
+  };
+  readonly counts: { readonly inputs: number; readonly ok: number; readonly errors: number };
+  /** By output key. */
+  readonly features: Readonly<Record<string, FeatureRecord & { readonly folder: string; readonly rows: number }>>;
+  readonly shards: readonly ShardRecord[];
+}
+
+/** Facts of a finished run. */
+export interface RunFacts {
+  readonly inputs: number;
+  readonly rows: number;
+  readonly seconds: number;
+  readonly folders: ReadonlyMap<string, string>;
+  readonly features: ReadonlyMap<string, FeatureRecord>;
+  readonly shards: readonly ShardRecord[];
+}
+
+/** The version of this package. */
+export function packageVersion(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+/** Describes a run. */
+export async function createManifest(extractor: FeatureExtractor, setup: EmbedSetup, facts: RunFacts): Promise<Manifest> {
+  const { transform, batch, keepDims } = setup;
+  const features = [...facts.features].map(([key, record]) => [
+    key,
+    { folder: `features/${facts.folders.get(key)!}`, rows: facts.rows, ...record },
+  ]);
+  return {
+    format: DATASET_FORMAT,
+    formatVersion: 1,
+    createdAt: new Date().toISOString(),
+    model: await identifyModel(extractor.model),
+    request: extractor.model.plan.resolved,
+    transform: { preset: transform.preset, ...transform.options },
+    versions: {
+      'onnx-tapir': packageVersion(),
+      node: process.versions.node,
+      onnxruntime: extractor.runtime,
+      ...(await decoderVersions()),
+    },
+    run: { device: extractor.device, batch, keepDims, seconds: facts.seconds },
+    counts: { inputs: facts.inputs, ok: facts.rows, errors: facts.inputs - facts.rows },
+    // Object.fromEntries cannot express the pairs' type.
+    features: Object.fromEntries(features) as Manifest['features'],
+    shards: facts.shards,
+  };
+}

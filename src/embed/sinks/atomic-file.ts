@@ -1,0 +1,80 @@
+/** A file that is complete or not there: written under a temporary name, synced, renamed. */
+import { open, rename, rm, type FileHandle } from 'node:fs/promises';
+import { TapirError, reasonOf } from '../../errors.js';
+
+/** The error for a place that cannot be written, with the system's reason. */
+export function unwritable(path: string, error: unknown): TapirError<'OUTPUT_UNWRITABLE'> {
+  const reason = reasonOf(error);
+  return new TapirError('OUTPUT_UNWRITABLE', `cannot write "${path}": ${reason}`, {
+    details: { path, reason },
+    cause: error,
+  });
+}
+
+/** Ending of files that are being written; whatever carries it is left over from an interrupted run. */
+export const PARTIAL_ENDING = '.partial';
+
+/** A file under way. All methods throw `OUTPUT_UNWRITABLE`. */
+export class AtomicFile {
+  readonly path: string;
+  readonly #handle: FileHandle;
+  #end = 0;
+
+  constructor(path: string, handle: FileHandle) {
+    this.path = path;
+    this.#handle = handle;
+  }
+
+  static async create(path: string): Promise<AtomicFile> {
+    try {
+      return new AtomicFile(path, await open(path + PARTIAL_ENDING, 'w'));
+    } catch (error) {
+      throw unwritable(path, error);
+    }
+  }
+
+  async append(bytes: Uint8Array): Promise<void> {
+    await this.overwrite(this.#end, bytes);
+    this.#end += bytes.byteLength;
+  }
+
+  /** Writes at an offset. A single write may take less than it was given. */
+  async overwrite(offset: number, bytes: Uint8Array): Promise<void> {
+    try {
+      for (let done = 0; done < bytes.byteLength;) {
+        done += (await this.#handle.write(bytes, done, bytes.byteLength - done, offset + done)).bytesWritten;
+      }
+    } catch (error) {
+      throw unwritable(this.path, error);
+    }
+  }
+
+  /** Gives the file its name, content first on disk. */
+  async finish(): Promise<void> {
+    try {
+      await this.#handle.sync();
+      await this.#handle.close();
+      await rename(this.path + PARTIAL_ENDING, this.path);
+    } catch (error) {
+      throw unwritable(this.path, error);
+    }
+  }
+
+  /** Removes what was written. */
+  async discard(): Promise<void> {
+    await this.#handle.close().catch(() => undefined);
+    await rm(this.path + PARTIAL_ENDING, { force: true }).catch(() => undefined);
+  }
+}
+
+/** Writes a whole file at once. */
+export async function writeAtomically(path: string, bytes: Uint8Array): Promise<void> {
+  const file = await AtomicFile.create(path);
+  try {
+    await file.append(bytes);
+  } catch (error) {
+    await file.discard();
+    throw error;
+  }
+  await file.finish();
+}

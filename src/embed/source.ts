@@ -1,0 +1,137 @@
+/** Images of a folder: found recursively, in an order that depends on nothing but their paths. */
+import type { Dirent } from 'node:fs';
+import { opendir, realpath, stat } from 'node:fs/promises';
+import { join, relative, resolve, sep } from 'node:path';
+import { TapirError, reasonOf } from '../errors.js';
+import { IMAGE_EXTENSIONS } from '../image/format.js';
+
+/** An image to embed. */
+export interface SourceItem {
+  /** How the dataset names it: relative to the folder, with `/`; null for bytes. */
+  readonly path: string | null;
+  /** Where it is. */
+  readonly image: string | Uint8Array;
+  /** Why it cannot even be tried. */
+  readonly error?: TapirError<'IMAGE_NOT_FOUND'>;
+}
+
+/**
+ * Lists the images below a folder, by extension (any case), in the order of their paths' bytes.
+ *
+ * Links are followed, except into the folder itself: what they point to is listed under its own path already, and a loop
+ * must end.
+ *
+ * @throws {@link TapirError} `SOURCE_INVALID` if the folder cannot be read. A file or subfolder that cannot be read is
+ * listed with its error.
+ */
+export async function* listImages(folder: string): AsyncGenerator<SourceItem> {
+  const root = await openRoot(folder);
+  yield* walk(root, '', { root, visited: new Set([root]) });
+}
+
+function invalidSource(source: string, reason: string, cause?: unknown): TapirError<'SOURCE_INVALID'> {
+  return new TapirError('SOURCE_INVALID', `"${source}" is no folder of images: ${reason}`, {
+    details: { source, reason },
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+async function openRoot(folder: string): Promise<string> {
+  try {
+    const root = await realpath(resolve(folder));
+    if (!(await stat(root)).isDirectory()) throw new Error('it is a file; give the folder that holds it');
+    await (await opendir(root)).close();
+    return root;
+  } catch (error) {
+    throw invalidSource(folder, reasonOf(error), error);
+  }
+}
+
+interface Walk {
+  readonly root: string;
+  /** Real paths of folders entered through links. */
+  readonly visited: Set<string>;
+}
+
+interface Entry {
+  readonly name: string;
+  readonly kind: 'folder' | 'file';
+  readonly error?: unknown;
+}
+
+async function* walk(folder: string, prefix: string, state: Walk): AsyncGenerator<SourceItem> {
+  let entries: Entry[];
+  try {
+    entries = await readFolder(folder, state);
+  } catch (error) {
+    yield failed(prefix, folder, error);
+    return;
+  }
+  for (const entry of entries) {
+    const path = prefix + entry.name;
+    const image = join(folder, entry.name);
+    if (entry.error !== undefined) yield failed(path, image, entry.error);
+    else if (entry.kind === 'folder') yield* walk(image, `${path}/`, state);
+    else yield { path, image };
+  }
+}
+
+function failed(path: string, image: string, error: unknown): SourceItem {
+  const reason = reasonOf(error);
+  const details = { source: path, reason };
+  return { path, image, error: new TapirError('IMAGE_NOT_FOUND', `cannot read ${path}: ${reason}`, { details, cause: error }) };
+}
+
+/** Names are read as bytes: one that is not UTF-8 must not be taken for another file. */
+async function readFolder(folder: string, state: Walk): Promise<Entry[]> {
+  const entries: { readonly key: Buffer; readonly entry: Entry }[] = [];
+  const add = (name: Buffer, entry: Entry): void => {
+    // A folder sorts as its paths do, with the slash behind it.
+    entries.push({ key: entry.kind === 'folder' ? Buffer.concat([name, Buffer.from('/')]) : name, entry });
+  };
+  // The types of opendir leave out the encoding that it takes.
+  const options = { encoding: 'buffer' } as unknown as { encoding: 'utf8' };
+  for await (const item of await opendir(folder, options)) {
+    const name = item.name as unknown as Buffer;
+    const text = name.toString('utf8');
+    if (!Buffer.from(text, 'utf8').equals(name)) {
+      if (isImage(text)) add(name, { name: text, kind: 'file', error: new Error('its name is not UTF-8; rename it') });
+      continue;
+    }
+    const entry = await classify(folder, text, item, state);
+    if (entry) add(name, entry);
+  }
+  return entries.sort((a, b) => Buffer.compare(a.key, b.key)).map(({ entry }) => entry);
+}
+
+async function classify(folder: string, name: string, item: Dirent, state: Walk): Promise<Entry | undefined> {
+  if (item.isDirectory()) return { name, kind: 'folder' };
+  if (item.isFile()) return isImage(name) ? { name, kind: 'file' } : undefined;
+  // Some file systems do not say what an entry is.
+  if (!item.isSymbolicLink() && !isUnknown(item)) return undefined;
+  try {
+    const target = await realpath(join(folder, name));
+    const stats = await stat(target);
+    if (item.isSymbolicLink() && isInside(target, state.root)) return undefined;
+    if (stats.isFile()) return isImage(name) ? { name, kind: 'file' } : undefined;
+    if (!stats.isDirectory() || state.visited.has(target)) return undefined;
+    state.visited.add(target);
+    return { name, kind: 'folder' };
+  } catch (error) {
+    return isImage(name) ? { name, kind: 'file', error } : undefined;
+  }
+}
+
+function isUnknown(item: Dirent): boolean {
+  return !item.isFIFO() && !item.isSocket() && !item.isBlockDevice() && !item.isCharacterDevice();
+}
+
+function isInside(path: string, root: string): boolean {
+  const inner = relative(root, path);
+  return inner === '' || (inner !== '..' && !inner.startsWith(`..${sep}`) && !inner.startsWith(sep));
+}
+
+function isImage(name: string): boolean {
+  const dot = name.lastIndexOf('.');
+  return dot >= 0 && IMAGE_EXTENSIONS.has(name.slice(dot).toLowerCase());
+}

@@ -1,0 +1,16 @@
+/** SHA-256 of a model file. */
+import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { ByteSource } from './source.js';
+
+const SLICE_BYTES = 1024 * 1024;
+
+/** Hashes a source in slices, giving the event loop a turn between them. */
+export async function digestSource(source: ByteSource): Promise<string> {
+  const hash = createHash('sha256');
+  for (let offset = 0; offset < source.sizeBytes; offset += SLICE_BYTES) {
+    hash.update(source.read(offset, Math.min(SLICE_BYTES, source.sizeBytes - offset)));
+    await nextTurn();
+  }
+  return hash.digest('hex');
+}
