@@ -134,22 +134,24 @@ function scanAttribute(
   tensors: { attribute: string; tensor: ScannedTensor }[],
 ): string {
   let attribute = '';
-  const single: Field[] = [];
-  const graphs: Field[][] = [];
+  let isSingleSeen = false;
+  // Read in place, so that nesting is counted; the name of the attribute may follow what it holds.
+  const graphs: ScannedGraph[] = [];
   const held: ScannedTensor[] = [];
   reader.readBody(field, (inner) => {
     if (inner.number === ATTRIBUTE.name) attribute = reader.readText(inner);
-    else if (inner.number === ATTRIBUTE.graph) single.push(inner);
-    else if (inner.number === ATTRIBUTE.graphs) graphs.push([inner]);
+    else if (inner.number === ATTRIBUTE.graph) {
+      if (isSingleSeen) throw reader.malformed(inner.start, 'an attribute holds its graph in several pieces');
+      isSingleSeen = true;
+      graphs.push(scanGraph(reader, [inner]));
+    } else if (inner.number === ATTRIBUTE.graphs) graphs.push(scanGraph(reader, [inner]));
     else if (inner.number === ATTRIBUTE.tensor || inner.number === ATTRIBUTE.tensors) {
       held.push(scanTensor(reader, inner));
     } else if (inner.number === ATTRIBUTE.sparseTensor || inner.number === ATTRIBUTE.sparseTensors) {
       held.push(scanSparseTensor(reader, inner));
     }
   });
-  if (single.length > 0) graphs.unshift(single);
-  // Fields are read in place: an attribute's name may follow its graph.
-  for (const parts of graphs) bodies.push({ attribute, graph: scanGraph(reader, parts) });
+  for (const graph of graphs) bodies.push({ attribute, graph });
   for (const tensor of held) tensors.push({ attribute, tensor });
   return attribute;
 }

@@ -1,0 +1,40 @@
+/** Where test data lies. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll } from 'vitest';
+import { buildResNet } from '../../models/resnet.js';
+
+/** A file or folder of the project. */
+export function projectPath(path: string): string {
+  return fileURLToPath(new URL(`../../${path}`, import.meta.url));
+}
+
+/** A file or folder of test/fixtures. */
+export function fixturePath(path: string): string {
+  return projectPath(`test/fixtures/${path}`);
+}
+
+const unpacker = projectPath('../shared/fixtures/unpack.mjs');
+
+/** The larger set of fixtures beside the checkout, unpacked; undefined where it is not there. */
+export const sharedFixtures: string | undefined = existsSync(unpacker)
+  ? execFileSync(process.execPath, [unpacker], { encoding: 'utf8' }).trim().split('\n').at(-1)
+  : undefined;
+
+/** For the titles of suites that need it, so that a report says what did not run. */
+export const sharedNote = sharedFixtures === undefined ? ' (NOT RUN: ../shared/fixtures is not here)' : '';
+
+/** A folder of its own for a test file, removed afterwards. */
+export function scratchFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tapir-test-'));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A ResNet of 64 × 64 input that runs in a millisecond: torchvision's topology with one block a stage. */
+export function tinyResNet(): Uint8Array {
+  return buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 64, classes: 10 }).bytes;
+}
