@@ -193,7 +193,8 @@ function describeFeatures(pruned: PrunedModel, lane: Lane): FeatureInfo[] {
   const byName = new Map(lane.facts.outputs.map((output) => [output.name, output]));
   return outputs.map(({ request, key, value }) => {
     const session = byName.get(value.name);
-    if (session && !session.isTensor) {
+    // onnxruntime reports an optional tensor as no tensor, and yet gives it out.
+    if (session && !session.isTensor && value.producer?.opType !== 'Optional') {
       throw new TapirError(
         'OUTPUT_NOT_TENSOR',
         `"${request}" is a sequence, map or optional, which onnxruntime-node cannot give out; ask for a tensor before or behind it`,

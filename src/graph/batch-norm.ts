@@ -24,19 +24,30 @@ export function mayHoldBatchNorm(node: Node, place: Place): boolean {
   return weight === undefined || !/\.weight(_\w+)?$/.test(weight.name);
 }
 
-/** Names that a BatchNorm behind a convolution of this name usually has, with the condition that makes it sure. */
-export function batchNormNames(convolution: string): { readonly path: string; readonly unlessFree?: string }[] {
+/**
+ * Names that the BatchNorm behind a convolution of this name usually has.
+ *
+ * @param isPresent - Whether a module of a path still has a node of its own.
+ */
+export function batchNormNames(convolution: string, isPresent: (path: string) => boolean): string[] {
   const [parent, atom] = splitPath(convolution);
-  if (/^\d+$/.test(atom)) return [{ path: joinPath(parent, String(Number(atom) + 1)) }];
+  const beside = (name: string | number): string => joinPath(parent, String(name));
+  if (/^\d+$/.test(atom)) return numberedNames(Number(atom), beside, isPresent);
   const match = /^(conv|convolution)(\d*)$/.exec(atom);
   if (!match) return [];
   const number = match[2]!;
-  const names = match[1] === 'convolution' ? ['normalization'] : ['bn', 'norm'];
-  const same = names.map((name) => ({ path: joinPath(parent, name + number) }));
-  if (number === '') return same;
-  // DenseNet's layers normalise first (norm1, conv1, norm2, conv2): conv1 then holds norm2, if norm1 is a node.
-  const next = { path: joinPath(parent, `norm${Number(number) + 1}`), unlessFree: joinPath(parent, `norm${number}`) };
-  return [...same, next];
+  if (number === '') return (match[1] === 'convolution' ? ['normalization'] : ['bn', 'norm']).map(beside);
+  return ['bn', 'norm'].map((norm) => {
+    // Blocks that normalise first (norm1, conv1, norm2, conv2) keep the first one as a node; conv1 then holds norm2.
+    const isFirst = Array.from({ length: Number(number) }, (_, i) => i + 1).some((k) => isPresent(beside(`${norm}${k}`)));
+    return beside(`${norm}${Number(number) + (isFirst ? 1 : 0)}`);
+  });
+}
+
+/** In a Sequential: the next child, unless the one after that vanished too and might be it. */
+function numberedNames(index: number, beside: (name: number) => string, isPresent: (path: string) => boolean): string[] {
+  const isLast = !Array.from({ length: 8 }, (_, i) => index + 2 + i).some((later) => isPresent(beside(later)));
+  return isLast || isPresent(beside(index + 2)) ? [beside(index + 1)] : [];
 }
 
 /** The module paths, other than its own, whose weights a node reads: `layer1.0.conv1` for a node in `layer1.0.bn1`. */

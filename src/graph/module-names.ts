@@ -3,12 +3,13 @@ import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from '
 import type { Graph, Node, Value } from './graph.js';
 import { joinPath, splitPath } from './module-path.js';
 import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
-import { callsOfOperation, mayBeNestedCat, parseOperation } from './operations.js';
+import { readOperation } from './operations.js';
 
 /** What a module path denotes. */
 export type ModuleReading =
   | { readonly kind: 'value'; readonly value: Value; readonly why: string }
-  | { readonly kind: 'folded'; readonly why: string; readonly instead?: string }
+  /** The value is not in the file, or cannot be told; `isUnsure` if a tensor of the very name might be meant instead. */
+  | { readonly kind: 'folded'; readonly why: string; readonly instead?: string; readonly isUnsure?: boolean }
   | { readonly kind: 'clash'; readonly readings: readonly { readonly path: string; readonly value: Value }[] }
   | { readonly kind: 'outputs'; readonly node: Node };
 
@@ -27,7 +28,7 @@ export function readModulePath(graph: Graph, path: string, strict: boolean): Mod
       ? readContainer(tree, module)
       : readLeaf(tree, module, strict)
     : readAbsent(graph, tree, path, strict);
-  return reading ?? readOperation(tree, path);
+  return reading ?? readOutsideModules(tree, path);
 }
 
 /** The tensor that a node stands for: its only used output. */
@@ -45,18 +46,38 @@ function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefi
   const repeated = [...module.children].some((child) => /_\d+$/.test(child));
   for (let k = 1; repeated && tree.scheme === 'torchscript'; k++) {
     const again = tree.modules.get(`${module.path}_${k}`);
-    if (!again || again.children.size > 0) break;
+    if (!again) break;
+    if (again.children.size > 0) {
+      const why = `"${module.path}" runs several times, and the exporter mixed its runs with the module "${again.path}"`;
+      return { kind: 'folded', why };
+    }
     if (again.last && (!last || again.last.index > last.index)) last = again.last;
   }
-  return last && readNode(last, `last node under module "${module.path}"`);
+  if (!last) return undefined;
+  return mergedBehind(tree, module.path, last) ?? readNode(last, `last node under module "${module.path}"`);
+}
+
+/** Whether dynamo's optimiser took the end of a module over into what follows. */
+function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
+  if (tree.scheme !== 'dynamo') return undefined;
+  const users = last.outputs.flatMap((output) => output?.uses ?? []);
+  const isMerged = users.some((user) => {
+    const rules = user.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name') ?? '';
+    const place = tree.places.get(user)?.path ?? '';
+    return rules.includes('ReshapeReshape') && place !== path && !place.startsWith(`${path}.`);
+  });
+  if (!isMerged) return undefined;
+  return { kind: 'folded', why: `the exporter merged the end of "${path}" into what follows; export with optimize=False to keep it` };
 }
 
 function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleReading | undefined {
   const { path } = module;
-  const first = module.calls[0]?.findLast((node) => tree.roles.get(node) === 'data');
+  const first = module.calls[0]?.at(-1);
   if (!first) return undefined;
   const place = tree.places.get(first);
   if (place && mayHoldBatchNorm(first, place)) return foldedInto(tree, first, path);
+  const merged = mergedBehind(tree, path, first);
+  if (merged) return merged;
   const own = readNode(first, module.calls.length > 1 ? `first of ${module.calls.length} calls of "${path}"` : `module "${path}"`);
   const other = strict ? undefined : tree.torchvision.get(path);
   if (!other || other === first) return own;
@@ -74,19 +95,18 @@ function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleRead
 
 /** The refusal for a convolution that holds its BatchNorm's value; names the BatchNorm if that is sure. */
 function foldedInto(tree: ModuleTree, node: Node, path: string): ModuleReading {
-  const instead = batchNormNames(path).find((name) => isFoldedAs(tree, node, path, name.path))?.path;
+  const instead = foldedNames(tree, node, path).find((name) => readFoldedNorm(tree, name));
   const hint = 'its value before that is not in the file; export again with training=TrainingMode.PRESERVE to keep it';
   const why = `the exporter folded what follows (BatchNorm) into the convolution "${path}", and ${hint}`;
   return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
 }
 
-/** Whether the value of a folded convolution is that of the BatchNorm path, by the naming rules alone. */
-function isFoldedAs(tree: ModuleTree, node: Node, convolution: string, path: string): boolean {
-  if (tree.modules.has(path)) return false;
+/** The BatchNorm paths whose value a folded convolution may hold, by the naming rules alone. */
+function foldedNames(tree: ModuleTree, node: Node, convolution: string): string[] {
   const place = tree.places.get(node);
-  const rule = batchNormNames(convolution).find((name) => name.path === path);
-  if (!rule || !place || !mayHoldBatchNorm(node, place)) return false;
-  return rule.unlessFree === undefined || tree.modules.has(rule.unlessFree);
+  if (!place || !mayHoldBatchNorm(node, place)) return [];
+  const isPresent = (path: string): boolean => (tree.modules.get(path)?.own.length ?? 0) > 0;
+  return batchNormNames(convolution, isPresent).filter((path) => !tree.modules.has(path));
 }
 
 /** A name under which no node stands: a module that vanished, or torchvision's spelling of another. */
@@ -115,12 +135,17 @@ function ownerOfWeights(graph: Graph, path: string): Node | undefined {
 /** A BatchNorm that was folded: exactly one convolution beside it can hold its value. */
 function readFoldedNorm(tree: ModuleTree, path: string): ModuleReading | undefined {
   const [parent] = splitPath(path);
-  const holders = [...(tree.modules.get(parent)?.children ?? [])].flatMap((child) => {
+  const folded = [...(tree.modules.get(parent)?.children ?? [])].flatMap((child) => {
     const convolution = joinPath(parent, child);
     const module = tree.modules.get(convolution);
     const node = module?.own.length === 1 ? module.own[0] : undefined;
-    return node && isConvolution(node) && isFoldedAs(tree, node, convolution, path) ? [{ node, convolution }] : [];
+    const names = node && isConvolution(node) ? foldedNames(tree, node, convolution) : [];
+    return names.length > 0 ? [{ node: node!, convolution, child, names }] : [];
   });
+  // Numbered and plain names mixed (conv, conv1) follow no rule.
+  const plain = folded.filter(({ child }) => !/\d$/.test(child)).length;
+  if (plain > 0 && plain < folded.length) return undefined;
+  const holders = folded.filter(({ names }) => names.includes(path));
   if (holders.length !== 1) return undefined;
   const { node, convolution } = holders[0]!;
   return readNode(node, `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`);
@@ -164,24 +189,17 @@ function firstNode(tree: ModuleTree, module: Module): Node | undefined {
     (other) => other.path === module.path || other.path.startsWith(`${module.path}.`),
   );
   return under
-    .flatMap((other) => other.own)
-    .filter((node) => tree.roles.get(node) === 'data')
+    .flatMap((other) => other.own.slice(0, 1))
     .reduce<Node | undefined>((first, node) => (first && first.index < node.index ? first : node), undefined);
 }
 
 /** An operation outside modules: `layer1.0.add`, `flatten`, `add_1` for the second one. */
-function readOperation(tree: ModuleTree, path: string): ModuleReading | undefined {
+function readOutsideModules(tree: ModuleTree, path: string): ModuleReading | undefined {
   const [parent, atom] = splitPath(path);
-  const parsed = parseOperation(atom);
   const module = tree.modules.get(parent);
-  if (!parsed || !module) return undefined;
-  const [operation, position] = parsed;
-  const nodes = callsOfOperation(tree, module, operation);
-  const node = nodes[position];
-  if (!node) return undefined;
-  if (operation === 'cat' && tree.scheme === 'torchscript' && nodes.some(mayBeNestedCat)) {
-    const why = `the exporter may have merged several torch.cat of "${parent}" into one node, so "${path}" cannot be told`;
-    return { kind: 'folded', why };
-  }
-  return readNode(node, `operation "${operation}" in module "${parent}"`);
+  const reading = module && readOperation(tree, module, atom);
+  if (!reading) return undefined;
+  if (reading.kind === 'unsure') return { kind: 'folded', why: reading.why, isUnsure: true };
+  const where = parent === '' ? 'the model' : `module "${parent}"`;
+  return readNode(reading.node, `operation "${atom}" in ${where}`);
 }

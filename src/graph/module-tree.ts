@@ -8,6 +8,8 @@ export interface Module {
   readonly path: string;
   /** Its own nodes that carry data, not those of its children, in file order. */
   readonly own: readonly Node[];
+  /** Its own nodes that carry sizes or constants only. */
+  readonly aside: readonly Node[];
   /** Its own nodes, call by call; a module that runs three times has three. */
   readonly calls: readonly (readonly Node[])[];
   /** First atoms of the modules below it. */
@@ -31,6 +33,7 @@ export interface ModuleTree {
 interface Draft {
   readonly path: string;
   readonly own: Node[];
+  readonly aside: Node[];
   readonly calls: Node[][];
   readonly children: Set<string>;
   last: Node | undefined;
@@ -52,7 +55,7 @@ function buildTree(graph: Graph): ModuleTree {
   const moduleOf = (path: string): Draft => {
     let module = modules.get(path);
     if (!module) {
-      module = { path, own: [], calls: [], children: new Set(), last: undefined };
+      module = { path, own: [], aside: [], calls: [], children: new Set(), last: undefined };
       modules.set(path, module);
       if (path !== '') {
         const [parent, atom] = splitPath(path);
@@ -67,8 +70,12 @@ function buildTree(graph: Graph): ModuleTree {
     const place = placeOf(node);
     if (!place) continue;
     places.set(node, place);
-    if (roles.get(node) === 'constant') continue;
     const module = moduleOf(place.path);
+    // Sizes computed inside a module (for a Reshape behind it) and folded constants are not its result.
+    if (roles.get(node) !== 'data') {
+      module.aside.push(node);
+      continue;
+    }
     // Nodes of one call follow each other; a node of another module between them means the module ran again.
     if (place.path !== before) {
       const nodes: Node[] = [];
@@ -80,14 +87,11 @@ function buildTree(graph: Graph): ModuleTree {
     module.calls.at(-1)!.push(node);
   }
   for (const module of modules.values()) {
-    for (const call of module.calls) {
-      // Sizes computed inside a module (for a Reshape behind it) are not its result.
-      const last = call.findLast((node) => roles.get(node) === 'data');
-      if (last) raiseLast(modules, module.path, last);
-    }
+    const last = module.own.at(-1);
+    if (last) raiseLast(modules, module.path, last);
   }
   const scheme = [...places.values()][0]?.scheme;
-  return { scheme, modules, places, roles, torchvision: torchvisionNames(calls, roles) };
+  return { scheme, modules, places, roles, torchvision: torchvisionNames(calls) };
 }
 
 function raiseLast(modules: ReadonlyMap<string, Draft>, path: string, node: Node): void {
@@ -100,19 +104,16 @@ function raiseLast(modules: ReadonlyMap<string, Draft>, path: string, node: Node
 
 function torchvisionNames(
   calls: readonly { readonly module: Draft; readonly nodes: readonly Node[] }[],
-  roles: ReadonlyMap<Node, Role>,
 ): ReadonlyMap<string, Node> {
   const counts = new Map<string, number>();
   const names = new Map<string, Node>();
   for (const { module, nodes } of calls) {
     if (module.children.size > 0 || module.path === '') continue;
-    const last = nodes.findLast((node) => roles.get(node) === 'data');
-    if (!last) continue;
     const [parent, atom] = splitPath(module.path);
     const base = joinPath(parent, atom.replace(/_\d+$/, ''));
     const count = counts.get(base) ?? 0;
     counts.set(base, count + 1);
-    names.set(count === 0 ? base : `${base}_${count}`, last);
+    names.set(count === 0 ? base : `${base}_${count}`, nodes.at(-1)!);
   }
   return names;
 }

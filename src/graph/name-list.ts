@@ -41,7 +41,7 @@ function isInner(tree: ModuleTree, node: Node): boolean {
   const path = tree.places.get(node)?.path;
   const module = path === undefined || path === '' ? undefined : tree.modules.get(path);
   if (!module || module.children.size > 0) return false;
-  return !module.calls.some((call) => call.findLast((own) => tree.roles.get(own) === 'data') === node);
+  return !module.calls.some((call) => call.at(-1) === node);
 }
 
 /** Names to try per node: torchvision's, the true path, that of a folded BatchNorm, then operations by their place. */
@@ -57,10 +57,12 @@ function moduleSpellings(tree: ModuleTree): ReadonlyMap<Node, string[]> {
     const last = module.own.at(-1);
     if (module.children.size === 0 && last) {
       add(last, module.path);
-      for (const { path } of batchNormNames(module.path)) add(last, path);
+      for (const path of batchNormNames(module.path, (other) => tree.modules.has(other))) add(last, path);
     }
     for (const operation of OPERATIONS) {
-      callsOfOperation(tree, module, operation).forEach((node, position) => {
+      const { nodes, unsure } = callsOfOperation(tree, module, operation);
+      if (unsure !== undefined) continue;
+      nodes.forEach((node, position) => {
         add(node, joinPath(module.path, position === 0 ? operation : `${operation}_${position}`));
       });
     }

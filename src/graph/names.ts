@@ -90,6 +90,11 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
   }
   const values = new Set(readings.map((reading) => reading.value));
   if (values.size > 1) return ambiguous(request, readings);
+  // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those.
+  if (readings.length > 0 && byModule?.kind === 'folded' && byModule.isUnsure === true && !request.includes('.')) {
+    const failure = ambiguous(request, readings);
+    return { ...failure, message: `${failure.message}; as torchvision's name, ${byModule.why}` };
+  }
   if (readings[0]) return { value: readings[0].value, why: readings[0].why };
   if (byModule && byModule.kind !== 'value') return moduleFailure(request, byModule);
   return readPrefixed(graph, request) ?? readForwardArgument(graph, request);

@@ -1,5 +1,5 @@
 /** The index of tensors and of the types of values. */
-import { DIMENSION, ENTRY, SHAPE, SPARSE_TENSOR, TENSOR, TENSOR_TYPE, TYPE, VALUE_INFO } from './schema.js';
+import { DIMENSION, ENTRY, OPTIONAL, SHAPE, SPARSE_TENSOR, TENSOR, TENSOR_TYPE, TYPE, VALUE_INFO } from './schema.js';
 import type { Field, WireReader } from './wire.js';
 
 /** A size: a number, a symbolic name, or null where the file leaves it open. */
@@ -89,11 +89,20 @@ function scanType(reader: WireReader, field: Field): ValueType | undefined {
     if (inner.number === TYPE.tensor) type = scanTensorType(reader, inner);
     else if (inner.number === TYPE.sequence) type = { kind: 'sequence' };
     else if (inner.number === TYPE.map) type = { kind: 'map' };
-    else if (inner.number === TYPE.optional) type = { kind: 'optional' };
+    else if (inner.number === TYPE.optional) type = scanOptional(reader, inner);
     else if (inner.number === TYPE.sparseTensor) type = { kind: 'sparse tensor' };
     else if (inner.number === TYPE.opaque) type = { kind: 'opaque' };
   });
   return type;
+}
+
+/** An optional tensor passes as a tensor: that is how onnxruntime gives it out. */
+function scanOptional(reader: WireReader, field: Field): ValueType {
+  let type: ValueType | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === OPTIONAL.elemType) type = scanType(reader, inner);
+  });
+  return type?.kind === 'tensor' ? type : { kind: 'optional' };
 }
 
 function scanTensorType(reader: WireReader, field: Field): ValueType {
@@ -114,7 +123,8 @@ function scanTensorType(reader: WireReader, field: Field): ValueType {
 function scanDim(reader: WireReader, field: Field): Dim {
   let dim: Dim = null;
   reader.readBody(field, (inner) => {
-    if (inner.number === DIMENSION.value) dim = reader.readInt(inner);
+    // Some writers put -1 for a size that is open.
+    if (inner.number === DIMENSION.value) dim = reader.readInt(inner) < 0 ? null : reader.readInt(inner);
     else if (inner.number === DIMENSION.param) dim = reader.readText(inner) || null;
   });
   return dim;

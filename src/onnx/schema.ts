@@ -50,6 +50,7 @@ export const SPARSE_TENSOR = { values: 1, indices: 2, dims: 3 } as const;
 export const VALUE_INFO = { name: 1, type: 2 } as const;
 export const TYPE = { tensor: 1, sequence: 4, map: 5, opaque: 7, sparseTensor: 8, optional: 9 } as const;
 export const TENSOR_TYPE = { elemType: 1, shape: 2 } as const;
+export const OPTIONAL = { elemType: 1 } as const;
 export const SHAPE = { dim: 1 } as const;
 export const DIMENSION = { value: 1, param: 2 } as const;
 export const FUNCTION = { name: 1, node: 7, domain: 10, overload: 13 } as const;
@@ -64,7 +65,10 @@ export function normalDomain(domain: string): string {
 }
 
 /** Node metadata worth keeping in the index; the rest (stack traces) stays in the file. */
-export const NODE_METADATA: ReadonlySet<string> = new Set(['pkg.torch.onnx.name_scopes']);
+export const NODE_METADATA: ReadonlySet<string> = new Set([
+  'pkg.torch.onnx.name_scopes',
+  'pkg.onnxscript.rewriter.rule_name',
+]);
 
 /** Names of TensorProto.DataType by number, in onnxruntime's spelling. */
 const ELEMENT_TYPES: readonly (string | undefined)[] = [

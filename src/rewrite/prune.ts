@@ -131,7 +131,8 @@ const SEQUENCE_MAKERS = new Set([
 function nonTensorType({ type, producer }: Value): string | undefined {
   if (type) return type.kind === 'tensor' || type.kind === 'sparse tensor' ? undefined : type.kind;
   if (producer && SEQUENCE_MAKERS.has(producer.opType)) return 'sequence';
-  if (producer?.opType === 'Optional') return 'optional';
+  // An optional tensor can be given out, an optional sequence cannot.
+  if (producer?.opType === 'Optional' && producer.inputs[0]) return nonTensorType(producer.inputs[0]);
   return producer?.opType === 'ZipMap' ? 'sequence of maps' : undefined;
 }
 
