@@ -54,7 +54,7 @@ export class Lane {
       signal?.addEventListener('abort', onAbort, { once: true });
       const settle = (): void => {
         signal?.removeEventListener('abort', onAbort);
-        if (this.#waiting.size === 0) this.#channel.hold(false);
+        if (this.#waiting.size === 0 && !this.#closing) this.#channel.hold(false);
       };
       this.#waiting.set(id, {
         resolve(outputs) {
@@ -96,9 +96,10 @@ export class Lane {
 /**
  * Opens a session in a lane of its own. The model's bytes are moved there.
  *
+ * @param start - Starts the thread or process; tests give one of their own.
  * @throws {@link TapirError} what {@link openSession} throws; `LANE_DIED` if the lane ends while opening.
  */
-export async function openLane(description: LaneDescription): Promise<Lane> {
+export async function openLane(description: LaneDescription, start: typeof startLane = startLane): Promise<Lane> {
   const waiting = new Map<number, Waiting>();
   const opened = deferred<SessionFacts>();
   const gone = deferred<string>();
@@ -116,7 +117,7 @@ export async function openLane(description: LaneDescription): Promise<Lane> {
     if (reply.type === 'done') run?.resolve(reply.outputs);
     else run?.reject(unpackError(reply.error));
   };
-  const channel = startLane({ reply: onReply, gone: gone.resolve });
+  const channel = start({ reply: onReply, gone: gone.resolve });
   const device = deviceName(description.device);
   void gone.promise.then((reason) => {
     const details = { device, reason };

@@ -1,0 +1,165 @@
+/** The built command: what it prints, what it writes, how it ends. */
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { openModel, type Manifest, type PrunePlan } from 'onnx-tapir';
+import { describe, expect, it } from 'vitest';
+import { ERROR_CODES } from '../support/error-codes.js';
+import { exitCodeOf } from '../../src/cli/exit-code.js';
+import { readReturnFlags } from '../../src/cli/return-flags.js';
+import { formatBytes, formatTable } from '../../src/cli/table.js';
+import { TapirError } from '../../src/errors.js';
+import { buildResNet } from '../../models/resnet.js';
+import { fixturePath, projectPath, scratchFolder, sharedFixtures, sharedNote } from '../support/fixtures.js';
+import { runTapir } from '../support/run.js';
+
+const scratch = scratchFolder();
+const model = join(scratch, 'model.onnx');
+writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);
+const photos = join(scratch, 'photos');
+cpSync(projectPath('examples/photos'), photos, { recursive: true, filter: (file) => !file.endsWith('.ts') });
+const embed = ['embed', photos, '--model', model, '--return', 'avgpool=embedding', '--out'];
+
+describe('tapir nodes', () => {
+  it('prints a table, a tree cut at a depth, and JSON', async () => {
+    const all = await runTapir(['nodes', model]);
+    expect(all).toMatchObject({ code: 0, stderr: '' });
+    expect(all.stdout).toMatch(/^name +op +dtype +dims +scale +tensor\n/);
+    expect(all.stdout).toMatch(/layer1\.0\.conv1 +Conv +float32 +\[batch, 4, 56, 56\] +1\/4 +\/layer1/);
+    const top = await runTapir(['nodes', model, '--depth', '1']);
+    expect(top.stdout.split('\n').slice(1, -1).map((line) => line.split(' ')[0])).toEqual(
+      ['input', 'conv1', 'bn1', 'relu', 'maxpool', 'layer1', 'layer2', 'layer3', 'layer4', 'avgpool', 'flatten', 'fc'],
+    );
+    const json = JSON.parse((await runTapir(['nodes', model, '--json'])).stdout) as { nodes: { name: string; channels: number }[] };
+    expect(json.nodes.find(({ name }) => name === 'avgpool')).toMatchObject({ channels: 128, dtype: 'float32' });
+  });
+
+  it('lists a model that ONNX Runtime refuses, without shapes', async () => {
+    const ended = await runTapir(['nodes', fixturePath('graphs/generated/ort_behaviour/opset99.onnx')]);
+    expect(ended.code).toBe(0);
+    expect(ended.stderr).toContain('shapes are unknown');
+  });
+});
+
+describe('tapir extract', () => {
+  it('writes a plain ONNX file and says what became of the model', async () => {
+    const out = join(scratch, 'cut.onnx');
+    const ended = await runTapir(['extract', model, '--return', 'layer2=features', '--return', 'layer1', '-o', out]);
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(ended.stdout).toContain('last node under module "layer2"');
+    expect((await openModel(out)).outputs.map(({ name }) => name)).toEqual(['features', 'layer1']);
+    const json = await runTapir(['extract', model, '--return', 'layer2', '-o', out, '--json']);
+    expect((JSON.parse(json.stdout) as PrunePlan).kept.inputs).toEqual(['input']);
+    expect((await openModel(out)).outputs.map(({ name }) => name)).toEqual(['/layer2/layer2.0/relu_2/Relu_output_0']);
+  });
+});
+
+describe('tapir embed', () => {
+  it('embeds a folder, in plain lines where no terminal is', async () => {
+    const out = join(scratch, 'dataset');
+    const ended = await runTapir([...embed, out]);
+    expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(ended.stdout).toContain('24 of 24 images embedded');
+    expect(ended.stdout).toContain(`embedding: 24 rows of [128] float32 in ${out}/features/embedding`);
+    const json = await runTapir([...embed, out, '--overwrite', '--json', '--batch', '7', '--dtype', 'float16']);
+    expect((JSON.parse(json.stdout) as Manifest).run.batch).toBe(7);
+  });
+
+  it('ends with 1 and a list if images failed', async () => {
+    const some = join(scratch, 'some');
+    mkdirSync(some);
+    cpSync(join(photos, 'sea/sea-0.jpg'), join(some, 'good.jpg'));
+    writeFileSync(join(some, 'bad.jpg'), 'no image');
+    const out = join(scratch, 'some-out');
+    const ended = await runTapir(['embed', some, '--model', model, '--return', 'fc', '--out', out]);
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toContain('1 of 2 images could not be embedded:\n  bad.jpg: its format is not');
+    expect(existsSync(join(out, 'manifest.json'))).toBe(true);
+  });
+
+  it('stops at a signal, tidily, with the signal’s code', async () => {
+    const many = join(scratch, 'many');
+    for (let i = 0; i < 40; i++) cpSync(photos, join(many, String(i)), { recursive: true });
+    for (const [name, code] of [['SIGINT', 130], ['SIGTERM', 143]] as const) {
+      const out = join(scratch, `stopped-${name}`);
+      const args = ['embed', many, '--model', model, '--return', 'avgpool', '--out', out];
+      // The command prints nothing until it is done; the folder tells that it is at work.
+      const ended = await runTapir(args, { signal: { name, when: () => existsSync(join(out, 'features')) } });
+      expect(ended, ended.stderr).toMatchObject({ code, stderr: 'tapir: stopped\n' });
+      expect(existsSync(join(out, 'manifest.json'))).toBe(false);
+    }
+  });
+});
+
+describe('wrong input ends with one clear message and the right code', () => {
+  const locked = join(scratch, 'locked');
+  mkdirSync(locked);
+  chmodSync(locked, 0o500);
+  const out = join(scratch, 'no-dataset');
+  const base = ['--return', 'avgpool', '--out', out];
+
+  it.each([
+    ['no command', [], 2, /Usage: tapir/],
+    ['an unknown command', ['embedd'], 2, /unknown command 'embedd'/],
+    ['a missing flag', ['embed', photos, '--out', out], 2, /--model <file>/],
+    ['a wrong number', ['embed', photos, '--model', model, ...base, '--batch', 'many'], 2, /whole number/],
+    ['a wrong choice', ['embed', photos, '--model', model, ...base, '--transform', 'resnet'], 2, /Allowed choices are ImageNet1K_V1/],
+    ['a missing model', ['embed', photos, '--model', '/no/model.onnx', ...base], 3, /cannot open the model "\/no\/model.onnx"/],
+    ['no model', ['nodes', projectPath('README.md')], 3, /looks like plain text/],
+    ['an unknown node', ['embed', photos, '--model', model, '--return', 'layer5', '--out', out], 2, /nearest are "layer/],
+    ['an empty key', ['extract', model, '--return', 'layer1=', '-o', out], 2, /NAME or NAME=KEY/],
+    ['a file instead of a folder', ['embed', model, '--model', model, ...base], 2, /is no folder of images: it is a file/],
+    ['a folder without images', ['embed', projectPath('src'), '--model', model, ...base], 2, /no image is in it/],
+    ['an unusable device', ['embed', photos, '--model', model, ...base, '--device', 'cuda'], 3, /cuda:0 cannot be used/],
+    ['an unknown device', ['embed', photos, '--model', model, ...base, '--device', 'gpu'], 2, /--device/],
+    ['a file in the way', [...embed, join(model, 'x')], 4, /cannot write/],
+    ['a folder of something else', [...embed, photos], 4, /it is not empty, and no dataset/],
+    ['a folder that is not there', ['extract', model, '--return', 'fc', '-o', '/no/folder/x.onnx'], 4, /cannot write/],
+  ] as const)('%s', async (_what, args, code, message) => {
+    const ended = await runTapir(args);
+    expect(ended.code, ended.stderr).toBe(code);
+    expect(ended.stderr).toMatch(message);
+    expect(ended.stderr).not.toContain('    at ');
+    expect(existsSync(join(out, 'manifest.json'))).toBe(false);
+  });
+
+  it('prints help and version on standard output', async () => {
+    const help = await runTapir(['--help']);
+    expect(help).toMatchObject({ code: 0, stderr: '' });
+    expect(help.stdout).toContain('embed [options] <source>');
+    const { version } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8')) as { version: string };
+    expect(await runTapir(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n` });
+  });
+});
+
+describe.skipIf(sharedFixtures === undefined)(`the main job${sharedNote}`, () => {
+  it('embeds 200 of 203 photos, lists 3 errors, and ends with 1', async () => {
+    const out = join(scratch, 'main-job');
+    const source = join(sharedFixtures!, 'photos/set');
+    const resnet = join(sharedFixtures!, 'torchvision/resnet18.batch1.ts.onnx');
+    const ended = await runTapir(['embed', source, '--model', resnet, '--return', 'avgpool=embedding', '--out', out]);
+    expect(ended.code).toBe(1);
+    expect(ended.stdout).toContain('200 of 203 images embedded');
+    expect(ended.stderr.match(/\[IMAGE_\w+\]/g)).toHaveLength(3);
+  });
+});
+
+describe('parts of the command', () => {
+  it('read --return as a list, or as pairs once a key is given', () => {
+    expect(readReturnFlags(['a', 'b'])).toEqual(['a', 'b']);
+    expect(readReturnFlags(['a=x', 'b'])).toEqual([['a', 'x'], ['b', 'b']]);
+    expect(readReturnFlags(['a=b=c'])).toEqual([['a=b', 'c']]);
+  });
+
+  it('format tables and bytes', () => {
+    expect(formatTable([['a', '1'], ['bbb', '22']], [1])).toBe('a     1\nbbb  22\n');
+    expect([0, 999, 1000, 93_900_000, 5e12].map(formatBytes)).toEqual(['0 bytes', '999 bytes', '1.00 kB', '93.9 MB', '5.00e+3 GB']);
+  });
+
+  it('have an exit code for every error', () => {
+    for (const code of ERROR_CODES) {
+      // The details do not matter for the exit code.
+      expect([2, 3, 4, 70]).toContain(exitCodeOf(new TapirError(code, '', { details: {} as never })));
+    }
+    expect(exitCodeOf(new Error('defect'))).toBe(70);
+  });
+});

@@ -1,0 +1,37 @@
+/** Without a native package: what does not need it works, what does says so. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { projectPath, scratchFolder, tinyResNet } from './support/fixtures.js';
+import { runScript } from './support/run.js';
+
+const model = join(scratchFolder(), 'model.onnx');
+writeFileSync(model, tinyResNet());
+
+const without = (name: string): string => `
+import { register } from 'node:module';
+const hook = 'export async function resolve(name, context, next) { if (name === "${name}") throw new Error("it is not here"); return next(name, context); }';
+register('data:text/javascript,' + encodeURIComponent(hook));
+const tapir = await import('onnx-tapir');
+const show = (error) => console.log(JSON.stringify({ code: error.code, package: error.details.package }));`;
+
+describe('without sharp', () => {
+  it('images cannot be loaded, models can', async () => {
+    const photo = JSON.stringify(projectPath('examples/photos/sea/sea-0.jpg'));
+    const ended = await runScript(`${without('sharp')} await tapir.loadImage(${photo}).catch(show);
+      console.log((await tapir.openModel(${JSON.stringify(model)})).inputs.length);`);
+    expect(ended.stdout, ended.stderr).toBe('{"code":"DEPENDENCY_MISSING","package":"sharp"}\n1\n');
+  });
+});
+
+describe('whoever only rewrites graphs', () => {
+  it('loads no native code', async () => {
+    const code = `
+      import { pruneModel } from 'onnx-tapir';
+      const pruned = await pruneModel(${JSON.stringify(model)}, { layer1: 'features' });
+      await pruned.bytes();
+      const native = process.report.getReport().sharedObjects.filter((file) => /onnxruntime|vips|sharp/.test(file));
+      console.log(pruned.plan.kept.nodes.length > 0, native.length);`;
+    expect(await runScript(code)).toMatchObject({ code: 0, stdout: 'true 0\n' });
+  });
+});

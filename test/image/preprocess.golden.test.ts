@@ -1,0 +1,78 @@
+/** Pixels and floats against Pillow and torchvision, by hash: equal to the last bit. */
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { decodeImage } from '../../src/image/decode.js';
+import { createTransform, loadImage, type TransformOptions } from '../../src/image/transform.js';
+import { fixturePath, sharedFixtures } from '../support/fixtures.js';
+
+interface Expected {
+  readonly images: Readonly<
+    Record<
+      string,
+      {
+        readonly decoded_rgb_sha256: string;
+        readonly policy?: string;
+        readonly presets: Readonly<Record<string, { readonly sha256: string; readonly chw_float32_sha256?: string }>>;
+        readonly presets_after_exif_transpose?: Readonly<Record<string, { readonly sha256: string } | string>>;
+      }
+    >
+  >;
+  readonly bad: Readonly<Record<string, { readonly expect: readonly string[] }>>;
+}
+
+const PRESETS = { v1: 'ImageNet1K_V1', v2: 'ImageNet1K_V2', bicubic256: 'Bicubic256', squash224: 'Squash224' } as const;
+const OPTIONS: Readonly<Record<string, Partial<TransformOptions>>> = {
+  v1: {},
+  v2: { resize: 232 },
+  bicubic256: { interpolation: 'bicubic' },
+  squash224: { resize: { height: 224, width: 224 }, crop: null },
+};
+const LIMIT = 178_956_970;
+
+function sha256(data: Uint8Array | Float32Array): string {
+  return createHash('sha256').update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength)).digest('hex');
+}
+
+const folders = [fixturePath('preprocess'), ...(sharedFixtures === undefined ? [] : [join(sharedFixtures, 'preprocess')])];
+
+describe.each(folders)('preprocessing, %s', (folder) => {
+  const expected = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8')) as Expected;
+  const images = Object.entries(expected.images).filter(([name]) => existsSync(join(folder, 'images', name)));
+
+  it('has images', () => expect(images.length).toBeGreaterThan(15));
+
+  it.each(images)('%s is Pillow’s and torchvision’s', async (name, image) => {
+    const file = join(folder, 'images', name);
+    const decoded = await decodeImage(file, { orientation: 'ignore', limitPixels: LIMIT });
+    expect(sha256(decoded.data)).toBe(image.decoded_rgb_sha256);
+    for (const [preset, answer] of Object.entries(image.presets)) {
+      const loaded = await loadImage(file, PRESETS[preset as keyof typeof PRESETS]);
+      expect(loaded).toMatchObject({ height: 224, width: 224 });
+      expect(sha256(loaded.data), preset).toBe(answer.sha256);
+      if (answer.chw_float32_sha256 !== undefined) expect(sha256(loaded.toTensor().data)).toBe(answer.chw_float32_sha256);
+    }
+    for (const [preset, answer] of Object.entries(image.presets_after_exif_transpose ?? {})) {
+      const upright = createTransform({ ...OPTIONS[preset], orientation: 'exif' });
+      expect(sha256((await loadImage(file, upright)).data)).toBe(typeof answer === 'string' ? answer : answer.sha256);
+    }
+  });
+
+  const bad = readdirSync(join(folder, 'bad')).filter((name) => expected.bad[name]);
+  it.each(bad)('%s is refused', async (name) => {
+    const code = expected.bad[name]!.expect.includes('too-large') ? 'IMAGE_TOO_LARGE' : 'IMAGE_UNREADABLE';
+    await expect(loadImage(join(folder, 'bad', name))).rejects.toMatchObject({ code });
+  });
+});
+
+describe('a decompression bomb', () => {
+  it('is refused from its header, without memory for its pixels', async () => {
+    const before = process.memoryUsage.rss();
+    await expect(loadImage(fixturePath('preprocess/bad/bomb_32768x32768.png'))).rejects.toMatchObject({
+      code: 'IMAGE_TOO_LARGE',
+      details: { limitPixels: LIMIT },
+    });
+    expect(process.memoryUsage.rss() - before).toBeLessThan(100e6);
+  });
+});

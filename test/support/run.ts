@@ -1,0 +1,59 @@
+/** Runs a script or the command in a process of its own. */
+import { spawn } from 'node:child_process';
+import { projectPath } from './fixtures.js';
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** How to start a process, and when to signal it. */
+export interface RunOptions {
+  readonly cwd?: string;
+  readonly env?: NodeJS.ProcessEnv;
+  /** Sent as soon as what was printed matches, or a condition holds. */
+  readonly signal?: { readonly name: NodeJS.Signals; readonly when: RegExp | (() => boolean) };
+}
+
+/** Runs node with arguments. */
+export function runNode(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  return new Promise((resolve, reject) => {
+    const env = { ...process.env, ...options.env };
+    // The test runner's own settings are of no use to the child.
+    delete env['NODE_OPTIONS'];
+    const child = spawn(process.execPath, args, { cwd: options.cwd ?? projectPath('.'), env });
+    let stdout = '';
+    let stderr = '';
+    let sent = false;
+    const look = (): void => {
+      const { name, when } = options.signal ?? { when: () => false };
+      if (sent || !(typeof when === 'function' ? when() : when.test(stdout + stderr))) return;
+      sent = true;
+      child.kill(name);
+    };
+    const timer = setInterval(look, 10);
+    child.stdout.on('data', (chunk: Buffer) => {
+      stdout += chunk.toString();
+    });
+    child.stderr.on('data', (chunk: Buffer) => {
+      stderr += chunk.toString();
+    });
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      clearInterval(timer);
+      resolve({ code, signal, stdout, stderr });
+    });
+  });
+}
+
+/** Runs a module given as text, with the package importable by name. */
+export function runScript(code: string, options: RunOptions = {}): Promise<Ended> {
+  return runNode(['--input-type=module', '--eval', code], options);
+}
+
+/** Runs the built command. */
+export function runTapir(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  return runNode([projectPath('dist/cli/main.js'), ...args], options);
+}
