@@ -19,7 +19,8 @@ for await (const { path, features, error } of embedImages(extractor, folder)) {
   vectors.push({ path, unit: values.map((value) => value / norm) });
 }
 
-const cosine = (a: Float32Array, b: Float32Array): number => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+const cosine = (a: Float32Array, b: Float32Array): number =>
+  a.reduce((sum, value, i) => sum + value * b[i]!, 0);
 const queries = vectors.filter(({ path }) => path.endsWith('-0.jpg'));
 const tiles: { input: Buffer; left: number; top: number }[] = [];
 for (const [row, query] of queries.entries()) {
@@ -27,7 +28,14 @@ for (const [row, query] of queries.entries()) {
     .filter(({ path }) => path !== query.path)
     .map(({ path, unit }) => ({ path, score: cosine(query.unit, unit) }))
     .sort((a, b) => b.score - a.score);
-  console.log(query.path, '→', ranked.slice(0, shown).map(({ path, score }) => `${path} ${score.toFixed(3)}`).join(', '));
+  console.log(
+    query.path,
+    '→',
+    ranked
+      .slice(0, shown)
+      .map(({ path, score }) => `${path} ${score.toFixed(3)}`)
+      .join(', '),
+  );
   for (const [column, { path }] of [query, ...ranked.slice(0, shown)].entries()) {
     const input = await sharp(join(folder, path)).resize(tile).toBuffer();
     // A wider gap sets the query apart from its neighbours.

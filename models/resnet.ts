@@ -62,7 +62,12 @@ class Builder {
   }
 
   /** Adds a node in a module; its output is named as TorchScript names it. */
-  node(scope: string, opType: string, inputs: string[], attributes: Record<string, number[] | number> = {}): string {
+  node(
+    scope: string,
+    opType: string,
+    inputs: string[],
+    attributes: Record<string, number[] | number> = {},
+  ): string {
     const name = `${scope}/${opType}`;
     const output = `${name}_output_0`;
     const attribute = Object.entries(attributes).map(([key, value]) =>
@@ -70,7 +75,11 @@ class Builder {
         ? onnx.AttributeProto.create({ name: key, type: onnx.AttributeProto.AttributeType.INTS, ints: value })
         : Number.isInteger(value)
           ? onnx.AttributeProto.create({ name: key, type: onnx.AttributeProto.AttributeType.INT, i: value })
-          : onnx.AttributeProto.create({ name: key, type: onnx.AttributeProto.AttributeType.FLOAT, f: value }),
+          : onnx.AttributeProto.create({
+              name: key,
+              type: onnx.AttributeProto.AttributeType.FLOAT,
+              f: value,
+            }),
     );
     this.nodes.push(onnx.NodeProto.create({ name, opType, input: inputs, output: [output], attribute }));
     return output;
@@ -78,7 +87,9 @@ class Builder {
 
   weight(name: string, dims: number[], values: Float32Array): string {
     const rawData = new Uint8Array(values.buffer);
-    this.weights.push(onnx.TensorProto.create({ name, dims, dataType: onnx.TensorProto.DataType.FLOAT, rawData }));
+    this.weights.push(
+      onnx.TensorProto.create({ name, dims, dataType: onnx.TensorProto.DataType.FLOAT, rawData }),
+    );
     return name;
   }
 
@@ -104,7 +115,15 @@ class Builder {
     return values;
   }
 
-  convolution(path: string, scope: string, input: string, inChannels: number, outChannels: number, kernel: number, stride: number): string {
+  convolution(
+    path: string,
+    scope: string,
+    input: string,
+    inChannels: number,
+    outChannels: number,
+    kernel: number,
+    stride: number,
+  ): string {
     const fanIn = inChannels * kernel * kernel;
     // Behind a ReLU of unit-normal numbers, what is left about the mean has variance 1/2 − 1/(2π).
     const variance = 1 / ((0.5 - 0.5 / Math.PI) * fanIn);
@@ -123,7 +142,14 @@ class Builder {
     });
   }
 
-  batchNorm(path: string, scope: string, input: string, channels: number, gain: number, shift: number): string {
+  batchNorm(
+    path: string,
+    scope: string,
+    input: string,
+    channels: number,
+    gain: number,
+    shift: number,
+  ): string {
     const fill = (value: number): Float32Array => new Float32Array(channels).fill(value);
     const inputs = [
       input,
@@ -136,9 +162,24 @@ class Builder {
   }
 }
 
-function bottleneck(builder: Builder, path: string, scope: string, input: string, inChannels: number, width: number, stride: number): string {
+function bottleneck(
+  builder: Builder,
+  path: string,
+  scope: string,
+  input: string,
+  inChannels: number,
+  width: number,
+  stride: number,
+): string {
   const outChannels = width * EXPANSION;
-  const conv = (k: number, from: string, channels: [number, number], kernel: number, step: number, gain: number): string =>
+  const conv = (
+    k: number,
+    from: string,
+    channels: [number, number],
+    kernel: number,
+    step: number,
+    gain: number,
+  ): string =>
     builder.batchNorm(
       `${path}.bn${k}`,
       `${scope}/bn${k}`,
@@ -155,7 +196,15 @@ function bottleneck(builder: Builder, path: string, scope: string, input: string
   let shortcut = input;
   if (stride !== 1 || inChannels !== outChannels) {
     const down = `${scope}/downsample/downsample`;
-    shortcut = builder.convolution(`${path}.downsample.0`, `${down}.0`, input, inChannels, outChannels, 1, stride);
+    shortcut = builder.convolution(
+      `${path}.downsample.0`,
+      `${down}.0`,
+      input,
+      inChannels,
+      outChannels,
+      1,
+      stride,
+    );
     shortcut = builder.batchNorm(`${path}.downsample.1`, `${down}.1`, shortcut, outChannels, 1, SHIFT);
   }
   return builder.node(`${scope}/relu_2`, 'Relu', [builder.node(scope, 'Add', [x, shortcut])]);
@@ -174,7 +223,12 @@ export function buildResNet(seed = 0, shape: ResNetShape = RESNET50): BuiltModel
   let x = builder.convolution('conv1', '/conv1', 'input', 3, shape.width, 7, 2);
   x = builder.batchNorm('bn1', '/bn1', x, shape.width, 1, SHIFT);
   x = builder.node('/relu', 'Relu', [x]);
-  x = builder.node('/maxpool', 'MaxPool', [x], { ceil_mode: 0, kernel_shape: [3, 3], pads: [1, 1, 1, 1], strides: [2, 2] });
+  x = builder.node('/maxpool', 'MaxPool', [x], {
+    ceil_mode: 0,
+    kernel_shape: [3, 3],
+    pads: [1, 1, 1, 1],
+    strides: [2, 2],
+  });
   let channels = shape.width;
   shape.blocks.forEach((blocks, stage) => {
     const width = shape.width * 2 ** stage;
@@ -187,7 +241,11 @@ export function buildResNet(seed = 0, shape: ResNetShape = RESNET50): BuiltModel
   });
   x = builder.node('/avgpool', 'GlobalAveragePool', [x]);
   x = builder.node('', 'Flatten', [x], { axis: 1 });
-  const weight = builder.parameter('fc.weight', [shape.classes, channels], builder.filters(shape.classes, channels, 1 / channels));
+  const weight = builder.parameter(
+    'fc.weight',
+    [shape.classes, channels],
+    builder.filters(shape.classes, channels, 1 / channels),
+  );
   const bias = builder.parameter('fc.bias', [shape.classes], new Float32Array(shape.classes));
   builder.node('/fc', 'Gemm', [x, weight, bias], { transB: 1 });
   // A graph output keeps its own name, as in TorchScript's files.

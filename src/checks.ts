@@ -18,7 +18,11 @@ export function show(value: unknown): string {
 }
 
 /** The one sentence form for every bad option: `option "batch" must be an integer from 1 to 1024, got -1`. */
-export function invalidOption(option: string, expected: string, actual: unknown): TapirError<'OPTION_INVALID'> {
+export function invalidOption(
+  option: string,
+  expected: string,
+  actual: unknown,
+): TapirError<'OPTION_INVALID'> {
   return new TapirError('OPTION_INVALID', `option "${option}" must be ${expected}, got ${show(actual)}`, {
     details: { option, expected, actual: show(actual) },
   });
@@ -31,7 +35,11 @@ export function checkInteger(option: string, value: unknown, min: number, max: n
 }
 
 /** Returns one of the allowed words, or throws `OPTION_INVALID`. */
-export function checkOneOf<Word extends string>(option: string, value: unknown, words: readonly Word[]): Word {
+export function checkOneOf<Word extends string>(
+  option: string,
+  value: unknown,
+  words: readonly Word[],
+): Word {
   const found = words.find((word) => word === value);
   if (found !== undefined) return found;
   throw invalidOption(option, `one of ${words.map((word) => `"${word}"`).join(', ')}`, value);
@@ -59,16 +67,24 @@ export function checkSignal(value: unknown): AbortSignal | undefined {
  * Lays what a caller gave over the defaults: unknown keys are refused, `undefined` counts as absent, the
  * caller's object is not written to.
  */
-export function withDefaults<Options extends object>(defaults: Options, given: Given<Options>, what: string): Options {
+export function withDefaults<Options extends object>(
+  defaults: Options,
+  given: Given<Options>,
+  what: string,
+): Options {
   if (given === null || typeof given !== 'object' || Array.isArray(given)) {
     throw invalidOption(what, 'an options object', given);
   }
   const result: Record<string, unknown> = Object.fromEntries(Object.entries(defaults));
   for (const [key, value] of Object.entries(given)) {
     if (!Object.hasOwn(defaults, key)) {
-      throw new TapirError('OPTION_INVALID', `${what} has no option "${key}"; it has ${Object.keys(defaults).join(', ')}`, {
-        details: { option: key, expected: `one of ${Object.keys(defaults).join(', ')}`, actual: key },
-      });
+      throw new TapirError(
+        'OPTION_INVALID',
+        `${what} has no option "${key}"; it has ${Object.keys(defaults).join(', ')}`,
+        {
+          details: { option: key, expected: `one of ${Object.keys(defaults).join(', ')}`, actual: key },
+        },
+      );
     }
     if (value !== undefined) result[key] = value;
   }

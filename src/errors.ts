@@ -11,7 +11,9 @@ export interface ErrorDetails {
   /** The graph breaks a rule of ONNX that the requested part depends on. */
   GRAPH_INVALID: { readonly reason: string; readonly where: readonly string[] };
   /** No tensor, node or module of these names. */
-  NAME_NOT_FOUND: { readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[] };
+  NAME_NOT_FOUND: {
+    readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];
+  };
   /** A name reads as different values; the prefixes choose one. */
   NAME_AMBIGUOUS: {
     readonly request: string;
@@ -28,7 +30,11 @@ export interface ErrorDetails {
   /** External weights whose path leaves the model's folder, or that cannot be found. */
   EXTERNAL_DATA_UNSAFE: { readonly location: string; readonly tensor: string; readonly reason: string };
   /** Saving away from the folder that holds the external weights. */
-  EXTERNAL_DATA_ELSEWHERE: { readonly path: string; readonly folder: string; readonly files: readonly string[] };
+  EXTERNAL_DATA_ELSEWHERE: {
+    readonly path: string;
+    readonly folder: string;
+    readonly files: readonly string[];
+  };
   /** A feed is missing, or its dtype or shape does not fit the model. */
   INPUT_MISMATCH: { readonly input: string; readonly expected: string; readonly actual: string };
   /** The graph was exported for a fixed batch that does not divide the given rows. */
@@ -101,7 +107,11 @@ export class TapirError<Code extends ErrorCode = ErrorCode> extends Error {
     this.details = options.details;
   }
 }
-Object.defineProperty(TapirError.prototype, 'name', { value: 'TapirError', configurable: true, writable: true });
+Object.defineProperty(TapirError.prototype, 'name', {
+  value: 'TapirError',
+  configurable: true,
+  writable: true,
+});
 
 /**
  * Tells whether a caught value is a {@link TapirError}, of one code if given.

@@ -1,7 +1,13 @@
 /** The public API of onnx-tapir. */
 export { TapirError, isTapirError, type ErrorCode, type ErrorDetails } from './errors.js';
 export { type Given } from './checks.js';
-export { openModel, getGraphNodeNames, type OnnxModel, type ModelSource, type NodeInfo } from './extract/open-model.js';
+export {
+  openModel,
+  getGraphNodeNames,
+  type OnnxModel,
+  type ModelSource,
+  type NodeInfo,
+} from './extract/open-model.js';
 export { pruneModel, type PrunedModel, type PruneOptions } from './extract/prune-model.js';
 export { type PrunePlan, type PartList, type ResolvedRequest } from './rewrite/plan.js';
 export { type ReturnNodes, type KeysOf } from './extract/return-nodes.js';
@@ -17,7 +23,13 @@ export { type FeatureInfo } from './extract/feature-info.js';
 export { type Tensor, type TensorLike, type TensorData, type DType } from './runtime/tensor.js';
 export { type Device, type DeviceSpec, type DeviceType } from './runtime/device.js';
 export { type SessionOptions } from './runtime/session-options.js';
-export { createTransform, loadImage, type Transform, type TransformOptions, type LoadedImage } from './image/transform.js';
+export {
+  createTransform,
+  loadImage,
+  type Transform,
+  type TransformOptions,
+  type LoadedImage,
+} from './image/transform.js';
 export { type TransformPreset } from './image/presets.js';
 export { type ImageSource } from './image/decode.js';
 export { embedImages, type EmbedOptions, type EmbedSource, type Embedded } from './embed/embedder.js';

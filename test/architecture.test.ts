@@ -77,7 +77,9 @@ describe('architecture', () => {
   });
 
   it('keeps files short: 350 lines at most, a thread entry 60', () => {
-    const lengths = files.map((file) => [file, readFileSync(join(SRC, file), 'utf8').split('\n').length] as const);
+    const lengths = files.map(
+      (file) => [file, readFileSync(join(SRC, file), 'utf8').split('\n').length] as const,
+    );
     expect(lengths.filter(([, lines]) => lines > 350)).toEqual([]);
     expect(lengths.filter(([file, lines]) => /lane-(thread|process)/.test(file) && lines > 60)).toEqual([]);
   });
@@ -86,7 +88,10 @@ describe('architecture', () => {
     const tests = readdirSync(projectPath('test'), { recursive: true, encoding: 'utf8' });
     const rooms = Object.keys(FLOORS).filter((room) => room !== 'base' && room !== 'index');
     for (const room of rooms) {
-      expect(tests.some((file) => file.startsWith(`${room}/`) && file.endsWith('.test.ts')), room).toBe(true);
+      expect(
+        tests.some((file) => file.startsWith(`${room}/`) && file.endsWith('.test.ts')),
+        room,
+      ).toBe(true);
     }
   });
 });

@@ -10,11 +10,14 @@ describe('withDefaults', () => {
   });
 
   it('refuses unknown keys and names the known ones', () => {
-    expect(() => withDefaults(defaults, { bach: 2 } as object, 'f')).toThrow('f has no option "bach"; it has batch, name');
+    expect(() => withDefaults(defaults, { bach: 2 } as object, 'f')).toThrow(
+      'f has no option "bach"; it has batch, name',
+    );
   });
 
   it('refuses what is no object', () => {
-    for (const given of [null, [], 'cpu']) expect(() => withDefaults(defaults, given as object, 'f')).toThrow('an options object');
+    for (const given of [null, [], 'cpu'])
+      expect(() => withDefaults(defaults, given as object, 'f')).toThrow('an options object');
   });
 
   it('does not write to the given object, and freezes its own', () => {
@@ -25,9 +28,13 @@ describe('withDefaults', () => {
 
 describe('checks', () => {
   it('say what is expected and what came, in one form', () => {
-    expect(() => checkInteger('batch', -1, 1, 9)).toThrow('option "batch" must be an integer from 1 to 9, got -1');
+    expect(() => checkInteger('batch', -1, 1, 9)).toThrow(
+      'option "batch" must be an integer from 1 to 9, got -1',
+    );
     expect(() => checkInteger('batch', 1.5, 1, 9)).toThrow('got 1.5');
-    expect(() => checkOneOf('mode', 'c', ['a', 'b'])).toThrow('option "mode" must be one of "a", "b", got "c"');
+    expect(() => checkOneOf('mode', 'c', ['a', 'b'])).toThrow(
+      'option "mode" must be one of "a", "b", got "c"',
+    );
   });
 
   it('show values shortly', () => {
@@ -39,7 +46,10 @@ describe('checks', () => {
 });
 
 describe('TapirError', () => {
-  const error = new TapirError('BATCH_FIXED', 'no', { details: { batch: 4, rows: 5 }, cause: new Error('under') });
+  const error = new TapirError('BATCH_FIXED', 'no', {
+    details: { batch: 4, rows: 5 },
+    cause: new Error('under'),
+  });
 
   it('has a code, typed details and a name that does not show up in listings', () => {
     expect(error).toMatchObject({ name: 'TapirError', code: 'BATCH_FIXED', details: { batch: 4, rows: 5 } });

@@ -11,13 +11,26 @@ const model = join(scratch, 'model.onnx');
 // The same topology, small, so that the tests need not write 100 MB.
 writeFileSync(model, buildResNet(0, { blocks: [3, 4, 6, 3], width: 8, size: 224, classes: 10 }).bytes);
 
-const cases: Readonly<Record<string, readonly [args: readonly string[], printed: RegExp, written?: string]>> = {
-  '01-list-nodes.ts': [[model], /176 names: input, conv1, bn1, relu/],
-  '02-extract-features.ts': [[model], /features \[ 1, 256, 7, 7 \] pooled \[ 1, 256, 1, 1 \]/],
-  '03-embed-folder.ts': [[model, join(scratch, 'set')], /\{ inputs: 24, ok: 24, errors: 0 \}/, join(scratch, 'set/manifest.json')],
-  '04-save-pruned-model.ts': [[model, join(scratch, 'cut.onnx')], /kept 78 nodes, dropped 97/, join(scratch, 'cut.onnx')],
-  '05-nearest-neighbours.ts': [[model, join(scratch, 'n.png')], /city\/city-0.jpg → /, join(scratch, 'n.png')],
-};
+const cases: Readonly<Record<string, readonly [args: readonly string[], printed: RegExp, written?: string]>> =
+  {
+    '01-list-nodes.ts': [[model], /176 names: input, conv1, bn1, relu/],
+    '02-extract-features.ts': [[model], /features \[ 1, 256, 7, 7 \] pooled \[ 1, 256, 1, 1 \]/],
+    '03-embed-folder.ts': [
+      [model, join(scratch, 'set')],
+      /\{ inputs: 24, ok: 24, errors: 0 \}/,
+      join(scratch, 'set/manifest.json'),
+    ],
+    '04-save-pruned-model.ts': [
+      [model, join(scratch, 'cut.onnx')],
+      /kept 78 nodes, dropped 97/,
+      join(scratch, 'cut.onnx'),
+    ],
+    '05-nearest-neighbours.ts': [
+      [model, join(scratch, 'n.png')],
+      /city\/city-0.jpg → /,
+      join(scratch, 'n.png'),
+    ],
+  };
 
 describe('examples', () => {
   it('are all here', () => {

@@ -46,8 +46,17 @@ const MOTIFS: Readonly<Record<string, (seed: number) => Motif>> = {
   dunes: (seed) => (x, y) => {
     const sky = mixColours([250, 214, 165], [120, 150, 200], clamp(1 - y * 2));
     for (let ridge = 4; ridge >= 0; ridge--) {
-      const line = 0.45 + ridge * 0.11 + 0.08 * Math.sin(x * (4 + ridge) + seed * 2.1 + ridge) + 0.05 * noise(x * 3, ridge, seed);
-      if (y > line) return mixColours([222 - ridge * 18, 160 - ridge * 16, 90 - ridge * 10], [70, 40, 30], clamp((y - line) * 1.8));
+      const line =
+        0.45 +
+        ridge * 0.11 +
+        0.08 * Math.sin(x * (4 + ridge) + seed * 2.1 + ridge) +
+        0.05 * noise(x * 3, ridge, seed);
+      if (y > line)
+        return mixColours(
+          [222 - ridge * 18, 160 - ridge * 16, 90 - ridge * 10],
+          [70, 40, 30],
+          clamp((y - line) * 1.8),
+        );
     }
     return sky;
   },
@@ -63,7 +72,12 @@ const MOTIFS: Readonly<Record<string, (seed: number) => Motif>> = {
     for (let layer = 0; layer < 3; layer++) {
       const bend = x * (9 + layer * 6) + 0.4 * noise(y * 2, layer, seed) + seed * 0.37;
       const trunk = Math.abs((bend % 1) - 0.5) < 0.1 + 0.05 * hash(Math.floor(bend), layer, seed);
-      if (trunk) colour = mixColours([110 - layer * 30, 100 - layer * 32, 80 - layer * 26], [24, 22, 16], noise(x * 80, y * 6, seed) * 0.6);
+      if (trunk)
+        colour = mixColours(
+          [110 - layer * 30, 100 - layer * 32, 80 - layer * 26],
+          [24, 22, 16],
+          noise(x * 80, y * 6, seed) * 0.6,
+        );
     }
     const leaves = noise(x * 14, y * 14, seed + 9);
     return leaves > 0.52 + y * 0.35 ? [46 + leaves * 60, 92 + leaves * 70, 40] : colour;
@@ -72,7 +86,8 @@ const MOTIFS: Readonly<Record<string, (seed: number) => Motif>> = {
     const night = mixColours([10, 12, 40], [70, 40, 90], y);
     const block = Math.floor(x * 14);
     const height = 0.25 + 0.55 * hash(block, 0, seed);
-    if (y < 1 - height) return hash(Math.floor(x * WIDTH), Math.floor(y * HEIGHT), seed) > 0.998 ? [240, 240, 255] : night;
+    if (y < 1 - height)
+      return hash(Math.floor(x * WIDTH), Math.floor(y * HEIGHT), seed) > 0.998 ? [240, 240, 255] : night;
     const inWindow = (x * 70) % 1 > 0.35 && (y * 40) % 1 > 0.45;
     const lit = hash(Math.floor(x * 70), Math.floor(y * 40), seed + 3) > 0.55;
     return inWindow && lit ? [250, 210, 120] : [26, 28, 38];
@@ -87,7 +102,8 @@ const MOTIFS: Readonly<Record<string, (seed: number) => Motif>> = {
     const petals = 5 + (seed % 4) * 2;
     const edge = 0.3 + 0.1 * Math.cos(Math.atan2(v, u) * petals + seed);
     if (radius < 0.09) return mixColours([250, 205, 60], [150, 90, 20], noise(x * 60, y * 60, seed));
-    if (radius < edge) return mixColours([240, 90 + seed * 25, 150], [130, 20, 80], clamp(radius * 2.6 - 0.2));
+    if (radius < edge)
+      return mixColours([240, 90 + seed * 25, 150], [130, 20, 80], clamp(radius * 2.6 - 0.2));
     return mixColours([40, 90, 40], [110, 160, 70], noise(x * 8, y * 8, seed));
   },
 };
@@ -100,10 +116,13 @@ for (const [name, motif] of Object.entries(MOTIFS)) {
     const pixels = Buffer.alloc(WIDTH * HEIGHT * 3);
     for (let row = 0, at = 0; row < HEIGHT; row++) {
       for (let column = 0; column < WIDTH; column++) {
-        for (const channel of paint(column / WIDTH, row / HEIGHT)) pixels[at++] = Math.round(Math.min(255, Math.max(0, channel)));
+        for (const channel of paint(column / WIDTH, row / HEIGHT))
+          pixels[at++] = Math.round(Math.min(255, Math.max(0, channel)));
       }
     }
     const file = fileURLToPath(new URL(`${name}/${name}-${seed}.jpg`, folder));
-    await sharp(pixels, { raw: { width: WIDTH, height: HEIGHT, channels: 3 } }).jpeg({ quality: 82 }).toFile(file);
+    await sharp(pixels, { raw: { width: WIDTH, height: HEIGHT, channels: 3 } })
+      .jpeg({ quality: 82 })
+      .toFile(file);
   }
 }

@@ -42,7 +42,7 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
       keepDims,
       overwrite,
       signal: terminal.signal,
-      onProgress: progress.show,
+      onProgress: (now) => progress.show(now),
     });
     progress.end();
     report(terminal, summary, flags.json);
@@ -88,14 +88,17 @@ function report(terminal: Terminal, { out, manifest, failures }: EmbedSummary, i
     for (const { path, error } of failures.slice(0, FAILURES_SHOWN)) {
       terminal.err(`  ${path ?? '(bytes)'}: ${error.details.reason} [${error.code}]\n`);
     }
-    if (counts.errors > FAILURES_SHOWN) terminal.err(`  … all of them are in the metadata (status = 'error')\n`);
+    if (counts.errors > FAILURES_SHOWN)
+      terminal.err(`  … all of them are in the metadata (status = 'error')\n`);
   }
   if (isJson) {
     terminal.out(`${JSON.stringify(manifest, null, 2)}\n`);
     return;
   }
   const rate = run.seconds > 0 ? ` (${(counts.inputs / run.seconds).toFixed(1)}/s)` : '';
-  terminal.out(`${counts.ok} of ${counts.inputs} images embedded in ${run.seconds.toFixed(1)} s${rate} on ${run.device}\n`);
+  terminal.out(
+    `${counts.ok} of ${counts.inputs} images embedded in ${run.seconds.toFixed(1)} s${rate} on ${run.device}\n`,
+  );
   for (const [key, { folder, dtype, dims, rows }] of Object.entries(features)) {
     terminal.out(`  ${key}: ${rows} rows of ${formatDims(dims)} ${dtype} in ${out}/${folder}\n`);
   }

@@ -52,7 +52,8 @@ export function exitCodeOf(error: unknown): number {
 
 /** An error as a block of text for standard error. A defect shows its stack. */
 export function messageOf(error: unknown): string {
-  if (error instanceof TapirError && error.code !== 'INTERNAL') return `tapir: ${error.message} [${error.code}]\n`;
+  if (error instanceof TapirError && error.code !== 'INTERNAL')
+    return `tapir: ${error.message} [${error.code}]\n`;
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return `tapir: this is a defect of onnx-tapir, please report it: ${detail}\n`;
 }

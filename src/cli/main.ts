@@ -18,7 +18,9 @@ async function main(): Promise<number> {
     });
   }
   // A reader that goes away (`tapir nodes … | head`) is no failure.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.internal));
+  process.stdout.on('error', (error: NodeJS.ErrnoException) =>
+    process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.internal),
+  );
   let code: number = EXIT.done;
   const program = createProgram({
     signal: abort.signal,

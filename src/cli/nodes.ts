@@ -59,7 +59,8 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
 function nodesByName(model: OnnxModel): Map<string, { readonly op: string; readonly tensor: string }> {
   const named = new Map(model.inputs.map((input) => [input.name, { op: 'input', tensor: input.name }]));
   for (const node of model.nodes) {
-    if (node.request !== null) named.set(node.request, { op: node.opType, tensor: node.outputs[0]?.name ?? '' });
+    if (node.request !== null)
+      named.set(node.request, { op: node.opType, tensor: node.outputs[0]?.name ?? '' });
   }
   return named;
 }
@@ -71,7 +72,11 @@ function atDepth(names: readonly string[], depth: number): string[] {
 }
 
 /** Shapes as onnxruntime infers them; a model that it refuses is listed without. */
-async function describe(terminal: Terminal, model: OnnxModel, names: readonly string[]): Promise<Map<string, FeatureInfo>> {
+async function describe(
+  terminal: Terminal,
+  model: OnnxModel,
+  names: readonly string[],
+): Promise<Map<string, FeatureInfo>> {
   try {
     const session = { graphOptimizationLevel: 'disabled' } as const;
     const extractor = await createFeatureExtractor(model, [...names], { session });

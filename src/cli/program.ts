@@ -2,7 +2,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { packageVersion } from '../embed/manifest.js';
 import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
-import { FEATURE_EXTRACTOR_DEFAULTS } from '../extract/feature-extractor.js';
 import { TRANSFORM_PRESETS } from '../image/presets.js';
 import { runEmbed, type EmbedFlags } from './embed.js';
 import { runExtract, type ExtractFlags } from './extract.js';
@@ -31,7 +30,8 @@ function collect(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
 }
 
-const RETURN_HELP = 'what to return: a tensor, node or module path, with "=KEY" to name the output; repeatable';
+const RETURN_HELP =
+  'what to return: a tensor, node or module path, with "=KEY" to name the output; repeatable';
 
 /** Builds the command line. */
 export function createProgram(terminal: Terminal): Command {
@@ -67,9 +67,14 @@ export function createProgram(terminal: Terminal): Command {
     .requiredOption('--model <file>', 'ONNX file')
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .requiredOption('--out <folder>', 'dataset to write')
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', String(FEATURE_EXTRACTOR_DEFAULTS.device))
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0)
-    .option('--batch <n>', 'images per run; 0 for 8 on the CPU and 32 on a GPU', parseCount, EMBED_FOLDER_DEFAULTS.batch)
+    .option(
+      '--batch <n>',
+      'images per run; 0 for 8 on the CPU and 32 on a GPU',
+      parseCount,
+      EMBED_FOLDER_DEFAULTS.batch,
+    )
     .addOption(
       new Option('--transform <name>', 'preprocessing')
         .choices(Object.keys(TRANSFORM_PRESETS))

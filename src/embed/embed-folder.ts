@@ -1,10 +1,25 @@
 /** A folder of images → a dataset on disk. */
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { checkBoolean, checkInteger, checkOneOf, checkText, invalidOption, withDefaults, type Given } from '../checks.js';
+import {
+  checkBoolean,
+  checkInteger,
+  checkOneOf,
+  checkText,
+  invalidOption,
+  withDefaults,
+  type Given,
+} from '../checks.js';
 import { TapirError } from '../errors.js';
 import type { FeatureExtractor } from '../extract/feature-extractor.js';
-import { EMBED_DEFAULTS, embedBatches, itemsOf, setUpEmbedding, type EmbedOptions, type EmbedSource } from './embedder.js';
+import {
+  EMBED_DEFAULTS,
+  embedBatches,
+  itemsOf,
+  setUpEmbedding,
+  type EmbedOptions,
+  type EmbedSource,
+} from './embedder.js';
 import { folderNames } from './folder-name.js';
 import type { ImageError } from './loader.js';
 import { createManifest, DATASET_FORMAT, type Manifest } from './manifest.js';
@@ -101,12 +116,17 @@ export async function embedFolder(
   source: EmbedSource,
   given: Given<EmbedFolderOptions> & { readonly out: string },
 ): Promise<EmbedSummary> {
-  const options = withDefaults<EmbedFolderOptions>({ ...EMBED_FOLDER_DEFAULTS, out: '' }, given, 'embedFolder');
+  const options = withDefaults<EmbedFolderOptions>(
+    { ...EMBED_FOLDER_DEFAULTS, out: '' },
+    given,
+    'embedFolder',
+  );
   const setup = setUpEmbedding(extractor, options);
   const out = resolve(checkText('out', options.out));
   checkOneOf('dtype', options.dtype, ['float32', 'float16']);
   checkBoolean('overwrite', options.overwrite);
-  const shardSize = Math.ceil(checkInteger('shardSize', options.shardSize, 1, 1e7) / setup.batch) * setup.batch;
+  const shardSize =
+    Math.ceil(checkInteger('shardSize', options.shardSize, 1, 1e7) / setup.batch) * setup.batch;
   if (options.onProgress !== undefined && typeof options.onProgress !== 'function') {
     throw invalidOption('onProgress', 'a function', options.onProgress);
   }
@@ -143,13 +163,18 @@ export async function embedFolder(
 }
 
 /** A source with at least one item: an empty one is refused before anything is written. */
-async function nonEmpty(items: AsyncIterable<SourceItem>, source: EmbedSource): Promise<AsyncIterable<SourceItem>> {
+async function nonEmpty(
+  items: AsyncIterable<SourceItem>,
+  source: EmbedSource,
+): Promise<AsyncIterable<SourceItem>> {
   const iterator = items[Symbol.asyncIterator]();
   const first = await iterator.next();
   if (first.done === true) {
     const label = typeof source === 'string' ? source : 'the list of images';
     const reason = 'no image is in it (JPEG, PNG, WebP, GIF, TIFF, AVIF, by file extension)';
-    throw new TapirError('SOURCE_INVALID', `"${label}" cannot be embedded: ${reason}`, { details: { source: label, reason } });
+    throw new TapirError('SOURCE_INVALID', `"${label}" cannot be embedded: ${reason}`, {
+      details: { source: label, reason },
+    });
   }
   return (async function* () {
     yield first.value;
@@ -167,14 +192,16 @@ async function prepareFolder(out: string, overwrite: boolean): Promise<void> {
     throw unwritable(out, error);
   }
   const isFinished = entries.includes(MANIFEST) && (await isDataset(join(out, MANIFEST)));
-  if (isFinished && !overwrite) throw exists(out, 'it holds a finished dataset; choose another folder, or overwrite it (--overwrite)');
+  if (isFinished && !overwrite)
+    throw exists(out, 'it holds a finished dataset; choose another folder, or overwrite it (--overwrite)');
   if (!isFinished && entries.length > 0 && !entries.includes(MARKER)) {
     throw exists(out, 'it is not empty, and no dataset; choose another folder');
   }
   try {
     // The marker first: from here on the folder is known as unfinished.
     await writeAtomically(join(out, MARKER), new Uint8Array(0));
-    for (const entry of [MANIFEST, 'features', 'metadata']) await rm(join(out, entry), { recursive: true, force: true });
+    for (const entry of [MANIFEST, 'features', 'metadata'])
+      await rm(join(out, entry), { recursive: true, force: true });
   } catch (error) {
     throw error instanceof TapirError ? error : unwritable(out, error);
   }
@@ -183,7 +210,9 @@ async function prepareFolder(out: string, overwrite: boolean): Promise<void> {
 /** Whether a manifest is ours; other programs write files of that name too. */
 async function isDataset(manifest: string): Promise<boolean> {
   try {
-    return (JSON.parse(await readFile(manifest, 'utf8')) as Partial<Manifest> | null)?.format === DATASET_FORMAT;
+    return (
+      (JSON.parse(await readFile(manifest, 'utf8')) as Partial<Manifest> | null)?.format === DATASET_FORMAT
+    );
   } catch {
     return false; // Unreadable or no JSON: not written by us, so the folder is refused as somebody else's.
   }
@@ -192,4 +221,3 @@ async function isDataset(manifest: string): Promise<boolean> {
 function exists(path: string, reason: string): TapirError<'OUTPUT_EXISTS'> {
   return new TapirError('OUTPUT_EXISTS', `cannot write to "${path}": ${reason}`, { details: { path } });
 }
-

@@ -1,6 +1,13 @@
 /** Many images → features: batches cut by position, two of them in flight, results in input order. */
 import { availableParallelism } from 'node:os';
-import { checkBoolean, checkInteger, checkSignal, invalidOption, withDefaults, type Given } from '../checks.js';
+import {
+  checkBoolean,
+  checkInteger,
+  checkSignal,
+  invalidOption,
+  withDefaults,
+  type Given,
+} from '../checks.js';
 import { TapirError } from '../errors.js';
 import type { FeatureExtractor } from '../extract/feature-extractor.js';
 import type { TransformPreset } from '../image/presets.js';
@@ -42,10 +49,7 @@ export const EMBED_DEFAULTS: EmbedOptions = {
 };
 
 /** Images to embed: a folder (searched recursively), or paths and file contents in any iterable. */
-export type EmbedSource =
-  | string
-  | Iterable<string | Uint8Array>
-  | AsyncIterable<string | Uint8Array>;
+export type EmbedSource = string | Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>;
 
 /** An image's features, or why there are none. */
 export type Embedded<Key extends string = string> =
@@ -58,7 +62,12 @@ export type Embedded<Key extends string = string> =
       readonly features: Record<Key, Tensor>;
       readonly error?: undefined;
     }
-  | { readonly index: number; readonly path: string | null; readonly features?: undefined; readonly error: ImageError };
+  | {
+      readonly index: number;
+      readonly path: string | null;
+      readonly features?: undefined;
+      readonly error: ImageError;
+    };
 
 /** The images of one run: the items in order, and a row per item that could be read. */
 export interface EmbeddedBatch {
@@ -84,20 +93,26 @@ const RUNS_IN_FLIGHT = 2;
 
 /** Checks options against the extractor. Throws `OPTION_INVALID`. */
 export function setUpEmbedding(extractor: FeatureExtractor, options: EmbedOptions): EmbedSetup {
-  const transform = options.transform instanceof Transform ? options.transform : createTransform(options.transform);
+  const transform =
+    options.transform instanceof Transform ? options.transform : createTransform(options.transform);
   const batch = checkInteger('batch', options.batch, 0, 4096) || (extractor.device === 'cpu' ? 8 : 32);
   checkBoolean('keepDims', options.keepDims);
   const signal = checkSignal(options.signal);
   const [input, ...others] = extractor.inputs;
   const size = transform.outputSize;
-  if (size === null) throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
+  if (size === null)
+    throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
   const dims = input?.dims;
   if (!input || others.length > 0 || dims?.length !== 4 || (input.dtype ?? 'float32') !== 'float32') {
-    const what = extractor.inputs.map(({ name, dtype, dims: sizes }) => `${name} ${dtype} [${sizes?.join(', ') ?? '?'}]`);
+    const what = extractor.inputs.map(
+      ({ name, dtype, dims: sizes }) => `${name} ${dtype} [${sizes?.join(', ') ?? '?'}]`,
+    );
     throw invalidOption('model', 'one with a single image input, [N, 3, H, W] float32', what.join('; '));
   }
   const wanted = [CHANNELS, size.height, size.width];
-  const differs = wanted.some((length, axis) => typeof dims[axis + 1] === 'number' && dims[axis + 1] !== length);
+  const differs = wanted.some(
+    (length, axis) => typeof dims[axis + 1] === 'number' && dims[axis + 1] !== length,
+  );
   if (differs) {
     const expected = `one that fits the model's input "${input.name}" [${dims.join(', ')}] (on the command line: --transform)`;
     throw invalidOption('transform', expected, `images of [${wanted.join(', ')}]`);
@@ -133,7 +148,11 @@ export async function* embedBatches(
   while (inFlight.length > 0) yield await inFlight.shift()!;
 }
 
-async function runBatch(extractor: FeatureExtractor, items: LoadedItem[], setup: EmbedSetup): Promise<EmbeddedBatch> {
+async function runBatch(
+  extractor: FeatureExtractor,
+  items: LoadedItem[],
+  setup: EmbedSetup,
+): Promise<EmbeddedBatch> {
   const images = items.flatMap((item) => item.pixels ?? []);
   const done = items.map((item) => ({ ...item, pixels: null }));
   if (images.length === 0) return { items: done, features: {} };
@@ -170,10 +189,15 @@ function dropUnitMap(tensor: Tensor): Tensor {
 /** The items of a source: a folder's images, or what an iterable gives. Throws `OPTION_INVALID`. */
 export function itemsOf(source: EmbedSource): AsyncIterable<SourceItem> {
   if (typeof source === 'string') return listImages(source);
-  if (source === null || typeof source !== 'object' || !(Symbol.iterator in source || Symbol.asyncIterator in source)) {
+  if (
+    source === null ||
+    typeof source !== 'object' ||
+    !(Symbol.iterator in source || Symbol.asyncIterator in source)
+  ) {
     throw invalidOption('source', 'a folder, or an iterable of paths or bytes', source);
   }
-  if (source instanceof Uint8Array) throw invalidOption('source', 'an iterable: put a single image in a list', source);
+  if (source instanceof Uint8Array)
+    throw invalidOption('source', 'an iterable: put a single image in a list', source);
   return readIterable(source);
 }
 

@@ -9,7 +9,8 @@ export function folderName(key: string): string {
     const char = String.fromCharCode(byte);
     return /[A-Za-z0-9._-]/.test(char) ? char : percent(byte);
   }).join('');
-  if (encoded === '.' || encoded === '..' || encoded.endsWith('.')) return encoded.replace(/\.(?=\.*$)/g, '%2E');
+  if (encoded === '.' || encoded === '..' || encoded.endsWith('.'))
+    return encoded.replace(/\.(?=\.*$)/g, '%2E');
   return WINDOWS_DEVICE.test(encoded) ? percent(encoded.charCodeAt(0)) + encoded.slice(1) : encoded;
 }
 
@@ -24,7 +25,11 @@ export function folderNames(keys: readonly string[]): ReadonlyMap<string, string
   for (const [key, folder] of folders) {
     const other = seen.get(folder.toLowerCase());
     if (other !== undefined) {
-      throw invalidOption('returnNodes', `made of keys that differ by more than case ("${other}" is another one)`, key);
+      throw invalidOption(
+        'returnNodes',
+        `made of keys that differ by more than case ("${other}" is another one)`,
+        key,
+      );
     }
     seen.set(folder.toLowerCase(), key);
   }

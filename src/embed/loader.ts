@@ -48,7 +48,14 @@ async function loadItem(item: SourceItem, index: number, transform: Transform): 
   try {
     if (item.error) throw item.error;
     const image = await decodeImage(item.image, transform.options);
-    return { index, path, width: image.width, height: image.height, pixels: transform.apply(image), error: null };
+    return {
+      index,
+      path,
+      width: image.width,
+      height: image.height,
+      pixels: transform.apply(image),
+      error: null,
+    };
   } catch (error) {
     // Whatever is not about this image (sharp missing, a defect) must end the run.
     if (!isImageError(error)) throw error;

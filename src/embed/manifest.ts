@@ -31,7 +31,9 @@ export interface Manifest {
   };
   readonly counts: { readonly inputs: number; readonly ok: number; readonly errors: number };
   /** By output key. */
-  readonly features: Readonly<Record<string, FeatureRecord & { readonly folder: string; readonly rows: number }>>;
+  readonly features: Readonly<
+    Record<string, FeatureRecord & { readonly folder: string; readonly rows: number }>
+  >;
   readonly shards: readonly ShardRecord[];
 }
 
@@ -52,7 +54,11 @@ export function packageVersion(): string {
 }
 
 /** Describes a run. */
-export async function createManifest(extractor: FeatureExtractor, setup: EmbedSetup, facts: RunFacts): Promise<Manifest> {
+export async function createManifest(
+  extractor: FeatureExtractor,
+  setup: EmbedSetup,
+  facts: RunFacts,
+): Promise<Manifest> {
   const { transform, batch, keepDims } = setup;
   const features = [...facts.features].map(([key, record]) => [
     key,

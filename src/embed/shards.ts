@@ -66,7 +66,8 @@ export class ShardWriter {
 
   /** Appends a batch; a full shard is completed. */
   async append(batch: EmbeddedBatch): Promise<void> {
-    for (const [key, tensor] of Object.entries(batch.features)) await this.#appendFeature(key, this.#stored(tensor));
+    for (const [key, tensor] of Object.entries(batch.features))
+      await this.#appendFeature(key, this.#stored(tensor));
     for (const item of batch.items) this.#pending.push(describeItem(item, item.error ? null : this.#rows++));
     if (this.#pending.length >= this.#shardSize) await this.#finishShard();
   }

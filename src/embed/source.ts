@@ -79,7 +79,11 @@ async function* walk(folder: string, prefix: string, state: Walk): AsyncGenerato
 function failed(path: string, image: string, error: unknown): SourceItem {
   const reason = reasonOf(error);
   const details = { source: path, reason };
-  return { path, image, error: new TapirError('IMAGE_NOT_FOUND', `cannot read ${path}: ${reason}`, { details, cause: error }) };
+  return {
+    path,
+    image,
+    error: new TapirError('IMAGE_NOT_FOUND', `cannot read ${path}: ${reason}`, { details, cause: error }),
+  };
 }
 
 /** Names are read as bytes: one that is not UTF-8 must not be taken for another file. */
@@ -95,7 +99,8 @@ async function readFolder(folder: string, state: Walk): Promise<Entry[]> {
     const name = item.name as unknown as Buffer;
     const text = name.toString('utf8');
     if (!Buffer.from(text, 'utf8').equals(name)) {
-      if (isImage(text)) add(name, { name: text, kind: 'file', error: new Error('its name is not UTF-8; rename it') });
+      if (isImage(text))
+        add(name, { name: text, kind: 'file', error: new Error('its name is not UTF-8; rename it') });
       continue;
     }
     const entry = await classify(folder, text, item, state);

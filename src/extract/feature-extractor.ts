@@ -179,7 +179,8 @@ export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
     session,
   });
   try {
-    if (lane.facts.fallback !== undefined) process.emitWarning(`device "auto" fell back to the CPU: ${lane.facts.fallback}`);
+    if (lane.facts.fallback !== undefined)
+      process.emitWarning(`device "auto" fell back to the CPU: ${lane.facts.fallback}`);
     return new FeatureExtractor(pruned, lane, describeFeatures(pruned, lane));
   } catch (error) {
     await lane.close();
@@ -204,4 +205,3 @@ function describeFeatures(pruned: PrunedModel, lane: Lane): FeatureInfo[] {
     return describeFeature(key, value, describeOutput(value, session), input && describeValue(input));
   });
 }
-

@@ -31,7 +31,12 @@ function openDim(size: number | string): Dim {
 }
 
 /** Describes a feature; `input` is the image input that reductions refer to. */
-export function describeFeature(key: string, value: Value, info: TensorInfo, input: TensorInfo | undefined): FeatureInfo {
+export function describeFeature(
+  key: string,
+  value: Value,
+  info: TensorInfo,
+  input: TensorInfo | undefined,
+): FeatureInfo {
   const { dims } = info;
   const layout = dims?.length === 4 ? mapLayout(value, dims) : undefined;
   const channels = dims && channelOf(dims, layout);
@@ -49,8 +54,26 @@ function channelOf(dims: readonly Dim[], layout: 'NCHW' | 'NHWC' | undefined): D
   return dims.length === 3 ? (dims[2] ?? null) : dims.length === 2 ? (dims[1] ?? null) : null;
 }
 
-const SPATIAL = new Set(['Conv', 'ConvTranspose', 'MaxPool', 'AveragePool', 'GlobalAveragePool', 'BatchNormalization']);
-const ELEMENTWISE = new Set(['Relu', 'Add', 'Mul', 'Sigmoid', 'HardSwish', 'Clip', 'LeakyRelu', 'Concat', 'Gelu', 'Identity']);
+const SPATIAL = new Set([
+  'Conv',
+  'ConvTranspose',
+  'MaxPool',
+  'AveragePool',
+  'GlobalAveragePool',
+  'BatchNormalization',
+]);
+const ELEMENTWISE = new Set([
+  'Relu',
+  'Add',
+  'Mul',
+  'Sigmoid',
+  'HardSwish',
+  'Clip',
+  'LeakyRelu',
+  'Concat',
+  'Gelu',
+  'Identity',
+]);
 
 /** ONNX's spatial operators are NCHW; without one nearby, equal sizes in the middle tell `[N, H, W, C]` (Swin). */
 function mapLayout(value: Value, dims: readonly Dim[]): 'NCHW' | 'NHWC' {
@@ -64,7 +87,11 @@ function mapLayout(value: Value, dims: readonly Dim[]): 'NCHW' | 'NHWC' {
   return typeof a === 'number' && a === b && b !== c ? 'NHWC' : 'NCHW';
 }
 
-function reductionOf(dims: readonly Dim[], layout: 'NCHW' | 'NHWC', input: TensorInfo | undefined): number | null {
+function reductionOf(
+  dims: readonly Dim[],
+  layout: 'NCHW' | 'NHWC',
+  input: TensorInfo | undefined,
+): number | null {
   const height = dims[layout === 'NCHW' ? 2 : 1];
   const given = input?.dims?.length === 4 ? input.dims[2] : undefined;
   if (typeof height !== 'number' || typeof given !== 'number' || height <= 1) return null;

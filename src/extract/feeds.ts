@@ -23,19 +23,33 @@ function mismatch(input: string, expected: string, actual: string): TapirError<'
 export function readFeeds(inputs: readonly TensorInfo[], given: unknown): Feed[] {
   const names = inputs.map((input) => `"${input.name}"`).join(', ');
   if (given === null || typeof given !== 'object') {
-    throw mismatch(inputs[0]?.name ?? '', 'a tensor { dtype, dims, data }, or a record of them by input name', show(given));
+    throw mismatch(
+      inputs[0]?.name ?? '',
+      'a tensor { dtype, dims, data }, or a record of them by input name',
+      show(given),
+    );
   }
   const isTensor = 'data' in given && 'dims' in given && Array.isArray(given.dims);
   if (isTensor && inputs.length !== 1) {
-    throw mismatch(inputs[0]?.name ?? '', `given by name: the model has ${inputs.length} inputs (${names})`, 'a single tensor');
+    throw mismatch(
+      inputs[0]?.name ?? '',
+      `given by name: the model has ${inputs.length} inputs (${names})`,
+      'a single tensor',
+    );
   }
   const record: Readonly<Record<string, unknown>> = isTensor ? { [inputs[0]!.name]: given } : { ...given };
   const extra = Object.keys(record).find((name) => !inputs.some((input) => input.name === name));
-  if (extra !== undefined) throw mismatch(extra, `one of the model's inputs: ${names || 'it has none'}`, 'a name that it does not have');
+  if (extra !== undefined)
+    throw mismatch(
+      extra,
+      `one of the model's inputs: ${names || 'it has none'}`,
+      'a name that it does not have',
+    );
   return inputs.map((input) => {
     if (!Object.hasOwn(record, input.name)) throw mismatch(input.name, 'given', 'nothing');
     const tensor = readTensor(input.name, record[input.name]);
-    if (input.dtype !== null && input.dtype !== tensor.dtype) throw mismatch(input.name, input.dtype, tensor.dtype);
+    if (input.dtype !== null && input.dtype !== tensor.dtype)
+      throw mismatch(input.name, input.dtype, tensor.dtype);
     if (input.dims !== null && input.dims.length !== tensor.dims.length) {
       throw mismatch(input.name, `of dims ${dimsText(input)}`, `[${tensor.dims.join(', ')}]`);
     }
@@ -80,12 +94,15 @@ export function splitBatch(inputs: readonly TensorInfo[], feeds: readonly Feed[]
 function rowRatio(input: TensorInfo, feed: Feed): number | undefined {
   const { dims } = input;
   if (dims === null) return undefined;
-  const wrong = dims.findIndex((size, axis) => axis > 0 && typeof size === 'number' && size !== feed.dims[axis]);
+  const wrong = dims.findIndex(
+    (size, axis) => axis > 0 && typeof size === 'number' && size !== feed.dims[axis],
+  );
   if (wrong >= 0) throw mismatch(input.name, `of dims ${dimsText(input)}`, `[${feed.dims.join(', ')}]`);
   const [batch] = dims;
   if (typeof batch !== 'number') return undefined;
   if (batch === 0 || dims.length === 1) {
-    if (feed.dims[0] !== batch) throw mismatch(input.name, `of dims ${dimsText(input)}`, `[${feed.dims.join(', ')}]`);
+    if (feed.dims[0] !== batch)
+      throw mismatch(input.name, `of dims ${dimsText(input)}`, `[${feed.dims.join(', ')}]`);
     return 1;
   }
   return feed.dims[0]! / batch;

@@ -155,10 +155,12 @@ export async function openModel(source: ModelSource): Promise<OnnxModel> {
 
 function pathOf(source: unknown): string {
   if (source instanceof URL) {
-    if (source.protocol !== 'file:') throw invalidOption('model', 'a path, a file: URL or bytes', source.href);
+    if (source.protocol !== 'file:')
+      throw invalidOption('model', 'a path, a file: URL or bytes', source.href);
     return fileURLToPath(source);
   }
-  if (typeof source !== 'string' || source === '') throw invalidOption('model', 'a path, a file: URL or bytes', source);
+  if (typeof source !== 'string' || source === '')
+    throw invalidOption('model', 'a path, a file: URL or bytes', source);
   if (source.startsWith('file:') && !exists(source)) return fileURLToPath(source);
   return resolve(source);
 }
@@ -189,4 +191,3 @@ function exists(path: string): boolean {
 export function getGraphNodeNames(model: OnnxModel): string[] {
   return [...nameValues(stateOf(model).graph).values()];
 }
-

@@ -139,7 +139,7 @@ export async function pruneModel(
     graph,
     pairs.map((pair) => pair.request),
   );
-  const outputs = resolved.map((item, i) => ({ ...item, key: pairs[i]!.key }));
+  const outputs = resolved.map(({ request, value, why }, i) => ({ request, value, why, key: pairs[i]!.key }));
   const cut = cutGraph(graph, outputs, options.allowNonTensor);
   return new PrunedModel(opened, cut, keyed && !options.keepTensorNames ? 'keys' : 'tensors');
 }
@@ -152,9 +152,13 @@ export function externalFolder(pruned: PrunedModel): string | undefined {
   if (folder === undefined) {
     const [first] = tensors;
     const reason = 'the model was opened from bytes, so its folder is unknown';
-    throw new TapirError('EXTERNAL_DATA_UNSAFE', `the weights of "${first!.tensor}" lie in "${first!.location}", but ${reason}; open it by path`, {
-      details: { location: first!.location, tensor: first!.tensor, reason },
-    });
+    throw new TapirError(
+      'EXTERNAL_DATA_UNSAFE',
+      `the weights of "${first!.tensor}" lie in "${first!.location}", but ${reason}; open it by path`,
+      {
+        details: { location: first!.location, tensor: first!.tensor, reason },
+      },
+    );
   }
   checkExternalFiles(tensors, folder);
   return folder;

@@ -31,11 +31,18 @@ export interface ReturnNode {
 }
 
 /** Reads a request into pairs, with whether it named keys. Throws `OPTION_INVALID`. */
-export function readReturnNodes(nodes: ReturnNodes): { readonly pairs: readonly ReturnNode[]; readonly keyed: boolean } {
+export function readReturnNodes(nodes: ReturnNodes): {
+  readonly pairs: readonly ReturnNode[];
+  readonly keyed: boolean;
+} {
   const expected = 'a list of names, a record or Map of name → key, or a list of [name, key]';
   if (nodes === null || typeof nodes !== 'object') throw invalidOption('returnNodes', expected, nodes);
   const isList = Array.isArray(nodes);
-  const items: readonly unknown[] = isList ? nodes : nodes instanceof Map ? [...nodes] : Object.entries(nodes);
+  const items: readonly unknown[] = isList
+    ? nodes
+    : nodes instanceof Map
+      ? [...nodes]
+      : Object.entries(nodes);
   const pairs = items.map((item): ReturnNode => {
     if (typeof item === 'string' && isList) return checkPair(item, item);
     if (!Array.isArray(item) || item.length !== 2) throw invalidOption('returnNodes', expected, item);
@@ -48,9 +55,12 @@ export function readReturnNodes(nodes: ReturnNodes): { readonly pairs: readonly 
 }
 
 function checkPair(request: unknown, key: unknown): ReturnNode {
-  if (typeof request !== 'string' || request === '') throw invalidOption('returnNodes', 'made of names that are not empty', request);
-  if (typeof key !== 'string' || key === '') throw invalidOption('returnNodes', `a key that is not empty for ${show(request)}`, key);
-  if (key === '__proto__') throw invalidOption('returnNodes', 'free of the key "__proto__", which no record can hold', key);
+  if (typeof request !== 'string' || request === '')
+    throw invalidOption('returnNodes', 'made of names that are not empty', request);
+  if (typeof key !== 'string' || key === '')
+    throw invalidOption('returnNodes', `a key that is not empty for ${show(request)}`, key);
+  if (key === '__proto__')
+    throw invalidOption('returnNodes', 'free of the key "__proto__", which no record can hold', key);
   return { request, key };
 }
 

@@ -39,14 +39,22 @@ export function batchNormNames(convolution: string, isPresent: (path: string) =>
   if (number === '') return (match[1] === 'convolution' ? ['normalization'] : ['bn', 'norm']).map(beside);
   return ['bn', 'norm'].map((norm) => {
     // Blocks that normalise first (norm1, conv1, norm2, conv2) keep the first one as a node; conv1 then holds norm2.
-    const isFirst = Array.from({ length: Number(number) }, (_, i) => i + 1).some((k) => isPresent(beside(`${norm}${k}`)));
+    const isFirst = Array.from({ length: Number(number) }, (_, i) => i + 1).some((k) =>
+      isPresent(beside(`${norm}${k}`)),
+    );
     return beside(`${norm}${Number(number) + (isFirst ? 1 : 0)}`);
   });
 }
 
 /** In a Sequential: the next child, unless the one after that vanished too and might be it. */
-function numberedNames(index: number, beside: (name: number) => string, isPresent: (path: string) => boolean): string[] {
-  const isLast = !Array.from({ length: 8 }, (_, i) => index + 2 + i).some((later) => isPresent(beside(later)));
+function numberedNames(
+  index: number,
+  beside: (name: number) => string,
+  isPresent: (path: string) => boolean,
+): string[] {
+  const isLast = !Array.from({ length: 8 }, (_, i) => index + 2 + i).some((later) =>
+    isPresent(beside(later)),
+  );
   return isLast || isPresent(beside(index + 2)) ? [beside(index + 1)] : [];
 }
 

@@ -111,7 +111,9 @@ export function buildGraph(model: ScannedModel): Graph {
     if (!value.info?.type) value.info = info.type ? info : (value.info ?? info);
   }
   for (const value of values.values()) value.type = value.info?.type ?? typeOfInitializer(value.initializer);
-  const functions = new Map(model.functions.map((item) => [functionKey(item.domain, item.name, item.overload), item]));
+  const functions = new Map(
+    model.functions.map((item) => [functionKey(item.domain, item.name, item.overload), item]),
+  );
   return {
     model,
     nodes,

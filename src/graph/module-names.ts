@@ -67,7 +67,10 @@ function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading
     return rules.includes('ReshapeReshape') && place !== path && !place.startsWith(`${path}.`);
   });
   if (!isMerged) return undefined;
-  return { kind: 'folded', why: `the exporter merged the end of "${path}" into what follows; export with optimize=False to keep it` };
+  return {
+    kind: 'folded',
+    why: `the exporter merged the end of "${path}" into what follows; export with optimize=False to keep it`,
+  };
 }
 
 function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleReading | undefined {
@@ -78,7 +81,10 @@ function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleRead
   if (place && mayHoldBatchNorm(first, place)) return foldedInto(tree, first, path);
   const merged = mergedBehind(tree, path, first);
   if (merged) return merged;
-  const own = readNode(first, module.calls.length > 1 ? `first of ${module.calls.length} calls of "${path}"` : `module "${path}"`);
+  const own = readNode(
+    first,
+    module.calls.length > 1 ? `first of ${module.calls.length} calls of "${path}"` : `module "${path}"`,
+  );
   const other = strict ? undefined : tree.torchvision.get(path);
   if (!other || other === first) return own;
   const otherPath = tree.places.get(other)?.path ?? '';
@@ -96,7 +102,8 @@ function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleRead
 /** The refusal for a convolution that holds its BatchNorm's value; names the BatchNorm if that is sure. */
 function foldedInto(tree: ModuleTree, node: Node, path: string): ModuleReading {
   const instead = foldedNames(tree, node, path).find((name) => readFoldedNorm(tree, name));
-  const hint = 'its value before that is not in the file; export again with training=TrainingMode.PRESERVE to keep it';
+  const hint =
+    'its value before that is not in the file; export again with training=TrainingMode.PRESERVE to keep it';
   const why = `the exporter folded what follows (BatchNorm) into the convolution "${path}", and ${hint}`;
   return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
 }
@@ -110,7 +117,12 @@ function foldedNames(tree: ModuleTree, node: Node, convolution: string): string[
 }
 
 /** A name under which no node stands: a module that vanished, or torchvision's spelling of another. */
-function readAbsent(graph: Graph, tree: ModuleTree, path: string, strict: boolean): ModuleReading | undefined {
+function readAbsent(
+  graph: Graph,
+  tree: ModuleTree,
+  path: string,
+  strict: boolean,
+): ModuleReading | undefined {
   const renumbered = strict ? undefined : tree.torchvision.get(path);
   if (renumbered) {
     const place = tree.places.get(renumbered)!;
@@ -166,7 +178,10 @@ function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined
   if (before === undefined || indices.at(-1)! < Number(atom)) return undefined;
   const source = tree.modules.get(joinPath(parent, String(before)));
   if (!source?.last || !runsInOrder(tree, parent, indices)) return undefined;
-  return readNode(source.last, `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`);
+  return readNode(
+    source.last,
+    `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`,
+  );
 }
 
 /** Whether numbered children run one after the other, as in a Sequential and not as in a list of branches. */

@@ -34,7 +34,8 @@ function placeInName(node: Node): Place | undefined {
   const atoms: string[] = [];
   let before: string | undefined;
   for (const segment of segments) {
-    if (before !== undefined && segment.startsWith(`${before}.`)) atoms[atoms.length - 1] += segment.slice(before.length);
+    if (before !== undefined && segment.startsWith(`${before}.`))
+      atoms[atoms.length - 1] += segment.slice(before.length);
     else atoms.push(segment);
     before = segment;
   }
@@ -45,7 +46,11 @@ function placeInName(node: Node): Place | undefined {
 function placeInScopes(scopes: string): Place | undefined {
   const items = parsePythonStrings(scopes);
   if (items === undefined || items.length === 0) return undefined;
-  return { scheme: 'dynamo', path: items.length > 1 ? items[items.length - 2]! : '', operation: items.at(-1)! };
+  return {
+    scheme: 'dynamo',
+    path: items.length > 1 ? items[items.length - 2]! : '',
+    operation: items.at(-1)!,
+  };
 }
 
 /** Reads the repr of a list of strings without evaluating it; undefined if it is anything else. */

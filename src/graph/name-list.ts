@@ -23,7 +23,13 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
     if (tree.roles.get(node) !== 'data' || isInner(tree, node)) continue;
     node.outputs.forEach((value, k) => {
       if (!value || (k > 0 && value.uses.length === 0 && !graph.outputs.includes(value))) return;
-      const candidates = [...(spellings.get(node) ?? []), node.name, `${node.name}:${k}`, value.name, `tensor:${value.name}`];
+      const candidates = [
+        ...(spellings.get(node) ?? []),
+        node.name,
+        `${node.name}:${k}`,
+        value.name,
+        `tensor:${value.name}`,
+      ];
       const name = candidates.find((candidate) => denotes(graph, candidate, value));
       if (name !== undefined) names.set(value, name);
     });

@@ -25,10 +25,7 @@ interface Reading {
   readonly why: string;
 }
 type Failure = { [Code in keyof ErrorDetails]: { code: Code; message: string; details: ErrorDetails[Code] } }[
-  | 'NAME_NOT_FOUND'
-  | 'NAME_AMBIGUOUS'
-  | 'NAME_FOLDED'
-  | 'NAME_INSIDE_BODY'];
+  'NAME_NOT_FOUND' | 'NAME_AMBIGUOUS' | 'NAME_FOLDED' | 'NAME_INSIDE_BODY'];
 
 const PREFIXES: readonly Kind[] = ['tensor', 'node', 'module'];
 
@@ -80,7 +77,8 @@ export function resolveNames(graph: Graph, requests: readonly string[]): Resolve
 export function resolveName(graph: Graph, request: string): Found | Failure | undefined {
   const tensor = graph.values.get(request);
   const readings: Reading[] = [];
-  if (tensor && isDefined(tensor)) readings.push({ kind: 'tensor', request: `tensor:${request}`, value: tensor, why: 'tensor' });
+  if (tensor && isDefined(tensor))
+    readings.push({ kind: 'tensor', request: `tensor:${request}`, value: tensor, why: 'tensor' });
   const byNode = readNodeName(graph, request);
   if (byNode && 'code' in byNode && readings.length === 0) return byNode;
   if (byNode && !('code' in byNode)) readings.push(byNode);
@@ -91,7 +89,12 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
   const values = new Set(readings.map((reading) => reading.value));
   if (values.size > 1) return ambiguous(request, readings);
   // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those.
-  if (readings.length > 0 && byModule?.kind === 'folded' && byModule.isUnsure === true && !request.includes('.')) {
+  if (
+    readings.length > 0 &&
+    byModule?.kind === 'folded' &&
+    byModule.isUnsure === true &&
+    !request.includes('.')
+  ) {
     const failure = ambiguous(request, readings);
     return { ...failure, message: `${failure.message}; as torchvision's name, ${byModule.why}` };
   }
@@ -107,7 +110,9 @@ function readNodeName(graph: Graph, request: string): Reading | Failure | undefi
     const value = nodesNamed(graph, indexed[1]!)[0]?.outputs[Number(indexed[2])];
     return value && { kind: 'node', request: `node:${request}`, value, why: `output ${indexed[2]} of node` };
   }
-  const outputs = whole.flatMap((node) => node.outputs.flatMap((value, k) => (value ? [{ node, value, k }] : [])));
+  const outputs = whole.flatMap((node) =>
+    node.outputs.flatMap((value, k) => (value ? [{ node, value, k }] : [])),
+  );
   if (outputs.length === 0) return undefined;
   const used = outputs.filter(({ value }) => value.uses.length > 0 || graph.outputs.includes(value));
   const only = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
@@ -135,7 +140,11 @@ function moduleFailure(request: string, reading: Exclude<ModuleReading, { kind: 
   if (reading.kind === 'folded') {
     const instead = reading.instead === undefined ? '' : `; what the file has is "${reading.instead}"`;
     const details = { request, ...(reading.instead === undefined ? {} : { instead: reading.instead }) };
-    return { code: 'NAME_FOLDED', message: `"${request}" is not in the file: ${reading.why}${instead}`, details };
+    return {
+      code: 'NAME_FOLDED',
+      message: `"${request}" is not in the file: ${reading.why}${instead}`,
+      details,
+    };
   }
   if (reading.kind === 'clash') {
     const readings = reading.readings.map(({ path, value }) => ({
@@ -169,12 +178,15 @@ function readPrefixed(graph: Graph, request: string): Found | Failure | undefine
   if (prefix === 'node') return readNodeName(graph, name);
   const reading = readModulePath(graph, name, true);
   if (!reading) return undefined;
-  return reading.kind === 'value' ? { value: reading.value, why: reading.why } : moduleFailure(request, reading);
+  return reading.kind === 'value'
+    ? { value: reading.value, why: reading.why }
+    : moduleFailure(request, reading);
 }
 
 /** torchvision lists the input under its forward() argument, `x`, which TorchScript does not keep. */
 function readForwardArgument(graph: Graph, request: string): Found | undefined {
-  if (request !== 'x' || graph.inputs.length !== 1 || moduleTree(graph).scheme === undefined) return undefined;
+  if (request !== 'x' || graph.inputs.length !== 1 || moduleTree(graph).scheme === undefined)
+    return undefined;
   return { value: graph.inputs[0]!, why: "torchvision's name of the graph input" };
 }
 

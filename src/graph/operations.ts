@@ -39,7 +39,16 @@ const COUNTED = new Set(['add', 'cat', 'relu', 'max_pool2d']);
 /** What `x[…]`, `chunk` and the like become; too many forms to tell apart. */
 const PICKING = new Set(['Gather', 'Slice', 'Split', 'Squeeze', 'Unsqueeze', 'GatherElements', 'GatherND']);
 /** Parts of one torch call that TorchScript spells out (gelu, silu, group_norm, layer_norm, normalize): they shift counts. */
-const SPELLED_OUT = new Set(['Erf', 'Sigmoid', 'InstanceNormalization', 'Pow', 'Sqrt', 'ReduceL2', 'Tanh', 'Softplus']);
+const SPELLED_OUT = new Set([
+  'Erf',
+  'Sigmoid',
+  'InstanceNormalization',
+  'Pow',
+  'Sqrt',
+  'ReduceL2',
+  'Tanh',
+  'Softplus',
+]);
 
 /** All of torch's operation names known here. */
 export const OPERATIONS: readonly string[] = Object.keys(OPERATORS);
@@ -91,7 +100,10 @@ function findCalls(tree: ModuleTree, module: Module, operation: string): Calls {
   const all = (operation === 'expand' ? [...module.own, ...module.aside] : module.own).filter(isSuch);
   const siblings = new Set(module.own);
   const named = tree.scheme === 'dynamo' ? all.filter((node) => isFxName(tree, node, operation)) : all;
-  const nodes = onePerCall(tree, COUNTED.has(operation) ? named.filter((node) => !isBiasOfLinear(node, siblings)) : named);
+  const nodes = onePerCall(
+    tree,
+    COUNTED.has(operation) ? named.filter((node) => !isBiasOfLinear(node, siblings)) : named,
+  );
   return { nodes, unsure: whyUnsure(tree, module, operation, nodes, isSuch) };
 }
 
@@ -106,7 +118,9 @@ function whyUnsure(
   if (!COUNTED.has(operation)) {
     const others = [...module.own, ...module.aside].filter(isSuch);
     const many = `${where} has several nodes that "${operation}" may mean`;
-    return nodes.length > 1 || others.some((node) => !nodes.includes(node) && operation !== 'expand') ? many : undefined;
+    return nodes.length > 1 || others.some((node) => !nodes.includes(node) && operation !== 'expand')
+      ? many
+      : undefined;
   }
   if (tree.scheme === 'torchscript' && module.own.some((node) => SPELLED_OUT.has(node.opType))) {
     return `in ${where} the exporter spelled out functions, whose parts cannot be told from "${operation}"`;
@@ -139,7 +153,8 @@ function onePerCall(tree: ModuleTree, nodes: readonly Node[]): Node[] {
 
 /** `F.linear` becomes MatMul and Add; that Add is no `+` of the source. */
 function isBiasOfLinear(node: Node, siblings: ReadonlySet<Node>): boolean {
-  const isProduct = (producer: Node | undefined): boolean => producer?.opType === 'MatMul' && siblings.has(producer);
+  const isProduct = (producer: Node | undefined): boolean =>
+    producer?.opType === 'MatMul' && siblings.has(producer);
   return node.opType === 'Add' && node.inputs.some((input) => isProduct(input?.producer));
 }
 

@@ -16,8 +16,8 @@ export function nodeRoles(graph: Graph): ReadonlyMap<Node, Role> {
   // Raise roles until nothing changes; a sorted file needs one sweep and no revisits.
   const queue: Node[] = [...graph.nodes];
   for (const node of queue) {
-    const seen = node.reads.map(roleOf);
-    let role: Role = seen.includes('data') ? 'data' : seen.includes('shape') ? 'shape' : 'constant';
+    const seen = new Set(node.reads.map(roleOf));
+    let role: Role = seen.has('data') ? 'data' : seen.has('shape') ? 'shape' : 'constant';
     if (role === 'data' && READS_ONLY_SIZES.has(node.opType)) role = 'shape';
     const before = roles.get(node);
     if (before === role) continue;

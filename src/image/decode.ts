@@ -31,10 +31,14 @@ async function loadSharp(): Promise<SharpFactory> {
     sharp.cache(false);
     return (input, options) => sharp(input, options);
   } catch (error) {
-    throw new TapirError('DEPENDENCY_MISSING', `sharp does not load: ${reasonOf(error)}; install it with "npm install sharp"`, {
-      details: { package: 'sharp', reason: reasonOf(error) },
-      cause: error,
-    });
+    throw new TapirError(
+      'DEPENDENCY_MISSING',
+      `sharp does not load: ${reasonOf(error)}; install it with "npm install sharp"`,
+      {
+        details: { package: 'sharp', reason: reasonOf(error) },
+        cause: error,
+      },
+    );
   }
 }
 
@@ -60,7 +64,8 @@ export async function decodeImage(source: ImageSource, options: DecodeOptions): 
   const sharp = await loaded;
   const { limitPixels, orientation } = options;
   try {
-    const open = (): Sharp => sharp(bytes, { ignoreIcc: true, limitInputPixels: limitPixels, failOn: 'warning' });
+    const open = (): Sharp =>
+      sharp(bytes, { ignoreIcc: true, limitInputPixels: limitPixels, failOn: 'warning' });
     const image = orientation === 'exif' ? open().autoOrient() : open();
     const isCmyk = await hasCmyk(format, bytes, open);
     const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image;
@@ -69,10 +74,14 @@ export async function decodeImage(source: ImageSource, options: DecodeOptions): 
   } catch (error) {
     if (!/pixel limit/i.test(reasonOf(error))) throw unreadable(label, decoderReason(error), error);
     const reason = `it has more than ${limitPixels} pixels`;
-    throw new TapirError('IMAGE_TOO_LARGE', `${label} is refused: ${reason}; raise limitPixels if it is to be trusted`, {
-      details: { source: label, reason, limitPixels },
-      cause: error,
-    });
+    throw new TapirError(
+      'IMAGE_TOO_LARGE',
+      `${label} is refused: ${reason}; raise limitPixels if it is to be trusted`,
+      {
+        details: { source: label, reason, limitPixels },
+        cause: error,
+      },
+    );
   }
 }
 
@@ -85,7 +94,8 @@ async function readImageFile(source: string | URL, label: string): Promise<Uint8
   try {
     const stats = await stat(source);
     if (!stats.isFile()) throw new Error('it is no regular file');
-    if (stats.size > MAX_FILE_BYTES) throw new Error(`the file has ${stats.size} bytes, more than ${MAX_FILE_BYTES}`);
+    if (stats.size > MAX_FILE_BYTES)
+      throw new Error(`the file has ${stats.size} bytes, more than ${MAX_FILE_BYTES}`);
     return await readFile(source);
   } catch (error) {
     throw new TapirError('IMAGE_NOT_FOUND', `cannot read the image ${label}: ${reasonOf(error)}`, {
@@ -104,7 +114,9 @@ function unreadable(label: string, reason: string, cause?: unknown): TapirError<
 
 /** libvips says the same several times over, one message a line. */
 function decoderReason(error: unknown): string {
-  const lines = new Set((error instanceof Error ? error.message : String(error)).split('\n').map((line) => line.trim()));
+  const lines = new Set(
+    (error instanceof Error ? error.message : String(error)).split('\n').map((line) => line.trim()),
+  );
   const text = [...lines].filter(Boolean).join('; ');
   return text.includes('failOn') ? 'it is damaged or cut off (the decoder warns)' : text;
 }

@@ -92,26 +92,42 @@ function toByte(sum: number): number {
  * @param region - What to cut out; beyond the image, pixels are 0.
  * @returns A new image of the region's size.
  */
-export function resample(image: RgbImage, size: Size, region: Region, interpolation: Interpolation): RgbImage {
+export function resample(
+  image: RgbImage,
+  size: Size,
+  region: Region,
+  interpolation: Interpolation,
+): RgbImage {
   const filter = FILTERS[interpolation];
   const left = Math.max(0, region.left);
   const right = Math.min(size.width, region.left + region.width);
   const top = Math.max(0, region.top);
   const bottom = Math.min(size.height, region.top + region.height);
-  const rows = size.height === image.height ? null : createKernel(image.height, size.height, top, bottom, filter);
+  const rows =
+    size.height === image.height ? null : createKernel(image.height, size.height, top, bottom, filter);
   const firstRow = rows ? rows.first[0]! : top;
   const lastRow = rows ? rows.first.at(-1)! + rows.counts.at(-1)! : bottom;
-  const columns = size.width === image.width ? null : createKernel(image.width, size.width, left, right, filter);
+  const columns =
+    size.width === image.width ? null : createKernel(image.width, size.width, left, right, filter);
   const narrow = columns
     ? resampleColumns(image, columns, firstRow, lastRow)
     : copyColumns(image, left, right, firstRow, lastRow);
   const inside = rows ? resampleRows(narrow, rows, firstRow, right - left) : narrow;
   const result = { height: bottom - top, width: right - left, data: inside };
-  return result.height === region.height && result.width === region.width ? result : pad(result, region, top, left);
+  return result.height === region.height && result.width === region.width
+    ? result
+    : pad(result, region, top, left);
 }
 
-function copyColumns(image: RgbImage, left: number, right: number, firstRow: number, lastRow: number): Uint8Array {
-  if (left === 0 && right === image.width) return image.data.subarray(firstRow * right * 3, lastRow * right * 3);
+function copyColumns(
+  image: RgbImage,
+  left: number,
+  right: number,
+  firstRow: number,
+  lastRow: number,
+): Uint8Array {
+  if (left === 0 && right === image.width)
+    return image.data.subarray(firstRow * right * 3, lastRow * right * 3);
   const bytes = (right - left) * 3;
   const out = new Uint8Array((lastRow - firstRow) * bytes);
   for (let row = firstRow; row < lastRow; row++) {

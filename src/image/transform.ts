@@ -125,7 +125,9 @@ const MAX_SIDE = 65_536;
  * console.log(image.toTensor().dims); // [1, 3, 224, 224]
  * ```
  */
-export function createTransform(given: TransformPreset | Given<TransformOptions> = 'ImageNet1K_V1'): Transform {
+export function createTransform(
+  given: TransformPreset | Given<TransformOptions> = 'ImageNet1K_V1',
+): Transform {
   if (typeof given === 'string') {
     const names = Object.keys(TRANSFORM_PRESETS) as TransformPreset[];
     const preset = names.find((name) => name.toLowerCase() === given.toLowerCase());
@@ -150,7 +152,8 @@ function checkSize(option: string, value: unknown): void {
     checkInteger(`${option}.width`, value.width, 1, MAX_SIDE);
     return;
   }
-  if (typeof value !== 'number') throw invalidOption(option, 'a number of pixels, { height, width } or null', value);
+  if (typeof value !== 'number')
+    throw invalidOption(option, 'a number of pixels, { height, width } or null', value);
   checkInteger(option, value, 1, MAX_SIDE);
 }
 
@@ -180,7 +183,11 @@ export async function loadImage(
   source: ImageSource,
   transform: Transform | TransformPreset = 'ImageNet1K_V1',
 ): Promise<LoadedImage> {
-  if (!(source instanceof Uint8Array) && !(source instanceof URL) && (typeof source !== 'string' || source === '')) {
+  if (
+    !(source instanceof Uint8Array) &&
+    !(source instanceof URL) &&
+    (typeof source !== 'string' || source === '')
+  ) {
     throw invalidOption('image', 'a path, a file: URL or bytes', source);
   }
   const chosen = transform instanceof Transform ? transform : createTransform(transform);

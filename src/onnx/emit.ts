@@ -103,7 +103,10 @@ export function collectChunks(source: ByteSource, chunks: readonly Chunk[]): Uin
  * @throws {@link TapirError} `OUTPUT_UNWRITABLE` with the system's reason.
  */
 export async function writeChunks(source: ByteSource, chunks: readonly Chunk[], path: string): Promise<void> {
-  const temporary = join(dirname(path), `.${basename(path)}.${process.pid}.${randomBytes(4).toString('hex')}.tmp`);
+  const temporary = join(
+    dirname(path),
+    `.${basename(path)}.${process.pid}.${randomBytes(4).toString('hex')}.tmp`,
+  );
   try {
     const file = await open(temporary, 'wx');
     try {

@@ -23,7 +23,8 @@ export function listExternalTensors(
   };
   for (const tensor of initializers) add(tensor, tensor.name);
   for (const node of nodes) {
-    for (const { attribute, tensor } of node.tensors) add(tensor, `${node.outputs[0] ?? node.name}.${attribute}`);
+    for (const { attribute, tensor } of node.tensors)
+      add(tensor, `${node.outputs[0] ?? node.name}.${attribute}`);
     for (const body of node.bodies) listExternalTensors(body.graph.nodes, body.graph.initializers, found);
   }
   return found;
@@ -48,7 +49,8 @@ export function checkExternalLocations(tensors: readonly ExternalTensor[]): stri
   for (const external of tensors) {
     const { location } = external;
     if (location === '' || location === '.') throw unsafe(external, 'that names no file');
-    if (location.includes('\0') || location.includes('_ORT_MEM_ADDR_')) throw unsafe(external, 'that is no file path');
+    if (location.includes('\0') || location.includes('_ORT_MEM_ADDR_'))
+      throw unsafe(external, 'that is no file path');
     if (isAbsolute(location) || /^[a-zA-Z]:|^[\\/]/.test(location)) {
       throw unsafe(external, 'only a path relative to the model is allowed');
     }

@@ -1,5 +1,15 @@
 /** The index of tensors and of the types of values. */
-import { DIMENSION, ENTRY, OPTIONAL, SHAPE, SPARSE_TENSOR, TENSOR, TENSOR_TYPE, TYPE, VALUE_INFO } from './schema.js';
+import {
+  DIMENSION,
+  ENTRY,
+  OPTIONAL,
+  SHAPE,
+  SPARSE_TENSOR,
+  TENSOR,
+  TENSOR_TYPE,
+  TYPE,
+  VALUE_INFO,
+} from './schema.js';
 import type { Field, WireReader } from './wire.js';
 
 /** A size: a number, a symbolic name, or null where the file leaves it open. */

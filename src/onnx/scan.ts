@@ -52,10 +52,14 @@ export function scanModel(source: ByteSource): ScannedModel {
 }
 
 function notOnnx(source: ByteSource, looksLike: string, cause?: TapirError): TapirError {
-  return new TapirError('MODEL_MALFORMED', `${source.label} is no ONNX file but looks like ${looksLike} (at byte 0)`, {
-    details: { source: source.label, byteOffset: 0, looksLike },
-    ...(cause === undefined ? {} : { cause }),
-  });
+  return new TapirError(
+    'MODEL_MALFORMED',
+    `${source.label} is no ONNX file but looks like ${looksLike} (at byte 0)`,
+    {
+      details: { source: source.label, byteOffset: 0, looksLike },
+      ...(cause === undefined ? {} : { cause }),
+    },
+  );
 }
 
 function scanFields(reader: WireReader): ScannedModel {

@@ -114,7 +114,9 @@ function proto(): typeof onnx {
 
 /** A NodeProto `Identity` from one tensor to another. */
 export function encodeIdentity(name: string, input: string, output: string): Uint8Array {
-  const node = proto().NodeProto.encode({ name, opType: 'Identity', output: [output] }).finish();
+  const node = proto()
+    .NodeProto.encode({ name, opType: 'Identity', output: [output] })
+    .finish();
   return Buffer.concat([node, encodeName(NODE.input, input)]);
 }
 

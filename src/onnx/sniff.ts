@@ -2,9 +2,15 @@
 
 const TEXT_SIGNS: readonly (readonly [RegExp, string])[] = [
   [/^version https:\/\/git-lfs/, 'a Git LFS pointer: fetch the file itself with "git lfs pull"'],
-  [/^\s*(<!doctype html|<html|<\?xml[^>]*>\s*<html)/i, 'an HTML page: the download probably needs a login or another link'],
+  [
+    /^\s*(<!doctype html|<html|<\?xml[^>]*>\s*<html)/i,
+    'an HTML page: the download probably needs a login or another link',
+  ],
   [/^\s*<\?xml/i, 'an XML document'],
-  [/^\s*(ir_version|graph|opset_import|producer_name)\s*[:{]/, 'ONNX in text form: convert it to the binary form first'],
+  [
+    /^\s*(ir_version|graph|opset_import|producer_name)\s*[:{]/,
+    'ONNX in text form: convert it to the binary form first',
+  ],
   [/^\s*[{[]/, 'JSON text'],
 ];
 

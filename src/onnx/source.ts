@@ -51,9 +51,13 @@ export function openFileSource(path: string): FileSource {
   if (!stats.isFile()) {
     closeSync(descriptor);
     const reason = stats.isDirectory() ? 'it is a folder' : 'it is not a regular file';
-    throw new TapirError('MODEL_UNREADABLE', `cannot read the model "${path}": ${reason}; give the .onnx file itself`, {
-      details: { source: path, reason },
-    });
+    throw new TapirError(
+      'MODEL_UNREADABLE',
+      `cannot read the model "${path}": ${reason}; give the .onnx file itself`,
+      {
+        details: { source: path, reason },
+      },
+    );
   }
   let scratch = new Uint8Array(0);
   return {
@@ -84,7 +88,11 @@ export function reopenFileSource(path: string, stamp: string): FileSource {
   const source = openFileSource(path);
   if (source.stamp === stamp) return source;
   source.close();
-  throw new TapirError('MODEL_CHANGED', `"${path}" changed on disk after it was opened; open the model again`, {
-    details: { source: path },
-  });
+  throw new TapirError(
+    'MODEL_CHANGED',
+    `"${path}" changed on disk after it was opened; open the model again`,
+    {
+      details: { source: path },
+    },
+  );
 }

@@ -66,7 +66,8 @@ export class WireReader {
 
   /** Calls `onField` for each field between two offsets, in file order. Nested calls count towards the depth limit. */
   readMessage(start: number, end: number, onField: (field: Field) => void): void {
-    if (++this.#depth > MAX_DEPTH) throw this.malformed(start, `messages are nested more than ${MAX_DEPTH} levels deep`);
+    if (++this.#depth > MAX_DEPTH)
+      throw this.malformed(start, `messages are nested more than ${MAX_DEPTH} levels deep`);
     let position = start;
     while (position < end) {
       const field = this.#readField(position, end);
@@ -129,7 +130,10 @@ export class WireReader {
 
   #expect(field: Field, wireType: number): void {
     if (field.wireType === wireType) return;
-    throw this.malformed(field.start, `field ${field.number} has wire type ${field.wireType}, expected ${wireType}`);
+    throw this.malformed(
+      field.start,
+      `field ${field.number} has wire type ${field.wireType}, expected ${wireType}`,
+    );
   }
 
   #readField(start: number, messageEnd: number): Field {
@@ -157,7 +161,10 @@ export class WireReader {
         end = bodyStart + (wireType === FIXED64 ? 8 : 4);
       }
     } catch (error) {
-      throw this.malformed(start, error instanceof RangeError ? 'it ends in the middle of a field' : reasonOf(error));
+      throw this.malformed(
+        start,
+        error instanceof RangeError ? 'it ends in the middle of a field' : reasonOf(error),
+      );
     }
     if (number === 0) throw this.malformed(start, 'a field has number 0');
     if (wireType !== VARINT && wireType !== FIXED64 && wireType !== DELIMITED && wireType !== FIXED32) {

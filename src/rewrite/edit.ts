@@ -18,8 +18,9 @@ export type Naming = 'keys' | 'tensors';
  * @throws {@link TapirError} `OUTPUT_NAME_TAKEN` if a key is the name of another kept tensor.
  */
 export function layOutCut(cut: Cut, naming: Naming): Chunk[] {
-  const dropped = new Set([...droppedFields(cut)]);
-  const outputs = naming === 'keys' ? cut.outputs : cut.outputs.map((output) => ({ ...output, key: output.value.name }));
+  const dropped = new Set(droppedFields(cut));
+  const outputs =
+    naming === 'keys' ? cut.outputs : cut.outputs.map((output) => ({ ...output, key: output.value.name }));
   // One output entry per name: the same tensor asked for twice under its own name is one output.
   const unique = [...new Map(outputs.map((output) => [output.key, output])).values()];
   const scanned = cut.graph.model.graph;
@@ -43,10 +44,12 @@ function* droppedFields(cut: Cut): Generator<Field> {
     return value !== undefined && cut.values.has(value);
   };
   for (const node of nodes) if (!cut.nodes.has(node)) yield node.scanned.field;
-  for (const item of [...model.graph.initializers, ...model.graph.inputs]) if (!isKept(item.name)) yield item.field;
+  for (const item of [...model.graph.initializers, ...model.graph.inputs])
+    if (!isKept(item.name)) yield item.field;
   const inside = new Set<string>();
   for (const node of cut.nodes) namesInside(node.scanned, inside);
-  for (const info of model.graph.valueInfos) if (!isKept(info.name) && !inside.has(info.name)) yield info.field;
+  for (const info of model.graph.valueInfos)
+    if (!isKept(info.name) && !inside.has(info.name)) yield info.field;
   for (const annotation of model.graph.annotations) if (!isKept(annotation.tensor)) yield annotation.field;
   for (const fn of model.functions) if (!cut.functions.has(fn)) yield fn.field;
   if (!keepsTraining(cut)) for (const field of trainingFields(cut)) yield field;
@@ -135,10 +138,14 @@ function copiedBytes(chunks: readonly Chunk[]): number {
 
 function* notesOf(cut: Cut): Generator<string> {
   const { model } = cut.graph;
-  if (!keepsTraining(cut) && trainingFields(cut).length > 0) yield 'training_info was dropped: it refers to dropped parts';
-  const optimised = cut.graph.nodes.some((node) => node.domain === 'com.microsoft.nchwc' || node.opType === 'FusedConv');
+  if (!keepsTraining(cut) && trainingFields(cut).length > 0)
+    yield 'training_info was dropped: it refers to dropped parts';
+  const optimised = cut.graph.nodes.some(
+    (node) => node.domain === 'com.microsoft.nchwc' || node.opType === 'FusedConv',
+  );
   if (optimised) {
     yield 'this file was written by an optimiser of ONNX Runtime: many source names are gone; cut the original instead';
   }
-  if (model.graph.parts.length > 1) yield `the graph is split over ${model.graph.parts.length} fields; they were read as one`;
+  if (model.graph.parts.length > 1)
+    yield `the graph is split over ${model.graph.parts.length} fields; they were read as one`;
 }

@@ -70,16 +70,23 @@ export function describeNode(node: Node): string {
 }
 
 function invalid(reason: string, where: readonly string[]): TapirError {
-  return new TapirError('GRAPH_INVALID', `the model's graph is broken: ${reason}; ONNX Runtime would refuse it too`, {
-    details: { reason, where },
-  });
+  return new TapirError(
+    'GRAPH_INVALID',
+    `the model's graph is broken: ${reason}; ONNX Runtime would refuse it too`,
+    {
+      details: { reason, where },
+    },
+  );
 }
 
 function checkDefinedOnce(graph: Graph, value: Value): void {
   const twice = graph.duplicates.get(value.name);
   if (twice) {
     const where = twice.map(describeNode);
-    throw invalid(`tensor "${value.name}" is computed by ${where.map((name) => `"${name}"`).join(' and ')}`, where);
+    throw invalid(
+      `tensor "${value.name}" is computed by ${where.map((name) => `"${name}"`).join(' and ')}`,
+      where,
+    );
   }
   if (isDefined(value)) return;
   const where = value.uses.slice(0, 3).map(describeNode);
@@ -113,7 +120,9 @@ function checkAcyclic(nodes: ReadonlySet<Node>): void {
 
 function checkRunnable(node: Node): void {
   if (node.opType === 'Split' && node.domain === '' && node.outputs.includes(undefined)) {
-    throw invalid(`Split "${describeNode(node)}" has a blank output, which crashes ONNX Runtime`, [describeNode(node)]);
+    throw invalid(`Split "${describeNode(node)}" has a blank output, which crashes ONNX Runtime`, [
+      describeNode(node),
+    ]);
   }
 }
 
@@ -171,7 +180,10 @@ function reachFunctions(graph: Graph, nodes: ReadonlySet<Node>): Set<ScannedFunc
     if (open.has(fn)) throw invalid(`function "${fn.name}" calls itself`, [fn.name]);
     if (done.has(fn)) continue;
     open.add(fn);
-    stack.push({ fn, leave: true }, ...callees(calledBy(fn.nodes)).map((callee) => ({ fn: callee, leave: false })));
+    stack.push(
+      { fn, leave: true },
+      ...callees(calledBy(fn.nodes)).map((callee) => ({ fn: callee, leave: false })),
+    );
   }
   return done;
 }

@@ -35,7 +35,8 @@ export function readDevice(option: string, given: unknown): ResolvedDevice {
     if (!type) throw invalidOption(option, EXPECTED, given);
     return checkSingle(option, { type, id: Number(match?.[2] ?? 0), threads: 0 }, given);
   }
-  if (given === null || typeof given !== 'object' || !('type' in given)) throw invalidOption(option, EXPECTED, given);
+  if (given === null || typeof given !== 'object' || !('type' in given))
+    throw invalidOption(option, EXPECTED, given);
   const unknown = Object.keys(given).find((key) => !['type', 'id', 'threads'].includes(key));
   if (unknown !== undefined) {
     throw new TapirError(

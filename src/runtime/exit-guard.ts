@@ -29,7 +29,10 @@ function stopAll(): void {
       const left = deadline - Date.now();
       if (left <= 0) {
         // Standard error by descriptor: in an exit handler streams and warnings no longer flush.
-        writeSync(2, `onnx-tapir: a run did not end within ${EXIT_TIMEOUT_MS / 1000} s of exiting; giving up on it\n`);
+        writeSync(
+          2,
+          `onnx-tapir: a run did not end within ${EXIT_TIMEOUT_MS / 1000} s of exiting; giving up on it\n`,
+        );
         return;
       }
       Atomics.wait(state, STATE_BUSY, 1, left);

@@ -24,12 +24,16 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
     const id = request.type === 'run' ? { id: request.id } : {};
     try {
       if (request.type === 'open') {
-        session = await port.enter(async () => (await import('./session.js')).openSession(request.description));
+        session = await port.enter(async () =>
+          (await import('./session.js')).openSession(request.description),
+        );
         port.send({ type: 'opened', facts: session.facts }, []);
       } else {
         const outputs = await port.enter(() => session!.run(request.feeds, request.fetches));
         // onnxruntime-node gives each output a buffer of its own; several fetches never share one.
-        const buffers = outputs.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
+        const buffers = outputs.flatMap(({ data }) =>
+          Array.isArray(data) ? [] : [data.buffer as ArrayBuffer],
+        );
         port.send({ type: 'done', ...id, outputs } as LaneReply, buffers);
       }
     } catch (error) {

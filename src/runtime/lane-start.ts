@@ -37,7 +37,10 @@ function startThread(events: LaneEvents): LaneChannel {
   disableTelemetry();
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
   // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
-  const worker = new Worker(new URL('./lane-thread.js', import.meta.url), { workerData: state, execArgv: [] });
+  const worker = new Worker(new URL('./lane-thread.js', import.meta.url), {
+    workerData: state,
+    execArgv: [],
+  });
   const unguard = guardThread(state);
   let reason = 'its thread ended';
   worker.on('message', (reply: LaneReply) => events.reply(reply));
@@ -67,7 +70,9 @@ function startProcess(events: LaneEvents): LaneChannel {
   child.on('error', (error) => {
     reason = error.message;
   });
-  child.on('close', (code, signal) => events.gone(reason || `its process ended (${signal ?? `code ${code}`})`));
+  child.on('close', (code, signal) =>
+    events.gone(reason || `its process ended (${signal ?? `code ${code}`})`),
+  );
   return {
     post: (request) => child.send(request),
     hold: (isBusy) => {

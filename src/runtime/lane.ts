@@ -28,7 +28,12 @@ export class Lane {
   #closing: Promise<void> | undefined;
   #death: string | undefined;
 
-  constructor(facts: SessionFacts, channel: LaneChannel, waiting: Map<number, Waiting>, gone: Promise<string>) {
+  constructor(
+    facts: SessionFacts,
+    channel: LaneChannel,
+    waiting: Map<number, Waiting>,
+    gone: Promise<string>,
+  ) {
     this.facts = facts;
     this.#channel = channel;
     this.#waiting = waiting;
@@ -41,14 +46,26 @@ export class Lane {
   }
 
   /** Runs the session; outputs come in the order of `fetches`, in buffers that the caller owns. */
-  run(feeds: readonly NamedTensor[], fetches: readonly string[], options: LaneRunOptions = {}): Promise<readonly NamedTensor[]> {
+  run(
+    feeds: readonly NamedTensor[],
+    fetches: readonly string[],
+    options: LaneRunOptions = {},
+  ): Promise<readonly NamedTensor[]> {
     const { signal } = options;
-    if (this.#closing) return Promise.reject(new TapirError('CLOSED', 'this session is closed', { details: { what: 'session' } }));
+    if (this.#closing)
+      return Promise.reject(
+        new TapirError('CLOSED', 'this session is closed', { details: { what: 'session' } }),
+      );
     if (this.#death !== undefined) return Promise.reject(this.#died(this.#death));
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     const id = this.#nextId++;
-    const detached = feeds.map((feed) => ({ ...feed, data: detachable(feed.data, options.transfer === true) }));
-    const buffers = new Set(detached.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer])));
+    const detached = feeds.map((feed) => ({
+      ...feed,
+      data: detachable(feed.data, options.transfer === true),
+    }));
+    const buffers = new Set(
+      detached.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer])),
+    );
     return new Promise((resolve, reject) => {
       const onAbort = (): void => reject(signal!.reason as Error);
       signal?.addEventListener('abort', onAbort, { once: true });
@@ -99,7 +116,10 @@ export class Lane {
  * @param start - Starts the thread or process; tests give one of their own.
  * @throws {@link TapirError} what {@link openSession} throws; `LANE_DIED` if the lane ends while opening.
  */
-export async function openLane(description: LaneDescription, start: typeof startLane = startLane): Promise<Lane> {
+export async function openLane(
+  description: LaneDescription,
+  start: typeof startLane = startLane,
+): Promise<Lane> {
   const waiting = new Map<number, Waiting>();
   const opened = deferred<SessionFacts>();
   const gone = deferred<string>();
@@ -117,11 +137,13 @@ export async function openLane(description: LaneDescription, start: typeof start
     if (reply.type === 'done') run?.resolve(reply.outputs);
     else run?.reject(unpackError(reply.error));
   };
-  const channel = start({ reply: onReply, gone: gone.resolve });
+  const channel = start({ reply: onReply, gone: (reason) => gone.resolve(reason) });
   const device = deviceName(description.device);
   void gone.promise.then((reason) => {
     const details = { device, reason };
-    opened.reject(new TapirError('LANE_DIED', `the session on ${device} ended while opening: ${reason}`, { details }));
+    opened.reject(
+      new TapirError('LANE_DIED', `the session on ${device} ended while opening: ${reason}`, { details }),
+    );
   });
   const { buffer } = description.model;
   channel.post({ type: 'open', description }, buffer instanceof ArrayBuffer ? [buffer] : []);

@@ -43,7 +43,12 @@ export interface NamedTensor extends Tensor {
 /** Owner → lane. */
 export type LaneRequest =
   | { readonly type: 'open'; readonly description: LaneDescription }
-  | { readonly type: 'run'; readonly id: number; readonly feeds: readonly NamedTensor[]; readonly fetches: readonly string[] }
+  | {
+      readonly type: 'run';
+      readonly id: number;
+      readonly feeds: readonly NamedTensor[];
+      readonly fetches: readonly string[];
+    }
   | { readonly type: 'close' };
 
 /** Lane → owner. */

@@ -8,7 +8,9 @@ export function takeRows(tensor: Tensor, start: number, count: number): Tensor {
   const rowElements = elementCount(inner);
   const from = start * rowElements;
   const to = from + count * rowElements;
-  const data: TensorData = Array.isArray(tensor.data) ? tensor.data.slice(from, to) : tensor.data.subarray(from, to);
+  const data: TensorData = Array.isArray(tensor.data)
+    ? tensor.data.slice(from, to)
+    : tensor.data.subarray(from, to);
   return { dtype: tensor.dtype, dims: [count, ...inner], data };
 }
 

@@ -1,5 +1,12 @@
 /** The session options of onnxruntime that onnxruntime-node really honours (it ignores unknown ones silently). */
-import { checkBoolean, checkInteger, checkOneOf, invalidOption, withDefaults, type Given } from '../checks.js';
+import {
+  checkBoolean,
+  checkInteger,
+  checkOneOf,
+  invalidOption,
+  withDefaults,
+  type Given,
+} from '../checks.js';
 
 /** Session options; names and meaning are onnxruntime's. */
 export interface SessionOptions {

@@ -72,7 +72,12 @@ export async function openSession(description: LaneDescription): Promise<Session
   }
 }
 
-async function openOn(ort: Ort, description: LaneDescription, device: ResolvedDevice, fallback?: string): Promise<Session> {
+async function openOn(
+  ort: Ort,
+  description: LaneDescription,
+  device: ResolvedDevice,
+  fallback?: string,
+): Promise<Session> {
   let session: OrtSession;
   try {
     session = await ort.InferenceSession.create(description.model, ortOptions(description, device));
@@ -92,16 +97,25 @@ async function openOn(ort: Ort, description: LaneDescription, device: ResolvedDe
   };
 }
 
-function ortOptions({ session, externalFolder }: LaneDescription, device: ResolvedDevice): Record<string, unknown> {
+function ortOptions(
+  { session, externalFolder }: LaneDescription,
+  device: ResolvedDevice,
+): Record<string, unknown> {
   const { interOpNumThreads, extra, ...rest } = session;
-  const folder = externalFolder === undefined ? {} : { model_external_initializers_file_folder_path: externalFolder };
-  const entries = { ...extra, session: { ...(extra['session'] as Record<string, unknown> | undefined), ...folder } };
+  const folder =
+    externalFolder === undefined ? {} : { model_external_initializers_file_folder_path: externalFolder };
+  const entries = {
+    ...extra,
+    session: { ...(extra['session'] as Record<string, unknown> | undefined), ...folder },
+  };
   return {
     ...rest,
     // 0 means the default here, but a value of its own to the binding.
     ...(interOpNumThreads === 0 ? {} : { interOpNumThreads }),
     ...(device.threads === 0 ? {} : { intraOpNumThreads: device.threads }),
-    executionProviders: [device.type === 'cuda' ? { name: 'cuda', deviceId: device.id } : { name: device.type }],
+    executionProviders: [
+      device.type === 'cuda' ? { name: 'cuda', deviceId: device.id } : { name: device.type },
+    ],
     extra: entries,
   };
 }
@@ -109,7 +123,10 @@ function ortOptions({ session, externalFolder }: LaneDescription, device: Resolv
 function openFailure(device: ResolvedDevice, error: unknown): TapirError {
   const reason = reasonOf(error);
   const name = deviceName(device);
-  const isDevice = /AppendExecutionProvider|CUDA failure|CUDA error|WebGPU|no available backend|backend not found/i.test(reason);
+  const isDevice =
+    /AppendExecutionProvider|CUDA failure|CUDA error|WebGPU|no available backend|backend not found/i.test(
+      reason,
+    );
   if (device.type !== 'cpu' && isDevice) {
     return new TapirError(
       'DEVICE_UNAVAILABLE',
@@ -135,7 +152,9 @@ async function runSession(
   fetches: readonly string[],
 ): Promise<NamedTensor[]> {
   try {
-    const inputs = Object.fromEntries(feeds.map((feed) => [feed.name, new ort.Tensor(feed.dtype, feed.data, feed.dims)]));
+    const inputs = Object.fromEntries(
+      feeds.map((feed) => [feed.name, new ort.Tensor(feed.dtype, feed.data, feed.dims)]),
+    );
     const results = await session.run(inputs, fetches);
     return fetches.map((name) => {
       const { type, dims, data } = results[name]!;

@@ -26,11 +26,32 @@ describe('tapir nodes', () => {
     expect(all.stdout).toMatch(/^name +op +dtype +dims +scale +tensor\n/);
     expect(all.stdout).toMatch(/layer1\.0\.conv1 +Conv +float32 +\[batch, 4, 56, 56\] +1\/4 +\/layer1/);
     const top = await runTapir(['nodes', model, '--depth', '1']);
-    expect(top.stdout.split('\n').slice(1, -1).map((line) => line.split(' ')[0])).toEqual(
-      ['input', 'conv1', 'bn1', 'relu', 'maxpool', 'layer1', 'layer2', 'layer3', 'layer4', 'avgpool', 'flatten', 'fc'],
-    );
-    const json = JSON.parse((await runTapir(['nodes', model, '--json'])).stdout) as { nodes: { name: string; channels: number }[] };
-    expect(json.nodes.find(({ name }) => name === 'avgpool')).toMatchObject({ channels: 128, dtype: 'float32' });
+    expect(
+      top.stdout
+        .split('\n')
+        .slice(1, -1)
+        .map((line) => line.split(' ')[0]),
+    ).toEqual([
+      'input',
+      'conv1',
+      'bn1',
+      'relu',
+      'maxpool',
+      'layer1',
+      'layer2',
+      'layer3',
+      'layer4',
+      'avgpool',
+      'flatten',
+      'fc',
+    ]);
+    const json = JSON.parse((await runTapir(['nodes', model, '--json'])).stdout) as {
+      nodes: { name: string; channels: number }[];
+    };
+    expect(json.nodes.find(({ name }) => name === 'avgpool')).toMatchObject({
+      channels: 128,
+      dtype: 'float32',
+    });
   });
 
   it('lists a model that ONNX Runtime refuses, without shapes', async () => {
@@ -43,13 +64,24 @@ describe('tapir nodes', () => {
 describe('tapir extract', () => {
   it('writes a plain ONNX file and says what became of the model', async () => {
     const out = join(scratch, 'cut.onnx');
-    const ended = await runTapir(['extract', model, '--return', 'layer2=features', '--return', 'layer1', '-o', out]);
+    const ended = await runTapir([
+      'extract',
+      model,
+      '--return',
+      'layer2=features',
+      '--return',
+      'layer1',
+      '-o',
+      out,
+    ]);
     expect(ended).toMatchObject({ code: 0, stderr: '' });
     expect(ended.stdout).toContain('last node under module "layer2"');
     expect((await openModel(out)).outputs.map(({ name }) => name)).toEqual(['features', 'layer1']);
     const json = await runTapir(['extract', model, '--return', 'layer2', '-o', out, '--json']);
     expect((JSON.parse(json.stdout) as PrunePlan).kept.inputs).toEqual(['input']);
-    expect((await openModel(out)).outputs.map(({ name }) => name)).toEqual(['/layer2/layer2.0/relu_2/Relu_output_0']);
+    expect((await openModel(out)).outputs.map(({ name }) => name)).toEqual([
+      '/layer2/layer2.0/relu_2/Relu_output_0',
+    ]);
   });
 });
 
@@ -60,7 +92,16 @@ describe('tapir embed', () => {
     expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
     expect(ended.stdout).toContain('24 of 24 images embedded');
     expect(ended.stdout).toContain(`embedding: 24 rows of [128] float32 in ${out}/features/embedding`);
-    const json = await runTapir([...embed, out, '--overwrite', '--json', '--batch', '7', '--dtype', 'float16']);
+    const json = await runTapir([
+      ...embed,
+      out,
+      '--overwrite',
+      '--json',
+      '--batch',
+      '7',
+      '--dtype',
+      'float16',
+    ]);
     expect((JSON.parse(json.stdout) as Manifest).run.batch).toBe(7);
   });
 
@@ -79,7 +120,10 @@ describe('tapir embed', () => {
   it('stops at a signal, tidily, with the signal’s code', async () => {
     const many = join(scratch, 'many');
     for (let i = 0; i < 40; i++) cpSync(photos, join(many, String(i)), { recursive: true });
-    for (const [name, code] of [['SIGINT', 130], ['SIGTERM', 143]] as const) {
+    for (const [name, code] of [
+      ['SIGINT', 130],
+      ['SIGTERM', 143],
+    ] as const) {
       const out = join(scratch, `stopped-${name}`);
       const args = ['embed', many, '--model', model, '--return', 'avgpool', '--out', out];
       // The command prints nothing until it is done; the folder tells that it is at work.
@@ -102,18 +146,53 @@ describe('wrong input ends with one clear message and the right code', () => {
     ['an unknown command', ['embedd'], 2, /unknown command 'embedd'/],
     ['a missing flag', ['embed', photos, '--out', out], 2, /--model <file>/],
     ['a wrong number', ['embed', photos, '--model', model, ...base, '--batch', 'many'], 2, /whole number/],
-    ['a wrong choice', ['embed', photos, '--model', model, ...base, '--transform', 'resnet'], 2, /Allowed choices are ImageNet1K_V1/],
-    ['a missing model', ['embed', photos, '--model', '/no/model.onnx', ...base], 3, /cannot open the model "\/no\/model.onnx"/],
+    [
+      'a wrong choice',
+      ['embed', photos, '--model', model, ...base, '--transform', 'resnet'],
+      2,
+      /Allowed choices are ImageNet1K_V1/,
+    ],
+    [
+      'a missing model',
+      ['embed', photos, '--model', '/no/model.onnx', ...base],
+      3,
+      /cannot open the model "\/no\/model.onnx"/,
+    ],
     ['no model', ['nodes', projectPath('README.md')], 3, /looks like plain text/],
-    ['an unknown node', ['embed', photos, '--model', model, '--return', 'layer5', '--out', out], 2, /nearest are "layer/],
+    [
+      'an unknown node',
+      ['embed', photos, '--model', model, '--return', 'layer5', '--out', out],
+      2,
+      /nearest are "layer/,
+    ],
     ['an empty key', ['extract', model, '--return', 'layer1=', '-o', out], 2, /NAME or NAME=KEY/],
-    ['a file instead of a folder', ['embed', model, '--model', model, ...base], 2, /is no folder of images: it is a file/],
-    ['a folder without images', ['embed', projectPath('src'), '--model', model, ...base], 2, /no image is in it/],
-    ['an unusable device', ['embed', photos, '--model', model, ...base, '--device', 'cuda'], 3, /cuda:0 cannot be used/],
+    [
+      'a file instead of a folder',
+      ['embed', model, '--model', model, ...base],
+      2,
+      /is no folder of images: it is a file/,
+    ],
+    [
+      'a folder without images',
+      ['embed', projectPath('src'), '--model', model, ...base],
+      2,
+      /no image is in it/,
+    ],
+    [
+      'an unusable device',
+      ['embed', photos, '--model', model, ...base, '--device', 'cuda'],
+      3,
+      /cuda:0 cannot be used/,
+    ],
     ['an unknown device', ['embed', photos, '--model', model, ...base, '--device', 'gpu'], 2, /--device/],
     ['a file in the way', [...embed, join(model, 'x')], 4, /cannot write/],
     ['a folder of something else', [...embed, photos], 4, /it is not empty, and no dataset/],
-    ['a folder that is not there', ['extract', model, '--return', 'fc', '-o', '/no/folder/x.onnx'], 4, /cannot write/],
+    [
+      'a folder that is not there',
+      ['extract', model, '--return', 'fc', '-o', '/no/folder/x.onnx'],
+      4,
+      /cannot write/,
+    ],
   ] as const)('%s', async (_what, args, code, message) => {
     const ended = await runTapir(args);
     expect(ended.code, ended.stderr).toBe(code);
@@ -136,7 +215,16 @@ describe.skipIf(sharedFixtures === undefined)(`the main job${sharedNote}`, () =>
     const out = join(scratch, 'main-job');
     const source = join(sharedFixtures!, 'photos/set');
     const resnet = join(sharedFixtures!, 'torchvision/resnet18.batch1.ts.onnx');
-    const ended = await runTapir(['embed', source, '--model', resnet, '--return', 'avgpool=embedding', '--out', out]);
+    const ended = await runTapir([
+      'embed',
+      source,
+      '--model',
+      resnet,
+      '--return',
+      'avgpool=embedding',
+      '--out',
+      out,
+    ]);
     expect(ended.code).toBe(1);
     expect(ended.stdout).toContain('200 of 203 images embedded');
     expect(ended.stderr.match(/\[IMAGE_\w+\]/g)).toHaveLength(3);
@@ -146,13 +234,30 @@ describe.skipIf(sharedFixtures === undefined)(`the main job${sharedNote}`, () =>
 describe('parts of the command', () => {
   it('read --return as a list, or as pairs once a key is given', () => {
     expect(readReturnFlags(['a', 'b'])).toEqual(['a', 'b']);
-    expect(readReturnFlags(['a=x', 'b'])).toEqual([['a', 'x'], ['b', 'b']]);
+    expect(readReturnFlags(['a=x', 'b'])).toEqual([
+      ['a', 'x'],
+      ['b', 'b'],
+    ]);
     expect(readReturnFlags(['a=b=c'])).toEqual([['a=b', 'c']]);
   });
 
   it('format tables and bytes', () => {
-    expect(formatTable([['a', '1'], ['bbb', '22']], [1])).toBe('a     1\nbbb  22\n');
-    expect([0, 999, 1000, 93_900_000, 5e12].map(formatBytes)).toEqual(['0 bytes', '999 bytes', '1.00 kB', '93.9 MB', '5.00e+3 GB']);
+    expect(
+      formatTable(
+        [
+          ['a', '1'],
+          ['bbb', '22'],
+        ],
+        [1],
+      ),
+    ).toBe('a     1\nbbb  22\n');
+    expect([0, 999, 1000, 93_900_000, 5e12].map(formatBytes)).toEqual([
+      '0 bytes',
+      '999 bytes',
+      '1.00 kB',
+      '93.9 MB',
+      '5.00e+3 GB',
+    ]);
   });
 
   it('have an exit code for every error', () => {

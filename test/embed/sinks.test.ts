@@ -9,7 +9,9 @@ describe('encodeNpyHeader', () => {
     expect(header.toString('latin1', 0, 8)).toBe('\u0093NUMPY\u0001\u0000');
     expect(header.readUInt16LE(8) + 10).toBe(header.length);
     expect(header.length % 64).toBe(0);
-    expect(header.toString('latin1', 10).trimEnd()).toBe("{'descr': '<f4', 'fortran_order': False, 'shape': (12345678, 2048, 7, 7), }");
+    expect(header.toString('latin1', 10).trimEnd()).toBe(
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (12345678, 2048, 7, 7), }",
+    );
     expect(encodeNpyHeader('float32', [0, 2048, 7, 7]).length).toBe(header.length);
     expect(Buffer.from(encodeNpyHeader('int64', [3])).toString('latin1')).toContain("'shape': (3,)");
     expect(() => encodeNpyHeader('string', [1])).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
@@ -32,12 +34,12 @@ describe('toFloat16Bits', () => {
     [1 / 3, 0x3555],
     [2049, 0x6800],
     [2051, 0x6802],
-    [6.103515625e-5, 0x0400],
-    [6.097555160522461e-5, 0x03ff],
-    [5.960464477539063e-8, 0x0001],
-    [2.9802322387695312e-8, 0x0000],
-    [2.98023259404e-8, 0x0001],
-    [8.940696716308594e-8, 0x0002],
+    [2 ** -14, 0x0400],
+    [2 ** -14 - 2 ** -24, 0x03ff],
+    [2 ** -24, 0x0001],
+    [2 ** -25, 0x0000],
+    [2 ** -25 + 2 ** -40, 0x0001],
+    [1.5 * 2 ** -24, 0x0002],
     [1e-10, 0x0000],
     [NaN, 0x7e00],
   ])('rounds %d as NumPy does', (value, bits) => expect(toFloat16Bits(value)).toBe(bits));
@@ -47,7 +49,8 @@ describe('toFloat16Bits', () => {
       const exponent = bits >> 10;
       const mantissa = bits & 0x3ff;
       const value = exponent === 0 ? mantissa * 2 ** -24 : (1024 + mantissa) * 2 ** (exponent - 25);
-      if (toFloat16Bits(value) !== bits || toFloat16Bits(-value) !== (bits | 0x8000)) expect(toFloat16Bits(value)).toBe(bits);
+      if (toFloat16Bits(value) !== bits || toFloat16Bits(-value) !== (bits | 0x8000))
+        expect(toFloat16Bits(value)).toBe(bits);
     }
     expect([...encodeFloat16(Float32Array.of(1, -1))]).toEqual([0x3c00, 0xbc00]);
   });

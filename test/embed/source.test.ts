@@ -9,7 +9,8 @@ async function list(folder: string): Promise<SourceItem[]> {
   for await (const item of listImages(folder)) items.push(item);
   return items;
 }
-const paths = async (folder: string): Promise<(string | null)[]> => (await list(folder)).map(({ path }) => path);
+const paths = async (folder: string): Promise<(string | null)[]> =>
+  (await list(folder)).map(({ path }) => path);
 
 function folderWith(...files: string[]): string {
   const folder = scratchFolder();
@@ -22,7 +23,19 @@ function folderWith(...files: string[]): string {
 
 describe('listImages', () => {
   it('finds images by extension, of any case, in the order of the paths’ bytes', async () => {
-    const names = ['b.jpg', 'a/z.PNG', 'a.jpg', 'a/b/c.jpeg', 'a-1.webp', 'é.gif', '-dash.tiff', "it's & #1.jpg", 'notes.txt', 'jpg', 'A.jpg'];
+    const names = [
+      'b.jpg',
+      'a/z.PNG',
+      'a.jpg',
+      'a/b/c.jpeg',
+      'a-1.webp',
+      'é.gif',
+      '-dash.tiff',
+      "it's & #1.jpg",
+      'notes.txt',
+      'jpg',
+      'A.jpg',
+    ];
     const folder = folderWith(...names);
     const images = names.filter((name) => name !== 'notes.txt' && name !== 'jpg');
     const expected = images.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
@@ -44,7 +57,10 @@ describe('listImages', () => {
   it('lists a broken link and a name that is no text with their errors', async () => {
     const folder = folderWith('a.jpg');
     symlinkSync('nowhere.jpg', join(folder, 'b.jpg'));
-    writeFileSync(Buffer.concat([Buffer.from(`${folder}/`), Buffer.from([0xff, 0xfe]), Buffer.from('.jpg')]), 'x');
+    writeFileSync(
+      Buffer.concat([Buffer.from(`${folder}/`), Buffer.from([0xff, 0xfe]), Buffer.from('.jpg')]),
+      'x',
+    );
     const items = await list(folder);
     expect(items.map(({ error }) => error?.code)).toEqual([undefined, 'IMAGE_NOT_FOUND', 'IMAGE_NOT_FOUND']);
     expect(items[2]?.error?.details.reason).toContain('not UTF-8');
@@ -52,7 +68,13 @@ describe('listImages', () => {
 
   it('refuses what is no folder', async () => {
     const folder = folderWith('a.jpg');
-    await expect(list(join(folder, 'a.jpg'))).rejects.toMatchObject({ code: 'SOURCE_INVALID', message: /it is a file/ });
-    await expect(list(join(folder, 'none'))).rejects.toMatchObject({ code: 'SOURCE_INVALID', message: /ENOENT/ });
+    await expect(list(join(folder, 'a.jpg'))).rejects.toMatchObject({
+      code: 'SOURCE_INVALID',
+      message: /it is a file/,
+    });
+    await expect(list(join(folder, 'none'))).rejects.toMatchObject({
+      code: 'SOURCE_INVALID',
+      message: /ENOENT/,
+    });
   });
 });

@@ -2,7 +2,14 @@
 import { cpSync, linkSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createFeatureExtractor, isTapirError, openModel, pruneModel, type Tensor, type TensorLike } from 'onnx-tapir';
+import {
+  createFeatureExtractor,
+  isTapirError,
+  openModel,
+  pruneModel,
+  type Tensor,
+  type TensorLike,
+} from 'onnx-tapir';
 import { afterAll, describe, expect, it } from 'vitest';
 import { fixturePath, sharedFixtures } from '../support/fixtures.js';
 import { readCorpus, type CorpusEntry, type Tap } from '../support/graphs.js';
@@ -16,7 +23,8 @@ const corpus = readCorpus(source);
 cpSync(join(source, 'generated'), join(scratch, 'generated'), { recursive: true });
 linkSync(join(scratch, 'generated/outside/secret.bin'), join(scratch, 'generated/external/hard.bin'));
 
-const fileOf = (entry: CorpusEntry): string => join(entry.file.startsWith('generated') ? scratch : source, entry.file);
+const fileOf = (entry: CorpusEntry): string =>
+  join(entry.file.startsWith('generated') ? scratch : source, entry.file);
 const session = { graphOptimizationLevel: 'disabled' } as const;
 const device = { type: 'cpu', threads: 1 } as const;
 
@@ -39,17 +47,23 @@ function expectEqual(actual: Tensor, expected: TensorLike, name: string): void {
     return;
   }
   const [a, b] = [actual.data as Float32Array, expected.data as Float32Array];
-  const off = a.findIndex((value, i) => !Object.is(value, b[i]) && !(Math.abs(value - b[i]!) <= 1e-6 + 1e-5 * Math.abs(b[i]!)));
+  const off = a.findIndex(
+    (value, i) => !Object.is(value, b[i]) && !(Math.abs(value - b[i]!) <= 1e-6 + 1e-5 * Math.abs(b[i]!)),
+  );
   expect(off < 0 ? null : [name, off, a[off], b[off]]).toBeNull();
 }
 
 function expectSummary(actual: Tensor, tap: Tap['expected'][number]): void {
   expect(actual.dims, tap.name).toEqual(tap.shape);
-  const data = Float64Array.from(actual.dtype === 'float16' ? fromFloat16(actual.data as Uint16Array) : (actual.data as Float32Array));
+  const data = Float64Array.from(
+    actual.dtype === 'float16' ? fromFloat16(actual.data as Uint16Array) : (actual.data as Float32Array),
+  );
   const mean = data.reduce((sum, value) => sum + value, 0) / data.length;
   const scale = Math.abs(tap.mean ?? 0) + (tap.std ?? 0) + 1e-6;
   expect(Math.abs(mean - (tap.mean ?? 0)) / scale, tap.name).toBeLessThan(1e-4);
-  tap.first8?.forEach((value, i) => expect(Math.abs(data[i]! - value), tap.name).toBeLessThanOrEqual(1e-6 + 1e-5 * Math.abs(value)));
+  tap.first8?.forEach((value, i) =>
+    expect(Math.abs(data[i]! - value), tap.name).toBeLessThanOrEqual(1e-6 + 1e-5 * Math.abs(value)),
+  );
 }
 
 function fromFloat16(bits: Uint16Array): Float64Array {
@@ -70,13 +84,23 @@ describe('corpus: cut graphs', () => {
     for (const tap of entry.taps ?? []) {
       const request = tap.request.map((name) => `tensor:${name}`);
       if (tap.expected.some((expected) => expected.dtype === 'not a tensor')) {
-        await expect(createFeatureExtractor(model, request)).rejects.toMatchObject({ code: 'OUTPUT_NOT_TENSOR' });
+        await expect(createFeatureExtractor(model, request)).rejects.toMatchObject({
+          code: 'OUTPUT_NOT_TENSOR',
+        });
         continue;
       }
       const extractor = await createFeatureExtractor(model, request, { device, session });
       const { kept } = extractor.model.plan;
-      const counts = { nodes: kept.nodes.length, initializers: kept.initializers.length, functions: kept.functions.length };
-      expect(counts, request.join()).toEqual({ nodes: tap.nodes, initializers: tap.initializers, functions: tap.functions });
+      const counts = {
+        nodes: kept.nodes.length,
+        initializers: kept.initializers.length,
+        functions: kept.functions.length,
+      };
+      expect(counts, request.join()).toEqual({
+        nodes: tap.nodes,
+        initializers: tap.initializers,
+        functions: tap.functions,
+      });
       expect(extractor.inputs.map(({ name }) => name).toSorted()).toEqual([...tap.inputs].toSorted());
       const feeds = Object.fromEntries(extractor.inputs.map(({ name }) => [name, values.get(name)!]));
       const results = await extractor.run(feeds);
@@ -91,16 +115,19 @@ describe('corpus: cut graphs', () => {
   });
 
   const loading = corpus.filter((entry) => entry.ort?.loads === true && entry.policy === undefined);
-  it.each(loading)('$name: all of its outputs give a model that the runtime loads, or a typed refusal', async (entry) => {
-    const model = await openModel(fileOf(entry));
-    const names = model.outputs.map(({ name }) => `tensor:${name}`);
-    if (names.length === 0) return; // A graph without outputs has nothing to ask for.
-    try {
-      await (await createFeatureExtractor(model, names, { device, session })).close();
-    } catch (error) {
-      expect(isTapirError(error, 'OUTPUT_NOT_TENSOR'), String(error)).toBe(true);
-    }
-  });
+  it.each(loading)(
+    '$name: all of its outputs give a model that the runtime loads, or a typed refusal',
+    async (entry) => {
+      const model = await openModel(fileOf(entry));
+      const names = model.outputs.map(({ name }) => `tensor:${name}`);
+      if (names.length === 0) return; // A graph without outputs has nothing to ask for.
+      try {
+        await (await createFeatureExtractor(model, names, { device, session })).close();
+      } catch (error) {
+        expect(isTapirError(error, 'OUTPUT_NOT_TENSOR'), String(error)).toBe(true);
+      }
+    },
+  );
 });
 
 describe('corpus: files that the runtime refuses', () => {
@@ -109,9 +136,15 @@ describe('corpus: files that the runtime refuses', () => {
   it.each(refused)('$name ends in a typed error or in a part that runs', async (entry) => {
     try {
       const model = await openModel(fileOf(entry));
-      const pruned = await pruneModel(model, model.outputs.map(({ name }) => `tensor:${name}`));
+      const pruned = await pruneModel(
+        model,
+        model.outputs.map(({ name }) => `tensor:${name}`),
+      );
       expect(pruned.plan.kept.bytes).toBeGreaterThan(0);
-      const extractor = await createFeatureExtractor(model, model.outputs.map(({ name }) => `tensor:${name}`));
+      const extractor = await createFeatureExtractor(
+        model,
+        model.outputs.map(({ name }) => `tensor:${name}`),
+      );
       await extractor.close();
     } catch (error) {
       expect(isTapirError(error), String(error)).toBe(true);
@@ -140,7 +173,10 @@ describe('corpus: files that the runtime refuses', () => {
     const entry = corpus.find((item) => item.name === name)!;
     const attempt = async (): Promise<void> => {
       const model = await openModel(fileOf(entry));
-      await createFeatureExtractor(model, model.outputs.map((output) => `tensor:${output.name}`));
+      await createFeatureExtractor(
+        model,
+        model.outputs.map((output) => `tensor:${output.name}`),
+      );
     };
     await expect(attempt()).rejects.toMatchObject({ code });
   });

@@ -21,18 +21,43 @@ const batch = (rows: number, value = 0.5): { dtype: string; dims: number[]; data
 
 describe('createFeatureExtractor', () => {
   it('describes its outputs before running', async () => {
-    const extractor = keep(await createFeatureExtractor(tinyResNet(), { layer4: 'features', avgpool: 'pooled', flatten: 'flat' }));
+    const extractor = keep(
+      await createFeatureExtractor(tinyResNet(), { layer4: 'features', avgpool: 'pooled', flatten: 'flat' }),
+    );
     expect(extractor.inputs).toEqual([{ name: 'input', dtype: 'float32', dims: ['batch', 3, 64, 64] }]);
     expect(extractor.outputs).toEqual([
-      { name: 'features', tensor: '/layer4/layer4.0/relu_2/Relu_output_0', dtype: 'float32', dims: ['batch', 128, 2, 2], channels: 128, reduction: 32 },
-      { name: 'pooled', tensor: '/avgpool/GlobalAveragePool_output_0', dtype: 'float32', dims: ['batch', 128, 1, 1], channels: 128, reduction: null },
-      { name: 'flat', tensor: '/Flatten_output_0', dtype: 'float32', dims: ['batch', 128], channels: 128, reduction: null },
+      {
+        name: 'features',
+        tensor: '/layer4/layer4.0/relu_2/Relu_output_0',
+        dtype: 'float32',
+        dims: ['batch', 128, 2, 2],
+        channels: 128,
+        reduction: 32,
+      },
+      {
+        name: 'pooled',
+        tensor: '/avgpool/GlobalAveragePool_output_0',
+        dtype: 'float32',
+        dims: ['batch', 128, 1, 1],
+        channels: 128,
+        reduction: null,
+      },
+      {
+        name: 'flat',
+        tensor: '/Flatten_output_0',
+        dtype: 'float32',
+        dims: ['batch', 128],
+        channels: 128,
+        reduction: null,
+      },
     ]);
     expect(extractor.device).toBe('cpu');
   });
 
   it('gives outputs by key, in request order, in buffers of their own, and leaves the input alone', async () => {
-    const extractor = keep(await createFeatureExtractor(tinyResNet(), { avgpool: 'b', layer1: 'a', 'layer1.0.relu_2': 'c' }));
+    const extractor = keep(
+      await createFeatureExtractor(tinyResNet(), { avgpool: 'b', layer1: 'a', 'layer1.0.relu_2': 'c' }),
+    );
     const input = batch(3);
     const before = input.data.slice();
     const results = await extractor.run(input);
@@ -51,8 +76,12 @@ describe('createFeatureExtractor', () => {
     const sums = [];
     for (const request of requests) {
       const extractor = keep(await createFeatureExtractor(tinyResNet(), request));
-      const feed = new ort.Tensor('float32', data, dims) as unknown as { type: string; dims: readonly number[]; data: Float32Array };
-      sums.push((await extractor.run({ input: feed })).fc.data.slice(0, 2).toString());
+      const feed = new ort.Tensor('float32', data, dims) as unknown as {
+        type: string;
+        dims: readonly number[];
+        data: Float32Array;
+      };
+      sums.push(String((await extractor.run({ input: feed })).fc?.data.slice(0, 2)));
     }
     expect(new Set(sums).size).toBe(1);
   });
@@ -93,7 +122,11 @@ describe('createFeatureExtractor', () => {
     const fixed = modelBytes({ inputs: ['t0'], outputs: ['t1'], nodes: chain(1).nodes });
     const bytes = Buffer.from(fixed);
     // The symbolic size "n" becomes the number 2, in a field of the same length.
-    for (let at = bytes.indexOf('\u0012\u0001n', 0, 'latin1'); at >= 0; at = bytes.indexOf('\u0012\u0001n', at, 'latin1')) {
+    for (
+      let at = bytes.indexOf('\u0012\u0001n', 0, 'latin1');
+      at >= 0;
+      at = bytes.indexOf('\u0012\u0001n', at, 'latin1')
+    ) {
       bytes.set([0x08, 0x82, 0x00], at);
     }
     const model = await openModel(bytes);
@@ -122,13 +155,23 @@ describe('run refuses', () => {
     await expectMismatch({}, 'input "input" must be given');
     await expectMismatch({ imput: batch(1) }, 'input "imput" must be one of the model\'s inputs: "input"');
     await expectMismatch(null, 'a tensor');
-    await expectMismatch({ ...batch(1), dims: [1, 3, 32, 128] }, 'must be of dims [batch, 3, 64, 64], got [1, 3, 32, 128]');
-    await expectMismatch({ dtype: 'float64', dims: [1, 3, 64, 64], data: new Float64Array(12288) }, 'must be float32, got float64');
+    await expectMismatch(
+      { ...batch(1), dims: [1, 3, 32, 128] },
+      'must be of dims [batch, 3, 64, 64], got [1, 3, 32, 128]',
+    );
+    await expectMismatch(
+      { dtype: 'float64', dims: [1, 3, 64, 64], data: new Float64Array(12288) },
+      'must be float32, got float64',
+    );
     await expectMismatch({ dtype: 'float32', dims: [12288], data: new Float32Array(12288) }, 'of dims');
   });
 
   it('a single tensor for several inputs', async () => {
-    const spec: GraphSpec = { inputs: ['a', 'b'], outputs: ['y'], nodes: [{ op: 'Add', inputs: ['a', 'b'], outputs: ['y'] }] };
+    const spec: GraphSpec = {
+      inputs: ['a', 'b'],
+      outputs: ['y'],
+      nodes: [{ op: 'Add', inputs: ['a', 'b'], outputs: ['y'] }],
+    };
     const extractor = keep(await createFeatureExtractor(modelBytes(spec), ['y']));
     const one = { dtype: 'float32', dims: [1], data: new Float32Array(1) };
     await expect(extractor.run(one)).rejects.toThrow(/given by name: the model has 2 inputs/);
@@ -164,19 +207,39 @@ describe('createFeatureExtractor refuses', () => {
     ['an unknown option', { devcie: 'cpu' }, 'OPTION_INVALID'],
     ['an unknown session option', { session: { threads: 2 } }, 'OPTION_INVALID'],
   ])('%s', async (_what, options, code) => {
-    await expect(createFeatureExtractor(tinyResNet(), ['fc'], options as object)).rejects.toMatchObject({ code });
+    await expect(createFeatureExtractor(tinyResNet(), ['fc'], options as object)).rejects.toMatchObject({
+      code,
+    });
   });
 
   it('a model that ONNX Runtime refuses, with its reason', async () => {
-    const bytes = modelBytes({ inputs: ['a'], outputs: ['y'], nodes: [{ op: 'NoSuchOp', inputs: ['a'], outputs: ['y'] }] });
-    await expect(createFeatureExtractor(bytes, ['y'])).rejects.toMatchObject({ code: 'SESSION_FAILED', message: /NoSuchOp/ });
+    const bytes = modelBytes({
+      inputs: ['a'],
+      outputs: ['y'],
+      nodes: [{ op: 'NoSuchOp', inputs: ['a'], outputs: ['y'] }],
+    });
+    await expect(createFeatureExtractor(bytes, ['y'])).rejects.toMatchObject({
+      code: 'SESSION_FAILED',
+      message: /NoSuchOp/,
+    });
   });
 
   it('a run that fails inside the model, and serves the next', async () => {
-    const spec: GraphSpec = { inputs: ['a', 'b'], outputs: ['y'], nodes: [{ op: 'Add', inputs: ['a', 'b'], outputs: ['y'] }] };
+    const spec: GraphSpec = {
+      inputs: ['a', 'b'],
+      outputs: ['y'],
+      nodes: [{ op: 'Add', inputs: ['a', 'b'], outputs: ['y'] }],
+    };
     const extractor = keep(await createFeatureExtractor(modelBytes(spec), ['y']));
-    const of = (length: number): { dtype: string; dims: number[]; data: Float32Array } => ({ dtype: 'float32', dims: [length], data: new Float32Array(length) });
-    await expect(extractor.run({ a: of(2), b: of(3) })).rejects.toMatchObject({ code: 'RUN_FAILED', details: { device: 'cpu' } });
+    const of = (length: number): { dtype: string; dims: number[]; data: Float32Array } => ({
+      dtype: 'float32',
+      dims: [length],
+      data: new Float32Array(length),
+    });
+    await expect(extractor.run({ a: of(2), b: of(3) })).rejects.toMatchObject({
+      code: 'RUN_FAILED',
+      details: { device: 'cpu' },
+    });
     expect((await extractor.run({ a: of(2), b: of(2) })).y.dims).toEqual([2]);
   });
 

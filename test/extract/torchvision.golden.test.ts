@@ -39,7 +39,8 @@ function referenceInput(): Float32Array {
 }
 
 const folder = sharedFixtures === undefined ? '' : join(sharedFixtures, 'torchvision');
-const names = sharedFixtures === undefined ? ['none'] : readdirSync(folder).filter((file) => file.endsWith('.json'));
+const names =
+  sharedFixtures === undefined ? ['none'] : readdirSync(folder).filter((file) => file.endsWith('.json'));
 const data = referenceInput();
 
 function expectClose(actual: Tensor, node: Reference['nodes'][number]): void {
@@ -54,7 +55,10 @@ function expectClose(actual: Tensor, node: Reference['nodes'][number]): void {
   const mean = sum / values.length;
   expect(Math.abs(mean - node.mean), node.path).toBeLessThanOrEqual(1e-4 * scale);
   expect(Math.abs(Math.sqrt(squares) - node.l2), node.path).toBeLessThanOrEqual(1e-4 * node.l2);
-  const worst = node.samples.index.reduce((max, index, i) => Math.max(max, Math.abs(values[index]! - node.samples.value[i]!)), 0);
+  const worst = node.samples.index.reduce(
+    (max, index, i) => Math.max(max, Math.abs(values[index]! - node.samples.value[i]!)),
+    0,
+  );
   expect(worst, node.path).toBeLessThanOrEqual(1e-3 * scale);
 }
 
@@ -72,7 +76,10 @@ describe.skipIf(sharedFixtures === undefined)(`torchvision's numbers${sharedNote
     const input = { dtype: 'float32', dims: [2, 3, 224, 224], data };
     for (let start = 0; start < present.length; start += 24) {
       const some = present.slice(start, start + 24);
-      const extractor = await createFeatureExtractor(model, some.map((node) => node.path));
+      const extractor = await createFeatureExtractor(
+        model,
+        some.map((node) => node.path),
+      );
       const results = await extractor.run(input);
       await extractor.close();
       for (const node of some) expectClose(results[node.path]!, node);
@@ -84,7 +91,10 @@ describe.skipIf(sharedFixtures === undefined)(`torchvision's numbers${sharedNote
 
   it('pruned and full ResNet-50 agree bit for bit without optimisation', async () => {
     const model = await openModel(join(folder, 'resnet50.ts.onnx'));
-    const options = { session: { graphOptimizationLevel: 'disabled' }, device: { type: 'cpu', threads: 1 } } as const;
+    const options = {
+      session: { graphOptimizationLevel: 'disabled' },
+      device: { type: 'cpu', threads: 1 },
+    } as const;
     const input = { dtype: 'float32', dims: [1, 3, 224, 224], data: data.subarray(0, data.length / 2) };
     const taps = ['layer1', 'layer2.0.downsample', 'layer4', 'avgpool'];
     const full = await createFeatureExtractor(model, [...taps, 'fc'], options);

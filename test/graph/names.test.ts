@@ -31,33 +31,39 @@ interface Expected {
   readonly tensors: readonly string[];
 }
 
-describe.each(['resnet50.ts', 'resnet50.dynamo', 'mobilenet_v3_large.ts', 'resnet18.batch1.ts'])('torchvision names in %s', (name) => {
-  const graph = graphOf(readFileSync(fixturePath(`names/${name}.skeleton.onnx`)));
-  const expected = JSON.parse(readFileSync(fixturePath(`names/${name}.json`), 'utf8')) as Expected[];
+describe.each(['resnet50.ts', 'resnet50.dynamo', 'mobilenet_v3_large.ts', 'resnet18.batch1.ts'])(
+  'torchvision names in %s',
+  (name) => {
+    const graph = graphOf(readFileSync(fixturePath(`names/${name}.skeleton.onnx`)));
+    const expected = JSON.parse(readFileSync(fixturePath(`names/${name}.json`), 'utf8')) as Expected[];
 
-  it.each(expected.filter(({ tensors }) => tensors.length > 0))('$path is the value that torchvision means', ({ path, tensors }) => {
-    expect(tensors).toContain(tensorOf(graph, path));
-  });
+    it.each(expected.filter(({ tensors }) => tensors.length > 0))(
+      '$path is the value that torchvision means',
+      ({ path, tensors }) => {
+        expect(tensors).toContain(tensorOf(graph, path));
+      },
+    );
 
-  const folded = expected.filter(({ tensors }) => tensors.length === 0);
-  it.runIf(folded.length > 0)('refuses convolutions that hold their BatchNorm, and names it', () => {
-    for (const { path } of folded) {
-      const error = failure(graph, path);
-      expect(error.code).toBe('NAME_FOLDED');
-      const { instead } = (error as TapirError<'NAME_FOLDED'>).details;
-      expect(instead).toBeDefined();
-      expect(tensorOf(graph, instead!)).toBeTruthy();
-    }
-  });
+    const folded = expected.filter(({ tensors }) => tensors.length === 0);
+    it.runIf(folded.length > 0)('refuses convolutions that hold their BatchNorm, and names it', () => {
+      for (const { path } of folded) {
+        const error = failure(graph, path);
+        expect(error.code).toBe('NAME_FOLDED');
+        const { instead } = (error as TapirError<'NAME_FOLDED'>).details;
+        expect(instead).toBeDefined();
+        expect(tensorOf(graph, instead!)).toBeTruthy();
+      }
+    });
 
-  it('lists names that resolve as they stand, each to another value, in execution order', () => {
-    const names = listNames(graph);
-    const values = resolveNames(graph, names).map(({ value }) => value);
-    expect(new Set(values).size).toBe(names.length);
-    const positions = values.map((value) => value.producer?.index ?? -1);
-    expect(positions).toEqual(positions.toSorted((a, b) => a - b));
-  });
-});
+    it('lists names that resolve as they stand, each to another value, in execution order', () => {
+      const names = listNames(graph);
+      const values = resolveNames(graph, names).map(({ value }) => value);
+      expect(new Set(values).size).toBe(names.length);
+      const positions = values.map((value) => value.producer?.index ?? -1);
+      expect(positions).toEqual(positions.toSorted((a, b) => a - b));
+    });
+  },
+);
 
 describe('names of a model with its BatchNorms', () => {
   const graph = graphOf(tinyResNet());
@@ -100,7 +106,11 @@ const relu = (scope: string, input: string, more: object = {}): GraphSpec['nodes
 
 describe('names that would lie', () => {
   it('refuse torchvision numbering where a module has that very name (ViT: ln_1)', () => {
-    const graph = graphFrom({ inputs: ['a'], outputs: ['/b/ln_2/Relu_output_0'], nodes: [relu('/b/ln_1', 'a'), relu('/b/ln_2', '/b/ln_1/Relu_output_0')] });
+    const graph = graphFrom({
+      inputs: ['a'],
+      outputs: ['/b/ln_2/Relu_output_0'],
+      nodes: [relu('/b/ln_1', 'a'), relu('/b/ln_2', '/b/ln_1/Relu_output_0')],
+    });
     const error = failure(graph, 'b.ln_1') as TapirError<'NAME_AMBIGUOUS'>;
     expect(error.code).toBe('NAME_AMBIGUOUS');
     expect(error.details.readings.map(({ request }) => request)).toEqual(['module:b.ln_1', 'module:b.ln_2']);
@@ -110,27 +120,57 @@ describe('names that would lie', () => {
   });
 
   it('take a container that runs twice to the end of its second run', () => {
-    const nodes = [relu('/blk/act', 'a'), relu('/blk', '/blk/act/Relu_output_0'), relu('/blk/act_1', '/blk/Relu_output_0'), relu('/blk_1', '/blk/act_1/Relu_output_0')];
-    expect(tensorOf(graphFrom({ inputs: ['a'], outputs: ['/blk_1/Relu_output_0'], nodes }), 'blk')).toBe('/blk_1/Relu_output_0');
+    const nodes = [
+      relu('/blk/act', 'a'),
+      relu('/blk', '/blk/act/Relu_output_0'),
+      relu('/blk/act_1', '/blk/Relu_output_0'),
+      relu('/blk_1', '/blk/act_1/Relu_output_0'),
+    ];
+    expect(tensorOf(graphFrom({ inputs: ['a'], outputs: ['/blk_1/Relu_output_0'], nodes }), 'blk')).toBe(
+      '/blk_1/Relu_output_0',
+    );
   });
 
   it('give a Dropout that vanished from a Sequential the value it passes on, and no other gap', () => {
     const nodes = [relu('/c/c.1', 'a'), relu('/c/c.3', '/c/c.1/Relu_output_0')];
     const graph = graphFrom({ inputs: ['a'], outputs: ['/c/c.3/Relu_output_0'], nodes });
     const [resolved] = resolveNames(graph, ['c.2']);
-    expect(resolved).toMatchObject({ value: { name: '/c/c.1/Relu_output_0' }, why: expect.stringContaining('Dropout') });
+    expect(resolved).toMatchObject({
+      value: { name: '/c/c.1/Relu_output_0' },
+      why: expect.stringContaining('Dropout'),
+    });
     for (const name of ['c.0', 'c.4']) expect(failure(graph, name).code).toBe('NAME_NOT_FOUND');
   });
 
   it('take no gap between branches for a Dropout', () => {
-    const nodes = [relu('/c/c.1', 'a'), relu('/c/c.3', 'a'), { op: 'Add', inputs: ['/c/c.1/Relu_output_0', '/c/c.3/Relu_output_0'], outputs: ['y'] }];
+    const nodes = [
+      relu('/c/c.1', 'a'),
+      relu('/c/c.3', 'a'),
+      { op: 'Add', inputs: ['/c/c.1/Relu_output_0', '/c/c.3/Relu_output_0'], outputs: ['y'] },
+    ];
     expect(failure(graphFrom({ inputs: ['a'], outputs: ['y'], nodes }), 'c.2').code).toBe('NAME_NOT_FOUND');
   });
 
   it('refuse a torch.cat that may be two merged ones', () => {
-    const conv = (name: string, input: string): GraphSpec['nodes'][number] => ({ op: 'Conv', name: `/m/${name}/Conv`, inputs: [input, `m.${name}.weight`], outputs: [name] });
-    const nodes = [conv('one', 'a'), conv('stem', 'a'), conv('left', 'stem'), conv('right', 'stem'), { op: 'Concat', name: '/m/Concat', inputs: ['one', 'left', 'right'], outputs: ['y'] }];
-    const weights = { 'm.one.weight': [1], 'm.stem.weight': [1], 'm.left.weight': [1], 'm.right.weight': [1] };
+    const conv = (name: string, input: string): GraphSpec['nodes'][number] => ({
+      op: 'Conv',
+      name: `/m/${name}/Conv`,
+      inputs: [input, `m.${name}.weight`],
+      outputs: [name],
+    });
+    const nodes = [
+      conv('one', 'a'),
+      conv('stem', 'a'),
+      conv('left', 'stem'),
+      conv('right', 'stem'),
+      { op: 'Concat', name: '/m/Concat', inputs: ['one', 'left', 'right'], outputs: ['y'] },
+    ];
+    const weights = {
+      'm.one.weight': [1],
+      'm.stem.weight': [1],
+      'm.left.weight': [1],
+      'm.right.weight': [1],
+    };
     const graph = graphFrom({ inputs: ['a'], outputs: ['y'], nodes, initializers: weights });
     expect(failure(graph, 'm.cat').code).toBe('NAME_FOLDED');
     expect(tensorOf(graph, 'm')).toBe('y');
@@ -169,14 +209,31 @@ describe('tensor and node names', () => {
   });
 
   it('say where a name stands that is not in the main graph', () => {
-    const body: GraphSpec = { outputs: ['inner'], nodes: [{ op: 'Relu', inputs: ['a'], outputs: ['inner'] }] };
-    const nodes = [{ op: 'If', name: 'choice', inputs: ['c'], outputs: ['y'], bodies: { then_branch: body, else_branch: body } }];
+    const body: GraphSpec = {
+      outputs: ['inner'],
+      nodes: [{ op: 'Relu', inputs: ['a'], outputs: ['inner'] }],
+    };
+    const nodes = [
+      {
+        op: 'If',
+        name: 'choice',
+        inputs: ['c'],
+        outputs: ['y'],
+        bodies: { then_branch: body, else_branch: body },
+      },
+    ];
     const error = failure(graphFrom({ inputs: ['a', 'c'], outputs: ['y'], nodes }), 'inner');
-    expect(error).toMatchObject({ code: 'NAME_INSIDE_BODY', details: { where: 'then_branch of If "choice"' } });
+    expect(error).toMatchObject({
+      code: 'NAME_INSIDE_BODY',
+      details: { where: 'then_branch of If "choice"' },
+    });
   });
 
   it('may be the names of JavaScript’s own members', () => {
-    const nodes = [{ op: 'Relu', inputs: ['constructor'], outputs: ['__proto__'] }, { op: 'Relu', inputs: ['__proto__'], outputs: ['toString'] }];
+    const nodes = [
+      { op: 'Relu', inputs: ['constructor'], outputs: ['__proto__'] },
+      { op: 'Relu', inputs: ['__proto__'], outputs: ['toString'] },
+    ];
     const odd = graphFrom({ inputs: ['constructor'], outputs: ['toString'], nodes });
     expect(listNames(odd)).toEqual(['constructor', '__proto__', 'toString']);
     expect(failure(odd, 'hasOwnProperty').code).toBe('NAME_NOT_FOUND');
@@ -185,7 +242,10 @@ describe('tensor and node names', () => {
 
 describe('nearestNames', () => {
   it('ranks by edits, then by the same last part', () => {
-    expect(nearestNames('layer5', ['layer4', 'fc', 'layer4.0', 'blocks.layer5'])).toEqual(['layer4', 'blocks.layer5']);
+    expect(nearestNames('layer5', ['layer4', 'fc', 'layer4.0', 'blocks.layer5'])).toEqual([
+      'layer4',
+      'blocks.layer5',
+    ]);
     expect(editDistance('kitten', 'sitting', 9)).toBe(3);
     expect(editDistance('abc', 'abcdefgh', 2)).toBe(3);
   });

@@ -9,11 +9,20 @@ function readBy(node: NodeSpec): string[] {
   return namesRead(model.graph.nodes[0]!).toSorted();
 }
 
-const loop = (body: GraphSpec): NodeSpec => ({ op: 'Loop', inputs: ['n', ''], outputs: ['y'], bodies: { body } });
+const loop = (body: GraphSpec): NodeSpec => ({
+  op: 'Loop',
+  inputs: ['n', ''],
+  outputs: ['y'],
+  bodies: { body },
+});
 
 describe('namesRead', () => {
   it('are inputs and captures, without absent ones', () => {
-    const body = { inputs: ['i'], outputs: ['o'], nodes: [{ op: 'Add', inputs: ['i', 'outer'], outputs: ['o'] }] };
+    const body = {
+      inputs: ['i'],
+      outputs: ['o'],
+      nodes: [{ op: 'Add', inputs: ['i', 'outer'], outputs: ['o'] }],
+    };
     expect(readBy(loop(body))).toEqual(['n', 'outer']);
   });
 
@@ -35,13 +44,25 @@ describe('namesRead', () => {
   });
 
   it('go through bodies in bodies, where the middle one may hide a name', () => {
-    const inner: GraphSpec = { outputs: ['o'], nodes: [{ op: 'Add', inputs: ['hidden', 'deep'], outputs: ['o'] }] };
-    const middle: GraphSpec = { inputs: ['hidden'], outputs: ['m'], nodes: [{ ...loop(inner), outputs: ['m'] }] };
+    const inner: GraphSpec = {
+      outputs: ['o'],
+      nodes: [{ op: 'Add', inputs: ['hidden', 'deep'], outputs: ['o'] }],
+    };
+    const middle: GraphSpec = {
+      inputs: ['hidden'],
+      outputs: ['m'],
+      nodes: [{ ...loop(inner), outputs: ['m'] }],
+    };
     expect(readBy(loop(middle))).toEqual(['deep', 'n']);
   });
 
   it('are all names that bodies define, for new names to avoid', () => {
-    const body: GraphSpec = { inputs: ['i'], outputs: ['o'], initializers: { w: [1] }, nodes: [{ op: 'Relu', inputs: ['i'], outputs: ['o'] }] };
+    const body: GraphSpec = {
+      inputs: ['i'],
+      outputs: ['o'],
+      initializers: { w: [1] },
+      nodes: [{ op: 'Relu', inputs: ['i'], outputs: ['o'] }],
+    };
     const model = scanModel(memorySource(modelBytes({ outputs: ['y'], nodes: [loop(body)] })));
     expect([...namesInside(model.graph.nodes[0]!)].toSorted()).toEqual(['i', 'o', 'w']);
   });

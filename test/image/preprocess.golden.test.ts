@@ -14,15 +14,24 @@ interface Expected {
       {
         readonly decoded_rgb_sha256: string;
         readonly policy?: string;
-        readonly presets: Readonly<Record<string, { readonly sha256: string; readonly chw_float32_sha256?: string }>>;
-        readonly presets_after_exif_transpose?: Readonly<Record<string, { readonly sha256: string } | string>>;
+        readonly presets: Readonly<
+          Record<string, { readonly sha256: string; readonly chw_float32_sha256?: string }>
+        >;
+        readonly presets_after_exif_transpose?: Readonly<
+          Record<string, { readonly sha256: string } | string>
+        >;
       }
     >
   >;
   readonly bad: Readonly<Record<string, { readonly expect: readonly string[] }>>;
 }
 
-const PRESETS = { v1: 'ImageNet1K_V1', v2: 'ImageNet1K_V2', bicubic256: 'Bicubic256', squash224: 'Squash224' } as const;
+const PRESETS = {
+  v1: 'ImageNet1K_V1',
+  v2: 'ImageNet1K_V2',
+  bicubic256: 'Bicubic256',
+  squash224: 'Squash224',
+} as const;
 const OPTIONS: Readonly<Record<string, Partial<TransformOptions>>> = {
   v1: {},
   v2: { resize: 232 },
@@ -32,10 +41,15 @@ const OPTIONS: Readonly<Record<string, Partial<TransformOptions>>> = {
 const LIMIT = 178_956_970;
 
 function sha256(data: Uint8Array | Float32Array): string {
-  return createHash('sha256').update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength)).digest('hex');
+  return createHash('sha256')
+    .update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+    .digest('hex');
 }
 
-const folders = [fixturePath('preprocess'), ...(sharedFixtures === undefined ? [] : [join(sharedFixtures, 'preprocess')])];
+const folders = [
+  fixturePath('preprocess'),
+  ...(sharedFixtures === undefined ? [] : [join(sharedFixtures, 'preprocess')]),
+];
 
 describe.each(folders)('preprocessing, %s', (folder) => {
   const expected = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8')) as Expected;
@@ -51,11 +65,14 @@ describe.each(folders)('preprocessing, %s', (folder) => {
       const loaded = await loadImage(file, PRESETS[preset as keyof typeof PRESETS]);
       expect(loaded).toMatchObject({ height: 224, width: 224 });
       expect(sha256(loaded.data), preset).toBe(answer.sha256);
-      if (answer.chw_float32_sha256 !== undefined) expect(sha256(loaded.toTensor().data)).toBe(answer.chw_float32_sha256);
+      if (answer.chw_float32_sha256 !== undefined)
+        expect(sha256(loaded.toTensor().data)).toBe(answer.chw_float32_sha256);
     }
     for (const [preset, answer] of Object.entries(image.presets_after_exif_transpose ?? {})) {
       const upright = createTransform({ ...OPTIONS[preset], orientation: 'exif' });
-      expect(sha256((await loadImage(file, upright)).data)).toBe(typeof answer === 'string' ? answer : answer.sha256);
+      expect(sha256((await loadImage(file, upright)).data)).toBe(
+        typeof answer === 'string' ? answer : answer.sha256,
+      );
     }
   });
 

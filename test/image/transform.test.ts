@@ -27,25 +27,35 @@ describe('resample', () => {
   const image = fc
     .record({ width: fc.integer({ min: 1, max: 24 }), height: fc.integer({ min: 1, max: 24 }) })
     .chain(({ width, height }) =>
-      fc.uint8Array({ minLength: width * height * 3, maxLength: width * height * 3 }).map((data) => ({ width, height, data })),
+      fc
+        .uint8Array({ minLength: width * height * 3, maxLength: width * height * 3 })
+        .map((data) => ({ width, height, data })),
     );
   const side = fc.integer({ min: 1, max: 40 });
   const interpolation = fc.constantFrom('bilinear' as const, 'bicubic' as const);
 
   it('computes a region as it is in the whole', () => {
     fc.assert(
-      fc.property(image, side, side, fc.nat(), fc.nat(), interpolation, (source, width, height, x, y, kind) => {
-        const size = { width, height };
-        const whole = resample(source, size, { top: 0, left: 0, ...size }, kind);
-        const [left, top] = [x % width, y % height];
-        const part = resample(source, size, { top, left, width: width - left, height: height - top }, kind);
-        for (let row = 0; row < part.height; row++) {
-          const from = ((top + row) * width + left) * 3;
-          expect(part.data.subarray(row * part.width * 3, (row + 1) * part.width * 3)).toEqual(
-            whole.data.subarray(from, from + part.width * 3),
-          );
-        }
-      }),
+      fc.property(
+        image,
+        side,
+        side,
+        fc.nat(),
+        fc.nat(),
+        interpolation,
+        (source, width, height, x, y, kind) => {
+          const size = { width, height };
+          const whole = resample(source, size, { top: 0, left: 0, ...size }, kind);
+          const [left, top] = [x % width, y % height];
+          const part = resample(source, size, { top, left, width: width - left, height: height - top }, kind);
+          for (let row = 0; row < part.height; row++) {
+            const from = ((top + row) * width + left) * 3;
+            expect(part.data.subarray(row * part.width * 3, (row + 1) * part.width * 3)).toEqual(
+              whole.data.subarray(from, from + part.width * 3),
+            );
+          }
+        },
+      ),
       { numRuns: 300 },
     );
   });
@@ -53,7 +63,12 @@ describe('resample', () => {
   it('keeps an image of the same size, and a flat colour flat', () => {
     fc.assert(
       fc.property(image, (source) => {
-        const same = resample(source, source, { top: 0, left: 0, width: source.width, height: source.height }, 'bicubic');
+        const same = resample(
+          source,
+          source,
+          { top: 0, left: 0, width: source.width, height: source.height },
+          'bicubic',
+        );
         expect(Buffer.compare(same.data, source.data)).toBe(0);
       }),
     );
@@ -76,8 +91,11 @@ describe('resample', () => {
 describe('createTransform', () => {
   it('knows its result’s size, where there is one', () => {
     expect(createTransform().outputSize).toEqual({ height: 224, width: 224 });
-    expect(createTransform('imagenet1k_v2').preset).toBe('ImageNet1K_V2');
-    expect(createTransform({ resize: { height: 10, width: 20 }, crop: null }).outputSize).toEqual({ height: 10, width: 20 });
+    expect(createTransform('imagenet1k_v2' as 'ImageNet1K_V2').preset).toBe('ImageNet1K_V2');
+    expect(createTransform({ resize: { height: 10, width: 20 }, crop: null }).outputSize).toEqual({
+      height: 10,
+      width: 20,
+    });
     expect(createTransform({ crop: null }).outputSize).toBeNull();
   });
 
@@ -95,13 +113,19 @@ describe('createTransform', () => {
     { orientation: 'up' },
     { limitPixels: 0 },
   ])('refuses %j', (given) => {
-    expect(() => createTransform(given as 'ImageNet1K_V1')).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
+    expect(() => createTransform(given as 'ImageNet1K_V1')).toThrow(
+      expect.objectContaining({ code: 'OPTION_INVALID' }),
+    );
   });
 });
 
 describe('loadImage', () => {
   it('takes paths, file URLs and bytes', async () => {
-    const [a, b, c] = await Promise.all([loadImage(photo), loadImage(pathToFileURL(photo)), loadImage(readFileSync(photo))]);
+    const [a, b, c] = await Promise.all([
+      loadImage(photo),
+      loadImage(pathToFileURL(photo)),
+      loadImage(readFileSync(photo)),
+    ]);
     expect(a.data).toEqual(b.data);
     expect(a.data).toEqual(c.data);
     expect(a).toMatchObject({ height: 224, width: 224, sourceWidth: 400, sourceHeight: 300 });
@@ -109,13 +133,21 @@ describe('loadImage', () => {
   });
 
   it('says why it cannot', async () => {
-    await expect(loadImage('/no/such.jpg')).rejects.toMatchObject({ code: 'IMAGE_NOT_FOUND', message: /ENOENT/ });
+    await expect(loadImage('/no/such.jpg')).rejects.toMatchObject({
+      code: 'IMAGE_NOT_FOUND',
+      message: /ENOENT/,
+    });
     await expect(loadImage(projectPath('src'))).rejects.toMatchObject({ code: 'IMAGE_NOT_FOUND' });
-    await expect(loadImage(Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'))).rejects.toMatchObject({ code: 'IMAGE_UNREADABLE' });
+    await expect(loadImage(Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'))).rejects.toMatchObject({
+      code: 'IMAGE_UNREADABLE',
+    });
     await expect(loadImage(Buffer.from('BM......'))).rejects.toThrow(/BMP is not supported/);
     await expect(loadImage('')).rejects.toMatchObject({ code: 'OPTION_INVALID' });
     const small = createTransform({ limitPixels: 1000 });
-    await expect(loadImage(photo, small)).rejects.toMatchObject({ code: 'IMAGE_TOO_LARGE', message: /more than 1000 pixels/ });
+    await expect(loadImage(photo, small)).rejects.toMatchObject({
+      code: 'IMAGE_TOO_LARGE',
+      message: /more than 1000 pixels/,
+    });
   });
 });
 

@@ -26,7 +26,9 @@ describe('the untrained ResNet-50', () => {
   it('keeps activations near unit size, and gives different pictures different vectors', async () => {
     const extractor = await createFeatureExtractor(built.bytes, { layer4: 'map', avgpool: 'vector' });
     const vectors: Float32Array[] = [];
-    const files = ['city', 'clouds', 'dunes', 'flower'].map((name) => projectPath(`examples/photos/${name}/${name}-0.jpg`));
+    const files = ['city', 'clouds', 'dunes', 'flower'].map((name) =>
+      projectPath(`examples/photos/${name}/${name}-0.jpg`),
+    );
     for await (const { features } of embedImages(extractor, files)) {
       const map = features!.map.data as Float32Array;
       const rms = Math.sqrt(map.reduce((sum, value) => sum + value * value, 0) / map.length);
@@ -37,6 +39,7 @@ describe('the untrained ResNet-50', () => {
     await extractor.close();
     const cosine = (a: Float32Array, b: Float32Array): number =>
       a.reduce((sum, value, i) => sum + value * b[i]!, 0) / (Math.hypot(...a) * Math.hypot(...b));
-    for (const [i, a] of vectors.entries()) for (const b of vectors.slice(i + 1)) expect(cosine(a, b)).toBeLessThan(0.97);
+    for (const [i, a] of vectors.entries())
+      for (const b of vectors.slice(i + 1)) expect(cosine(a, b)).toBeLessThan(0.97);
   });
 });

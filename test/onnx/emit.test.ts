@@ -15,7 +15,9 @@ function modelsBelow(folder: string): string[] {
 }
 
 describe('layOut', () => {
-  const files = modelsBelow(sharedFixtures === undefined ? fixturePath('graphs') : join(sharedFixtures, 'graphs'));
+  const files = modelsBelow(
+    sharedFixtures === undefined ? fixturePath('graphs') : join(sharedFixtures, 'graphs'),
+  );
 
   it.each(files)('gives %s back byte for byte when nothing changes', (file) => {
     const bytes = readFileSync(file);
@@ -35,7 +37,9 @@ describe('layOut', () => {
     const dropped = new Set(model.graph.valueInfos.map((info) => info.field));
     const added = [new Uint8Array(0)];
     // An empty addition forces the graph's head to be written anew.
-    expect(Buffer.compare(collectChunks(memorySource(bytes), layOut(model, { dropped, added })), bytes)).toBe(0);
+    expect(Buffer.compare(collectChunks(memorySource(bytes), layOut(model, { dropped, added })), bytes)).toBe(
+      0,
+    );
   });
 
   it('copies kept fields that no schema knows', () => {
@@ -64,7 +68,9 @@ describe('writeChunks', () => {
     const path = join(scratch, 'b.onnx');
     writeFileSync(path, 'old');
     const source = { label: 'x', sizeBytes: 9, read: () => new Uint8Array(0) };
-    await expect(writeChunks(source, [{ start: 0, end: 9 }], path)).rejects.toMatchObject({ code: 'MODEL_CHANGED' });
+    await expect(writeChunks(source, [{ start: 0, end: 9 }], path)).rejects.toMatchObject({
+      code: 'MODEL_CHANGED',
+    });
     expect(readFileSync(path, 'utf8')).toBe('old');
     expect(readdirSync(scratch).toSorted()).toEqual(['a.onnx', 'b.onnx']);
   });

@@ -22,15 +22,25 @@ const unsafe = (location: string): object => ({
 });
 
 describe('external data', () => {
-  it.each(['/etc/passwd', '../secret.bin', 'a/../../secret.bin', 'C:\\x', '\\\\host\\x', '', '.', '*/_ORT_MEM_ADDR_/*', 'a\0b'])(
-    'refuses the location %j without touching a file',
-    (location) => {
-      expect(() => checkExternalLocations(at(location))).toThrow(expect.objectContaining(unsafe(location)));
-    },
-  );
+  it.each([
+    '/etc/passwd',
+    '../secret.bin',
+    'a/../../secret.bin',
+    'C:\\x',
+    '\\\\host\\x',
+    '',
+    '.',
+    '*/_ORT_MEM_ADDR_/*',
+    'a\0b',
+  ])('refuses the location %j without touching a file', (location) => {
+    expect(() => checkExternalLocations(at(location))).toThrow(expect.objectContaining(unsafe(location)));
+  });
 
   it('lists each file once', () => {
-    expect(checkExternalLocations([...at('w.bin'), ...at('inner/w.bin'), ...at('w.bin')])).toEqual(['w.bin', 'inner/w.bin']);
+    expect(checkExternalLocations([...at('w.bin'), ...at('inner/w.bin'), ...at('w.bin')])).toEqual([
+      'w.bin',
+      'inner/w.bin',
+    ]);
   });
 
   it.each(['w.bin', 'inner/w.bin', 'near.bin'])('accepts %s in the folder', (location) => {

@@ -26,8 +26,16 @@ describe('scanModel', () => {
       name: 'input',
       type: { kind: 'tensor', elemType: 1, dims: ['batch', 3, 64, 64] },
     });
-    expect(model.graph.initializers[0]).toMatchObject({ name: 'conv1.weight', dims: [4, 3, 7, 7], elemType: 1 });
-    expect(model.graph.nodes[0]).toMatchObject({ name: '/conv1/Conv', opType: 'Conv', inputs: ['input', 'conv1.weight'] });
+    expect(model.graph.initializers[0]).toMatchObject({
+      name: 'conv1.weight',
+      dims: [4, 3, 7, 7],
+      elemType: 1,
+    });
+    expect(model.graph.nodes[0]).toMatchObject({
+      name: '/conv1/Conv',
+      opType: 'Conv',
+      inputs: ['input', 'conv1.weight'],
+    });
   });
 
   it('reads a file as it reads memory, seeking past weights', () => {
@@ -66,7 +74,11 @@ describe('scanModel', () => {
 
   const looks: readonly (readonly [string, Uint8Array, RegExp])[] = [
     ['an empty file', new Uint8Array(0), /empty file/],
-    ['a Git LFS pointer', Buffer.from('version https://git-lfs.github.com/spec/v1\noid sha256:00'), /git lfs pull/],
+    [
+      'a Git LFS pointer',
+      Buffer.from('version https://git-lfs.github.com/spec/v1\noid sha256:00'),
+      /git lfs pull/,
+    ],
     ['an HTML page', Buffer.from('<!DOCTYPE html><html></html>'), /HTML page/],
     ['an ORT file', Buffer.from('\u0018\0\0\0ORTM........'), /ORT format/],
     ['a zip archive', Buffer.from('PK\u0003\u0004....'), /zip archive/],
@@ -85,9 +97,17 @@ describe('scanModel', () => {
     ['wire type 6', Uint8Array.of(0x08, 8, 0x3e), /wire type 6/],
     ['an over-long varint', overlong, /varint/],
     ['a truncated varint', Uint8Array.of(0x08, 0x80), /middle of a field/],
-    ['a negative length', Uint8Array.of(0x08, 8, 0x3a, ...Array.from({ length: 9 }, () => 0xff), 0x01), /length/],
+    [
+      'a negative length',
+      Uint8Array.of(0x08, 8, 0x3a, ...Array.from({ length: 9 }, () => 0xff), 0x01),
+      /length/,
+    ],
     ['a huge length', Uint8Array.of(0x08, 8, 0x3a, 0xff, 0xff, 0xff, 0xff, 0x07), /past the end of the file/],
-    ['a field beyond its message', Uint8Array.of(0x08, 8, 0x3a, 3, 0x0a, 5, 0, 0x08, 8, 0x08, 8), /past the end of its message/],
+    [
+      'a field beyond its message',
+      Uint8Array.of(0x08, 8, 0x3a, 3, 0x0a, 5, 0, 0x08, 8, 0x08, 8),
+      /past the end of its message/,
+    ],
     ['a graph of the wrong wire type', Uint8Array.of(0x08, 8, 0x38, 1), /wire type 0, expected 2/],
     ['no graph', Uint8Array.of(0x08, 8), /no graph/],
     ['no ir_version', Uint8Array.of(0x3a, 0), /no ir_version/],
@@ -124,7 +144,11 @@ describe('scanModel', () => {
   });
 
   it('ends every truncation and byte flip in a model or a typed error', () => {
-    const files = [modelBytes(chain(3)), tinyResNet().subarray(0, 3000), readFileSync(fixturePath('graphs/generated/extract/if_capture.onnx'))];
+    const files = [
+      modelBytes(chain(3)),
+      tinyResNet().subarray(0, 3000),
+      readFileSync(fixturePath('graphs/generated/extract/if_capture.onnx')),
+    ];
     fc.assert(
       fc.property(fc.constantFrom(...files), fc.nat(), fc.nat(255), fc.boolean(), (file, at, byte, cut) => {
         const bytes = cut ? file.slice(0, at % file.length) : file.slice();

@@ -5,7 +5,8 @@ import { pruneModel, type PrunedModel } from '../../src/extract/prune-model.js';
 import type { ReturnNodes } from '../../src/extract/return-nodes.js';
 import { chain, modelBytes, type GraphSpec } from '../support/graphs.js';
 
-const prune = (spec: GraphSpec, nodes: ReturnNodes): Promise<PrunedModel> => pruneModel(modelBytes(spec), nodes);
+const prune = (spec: GraphSpec, nodes: ReturnNodes): Promise<PrunedModel> =>
+  pruneModel(modelBytes(spec), nodes);
 
 async function failureOf(promise: Promise<unknown>): Promise<TapirError> {
   const error: unknown = await promise.then(
@@ -30,30 +31,53 @@ describe('pruneModel', () => {
     };
     const { plan } = await prune(spec, { first: 'features' });
     expect(plan.kept).toMatchObject({ nodes: ['first'], initializers: ['w'], inputs: ['a'] });
-    expect(plan.dropped).toMatchObject({ nodes: ['second', 'Add → y'], initializers: ['unused', 'late'], inputs: ['b'] });
-    expect(plan.resolved).toEqual([{ request: 'first', key: 'features', tensor: 't', node: 'first', why: 'node' }]);
+    expect(plan.dropped).toMatchObject({
+      nodes: ['second', 'Add → y'],
+      initializers: ['unused', 'late'],
+      inputs: ['b'],
+    });
+    expect(plan.resolved).toEqual([
+      { request: 'first', key: 'features', tensor: 't', node: 'first', why: 'node' },
+    ]);
   });
 
   it('keeps all outputs of a kept node', async () => {
-    const spec: GraphSpec = { inputs: ['a'], outputs: ['p', 'q'], nodes: [{ op: 'Split', inputs: ['a'], outputs: ['p', 'q'] }] };
+    const spec: GraphSpec = {
+      inputs: ['a'],
+      outputs: ['p', 'q'],
+      nodes: [{ op: 'Split', inputs: ['a'], outputs: ['p', 'q'] }],
+    };
     const model = await openModel(await (await prune(spec, ['q'])).bytes());
     expect(model.outputs.map(({ name }) => name)).toEqual(['q']);
     expect(model.nodes[0]?.outputs.map(({ name }) => name)).toEqual(['p', 'q']);
   });
 
   it('keeps what only a body reads', async () => {
-    const body = (initializer: string): GraphSpec => ({ outputs: ['o'], nodes: [{ op: 'Add', inputs: ['captured', initializer], outputs: ['o'] }] });
+    const body = (initializer: string): GraphSpec => ({
+      outputs: ['o'],
+      nodes: [{ op: 'Add', inputs: ['captured', initializer], outputs: ['o'] }],
+    });
     const spec: GraphSpec = {
       inputs: ['a', 'c'],
       outputs: ['y'],
       initializers: { one: [1], two: [2], three: [3] },
       nodes: [
         { op: 'Relu', name: 'producer', inputs: ['a'], outputs: ['captured'] },
-        { op: 'If', name: 'choice', inputs: ['c'], outputs: ['y'], bodies: { then_branch: body('one'), else_branch: body('two') } },
+        {
+          op: 'If',
+          name: 'choice',
+          inputs: ['c'],
+          outputs: ['y'],
+          bodies: { then_branch: body('one'), else_branch: body('two') },
+        },
       ],
     };
     const { plan } = await prune(spec, ['y']);
-    expect(plan.kept).toMatchObject({ nodes: ['producer', 'choice'], initializers: ['one', 'two'], inputs: ['a', 'c'] });
+    expect(plan.kept).toMatchObject({
+      nodes: ['producer', 'choice'],
+      initializers: ['one', 'two'],
+      inputs: ['a', 'c'],
+    });
   });
 
   it('gives the same bytes back for the outputs of a graph without dead parts', async () => {
@@ -69,7 +93,10 @@ describe('pruneModel', () => {
     const twice = await (await pruneModel(once, ['t2', 't4'])).bytes();
     expect(Buffer.compare(once, twice)).toBe(0);
     const both = (await prune(spec, ['t2', 't4'])).plan.kept.nodes;
-    const apart = [...(await prune(spec, ['t2'])).plan.kept.nodes, ...(await prune(spec, ['t4'])).plan.kept.nodes];
+    const apart = [
+      ...(await prune(spec, ['t2'])).plan.kept.nodes,
+      ...(await prune(spec, ['t4'])).plan.kept.nodes,
+    ];
     expect(new Set(both)).toEqual(new Set(apart));
   });
 
@@ -98,7 +125,12 @@ describe('pruneModel', () => {
   });
 
   it('takes graph inputs and initializers as outputs', async () => {
-    const spec: GraphSpec = { inputs: ['a'], outputs: ['y'], initializers: { w: [1, 2] }, nodes: [{ op: 'Add', inputs: ['a', 'w'], outputs: ['y'] }] };
+    const spec: GraphSpec = {
+      inputs: ['a'],
+      outputs: ['y'],
+      initializers: { w: [1, 2] },
+      nodes: [{ op: 'Add', inputs: ['a', 'w'], outputs: ['y'] }],
+    };
     const model = await openModel(await (await prune(spec, ['w', 'a'])).bytes());
     expect(model.outputs.map(({ name }) => name)).toEqual(['w', 'a']);
     expect(model.nodes).toEqual([]);
@@ -111,21 +143,37 @@ describe('pruneModel', () => {
       input: ['x'],
       output: ['y'],
       opsetImport: [{ domain: '', version: 17 }],
-      node: [{ opType: calls ?? 'Relu', domain: calls === undefined ? '' : 'local', input: ['x'], output: ['y'] }],
+      node: [
+        { opType: calls ?? 'Relu', domain: calls === undefined ? '' : 'local', input: ['x'], output: ['y'] },
+      ],
     });
-    const body: GraphSpec = { outputs: ['o'], nodes: [{ op: 'Outer', domain: 'local', inputs: ['a'], outputs: ['o'] }] };
-    const spec: GraphSpec = { inputs: ['a', 'c'], outputs: ['y'], nodes: [{ op: 'If', inputs: ['c'], outputs: ['y'], bodies: { then_branch: body, else_branch: body } }] };
+    const body: GraphSpec = {
+      outputs: ['o'],
+      nodes: [{ op: 'Outer', domain: 'local', inputs: ['a'], outputs: ['o'] }],
+    };
+    const spec: GraphSpec = {
+      inputs: ['a', 'c'],
+      outputs: ['y'],
+      nodes: [{ op: 'If', inputs: ['c'], outputs: ['y'], bodies: { then_branch: body, else_branch: body } }],
+    };
     const functions = [fn('Outer', 'Inner'), fn('Inner'), fn('Unused')];
     const { plan } = await pruneModel(modelBytes(spec, { functions }), ['y']);
     expect(plan.kept.functions).toEqual(['Outer', 'Inner']);
     expect(plan.dropped.functions).toEqual(['Unused']);
     const circle = modelBytes(spec, { functions: [fn('Outer', 'Inner'), fn('Inner', 'Outer')] });
-    expect(await failureOf(pruneModel(circle, ['y']))).toMatchObject({ code: 'GRAPH_INVALID', message: /calls itself/ });
+    expect(await failureOf(pruneModel(circle, ['y']))).toMatchObject({
+      code: 'GRAPH_INVALID',
+      message: /calls itself/,
+    });
   });
 
   it('is linear: a long chain and a ladder of diamonds take milliseconds', async () => {
     const long = modelBytes(chain(50_000));
-    const nodes = Array.from({ length: 10_000 }, (_, i) => ({ op: 'Add', inputs: [`t${i}`, `t${i}`], outputs: [`t${i + 1}`] }));
+    const nodes = Array.from({ length: 10_000 }, (_, i) => ({
+      op: 'Add',
+      inputs: [`t${i}`, `t${i}`],
+      outputs: [`t${i + 1}`],
+    }));
     const ladder = modelBytes({ inputs: ['t0'], outputs: ['t10000'], nodes });
     expect((await pruneModel(long, ['t49999'])).plan.kept.nodes).toHaveLength(49_999);
     expect((await pruneModel(ladder, ['t9999'])).plan.kept.nodes).toHaveLength(9_999);
@@ -133,7 +181,12 @@ describe('pruneModel', () => {
 
   it('resolves and lists names of a large graph without quadratic work', async () => {
     const length = 20_000;
-    const nodes = Array.from({ length }, (_, i) => ({ op: 'Relu', name: `/Relu_${i}`, inputs: [`t${i}`], outputs: [`t${i + 1}`] }));
+    const nodes = Array.from({ length }, (_, i) => ({
+      op: 'Relu',
+      name: `/Relu_${i}`,
+      inputs: [`t${i}`],
+      outputs: [`t${i + 1}`],
+    }));
     const model = await openModel(modelBytes({ inputs: ['t0'], outputs: [`t${length}`], nodes }));
     expect(model.nodes.filter(({ request }) => request !== null)).toHaveLength(length);
   });
@@ -141,8 +194,15 @@ describe('pruneModel', () => {
 
 describe('pruneModel refuses', () => {
   it('a needed tensor that nothing defines', async () => {
-    const spec: GraphSpec = { inputs: ['a'], outputs: ['y'], nodes: [{ op: 'Add', name: 'n', inputs: ['a', 'ghost'], outputs: ['y'] }] };
-    expect(await failureOf(prune(spec, ['y']))).toMatchObject({ code: 'GRAPH_INVALID', message: /nothing defines tensor "ghost", which "n" reads/ });
+    const spec: GraphSpec = {
+      inputs: ['a'],
+      outputs: ['y'],
+      nodes: [{ op: 'Add', name: 'n', inputs: ['a', 'ghost'], outputs: ['y'] }],
+    };
+    expect(await failureOf(prune(spec, ['y']))).toMatchObject({
+      code: 'GRAPH_INVALID',
+      message: /nothing defines tensor "ghost", which "n" reads/,
+    });
   });
 
   it('a circle, but only where it is needed', async () => {
@@ -156,38 +216,85 @@ describe('pruneModel refuses', () => {
         { op: 'Relu', inputs: ['v'], outputs: ['y'] },
       ],
     };
-    expect(await failureOf(prune(spec, ['y']))).toMatchObject({ code: 'GRAPH_INVALID', message: /in a circle/ });
+    expect(await failureOf(prune(spec, ['y']))).toMatchObject({
+      code: 'GRAPH_INVALID',
+      message: /in a circle/,
+    });
     expect((await prune(spec, ['free'])).plan.kept.nodes).toEqual(['Relu → free']);
   });
 
   it('a tensor that is computed twice', async () => {
-    const spec: GraphSpec = { inputs: ['a'], outputs: ['y'], nodes: [{ op: 'Relu', name: 'p', inputs: ['a'], outputs: ['y'] }, { op: 'Relu', name: 'q', inputs: ['a'], outputs: ['y'] }] };
-    expect(await failureOf(prune(spec, ['tensor:y']))).toMatchObject({ code: 'GRAPH_INVALID', message: /"p" and "q"/ });
+    const spec: GraphSpec = {
+      inputs: ['a'],
+      outputs: ['y'],
+      nodes: [
+        { op: 'Relu', name: 'p', inputs: ['a'], outputs: ['y'] },
+        { op: 'Relu', name: 'q', inputs: ['a'], outputs: ['y'] },
+      ],
+    };
+    expect(await failureOf(prune(spec, ['tensor:y']))).toMatchObject({
+      code: 'GRAPH_INVALID',
+      message: /"p" and "q"/,
+    });
   });
 
   it('a blank output of Split, which crashes ONNX Runtime', async () => {
-    const spec: GraphSpec = { inputs: ['a'], outputs: ['q'], nodes: [{ op: 'Split', inputs: ['a'], outputs: ['', 'q'] }] };
-    expect(await failureOf(prune(spec, ['q']))).toMatchObject({ code: 'GRAPH_INVALID', message: /blank output/ });
+    const spec: GraphSpec = {
+      inputs: ['a'],
+      outputs: ['q'],
+      nodes: [{ op: 'Split', inputs: ['a'], outputs: ['', 'q'] }],
+    };
+    expect(await failureOf(prune(spec, ['q']))).toMatchObject({
+      code: 'GRAPH_INVALID',
+      message: /blank output/,
+    });
   });
 
   it('outputs that are no tensors, unless they are allowed', async () => {
-    const spec: GraphSpec = { inputs: ['a'], outputs: ['z'], nodes: [{ op: 'SequenceConstruct', inputs: ['a'], outputs: ['s'] }, { op: 'SequenceLength', inputs: ['s'], outputs: ['z'] }] };
-    expect(await failureOf(prune(spec, ['s']))).toMatchObject({ code: 'OUTPUT_NOT_TENSOR', details: { output: 's', type: 'sequence' } });
+    const spec: GraphSpec = {
+      inputs: ['a'],
+      outputs: ['z'],
+      nodes: [
+        { op: 'SequenceConstruct', inputs: ['a'], outputs: ['s'] },
+        { op: 'SequenceLength', inputs: ['s'], outputs: ['z'] },
+      ],
+    };
+    expect(await failureOf(prune(spec, ['s']))).toMatchObject({
+      code: 'OUTPUT_NOT_TENSOR',
+      details: { output: 's', type: 'sequence' },
+    });
     await expect(pruneModel(modelBytes(spec), ['s'], { allowNonTensor: true })).resolves.toBeDefined();
   });
 
   it('a key that names another kept tensor, also inside a body', async () => {
-    expect(await failureOf(prune(chain(3), { t2: 't1' }))).toMatchObject({ code: 'OUTPUT_NAME_TAKEN', details: { key: 't1' } });
+    expect(await failureOf(prune(chain(3), { t2: 't1' }))).toMatchObject({
+      code: 'OUTPUT_NAME_TAKEN',
+      details: { key: 't1' },
+    });
     await expect(prune(chain(3), { t1: 't2' })).resolves.toBeDefined(); // t2 is dropped.
     const body: GraphSpec = { outputs: ['o'], nodes: [{ op: 'Relu', inputs: ['a'], outputs: ['o'] }] };
-    const spec: GraphSpec = { inputs: ['a', 'c'], outputs: ['y'], nodes: [{ op: 'If', inputs: ['c'], outputs: ['y'], bodies: { then_branch: body, else_branch: body } }] };
+    const spec: GraphSpec = {
+      inputs: ['a', 'c'],
+      outputs: ['y'],
+      nodes: [{ op: 'If', inputs: ['c'], outputs: ['y'], bodies: { then_branch: body, else_branch: body } }],
+    };
     expect(await failureOf(prune(spec, { y: 'o' }))).toMatchObject({ code: 'OUTPUT_NAME_TAKEN' });
   });
 
-  it.each([[[]], [{}], ['t1'], [null], [[1]], [['']], [{ t1: '' }], [[['t1', '__proto__']]], [{ t1: 'k', t2: 'k' }], [[['t1', 'k', 'x']]]])(
-    'the request %j',
-    async (nodes) => {
-      expect(await failureOf(prune(chain(3), nodes as unknown as ReturnNodes))).toMatchObject({ code: 'OPTION_INVALID' });
-    },
-  );
+  it.each([
+    [[]],
+    [{}],
+    ['t1'],
+    [null],
+    [[1]],
+    [['']],
+    [{ t1: '' }],
+    [[['t1', '__proto__']]],
+    [{ t1: 'k', t2: 'k' }],
+    [[['t1', 'k', 'x']]],
+  ])('the request %j', async (nodes) => {
+    expect(await failureOf(prune(chain(3), nodes as unknown as ReturnNodes))).toMatchObject({
+      code: 'OPTION_INVALID',
+    });
+  });
 });

@@ -25,10 +25,18 @@ await new Promise((resolve) => setTimeout(resolve, 20));
 describe('a process with a session at work', () => {
   it.each([
     ['process.exit', 'process.exit(7);', 7],
-    ['an uncaught error', "setTimeout(() => { throw new Error('uncaught'); }); await new Promise(() => setInterval(() => 0, 1e6));", 1],
+    [
+      'an uncaught error',
+      "setTimeout(() => { throw new Error('uncaught'); }); await new Promise(() => setInterval(() => 0, 1e6));",
+      1,
+    ],
     ['the end of the script', '', 0],
     ['close() while running', 'await extractor.close();', 0],
-    ['a signal handler that exits', "process.on('SIGUSR2', () => process.exit(12)); process.kill(process.pid, 'SIGUSR2'); await runs[1];", 12],
+    [
+      'a signal handler that exits',
+      "process.on('SIGUSR2', () => process.exit(12)); process.kill(process.pid, 'SIGUSR2'); await runs[1];",
+      12,
+    ],
   ])(
     'ends by %s with its exit code',
     async (_way, code, expected) => {

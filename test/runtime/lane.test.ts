@@ -8,12 +8,20 @@ import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
 import { tinyResNet } from '../support/fixtures.js';
 
 const device = { type: 'cpu', id: 0, threads: 0 } as const;
-const description = (): LaneDescription => ({ model: new Uint8Array(4), externalFolder: undefined, device, session: SESSION_DEFAULTS });
+const description = (): LaneDescription => ({
+  model: new Uint8Array(4),
+  externalFolder: undefined,
+  device,
+  session: SESSION_DEFAULTS,
+});
 const facts = { inputs: [], outputs: [], device, runtime: '0' };
 const feed = { name: 'x', dtype: 'float32', dims: [1], data: new Float32Array(1) } as const;
 
 /** Plays a lane: `answer` is called with each request. */
-function play(answer: (request: LaneRequest, events: LaneEvents) => void): { start: (events: LaneEvents) => LaneChannel; held: boolean[] } {
+function play(answer: (request: LaneRequest, events: LaneEvents) => void): {
+  start: (events: LaneEvents) => LaneChannel;
+  held: boolean[];
+} {
   const held: boolean[] = [];
   const start = (events: LaneEvents): LaneChannel => ({
     post: (request) => setImmediate(() => answer(request, events)),
@@ -33,7 +41,10 @@ describe('openLane', () => {
         events.gone('closed');
       }
     });
-    await expect(openLane(description(), start)).rejects.toMatchObject({ code: 'SESSION_FAILED', message: 'no' });
+    await expect(openLane(description(), start)).rejects.toMatchObject({
+      code: 'SESSION_FAILED',
+      message: 'no',
+    });
     expect(isClosed).toBe(true);
   });
 
@@ -47,7 +58,9 @@ describe('openLane', () => {
 });
 
 describe('a lane', () => {
-  const openWith = async (answer: (request: LaneRequest, events: LaneEvents) => void): Promise<{ lane: Lane; held: boolean[] }> => {
+  const openWith = async (
+    answer: (request: LaneRequest, events: LaneEvents) => void,
+  ): Promise<{ lane: Lane; held: boolean[] }> => {
     const { start, held } = play((request, events) => {
       if (request.type === 'open') events.reply({ type: 'opened', facts });
       else answer(request, events);
@@ -82,7 +95,8 @@ describe('a lane', () => {
       if (request.type !== 'run') return;
       requests.push(request.id);
       if (requests.length < 3) return;
-      for (const id of requests.toReversed()) events.reply({ type: 'done', id, outputs: [{ ...feed, name: String(id) }] });
+      for (const id of requests.toReversed())
+        events.reply({ type: 'done', id, outputs: [{ ...feed, name: String(id) }] });
     });
     const results = await Promise.all([0, 1, 2].map(() => lane.run([feed], ['y'])));
     expect(results.map(([output]) => output?.name)).toEqual(['0', '1', '2']);
@@ -111,6 +125,8 @@ describe('the real lane', () => {
       const extractor = await createFeatureExtractor(tinyResNet(), ['fc']);
       await extractor.close();
     }
-    expect(process.getActiveResourcesInfo().filter((name) => name === 'Worker' || name === 'MessagePort')).toHaveLength(0);
+    expect(
+      process.getActiveResourcesInfo().filter((name) => name === 'Worker' || name === 'MessagePort'),
+    ).toHaveLength(0);
   });
 });

@@ -10,9 +10,14 @@ describe('readTensor', () => {
 
   it('reads tensors and what looks like one, without copying', () => {
     expect(readTensor('x', { dtype: 'float32', dims: [2, 3], data }).data).toBe(data);
-    expect(readTensor('x', { type: 'float32', dims: [6], data, location: 'cpu' })).toMatchObject({ dtype: 'float32', dims: [6] });
+    expect(readTensor('x', { type: 'float32', dims: [6], data, location: 'cpu' })).toMatchObject({
+      dtype: 'float32',
+      dims: [6],
+    });
     expect(readTensor('x', { dtype: 'int64', dims: [], data: new BigInt64Array(1) }).dims).toEqual([]);
-    expect(readTensor('x', { dtype: 'uint8', dims: [3], data: new Uint8ClampedArray(3) }).data).toBeInstanceOf(Uint8Array);
+    expect(
+      readTensor('x', { dtype: 'uint8', dims: [3], data: new Uint8ClampedArray(3) }).data,
+    ).toBeInstanceOf(Uint8Array);
     expect(readTensor('x', { dtype: 'string', dims: [1], data: ['a'] }).data).toEqual(['a']);
   });
 
@@ -49,7 +54,11 @@ describe('detachable', () => {
 
 describe('rows', () => {
   it('taken apart and joined again are the same, for any number of parts', () => {
-    const shape = fc.record({ rows: fc.integer({ min: 1, max: 20 }), inner: fc.integer({ min: 0, max: 4 }), cut: fc.nat(20) });
+    const shape = fc.record({
+      rows: fc.integer({ min: 1, max: 20 }),
+      inner: fc.integer({ min: 0, max: 4 }),
+      cut: fc.nat(20),
+    });
     fc.assert(
       fc.property(shape, ({ rows, inner, cut }) => {
         const at = cut % (rows + 1);
@@ -68,8 +77,15 @@ describe('rows', () => {
   });
 
   it('of different inner sizes, or none, cannot be joined', () => {
-    const of = (dims: number[]): Tensor => ({ dtype: 'float32', dims, data: new Float32Array(dims.reduce((a, b) => a * b, 1)) });
-    const refusal = expect.objectContaining({ code: 'INTERNAL', message: expect.stringContaining('cannot be joined') as string });
+    const of = (dims: number[]): Tensor => ({
+      dtype: 'float32',
+      dims,
+      data: new Float32Array(dims.reduce((a, b) => a * b, 1)),
+    });
+    const refusal = expect.objectContaining({
+      code: 'INTERNAL',
+      message: expect.stringContaining('cannot be joined') as string,
+    });
     expect(() => joinRows([of([1, 2]), of([1, 3])])).toThrow(refusal);
     expect(() => joinRows([of([]), of([])])).toThrow(refusal);
   });
@@ -80,13 +96,32 @@ describe('readDevice', () => {
     ['cpu', { type: 'cpu', id: 0, threads: 0 }],
     ['cuda', { type: 'cuda', id: 0, threads: 0 }],
     ['cuda:3', { type: 'cuda', id: 3, threads: 0 }],
-    [{ type: 'cpu', threads: 2 }, { type: 'cpu', id: 0, threads: 2 }],
-    [{ type: 'cuda', id: 1 }, { type: 'cuda', id: 1, threads: 0 }],
+    [
+      { type: 'cpu', threads: 2 },
+      { type: 'cpu', id: 0, threads: 2 },
+    ],
+    [
+      { type: 'cuda', id: 1 },
+      { type: 'cuda', id: 1, threads: 0 },
+    ],
   ])('reads %j', (given, device) => expect(readDevice('device', given)).toEqual(device));
 
-  it.each(['gpu', 'CUDA', 'cuda:', 'cuda:-1', 'cuda:x', 'cpu:1', '', 1, null, { type: 'gpu' }, { id: 1 }, { type: 'cuda', id: 1.5 }, { type: 'cuda', gpuMemLimit: 1 }])(
-    'refuses %j, which onnxruntime-node would ignore or crash on',
-    (given) => expect(() => readDevice('device', given)).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' })),
+  it.each([
+    'gpu',
+    'CUDA',
+    'cuda:',
+    'cuda:-1',
+    'cuda:x',
+    'cpu:1',
+    '',
+    1,
+    null,
+    { type: 'gpu' },
+    { id: 1 },
+    { type: 'cuda', id: 1.5 },
+    { type: 'cuda', gpuMemLimit: 1 },
+  ])('refuses %j, which onnxruntime-node would ignore or crash on', (given) =>
+    expect(() => readDevice('device', given)).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' })),
   );
 });
 
@@ -98,8 +133,16 @@ describe('readSessionOptions', () => {
     expect(options.extra).toEqual({ session: { intra_op: { allow_spinning: '0' } } });
   });
 
-  it.each([{ graphOptimizationLevel: 'most' }, { freeDimensionOverrides: {} }, { extra: { a: 1 } }, { extra: [] }, { interOpNumThreads: -1 }, { enableMemPattern: 1 }])(
-    'refuses %j',
-    (given) => expect(() => readSessionOptions(given as object)).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' })),
+  it.each([
+    { graphOptimizationLevel: 'most' },
+    { freeDimensionOverrides: {} },
+    { extra: { a: 1 } },
+    { extra: [] },
+    { interOpNumThreads: -1 },
+    { enableMemPattern: 1 },
+  ])('refuses %j', (given) =>
+    expect(() => readSessionOptions(given as object)).toThrow(
+      expect.objectContaining({ code: 'OPTION_INVALID' }),
+    ),
   );
 });

@@ -49,15 +49,26 @@ function graphOf(spec: GraphSpec): GraphProto {
       name: name ?? '',
       domain: domain ?? '',
       attribute: [
-        ...Object.entries(bodies ?? {}).map(([attribute, body]) => ({ name: attribute, type: 5, g: graphOf(body) })),
-        ...Object.entries(ints ?? {}).map(([attribute, values]) => ({ name: attribute, type: 7, ints: [...values] })),
+        ...Object.entries(bodies ?? {}).map(([attribute, body]) => ({
+          name: attribute,
+          type: 5,
+          g: graphOf(body),
+        })),
+        ...Object.entries(ints ?? {}).map(([attribute, values]) => ({
+          name: attribute,
+          type: 7,
+          ints: [...values],
+        })),
       ],
     })),
   });
 }
 
 /** The bytes of a model with a graph. */
-export function modelBytes(spec: GraphSpec, more: { readonly functions?: readonly object[] } = {}): Uint8Array {
+export function modelBytes(
+  spec: GraphSpec,
+  more: { readonly functions?: readonly object[] } = {},
+): Uint8Array {
   const opsetImport = [
     { domain: '', version: 17 },
     { domain: 'local', version: 1 },
@@ -69,7 +80,12 @@ export function modelBytes(spec: GraphSpec, more: { readonly functions?: readonl
 
 /** A chain of Relu nodes `t0 → t1 → …`. */
 export function chain(length: number): GraphSpec {
-  const nodes = Array.from({ length }, (_, i) => ({ op: 'Relu', inputs: [`t${i}`], outputs: [`t${i + 1}`], name: `n${i}` }));
+  const nodes = Array.from({ length }, (_, i) => ({
+    op: 'Relu',
+    inputs: [`t${i}`],
+    outputs: [`t${i + 1}`],
+    name: `n${i}`,
+  }));
   return { inputs: ['t0'], outputs: [`t${length}`], nodes };
 }
 

@@ -26,7 +26,9 @@ export function readNpy(path: string): Tensor {
   const header = file.toString('latin1', headerStart, headerStart + headerLength);
   const kind = KINDS[/'descr': '[<|]([a-z]\d)'/.exec(header)?.[1] ?? ''];
   if (!kind || !header.includes("'fortran_order': False")) throw new Error(`cannot read ${path}: ${header}`);
-  const dims = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? '').split(',').filter((part) => part.trim() !== '');
+  const dims = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? '')
+    .split(',')
+    .filter((part) => part.trim() !== '');
   const bytes = file.subarray(headerStart + headerLength);
   const buffer = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
   return { dtype: kind[0], dims: dims.map(Number), data: kind[1](buffer) };

@@ -25,7 +25,8 @@ const HEADER_BYTES = 192;
 /** The header of a file. Throws `OPTION_INVALID` for strings, which `.npy` stores with a fixed length only. */
 export function encodeNpyHeader(dtype: DType, dims: readonly number[]): Uint8Array {
   const descriptor = DESCRIPTORS[dtype];
-  if (descriptor === undefined) throw invalidOption('returnNodes', 'made of numeric outputs to write them as .npy', dtype);
+  if (descriptor === undefined)
+    throw invalidOption('returnNodes', 'made of numeric outputs to write them as .npy', dtype);
   const shape = dims.length === 1 ? `(${dims[0]},)` : `(${dims.join(', ')})`;
   const text = `{'descr': '${descriptor}', 'fortran_order': False, 'shape': ${shape}, }`;
   const header = Buffer.alloc(HEADER_BYTES, ' ');
@@ -75,4 +76,3 @@ export class NpyWriter {
     return this.#file.discard();
   }
 }
-

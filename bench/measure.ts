@@ -1,0 +1,47 @@
+/** Paired measurements: what is compared runs in turn, and the ratio is taken round by round. */
+
+/** Numbers of one quantity over rounds. */
+export interface Spread {
+  readonly median: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+export function spreadOf(values: readonly number[]): Spread {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  const median = sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+  return { median, min: sorted[0]!, max: sorted.at(-1)! };
+}
+
+/** Seconds that a step takes. */
+export async function secondsOf(step: () => unknown): Promise<number> {
+  const started = performance.now();
+  await step();
+  return (performance.now() - started) / 1000;
+}
+
+/** Runs the steps in turn, once to warm up and then `rounds` times; returns seconds per step and round. */
+export async function interleave<Name extends string>(
+  rounds: number,
+  steps: Readonly<Record<Name, () => unknown>>,
+): Promise<Record<Name, number[]>> {
+  const names = Object.keys(steps) as Name[];
+  const seconds = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>;
+  for (let round = 0; round <= rounds; round++) {
+    for (const name of names) {
+      const taken = await secondsOf(steps[name]);
+      if (round > 0) seconds[name].push(taken);
+    }
+  }
+  return seconds;
+}
+
+/** Round by round, a over b. */
+export function ratios(a: readonly number[], b: readonly number[]): Spread {
+  return spreadOf(a.map((value, i) => value / b[i]!));
+}
+
+export function format({ median, min, max }: Spread, digits = 2): string {
+  return `${median.toFixed(digits)} [${min.toFixed(digits)}–${max.toFixed(digits)}]`;
+}

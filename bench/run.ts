@@ -1,0 +1,163 @@
+/**
+ * `npm run bench`: ratios against limits, all measured in one run. Absolute figures depend on the machine and on what else
+ * it does; read the ratios. Options: --rounds N, --json FILE.
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import {
+  createFeatureExtractor,
+  createTransform,
+  embedImages,
+  loadImage,
+  openModel,
+  pruneModel,
+} from 'onnx-tapir';
+import * as ort from 'onnxruntime-node';
+import { format, interleave, ratios, secondsOf, spreadOf, type Spread } from './measure.js';
+
+const { values } = parseArgs({
+  options: { rounds: { type: 'string', default: '7' }, json: { type: 'string' } },
+});
+const rounds = Number(values.rounds);
+const model = fileURLToPath(new URL('../models/resnet50-untrained.onnx', import.meta.url));
+const photos = fileURLToPath(new URL('../examples/photos', import.meta.url));
+const scratch = mkdtempSync(join(tmpdir(), 'tapir-bench-'));
+const results: { readonly what: string; readonly ratio: Spread; readonly note: string }[] = [];
+
+function report(what: string, ratio: Spread, note: string): void {
+  results.push({ what, ratio, note });
+  console.log(`${what.padEnd(64)} ${format(ratio).padStart(20)}   ${note}`);
+}
+
+/** Pruning and saving, against reading the whole file and writing as many bytes as are kept. */
+async function benchPrune(node: string): Promise<void> {
+  const { kept } = (await pruneModel(model, [node])).plan;
+  const out = join(scratch, `${node}.onnx`);
+  // Writing to disk varies more than anything else here.
+  const seconds = await interleave(2 * rounds + 1, {
+    prune: async () => (await pruneModel(model, [node])).save(out),
+    copy: () => writeFileSync(out, readFileSync(model).subarray(0, kept.bytes)),
+  });
+  const note = `${(spreadOf(seconds.prune).median * 1000).toFixed(0)} ms for ${(kept.bytes / 1e6).toFixed(1)} MB kept`;
+  report(
+    `prune to ${node} and save / read all and write kept bytes`,
+    ratios(seconds.prune, seconds.copy),
+    note,
+  );
+}
+
+const BATCH = 8;
+const RUNS = 4;
+const dims = [BATCH, 3, 224, 224];
+const data = Float32Array.from({ length: BATCH * 3 * 224 * 224 }, (_, i) => Math.sin(i));
+
+/** The extractor, against onnxruntime-node itself on the same pruned graph. */
+async function benchModel(): Promise<number> {
+  const request = ['layer4', 'avgpool'];
+  const pruned = await pruneModel(model, request);
+  const bare = await ort.InferenceSession.create(await pruned.bytes());
+  const extractor = await createFeatureExtractor(model, request);
+  const seconds = await interleave(rounds, {
+    bare: async () => {
+      for (let i = 0; i < RUNS; i++) await bare.run({ input: new ort.Tensor('float32', data, dims) });
+    },
+    extractor: async () => {
+      for (let i = 0; i < RUNS; i++) await extractor.run({ dtype: 'float32', dims, data });
+    },
+  });
+  await bare.release();
+  await extractor.close();
+  const speed = (BATCH * RUNS) / spreadOf(seconds.extractor).median;
+  report(
+    'extractor / onnxruntime-node on the same graph, images/s',
+    ratios(seconds.bare, seconds.extractor),
+    `${speed.toFixed(1)} images/s`,
+  );
+  return speed;
+}
+
+/** What pruning saves at run time: the whole graph, fetching layer2, against the graph cut there. */
+async function benchPrunedRun(): Promise<void> {
+  const whole = await ort.InferenceSession.create(await (await pruneModel(model, ['layer2', 'fc'])).bytes());
+  const cut = await ort.InferenceSession.create(await (await pruneModel(model, ['layer2'])).bytes());
+  const tensor = (await openModel(model)).nodes.find((node) => node.request === 'layer2.3.relu_2')!
+    .outputs[0]!.name;
+  const run = (session: ort.InferenceSession) => async () =>
+    session.run({ input: new ort.Tensor('float32', data, dims) }, [tensor]);
+  const seconds = await interleave(rounds, { whole: run(whole), cut: run(cut) });
+  await Promise.all([whole.release(), cut.release()]);
+  report(
+    'layer2: whole graph with layer2 fetched / pruned graph, seconds',
+    ratios(seconds.whole, seconds.cut),
+    'pruning is the only way to save work',
+  );
+}
+
+/** End to end against the two ceilings that share the cores: 1 / (1/decode + 1/model). */
+async function benchEmbed(request: string, repeat: number): Promise<void> {
+  const files: string[] = [];
+  const { readdirSync } = await import('node:fs');
+  for (const file of readdirSync(photos, { recursive: true, encoding: 'utf8' }))
+    if (file.endsWith('.jpg')) files.push(join(photos, file));
+  const images = Array.from({ length: repeat }, () => files).flat();
+  const transform = createTransform('ImageNet1K_V1');
+  const extractor = await createFeatureExtractor(model, { [request]: 'features' });
+  const batch = { dtype: 'float32', dims, data };
+  const seconds = await interleave(Math.max(3, Math.floor(rounds / 2)), {
+    decode: async () => {
+      const queue = images.values();
+      const decodeNext = async (): Promise<void> => {
+        for (const file of queue) (await loadImage(file, transform)).toTensor();
+      };
+      await Promise.all(Array.from({ length: availableParallelism() }, decodeNext));
+    },
+    model: async () => {
+      for (let i = 0; i < images.length / BATCH; i++) await extractor.run(batch);
+    },
+    embed: async () => {
+      for await (const { error } of embedImages(extractor, images, { batch: BATCH })) if (error) throw error;
+    },
+  });
+  await extractor.close();
+  const limit = seconds.decode.map((decode, i) => decode + seconds.model[i]!);
+  const rate = (list: readonly number[]): string => (images.length / spreadOf(list).median).toFixed(1);
+  const note = `decode ${rate(seconds.decode)}, model ${rate(seconds.model)}, end to end ${rate(seconds.embed)} images/s`;
+  report(`${request}: folder → vectors / (1/(1/decode + 1/model))`, ratios(limit, seconds.embed), note);
+}
+
+console.log(
+  `Node ${process.versions.node}, ${availableParallelism()} cores, ${cpus()[0]?.model ?? ''}; median [min–max] of paired ratios\n`,
+);
+await benchPrune('avgpool');
+await benchPrune('layer2');
+await benchPrunedRun();
+await benchModel();
+await benchEmbed('avgpool', 4);
+await benchEmbed('relu', 16);
+report(
+  'peak resident memory of this process, MB',
+  spreadOf([process.resourceUsage().maxRSS / 1000]),
+  'all of the above',
+);
+const start = spreadOf([
+  await secondsOf(async () => (await createFeatureExtractor(model, ['avgpool'])).close()),
+]);
+report('open, prune, start a session and close it, seconds', start, 'once');
+rmSync(scratch, { recursive: true, force: true });
+
+if (values.json !== undefined) {
+  mkdirSync(dirname(values.json), { recursive: true });
+  const machine = {
+    node: process.versions.node,
+    cores: availableParallelism(),
+    cpu: cpus()[0]?.model,
+    gpu: null,
+  };
+  writeFileSync(
+    values.json,
+    `${JSON.stringify({ date: new Date().toISOString(), machine, results }, null, 2)}\n`,
+  );
+}
