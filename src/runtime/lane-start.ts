@@ -26,15 +26,17 @@ export function startLane(events: LaneEvents): LaneChannel {
   return isMainThread ? startThread(events) : startProcess(events);
 }
 
-const quiet = { ORT_DISABLE_TELEMETRY: '1' };
-
-/** onnxruntime sends usage data unless told otherwise before its first session; set to "0" beforehand to allow it. */
-function disableTelemetry(): void {
-  process.env['ORT_DISABLE_TELEMETRY'] ??= quiet.ORT_DISABLE_TELEMETRY;
-}
+/** Read by native code before its first session; what the user has set stays. */
+const ENVIRONMENT: Readonly<Record<string, string>> = {
+  // onnxruntime sends usage data, model names included, unless told otherwise.
+  ORT_DISABLE_TELEMETRY: '1',
+  // GPUs count as nvidia-smi counts them.
+  CUDA_DEVICE_ORDER: 'PCI_BUS_ID',
+};
 
 function startThread(events: LaneEvents): LaneChannel {
-  disableTelemetry();
+  // A worker would change only its own copy of the environment, so this is done here.
+  for (const [name, value] of Object.entries(ENVIRONMENT)) process.env[name] ??= value;
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
   // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
   const worker = new Worker(new URL('./lane-thread.js', import.meta.url), {
@@ -59,7 +61,7 @@ function startThread(events: LaneEvents): LaneChannel {
 
 function startProcess(events: LaneEvents): LaneChannel {
   const child = fork(new URL('./lane-process.js', import.meta.url), {
-    env: { ...quiet, ...process.env },
+    env: { ...ENVIRONMENT, ...process.env },
     execArgv: [],
     serialization: 'advanced',
     // A session of its own: Ctrl-C in a terminal reaches the owner, which decides what becomes of the lane.

@@ -2,6 +2,7 @@
 import { TapirError, reasonOf } from '../errors.js';
 import { deviceName, type ResolvedDevice } from './device.js';
 import type { LaneDescription, NamedTensor, SessionFacts, SessionValue } from './protocol.js';
+import { whyNoCuda } from './provider-library.js';
 import { isDType, type TensorData } from './tensor.js';
 
 /** An open session. */
@@ -78,6 +79,8 @@ async function openOn(
   device: ResolvedDevice,
   fallback?: string,
 ): Promise<Session> {
+  const lacking = device.type === 'cuda' ? whyNoCuda() : undefined;
+  if (lacking !== undefined) throw unavailable(device, lacking);
   let session: OrtSession;
   try {
     session = await ort.InferenceSession.create(description.model, ortOptions(description, device));
@@ -127,17 +130,20 @@ function openFailure(device: ResolvedDevice, error: unknown): TapirError {
     /AppendExecutionProvider|CUDA failure|CUDA error|WebGPU|no available backend|backend not found/i.test(
       reason,
     );
-  if (device.type !== 'cpu' && isDevice) {
-    return new TapirError(
-      'DEVICE_UNAVAILABLE',
-      `${name} cannot be used: ${reason}; see "GPU" in the README, or choose device "cpu"`,
-      { details: { device: name, reason }, cause: error },
-    );
-  }
+  if (device.type !== 'cpu' && isDevice) return unavailable(device, reason, error);
   return new TapirError('SESSION_FAILED', `ONNX Runtime refuses the model on ${name}: ${reason}`, {
     details: { device: name, reason },
     cause: error,
   });
+}
+
+function unavailable(device: ResolvedDevice, reason: string, cause?: unknown): TapirError {
+  const name = deviceName(device);
+  return new TapirError(
+    'DEVICE_UNAVAILABLE',
+    `${name} cannot be used: ${reason}; see "GPU" in the README, or choose device "cpu"`,
+    { details: { device: name, reason }, ...(cause === undefined ? {} : { cause }) },
+  );
 }
 
 function describe(value: OrtMetadata): SessionValue {
