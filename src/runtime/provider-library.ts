@@ -11,7 +11,8 @@ const LIBRARIES: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> =
 /** What is missing for CUDA beside onnxruntime-node, and how to get it; undefined if nothing is. */
 export function whyNoCuda(): string | undefined {
   const names = LIBRARIES[process.platform];
-  if (!names || process.arch !== 'x64') return `onnxruntime-node has no CUDA provider for ${process.platform} ${process.arch}`;
+  if (!names || process.arch !== 'x64')
+    return `onnxruntime-node has no CUDA provider for ${process.platform} ${process.arch}`;
   const root = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'));
   const folder = join(root, 'bin/napi-v6', process.platform, process.arch);
   const missing = names.filter((name) => !existsSync(join(folder, name)));
