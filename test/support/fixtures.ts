@@ -1,11 +1,12 @@
 /** Where test data lies. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
+import { hasShared, sharedUnpacker } from './shared.js';
 
 /** A file or folder of the project. */
 export function projectPath(path: string): string {
@@ -17,11 +18,9 @@ export function fixturePath(path: string): string {
   return projectPath(`test/fixtures/${path}`);
 }
 
-const unpacker = projectPath('../shared/fixtures/unpack.mjs');
-
 /** The larger set of fixtures beside the checkout, unpacked; undefined where it is not there. */
-export const sharedFixtures: string | undefined = existsSync(unpacker)
-  ? execFileSync(process.execPath, [unpacker], { encoding: 'utf8' }).trim().split('\n').at(-1)
+export const sharedFixtures: string | undefined = hasShared
+  ? execFileSync(process.execPath, [sharedUnpacker], { encoding: 'utf8' }).trim().split('\n').at(-1)
   : undefined;
 
 /** For the titles of suites that need it, so that a report says what did not run. */
