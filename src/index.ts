@@ -23,14 +23,8 @@ export { type FeatureInfo } from './extract/feature-info.js';
 export { type Tensor, type TensorLike, type TensorData, type DType } from './runtime/tensor.js';
 export { type Device, type DeviceSpec, type DeviceType } from './runtime/device.js';
 export { type SessionOptions } from './runtime/session-options.js';
-export {
-  createTransform,
-  loadImage,
-  type Transform,
-  type TransformOptions,
-  type LoadedImage,
-} from './image/transform.js';
-export { type TransformPreset } from './image/presets.js';
+export { createTransform, loadImage, type Transform, type LoadedImage } from './image/transform.js';
+export { type TransformOptions, type TransformPreset } from './image/presets.js';
 export { type ImageSource } from './image/decode.js';
 export { embedImages, type EmbedOptions, type EmbedSource, type Embedded } from './embed/embedder.js';
 export {

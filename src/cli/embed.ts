@@ -4,9 +4,9 @@ import { createFeatureExtractor } from '../extract/feature-extractor.js';
 import type { TransformPreset } from '../image/presets.js';
 import { readDevice, type Device } from '../runtime/device.js';
 import { EXIT } from './exit-code.js';
-import type { Terminal } from './program.js';
 import { readReturnFlags } from './return-flags.js';
 import { formatDims } from './table.js';
+import type { Terminal } from './terminal.js';
 
 export interface EmbedFlags {
   readonly model: string;

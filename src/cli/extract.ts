@@ -1,8 +1,8 @@
 /** `tapir extract`: a pruned ONNX file, and what became of the model. */
 import { pruneModel } from '../extract/prune-model.js';
-import type { Terminal } from './program.js';
 import { readReturnFlags } from './return-flags.js';
 import { formatBytes, formatTable } from './table.js';
+import type { Terminal } from './terminal.js';
 
 export interface ExtractFlags {
   readonly return: readonly string[];

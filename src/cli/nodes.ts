@@ -3,8 +3,8 @@ import { reasonOf } from '../errors.js';
 import { createFeatureExtractor } from '../extract/feature-extractor.js';
 import type { FeatureInfo } from '../extract/feature-info.js';
 import { openModel, type OnnxModel } from '../extract/open-model.js';
-import type { Terminal } from './program.js';
 import { formatDims, formatTable } from './table.js';
+import type { Terminal } from './terminal.js';
 
 export interface NodesFlags {
   readonly depth?: number;

@@ -6,20 +6,7 @@ import { TRANSFORM_PRESETS } from '../image/presets.js';
 import { runEmbed, type EmbedFlags } from './embed.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
-
-/** What a command may touch of its surroundings. */
-export interface Terminal {
-  /** Fires when the user stops the command. */
-  readonly signal: AbortSignal;
-  /** Writes to standard output: results. */
-  out(text: string): void;
-  /** Writes to standard error: progress and errors. */
-  err(text: string): void;
-  /** Whether standard error is a terminal, where a line can be rewritten. */
-  readonly isTerminal: boolean;
-  /** Sets the exit code of a command that did not fail. */
-  exitCode(code: number): void;
-}
+import type { Terminal } from './terminal.js';
 
 function parseCount(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');

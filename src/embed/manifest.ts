@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { FeatureExtractor } from '../extract/feature-extractor.js';
 import { identifyModel, type ModelIdentity } from '../extract/prune-model.js';
 import { decoderVersions } from '../image/decode.js';
-import type { TransformOptions } from '../image/transform.js';
+import type { TransformOptions } from '../image/presets.js';
 import type { ResolvedRequest } from '../rewrite/plan.js';
 import type { EmbedSetup } from './embedder.js';
 import type { FeatureRecord, ShardRecord } from './shards.js';

@@ -1,5 +1,45 @@
-/** Preprocessing by name. */
-import type { TransformOptions } from './transform.js';
+/** Preprocessing: its options, and their values by name. */
+import type { Size } from './geometry.js';
+import type { Interpolation } from './resample.js';
+
+/** Preprocessing in full. */
+export interface TransformOptions {
+  /**
+   * Resize the shorter side to this many pixels, keeping the aspect ratio, or both sides to a size; null leaves the size.
+   * @default 256
+   */
+  readonly resize: number | Size | null;
+  /**
+   * Cut this much out of the middle, padded with zeros where the image is smaller; a number means a square, null all.
+   * @default 224
+   */
+  readonly crop: number | Size | null;
+  /**
+   * Interpolation of the resize; always antialiased, as Pillow does.
+   * @default 'bilinear'
+   */
+  readonly interpolation: Interpolation;
+  /**
+   * Subtracted per channel (red, green, blue) from values of 0 to 1.
+   * @default [0.485, 0.456, 0.406]
+   */
+  readonly mean: readonly [number, number, number];
+  /**
+   * Divided by per channel after that; not 0.
+   * @default [0.229, 0.224, 0.225]
+   */
+  readonly std: readonly [number, number, number];
+  /**
+   * `ignore` reads pixels as stored, as torchvision does; `exif` turns the image upright first.
+   * @default 'ignore'
+   */
+  readonly orientation: 'ignore' | 'exif';
+  /**
+   * Images of more pixels are refused (`IMAGE_TOO_LARGE`), from their header alone; an integer from 1 to 2^31 − 1.
+   * @default 178956970
+   */
+  readonly limitPixels: number;
+}
 
 /** torchvision's `IMAGENET1K_V1` and `_V2` weights' transforms, CLIP's and ViT's interpolation, and a plain squash. */
 export type TransformPreset = 'ImageNet1K_V1' | 'ImageNet1K_V2' | 'Bicubic256' | 'Squash224';

@@ -2,47 +2,8 @@
 import { checkInteger, checkOneOf, invalidOption, withDefaults, type Given } from '../checks.js';
 import { decodeImage, type ImageSource } from './decode.js';
 import { centerCrop, resizedSize, type Size } from './geometry.js';
-import { TRANSFORM_PRESETS, type TransformPreset } from './presets.js';
-import { resample, type Interpolation, type RgbImage } from './resample.js';
-
-/** Preprocessing in full. */
-export interface TransformOptions {
-  /**
-   * Resize the shorter side to this many pixels, keeping the aspect ratio, or both sides to a size; null leaves the size.
-   * @default 256
-   */
-  readonly resize: number | Size | null;
-  /**
-   * Cut this much out of the middle, padded with zeros where the image is smaller; a number means a square, null all.
-   * @default 224
-   */
-  readonly crop: number | Size | null;
-  /**
-   * Interpolation of the resize; always antialiased, as Pillow does.
-   * @default 'bilinear'
-   */
-  readonly interpolation: Interpolation;
-  /**
-   * Subtracted per channel (red, green, blue) from values of 0 to 1.
-   * @default [0.485, 0.456, 0.406]
-   */
-  readonly mean: readonly [number, number, number];
-  /**
-   * Divided by per channel after that; not 0.
-   * @default [0.229, 0.224, 0.225]
-   */
-  readonly std: readonly [number, number, number];
-  /**
-   * `ignore` reads pixels as stored, as torchvision does; `exif` turns the image upright first.
-   * @default 'ignore'
-   */
-  readonly orientation: 'ignore' | 'exif';
-  /**
-   * Images of more pixels are refused (`IMAGE_TOO_LARGE`), from their header alone; an integer from 1 to 2^31 − 1.
-   * @default 178956970
-   */
-  readonly limitPixels: number;
-}
+import { TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from './presets.js';
+import { resample, type RgbImage } from './resample.js';
 
 /** Pixels as a model is fed them, and as a tensor. */
 export interface LoadedImage extends RgbImage {

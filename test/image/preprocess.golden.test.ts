@@ -4,7 +4,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../src/image/decode.js';
-import { createTransform, loadImage, type TransformOptions } from '../../src/image/transform.js';
+import type { TransformOptions } from '../../src/image/presets.js';
+import { createTransform, loadImage } from '../../src/image/transform.js';
 import { fixturePath, sharedFixtures } from '../support/fixtures.js';
 
 interface Expected {

@@ -3,5 +3,7 @@ import { sharedUnpacker, hasShared } from './shared.js';
 
 export default function announce(): void {
   if (hasShared) return;
-  console.warn(`${sharedUnpacker} is not here: the larger corpus, torchvision's numbers and the photo folder are not tested`);
+  console.warn(
+    `${sharedUnpacker} is not here: the larger corpus, torchvision's numbers and the photo folder are not tested`,
+  );
 }

@@ -1,0 +1,13 @@
+/** What a command may touch of its surroundings. */
+export interface Terminal {
+  /** Fires when the user stops the command. */
+  readonly signal: AbortSignal;
+  /** Writes to standard output: results. */
+  out(text: string): void;
+  /** Writes to standard error: progress and errors. */
+  err(text: string): void;
+  /** Whether standard error is a terminal, where a line can be rewritten. */
+  readonly isTerminal: boolean;
+  /** Sets the exit code of a command that did not fail. */
+  exitCode(code: number): void;
+}
