@@ -171,16 +171,16 @@ export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
   const options = withDefaults(FEATURE_EXTRACTOR_DEFAULTS, given, 'createFeatureExtractor');
   const device = readDevice('device', options.device);
   const session = readSessionOptions(options.session);
-  const pruned = await pruneModel(model, returnNodes);
-  const lane = await openLane({
-    model: await sessionBytes(pruned),
-    externalFolder: externalFolder(pruned),
-    device,
-    session,
+  // Pruning and the start of the session's thread take about as long; they run beside each other.
+  const pruning = pruneModel(model, returnNodes);
+  const lane = await openLane(device, async () => {
+    const pruned = await pruning;
+    return { model: await sessionBytes(pruned), externalFolder: externalFolder(pruned), device, session };
   });
   try {
     if (lane.facts.fallback !== undefined)
       process.emitWarning(`device "auto" fell back to the CPU: ${lane.facts.fallback}`);
+    const pruned = await pruning;
     return new FeatureExtractor(pruned, lane, describeFeatures(pruned, lane));
   } catch (error) {
     await lane.close();

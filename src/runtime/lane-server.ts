@@ -40,7 +40,10 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
       port.send({ type: 'failed', ...id, error: packError(error) }, []);
     }
   };
-  let last: Promise<void> = Promise.resolve();
+  // Loading takes as long as the owner needs to prepare the model. A failure shows again when the session is opened.
+  let last: Promise<unknown> = port
+    .enter(async () => (await import('./session.js')).loadRuntime())
+    .catch(() => undefined);
   return (request) => {
     last = last.then(() => handle(request));
   };

@@ -1,6 +1,6 @@
 /** A device lane as its owner sees it: one session, behind a thread or process, that runs requests in order. */
 import { TapirError, unpackError } from '../errors.js';
-import { deviceName } from './device.js';
+import { deviceName, type ResolvedDevice } from './device.js';
 import { startLane, type LaneChannel } from './lane-start.js';
 import type { LaneDescription, LaneReply, NamedTensor, SessionFacts } from './protocol.js';
 import { detachable } from './tensor.js';
@@ -111,13 +111,16 @@ export class Lane {
 }
 
 /**
- * Opens a session in a lane of its own. The model's bytes are moved there.
+ * Opens a session in a lane of its own.
  *
+ * @param device - For messages.
+ * @param describe - Prepares what the lane needs while its thread starts; the model's bytes are moved there.
  * @param start - Starts the thread or process; tests give one of their own.
- * @throws {@link TapirError} what {@link openSession} throws; `LANE_DIED` if the lane ends while opening.
+ * @throws {@link TapirError} what {@link openSession} throws; `LANE_DIED` if the lane ends while opening; what `describe` throws.
  */
 export async function openLane(
-  description: LaneDescription,
+  device: ResolvedDevice,
+  describe: () => Promise<LaneDescription>,
   start: typeof startLane = startLane,
 ): Promise<Lane> {
   const waiting = new Map<number, Waiting>();
@@ -138,16 +141,17 @@ export async function openLane(
     else run?.reject(unpackError(reply.error));
   };
   const channel = start({ reply: onReply, gone: (reason) => gone.resolve(reason) });
-  const device = deviceName(description.device);
+  // Awaited below; the lane may die before that.
+  opened.promise.catch(() => undefined);
   void gone.promise.then((reason) => {
-    const details = { device, reason };
-    opened.reject(
-      new TapirError('LANE_DIED', `the session on ${device} ended while opening: ${reason}`, { details }),
-    );
+    const details = { device: deviceName(device), reason };
+    const message = `the session on ${details.device} ended while opening: ${reason}`;
+    opened.reject(new TapirError('LANE_DIED', message, { details }));
   });
-  const { buffer } = description.model;
-  channel.post({ type: 'open', description }, buffer instanceof ArrayBuffer ? [buffer] : []);
   try {
+    const description = await describe();
+    const { buffer } = description.model;
+    channel.post({ type: 'open', description }, buffer instanceof ArrayBuffer ? [buffer] : []);
     const facts = await opened.promise;
     channel.hold(false);
     return new Lane(facts, channel, waiting, gone.promise);

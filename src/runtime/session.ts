@@ -39,7 +39,19 @@ interface OrtSession {
   release(): Promise<void>;
 }
 
-async function loadRuntime(): Promise<Ort> {
+let loaded: Promise<Ort> | undefined;
+
+/**
+ * Loads onnxruntime-node, once.
+ *
+ * @throws {@link TapirError} `DEPENDENCY_MISSING`.
+ */
+export function loadRuntime(): Promise<Ort> {
+  loaded ??= importRuntime();
+  return loaded;
+}
+
+async function importRuntime(): Promise<Ort> {
   // onnxruntime-node takes float16 as Uint16Array bits; where the engine has Float16Array, its binding reads it as
   // empty (microsoft/onnxruntime#32323). This thread runs nothing but the session, so hiding the class is safe.
   Reflect.deleteProperty(globalThis, 'Float16Array');

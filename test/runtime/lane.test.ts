@@ -8,7 +8,7 @@ import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
 import { tinyResNet } from '../support/fixtures.js';
 
 const device = { type: 'cpu', id: 0, threads: 0 } as const;
-const description = (): LaneDescription => ({
+const describeLane = async (): Promise<LaneDescription> => ({
   model: new Uint8Array(4),
   externalFolder: undefined,
   device,
@@ -41,7 +41,7 @@ describe('openLane', () => {
         events.gone('closed');
       }
     });
-    await expect(openLane(description(), start)).rejects.toMatchObject({
+    await expect(openLane(device, describeLane, start)).rejects.toMatchObject({
       code: 'SESSION_FAILED',
       message: 'no',
     });
@@ -50,7 +50,7 @@ describe('openLane', () => {
 
   it('fails if the lane dies while opening', async () => {
     const { start } = play((_request, events) => events.gone('out of memory'));
-    await expect(openLane(description(), start)).rejects.toMatchObject({
+    await expect(openLane(device, describeLane, start)).rejects.toMatchObject({
       code: 'LANE_DIED',
       details: { device: 'cpu', reason: 'out of memory' },
     });
@@ -65,7 +65,7 @@ describe('a lane', () => {
       if (request.type === 'open') events.reply({ type: 'opened', facts });
       else answer(request, events);
     });
-    return { lane: await openLane(description(), start), held };
+    return { lane: await openLane(device, describeLane, start), held };
   };
 
   it('that dies fails its open runs and those after, naming the device', async () => {
