@@ -1,5 +1,5 @@
 /** Where model bytes come from: memory, or a file read at offsets so that weights need not be loaded. */
-import { closeSync, fstatSync, openSync, readSync, type Stats } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { TapirError, reasonOf } from '../errors.js';
 
 /** Bytes that can be read at an offset. `read` returns a view that the next call may overwrite. */
@@ -40,7 +40,8 @@ function stampOf(stats: Stats): string {
 export function openFileSource(path: string): FileSource {
   let descriptor: number;
   try {
-    descriptor = openSync(path, 'r');
+    // Without NONBLOCK, opening a named pipe would wait for its writer, for ever.
+    descriptor = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   } catch (error) {
     throw new TapirError('MODEL_UNREADABLE', `cannot open the model "${path}": ${reasonOf(error)}`, {
       details: { source: path, reason: reasonOf(error) },

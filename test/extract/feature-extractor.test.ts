@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFeatureExtractor, openModel, pruneModel, type FeatureExtractor } from 'onnx-tapir';
@@ -289,6 +290,15 @@ describe('openModel', () => {
     ['a number', 7, 'OPTION_INVALID'],
   ])('refuses %s', async (_what, source, code) => {
     await expect(openModel(source as string)).rejects.toMatchObject({ code });
+  });
+
+  it('refuses a named pipe without waiting for it', async () => {
+    const path = join(scratchFolder(), 'pipe.onnx');
+    execFileSync('mkfifo', [path]);
+    await expect(openModel(path)).rejects.toMatchObject({
+      code: 'MODEL_UNREADABLE',
+      message: /not a regular file/,
+    });
   });
 
   it('notices that the file changed before it is copied', async () => {
