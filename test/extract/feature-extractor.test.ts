@@ -292,7 +292,7 @@ describe('openModel', () => {
     await expect(openModel(source as string)).rejects.toMatchObject({ code });
   });
 
-  it('refuses a named pipe without waiting for it', async () => {
+  it.skipIf(process.platform === 'win32')('refuses a named pipe without waiting for it', async () => {
     const path = join(scratchFolder(), 'pipe.onnx');
     execFileSync('mkfifo', [path]);
     await expect(openModel(path)).rejects.toMatchObject({
