@@ -174,14 +174,24 @@ function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined
   const present = [...container.children];
   if (!present.every((child) => /^\d+$/.test(child))) return undefined;
   const indices = present.map(Number).sort((a, b) => a - b);
+  if (indices.at(-1)! < Number(atom) || !runsInOrder(tree, parent, indices)) return undefined;
+  const why = `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`;
   const before = indices.findLast((index) => index < Number(atom));
-  if (before === undefined || indices.at(-1)! < Number(atom)) return undefined;
+  if (before === undefined) return readEntered(tree, joinPath(parent, String(indices[0])), why);
   const source = tree.modules.get(joinPath(parent, String(before)));
-  if (!source?.last || !runsInOrder(tree, parent, indices)) return undefined;
-  return readNode(
-    source.last,
-    `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`,
-  );
+  return source?.last && readNode(source.last, why);
+}
+
+/**
+ * What enters a Sequential, for children that vanished in front of its first one. Only where that is a Linear: a
+ * convolution there may hold those children itself.
+ */
+function readEntered(tree: ModuleTree, path: string, why: string): ModuleReading | undefined {
+  const module = tree.modules.get(path);
+  const node = module && firstNode(tree, module);
+  if (!node || (node.opType !== 'Gemm' && node.opType !== 'MatMul')) return undefined;
+  const [value] = node.inputs;
+  return value && !value.initializer ? { kind: 'value', value, why } : undefined;
 }
 
 /** Whether numbered children run one after the other, as in a Sequential and not as in a list of branches. */

@@ -139,7 +139,19 @@ describe('names that would lie', () => {
       value: { name: '/c/c.1/Relu_output_0' },
       why: expect.stringContaining('Dropout'),
     });
-    for (const name of ['c.0', 'c.4']) expect(failure(graph, name).code).toBe('NAME_NOT_FOUND');
+    for (const name of ['c.0', 'c.4', 'c.9']) expect(failure(graph, name).code).toBe('NAME_NOT_FOUND');
+  });
+
+  it('give a Dropout in front of a Linear what enters it, and nothing in front of a convolution', () => {
+    const layer = (op: string): Graph =>
+      graphFrom({
+        inputs: ['a'],
+        outputs: ['y'],
+        initializers: { 'c.1.weight': [1] },
+        nodes: [{ op, name: `/c/c.1/${op}`, inputs: ['a', 'c.1.weight'], outputs: ['y'] }],
+      });
+    expect(tensorOf(layer('Gemm'), 'c.0')).toBe('a');
+    expect(failure(layer('Conv'), 'c.0').code).toBe('NAME_NOT_FOUND');
   });
 
   it('take no gap between branches for a Dropout', () => {
