@@ -1,5 +1,5 @@
 /** A folder of images → a dataset on disk. */
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import {
   checkBoolean,
@@ -25,6 +25,7 @@ import type { ImageError } from './loader.js';
 import { createManifest, DATASET_FORMAT, type Manifest } from './manifest.js';
 import { ShardWriter } from './shards.js';
 import { unwritable, writeAtomically } from './sinks/atomic-file.js';
+import { makeFolder } from './sinks/make-folder.js';
 import type { SourceItem } from './source.js';
 
 /** How far a run is. */
@@ -186,7 +187,7 @@ async function nonEmpty(
 async function prepareFolder(out: string, overwrite: boolean): Promise<void> {
   let entries: string[];
   try {
-    await mkdir(out, { recursive: true });
+    await makeFolder(out);
     entries = await readdir(out);
   } catch (error) {
     throw unwritable(out, error);

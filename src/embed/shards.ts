@@ -1,10 +1,10 @@
 /** The files of a dataset: features and metadata, shard by shard. */
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DType, Tensor } from '../runtime/tensor.js';
 import type { EmbeddedBatch } from './embedder.js';
 import { encodeFloat16 } from './float16.js';
 import { unwritable, writeAtomically } from './sinks/atomic-file.js';
+import { makeFolder } from './sinks/make-folder.js';
 import { describeItem, encodeMetadata, type MetadataRow } from './sinks/metadata.js';
 import { NpyWriter } from './sinks/npy.js';
 
@@ -58,7 +58,7 @@ export class ShardWriter {
   async open(): Promise<void> {
     const folders = ['metadata', ...[...this.#folders.values()].map((folder) => `features/${folder}`)];
     try {
-      for (const folder of folders) await mkdir(join(this.#out, folder), { recursive: true });
+      for (const folder of folders) await makeFolder(join(this.#out, folder));
     } catch (error) {
       throw unwritable(this.#out, error);
     }
