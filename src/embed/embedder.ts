@@ -135,8 +135,9 @@ export async function* embedBatches(
     inFlight.push(run);
   };
   let items: LoadedItem[] = [];
-  const ahead = setup.batch + 2 * availableParallelism();
-  for await (const item of loadItems(source, setup.transform, ahead)) {
+  // One more than there are cores, so that one reads its file while the others decode.
+  const atOnce = availableParallelism() + 1;
+  for await (const item of loadItems(source, setup.transform, setup.batch + atOnce, atOnce)) {
     setup.signal?.throwIfAborted();
     items.push(item);
     if (items.length < setup.batch) continue;

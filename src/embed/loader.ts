@@ -23,24 +23,45 @@ export interface LoadedItem {
 /**
  * Loads the items of a source.
  *
- * @param ahead - How many are being read at once; also how many finished ones wait for a slow one before them.
+ * @param ahead - How many items may be begun before the oldest of them is given out.
+ * @param atOnce - How many are decoded at once: a decoded photo takes far more memory than the pixels that remain of it.
  * @throws What the source throws; a failed image is an item with its error.
  */
 export async function* loadItems(
   source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
   transform: Transform,
   ahead: number,
+  atOnce: number,
 ): AsyncGenerator<LoadedItem> {
   const window: Promise<LoadedItem>[] = [];
+  const enter = createGate(atOnce);
   let index = 0;
   for await (const item of source) {
-    const loading = loadItem(item, index++, transform);
+    const at = index++;
+    const loading = enter(() => loadItem(item, at, transform));
     // Awaited in order below; until then, or if the caller stops early, a failure must not count as unhandled.
     loading.catch(() => undefined);
     window.push(loading);
     if (window.length >= ahead) yield await window.shift()!;
   }
   while (window.length > 0) yield await window.shift()!;
+}
+
+/** Lets a number of steps run at once, the others in the order they came. */
+function createGate(limit: number): <Result>(step: () => Promise<Result>) => Promise<Result> {
+  const waiting: (() => void)[] = [];
+  let free = limit;
+  return async (step) => {
+    if (free > 0) free--;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await step();
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else free++;
+    }
+  };
 }
 
 async function loadItem(item: SourceItem, index: number, transform: Transform): Promise<LoadedItem> {
