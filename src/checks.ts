@@ -9,12 +9,21 @@ export function show(value: unknown): string {
   if (typeof value === 'function') return 'a function';
   if (ArrayBuffer.isView(value)) return value.constructor.name;
   if (value !== null && typeof value === 'object') {
-    const text = JSON.stringify(value, (_key, inner: unknown) =>
+    const text = toJson(value, (_key, inner: unknown) =>
       typeof inner === 'bigint' ? `${inner}n` : ArrayBuffer.isView(inner) ? inner.constructor.name : inner,
     );
     return text.length > 80 ? `${text.slice(0, 77)}…` : text;
   }
   return String(value);
+}
+
+/** JSON, or the kind of an object that has none (a stream, a socket: they refer to themselves). */
+function toJson(value: object, replace: (key: string, inner: unknown) => unknown): string {
+  try {
+    return JSON.stringify(value, replace);
+  } catch {
+    return `an object of class ${value.constructor?.name ?? 'unknown'}`;
+  }
 }
 
 /** The one sentence form for every bad option: `option "batch" must be an integer from 1 to 1024, got -1`. */

@@ -1,5 +1,6 @@
 /** A folder of images → a dataset on disk. */
 import { readdir, readFile, rm } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import {
   checkBoolean,
@@ -12,6 +13,7 @@ import {
 } from '../checks.js';
 import { TapirError } from '../errors.js';
 import type { FeatureExtractor } from '../extract/feature-extractor.js';
+import { identifyModel } from '../extract/prune-model.js';
 import {
   EMBED_DEFAULTS,
   embedBatches,
@@ -133,6 +135,8 @@ export async function embedFolder(
   }
   const folders = folderNames(extractor.outputs.map((output) => output.name));
   const items = await nonEmpty(itemsOf(source), source);
+  // Before the run: the file may be replaced while it is embedded.
+  const model = await identifyModel(extractor.model);
   await prepareFolder(out, options.overwrite);
   const writer = new ShardWriter(out, folders, shardSize, options.dtype === 'float16');
   const failures: EmbedFailure[] = [];
@@ -156,7 +160,7 @@ export async function embedFolder(
     throw error;
   }
   const { shards, features } = writer;
-  const facts = { inputs: done, rows: done - failed, seconds: seconds(), folders, features, shards };
+  const facts = { inputs: done, rows: done - failed, seconds: seconds(), folders, features, shards, model };
   const manifest = await createManifest(extractor, setup, facts);
   await writeAtomically(join(out, MANIFEST), Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
   await rm(join(out, MARKER), { force: true });
@@ -198,13 +202,29 @@ async function prepareFolder(out: string, overwrite: boolean): Promise<void> {
   if (!isFinished && entries.length > 0 && !entries.includes(MARKER)) {
     throw exists(out, 'it is not empty, and no dataset; choose another folder');
   }
+  if (!isFinished && (await isWritten(join(out, MARKER)))) throw exists(out, 'another run is writing to it');
   try {
     // The marker first: from here on the folder is known as unfinished.
-    await writeAtomically(join(out, MARKER), new Uint8Array(0));
+    await writeAtomically(
+      join(out, MARKER),
+      Buffer.from(JSON.stringify({ pid: process.pid, host: hostname() })),
+    );
     for (const entry of [MANIFEST, 'features', 'metadata'])
       await rm(join(out, entry), { recursive: true, force: true });
   } catch (error) {
     throw error instanceof TapirError ? error : unwritable(out, error);
+  }
+}
+
+/** Whether the run that left a marker is still alive on this machine. */
+async function isWritten(marker: string): Promise<boolean> {
+  try {
+    const { pid, host } = JSON.parse(await readFile(marker, 'utf8')) as { pid?: number; host?: string };
+    if (typeof pid !== 'number' || host !== hostname() || pid === process.pid) return false;
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false; // No marker, an unreadable one, or no such process.
   }
 }
 

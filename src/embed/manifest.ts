@@ -1,7 +1,7 @@
 /** The manifest of a dataset: what was embedded, how, and where it lies. Written last: without it a dataset is unfinished. */
 import { readFileSync } from 'node:fs';
 import type { FeatureExtractor } from '../extract/feature-extractor.js';
-import { identifyModel, type ModelIdentity } from '../extract/prune-model.js';
+import type { ModelIdentity } from '../extract/prune-model.js';
 import { decoderVersions } from '../image/decode.js';
 import type { TransformOptions } from '../image/presets.js';
 import type { ResolvedRequest } from '../rewrite/plan.js';
@@ -45,6 +45,7 @@ export interface RunFacts {
   readonly folders: ReadonlyMap<string, string>;
   readonly features: ReadonlyMap<string, FeatureRecord>;
   readonly shards: readonly ShardRecord[];
+  readonly model: ModelIdentity;
 }
 
 /** The version of this package. */
@@ -68,7 +69,7 @@ export async function createManifest(
     format: DATASET_FORMAT,
     formatVersion: 1,
     createdAt: new Date().toISOString(),
-    model: await identifyModel(extractor.model),
+    model: facts.model,
     request: extractor.model.plan.resolved,
     transform: { preset: transform.preset, ...transform.options },
     versions: {

@@ -1,5 +1,6 @@
 /** The files of a dataset: features and metadata, shard by shard. */
 import { join } from 'node:path';
+import { TapirError } from '../errors.js';
 import type { DType, Tensor } from '../runtime/tensor.js';
 import type { EmbeddedBatch } from './embedder.js';
 import { encodeFloat16 } from './float16.js';
@@ -90,6 +91,7 @@ export class ShardWriter {
 
   async #appendFeature(key: string, tensor: Tensor): Promise<void> {
     const [rows, ...dims] = tensor.dims;
+    this.#checkSame(key, tensor);
     let writer = this.#writers.get(key);
     if (!writer) {
       const path = join(this.#out, this.#featurePath(key));
@@ -99,6 +101,17 @@ export class ShardWriter {
     }
     // String outputs were refused when the file was created.
     await writer.append(tensor.data as Exclude<Tensor['data'], string[]>, rows!);
+  }
+
+  /** All rows of an output have the dims and dtype of the first one. */
+  #checkSame(key: string, { dtype, dims }: Tensor): void {
+    const known = this.features.get(key);
+    if (!known || (known.dtype === dtype && known.dims.join() === dims.slice(1).join())) return;
+    throw new TapirError(
+      'OUTPUT_NOT_BATCHED',
+      `output "${key}" has rows of [${dims.slice(1).join(', ')}] after rows of [${known.dims.join(', ')}], so it makes no array; ask for another tensor`,
+      { details: { output: key, dims, rows: dims[0]! } },
+    );
   }
 
   #number(): string {

@@ -88,25 +88,34 @@ function failed(path: string, image: string, error: unknown): SourceItem {
 
 /** Names are read as bytes: one that is not UTF-8 must not be taken for another file. */
 async function readFolder(folder: string, state: Walk): Promise<Entry[]> {
-  const entries: { readonly key: Buffer; readonly entry: Entry }[] = [];
-  const add = (name: Buffer, entry: Entry): void => {
-    // A folder sorts as its paths do, with the slash behind it.
-    entries.push({ key: entry.kind === 'folder' ? Buffer.concat([name, Buffer.from('/')]) : name, entry });
-  };
   // The types of opendir leave out the encoding that it takes.
   const options = { encoding: 'buffer' } as unknown as { encoding: 'utf8' };
-  for await (const item of await opendir(folder, options)) {
-    const name = item.name as unknown as Buffer;
-    const text = name.toString('utf8');
-    if (!Buffer.from(text, 'utf8').equals(name)) {
-      if (isImage(text))
-        add(name, { name: text, kind: 'file', error: new Error('its name is not UTF-8; rename it') });
-      continue;
-    }
-    const entry = await classify(folder, text, item, state);
-    if (entry) add(name, entry);
+  const items: { readonly name: Buffer; readonly item: Dirent }[] = [];
+  for await (const item of await opendir(folder, options))
+    items.push({ name: item.name as unknown as Buffer, item });
+  // In order already here: of two links to one folder, the first one is followed.
+  items.sort((a, b) => Buffer.compare(a.name, b.name));
+  const entries: { readonly key: Buffer; readonly entry: Entry }[] = [];
+  for (const { name, item } of items) {
+    const entry = await readEntry(folder, name, item, state);
+    // A folder sorts as its paths do, with the slash behind it.
+    if (entry)
+      entries.push({ key: entry.kind === 'folder' ? Buffer.concat([name, Buffer.from('/')]) : name, entry });
   }
   return entries.sort((a, b) => Buffer.compare(a.key, b.key)).map(({ entry }) => entry);
+}
+
+async function readEntry(
+  folder: string,
+  bytes: Buffer,
+  item: Dirent,
+  state: Walk,
+): Promise<Entry | undefined> {
+  const name = bytes.toString('utf8');
+  if (Buffer.from(name, 'utf8').equals(bytes)) return classify(folder, name, item, state);
+  return isImage(name)
+    ? { name, kind: 'file', error: new Error('its name is not UTF-8; rename it') }
+    : undefined;
 }
 
 async function classify(folder: string, name: string, item: Dirent, state: Walk): Promise<Entry | undefined> {
@@ -117,14 +126,22 @@ async function classify(folder: string, name: string, item: Dirent, state: Walk)
   try {
     const target = await realpath(join(folder, name));
     const stats = await stat(target);
-    if (item.isSymbolicLink() && isInside(target, state.root)) return undefined;
-    if (stats.isFile()) return isImage(name) ? { name, kind: 'file' } : undefined;
+    if (stats.isFile())
+      return isImage(name) && !isListed(item, target, state) ? { name, kind: 'file' } : undefined;
     if (!stats.isDirectory() || state.visited.has(target)) return undefined;
+    // A folder inside is listed under its own path; one that holds the root would lead back into it.
+    if (item.isSymbolicLink() && (isInside(target, state.root) || isInside(state.root, target)))
+      return undefined;
     state.visited.add(target);
     return { name, kind: 'folder' };
   } catch (error) {
     return isImage(name) ? { name, kind: 'file', error } : undefined;
   }
+}
+
+/** Whether what a link points to is found under its own path. */
+function isListed(item: Dirent, target: string, state: Walk): boolean {
+  return item.isSymbolicLink() && isInside(target, state.root) && isImage(target);
 }
 
 function isUnknown(item: Dirent): boolean {

@@ -1,7 +1,7 @@
 /** Model + request → a smaller model. */
 import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { checkBoolean, withDefaults, type Given } from '../checks.js';
+import { checkBoolean, checkText, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
 import { resolveNames } from '../graph/names.js';
 import { digestSource } from '../onnx/digest.js';
@@ -74,7 +74,7 @@ export class PrunedModel {
    * other files and `path` is in another folder than they are.
    */
   async save(path: string): Promise<void> {
-    const target = resolve(path);
+    const target = resolve(checkText('path', path));
     checkSameFolder(this.source, this.plan.kept.externalFiles, target);
     await stateOf(this.source).withSource((source) => writeChunks(source, this.#chunks, target));
   }

@@ -33,7 +33,7 @@ export function batchNormNames(convolution: string, isPresent: (path: string) =>
   const [parent, atom] = splitPath(convolution);
   const beside = (name: string | number): string => joinPath(parent, String(name));
   if (/^\d+$/.test(atom)) return numberedNames(Number(atom), beside, isPresent);
-  const match = /^(conv|convolution)(\d*)$/.exec(atom);
+  const match = /^(conv|convolution)(\d{0,3})$/.exec(atom);
   if (!match) return [];
   const number = match[2]!;
   if (number === '') return (match[1] === 'convolution' ? ['normalization'] : ['bn', 'norm']).map(beside);

@@ -22,7 +22,7 @@ export interface Value {
 
 /** A node of the main graph. */
 export interface Node {
-  /** Position in the file. */
+  /** Position in execution order: the file's, unless that is not sorted. */
   readonly index: number;
   readonly name: string;
   readonly opType: string;
@@ -43,6 +43,7 @@ export interface Graph {
   /** Graph inputs that must be fed: those that no initializer fills. */
   readonly inputs: readonly Value[];
   readonly outputs: readonly Value[];
+  readonly isOutput: (value: Value) => boolean;
   /** Functions of the file by {@link functionKey}. */
   readonly functions: ReadonlyMap<string, ScannedFunction>;
   /** Names that two nodes define: ONNX Runtime refuses such a graph. */
@@ -81,7 +82,7 @@ export function buildGraph(model: ScannedModel): Graph {
   for (const input of graph.inputs) valueOf(input.name).input ??= input;
   for (const initializer of graph.initializers) valueOf(initializer.name).initializer ??= initializer;
   const duplicates = new Map<string, Node[]>();
-  const nodes = graph.nodes.map((scanned, index): Node => {
+  const nodes = executionOrder(graph.nodes).map((scanned, index): Node => {
     const reads = namesRead(scanned).map(valueOf);
     const node: Node = {
       index,
@@ -98,8 +99,11 @@ export function buildGraph(model: ScannedModel): Graph {
     scanned.outputs.forEach((name, outputIndex) => {
       if (name === '') return;
       const value = valueOf(name);
-      if (value.producer) duplicates.set(name, [...(duplicates.get(name) ?? [value.producer]), node]);
-      else {
+      if (value.producer) {
+        const twice = duplicates.get(name);
+        if (twice) twice.push(node);
+        else duplicates.set(name, [value.producer, node]);
+      } else {
         value.producer = node;
         value.outputIndex = outputIndex;
       }
@@ -111,6 +115,8 @@ export function buildGraph(model: ScannedModel): Graph {
     if (!value.info?.type) value.info = info.type ? info : (value.info ?? info);
   }
   for (const value of values.values()) value.type = value.info?.type ?? typeOfInitializer(value.initializer);
+  const outputs = graph.outputs.map((output) => valueOf(output.name));
+  const outputSet = new Set<Value>(outputs);
   const functions = new Map(
     model.functions.map((item) => [functionKey(item.domain, item.name, item.overload), item]),
   );
@@ -119,10 +125,47 @@ export function buildGraph(model: ScannedModel): Graph {
     nodes,
     values,
     inputs: graph.inputs.map((input) => valueOf(input.name)).filter((value) => !value.initializer),
-    outputs: graph.outputs.map((output) => valueOf(output.name)),
+    outputs,
+    isOutput: (value) => outputSet.has(value),
     functions,
     duplicates,
   };
+}
+
+/** Nodes so that each stands behind those it reads from; a sorted file, as ONNX asks for, stays as it is. */
+function executionOrder(nodes: readonly ScannedNode[]): readonly ScannedNode[] {
+  const producers = new Map(
+    nodes.flatMap((node, i) => node.outputs.map((name): [string, number] => [name, i])),
+  );
+  const reads = nodes.map((node, i) =>
+    namesRead(node).flatMap((name) => {
+      const producer = producers.get(name);
+      return producer === undefined || producer === i ? [] : [producer];
+    }),
+  );
+  if (reads.every((from, i) => from.every((producer) => producer < i))) return nodes;
+  const done = new Set<number>();
+  const open = new Set<number>();
+  const order: ScannedNode[] = [];
+  // Depth first, without recursion; nodes in a circle come in file order, and are refused when they are needed.
+  for (let start = 0; start < nodes.length; start++) {
+    const stack = [start];
+    for (let at = stack.at(-1); at !== undefined; at = stack.at(-1)) {
+      const next =
+        open.has(at) || done.has(at)
+          ? undefined
+          : reads[at]!.filter((from) => !done.has(from) && !open.has(from));
+      open.add(at);
+      if (next && next.length > 0) {
+        for (const from of next) stack.push(from);
+        continue;
+      }
+      stack.pop();
+      if (!done.has(at)) order.push(nodes[at]!);
+      done.add(at);
+    }
+  }
+  return order;
 }
 
 function typeOfInitializer(tensor: ScannedTensor | undefined): ValueType | undefined {

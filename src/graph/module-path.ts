@@ -16,10 +16,14 @@ export interface Place {
   readonly operation: string;
 }
 
+/** Modules nested deeper than this are no real network's. */
+const MAX_DEPTH = 64;
+
 /** The place of a node, or undefined where its file carries none. */
 export function placeOf(node: Node): Place | undefined {
   const scopes = node.scanned.metadata.get('pkg.torch.onnx.name_scopes');
-  return scopes === undefined ? placeInName(node) : placeInScopes(scopes);
+  const place = scopes === undefined ? placeInName(node) : placeInScopes(scopes);
+  return place && place.path.split('.', MAX_DEPTH + 1).length <= MAX_DEPTH ? place : undefined;
 }
 
 /**

@@ -22,10 +22,11 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
   for (const node of graph.nodes) {
     if (tree.roles.get(node) !== 'data' || isInner(tree, node)) continue;
     node.outputs.forEach((value, k) => {
-      if (!value || (k > 0 && value.uses.length === 0 && !graph.outputs.includes(value))) return;
+      if (!value || (k > 0 && value.uses.length === 0 && !graph.isOutput(value))) return;
       const candidates = [
         ...(spellings.get(node) ?? []),
-        node.name,
+        // The bare name can only mean the first output, or the only one that is used; trying it for all would be quadratic.
+        ...(k < 4 ? [node.name] : []),
         `${node.name}:${k}`,
         value.name,
         `tensor:${value.name}`,

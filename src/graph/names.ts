@@ -114,7 +114,7 @@ function readNodeName(graph: Graph, request: string): Reading | Failure | undefi
     node.outputs.flatMap((value, k) => (value ? [{ node, value, k }] : [])),
   );
   if (outputs.length === 0) return undefined;
-  const used = outputs.filter(({ value }) => value.uses.length > 0 || graph.outputs.includes(value));
+  const used = outputs.filter(({ value }) => value.uses.length > 0 || graph.isOutput(value));
   const only = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
   if (only) return { kind: 'node', request: `node:${request}`, value: only.value, why: 'node' };
   const choices = outputs.map(({ node, value, k }) => ({

@@ -66,7 +66,8 @@ export async function decodeImage(source: ImageSource, options: DecodeOptions): 
   try {
     const open = (): Sharp =>
       sharp(bytes, { ignoreIcc: true, limitInputPixels: limitPixels, failOn: 'warning' });
-    const image = orientation === 'exif' ? open().autoOrient() : open();
+    // Pillow turns a TIFF upright while it loads it, and no other format.
+    const image = orientation === 'exif' || format === 'tiff' ? open().autoOrient() : open();
     const isCmyk = await hasCmyk(format, bytes, open);
     const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image;
     const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });

@@ -1,7 +1,7 @@
 /** A plan → bytes: kept ranges of the source copied as they are, new messages in between. */
 import { randomBytes } from 'node:crypto';
-import { open, rename, rm, type FileHandle } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { TapirError, reasonOf } from '../errors.js';
 import { GRAPH, MODEL } from './schema.js';
 import type { ScannedModel } from './scan.js';
@@ -103,11 +103,11 @@ export function collectChunks(source: ByteSource, chunks: readonly Chunk[]): Uin
  * @throws {@link TapirError} `OUTPUT_UNWRITABLE` with the system's reason.
  */
 export async function writeChunks(source: ByteSource, chunks: readonly Chunk[], path: string): Promise<void> {
-  const temporary = join(
-    dirname(path),
-    `.${basename(path)}.${process.pid}.${randomBytes(4).toString('hex')}.tmp`,
-  );
+  const temporary = join(dirname(path), `.tapir-${process.pid}-${randomBytes(4).toString('hex')}.tmp`);
   try {
+    // To rename over a device or a pipe would replace it.
+    const there = await stat(path).catch(() => undefined);
+    if (there && !there.isFile()) throw new Error('it is not a regular file');
     const file = await open(temporary, 'wx');
     try {
       for (const piece of pieces(source, chunks)) await writeAll(file, piece);

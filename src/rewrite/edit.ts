@@ -33,7 +33,10 @@ export function layOutCut(cut: Cut, naming: Naming): Chunk[] {
   for (const info of scanned.valueInfos) if (given.has(info.name)) dropped.add(info.field);
   const renamed = unique.filter((output) => output.key !== output.value.name);
   if (renamed.length > 0) checkFree(cut, renamed);
-  const added = [...renamed.flatMap(identityChunks), ...unique.flatMap((output) => outputEntry(output))];
+  const added = [
+    ...renamed.flatMap((output) => identityChunks(cut, output)),
+    ...unique.flatMap((output) => outputEntry(output)),
+  ];
   return layOut(cut.graph.model, { dropped, added });
 }
 
@@ -77,8 +80,11 @@ function checkFree(cut: Cut, renamed: readonly CutOutput[]): void {
   }
 }
 
-function identityChunks({ key, value }: CutOutput): Chunk[] {
-  return fieldChunks(GRAPH.node, [encodeIdentity(`tapir/Identity/${key}`, value.name, key)]);
+function identityChunks(cut: Cut, { key, value }: CutOutput): Chunk[] {
+  const taken = new Set([...cut.nodes].map((node) => node.name));
+  let name = `tapir/Identity/${key}`;
+  while (taken.has(name)) name += '_';
+  return fieldChunks(GRAPH.node, [encodeIdentity(name, value.name, key)]);
 }
 
 /** What the file states about a value goes over as it is; otherwise a name alone, and ONNX Runtime infers the rest. */

@@ -53,7 +53,8 @@ function reach(graph: Graph, outputs: readonly CutOutput[]): { nodes: Set<Node>;
     const { producer } = value;
     if (!producer || nodes.has(producer)) continue;
     nodes.add(producer);
-    stack.push(...producer.reads);
+    // One by one: a node may read more values than a call takes arguments.
+    for (const read of producer.reads) stack.push(read);
   }
   // All outputs of a kept node stay: to blank one crashes ONNX Runtime (graph-surgery.md §0.5).
   for (const node of nodes) for (const output of node.outputs) if (output) values.add(output);
@@ -82,7 +83,7 @@ function invalid(reason: string, where: readonly string[]): TapirError {
 function checkDefinedOnce(graph: Graph, value: Value): void {
   const twice = graph.duplicates.get(value.name);
   if (twice) {
-    const where = twice.map(describeNode);
+    const where = twice.slice(0, 3).map(describeNode);
     throw invalid(
       `tensor "${value.name}" is computed by ${where.map((name) => `"${name}"`).join(' and ')}`,
       where,

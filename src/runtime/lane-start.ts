@@ -2,6 +2,7 @@
 import { fork } from 'node:child_process';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { guardThread } from './exit-guard.js';
+import { detachable } from './tensor.js';
 import { STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
 
 /** The owner's end of a lane. */
@@ -68,7 +69,7 @@ function startProcess(events: LaneEvents): LaneChannel {
     detached: true,
   });
   let reason = '';
-  child.on('message', (reply) => events.reply(reply as LaneReply));
+  child.on('message', (reply) => events.reply(ownBuffers(reply as LaneReply)));
   child.on('error', (error) => {
     reason = error.message;
   });
@@ -87,4 +88,16 @@ function startProcess(events: LaneEvents): LaneChannel {
       }
     },
   };
+}
+
+/** What arrives from a process lies in the message's buffer; outputs are to be buffers of their own. */
+function ownBuffers(reply: LaneReply): LaneReply {
+  if (reply.type !== 'done') return reply;
+  const outputs = reply.outputs.map(({ name, dtype, dims, data }) => ({
+    name,
+    dtype,
+    dims,
+    data: detachable(data, true),
+  }));
+  return { type: 'done', id: reply.id, outputs };
 }
