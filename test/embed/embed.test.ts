@@ -7,6 +7,7 @@ import {
   readFileSync,
   writeFileSync,
 } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import {
@@ -228,6 +229,47 @@ describe('embedFolder', () => {
       });
     }
     expect(existsSync(join(other, 'features'))).toBe(true);
+  });
+
+  it('refuses an output whose rows differ from batch to batch, and leaves no dataset', async () => {
+    const spec = {
+      inputs: ['x'],
+      outputs: ['y'],
+      nodes: [
+        { op: 'Flatten', inputs: ['x'], outputs: ['f'] },
+        { op: 'Transpose', inputs: ['f'], outputs: ['t'] },
+        { op: 'MatMul', inputs: ['f', 't'], outputs: ['y'] },
+      ],
+    };
+    const bytes = Buffer.from(modelBytes(spec));
+    // The only size "n" of the input becomes an image's.
+    const onnx = (await import('onnx-proto')).default.onnx;
+    const proto = onnx.ModelProto.decode(bytes);
+    const dims = ['n', 3, 224, 224].map((size) =>
+      typeof size === 'string' ? { dimParam: size } : { dimValue: size },
+    );
+    proto.graph!.input![0]!.type!.tensorType!.shape!.dim = dims;
+    proto.graph!.output![0]!.type!.tensorType!.shape = null;
+    const gram = await createFeatureExtractor(onnx.ModelProto.encode(proto).finish(), ['y']);
+    const out = join(scratch, 'gram');
+    await expect(embedFolder(gram, photos, { out, batch: 5 })).rejects.toMatchObject({
+      code: 'OUTPUT_NOT_BATCHED',
+    });
+    await gram.close();
+    expect(existsSync(join(out, 'manifest.json'))).toBe(false);
+  });
+
+  it('refuses a folder that another run is writing to', async () => {
+    const out = join(scratch, 'taken');
+    mkdirSync(out);
+    // The parent of this process is alive, and is not this process.
+    writeFileSync(join(out, '.tapir-unfinished'), JSON.stringify({ pid: process.ppid, host: hostname() }));
+    await expect(embedFolder(extractor, photos, { out })).rejects.toMatchObject({
+      code: 'OUTPUT_EXISTS',
+      message: /another run/,
+    });
+    writeFileSync(join(out, '.tapir-unfinished'), JSON.stringify({ pid: 2 ** 22 + 1, host: hostname() }));
+    await expect(embedFolder(extractor, photos, { out })).resolves.toBeDefined();
   });
 
   it('refuses before it writes anything', async () => {

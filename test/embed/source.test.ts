@@ -46,12 +46,22 @@ describe('listImages', () => {
     const folder = folderWith('in/a.jpg');
     const outside = folderWith('b.jpg', 'deep/c.jpg');
     symlinkSync('..', join(folder, 'in/loop'));
+    symlinkSync('../..', join(folder, 'in/above'));
     symlinkSync('in', join(folder, 'same'));
     symlinkSync('in/a.jpg', join(folder, 'again.jpg'));
     symlinkSync(outside, join(folder, 'out'));
     symlinkSync(outside, join(folder, 'out-again'));
     symlinkSync(join(outside, 'deep/c.jpg'), join(folder, 'linked.jpg'));
     expect(await paths(folder)).toEqual(['in/a.jpg', 'linked.jpg', 'out/b.jpg', 'out/deep/c.jpg']);
+  });
+
+  it('takes the first of two links to a folder, and a link that gives a hidden file its ending', async () => {
+    const folder = folderWith('blobs/abc');
+    const outside = folderWith('b.jpg');
+    symlinkSync(outside, join(folder, 'z'));
+    symlinkSync(outside, join(folder, 'm'));
+    symlinkSync('blobs/abc', join(folder, 'photo.jpg'));
+    expect(await paths(folder)).toEqual(['m/b.jpg', 'photo.jpg']);
   });
 
   it('lists a broken link and a name that is no text with their errors', async () => {

@@ -301,6 +301,27 @@ describe('openModel', () => {
     });
   });
 
+  it.skipIf(process.platform === 'win32')(
+    'is not saved over what is no regular file, or to no path',
+    async () => {
+      const pruned = await pruneModel(tinyResNet(), ['fc']);
+      const path = join(scratchFolder(), 'pipe');
+      execFileSync('mkfifo', [path]);
+      await expect(pruned.save(path)).rejects.toMatchObject({
+        code: 'OUTPUT_UNWRITABLE',
+        message: /not a regular file/,
+      });
+      await expect(pruned.save('')).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+      await expect(pruned.save(5 as unknown as string)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+    },
+  );
+
+  it('says what is wrong with an object that refers to itself', async () => {
+    const circle: Record<string, unknown> = {};
+    circle['self'] = circle;
+    await expect(openModel(circle as unknown as string)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+  });
+
   it('notices that the file changed before it is copied', async () => {
     const path = join(scratchFolder(), 'changing.onnx');
     writeFileSync(path, tinyResNet());

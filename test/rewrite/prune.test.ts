@@ -192,6 +192,69 @@ describe('pruneModel', () => {
   });
 });
 
+describe('hostile and odd graphs', () => {
+  it('may be wide: one node with 200,000 inputs', async () => {
+    const spec: GraphSpec = {
+      inputs: ['a'],
+      outputs: ['y'],
+      nodes: [
+        { op: 'Sum', inputs: Array.from({ length: 200_000 }, () => 'a'), outputs: ['y'] },
+        { op: 'Max', inputs: Array.from({ length: 200_000 }, (_, i) => `i${i}`), outputs: ['z'] },
+      ],
+    };
+    expect((await prune(spec, ['y'])).plan.kept.nodes).toEqual(['Sum → y']);
+    expect(await failureOf(prune(spec, ['z']))).toMatchObject({ code: 'GRAPH_INVALID' });
+  });
+
+  it('may have names with huge numbers, or modules nested without end', async () => {
+    for (const name of ['/conv300000000/Relu', '/conv99999999999/Relu', `/${'a/'.repeat(30_000)}Relu`]) {
+      const model = await openModel(
+        modelBytes({
+          inputs: ['x'],
+          outputs: ['y'],
+          nodes: [{ op: 'Relu', name, inputs: ['x'], outputs: ['y'] }],
+        }),
+      );
+      expect(model.nodes[0]?.request).toBeTruthy();
+    }
+  });
+
+  it('may have many outputs, or one tensor computed many times', async () => {
+    const outputs = Array.from({ length: 20_000 }, (_, i) => `o${i}`);
+    const split = await openModel(
+      modelBytes({ inputs: ['x'], outputs, nodes: [{ op: 'Split', name: 's', inputs: ['x'], outputs }] }),
+    );
+    expect(split.nodes[0]?.request).toBeTruthy();
+    const nodes = Array.from({ length: 20_000 }, () => ({ op: 'Relu', inputs: ['x'], outputs: ['y'] }));
+    const error = await failureOf(prune({ inputs: ['x'], outputs: ['y'], nodes }, ['tensor:y']));
+    expect(error.message.length).toBeLessThan(300);
+  });
+
+  it('may be out of order: a module is what runs last in it', async () => {
+    const spec: GraphSpec = {
+      inputs: ['x'],
+      outputs: ['y'],
+      nodes: [
+        { op: 'Neg', name: '/m/n2/Neg', inputs: ['a'], outputs: ['y'] },
+        { op: 'Relu', name: '/m/n1/Relu', inputs: ['x'], outputs: ['a'] },
+      ],
+    };
+    const model = await openModel(modelBytes(spec));
+    expect(model.nodes.map(({ request }) => request)).toEqual(['m.n1', 'm.n2']);
+    expect((await pruneModel(model, ['m'])).plan.resolved[0]?.tensor).toBe('y');
+  });
+
+  it('may use the name of the node that tapir adds', async () => {
+    const spec: GraphSpec = {
+      inputs: ['x'],
+      outputs: ['y'],
+      nodes: [{ op: 'Relu', name: 'tapir/Identity/k', inputs: ['x'], outputs: ['y'] }],
+    };
+    const model = await openModel(await (await prune(spec, { y: 'k' })).bytes());
+    expect(new Set(model.nodes.map(({ name }) => name)).size).toBe(2);
+  });
+});
+
 describe('pruneModel refuses', () => {
   it('a needed tensor that nothing defines', async () => {
     const spec: GraphSpec = {
