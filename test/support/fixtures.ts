@@ -20,7 +20,10 @@ export function fixturePath(path: string): string {
 
 /** The larger set of fixtures beside the checkout, unpacked; undefined where it is not there. */
 export const sharedFixtures: string | undefined = hasShared
-  ? execFileSync(process.execPath, [realpathSync(sharedUnpacker)], { encoding: 'utf8' }).trim().split('\n').at(-1)
+  ? execFileSync(process.execPath, [realpathSync(sharedUnpacker)], { encoding: 'utf8' })
+      .trim()
+      .split('\n')
+      .at(-1)
   : undefined;
 
 /** For the titles of suites that need it, so that a report says what did not run. */
