@@ -3,17 +3,11 @@ import { show } from '../checks.js';
 import { TapirError } from '../errors.js';
 import type { NamedTensor } from '../runtime/protocol.js';
 import { takeRows } from '../runtime/rows.js';
-import { readTensor } from '../runtime/tensor.js';
+import { mismatch, readTensor } from '../runtime/tensor.js';
 import type { TensorInfo } from './value-info.js';
 
 /** A checked input of one run. */
 export type Feed = NamedTensor;
-
-function mismatch(input: string, expected: string, actual: string): TapirError<'INPUT_MISMATCH'> {
-  return new TapirError('INPUT_MISMATCH', `input "${input}" must be ${expected}, got ${actual}`, {
-    details: { input, expected, actual },
-  });
-}
 
 /**
  * Reads the feeds of a run. Extra feeds are refused: a misspelt name would otherwise pass unseen.

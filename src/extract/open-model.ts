@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { invalidOption } from '../checks.js';
 import { buildGraph, type Graph } from '../graph/graph.js';
 import { moduleTree } from '../graph/module-tree.js';
-import { nameValues } from '../graph/name-list.js';
+import { listNames, nameValues } from '../graph/name-list.js';
 import { scanModel } from '../onnx/scan.js';
 import { memorySource, openFileSource, reopenFileSource, type ByteSource } from '../onnx/source.js';
 import { describeValue, type TensorInfo } from './value-info.js';
@@ -189,5 +189,5 @@ function exists(path: string): boolean {
  * ```
  */
 export function getGraphNodeNames(model: OnnxModel): string[] {
-  return [...nameValues(stateOf(model).graph).values()];
+  return listNames(stateOf(model).graph);
 }

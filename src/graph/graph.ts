@@ -2,6 +2,7 @@
 import type { ScannedNode } from '../onnx/scan-graph.js';
 import type { ScannedFunction, ScannedModel } from '../onnx/scan.js';
 import type { ScannedTensor, ScannedValueInfo, ValueType } from '../onnx/scan-value.js';
+import { executionOrder } from './execution-order.js';
 import { namesRead } from './scopes.js';
 
 /** A tensor of the main graph: an edge from its producer to its uses. */
@@ -10,9 +11,8 @@ export interface Value {
   /** The graph input of this name. An initializer may also be listed as input (always before IR 4). */
   readonly input: ScannedValueInfo | undefined;
   readonly initializer: ScannedTensor | undefined;
-  /** The node that computes it, and as which output. */
+  /** The node that computes it. */
   readonly producer: Node | undefined;
-  readonly outputIndex: number;
   /** Nodes that read it, captures of their bodies included, in file order. */
   readonly uses: readonly Node[];
   /** What the file says about it: as graph output, input, value_info, or from the initializer itself. */
@@ -70,7 +70,6 @@ export function buildGraph(model: ScannedModel): Graph {
         input: undefined,
         initializer: undefined,
         producer: undefined,
-        outputIndex: 0,
         uses: [],
         info: undefined,
         type: undefined,
@@ -82,8 +81,9 @@ export function buildGraph(model: ScannedModel): Graph {
   for (const input of graph.inputs) valueOf(input.name).input ??= input;
   for (const initializer of graph.initializers) valueOf(initializer.name).initializer ??= initializer;
   const duplicates = new Map<string, Node[]>();
-  const nodes = executionOrder(graph.nodes).map((scanned, index): Node => {
-    const reads = namesRead(scanned).map(valueOf);
+  const namesOf = new Map(graph.nodes.map((node) => [node, namesRead(node)]));
+  const nodes = executionOrder(graph.nodes, namesOf).map((scanned, index): Node => {
+    const reads = namesOf.get(scanned)!.map(valueOf);
     const node: Node = {
       index,
       name: scanned.name,
@@ -96,18 +96,15 @@ export function buildGraph(model: ScannedModel): Graph {
       scanned,
     };
     for (const value of reads) value.uses.push(node);
-    scanned.outputs.forEach((name, outputIndex) => {
-      if (name === '') return;
+    for (const name of scanned.outputs) {
+      if (name === '') continue;
       const value = valueOf(name);
       if (value.producer) {
         const twice = duplicates.get(name);
         if (twice) twice.push(node);
         else duplicates.set(name, [value.producer, node]);
-      } else {
-        value.producer = node;
-        value.outputIndex = outputIndex;
-      }
-    });
+      } else value.producer = node;
+    }
     return node;
   });
   for (const info of [...graph.outputs, ...graph.inputs, ...graph.valueInfos]) {
@@ -130,42 +127,6 @@ export function buildGraph(model: ScannedModel): Graph {
     functions,
     duplicates,
   };
-}
-
-/** Nodes so that each stands behind those it reads from; a sorted file, as ONNX asks for, stays as it is. */
-function executionOrder(nodes: readonly ScannedNode[]): readonly ScannedNode[] {
-  const producers = new Map(
-    nodes.flatMap((node, i) => node.outputs.map((name): [string, number] => [name, i])),
-  );
-  const reads = nodes.map((node, i) =>
-    namesRead(node).flatMap((name) => {
-      const producer = producers.get(name);
-      return producer === undefined || producer === i ? [] : [producer];
-    }),
-  );
-  if (reads.every((from, i) => from.every((producer) => producer < i))) return nodes;
-  const done = new Set<number>();
-  const open = new Set<number>();
-  const order: ScannedNode[] = [];
-  // Depth first, without recursion; nodes in a circle come in file order, and are refused when they are needed.
-  for (let start = 0; start < nodes.length; start++) {
-    const stack = [start];
-    for (let at = stack.at(-1); at !== undefined; at = stack.at(-1)) {
-      const next =
-        open.has(at) || done.has(at)
-          ? undefined
-          : reads[at]!.filter((from) => !done.has(from) && !open.has(from));
-      open.add(at);
-      if (next && next.length > 0) {
-        for (const from of next) stack.push(from);
-        continue;
-      }
-      stack.pop();
-      if (!done.has(at)) order.push(nodes[at]!);
-      done.add(at);
-    }
-  }
-  return order;
 }
 
 function typeOfInitializer(tensor: ScannedTensor | undefined): ValueType | undefined {

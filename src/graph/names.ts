@@ -119,7 +119,7 @@ function readNodeName(graph: Graph, request: string): Reading | Failure | undefi
   if (only) return { kind: 'node', request: `node:${request}`, value: only.value, why: 'node' };
   const choices = outputs.map(({ node, value, k }) => ({
     kind: 'node' as const,
-    request: whole.length === 1 ? `node:${node.name}:${k}` : `tensor:${value.name}`,
+    request: whole.length === 1 ? outputRequest(node, value, k) : `tensor:${value.name}`,
     value,
     why: '',
   }));

@@ -29,8 +29,6 @@ export interface ScannedNode {
   readonly bodies: readonly ScannedBody[];
   /** The tensors that attributes hold, by attribute (the `value` of a Constant). */
   readonly tensors: readonly { readonly attribute: string; readonly tensor: ScannedTensor }[];
-  /** Attribute names, in file order. */
-  readonly attributes: readonly string[];
   /** Entries of `metadata_props` named in `NODE_METADATA`. */
   readonly metadata: ReadonlyMap<string, string>;
 }
@@ -92,7 +90,6 @@ export function scanNode(reader: WireReader, field: Field): ScannedNode {
   const outputs: string[] = [];
   const bodies: ScannedBody[] = [];
   const tensors: { attribute: string; tensor: ScannedTensor }[] = [];
-  const attributes: string[] = [];
   let metadata: Map<string, string> | undefined;
   let name = '';
   let opType = '';
@@ -105,7 +102,7 @@ export function scanNode(reader: WireReader, field: Field): ScannedNode {
     else if (inner.number === NODE.opType) opType = reader.readText(inner);
     else if (inner.number === NODE.domain) domain = normalDomain(reader.readText(inner));
     else if (inner.number === NODE.overload) overload = reader.readText(inner);
-    else if (inner.number === NODE.attribute) attributes.push(scanAttribute(reader, inner, bodies, tensors));
+    else if (inner.number === NODE.attribute) scanAttribute(reader, inner, bodies, tensors);
     else if (inner.number === NODE.metadataProps) {
       const entry = scanEntry(reader, inner);
       if (NODE_METADATA.has(entry.key)) (metadata ??= new Map()).set(entry.key, entry.value);
@@ -121,18 +118,17 @@ export function scanNode(reader: WireReader, field: Field): ScannedNode {
     outputs,
     bodies,
     tensors,
-    attributes,
     metadata: metadata ?? NO_METADATA,
   };
 }
 
-/** Collects the bodies and tensors of an attribute; returns its name. */
+/** Collects the bodies and tensors of an attribute. */
 function scanAttribute(
   reader: WireReader,
   field: Field,
   bodies: ScannedBody[],
   tensors: { attribute: string; tensor: ScannedTensor }[],
-): string {
+): void {
   let attribute = '';
   let isSingleSeen = false;
   // Read in place, so that nesting is counted; the name of the attribute may follow what it holds.
@@ -153,7 +149,6 @@ function scanAttribute(
   });
   for (const graph of graphs) bodies.push({ attribute, graph });
   for (const tensor of held) tensors.push({ attribute, tensor });
-  return attribute;
 }
 
 function scanAnnotation(reader: WireReader, field: Field): ScannedAnnotation {

@@ -52,16 +52,10 @@ export class WireReader {
   readonly source: ByteSource;
   #reader = protobuf.Reader.create(new Uint8Array(0));
   #windowStart = 0;
-  #position = 0;
   #depth = 0;
 
   constructor(source: ByteSource) {
     this.source = source;
-  }
-
-  /** Where reading stands, for messages. */
-  get position(): number {
-    return this.#position;
   }
 
   /** Calls `onField` for each field between two offsets, in file order. Nested calls count towards the depth limit. */
@@ -137,7 +131,6 @@ export class WireReader {
   }
 
   #readField(start: number, messageEnd: number): Field {
-    this.#position = start;
     this.#seek(start, Math.min(HEAD_BYTES, this.source.sizeBytes - start));
     const reader = this.#reader;
     let number = 0;

@@ -33,8 +33,9 @@ export function layOutCut(cut: Cut, naming: Naming): Chunk[] {
   for (const info of scanned.valueInfos) if (given.has(info.name)) dropped.add(info.field);
   const renamed = unique.filter((output) => output.key !== output.value.name);
   if (renamed.length > 0) checkFree(cut, renamed);
+  const nodeNames = new Set([...cut.nodes].map((node) => node.name));
   const added = [
-    ...renamed.flatMap((output) => identityChunks(cut, output)),
+    ...renamed.flatMap((output) => identityChunks(nodeNames, output)),
     ...unique.flatMap((output) => outputEntry(output)),
   ];
   return layOut(cut.graph.model, { dropped, added });
@@ -80,8 +81,7 @@ function checkFree(cut: Cut, renamed: readonly CutOutput[]): void {
   }
 }
 
-function identityChunks(cut: Cut, { key, value }: CutOutput): Chunk[] {
-  const taken = new Set([...cut.nodes].map((node) => node.name));
+function identityChunks(taken: ReadonlySet<string>, { key, value }: CutOutput): Chunk[] {
   let name = `tapir/Identity/${key}`;
   while (taken.has(name)) name += '_';
   return fieldChunks(GRAPH.node, [encodeIdentity(name, value.name, key)]);

@@ -82,7 +82,8 @@ export function createData(dtype: DType, length: number): TensorData {
   return dtype === 'string' ? Array.from({ length }, () => '') : new ARRAYS[dtype](length);
 }
 
-function mismatch(input: string, expected: string, actual: string): TapirError<'INPUT_MISMATCH'> {
+/** The one sentence form for every bad feed. */
+export function mismatch(input: string, expected: string, actual: string): TapirError<'INPUT_MISMATCH'> {
   return new TapirError('INPUT_MISMATCH', `input "${input}" must be ${expected}, got ${actual}`, {
     details: { input, expected, actual },
   });
