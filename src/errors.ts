@@ -25,6 +25,10 @@ export interface ErrorDetails {
   NAME_INSIDE_BODY: { readonly request: string; readonly where: string };
   /** An output that cannot be fetched as a tensor (sequence, map, optional). */
   OUTPUT_NOT_TENSOR: { readonly output: string; readonly type: string };
+  /** An output has not the form that pooling or another part behind it needs. */
+  OUTPUT_MISFIT: { readonly output: string; readonly actual: string; readonly reason: string };
+  /** The tensors given as inputs do not suffice for the outputs. */
+  INPUTS_MISSING: { readonly missing: readonly string[] };
   /** A written output name is already the name of another value in the kept graph. */
   OUTPUT_NAME_TAKEN: { readonly key: string };
   /** External weights whose path leaves the model's folder, or that cannot be found. */

@@ -22,6 +22,8 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   OUTPUT_NOT_TENSOR: EXIT.usage,
   OUTPUT_NAME_TAKEN: EXIT.usage,
   OUTPUT_NOT_BATCHED: EXIT.usage,
+  OUTPUT_MISFIT: EXIT.usage,
+  INPUTS_MISSING: EXIT.usage,
   INPUT_MISMATCH: EXIT.usage,
   BATCH_FIXED: EXIT.usage,
   SOURCE_INVALID: EXIT.usage,

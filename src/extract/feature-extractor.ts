@@ -7,14 +7,16 @@ import { joinRows } from '../runtime/rows.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
 import type { Tensor, TensorLike } from '../runtime/tensor.js';
 import { readFeeds, splitBatch, type Feed } from './feeds.js';
-import { describeFeature, describeOutput, type FeatureInfo } from './feature-info.js';
+import { describeFeature, type FeatureInfo } from './feature-info.js';
 import type { OnnxModel, ModelSource } from './open-model.js';
-import { cutOf, externalFolder, pruneModel, sessionBytes, type PrunedModel } from './prune-model.js';
+import { pruneModel, rewriteOf, type PrunedModel } from './prune-model.js';
 import type { KeysOf, ReturnNodes } from './return-nodes.js';
-import { describeValue, type TensorInfo } from './value-info.js';
+import { REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
+import { describeModel } from './session-model.js';
+import { describeInputs, describeValue, type TensorInfo } from './value-info.js';
 
 /** Options of {@link createFeatureExtractor}. */
-export interface FeatureExtractorOptions {
+export interface FeatureExtractorOptions extends RewriteOptions {
   /**
    * Where to run: `'cpu'`, `'cuda'`, `'cuda:1'`, `'webgpu'`, `'auto'`, or `{ type, id, threads }`. A device that was asked for
    * is used, or it is an error; only `'auto'` falls back to the CPU, with a warning.
@@ -28,7 +30,11 @@ export interface FeatureExtractorOptions {
   readonly session: Given<SessionOptions>;
 }
 
-export const FEATURE_EXTRACTOR_DEFAULTS: FeatureExtractorOptions = { device: 'cpu', session: {} };
+export const FEATURE_EXTRACTOR_DEFAULTS: FeatureExtractorOptions = {
+  ...REWRITE_DEFAULTS,
+  device: 'cpu',
+  session: {},
+};
 
 /** Options of {@link FeatureExtractor.run}. */
 export interface RunOptions {
@@ -76,8 +82,7 @@ export class FeatureExtractor<Key extends string = string> {
     this.outputs = outputs;
     this.device = deviceName(lane.facts.device);
     this.runtime = lane.facts.runtime;
-    const { graph, values } = cutOf(model);
-    this.inputs = graph.inputs.filter((value) => values.has(value)).map(describeValue);
+    this.inputs = describeInputs(rewriteOf(model));
   }
 
   /**
@@ -96,7 +101,8 @@ export class FeatureExtractor<Key extends string = string> {
     checkBoolean('transfer', transfer);
     const feeds = readFeeds(this.inputs, input);
     const batches = splitBatch(this.inputs, feeds);
-    const fetches = [...new Set(this.outputs.map((output) => output.tensor))];
+    const outputs = rewriteOf(this.model).outputs;
+    const fetches = [...new Set(outputs.map((output) => output.tensor))];
     // Parts of one batch are views of one buffer, so they cannot be moved.
     const options = { signal, transfer: transfer && batches.length === 1 };
     const runs = await Promise.all(batches.map((batch: Feed[]) => this.#lane.run(batch, fetches, options)));
@@ -112,11 +118,11 @@ export class FeatureExtractor<Key extends string = string> {
   /** Keys in request order; a tensor asked for under several keys gives each a copy of its own. */
   #record(byTensor: ReadonlyMap<string, Tensor>): Record<Key, Tensor> {
     const given = new Set<string>();
-    const entries = this.outputs.map(({ name, tensor }): [string, Tensor] => {
+    const entries = rewriteOf(this.model).outputs.map(({ key, tensor }): [string, Tensor] => {
       const result = byTensor.get(tensor)!;
       const isFirst = !given.has(tensor);
       given.add(tensor);
-      return [name, isFirst ? result : { ...result, data: result.data.slice() }];
+      return [key, isFirst ? result : { ...result, data: result.data.slice() }];
     });
     // Exactly the keys of the request.
     return Object.fromEntries(entries) as Record<Key, Tensor>;
@@ -168,14 +174,18 @@ export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
   returnNodes: Nodes,
   given: Given<FeatureExtractorOptions> = {},
 ): Promise<FeatureExtractor<KeysOf<Nodes>>> {
-  const options = withDefaults(FEATURE_EXTRACTOR_DEFAULTS, given, 'createFeatureExtractor');
-  const device = readDevice('device', options.device);
-  const session = readSessionOptions(options.session);
+  const {
+    device: wanted,
+    session: entries,
+    ...rewriting
+  } = withDefaults(FEATURE_EXTRACTOR_DEFAULTS, given, 'createFeatureExtractor');
+  const device = readDevice('device', wanted);
+  const session = readSessionOptions(entries);
   // Pruning and the start of the session's thread take about as long; they run beside each other.
-  const pruning = pruneModel(model, returnNodes);
+  const pruning = pruneModel(model, returnNodes, rewriting);
   const lane = await openLane(device, async () => {
     const pruned = await pruning;
-    return { model: await sessionBytes(pruned), externalFolder: externalFolder(pruned), device, session };
+    return { ...(await describeModel(pruned.source, rewriteOf(pruned))), device, session };
   });
   try {
     if (lane.facts.fallback !== undefined)
@@ -189,19 +199,19 @@ export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
 }
 
 function describeFeatures(pruned: PrunedModel, lane: Lane): FeatureInfo[] {
-  const { graph, values, outputs } = cutOf(pruned);
-  const input = graph.inputs.find((value) => values.has(value));
+  const { cut, outputs } = rewriteOf(pruned);
+  const [input] = cut.inputs;
   const byName = new Map(lane.facts.outputs.map((output) => [output.name, output]));
-  return outputs.map(({ request, key, value }) => {
-    const session = byName.get(value.name);
+  return outputs.map((output) => {
+    const session = byName.get(output.tensor);
     // onnxruntime reports an optional tensor as no tensor, and yet gives it out.
-    if (session && !session.isTensor && value.producer?.opType !== 'Optional') {
+    if (session && !session.isTensor && output.value.producer?.opType !== 'Optional') {
       throw new TapirError(
         'OUTPUT_NOT_TENSOR',
-        `"${request}" is a sequence, map or optional, which onnxruntime-node cannot give out; ask for a tensor before or behind it`,
-        { details: { output: request, type: 'not a tensor' } },
+        `"${output.request}" is a sequence, map or optional, which onnxruntime-node cannot give out; ask for a tensor before or behind it`,
+        { details: { output: output.request, type: 'not a tensor' } },
       );
     }
-    return describeFeature(key, value, describeOutput(value, session), input && describeValue(input));
+    return describeFeature(output, session, input && describeValue(input));
   });
 }

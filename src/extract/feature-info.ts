@@ -1,8 +1,10 @@
 /** What is known of a feature before running: dtype, dims, channels, reduction. */
-import type { Node, Value } from '../graph/graph.js';
+import { channelAxis, type Layout } from '../graph/layout.js';
+import type { Value } from '../graph/graph.js';
 import type { Dim } from '../onnx/scan-value.js';
+import type { RewriteOutput } from '../rewrite/rewrite.js';
 import type { SessionValue } from '../runtime/protocol.js';
-import { describeValue, type TensorInfo } from './value-info.js';
+import { describeType, describeValue, type TensorInfo } from './value-info.js';
 
 /** An output of a feature extractor. */
 export interface FeatureInfo extends TensorInfo {
@@ -14,6 +16,8 @@ export interface FeatureInfo extends TensorInfo {
   readonly channels: number | null;
   /** Input height divided by a map's height, as timm counts it: 32 for a ResNet's `layer4`; null if it is no map. */
   readonly reduction: number | null;
+  /** Where its axes stand: N batch, C channels, H and W the map, L tokens; null for other ranks. */
+  readonly layout: Layout | null;
 }
 
 /** The file's own statement where it has one, else onnxruntime's. */
@@ -30,72 +34,58 @@ function openDim(size: number | string): Dim {
   return typeof size === 'string' && (size === '' || size.startsWith('unk__')) ? null : size;
 }
 
-/** Describes a feature; `input` is the image input that reductions refer to. */
+/** Describes an output; `input` is the image input that reductions refer to. */
 export function describeFeature(
-  key: string,
-  value: Value,
-  info: TensorInfo,
+  output: RewriteOutput,
+  session: SessionValue | undefined,
   input: TensorInfo | undefined,
 ): FeatureInfo {
-  const { dims } = info;
-  const layout = dims?.length === 4 ? mapLayout(value, dims) : undefined;
-  const channels = dims && channelOf(dims, layout);
+  const { key, value, type } = output;
+  const { dtype, dims } = type ? describeType(key, type) : describeOutput(value, session);
+  const layout = output.layout ?? (dims && layoutOf(value, dims));
+  const channels = dims && layout && dims[CHANNEL_AXIS[layout]];
   return {
-    ...info,
     name: key,
     tensor: value.name,
+    dtype,
+    dims,
     channels: typeof channels === 'number' ? channels : null,
     reduction: dims && layout ? reductionOf(dims, layout, input) : null,
+    layout,
   };
 }
 
-function channelOf(dims: readonly Dim[], layout: 'NCHW' | 'NHWC' | undefined): Dim {
-  if (dims.length === 4) return dims[layout === 'NHWC' ? 3 : 1] ?? null;
-  return dims.length === 3 ? (dims[2] ?? null) : dims.length === 2 ? (dims[1] ?? null) : null;
-}
+const CHANNEL_AXIS: Readonly<Record<Layout, number>> = { NCHW: 1, NHWC: 3, NLC: 2, NCL: 1, NC: 1 };
 
-const SPATIAL = new Set([
-  'Conv',
-  'ConvTranspose',
-  'MaxPool',
-  'AveragePool',
-  'GlobalAveragePool',
-  'BatchNormalization',
-]);
-const ELEMENTWISE = new Set([
-  'Relu',
-  'Add',
-  'Mul',
-  'Sigmoid',
-  'HardSwish',
-  'Clip',
-  'LeakyRelu',
-  'Concat',
-  'Gelu',
-  'Identity',
-]);
-
-/** ONNX's spatial operators are NCHW; without one nearby, equal sizes in the middle tell `[N, H, W, C]` (Swin). */
-function mapLayout(value: Value, dims: readonly Dim[]): 'NCHW' | 'NHWC' {
-  let node: Node | undefined = value.producer;
-  for (let hops = 0; node && hops < 32; hops++) {
-    if (SPATIAL.has(node.opType)) return 'NCHW';
-    if (!ELEMENTWISE.has(node.opType)) break;
-    node = node.inputs.find((input) => input?.producer)?.producer;
-  }
+/** How the axes of a value are meant: by the operators that made it, else by its sizes. */
+export function layoutOf(value: Value, dims: readonly Dim[]): Layout | null {
+  if (dims.length === 2) return 'NC';
+  if (dims.length !== 3 && dims.length !== 4) return null;
+  const axis = channelAxis(value, dims.length);
+  if (dims.length === 3) return axis === 1 ? 'NCL' : 'NLC';
+  if (axis === 1) return 'NCHW';
+  if (axis === 3) return 'NHWC';
+  // Equal sizes in the middle tell [N, H, W, C].
   const [, a, b, c] = dims;
   return typeof a === 'number' && a === b && b !== c ? 'NHWC' : 'NCHW';
 }
 
-function reductionOf(
-  dims: readonly Dim[],
-  layout: 'NCHW' | 'NHWC',
-  input: TensorInfo | undefined,
-): number | null {
+function reductionOf(dims: readonly Dim[], layout: Layout, input: TensorInfo | undefined): number | null {
+  if (layout !== 'NCHW' && layout !== 'NHWC') return null;
   const height = dims[layout === 'NCHW' ? 2 : 1];
-  const given = input?.dims?.length === 4 ? input.dims[2] : undefined;
-  if (typeof height !== 'number' || typeof given !== 'number' || height <= 1) return null;
+  const given = imageSizeOf(input)?.[0];
+  if (typeof height !== 'number' || given === undefined || height <= 1) return null;
   const ratio = given / height;
   // Unpadded convolutions leave odd sizes (Inception: 299 → 8); the nominal stride is the power of two beside it.
   return Number.isInteger(ratio) ? ratio : 2 ** Math.round(Math.log2(ratio));
+}
+
+/** Height and width of an image input, `[N, C, H, W]` or `[N, H, W, C]` with up to four channels. */
+export function imageSizeOf(input: TensorInfo | undefined): [height: number, width: number] | undefined {
+  const { dims } = input ?? {};
+  if (dims?.length !== 4) return undefined;
+  const isLast =
+    typeof dims[3] === 'number' && dims[3] <= 4 && !(typeof dims[1] === 'number' && dims[1] <= 4);
+  const [height, width] = isLast ? [dims[1], dims[2]] : [dims[2], dims[3]];
+  return typeof height === 'number' && typeof width === 'number' ? [height, width] : undefined;
 }

@@ -3,18 +3,20 @@ import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { checkBoolean, checkText, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
-import { resolveNames } from '../graph/names.js';
 import { digestSource } from '../onnx/digest.js';
 import { collectChunks, writeChunks, type Chunk } from '../onnx/emit.js';
-import { checkExternalFiles } from '../onnx/external-data.js';
-import { externalTensors, layOutCut, planOf, type Naming } from '../rewrite/edit.js';
+import { WireReader } from '../onnx/wire.js';
+import { planOf } from '../rewrite/describe.js';
+import { layOutRewrite } from '../rewrite/lay-out.js';
 import type { PrunePlan } from '../rewrite/plan.js';
-import { cutGraph, type Cut } from '../rewrite/prune.js';
+import type { Rewrite } from '../rewrite/rewrite.js';
 import { openModel, OnnxModel, stateOf, type ModelSource } from './open-model.js';
+import { prepareRewrite } from './prepare.js';
 import { readReturnNodes, type ReturnNodes } from './return-nodes.js';
+import { readRewriteOptions, REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
 
 /** Options of {@link pruneModel}. */
-export interface PruneOptions {
+export interface PruneOptions extends RewriteOptions {
   /**
    * Write outputs under the tensors' own names instead of the given keys, and so add no node.
    * @default false
@@ -25,11 +27,22 @@ export interface PruneOptions {
    * @default false
    */
   readonly allowNonTensor: boolean;
+  /**
+   * State dtype and dims of every output in the written file, asking ONNX Runtime where the source does not say: some
+   * checkers and runtimes want them.
+   * @default false
+   */
+  readonly fillTypes: boolean;
 }
 
-export const PRUNE_DEFAULTS: PruneOptions = { keepTensorNames: false, allowNonTensor: false };
+export const PRUNE_DEFAULTS: PruneOptions = {
+  ...REWRITE_DEFAULTS,
+  keepTensorNames: false,
+  allowNonTensor: false,
+  fillTypes: false,
+};
 
-let cutOf: (pruned: PrunedModel) => Cut;
+let rewriteOf: (pruned: PrunedModel) => Rewrite;
 
 /**
  * A model cut down to what the requested values need. What is kept is copied from the source byte for byte.
@@ -37,7 +50,7 @@ let cutOf: (pruned: PrunedModel) => Cut;
  * @remarks Nothing is held open; `bytes` and `save` read the source again and fail with `MODEL_CHANGED` if it changed.
  */
 export class PrunedModel {
-  readonly #cut: Cut;
+  readonly #rewrite: Rewrite;
   readonly #chunks: readonly Chunk[];
   /** The model it was cut from. */
   readonly source: OnnxModel;
@@ -45,15 +58,15 @@ export class PrunedModel {
   readonly plan: PrunePlan;
 
   static {
-    cutOf = (pruned) => pruned.#cut;
+    rewriteOf = (pruned) => pruned.#rewrite;
   }
 
   /** Use {@link pruneModel}. */
-  constructor(source: OnnxModel, cut: Cut, naming: Naming) {
+  constructor(source: OnnxModel, rewrite: Rewrite, chunks: readonly Chunk[]) {
     this.source = source;
-    this.#cut = cut;
-    this.#chunks = layOutCut(cut, naming);
-    this.plan = planOf(cut, this.#chunks);
+    this.#rewrite = rewrite;
+    this.#chunks = chunks;
+    this.plan = planOf(rewrite, chunks);
   }
 
   /**
@@ -80,7 +93,7 @@ export class PrunedModel {
   }
 }
 
-export { cutOf };
+export { rewriteOf };
 
 function checkSameFolder(model: OnnxModel, files: readonly string[], target: string): void {
   const { folder } = stateOf(model);
@@ -130,44 +143,21 @@ export async function pruneModel(
   given: Given<PruneOptions> = {},
 ): Promise<PrunedModel> {
   const options = withDefaults(PRUNE_DEFAULTS, given, 'pruneModel');
-  checkBoolean('keepTensorNames', options.keepTensorNames);
-  checkBoolean('allowNonTensor', options.allowNonTensor);
+  const keepTensorNames = checkBoolean('keepTensorNames', options.keepTensorNames);
+  const allowNonTensor = checkBoolean('allowNonTensor', options.allowNonTensor);
+  const fillTypes = checkBoolean('fillTypes', options.fillTypes);
   const { pairs, keyed } = readReturnNodes(returnNodes);
-  const opened = model instanceof OnnxModel ? model : await openModel(model);
-  const { graph } = stateOf(opened);
-  const resolved = resolveNames(
-    graph,
-    pairs.map((pair) => pair.request),
+  const setup = readRewriteOptions(
+    options,
+    pairs.map((pair) => pair.key),
   );
-  const outputs = resolved.map(({ request, value, why }, i) => ({ request, value, why, key: pairs[i]!.key }));
-  const cut = cutGraph(graph, outputs, options.allowNonTensor);
-  return new PrunedModel(opened, cut, keyed && !options.keepTensorNames ? 'keys' : 'tensors');
-}
-
-/** The files a session must find: checked to exist and to lie in the model's folder. Returns that folder if there are any. */
-export function externalFolder(pruned: PrunedModel): string | undefined {
-  const tensors = externalTensors(cutOf(pruned));
-  const { folder } = stateOf(pruned.source);
-  if (tensors.length === 0) return undefined;
-  if (folder === undefined) {
-    const [first] = tensors;
-    const reason = 'the model was opened from bytes, so its folder is unknown';
-    throw new TapirError(
-      'EXTERNAL_DATA_UNSAFE',
-      `the weights of "${first!.tensor}" lie in "${first!.location}", but ${reason}; open it by path`,
-      {
-        details: { location: first!.location, tensor: first!.tensor, reason },
-      },
-    );
-  }
-  checkExternalFiles(tensors, folder);
-  return folder;
-}
-
-/** The bytes that a session is opened from: outputs under the tensors' own names. */
-export async function sessionBytes(pruned: PrunedModel): Promise<Uint8Array> {
-  const chunks = layOutCut(cutOf(pruned), 'tensors');
-  return stateOf(pruned.source).withSource((source) => collectChunks(source, chunks));
+  const opened = model instanceof OnnxModel ? model : await openModel(model);
+  const rewrite = await prepareRewrite(opened, { ...setup, outputs: pairs, allowNonTensor, fillTypes });
+  const naming = keyed && !keepTensorNames ? 'keys' : 'tensors';
+  const chunks = await stateOf(opened).withSource((source) =>
+    layOutRewrite(rewrite, naming, new WireReader(source)),
+  );
+  return new PrunedModel(opened, rewrite, chunks);
 }
 
 /** What identifies a model file in records. */

@@ -2,6 +2,7 @@
 import type { Value } from '../graph/graph.js';
 import { elementTypeName } from '../onnx/schema.js';
 import type { Dim } from '../onnx/scan-value.js';
+import { keptInputs, type Rewrite, type TensorType } from '../rewrite/rewrite.js';
 
 /** A tensor of a model. */
 export interface TensorInfo {
@@ -16,5 +17,20 @@ export interface TensorInfo {
 export function describeValue(value: Value): TensorInfo {
   const { name, type } = value;
   if (type?.kind !== 'tensor') return { name, dtype: type?.kind ?? null, dims: null };
-  return { name, dtype: elementTypeName(type.elemType) ?? null, dims: type.dims ?? null };
+  return describeType(name, { elemType: type.elemType, dims: type.dims ?? null });
+}
+
+/** Describes a tensor by its type. */
+export function describeType(name: string, { elemType, dims }: TensorType): TensorInfo {
+  return { name, dtype: elementTypeName(elemType) ?? null, dims };
+}
+
+/** The inputs that a rewritten model must be fed. */
+export function describeInputs(rewrite: Rewrite): TensorInfo[] {
+  const added = rewrite.inputs.map((input) => describeType(input.name, input));
+  const kept = keptInputs(rewrite).map((value) => {
+    const type = rewrite.restated.get(value);
+    return type ? describeType(value.name, type) : describeValue(value);
+  });
+  return [...added, ...kept];
 }

@@ -1,4 +1,5 @@
 /** Preprocessing: its options, and their values by name. */
+import { IMAGENET_MEAN, IMAGENET_STD } from '../imagenet.js';
 import type { Size } from './geometry.js';
 import type { Interpolation } from './resample.js';
 
@@ -45,8 +46,8 @@ export interface TransformOptions {
 export type TransformPreset = 'ImageNet1K_V1' | 'ImageNet1K_V2' | 'Bicubic256' | 'Squash224';
 
 const IMAGENET = {
-  mean: [0.485, 0.456, 0.406],
-  std: [0.229, 0.224, 0.225],
+  mean: IMAGENET_MEAN,
+  std: IMAGENET_STD,
   orientation: 'ignore',
   // Pillow's limit for an error (twice its limit for a warning).
   limitPixels: 178_956_970,

@@ -5,15 +5,27 @@ import { dirname, join } from 'node:path';
 import { TapirError, reasonOf } from '../errors.js';
 import { GRAPH, MODEL } from './schema.js';
 import type { ScannedModel } from './scan.js';
-import type { ByteSource } from './source.js';
+import { openFileSource, type ByteSource } from './source.js';
 import { encodeFieldHead, type Field } from './wire.js';
 
-/** A piece of the written file: a range of the source, or new bytes. */
-export type Chunk = { readonly start: number; readonly end: number } | Uint8Array;
+/** A range of another file than the source: weights that move into the written file. */
+export interface FileRange {
+  readonly path: string;
+  readonly start: number;
+  readonly end: number;
+}
 
-/** What a rewrite changes: fields that go, and graph fields (tag included) that are added behind the kept ones. */
+/** A piece of the written file: a range of the source, a range of another file, or new bytes. */
+export type Chunk = { readonly start: number; readonly end: number } | FileRange | Uint8Array;
+
+/** What a rewrite changes; an edit that changes nothing gives the source's bytes back. */
 export interface Edit {
   readonly dropped: ReadonlySet<Field>;
+  /** What stands in place of a field of the model or its graph, tags included. */
+  readonly replaced?: ReadonlyMap<Field, readonly Chunk[]>;
+  /** Graph fields in front of the first node that stays. */
+  readonly front?: readonly Chunk[];
+  /** Graph fields behind the kept ones. */
   readonly added: readonly Chunk[];
 }
 
@@ -38,27 +50,46 @@ export function fieldChunks(fieldNumber: number, body: readonly Chunk[]): Chunk[
  * all, so an edit that changes nothing gives the same bytes back.
  */
 export function layOut(model: ScannedModel, edit: Edit): Chunk[] {
+  const { dropped, replaced = new Map<Field, readonly Chunk[]>(), front = [] } = edit;
   const chunks: Chunk[] = [];
-  const add = (chunk: Chunk): void => {
-    const last = chunks.at(-1);
-    if (!(chunk instanceof Uint8Array) && last && !(last instanceof Uint8Array) && last.end === chunk.start) {
-      chunks[chunks.length - 1] = { start: last.start, end: chunk.end };
-    } else if (chunkBytes(chunk) > 0) chunks.push(chunk);
-  };
-  const lastPart = model.graph.parts.at(-1);
-  const partOf = new Map(model.graph.parts.map((part) => [part.field, part]));
-  for (const field of model.fields) {
-    if (edit.dropped.has(field)) continue;
-    const part = field.number === MODEL.graph ? partOf.get(field) : undefined;
-    const added = part !== undefined && part === lastPart ? edit.added : [];
-    if (!part || (added.length === 0 && !part.fields.some((inner) => edit.dropped.has(inner)))) {
-      add(field);
-      continue;
+  const isSame = (field: Field): boolean => !dropped.has(field) && !replaced.has(field);
+  const { parts } = model.graph;
+  const inserts = front.length > 0 || edit.added.length > 0;
+  // Where the front goes: the first node that stays, else the end of the last part.
+  const firstNode = parts
+    .flatMap((part) => part.fields)
+    .find((field) => field.number === GRAPH.node && !dropped.has(field));
+  const bodyOf = (part: (typeof parts)[number]): Chunk[] => {
+    const body: Chunk[] = [];
+    for (const field of part.fields) {
+      if (field === firstNode) append(body, front);
+      if (!dropped.has(field)) append(body, replaced.get(field) ?? [field]);
     }
-    const kept = part.fields.filter((inner) => !edit.dropped.has(inner));
-    for (const chunk of fieldChunks(MODEL.graph, [...kept, ...added])) add(chunk);
+    if (part === parts.at(-1)) append(body, firstNode ? edit.added : [...front, ...edit.added]);
+    return body;
+  };
+  const partOf = new Map(parts.map((part) => [part.field, part]));
+  for (const field of model.fields) {
+    const part = field.number === MODEL.graph ? partOf.get(field) : undefined;
+    const isChanged = part && (inserts || !part.fields.every(isSame));
+    if (isChanged) append(chunks, fieldChunks(MODEL.graph, bodyOf(part)));
+    else if (!dropped.has(field)) append(chunks, replaced.get(field) ?? [field]);
   }
   return chunks;
+}
+
+/** Adds chunks at the end; ranges that meet become one. */
+function append(chunks: Chunk[], more: readonly Chunk[]): void {
+  for (const chunk of more) {
+    const last = chunks.at(-1);
+    if (isSourceRange(chunk) && last && isSourceRange(last) && last.end === chunk.start) {
+      chunks[chunks.length - 1] = { start: last.start, end: chunk.end };
+    } else if (chunkBytes(chunk) > 0) chunks.push(chunk);
+  }
+}
+
+function isSourceRange(chunk: Chunk): chunk is { readonly start: number; readonly end: number } {
+  return !(chunk instanceof Uint8Array) && !('path' in chunk);
 }
 
 /** The chunks of a graph output: the body of an existing ValueInfoProto, or a new one. */
@@ -69,20 +100,31 @@ export function outputChunks(body: readonly Chunk[]): Chunk[] {
 /** The bytes of chunks in order; each piece is a view that the next one may overwrite. */
 function* pieces(source: ByteSource, chunks: readonly Chunk[]): Generator<Uint8Array> {
   for (const chunk of chunks) {
-    if (chunk instanceof Uint8Array) {
-      yield chunk;
-      continue;
-    }
-    for (let from = chunk.start; from < chunk.end; from += COPY_BYTES) {
-      const wanted = Math.min(COPY_BYTES, chunk.end - from);
-      const piece = source.read(from, wanted);
-      if (piece.byteLength < wanted) {
-        throw new TapirError('MODEL_CHANGED', `${source.label} became shorter while it was copied`, {
-          details: { source: source.label },
-        });
+    if (chunk instanceof Uint8Array) yield chunk;
+    else if ('path' in chunk) {
+      const file = openFileSource(chunk.path);
+      try {
+        yield* slices(file, chunk);
+      } finally {
+        file.close();
       }
-      yield piece;
+    } else yield* slices(source, chunk);
+  }
+}
+
+function* slices(
+  source: ByteSource,
+  { start, end }: { readonly start: number; readonly end: number },
+): Generator<Uint8Array> {
+  for (let from = start; from < end; from += COPY_BYTES) {
+    const wanted = Math.min(COPY_BYTES, end - from);
+    const piece = source.read(from, wanted);
+    if (piece.byteLength < wanted) {
+      throw new TapirError('MODEL_CHANGED', `${source.label} became shorter while it was copied`, {
+        details: { source: source.label },
+      });
     }
+    yield piece;
   }
 }
 

@@ -29,6 +29,8 @@ export interface ScannedNode {
   readonly bodies: readonly ScannedBody[];
   /** The tensors that attributes hold, by attribute (the `value` of a Constant). */
   readonly tensors: readonly { readonly attribute: string; readonly tensor: ScannedTensor }[];
+  /** The order of axes of a Transpose. */
+  readonly perm: readonly number[] | undefined;
   /** Entries of `metadata_props` named in `NODE_METADATA`. */
   readonly metadata: ReadonlyMap<string, string>;
 }
@@ -91,6 +93,7 @@ export function scanNode(reader: WireReader, field: Field): ScannedNode {
   const bodies: ScannedBody[] = [];
   const tensors: { attribute: string; tensor: ScannedTensor }[] = [];
   let metadata: Map<string, string> | undefined;
+  let perm: number[] | undefined;
   let name = '';
   let opType = '';
   let domain = '';
@@ -102,7 +105,7 @@ export function scanNode(reader: WireReader, field: Field): ScannedNode {
     else if (inner.number === NODE.opType) opType = reader.readText(inner);
     else if (inner.number === NODE.domain) domain = normalDomain(reader.readText(inner));
     else if (inner.number === NODE.overload) overload = reader.readText(inner);
-    else if (inner.number === NODE.attribute) scanAttribute(reader, inner, bodies, tensors);
+    else if (inner.number === NODE.attribute) perm = scanAttribute(reader, inner, bodies, tensors) ?? perm;
     else if (inner.number === NODE.metadataProps) {
       const entry = scanEntry(reader, inner);
       if (NODE_METADATA.has(entry.key)) (metadata ??= new Map()).set(entry.key, entry.value);
@@ -118,6 +121,7 @@ export function scanNode(reader: WireReader, field: Field): ScannedNode {
     outputs,
     bodies,
     tensors,
+    perm,
     metadata: metadata ?? NO_METADATA,
   };
 }
@@ -128,12 +132,13 @@ function scanAttribute(
   field: Field,
   bodies: ScannedBody[],
   tensors: { attribute: string; tensor: ScannedTensor }[],
-): void {
+): number[] | undefined {
   let attribute = '';
   let isSingleSeen = false;
   // Read in place, so that nesting is counted; the name of the attribute may follow what it holds.
   const graphs: ScannedGraph[] = [];
   const held: ScannedTensor[] = [];
+  const integers: Field[] = [];
   reader.readBody(field, (inner) => {
     if (inner.number === ATTRIBUTE.name) attribute = reader.readText(inner);
     else if (inner.number === ATTRIBUTE.graph) {
@@ -145,10 +150,14 @@ function scanAttribute(
       held.push(scanTensor(reader, inner));
     } else if (inner.number === ATTRIBUTE.sparseTensor || inner.number === ATTRIBUTE.sparseTensors) {
       held.push(scanSparseTensor(reader, inner));
-    }
+    } else if (inner.number === ATTRIBUTE.ints) integers.push(inner);
   });
   for (const graph of graphs) bodies.push({ attribute, graph });
   for (const tensor of held) tensors.push({ attribute, tensor });
+  if (attribute !== 'perm') return undefined;
+  const perm: number[] = [];
+  for (const list of integers) reader.readInts(list, perm);
+  return perm;
 }
 
 function scanAnnotation(reader: WireReader, field: Field): ScannedAnnotation {

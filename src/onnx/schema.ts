@@ -5,6 +5,7 @@
  */
 import { createRequire } from 'node:module';
 import type { onnx } from 'onnx-proto';
+import type { Dim } from './scan-value.js';
 import { encodeFieldHead, encodeText } from './wire.js';
 
 export const MODEL = {
@@ -38,14 +39,28 @@ export const NODE = {
 } as const;
 export const ATTRIBUTE = {
   name: 1,
+  float: 2,
+  int: 3,
+  text: 4,
   tensor: 5,
   graph: 6,
+  floats: 7,
+  ints: 8,
   tensors: 10,
   graphs: 11,
   sparseTensor: 22,
   sparseTensors: 23,
 } as const;
-export const TENSOR = { dims: 1, dataType: 2, name: 8, externalData: 13, dataLocation: 14 } as const;
+export const TENSOR = {
+  dims: 1,
+  dataType: 2,
+  int32Data: 5,
+  int64Data: 7,
+  name: 8,
+  rawData: 9,
+  externalData: 13,
+  dataLocation: 14,
+} as const;
 export const SPARSE_TENSOR = { values: 1, indices: 2, dims: 3 } as const;
 export const VALUE_INFO = { name: 1, type: 2 } as const;
 export const TYPE = { tensor: 1, sequence: 4, map: 5, opaque: 7, sparseTensor: 8, optional: 9 } as const;
@@ -112,12 +127,77 @@ function proto(): typeof onnx {
   return loaded;
 }
 
-/** A NodeProto `Identity` from one tensor to another. */
-export function encodeIdentity(name: string, input: string, output: string): Uint8Array {
-  const node = proto()
-    .NodeProto.encode({ name, opType: 'Identity', output: [output] })
+/** Element types that rewrites write, by ONNX's number. */
+export const ELEMENT_TYPE = {
+  float32: 1,
+  uint8: 2,
+  int64: 7,
+  float16: 10,
+  float64: 11,
+  bfloat16: 16,
+} as const;
+
+/** The number of an element type's name, or undefined if ONNX has none of that name. */
+export function elementTypeNumber(name: string): number | undefined {
+  const number = ELEMENT_TYPES.indexOf(name);
+  return number < 0 ? undefined : number;
+}
+
+/** A node that a rewrite adds, of the default domain; "" among the inputs stands for an absent optional one. */
+export interface NewNode {
+  readonly name: string;
+  readonly opType: string;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes?: Readonly<Record<string, number | readonly number[]>>;
+}
+
+/** A tensor that a rewrite adds: little-endian elements. */
+export interface NewTensor {
+  readonly name: string;
+  readonly elemType: number;
+  readonly dims: readonly number[];
+  readonly data: Uint8Array;
+}
+
+const ATTRIBUTE_INT = 2;
+const ATTRIBUTE_INTS = 7;
+
+/** A NodeProto. */
+export function encodeNode(node: NewNode): Uint8Array {
+  const attribute = Object.entries(node.attributes ?? {}).map(([name, value]) =>
+    typeof value === 'number'
+      ? { name, type: ATTRIBUTE_INT, i: value }
+      : { name, type: ATTRIBUTE_INTS, ints: [...value] },
+  );
+  return Buffer.concat([
+    ...node.inputs.map((name) => encodeName(NODE.input, name)),
+    ...node.outputs.map((name) => encodeName(NODE.output, name)),
+    encodeName(NODE.name, node.name),
+    proto().NodeProto.encode({ opType: node.opType, attribute }).finish(),
+  ]);
+}
+
+/** A TensorProto with its elements inside. */
+export function encodeTensor({ name, elemType, dims, data }: NewTensor): Uint8Array {
+  const head = proto()
+    .TensorProto.encode({ dims: [...dims], dataType: elemType, rawData: data })
     .finish();
-  return Buffer.concat([node, encodeName(NODE.input, input)]);
+  return Buffer.concat([head, encodeName(TENSOR.name, name)]);
+}
+
+/** A TypeProto of a tensor; dims null leave the rank open. */
+export function encodeTensorType(elemType: number, dims: readonly Dim[] | null): Uint8Array {
+  const dim = dims?.map((size) =>
+    typeof size === 'number' ? { dimValue: size } : size === null ? {} : { dimParam: size },
+  );
+  const tensorType = { elemType, ...(dim === undefined ? {} : { shape: { dim } }) };
+  return proto().TypeProto.encode({ tensorType }).finish();
+}
+
+/** An entry of `external_data`. */
+export function encodeEntry(key: string, value: string): Uint8Array {
+  return Buffer.concat([encodeName(ENTRY.key, key), encodeName(ENTRY.value, value)]);
 }
 
 /** A string field that holds a user's name byte for byte, also where it is not UTF-8. */

@@ -13,6 +13,14 @@ export interface PartList {
   readonly bytes: number;
 }
 
+/** What a rewrite adds to a model, by names. */
+export interface AddedParts {
+  readonly nodes: readonly string[];
+  readonly initializers: readonly string[];
+  /** Inputs that the source does not have. */
+  readonly inputs: readonly string[];
+}
+
 /** A request and what it was read as. */
 export interface ResolvedRequest {
   /** The name as it was asked for. */
@@ -31,6 +39,8 @@ export interface ResolvedRequest {
 export interface PrunePlan {
   readonly kept: PartList;
   readonly dropped: PartList;
+  /** Nothing, unless options asked for more than a cut; Identity nodes that name outputs are not counted. */
+  readonly added: AddedParts;
   /** In request order. */
   readonly resolved: readonly ResolvedRequest[];
   /** What a careful user should know. */

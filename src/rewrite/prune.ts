@@ -20,26 +20,76 @@ export interface Cut {
   readonly graph: Graph;
   /** In request order; several may denote the same value. */
   readonly outputs: readonly CutOutput[];
+  /** What must be fed: graph inputs, or the tensors at which the graph was cut, in their order. */
+  readonly inputs: readonly Value[];
+  /** Tensors that were given as inputs, and that no output depends on. */
+  readonly unneeded: readonly Value[];
   readonly nodes: ReadonlySet<Node>;
   readonly values: ReadonlySet<Value>;
   readonly functions: ReadonlySet<ScannedFunction>;
+}
+
+/** What a cut is made by. */
+export interface CutRequest {
+  readonly outputs: readonly CutOutput[];
+  /** Tensors to feed; undefined for the graph's own inputs. */
+  readonly inputs?: readonly Value[] | undefined;
+  /** Allow outputs that are sequences, maps or optionals. */
+  readonly allowNonTensor?: boolean;
 }
 
 /**
  * Finds what the outputs need.
  *
  * @throws {@link TapirError} `GRAPH_INVALID` if the needed part reads a tensor that nothing defines, defines one twice,
- * runs in a circle, or calls a function that calls itself; `OUTPUT_NOT_TENSOR` for a sequence, map or optional.
+ * runs in a circle, or calls a function that calls itself; `OUTPUT_NOT_TENSOR` for a sequence, map or optional;
+ * `INPUTS_MISSING` if the given inputs do not suffice, with all that lack.
  */
-export function cutGraph(graph: Graph, outputs: readonly CutOutput[], allowNonTensor = false): Cut {
+export function cutGraph(graph: Graph, { outputs, inputs, allowNonTensor = false }: CutRequest): Cut {
   if (!allowNonTensor) for (const output of outputs) checkTensor(output);
-  const { nodes, values } = reach(graph, outputs);
-  checkAcyclic(nodes);
+  const given = inputs && [...new Set(inputs)];
+  const { nodes, values } = reach(graph, outputs, new Set(given));
+  checkAcyclic(nodes, new Set(given));
   for (const node of nodes) checkRunnable(node);
-  return { graph, outputs, nodes, values, functions: reachFunctions(graph, nodes) };
+  const needed = graph.inputs.filter((value) => values.has(value));
+  if (given) checkComplete(outputs, needed, given);
+  return {
+    graph,
+    outputs,
+    inputs: given?.filter((value) => values.has(value)) ?? needed,
+    unneeded: given?.filter((value) => !values.has(value)) ?? [],
+    nodes,
+    values,
+    functions: reachFunctions(graph, nodes),
+  };
 }
 
-function reach(graph: Graph, outputs: readonly CutOutput[]): { nodes: Set<Node>; values: Set<Value> } {
+/** The tensors inside the graph at which it was cut: inputs that the source does not have as such. */
+export function interiorInputs(cut: Cut): Value[] {
+  return cut.inputs.filter((value) => value.input === undefined);
+}
+
+function checkComplete(
+  outputs: readonly CutOutput[],
+  needed: readonly Value[],
+  given: readonly Value[],
+): void {
+  const missing = needed.filter((value) => !given.includes(value)).map((value) => value.name);
+  if (missing.length === 0) return;
+  const list = missing.map((name) => `"${name}"`).join(', ');
+  const asked = outputs.map(({ request }) => `"${request}"`).join(', ');
+  throw new TapirError(
+    'INPUTS_MISSING',
+    `the given inputs do not suffice for ${asked}: ${list} must be fed as well; add them to inputs, or cut behind them`,
+    { details: { missing } },
+  );
+}
+
+function reach(
+  graph: Graph,
+  outputs: readonly CutOutput[],
+  given: ReadonlySet<Value>,
+): { nodes: Set<Node>; values: Set<Value> } {
   const parametersOf = new Map(graph.model.graph.annotations.map((item) => [item.tensor, item.parameters]));
   const nodes = new Set<Node>();
   const values = new Set<Value>();
@@ -47,6 +97,7 @@ function reach(graph: Graph, outputs: readonly CutOutput[]): { nodes: Set<Node>;
   for (let value = stack.pop(); value; value = stack.pop()) {
     if (values.has(value)) continue;
     values.add(value);
+    if (given.has(value)) continue;
     checkDefinedOnce(graph, value);
     // Scale and zero point of a quantised tensor are initializers that no node need read.
     for (const name of parametersOf.get(value.name) ?? []) stack.push(...present(graph.values.get(name)));
@@ -95,17 +146,19 @@ function checkDefinedOnce(graph: Graph, value: Value): void {
 }
 
 /** Kahn's algorithm over the kept nodes. */
-function checkAcyclic(nodes: ReadonlySet<Node>): void {
+function checkAcyclic(nodes: ReadonlySet<Node>, given: ReadonlySet<Value>): void {
   const waiting = new Map<Node, number>();
   const ready: Node[] = [];
+  const isAwaited = (value: Value): boolean =>
+    value.producer !== undefined && nodes.has(value.producer) && !given.has(value);
   for (const node of nodes) {
-    const count = node.reads.filter((value) => value.producer && nodes.has(value.producer)).length;
+    const count = node.reads.filter(isAwaited).length;
     if (count === 0) ready.push(node);
     else waiting.set(node, count);
   }
   for (let node = ready.pop(); node; node = ready.pop()) {
     for (const output of node.outputs) {
-      for (const user of output?.uses ?? []) {
+      for (const user of output && isAwaited(output) ? output.uses : []) {
         const left = (waiting.get(user) ?? 0) - 1;
         if (left === 0) {
           waiting.delete(user);

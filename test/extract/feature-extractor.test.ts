@@ -34,6 +34,7 @@ describe('createFeatureExtractor', () => {
         dims: ['batch', 128, 2, 2],
         channels: 128,
         reduction: 32,
+        layout: 'NCHW',
       },
       {
         name: 'pooled',
@@ -42,6 +43,7 @@ describe('createFeatureExtractor', () => {
         dims: ['batch', 128, 1, 1],
         channels: 128,
         reduction: null,
+        layout: 'NCHW',
       },
       {
         name: 'flat',
@@ -50,6 +52,7 @@ describe('createFeatureExtractor', () => {
         dims: ['batch', 128],
         channels: 128,
         reduction: null,
+        layout: 'NC',
       },
     ]);
     expect(extractor.device).toBe('cpu');

@@ -13,22 +13,47 @@ export interface NodeSpec {
   readonly domain?: string;
   /** Bodies by attribute. */
   readonly bodies?: Readonly<Record<string, GraphSpec>>;
-  readonly ints?: Readonly<Record<string, readonly number[]>>;
+  /** Integer attributes: one number, or a list. */
+  readonly ints?: Readonly<Record<string, number | readonly number[]>>;
 }
 
+/** A declared value: a float32 vector `[n]` if only named. */
+export type ValueSpec =
+  string | { readonly name: string; readonly dims: readonly (number | string)[]; readonly elemType?: number };
+
+/** A weight: a float32 vector, or a tensor of dims; int64 if asked for. */
+export type WeightSpec =
+  | readonly number[]
+  | {
+      readonly dims: readonly number[];
+      readonly values: readonly number[];
+      readonly elemType?: 'float32' | 'int64';
+    };
+
 export interface GraphSpec {
-  readonly inputs?: readonly string[];
-  readonly outputs: readonly string[];
+  readonly inputs?: readonly ValueSpec[];
+  readonly outputs: readonly ValueSpec[];
   readonly nodes: readonly NodeSpec[];
-  /** float32 vectors. */
-  readonly initializers?: Readonly<Record<string, readonly number[]>>;
+  readonly initializers?: Readonly<Record<string, WeightSpec>>;
 }
 
 type GraphProto = InstanceType<typeof onnx.GraphProto>;
 
-function valueInfo(name: string): InstanceType<typeof onnx.ValueInfoProto> {
-  const shape = { dim: [{ dimParam: 'n' }] };
-  return onnx.ValueInfoProto.create({ name, type: { tensorType: { elemType: 1, shape } } });
+function valueInfo(spec: ValueSpec): InstanceType<typeof onnx.ValueInfoProto> {
+  const { name, dims, elemType = 1 } = typeof spec === 'string' ? { name: spec, dims: ['n'] } : spec;
+  const dim = dims.map((size) => (typeof size === 'number' ? { dimValue: size } : { dimParam: size }));
+  return onnx.ValueInfoProto.create({ name, type: { tensorType: { elemType, shape: { dim } } } });
+}
+
+function weightOf(name: string, spec: WeightSpec): InstanceType<typeof onnx.TensorProto> {
+  const {
+    dims,
+    values,
+    elemType = 'float32',
+  } = 'dims' in spec ? spec : { dims: [spec.length], values: spec, elemType: undefined };
+  const data = elemType === 'int64' ? BigInt64Array.from(values.map(BigInt)) : Float32Array.from(values);
+  const rawData = new Uint8Array(data.buffer);
+  return onnx.TensorProto.create({ name, dims: [...dims], dataType: elemType === 'int64' ? 7 : 1, rawData });
 }
 
 function graphOf(spec: GraphSpec): GraphProto {
@@ -36,12 +61,7 @@ function graphOf(spec: GraphSpec): GraphProto {
     name: 'test',
     input: (spec.inputs ?? []).map(valueInfo),
     output: spec.outputs.map(valueInfo),
-    initializer: Object.entries(spec.initializers ?? {}).map(([name, values]) => ({
-      name,
-      dims: [values.length],
-      dataType: 1,
-      rawData: new Uint8Array(Float32Array.from(values).buffer),
-    })),
+    initializer: Object.entries(spec.initializers ?? {}).map(([name, weight]) => weightOf(name, weight)),
     node: spec.nodes.map(({ op, inputs, outputs, name, domain, bodies, ints }) => ({
       opType: op,
       input: [...(inputs ?? [])],
@@ -54,11 +74,11 @@ function graphOf(spec: GraphSpec): GraphProto {
           type: 5,
           g: graphOf(body),
         })),
-        ...Object.entries(ints ?? {}).map(([attribute, values]) => ({
-          name: attribute,
-          type: 7,
-          ints: [...values],
-        })),
+        ...Object.entries(ints ?? {}).map(([attribute, value]) =>
+          typeof value === 'number'
+            ? { name: attribute, type: 2, i: value }
+            : { name: attribute, type: 7, ints: [...value] },
+        ),
       ],
     })),
   });
@@ -67,10 +87,10 @@ function graphOf(spec: GraphSpec): GraphProto {
 /** The bytes of a model with a graph. */
 export function modelBytes(
   spec: GraphSpec,
-  more: { readonly functions?: readonly object[] } = {},
+  more: { readonly functions?: readonly object[]; readonly opset?: number } = {},
 ): Uint8Array {
   const opsetImport = [
-    { domain: '', version: 17 },
+    { domain: '', version: more.opset ?? 17 },
     { domain: 'local', version: 1 },
   ];
   // The types of onnx-proto take only plain objects of its interfaces, which these are.

@@ -1,0 +1,113 @@
+/** Model + request + options → a rewrite: names are resolved, types looked up, parts put in place. */
+import { TapirError } from '../errors.js';
+import type { Value } from '../graph/graph.js';
+import { resolveNames } from '../graph/names.js';
+import { elementTypeNumber } from '../onnx/schema.js';
+import { isPlain, withFeatureParts } from '../rewrite/feature-parts.js';
+import { withImageInput } from '../rewrite/image-input.js';
+import { cutGraph, interiorInputs, type Cut, type CutOutput } from '../rewrite/prune.js';
+import { startRewrite, type Rewrite, type RewriteOutput, type TensorType } from '../rewrite/rewrite.js';
+import { describeOutput, imageSizeOf, layoutOf } from './feature-info.js';
+import { inferTypes, type InferredType } from './infer-types.js';
+import { stateOf, type OnnxModel } from './open-model.js';
+import type { ReturnNode } from './return-nodes.js';
+import type { RewriteSetup } from './rewrite-options.js';
+import { describeValue } from './value-info.js';
+
+/** A checked request. */
+export interface RewriteRequest extends RewriteSetup {
+  readonly outputs: readonly ReturnNode[];
+  readonly allowNonTensor: boolean;
+  /** State dtype and dims of every output in the written file. */
+  readonly fillTypes: boolean;
+}
+
+/** The types of values: what the file states, else what ONNX Runtime reports. */
+type TypeOf = (value: Value) => TensorType | undefined;
+
+/** Prepares a rewrite. Asks ONNX Runtime for types only where a part needs one that the file does not state. */
+export async function prepareRewrite(model: OnnxModel, request: RewriteRequest): Promise<Rewrite> {
+  const { graph } = stateOf(model);
+  const keys = request.outputs.map((output) => output.key);
+  const outputs = resolveNames(
+    graph,
+    request.outputs.map((output) => output.request),
+  ).map(({ request: name, value, why }, i): CutOutput => ({ request: name, value, why, key: keys[i]! }));
+  const inputs = request.inputs && readCutInputs(resolveNames(graph, request.inputs));
+  const cut = cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });
+  const typeOf = await lookUpTypes(model, neededTypes(cut, request));
+  let rewrite = startRewrite(cut, (value) => inputType(value, typeOf));
+  if (request.image) rewrite = withImageInput(rewrite, request.image);
+  for (const output of rewrite.outputs) rewrite = withParts(rewrite, output, request, typeOf);
+  return request.fillTypes ? withTypes(rewrite, typeOf) : rewrite;
+}
+
+/** A weight cannot be fed: it has its value. */
+function readCutInputs(resolved: readonly { readonly request: string; readonly value: Value }[]): Value[] {
+  for (const { request, value } of resolved) {
+    if (!value.initializer || value.producer) continue;
+    throw new TapirError(
+      'INPUT_MISMATCH',
+      `"${request}" is a weight (tensor "${value.name}"), which has its value in the file; only computed tensors can be inputs`,
+      { details: { input: request, expected: 'a graph input or a computed tensor', actual: 'a weight' } },
+    );
+  }
+  return resolved.map(({ value }) => value);
+}
+
+function neededTypes(cut: Cut, { partsOf, fillTypes }: RewriteRequest): Value[] {
+  const outputs = cut.outputs.filter(({ key }) => fillTypes || !isPlain(partsOf(key)));
+  return [...interiorInputs(cut), ...outputs.map((output) => output.value)];
+}
+
+async function lookUpTypes(model: OnnxModel, values: readonly Value[]): Promise<TypeOf> {
+  const unknown = values.filter((value) => typeFrom(value, undefined)?.dims === undefined);
+  const inferred = await inferTypes(model, unknown);
+  return (value) => typeFrom(value, inferred.get(value));
+}
+
+function typeFrom(value: Value, inferred: InferredType | undefined): TensorType | undefined {
+  const { dtype, dims } = describeOutput(value, inferred);
+  const elemType = dtype === null ? undefined : elementTypeNumber(dtype);
+  return elemType === undefined ? undefined : { elemType, dims };
+}
+
+function inputType(value: Value, typeOf: TypeOf): TensorType {
+  const type = typeOf(value);
+  if (type) return type;
+  throw new TapirError(
+    'INPUT_MISMATCH',
+    `"${value.name}" is no tensor of a known type, so it cannot be an input`,
+    {
+      details: { input: value.name, expected: 'a tensor', actual: describeValue(value).dtype ?? 'unknown' },
+    },
+  );
+}
+
+function withParts(
+  rewrite: Rewrite,
+  output: RewriteOutput,
+  request: RewriteRequest,
+  typeOf: TypeOf,
+): Rewrite {
+  const parts = request.partsOf(output.key);
+  if (isPlain(parts)) return rewrite;
+  const { elemType = 0, dims } = rewrite.restated.get(output.value) ?? typeOf(output.value) ?? {};
+  const [input] = rewrite.cut.inputs;
+  return withFeatureParts(rewrite, output, parts, {
+    elemType,
+    dims: dims ?? [],
+    layout: dims ? layoutOf(output.value, dims) : null,
+    imageSize: input && imageSizeOf(describeValue(input)),
+  });
+}
+
+function withTypes(rewrite: Rewrite, typeOf: TypeOf): Rewrite {
+  return {
+    ...rewrite,
+    outputs: rewrite.outputs.map((output) => ({
+      ...output,
+      type: output.type ?? rewrite.restated.get(output.value) ?? typeOf(output.value),
+    })),
+  };
+}

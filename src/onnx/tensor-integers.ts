@@ -1,0 +1,36 @@
+/** The elements of a small integer tensor: the target of a Reshape, the sizes of a Resize. */
+import type { ScannedTensor } from './scan-value.js';
+import { ELEMENT_TYPE, TENSOR } from './schema.js';
+import type { WireReader } from './wire.js';
+
+const INT32 = 6;
+/** No list of axes or sizes is longer. */
+const MAX_ELEMENTS = 4096;
+
+/**
+ * Reads the elements of an int64 or int32 tensor that lies in the model file.
+ *
+ * @returns undefined for any other tensor: of another type, too long, or in another file.
+ */
+export function readIntegers(reader: WireReader, tensor: ScannedTensor): number[] | undefined {
+  const count = tensor.dims.reduce((product, size) => product * size, 1);
+  if (tensor.elemType !== ELEMENT_TYPE.int64 && tensor.elemType !== INT32) return undefined;
+  if (tensor.external !== undefined || !(count >= 0 && count <= MAX_ELEMENTS)) return undefined;
+  const elements: number[] = [];
+  reader.readBody(tensor.field, (field) => {
+    if (field.number === TENSOR.int64Data || field.number === TENSOR.int32Data)
+      reader.readInts(field, elements);
+    else if (field.number === TENSOR.rawData)
+      elements.push(...decodeRaw(reader.readBytes(field), tensor.elemType));
+  });
+  return elements.length === count ? elements : undefined;
+}
+
+/** Little-endian; a sum of 2^53 and more (INT64_MAX for "to the end") is rounded. */
+function decodeRaw(bytes: Uint8Array, elemType: number): number[] {
+  const size = elemType === INT32 ? 4 : 8;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return Array.from({ length: Math.min(Math.floor(bytes.byteLength / size), MAX_ELEMENTS) }, (_, i) =>
+    size === 4 ? view.getInt32(i * 4, true) : Number(view.getBigInt64(i * 8, true)),
+  );
+}
