@@ -39,6 +39,8 @@ export interface ErrorDetails {
     readonly folder: string;
     readonly files: readonly string[];
   };
+  /** A model file that would be larger than protobuf allows. */
+  MODEL_TOO_LARGE: { readonly path: string; readonly bytes: number; readonly limitBytes: number };
   /** A feed is missing, or its dtype or shape does not fit the model. */
   INPUT_MISMATCH: { readonly input: string; readonly expected: string; readonly actual: string };
   /** The graph was exported for a fixed batch that does not divide the given rows. */

@@ -41,6 +41,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   LANE_DIED: EXIT.model,
   DEPENDENCY_MISSING: EXIT.model,
   EXTERNAL_DATA_ELSEWHERE: EXIT.output,
+  MODEL_TOO_LARGE: EXIT.output,
   OUTPUT_EXISTS: EXIT.output,
   OUTPUT_UNWRITABLE: EXIT.output,
   CLOSED: EXIT.internal,

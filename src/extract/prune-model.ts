@@ -1,17 +1,18 @@
 /** Model + request → a smaller model. */
 import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { checkBoolean, checkText, withDefaults, type Given } from '../checks.js';
+import { checkBoolean, checkOneOf, checkText, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
 import { digestSource } from '../onnx/digest.js';
 import { collectChunks, writeChunks, type Chunk } from '../onnx/emit.js';
 import { WireReader } from '../onnx/wire.js';
 import { planOf } from '../rewrite/describe.js';
-import { layOutRewrite } from '../rewrite/lay-out.js';
+import { layOutRewrite, type Naming } from '../rewrite/lay-out.js';
 import type { PrunePlan } from '../rewrite/plan.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import { openModel, OnnxModel, stateOf, type ModelSource } from './open-model.js';
 import { prepareRewrite } from './prepare.js';
+import { saveInlined, saveRepacked } from './save-weights.js';
 import { readReturnNodes, type ReturnNodes } from './return-nodes.js';
 import { readRewriteOptions, REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
 
@@ -42,6 +43,18 @@ export const PRUNE_DEFAULTS: PruneOptions = {
   fillTypes: false,
 };
 
+/** Options of {@link PrunedModel.save}. */
+export interface SaveOptions {
+  /**
+   * What becomes of weights in other files: `keep` leaves them where they are, `inline` copies those that are needed into the
+   * written file, `repack` into one new file beside it, `NAME.onnx.data`.
+   * @default 'keep'
+   */
+  readonly weights: 'keep' | 'inline' | 'repack';
+}
+
+export const SAVE_DEFAULTS: SaveOptions = { weights: 'keep' };
+
 let rewriteOf: (pruned: PrunedModel) => Rewrite;
 
 /**
@@ -51,6 +64,7 @@ let rewriteOf: (pruned: PrunedModel) => Rewrite;
  */
 export class PrunedModel {
   readonly #rewrite: Rewrite;
+  readonly #naming: Naming;
   readonly #chunks: readonly Chunk[];
   /** The model it was cut from. */
   readonly source: OnnxModel;
@@ -62,9 +76,10 @@ export class PrunedModel {
   }
 
   /** Use {@link pruneModel}. */
-  constructor(source: OnnxModel, rewrite: Rewrite, chunks: readonly Chunk[]) {
+  constructor(source: OnnxModel, rewrite: Rewrite, naming: Naming, chunks: readonly Chunk[]) {
     this.source = source;
     this.#rewrite = rewrite;
+    this.#naming = naming;
     this.#chunks = chunks;
     this.plan = planOf(rewrite, chunks);
   }
@@ -83,13 +98,23 @@ export class PrunedModel {
    * Writes the pruned model as a plain ONNX file, for any runtime: to a temporary name first, then renamed.
    *
    * @param path - File to write; one that exists is replaced.
+   * @param given - See {@link SaveOptions}.
    * @throws {@link TapirError} `OUTPUT_UNWRITABLE`; `MODEL_CHANGED`; `EXTERNAL_DATA_ELSEWHERE` if the model has weights in
-   * other files and `path` is in another folder than they are.
+   * other files, they stay there, and `path` is in another folder; `MODEL_TOO_LARGE` if weights that go inside make it larger than
+   * 2 GiB; `OUTPUT_EXISTS` if the file for repacked weights is there already; `EXTERNAL_DATA_UNSAFE`.
    */
-  async save(path: string): Promise<void> {
+  async save(path: string, given: Given<SaveOptions> = {}): Promise<void> {
+    const { weights } = withDefaults(SAVE_DEFAULTS, given, 'save');
     const target = resolve(checkText('path', path));
-    checkSameFolder(this.source, this.plan.kept.externalFiles, target);
-    await stateOf(this.source).withSource((source) => writeChunks(source, this.#chunks, target));
+    checkOneOf('weights', weights, ['keep', 'inline', 'repack']);
+    const { withSource } = stateOf(this.source);
+    if (weights === 'keep' || this.plan.kept.externalFiles.length === 0) {
+      checkSameFolder(this.source, this.plan.kept.externalFiles, target);
+      await withSource((source) => writeChunks(source, this.#chunks, target));
+    } else {
+      const save = weights === 'inline' ? saveInlined : saveRepacked;
+      await withSource((source) => save(source, this.source, this.#rewrite, this.#naming, target));
+    }
   }
 }
 
@@ -157,7 +182,7 @@ export async function pruneModel(
   const chunks = await stateOf(opened).withSource((source) =>
     layOutRewrite(rewrite, naming, new WireReader(source)),
   );
-  return new PrunedModel(opened, rewrite, chunks);
+  return new PrunedModel(opened, rewrite, naming, chunks);
 }
 
 /** What identifies a model file in records. */

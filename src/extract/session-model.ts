@@ -1,7 +1,9 @@
 /** A rewrite as a session opens it: its bytes, and the folder of its external weights. */
+import { realpathSync } from 'node:fs';
 import { TapirError } from '../errors.js';
 import { collectChunks } from '../onnx/emit.js';
-import { checkExternalFiles } from '../onnx/external-data.js';
+import { findExternalFiles, type ExternalFiles } from '../onnx/external-data.js';
+import { relocateWeights } from '../onnx/move-weights.js';
 import { WireReader } from '../onnx/wire.js';
 import { externalTensors } from '../rewrite/describe.js';
 import { layOutRewrite } from '../rewrite/lay-out.js';
@@ -17,32 +19,33 @@ export async function describeModel(
   model: OnnxModel,
   rewrite: Rewrite,
 ): Promise<Pick<LaneDescription, 'model' | 'externalFolder'>> {
-  return { model: await sessionBytes(model, rewrite), externalFolder: externalFolder(model, rewrite) };
+  const { folder, withSource } = stateOf(model);
+  const files = findWeights(model, rewrite);
+  return withSource((source) => {
+    const reader = new WireReader(source);
+    // onnxruntime refuses links out of the folder it is given, so it is given the folder in which the files really lie.
+    const isElsewhere = files && files.folder !== realpathSync(folder!);
+    const weights = isElsewhere ? relocateWeights(reader, externalTensors(rewrite.cut), files) : undefined;
+    return {
+      model: collectChunks(source, layOutRewrite(rewrite, 'tensors', reader, weights)),
+      externalFolder: files && (isElsewhere ? files.folder : folder),
+    };
+  });
 }
 
-/** The bytes that a session is opened from: outputs under the tensors' own names. */
-function sessionBytes(model: OnnxModel, rewrite: Rewrite): Promise<Uint8Array> {
-  return stateOf(model).withSource((source) =>
-    collectChunks(source, layOutRewrite(rewrite, 'tensors', new WireReader(source))),
-  );
-}
-
-/** The files a session must find: checked to exist and to lie in the model's folder. Returns that folder if there are any. */
-function externalFolder(model: OnnxModel, { cut }: Rewrite): string | undefined {
+/** The files with external weights: checked to exist and to lie in the model's folder; undefined if there are none. */
+export function findWeights(model: OnnxModel, { cut }: Rewrite): ExternalFiles | undefined {
   const tensors = externalTensors(cut);
+  const [first] = tensors;
   const { folder } = stateOf(model);
-  if (tensors.length === 0) return undefined;
-  if (folder === undefined) {
-    const [first] = tensors;
-    const reason = 'the model was opened from bytes, so its folder is unknown';
-    throw new TapirError(
-      'EXTERNAL_DATA_UNSAFE',
-      `the weights of "${first!.tensor}" lie in "${first!.location}", but ${reason}; open it by path`,
-      { details: { location: first!.location, tensor: first!.tensor, reason } },
-    );
-  }
-  checkExternalFiles(tensors, folder);
-  return folder;
+  if (!first) return undefined;
+  if (folder !== undefined) return findExternalFiles(tensors, folder);
+  const reason = 'the model was opened from bytes, so its folder is unknown';
+  throw new TapirError(
+    'EXTERNAL_DATA_UNSAFE',
+    `the weights of "${first.name}" lie in "${first.location}", but ${reason}; open it by path`,
+    { details: { location: first.location, tensor: first.name, reason } },
+  );
 }
 
 /** Opens a rewritten model on the CPU, with the values of the file bit for bit: to ask for types, to compare. */

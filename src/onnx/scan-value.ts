@@ -37,6 +37,8 @@ export interface ScannedTensor {
   readonly dims: readonly number[];
   /** Entries of `external_data`, if the weights lie in another file. */
   readonly external: ReadonlyMap<string, string> | undefined;
+  /** The values and indices of a sparse tensor. */
+  readonly parts?: readonly ScannedTensor[];
 }
 
 const EXTERNAL = 1;
@@ -75,7 +77,8 @@ export function scanSparseTensor(reader: WireReader, field: Field): ScannedTenso
     name: values?.name ?? '',
     elemType: values?.elemType ?? 0,
     dims,
-    external: values?.external ?? indices?.external,
+    external: undefined,
+    parts: [values, indices].filter((part) => part !== undefined),
   };
 }
 

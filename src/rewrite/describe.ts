@@ -1,5 +1,10 @@
 /** The plan of a rewrite: what was kept, dropped, added and resolved, as plain data. */
-import { checkExternalLocations, listExternalTensors, type ExternalTensor } from '../onnx/external-data.js';
+import {
+  checkExternalLocations,
+  listExternalInitializers,
+  listExternalInNodes,
+  type ExternalTensor,
+} from '../onnx/external-data.js';
 import { sizeOf, type Chunk } from '../onnx/emit.js';
 import type { PartList, PrunePlan } from './plan.js';
 import { describeNode, type Cut } from './prune.js';
@@ -7,10 +12,12 @@ import { keepsTraining, trainingFields } from './lay-out.js';
 import { keptInputs, type Rewrite } from './rewrite.js';
 
 /** The external tensors that stay. */
-export function externalTensors(cut: Cut): ExternalTensor[] {
-  const initializers = [...cut.values].flatMap((value) => value.initializer ?? []);
-  const inFunctions = [...cut.functions].flatMap((fn) => fn.nodes);
-  return listExternalTensors([...[...cut.nodes].map((node) => node.scanned), ...inFunctions], initializers);
+export function externalTensors({ values, nodes, functions }: Cut): ExternalTensor[] {
+  return [
+    ...listExternalInitializers([...values].flatMap((value) => value.initializer ?? [])),
+    ...listExternalInNodes([...nodes].map((node) => node.scanned)),
+    ...[...functions].flatMap((fn) => listExternalInNodes(fn.nodes, fn.field)),
+  ];
 }
 
 /** Describes a rewrite. `chunks` are the ones that will be written. */
@@ -20,7 +27,11 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
   const { model } = graph;
   const keptFiles = checkExternalLocations(externalTensors(cut));
   const allFiles = new Set(
-    listExternalTensors(model.graph.nodes, model.graph.initializers).map((external) => external.location),
+    [
+      ...listExternalInitializers(model.graph.initializers),
+      ...listExternalInNodes(model.graph.nodes),
+      ...model.functions.flatMap((fn) => listExternalInNodes(fn.nodes, fn.field)),
+    ].map((external) => external.location),
   );
   const fed = new Set(keptInputs(rewrite));
   const part = (isKept: boolean): PartList => ({

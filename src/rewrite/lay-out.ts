@@ -1,5 +1,6 @@
 /** A rewrite → the pieces of the written file: ranges of the source, and new messages. */
 import { TapirError } from '../errors.js';
+import type { MovedWeights } from '../onnx/move-weights.js';
 import type { Node, Value } from '../graph/graph.js';
 import { namesInside } from '../graph/scopes.js';
 import { fieldChunks, layOut, type Chunk } from '../onnx/emit.js';
@@ -27,14 +28,21 @@ export type Naming = 'keys' | 'tensors';
  * The bytes of a rewrite, as ranges of the source and new messages.
  *
  * @param reader - Over the source; read only where a node is patched.
+ * @param weights - External weights that go to another place.
  * @throws {@link TapirError} `OUTPUT_NAME_TAKEN` if a key is the name of another kept tensor.
  */
-export function layOutRewrite(rewrite: Rewrite, naming: Naming, reader: WireReader): Chunk[] {
+export function layOutRewrite(
+  rewrite: Rewrite,
+  naming: Naming,
+  reader: WireReader,
+  weights: MovedWeights = new Map(),
+): Chunk[] {
   const { cut } = rewrite;
   const { model } = cut.graph;
   const dropped = new Set(droppedFields(rewrite));
   const replaced = new Map<Field, Chunk[]>();
-  for (const [node, chunks] of patchedNodes(rewrite, reader)) replaced.set(node.scanned.field, chunks);
+  for (const [field, patches] of weights) replaced.set(field, patchOwner(reader, field, patches));
+  for (const [field, chunks] of patchedNodes(rewrite, reader, weights)) replaced.set(field, chunks);
   for (const info of [...model.graph.inputs, ...model.graph.valueInfos]) {
     const type = rewrite.restated.get(cut.graph.values.get(info.name)!);
     if (type && !dropped.has(info.field)) {
@@ -132,18 +140,24 @@ export function keepsTraining({ cut }: Rewrite): boolean {
   return cut.nodes.size === cut.graph.nodes.length;
 }
 
+/** A field of graph or model with patches inside it, or put in its place. */
+function patchOwner(reader: WireReader, field: Field, patches: readonly Patch[]): Chunk[] {
+  const whole = patches.find((patch) => patch.field === field);
+  return whole ? [...whole.chunks] : patchField(reader, field, patches);
+}
+
 /** Kept nodes with names changed or nodes in front of them. */
 function* patchedNodes(
   { patches, before }: Rewrite,
   reader: WireReader,
-): Generator<readonly [Node, Chunk[]]> {
+  weights: MovedWeights,
+): Generator<readonly [Field, Chunk[]]> {
   for (const node of new Set([...patches.keys(), ...before.keys()])) {
     const patch = patches.get(node);
     const { field } = node.scanned;
-    const body = patch
-      ? patchField(reader, field, namePatches(reader, node, patch))
-      : [{ start: field.start, end: field.end }];
-    yield [node, [...(before.get(node) ?? []).flatMap(nodeChunks), ...body]];
+    const inside = [...(patch ? namePatches(reader, node, patch) : []), ...(weights.get(field) ?? [])];
+    const body = inside.length > 0 ? patchField(reader, field, inside) : [field];
+    yield [field, [...(before.get(node) ?? []).flatMap(nodeChunks), ...body]];
   }
 }
 

@@ -28,7 +28,9 @@ export type WeightSpec =
       readonly dims: readonly number[];
       readonly values: readonly number[];
       readonly elemType?: 'float32' | 'int64';
-    };
+    }
+  /** float32 in another file. */
+  | { readonly dims: readonly number[]; readonly external: Readonly<Record<string, string>> };
 
 export interface GraphSpec {
   readonly inputs?: readonly ValueSpec[];
@@ -46,14 +48,28 @@ function valueInfo(spec: ValueSpec): InstanceType<typeof onnx.ValueInfoProto> {
 }
 
 function weightOf(name: string, spec: WeightSpec): InstanceType<typeof onnx.TensorProto> {
-  const {
-    dims,
-    values,
-    elemType = 'float32',
-  } = 'dims' in spec ? spec : { dims: [spec.length], values: spec, elemType: undefined };
+  if ('external' in spec) {
+    const externalData = Object.entries(spec.external).map(([key, value]) => ({ key, value }));
+    return onnx.TensorProto.create({
+      name,
+      dims: [...spec.dims],
+      dataType: 1,
+      dataLocation: 1,
+      externalData,
+    });
+  }
+  const { dims, values, elemType = 'float32' } = 'dims' in spec ? spec : vectorOf(spec);
   const data = elemType === 'int64' ? BigInt64Array.from(values.map(BigInt)) : Float32Array.from(values);
   const rawData = new Uint8Array(data.buffer);
   return onnx.TensorProto.create({ name, dims: [...dims], dataType: elemType === 'int64' ? 7 : 1, rawData });
+}
+
+function vectorOf(values: readonly number[]): {
+  dims: readonly number[];
+  values: readonly number[];
+  elemType?: undefined;
+} {
+  return { dims: [values.length], values };
 }
 
 function graphOf(spec: GraphSpec): GraphProto {
