@@ -10,6 +10,8 @@ export interface ErrorDetails {
   MODEL_CHANGED: { readonly source: string };
   /** The graph breaks a rule of ONNX that the requested part depends on. */
   GRAPH_INVALID: { readonly reason: string; readonly where: readonly string[] };
+  /** The names beside a model (`MODEL.onnx.names.json`) are damaged, or another model's. */
+  NAMES_INVALID: { readonly path: string; readonly reason: string };
   /** No tensor, node or module of these names. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];
@@ -22,7 +24,12 @@ export interface ErrorDetails {
   /** The module existed in the source network, but the exporter folded its value away. */
   NAME_FOLDED: { readonly request: string; readonly instead?: string };
   /** The name exists only inside the body of a control-flow node or a function. */
-  NAME_INSIDE_BODY: { readonly request: string; readonly where: string };
+  NAME_INSIDE_BODY: {
+    readonly request: string;
+    readonly where: string;
+    /** Tensors outside that come from there. */
+    readonly outside: readonly string[];
+  };
   /** An output that cannot be fetched as a tensor (sequence, map, optional). */
   OUTPUT_NOT_TENSOR: { readonly output: string; readonly type: string };
   /** An output has not the form that pooling or another part behind it needs. */

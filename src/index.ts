@@ -8,8 +8,18 @@ export {
   type ModelSource,
   type NodeInfo,
 } from './extract/open-model.js';
-export { pruneModel, type PrunedModel, type PruneOptions } from './extract/prune-model.js';
-export { type PrunePlan, type PartList, type ResolvedRequest } from './rewrite/plan.js';
+export { pruneModel, type PrunedModel, type PruneOptions, type SaveOptions } from './extract/prune-model.js';
+export { type RewriteOptions, type ImageInput, type PerOutput } from './extract/rewrite-options.js';
+export { verifyModel, type VerifyOptions, type VerifyReport, type VerifiedOutput } from './extract/verify.js';
+export {
+  type PrunePlan,
+  type PartList,
+  type AddedParts,
+  type BatchPlan,
+  type ResolvedRequest,
+} from './rewrite/plan.js';
+export { type ImageNormalization } from './rewrite/image-input.js';
+export { type Pool } from './rewrite/feature-parts.js';
 export { type ReturnNodes, type KeysOf } from './extract/return-nodes.js';
 export {
   createFeatureExtractor,
@@ -19,7 +29,7 @@ export {
   type RunOptions,
 } from './extract/feature-extractor.js';
 export { type TensorInfo } from './extract/value-info.js';
-export { type FeatureInfo } from './extract/feature-info.js';
+export { type FeatureInfo, type Layout } from './extract/feature-info.js';
 export { type Tensor, type TensorLike, type TensorData, type DType } from './runtime/tensor.js';
 export { type Device, type DeviceSpec, type DeviceType } from './runtime/device.js';
 export { type SessionOptions } from './runtime/session-options.js';

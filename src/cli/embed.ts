@@ -4,11 +4,12 @@ import { createFeatureExtractor } from '../extract/feature-extractor.js';
 import type { TransformPreset } from '../image/presets.js';
 import { readDevice, type Device } from '../runtime/device.js';
 import { EXIT } from './exit-code.js';
+import { readPartFlags, type PartFlags } from './part-flags.js';
 import { readReturnFlags } from './return-flags.js';
 import { formatDims } from './table.js';
 import type { Terminal } from './terminal.js';
 
-export interface EmbedFlags {
+export interface EmbedFlags extends PartFlags {
   readonly model: string;
   readonly return: readonly string[];
   readonly out: string;
@@ -30,7 +31,10 @@ const FAILURES_SHOWN = 20;
 export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
   const { model, batch, transform, dtype, shardSize, keepDims, overwrite, out } = flags;
   const device: Device = { ...readDevice('--device', flags.device), threads: flags.threads };
-  const extractor = await createFeatureExtractor(model, readReturnFlags(flags.return), { device });
+  const extractor = await createFeatureExtractor(model, readReturnFlags(flags.return), {
+    ...readPartFlags(flags),
+    device,
+  });
   const progress = createProgress(terminal);
   try {
     const summary = await embedFolder(extractor, source, {

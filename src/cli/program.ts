@@ -2,6 +2,8 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { packageVersion } from '../embed/manifest.js';
 import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
+import { PRUNE_DEFAULTS } from '../extract/prune-model.js';
+import { OUTPUT_DTYPES } from '../extract/rewrite-options.js';
 import { TRANSFORM_PRESETS } from '../image/presets.js';
 import { runEmbed, type EmbedFlags } from './embed.js';
 import { runExtract, type ExtractFlags } from './extract.js';
@@ -37,17 +39,32 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print JSON', false)
     .action((model: string, flags: NodesFlags) => runNodes(terminal, model, flags));
 
-  program
+  const extract = program
     .command('extract')
     .description('cut a model down to what the named values need, and save it as a plain ONNX file')
     .argument('<model>', 'ONNX file')
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .requiredOption('-o, --out <file>', 'ONNX file to write')
+    .option('--inputs <name>', 'feed this tensor instead of the model’s own input; repeatable', collect)
+    .addOption(
+      new Option('--input <kind>', 'what to feed; image-uint8 normalises in the graph')
+        .choices(['tensor', 'image-uint8'])
+        .default(PRUNE_DEFAULTS.input),
+    )
+    .addOption(
+      new Option('--output-dtype <type>', 'element type of the outputs')
+        .choices(OUTPUT_DTYPES)
+        .default(PRUNE_DEFAULTS.outputDtype),
+    )
     .option('--keep-tensor-names', 'write outputs under their tensors’ own names, adding no node', false)
+    .option('--fill-types', 'state dtype and dims of every output, asking ONNX Runtime', false)
+    .option('--inline', 'put external weights that are needed into the file', false)
+    .option('--repack', 'put external weights that are needed into FILE.data', false)
+    .option('--verify', 'run both graphs first, and write nothing if their values differ', false)
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
 
-  program
+  const embed = program
     .command('embed')
     .description('embed a folder of images into a dataset of .npy and Parquet files')
     .argument('<source>', 'folder of images, searched recursively')
@@ -78,5 +95,22 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print the manifest as JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
 
+  for (const command of [extract, embed]) addPartFlags(command);
   return program;
+}
+
+function addPartFlags(command: Command): void {
+  command
+    .option(
+      '--pool <[key=]how>',
+      'one vector per row: avg or max of a map, cls or mean-tokens of tokens; repeatable with keys',
+      collect,
+    )
+    .option('--l2-normalize', 'divide by the Euclidean norm over the channels', false)
+    .option('--tokens-to-map', 'patch tokens [N, L, C] as a map [N, C, H, W]', false)
+    .option(
+      '--dynamic-batch',
+      'rewrite a graph of a fixed batch to take any, if that can be verified',
+      false,
+    );
 }

@@ -10,6 +10,7 @@ import {
 } from '../checks.js';
 import { TapirError } from '../errors.js';
 import type { FeatureExtractor } from '../extract/feature-extractor.js';
+import type { RgbImage } from '../image/resample.js';
 import type { TransformPreset } from '../image/presets.js';
 import { createTransform, Transform } from '../image/transform.js';
 import { takeRows } from '../runtime/rows.js';
@@ -84,6 +85,8 @@ export interface EmbedSetup {
   readonly signal: AbortSignal | undefined;
   /** Rows that the graph was exported for, if that is fixed: runs are filled up to a multiple. */
   readonly fixedBatch: number | null;
+  /** Whether the graph takes pixels `[N, H, W, 3]` and normalises them itself. */
+  readonly takesPixels: boolean;
   readonly height: number;
   readonly width: number;
 }
@@ -103,13 +106,19 @@ export function setUpEmbedding(extractor: FeatureExtractor, options: EmbedOption
   if (size === null)
     throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
   const dims = input?.dims;
-  if (!input || others.length > 0 || dims?.length !== 4 || (input.dtype ?? 'float32') !== 'float32') {
+  const dtype = input?.dtype ?? 'float32';
+  if (!input || others.length > 0 || dims?.length !== 4 || (dtype !== 'float32' && dtype !== 'uint8')) {
     const what = extractor.inputs.map(
-      ({ name, dtype, dims: sizes }) => `${name} ${dtype} [${sizes?.join(', ') ?? '?'}]`,
+      (other) => `${other.name} ${other.dtype} [${other.dims?.join(', ') ?? '?'}]`,
     );
-    throw invalidOption('model', 'one with a single image input, [N, 3, H, W] float32', what.join('; '));
+    throw invalidOption(
+      'model',
+      'one with a single image input, [N, 3, H, W] float32 or [N, H, W, 3] uint8',
+      what.join('; '),
+    );
   }
-  const wanted = [CHANNELS, size.height, size.width];
+  const takesPixels = dtype === 'uint8';
+  const wanted = takesPixels ? [size.height, size.width, CHANNELS] : [CHANNELS, size.height, size.width];
   const differs = wanted.some(
     (length, axis) => typeof dims[axis + 1] === 'number' && dims[axis + 1] !== length,
   );
@@ -117,8 +126,24 @@ export function setUpEmbedding(extractor: FeatureExtractor, options: EmbedOption
     const expected = `one that fits the model's input "${input.name}" [${dims.join(', ')}] (on the command line: --transform)`;
     throw invalidOption('transform', expected, `images of [${wanted.join(', ')}]`);
   }
+  if (takesPixels) checkNormalization(extractor, transform);
   const fixedBatch = typeof dims[0] === 'number' ? dims[0] : null;
-  return { transform, batch, keepDims: options.keepDims, signal, fixedBatch, ...size };
+  return { transform, batch, keepDims: options.keepDims, signal, fixedBatch, takesPixels, ...size };
+}
+
+/** What the graph computes must be what the transform says: the manifest records the transform. */
+function checkNormalization({ imageNormalization: inGraph }: FeatureExtractor, transform: Transform): void {
+  if (!inGraph) return; // The model's own affair.
+  const { mean, std } = transform.options;
+  const isSame =
+    mean.every((value, i) => value === inGraph.mean[i]) && std.every((value, i) => value === inGraph.std[i]);
+  if (isSame) return;
+  const text = (values: readonly number[]): string => `[${values.join(', ')}]`;
+  throw invalidOption(
+    'transform',
+    `one whose mean and std the graph applies: ${text(inGraph.mean)}, ${text(inGraph.std)} (create the extractor with input: { type: 'image-uint8', mean, std })`,
+    `${text(mean)}, ${text(std)}`,
+  );
 }
 
 /** Runs the images of a source batch by batch. A batch is a range of positions; an image that fails leaves a gap. */
@@ -157,12 +182,9 @@ async function runBatch(
   const images = items.flatMap((item) => item.pixels ?? []);
   const done = items.map((item) => ({ ...item, pixels: null }));
   if (images.length === 0) return { items: done, features: {} };
-  const { height, width, fixedBatch, transform, signal } = setup;
+  const { fixedBatch, signal } = setup;
   const rows = fixedBatch === null ? images.length : Math.ceil(images.length / fixedBatch) * fixedBatch;
-  const imageElements = CHANNELS * height * width;
-  const data = new Float32Array(rows * imageElements);
-  images.forEach((image, i) => transform.normalizeInto(image, data, i * imageElements));
-  const batch: Tensor = { dtype: 'float32', dims: [rows, CHANNELS, height, width], data };
+  const batch = fillBatch(images, rows, setup);
   const results = await extractor.run(batch, { transfer: true, signal });
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
@@ -178,6 +200,23 @@ async function runBatch(
     features[name] = setup.keepDims ? kept : dropUnitMap(kept);
   }
   return { items: done, features };
+}
+
+/** The images of a run in one tensor; rows beyond them are zero. */
+function fillBatch(
+  images: readonly RgbImage[],
+  rows: number,
+  { height, width, transform, takesPixels }: EmbedSetup,
+): Tensor {
+  const imageElements = CHANNELS * height * width;
+  if (takesPixels) {
+    const data = new Uint8Array(rows * imageElements);
+    images.forEach((image, i) => data.set(image.data, i * imageElements));
+    return { dtype: 'uint8', dims: [rows, height, width, CHANNELS], data };
+  }
+  const data = new Float32Array(rows * imageElements);
+  images.forEach((image, i) => transform.normalizeInto(image, data, i * imageElements));
+  return { dtype: 'float32', dims: [rows, CHANNELS, height, width], data };
 }
 
 /** `[N, C, 1, 1]` → `[N, C]`. */

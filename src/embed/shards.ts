@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { TapirError } from '../errors.js';
 import type { DType, Tensor } from '../runtime/tensor.js';
 import type { EmbeddedBatch } from './embedder.js';
-import { encodeFloat16 } from './float16.js';
+import { encodeFloat16 } from '../runtime/float16.js';
 import { unwritable, writeAtomically } from './sinks/atomic-file.js';
 import { makeFolder } from './sinks/make-folder.js';
 import { describeItem, encodeMetadata, type MetadataRow } from './sinks/metadata.js';

@@ -1,17 +1,18 @@
 /** The pruned model with a session: tensors in, named features out. */
 import { checkBoolean, checkSignal, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
+import type { ImageNormalization } from '../rewrite/image-input.js';
 import { deviceName, readDevice, type Device } from '../runtime/device.js';
 import { openLane, type Lane } from '../runtime/lane.js';
-import { joinRows } from '../runtime/rows.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
 import type { Tensor, TensorLike } from '../runtime/tensor.js';
-import { readFeeds, splitBatch, type Feed } from './feeds.js';
+import { readFeeds } from './feeds.js';
 import { describeFeature, type FeatureInfo } from './feature-info.js';
 import type { OnnxModel, ModelSource } from './open-model.js';
-import { pruneModel, rewriteOf, type PrunedModel } from './prune-model.js';
+import { preparedOf, pruneModel, rewriteOf, type PrunedModel } from './prune-model.js';
 import type { KeysOf, ReturnNodes } from './return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
+import { runRows } from './run-rows.js';
 import { describeModel } from './session-model.js';
 import { describeInputs, describeValue, type TensorInfo } from './value-info.js';
 
@@ -69,6 +70,8 @@ export class FeatureExtractor<Key extends string = string> {
   readonly inputs: readonly TensorInfo[];
   /** The outputs, in the order of the request. */
   readonly outputs: readonly FeatureInfo[];
+  /** How the graph normalises the pixels it is fed, with `input: 'image-uint8'`; else null. */
+  readonly imageNormalization: ImageNormalization | null;
   /** The device in use; `'auto'` is resolved. */
   readonly device: string;
   /** Version of onnxruntime in use. */
@@ -83,6 +86,7 @@ export class FeatureExtractor<Key extends string = string> {
     this.device = deviceName(lane.facts.device);
     this.runtime = lane.facts.runtime;
     this.inputs = describeInputs(rewriteOf(model));
+    this.imageNormalization = preparedOf(model).request.image ?? null;
   }
 
   /**
@@ -100,19 +104,9 @@ export class FeatureExtractor<Key extends string = string> {
     checkSignal(signal);
     checkBoolean('transfer', transfer);
     const feeds = readFeeds(this.inputs, input);
-    const batches = splitBatch(this.inputs, feeds);
-    const outputs = rewriteOf(this.model).outputs;
-    const fetches = [...new Set(outputs.map((output) => output.tensor))];
-    // Parts of one batch are views of one buffer, so they cannot be moved.
-    const options = { signal, transfer: transfer && batches.length === 1 };
-    const runs = await Promise.all(batches.map((batch: Feed[]) => this.#lane.run(batch, fetches, options)));
-    const byTensor = new Map(
-      fetches.map((tensor, i): [string, Tensor] => {
-        const { dtype, dims, data } = joinParts(runs.map((outputs) => outputs[i]!));
-        return [tensor, { dtype, dims, data }];
-      }),
-    );
-    return this.#record(byTensor);
+    const fetches = [...new Set(rewriteOf(this.model).outputs.map((output) => output.tensor))];
+    const results = await runRows(this.#lane, this.inputs, feeds, fetches, { signal, transfer });
+    return this.#record(new Map(fetches.map((tensor, i) => [tensor, results[i]!])));
   }
 
   /** Keys in request order; a tensor asked for under several keys gives each a copy of its own. */
@@ -137,11 +131,6 @@ export class FeatureExtractor<Key extends string = string> {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-/** A single run needs no joining, and may have outputs without a batch axis. */
-function joinParts(parts: readonly Tensor[]): Tensor {
-  return parts.length === 1 ? parts[0]! : joinRows(parts);
 }
 
 /**

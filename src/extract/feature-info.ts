@@ -6,6 +6,8 @@ import type { RewriteOutput } from '../rewrite/rewrite.js';
 import type { SessionValue } from '../runtime/protocol.js';
 import { describeType, describeValue, type TensorInfo } from './value-info.js';
 
+export type { Layout } from '../graph/layout.js';
+
 /** An output of a feature extractor. */
 export interface FeatureInfo extends TensorInfo {
   /** The output key. */

@@ -2,16 +2,30 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { invalidOption } from '../checks.js';
+import { checkText, invalidOption, withDefaults, type Given } from '../checks.js';
+import { TapirError } from '../errors.js';
 import { buildGraph, type Graph } from '../graph/graph.js';
 import { moduleTree } from '../graph/module-tree.js';
 import { listNames, nameValues } from '../graph/name-list.js';
+import { readNamesSidecar, sidecarPath } from '../onnx/names-sidecar.js';
 import { scanModel } from '../onnx/scan.js';
 import { memorySource, openFileSource, reopenFileSource, type ByteSource } from '../onnx/source.js';
 import { describeValue, type TensorInfo } from './value-info.js';
 
 /** Where a model comes from: a path, a `file:` URL, or the bytes themselves. */
 export type ModelSource = string | URL | Uint8Array;
+
+/** Options of {@link openModel}. */
+export interface OpenOptions {
+  /**
+   * Names of the source network beside the model (docs/names-sidecar.md): a path; `auto` takes `MODEL.onnx.names.json` if that is
+   * there; `ignore` works names out from the file alone.
+   * @default 'auto'
+   */
+  readonly names: string;
+}
+
+export const OPEN_DEFAULTS: OpenOptions = { names: 'auto' };
 
 /** A node of a model, for listings. */
 export interface NodeInfo {
@@ -58,6 +72,8 @@ export class OnnxModel {
   readonly opsets: ReadonlyMap<string, number>;
   /** Program that wrote the file, with its version. */
   readonly producer: string;
+  /** The file with names of the source network that is in use, or null. */
+  readonly names: string | null;
   #nodes: readonly NodeInfo[] | undefined;
 
   static {
@@ -74,6 +90,7 @@ export class OnnxModel {
     this.irVersion = model.irVersion;
     this.opsets = model.opsets;
     this.producer = model.producer;
+    this.names = state.graph.sidecar?.path ?? null;
   }
 
   /** All nodes of the main graph, in file order. Computed on first use. */
@@ -106,9 +123,11 @@ function listNodes(graph: Graph): NodeInfo[] {
  * Opens a model: indexes its nodes, tensors and names without reading its weights.
  *
  * @param source - A path, a `file:` URL, or the bytes of an ONNX file (IR version 3 and later).
+ * @param given - See {@link OpenOptions}.
  * @returns The model; nothing stays open.
  * @throws {@link TapirError} `MODEL_UNREADABLE` if the file cannot be opened, `MODEL_MALFORMED` (with the byte offset, and
- * what the bytes look like) if it is no ONNX file, `OPTION_INVALID` for any other kind of source.
+ * what the bytes look like) if it is no ONNX file, `NAMES_INVALID` if the names beside it are damaged or another model's,
+ * `OPTION_INVALID` for any other kind of source.
  *
  * @example
  * ```ts
@@ -119,12 +138,12 @@ function listNodes(graph: Graph): NodeInfo[] {
  * ```
  */
 // oxlint-disable-next-line require-await -- the contract: what touches a file returns a promise, errors included
-export async function openModel(source: ModelSource): Promise<OnnxModel> {
+export async function openModel(source: ModelSource, given: Given<OpenOptions> = {}): Promise<OnnxModel> {
+  const names = checkText('names', withDefaults(OPEN_DEFAULTS, given, 'openModel').names);
   if (source instanceof Uint8Array) {
     const memory = memorySource(source);
-    const graph = buildGraph(scanModel(memory));
     return new OnnxModel({
-      graph,
+      graph: indexModel(memory, names, undefined),
       folder: undefined,
       path: undefined,
       withSource: async (step) => await step(memory),
@@ -134,9 +153,8 @@ export async function openModel(source: ModelSource): Promise<OnnxModel> {
   const file = openFileSource(path);
   const { stamp } = file;
   try {
-    const graph = buildGraph(scanModel(file));
     return new OnnxModel({
-      graph,
+      graph: indexModel(file, names, sidecarPath(path)),
       folder: dirname(path),
       path,
       withSource: async (step) => {
@@ -151,6 +169,20 @@ export async function openModel(source: ModelSource): Promise<OnnxModel> {
   } finally {
     file.close();
   }
+}
+
+/** `beside` is where names are looked for if none are given. */
+function indexModel(source: ByteSource, names: string, beside: string | undefined): Graph {
+  const model = scanModel(source);
+  if (names === 'ignore') return buildGraph(model);
+  const path = names === 'auto' ? beside : resolve(names);
+  const sidecar = path === undefined ? undefined : readNamesSidecar(path, model);
+  if (!sidecar && names !== 'auto') {
+    throw new TapirError('NAMES_INVALID', `there are no names in "${path}": no such file`, {
+      details: { path: path!, reason: 'no such file' },
+    });
+  }
+  return buildGraph(model, sidecar);
 }
 
 function pathOf(source: unknown): string {

@@ -22,11 +22,52 @@ export interface RewriteRequest extends RewriteSetup {
   readonly fillTypes: boolean;
 }
 
+/** A rewrite, and what it was made from. */
+export interface Prepared {
+  readonly model: OnnxModel;
+  readonly request: RewriteRequest;
+  readonly rewrite: Rewrite;
+}
+
 /** The types of values: what the file states, else what ONNX Runtime reports. */
 type TypeOf = (value: Value) => TensorType | undefined;
 
 /** Prepares a rewrite. Asks ONNX Runtime for types only where a part needs one that the file does not state. */
-export async function prepareRewrite(model: OnnxModel, request: RewriteRequest): Promise<Rewrite> {
+export async function prepareRewrite(model: OnnxModel, request: RewriteRequest): Promise<Prepared> {
+  const cut = cutModel(model, request);
+  const typeOf = await lookUpTypes(model, neededTypes(cut, request));
+  const rewrite = startRewrite(cut, (value) => inputType(value, typeOf));
+  return { model, request, rewrite: withRequestedParts(rewrite, request, typeOf) };
+}
+
+/**
+ * The same request on the whole graph: nothing is cut away, so that values can be compared. Tensors that the request
+ * feeds are outputs here, behind the requested ones.
+ */
+export async function prepareWhole({ model, request, rewrite: { cut } }: Prepared): Promise<Prepared> {
+  const { graph } = cut;
+  const fed = interiorInputs(cut).map((value) => ({
+    request: value.name,
+    key: value.name,
+    value,
+    why: 'input',
+  }));
+  const whole: Cut = {
+    graph,
+    outputs: [...cut.outputs, ...fed],
+    inputs: graph.inputs,
+    unneeded: [],
+    nodes: new Set(graph.nodes),
+    values: new Set(graph.values.values()),
+    functions: new Set(graph.model.functions),
+  };
+  const typeOf = await lookUpTypes(model, neededTypes(cut, request));
+  const rewrite = startRewrite(whole, (value) => inputType(value, typeOf));
+  return { model, request, rewrite: withRequestedParts(rewrite, request, typeOf) };
+}
+
+/** Names → the part of the graph that they need. */
+function cutModel(model: OnnxModel, request: RewriteRequest): Cut {
   const { graph } = stateOf(model);
   const keys = request.outputs.map((output) => output.key);
   const outputs = resolveNames(
@@ -34,11 +75,14 @@ export async function prepareRewrite(model: OnnxModel, request: RewriteRequest):
     request.outputs.map((output) => output.request),
   ).map(({ request: name, value, why }, i): CutOutput => ({ request: name, value, why, key: keys[i]! }));
   const inputs = request.inputs && readCutInputs(resolveNames(graph, request.inputs));
-  const cut = cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });
-  const typeOf = await lookUpTypes(model, neededTypes(cut, request));
-  let rewrite = startRewrite(cut, (value) => inputType(value, typeOf));
-  if (request.image) rewrite = withImageInput(rewrite, request.image);
-  for (const output of rewrite.outputs) rewrite = withParts(rewrite, output, request, typeOf);
+  return cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });
+}
+
+function withRequestedParts(cut: Rewrite, request: RewriteRequest, typeOf: TypeOf): Rewrite {
+  let rewrite = request.image ? withImageInput(cut, request.image) : cut;
+  // Outputs that the request does not name are there only to be compared.
+  const named = rewrite.outputs.slice(0, request.outputs.length);
+  for (const output of named) rewrite = withParts(rewrite, output, request, typeOf);
   return request.fillTypes ? withTypes(rewrite, typeOf) : rewrite;
 }
 

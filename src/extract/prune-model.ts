@@ -11,7 +11,7 @@ import { layOutRewrite, type Naming } from '../rewrite/lay-out.js';
 import type { PrunePlan } from '../rewrite/plan.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import { openModel, OnnxModel, stateOf, type ModelSource } from './open-model.js';
-import { prepareRewrite } from './prepare.js';
+import { prepareRewrite, type Prepared } from './prepare.js';
 import { saveInlined, saveRepacked } from './save-weights.js';
 import { readReturnNodes, type ReturnNodes } from './return-nodes.js';
 import { readRewriteOptions, REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
@@ -55,7 +55,7 @@ export interface SaveOptions {
 
 export const SAVE_DEFAULTS: SaveOptions = { weights: 'keep' };
 
-let rewriteOf: (pruned: PrunedModel) => Rewrite;
+let preparedOf: (pruned: PrunedModel) => Prepared;
 
 /**
  * A model cut down to what the requested values need. What is kept is copied from the source byte for byte.
@@ -63,7 +63,7 @@ let rewriteOf: (pruned: PrunedModel) => Rewrite;
  * @remarks Nothing is held open; `bytes` and `save` read the source again and fail with `MODEL_CHANGED` if it changed.
  */
 export class PrunedModel {
-  readonly #rewrite: Rewrite;
+  readonly #prepared: Prepared;
   readonly #naming: Naming;
   readonly #chunks: readonly Chunk[];
   /** The model it was cut from. */
@@ -72,16 +72,16 @@ export class PrunedModel {
   readonly plan: PrunePlan;
 
   static {
-    rewriteOf = (pruned) => pruned.#rewrite;
+    preparedOf = (pruned) => pruned.#prepared;
   }
 
   /** Use {@link pruneModel}. */
-  constructor(source: OnnxModel, rewrite: Rewrite, naming: Naming, chunks: readonly Chunk[]) {
-    this.source = source;
-    this.#rewrite = rewrite;
+  constructor(prepared: Prepared, naming: Naming, chunks: readonly Chunk[]) {
+    this.source = prepared.model;
+    this.#prepared = prepared;
     this.#naming = naming;
     this.#chunks = chunks;
-    this.plan = planOf(rewrite, chunks);
+    this.plan = planOf(prepared.rewrite, chunks);
   }
 
   /**
@@ -113,12 +113,17 @@ export class PrunedModel {
       await withSource((source) => writeChunks(source, this.#chunks, target));
     } else {
       const save = weights === 'inline' ? saveInlined : saveRepacked;
-      await withSource((source) => save(source, this.source, this.#rewrite, this.#naming, target));
+      await withSource((source) => save(source, this.#prepared, this.#naming, target));
     }
   }
 }
 
-export { rewriteOf };
+export { preparedOf };
+
+/** What a pruned model was made into. */
+export function rewriteOf(pruned: PrunedModel): Rewrite {
+  return preparedOf(pruned).rewrite;
+}
 
 function checkSameFolder(model: OnnxModel, files: readonly string[], target: string): void {
   const { folder } = stateOf(model);
@@ -177,12 +182,12 @@ export async function pruneModel(
     pairs.map((pair) => pair.key),
   );
   const opened = model instanceof OnnxModel ? model : await openModel(model);
-  const rewrite = await prepareRewrite(opened, { ...setup, outputs: pairs, allowNonTensor, fillTypes });
+  const prepared = await prepareRewrite(opened, { ...setup, outputs: pairs, allowNonTensor, fillTypes });
   const naming = keyed && !keepTensorNames ? 'keys' : 'tensors';
   const chunks = await stateOf(opened).withSource((source) =>
-    layOutRewrite(rewrite, naming, new WireReader(source)),
+    layOutRewrite(prepared.rewrite, naming, new WireReader(source)),
   );
-  return new PrunedModel(opened, rewrite, naming, chunks);
+  return new PrunedModel(prepared, naming, chunks);
 }
 
 /** What identifies a model file in records. */

@@ -69,6 +69,9 @@ export const REWRITE_DEFAULTS: RewriteOptions = {
   outputDtype: 'keep',
 };
 
+export const POOLS: readonly Pool[] = ['none', 'avg', 'max', 'cls', 'mean-tokens'];
+export const OUTPUT_DTYPES: readonly FeatureParts['dtype'][] = ['keep', 'float32', 'float16'];
+
 /** Checked options. */
 export interface RewriteSetup {
   readonly inputs: readonly string[] | undefined;
@@ -79,11 +82,9 @@ export interface RewriteSetup {
 
 /** Reads the options for outputs of the given keys. Throws `OPTION_INVALID`. */
 export function readRewriteOptions(options: RewriteOptions, keys: readonly string[]): RewriteSetup {
-  const pools: readonly Pool[] = ['none', 'avg', 'max', 'cls', 'mean-tokens'];
-  const dtypes = ['keep', 'float32', 'float16'] as const;
   const tokensToMap = readPerOutput('tokensToMap', options.tokensToMap, keys, false, checkBoolean);
   const pool = readPerOutput<Pool>('pool', options.pool, keys, 'none', (option, value) =>
-    checkOneOf(option, value, pools),
+    checkOneOf(option, value, POOLS),
   );
   const l2Normalize = readPerOutput('l2Normalize', options.l2Normalize, keys, false, checkBoolean);
   const dtype = readPerOutput<FeatureParts['dtype']>(
@@ -91,7 +92,7 @@ export function readRewriteOptions(options: RewriteOptions, keys: readonly strin
     options.outputDtype,
     keys,
     'keep',
-    (option, value) => checkOneOf(option, value, dtypes),
+    (option, value) => checkOneOf(option, value, OUTPUT_DTYPES),
   );
   return {
     inputs: readInputs(options.inputs),

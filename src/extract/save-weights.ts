@@ -1,5 +1,5 @@
 /** Saving a model together with the external weights that it needs. */
-import { stat } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { TapirError } from '../errors.js';
 import { sizeOf, writeChunks, type Chunk } from '../onnx/emit.js';
@@ -8,8 +8,7 @@ import type { ByteSource } from '../onnx/source.js';
 import { WireReader } from '../onnx/wire.js';
 import { externalTensors } from '../rewrite/describe.js';
 import { layOutRewrite, type Naming } from '../rewrite/lay-out.js';
-import type { Rewrite } from '../rewrite/rewrite.js';
-import type { OnnxModel } from './open-model.js';
+import type { Prepared } from './prepare.js';
 import { findWeights } from './session-model.js';
 
 /** Protobuf's limit for a message, and so for an ONNX file. */
@@ -18,8 +17,7 @@ const LIMIT_BYTES = 2 ** 31 - 1;
 /** Writes a model with its external weights inside. */
 export async function saveInlined(
   source: ByteSource,
-  model: OnnxModel,
-  rewrite: Rewrite,
+  { model, rewrite }: Prepared,
   naming: Naming,
   path: string,
 ): Promise<void> {
@@ -33,8 +31,7 @@ export async function saveInlined(
 /** Writes a model, and the external weights that it needs into one file beside it: first those, so that none lack. */
 export async function saveRepacked(
   source: ByteSource,
-  model: OnnxModel,
-  rewrite: Rewrite,
+  { model, rewrite }: Prepared,
   naming: Naming,
   path: string,
 ): Promise<void> {
@@ -51,7 +48,12 @@ export async function saveRepacked(
   const moved = repackWeights(reader, tensors, findWeights(model, rewrite)!, location);
   const chunks = layOutRewrite(rewrite, naming, reader, moved.weights);
   await writeChunks(source, moved.file, data);
-  await writeChunks(source, chunks, path);
+  try {
+    await writeChunks(source, chunks, path);
+  } catch (error) {
+    await rm(data, { force: true });
+    throw error;
+  }
 }
 
 function checkSize(chunks: readonly Chunk[], path: string): void {

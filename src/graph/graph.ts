@@ -1,5 +1,6 @@
 /** The graph of a model: nodes and values that know each other. Built once, never changed. */
 import type { ScannedNode } from '../onnx/scan-graph.js';
+import type { NamesSidecar } from '../onnx/names-sidecar.js';
 import type { ScannedFunction, ScannedModel } from '../onnx/scan.js';
 import type { ScannedTensor, ScannedValueInfo, ValueType } from '../onnx/scan-value.js';
 import { executionOrder } from './execution-order.js';
@@ -46,6 +47,8 @@ export interface Graph {
   readonly isOutput: (value: Value) => boolean;
   /** Functions of the file by {@link functionKey}. */
   readonly functions: ReadonlyMap<string, ScannedFunction>;
+  /** Names of the source network that are known from outside the file. */
+  readonly sidecar: NamesSidecar | undefined;
   /** Names that two nodes define: ONNX Runtime refuses such a graph. */
   readonly duplicates: ReadonlyMap<string, readonly Node[]>;
 }
@@ -59,7 +62,7 @@ export function functionKey(domain: string, name: string, overload: string): str
 }
 
 /** Links an indexed model into a graph. Linear in nodes and edges. */
-export function buildGraph(model: ScannedModel): Graph {
+export function buildGraph(model: ScannedModel, sidecar?: NamesSidecar): Graph {
   const { graph } = model;
   const values = new Map<string, Draft>();
   const valueOf = (name: string): Draft => {
@@ -125,6 +128,7 @@ export function buildGraph(model: ScannedModel): Graph {
     outputs,
     isOutput: (value) => outputSet.has(value),
     functions,
+    sidecar,
     duplicates,
   };
 }

@@ -8,8 +8,10 @@ import { readOperation } from './operations.js';
 /** What a module path denotes. */
 export type ModuleReading =
   | { readonly kind: 'value'; readonly value: Value; readonly why: string }
-  /** The value is not in the file, or cannot be told; `isUnsure` if a tensor of the very name might be meant instead. */
-  | { readonly kind: 'folded'; readonly why: string; readonly instead?: string; readonly isUnsure?: boolean }
+  /** The value is not in the file. */
+  | { readonly kind: 'folded'; readonly why: string; readonly instead?: string }
+  /** It may be one of several nodes, and the file does not tell which. */
+  | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] }
   | { readonly kind: 'clash'; readonly readings: readonly { readonly path: string; readonly value: Value }[] }
   | { readonly kind: 'outputs'; readonly node: Node };
 
@@ -224,7 +226,7 @@ function readOutsideModules(tree: ModuleTree, path: string): ModuleReading | und
   const module = tree.modules.get(parent);
   const reading = module && readOperation(tree, module, atom);
   if (!reading) return undefined;
-  if (reading.kind === 'unsure') return { kind: 'folded', why: reading.why, isUnsure: true };
+  if (reading.kind === 'unsure') return reading;
   const where = parent === '' ? 'the model' : `module "${parent}"`;
   return readNode(reading.node, `operation "${atom}" in ${where}`);
 }

@@ -14,6 +14,8 @@ export interface Place {
   readonly path: string;
   /** The operation inside the module: one torch call may have become several nodes of the same operation. */
   readonly operation: string;
+  /** Whether the module is one of torch.nn's, which torchvision takes as a whole. */
+  readonly isLayer: boolean;
 }
 
 /** Modules nested deeper than this are no real network's. */
@@ -22,7 +24,7 @@ const MAX_DEPTH = 64;
 /** The place of a node, or undefined where its file carries none. */
 export function placeOf(node: Node): Place | undefined {
   const scopes = node.scanned.metadata.get('pkg.torch.onnx.name_scopes');
-  const place = scopes === undefined ? placeInName(node) : placeInScopes(scopes);
+  const place = scopes === undefined ? placeInName(node) : placeInScopes(scopes, isLayer(node));
   return place && place.path.split('.', MAX_DEPTH + 1).length <= MAX_DEPTH ? place : undefined;
 }
 
@@ -43,18 +45,25 @@ function placeInName(node: Node): Place | undefined {
     else atoms.push(segment);
     before = segment;
   }
-  return { scheme: 'torchscript', path: atoms.join('.'), operation };
+  return { scheme: 'torchscript', path: atoms.join('.'), operation, isLayer: false };
 }
 
 /** Dynamo: a Python list of full paths, first "" for the model, last the name of the FX node. */
-function placeInScopes(scopes: string): Place | undefined {
+function placeInScopes(scopes: string, isInLayer: boolean): Place | undefined {
   const items = parsePythonStrings(scopes);
   if (items === undefined || items.length === 0) return undefined;
   return {
     scheme: 'dynamo',
     path: items.length > 1 ? items[items.length - 2]! : '',
     operation: items.at(-1)!,
+    isLayer: isInLayer,
   };
+}
+
+/** The classes of the modules around a node end with that of its own and the torch operation. */
+function isLayer(node: Node): boolean {
+  const classes = parsePythonStrings(node.scanned.metadata.get('pkg.torch.onnx.class_hierarchy') ?? '');
+  return classes?.at(-2)?.startsWith('torch.nn.modules.') === true;
 }
 
 /** Reads the repr of a list of strings without evaluating it; undefined if it is anything else. */

@@ -64,7 +64,7 @@ function buildTree(graph: Graph): ModuleTree {
     }
     return module;
   };
-  const calls: { readonly module: Draft; readonly nodes: Node[] }[] = [];
+  const calls: Call[] = [];
   let before: string | undefined;
   for (const node of graph.nodes) {
     const place = placeOf(node);
@@ -77,21 +77,40 @@ function buildTree(graph: Graph): ModuleTree {
       continue;
     }
     // Nodes of one call follow each other; a node of another module between them means the module ran again.
-    if (place.path !== before) {
-      const nodes: Node[] = [];
-      module.calls.push(nodes);
-      calls.push({ module, nodes });
-    }
+    if (place.path !== before) calls.push({ module, nodes: [] });
     before = place.path;
     module.own.push(node);
-    module.calls.at(-1)!.push(node);
+    calls.at(-1)!.nodes.push(node);
   }
+  const single = calls.flatMap((call) => splitRepeated(call, places));
+  for (const { module } of calls) module.calls.length = 0;
+  for (const { module, nodes } of single) module.calls.push(nodes);
   for (const module of modules.values()) {
     const last = module.own.at(-1);
     if (last) raiseLast(modules, module.path, last);
   }
   const scheme = [...places.values()][0]?.scheme;
-  return { scheme, modules, places, roles, torchvision: torchvisionNames(calls) };
+  return { scheme, modules, places, roles, torchvision: torchvisionNames(single) };
+}
+
+interface Call {
+  readonly module: Draft;
+  readonly nodes: Node[];
+}
+
+/** A layer that runs several times in a row leaves the same operators over and over: one call each. */
+function splitRepeated({ module, nodes }: Call, places: ReadonlyMap<Node, Place>): Call[] {
+  const isLayer = module.children.size === 0 && places.get(nodes[0]!)!.isLayer;
+  if (!isLayer || nodes.length === 1) return [{ module, nodes }];
+  const kinds = nodes.map((node) => `${node.opType} ${places.get(node)!.operation.replace(/_\d+$/, '')}`);
+  const period = kinds.findIndex(
+    (_, i) => i > 0 && kinds.length % i === 0 && kinds.every((kind, j) => kind === kinds[j % i]),
+  );
+  if (period < 0) return [{ module, nodes }];
+  return Array.from({ length: nodes.length / period }, (_, k) => ({
+    module,
+    nodes: nodes.slice(k * period, (k + 1) * period),
+  }));
 }
 
 function raiseLast(modules: ReadonlyMap<string, Draft>, path: string, node: Node): void {
@@ -102,9 +121,7 @@ function raiseLast(modules: ReadonlyMap<string, Draft>, path: string, node: Node
   }
 }
 
-function torchvisionNames(
-  calls: readonly { readonly module: Draft; readonly nodes: readonly Node[] }[],
-): ReadonlyMap<string, Node> {
+function torchvisionNames(calls: readonly Call[]): ReadonlyMap<string, Node> {
   const counts = new Map<string, number>();
   const names = new Map<string, Node>();
   for (const { module, nodes } of calls) {

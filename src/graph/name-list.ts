@@ -18,12 +18,14 @@ export function listNames(graph: Graph): string[] {
 export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
   const tree = moduleTree(graph);
   const spellings = moduleSpellings(tree);
+  const known = sidecarNames(graph);
   const names = new Map<Value, string>(graph.inputs.map((value) => [value, value.name]));
   for (const node of graph.nodes) {
     if (tree.roles.get(node) !== 'data' || isInner(tree, node)) continue;
     node.outputs.forEach((value, k) => {
       if (!value || (k > 0 && value.uses.length === 0 && !graph.isOutput(value))) return;
       const candidates = [
+        ...(known.get(value.name) ?? []),
         ...(spellings.get(node) ?? []),
         // The bare name can only mean the first output, or the only one that is used; trying it for all would be quadratic.
         ...(k < 4 ? [node.name] : []),
@@ -34,6 +36,17 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
       const name = candidates.find((candidate) => denotes(graph, candidate, value));
       if (name !== undefined) names.set(value, name);
     });
+  }
+  return names;
+}
+
+/** Names by tensor, as the file beside the model gives them. */
+function sidecarNames({ sidecar }: Graph): ReadonlyMap<string, readonly string[]> {
+  const names = new Map<string, string[]>();
+  for (const [name, tensor] of sidecar?.names ?? []) {
+    const others = names.get(tensor);
+    if (others) others.push(name);
+    else names.set(tensor, [name]);
   }
   return names;
 }

@@ -1,6 +1,8 @@
 /** Every name that a user may write, and what it denotes. */
 import { TapirError, type ErrorDetails } from '../errors.js';
-import { isDefined, type Graph, type Node, type Value } from './graph.js';
+import type { ScannedNode } from '../onnx/scan-graph.js';
+import type { ScannedFunction } from '../onnx/scan.js';
+import { functionKey, isDefined, type Graph, type Node, type Value } from './graph.js';
 import { readModulePath, type ModuleReading } from './module-names.js';
 import { moduleTree } from './module-tree.js';
 import { findInside } from './scopes.js';
@@ -82,21 +84,15 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
   const byNode = readNodeName(graph, request);
   if (byNode && 'code' in byNode && readings.length === 0) return byNode;
   if (byNode && !('code' in byNode)) readings.push(byNode);
-  const byModule = readModulePath(graph, request, false);
+  const byModule = readSidecar(graph, request) ?? readModulePath(graph, request, false);
   if (byModule?.kind === 'value') {
     readings.push({ kind: 'module', request: `module:${request}`, value: byModule.value, why: byModule.why });
   }
   const values = new Set(readings.map((reading) => reading.value));
   if (values.size > 1) return ambiguous(request, readings);
   // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those.
-  if (
-    readings.length > 0 &&
-    byModule?.kind === 'folded' &&
-    byModule.isUnsure === true &&
-    !request.includes('.')
-  ) {
-    const failure = ambiguous(request, readings);
-    return { ...failure, message: `${failure.message}; as torchvision's name, ${byModule.why}` };
+  if (readings.length > 0 && byModule?.kind === 'unsure' && !request.includes('.')) {
+    return ambiguous(request, [...readings, ...nodeReadings(byModule.candidates)], byModule.why);
   }
   if (readings[0]) return { value: readings[0].value, why: readings[0].why };
   if (byModule && byModule.kind !== 'value') return moduleFailure(request, byModule);
@@ -126,14 +122,43 @@ function readNodeName(graph: Graph, request: string): Reading | Failure | undefi
   return ambiguous(request, choices);
 }
 
-function ambiguous(request: string, readings: readonly Reading[]): Failure {
+const READINGS_SHOWN = 8;
+
+function ambiguous(request: string, readings: readonly Reading[], why?: string): Failure {
+  const shown = readings.length > READINGS_SHOWN ? ', …' : '';
   const list = readings.map((reading) => ({ request: reading.request, tensor: reading.value.name }));
-  const text = list.map((reading) => `"${reading.request}" (tensor "${reading.tensor}")`).join(', ');
+  const text = list
+    .slice(0, READINGS_SHOWN)
+    .map((reading) => `"${reading.request}" (tensor "${reading.tensor}")`)
+    .join(', ');
+  const because = why === undefined ? '' : `; ${why}`;
   return {
     code: 'NAME_AMBIGUOUS',
-    message: `"${request}" can mean several values; choose one: ${text}`,
+    message: `"${request}" can mean several values; choose one: ${text}${shown}${because}`,
     details: { request, readings: list },
   };
+}
+
+/** A name that fits several nodes, or one that may hold something else. */
+function unsure(request: string, why: string, readings: readonly Reading[]): Failure {
+  const [only, ...others] = readings;
+  if (others.length > 0) return ambiguous(request, readings, why);
+  const instead = only === undefined ? {} : { instead: only.request };
+  const hint = only === undefined ? '' : `; what the file has is "${only.request}"`;
+  return {
+    code: 'NAME_FOLDED',
+    message: `"${request}" cannot be told from the file: ${why}${hint}`,
+    details: { request, ...instead },
+  };
+}
+
+/** The outputs of nodes as readings. */
+function nodeReadings(nodes: readonly Node[]): Reading[] {
+  return nodes.flatMap((node) =>
+    node.outputs.flatMap((value) =>
+      value ? [{ kind: 'tensor' as const, request: `tensor:${value.name}`, value, why: '' }] : [],
+    ),
+  );
 }
 
 function moduleFailure(request: string, reading: Exclude<ModuleReading, { kind: 'value' }>): Failure {
@@ -153,9 +178,9 @@ function moduleFailure(request: string, reading: Exclude<ModuleReading, { kind: 
       value,
       why: '',
     }));
-    const failure = ambiguous(request, readings);
-    return { ...failure, message: `${failure.message}; torchvision renumbers names that end in _<number>` };
+    return ambiguous(request, readings, 'torchvision renumbers names that end in _<number>');
   }
+  if (reading.kind === 'unsure') return unsure(request, reading.why, nodeReadings(reading.candidates));
   const outputs = reading.node.outputs.flatMap((value, k) =>
     value ? [{ kind: 'node' as const, request: outputRequest(reading.node, value, k), value, why: '' }] : [],
   );
@@ -176,11 +201,23 @@ function readPrefixed(graph: Graph, request: string): Found | Failure | undefine
     return value && isDefined(value) ? { value, why: 'tensor' } : undefined;
   }
   if (prefix === 'node') return readNodeName(graph, name);
-  const reading = readModulePath(graph, name, true);
+  const isPath = moduleTree(graph).modules.has(name);
+  const reading = (isPath ? undefined : readSidecar(graph, name)) ?? readModulePath(graph, name, true);
   if (!reading) return undefined;
   return reading.kind === 'value'
     ? { value: reading.value, why: reading.why }
     : moduleFailure(request, reading);
+}
+
+/** What the names beside the model say. */
+function readSidecar({ sidecar, values }: Graph, name: string): ModuleReading | undefined {
+  const tensor = sidecar?.names.get(name);
+  const value = tensor === undefined ? undefined : values.get(tensor);
+  if (value && isDefined(value)) return { kind: 'value', value, why: 'from the names beside the model' };
+  const instead = sidecar?.absent.get(name);
+  if (instead === undefined) return undefined;
+  const why = 'the names beside the model say that no tensor holds its value';
+  return { kind: 'folded', why, ...(instead === null ? {} : { instead }) };
 }
 
 /** torchvision lists the input under its forward() argument, `x`, which TorchScript does not keep. */
@@ -191,19 +228,16 @@ function readForwardArgument(graph: Graph, request: string): Found | undefined {
 }
 
 function unknownName(graph: Graph, request: string): Failure {
-  const inside = findInside(
-    graph.nodes.map((node) => node.scanned),
-    request,
-  );
-  if (inside !== undefined) {
-    const message = `"${request}" exists only inside the ${inside}; values of a body cannot be taken out, ask for an output of that node`;
-    return { code: 'NAME_INSIDE_BODY', message, details: { request, where: inside } };
+  for (const node of graph.nodes) {
+    const inside = findInside([node.scanned], request);
+    if (inside !== undefined) return insideBody(request, inside, [node]);
   }
-  for (const { nodes, name } of graph.functions.values()) {
-    if (!nodes.some((node) => node.name === request || node.outputs.includes(request))) continue;
-    const where = `function "${name}"`;
-    const message = `"${request}" exists only inside the ${where}; ask for an output of a node that calls it`;
-    return { code: 'NAME_INSIDE_BODY', message, details: { request, where } };
+  for (const fn of graph.functions.values()) {
+    const isHere = fn.nodes.some((node) => node.name === request || node.outputs.includes(request));
+    const inside = isHere ? '' : findInside(fn.nodes, request);
+    if (inside === undefined) continue;
+    const callers = graph.nodes.filter((node) => callsFunction(graph, node.scanned, fn));
+    return insideBody(request, `${inside === '' ? '' : `${inside}, in `}function "${fn.name}"`, callers);
   }
   const nearest = nearestNames(request, knownNames(graph));
   const hint = nearest.length === 0 ? '' : `; nearest are ${nearest.map((name) => `"${name}"`).join(', ')}`;
@@ -214,7 +248,39 @@ function unknownName(graph: Graph, request: string): Failure {
   };
 }
 
+/** A name inside a body or function: where it is, and what of it can be asked for outside. */
+function insideBody(request: string, where: string, nodes: readonly Node[]): Failure {
+  const outside = nodes.flatMap((node) => node.outputs.flatMap((value) => (value ? [value.name] : [])));
+  const list = outside
+    .slice(0, READINGS_SHOWN)
+    .map((name) => `"${name}"`)
+    .join(', ');
+  const more = outside.length > READINGS_SHOWN ? ', …' : '';
+  const hint = list === '' ? 'nothing outside comes from there' : `what comes out of it is ${list}${more}`;
+  return {
+    code: 'NAME_INSIDE_BODY',
+    message: `"${request}" exists only inside the ${where}, whose values cannot be taken out; ${hint}`,
+    details: { request, where, outside },
+  };
+}
+
+/** Whether a node runs a function: itself, in a body, or through another function. */
+function callsFunction(graph: Graph, node: ScannedNode, wanted: ScannedFunction): boolean {
+  const seen = new Set<ScannedFunction>();
+  const stack = [node];
+  for (let at = stack.pop(); at; at = stack.pop()) {
+    const called = graph.functions.get(functionKey(at.domain, at.opType, at.overload));
+    if (called === wanted) return true;
+    for (const body of at.bodies) stack.push(...body.graph.nodes);
+    if (!called || seen.has(called)) continue;
+    seen.add(called);
+    stack.push(...called.nodes);
+  }
+  return false;
+}
+
 function* knownNames(graph: Graph): Generator<string> {
+  yield* graph.sidecar?.names.keys() ?? [];
   yield* moduleTree(graph).modules.keys();
   yield* moduleTree(graph).torchvision.keys();
   for (const value of graph.values.values()) if (isDefined(value)) yield value.name;

@@ -57,7 +57,7 @@ export const OPERATIONS: readonly string[] = Object.keys(OPERATORS);
 export type OperationReading =
   | { readonly kind: 'node'; readonly node: Node }
   /** There are such nodes, but which one is meant cannot be told. */
-  | { readonly kind: 'unsure'; readonly why: string };
+  | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] };
 
 /** Reads `add_1` in a module: the second `+`. Undefined if the module has no such operation. */
 export function readOperation(tree: ModuleTree, module: Module, atom: string): OperationReading | undefined {
@@ -69,12 +69,17 @@ export function readOperation(tree: ModuleTree, module: Module, atom: string): O
   const { nodes, unsure } = callsOfOperation(tree, module, operation);
   const node = nodes[position];
   if (!node) return undefined;
-  return unsure === undefined ? { kind: 'node', node } : { kind: 'unsure', why: unsure };
+  return unsure === undefined ? { kind: 'node', node } : { kind: 'unsure', why: unsure, candidates: nodes };
 }
 
 function readPicking(module: Module, atom: string): OperationReading | undefined {
-  if (!module.own.some((node) => PICKING.has(node.opType))) return undefined;
-  return { kind: 'unsure', why: `indexing takes many forms in ONNX, so "${atom}" cannot be told` };
+  const candidates = module.own.filter((node) => PICKING.has(node.opType));
+  if (candidates.length === 0) return undefined;
+  return {
+    kind: 'unsure',
+    why: `indexing takes many forms in ONNX, so "${atom}" cannot be told`,
+    candidates,
+  };
 }
 
 interface Calls {

@@ -82,6 +82,7 @@ export function normalDomain(domain: string): string {
 /** Node metadata worth keeping in the index; the rest (stack traces) stays in the file. */
 export const NODE_METADATA: ReadonlySet<string> = new Set([
   'pkg.torch.onnx.name_scopes',
+  'pkg.torch.onnx.class_hierarchy',
   'pkg.onnxscript.rewriter.rule_name',
 ]);
 

@@ -53,13 +53,15 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
       initializers: rewrite.tensors.map((tensor) => tensor.name),
       inputs: rewrite.inputs.map((input) => input.name),
     },
-    resolved: rewrite.outputs.map(({ request, key, value, why }) => ({
+    resolved: rewrite.outputs.map(({ request, key, value, why, computed }) => ({
       request,
       key,
       tensor: value.name,
       node: value.producer ? describeNode(value.producer) : null,
       why,
+      computed,
     })),
+    batch: rewrite.batch ?? null,
     notes: [...notesOf(rewrite), ...rewrite.notes],
   };
 }

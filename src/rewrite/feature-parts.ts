@@ -86,11 +86,22 @@ export function withFeatureParts(
   return {
     ...rewrite,
     outputs: rewrite.outputs.map((other) =>
-      other === output ? { ...output, tensor, type, layout: state.layout ?? undefined } : other,
+      other === output
+        ? { ...output, tensor, type, layout: state.layout ?? undefined, computed: describeParts(parts) }
+        : other,
     ),
     back: [...rewrite.back, ...nodes.nodes],
     tensors: [...rewrite.tensors, ...nodes.tensors],
   };
+}
+
+function describeParts({ tokensToMap: isMap, pool, l2Normalize, dtype }: FeatureParts): string[] {
+  return [
+    ...(isMap ? ['tokensToMap'] : []),
+    ...(pool === 'none' ? [] : [`pool ${pool}`]),
+    ...(l2Normalize ? ['l2Normalize'] : []),
+    ...(dtype === 'keep' ? [] : [dtype]),
+  ];
 }
 
 type Refuse = (reason: string) => TapirError;

@@ -33,7 +33,26 @@ export interface ResolvedRequest {
   readonly node: string | null;
   /** How the name was read: as tensor, node or module, and which rule applied. */
   readonly why: string;
+  /** What is computed behind the tensor, in order: `pool avg`, `l2Normalize`, …; mostly nothing. */
+  readonly computed: readonly string[];
 }
+
+/** What became of a batch that was to be made dynamic. */
+export type BatchPlan =
+  /** The graph takes any batch already. */
+  | { readonly mode: 'as-exported' }
+  /** The graph was rewritten to take any batch, and run to verify it. */
+  | {
+      readonly mode: 'dynamic';
+      /** The batch it was exported for. */
+      readonly exported: number;
+      /** What was changed, a line each. */
+      readonly changes: readonly string[];
+      /** Largest difference between a batch run at once and run as exported, divided by the largest value. */
+      readonly maxRelative: number;
+    }
+  /** The graph stays as it is: an extractor runs it batch by batch. */
+  | { readonly mode: 'per-sample'; readonly exported: number; readonly reason: string };
 
 /** The decisions of one pruning. */
 export interface PrunePlan {
@@ -43,6 +62,8 @@ export interface PrunePlan {
   readonly added: AddedParts;
   /** In request order. */
   readonly resolved: readonly ResolvedRequest[];
+  /** What became of a fixed batch, if it was to be made dynamic; else null. */
+  readonly batch: BatchPlan | null;
   /** What a careful user should know. */
   readonly notes: readonly string[];
 }

@@ -7,6 +7,7 @@ import type { Layout } from '../graph/layout.js';
 import { namesInside } from '../graph/scopes.js';
 import { ELEMENT_TYPE, type NewNode, type NewTensor } from '../onnx/schema.js';
 import type { Dim } from '../onnx/scan-value.js';
+import type { BatchPlan } from './plan.js';
 import { interiorInputs, type Cut, type CutOutput } from './prune.js';
 
 /** The type of a tensor, as a rewrite states it. */
@@ -30,6 +31,8 @@ export interface RewriteOutput extends CutOutput {
   readonly type: TensorType | undefined;
   /** How its axes are meant, where added nodes changed that. */
   readonly layout: Layout | undefined;
+  /** What is computed behind the value, a few words each. */
+  readonly computed: readonly string[];
 }
 
 /** Names that a kept node reads or writes instead of its own, by position. */
@@ -56,6 +59,8 @@ export interface Rewrite {
   /** Values whose type the source states, and that is another now. */
   readonly restated: ReadonlyMap<Value, TensorType>;
   readonly notes: readonly string[];
+  /** What became of a fixed batch; undefined unless it was to be made dynamic. */
+  readonly batch: BatchPlan | undefined;
   /** Names of the written graph: whoever adds something takes its names here. */
   readonly names: FreshNames;
 }
@@ -99,6 +104,7 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType): Re
       tensor: output.value.name,
       type: undefined,
       layout: undefined,
+      computed: [],
     })),
     inputs: interiorInputs(cut).map((value) => {
       const { elemType, dims } = typeOf(value);
@@ -112,6 +118,7 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType): Re
     patches: new Map(interiorInputs(cut).flatMap((value) => renamedProducer(cut, value, names))),
     restated: new Map(),
     notes: [],
+    batch: undefined,
     names,
   };
 }

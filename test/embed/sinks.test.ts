@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { encodeFloat16, toFloat16Bits } from '../../src/embed/float16.js';
+import { encodeFloat16, toFloat16Bits } from '../../src/runtime/float16.js';
 import { folderName, folderNames } from '../../src/embed/folder-name.js';
 import { encodeNpyHeader } from '../../src/embed/sinks/npy.js';
 

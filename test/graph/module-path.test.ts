@@ -18,7 +18,7 @@ describe('placeOf', () => {
     ['/Flatten', '', 'Flatten'],
     ['/layer1/layer1.0/Add_1', 'layer1.0', 'Add_1'],
   ])('reads %s of TorchScript', (name, path, operation) => {
-    expect(placeOf(nodeWith(name))).toEqual({ scheme: 'torchscript', path, operation });
+    expect(placeOf(nodeWith(name))).toMatchObject({ scheme: 'torchscript', path, operation });
   });
 
   it.each(['Conv_0', '', 'a/b/Conv', '/a//Conv', '/a/conv', '/'])('reads nothing from %j', (name) => {
@@ -27,7 +27,7 @@ describe('placeOf', () => {
 
   it('reads the scopes of the dynamo exporter', () => {
     const place = placeOf(nodeWith('node_relu_48', "['', 'layer4', 'layer4.2', 'layer4.2.relu', 'relu_48']"));
-    expect(place).toEqual({ scheme: 'dynamo', path: 'layer4.2.relu', operation: 'relu_48' });
+    expect(place).toMatchObject({ scheme: 'dynamo', path: 'layer4.2.relu', operation: 'relu_48' });
     expect(placeOf(nodeWith('n', "['', 'add']"))).toMatchObject({ path: '', operation: 'add' });
     expect(placeOf(nodeWith('n', 'no list'))).toBeUndefined();
   });

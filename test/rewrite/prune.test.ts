@@ -37,7 +37,7 @@ describe('pruneModel', () => {
       inputs: ['b'],
     });
     expect(plan.resolved).toEqual([
-      { request: 'first', key: 'features', tensor: 't', node: 'first', why: 'node' },
+      { request: 'first', key: 'features', tensor: 't', node: 'first', why: 'node', computed: [] },
     ]);
   });
 

@@ -26,6 +26,15 @@ export function toFloat16Bits(value: number): number {
   return sign | (truncated + (rest > half || (rest === half && (truncated & 1) === 1) ? 1 : 0));
 }
 
+/** The number that half-precision bits stand for. */
+export function fromFloat16Bits(half: number): number {
+  const exponent = (half >> 10) & 0x1f;
+  const mantissa = half & 0x3ff;
+  const sign = half & 0x8000 ? -1 : 1;
+  if (exponent === 31) return mantissa === 0 ? sign * Infinity : NaN;
+  return sign * (exponent === 0 ? mantissa * 2 ** -24 : (1024 + mantissa) * 2 ** (exponent - 25));
+}
+
 /** Rounds an array to half precision, as bits. */
 export function encodeFloat16(values: Float32Array): Uint16Array {
   const result = new Uint16Array(values.length);

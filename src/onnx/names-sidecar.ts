@@ -1,0 +1,86 @@
+/**
+ * The names of the source network beside a model (`MODEL.onnx.names.json`), written where the network is at hand:
+ * docs/names-sidecar.md is the format.
+ */
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import { TapirError, reasonOf } from '../errors.js';
+import type { ScannedModel } from './scan.js';
+import { encodeText } from './wire.js';
+
+/** Names of a source network, and the tensors that hold their values. */
+export interface NamesSidecar {
+  readonly path: string;
+  /** Tensor by name. */
+  readonly names: ReadonlyMap<string, string>;
+  /** Names whose value is in no tensor, and the name that exists instead, if any. */
+  readonly absent: ReadonlyMap<string, string | null>;
+}
+
+const FORMAT = 'onnx-tapir-names';
+const LIMIT_BYTES = 16 * 1024 * 1024;
+
+/** The place of a model's names: beside it. */
+export function sidecarPath(model: string): string {
+  return `${model}.names.json`;
+}
+
+/**
+ * Reads the names beside a model.
+ *
+ * @returns undefined if there is no such file.
+ * @throws {@link TapirError} `NAMES_INVALID` if it is damaged, or belongs to another graph.
+ */
+export function readNamesSidecar(path: string, model: ScannedModel): NamesSidecar | undefined {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (!stats) return undefined;
+  const invalid = (reason: string, cause?: unknown): TapirError =>
+    new TapirError(
+      'NAMES_INVALID',
+      `the names in "${path}" cannot be used: ${reason}; write them again (models/export_torchvision.py), or remove the file`,
+      { details: { path, reason }, ...(cause === undefined ? {} : { cause }) },
+    );
+  if (!stats.isFile()) throw invalid('it is no regular file');
+  if (stats.size > LIMIT_BYTES) throw invalid(`it has ${stats.size} bytes, more than ${LIMIT_BYTES}`);
+  let content: unknown;
+  try {
+    content = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw invalid(`it is no JSON (${reasonOf(error)})`, error);
+  }
+  if (!isRecord(content) || content['format'] !== FORMAT || content['version'] !== 1)
+    throw invalid(`it is not of format "${FORMAT}", version 1`);
+  const { names, absent = {}, model: stated } = content;
+  if (!isRecord(names) || !isRecord(absent) || !isRecord(stated))
+    throw invalid('"model", "names" and "absent" must be objects');
+  if (stated['fingerprint'] !== fingerprintOf(model))
+    throw invalid('its fingerprint is that of another graph, so the model was written anew since');
+  const tensors = Object.entries(names);
+  const instead = Object.entries(absent);
+  if (tensors.some(([, tensor]) => typeof tensor !== 'string'))
+    throw invalid('"names" must map names to tensors');
+  if (instead.some(([, name]) => typeof name !== 'string' && name !== null))
+    throw invalid('"absent" must map names to names or null');
+  return {
+    path,
+    // Checked above.
+    names: new Map(tensors as [string, string][]),
+    absent: new Map(instead as [string, string | null][]),
+  };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+/** Tells graphs apart: SHA-256 of the names of all node outputs in file order, a line each. */
+export function fingerprintOf({ graph }: ScannedModel): string {
+  const hash = createHash('sha256');
+  for (const node of graph.nodes) {
+    for (const output of node.outputs) {
+      hash.update(encodeText(output));
+      hash.update('\n');
+    }
+  }
+  return hash.digest('hex');
+}
