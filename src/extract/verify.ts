@@ -128,7 +128,8 @@ export async function verifyModel(
   );
   const outputs = part.rewrite.outputs.map(({ key }, i): VerifiedOutput => {
     const { dtype, dims } = actual[i]!;
-    return { name: key, dtype, dims, ...compareTensors(actual[i]!, expected[i]!) };
+    const { isEqual, maxDifference, maxRelative } = compareTensors(actual[i]!, expected[i]!);
+    return { name: key, dtype, dims, isEqual, maxDifference, maxRelative };
   });
   return {
     seed,

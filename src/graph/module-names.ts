@@ -1,8 +1,11 @@
 /** Module path → value: right, or refused with what exists instead; never a value of another name. */
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
+import { readStage } from './flat-names.js';
 import type { Graph, Node, Value } from './graph.js';
+import { readLayer } from './keras-names.js';
 import { joinPath, splitPath } from './module-path.js';
 import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
+import { readOrdinal } from './ordinal-names.js';
 import { readOperation } from './operations.js';
 
 /** What a module path denotes. */
@@ -23,7 +26,8 @@ export type ModuleReading =
  */
 export function readModulePath(graph: Graph, path: string, strict: boolean): ModuleReading | undefined {
   const tree = moduleTree(graph);
-  if (tree.scheme === undefined || path === '') return undefined;
+  if (path === '') return undefined;
+  if (tree.scheme === undefined) return readOtherNaming(graph, path);
   const module = tree.modules.get(path);
   const reading = module
     ? module.children.size > 0
@@ -31,6 +35,22 @@ export function readModulePath(graph: Graph, path: string, strict: boolean): Mod
       : readLeaf(tree, module, strict)
     : readAbsent(graph, tree, path, strict);
   return reading ?? readOutsideModules(tree, path);
+}
+
+/** Files without module paths: Keras layers, stages in flat names. */
+function readOtherNaming(graph: Graph, path: string): ModuleReading | undefined {
+  const layer = readLayer(graph, path);
+  if (layer) return layer.kind === 'folded' ? layer : readNode(layer.node, layer.why);
+  const last = readStage(graph, path);
+  if (last) return readNode(last, `last node whose name begins with "${path}"`);
+  const step = readOrdinal(graph, path);
+  if (!step) return undefined;
+  if ('folded' in step) {
+    const why = `the exporter folded what follows (BatchNorm) into the convolution "${path}", and its value before that is not in the file`;
+    return { kind: 'folded', why, instead: step.folded };
+  }
+  const why = `"${step.name}" of torchvision's ${step.architecture}, whose operators these are, one by one`;
+  return { kind: 'value', value: step.value, why };
 }
 
 /** The tensor that a node stands for: its only used output. */
@@ -59,8 +79,18 @@ function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefi
   return mergedBehind(tree, module.path, last) ?? readNode(last, `last node under module "${module.path}"`);
 }
 
-/** Whether dynamo's optimiser took the end of a module over into what follows. */
+/** A product whose bias an operator of ONNX Runtime's own adds (BiasGelu, SkipLayerNormalization, …). */
+function losesBias(node: Node): boolean {
+  const users = node.outputs.flatMap((output) => output?.uses ?? []);
+  return node.opType === 'MatMul' && users.some((user) => user.domain === 'com.microsoft');
+}
+
+/** Whether an optimiser took the end of a module over into what follows. */
 function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
+  if (losesBias(last)) {
+    const why = `ONNX Runtime's optimiser took the bias of "${path}" over into the operator behind it; cut the file from before that`;
+    return { kind: 'folded', why };
+  }
   if (tree.scheme !== 'dynamo') return undefined;
   const users = last.outputs.flatMap((output) => output?.uses ?? []);
   const isMerged = users.some((user) => {

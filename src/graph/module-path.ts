@@ -24,7 +24,7 @@ const MAX_DEPTH = 64;
 /** The place of a node, or undefined where its file carries none. */
 export function placeOf(node: Node): Place | undefined {
   const scopes = node.scanned.metadata.get('pkg.torch.onnx.name_scopes');
-  const place = scopes === undefined ? placeInName(node) : placeInScopes(scopes, isLayer(node));
+  const place = scopes === undefined ? placeInName(nameOf(node)) : placeInScopes(scopes, isLayer(node));
   return place && place.path.split('.', MAX_DEPTH + 1).length <= MAX_DEPTH ? place : undefined;
 }
 
@@ -32,9 +32,9 @@ export function placeOf(node: Node): Place | undefined {
  * TorchScript: `/` + scopes + `/` + operator. A scope that repeats the one before it plus "." (children of a
  * Sequential: `/layer1/layer1.0`) continues its last atom, any other scope is one level deeper.
  */
-function placeInName(node: Node): Place | undefined {
-  if (!node.name.startsWith('/')) return undefined;
-  const segments = node.name.slice(1).split('/');
+function placeInName(name: string): Place | undefined {
+  if (!name.startsWith('/')) return undefined;
+  const segments = name.slice(1).split('/');
   const operation = segments.pop() ?? '';
   if (!/^[A-Z]\w*$/.test(operation) || segments.includes('')) return undefined;
   const atoms: string[] = [];
@@ -46,6 +46,12 @@ function placeInName(node: Node): Place | undefined {
     before = segment;
   }
   return { scheme: 'torchscript', path: atoms.join('.'), operation, isLayer: false };
+}
+
+/** Operators that ONNX Runtime's optimiser fused have new names, and give out the tensor of the last one that is in them. */
+function nameOf(node: Node): string {
+  const isFused = node.domain === 'com.microsoft' && !node.name.startsWith('/');
+  return isFused ? (node.outputs[0]?.name ?? '').replace(/_output_\d+$/, '') : node.name;
 }
 
 /** Dynamo: a Python list of full paths, first "" for the model, last the name of the FX node. */

@@ -82,7 +82,7 @@ function buildTree(graph: Graph): ModuleTree {
     module.own.push(node);
     calls.at(-1)!.nodes.push(node);
   }
-  const single = calls.flatMap((call) => splitRepeated(call, places));
+  const single = joinInterleaved(calls, places).flatMap((call) => splitRepeated(call, places));
   for (const { module } of calls) module.calls.length = 0;
   for (const { module, nodes } of single) module.calls.push(nodes);
   for (const module of modules.values()) {
@@ -96,6 +96,27 @@ function buildTree(graph: Graph): ModuleTree {
 interface Call {
   readonly module: Draft;
   readonly nodes: Node[];
+}
+
+/**
+ * TorchScript marks a further call of a module in its path, so what other modules' nodes divide is still one call, unless
+ * its operators begin anew: files that were sorted again mix the nodes of parallel branches.
+ */
+function joinInterleaved(calls: readonly Call[], places: ReadonlyMap<Node, Place>): Call[] {
+  const last = new Map<Draft, Call>();
+  const joined: Call[] = [];
+  for (const call of calls) {
+    const before = last.get(call.module);
+    const kinds = new Set(before?.nodes.map((node) => node.opType));
+    const isMarked = places.get(call.nodes[0]!)!.scheme === 'torchscript';
+    if (before && isMarked && !call.nodes.some((node) => kinds.has(node.opType)))
+      before.nodes.push(...call.nodes);
+    else {
+      last.set(call.module, call);
+      joined.push(call);
+    }
+  }
+  return joined;
 }
 
 /** A layer that runs several times in a row leaves the same operators over and over: one call each. */

@@ -1,9 +1,11 @@
 /** The names that a model offers, as torchvision's get_graph_node_names lists them. */
 import { batchNormNames } from './batch-norm.js';
 import type { Graph, Node, Value } from './graph.js';
+import { layerNames } from './keras-names.js';
 import { joinPath } from './module-path.js';
 import { moduleTree, type ModuleTree } from './module-tree.js';
 import { resolveName } from './names.js';
+import { ordinalNames } from './ordinal-names.js';
 import { callsOfOperation, OPERATIONS } from './operations.js';
 
 /**
@@ -18,7 +20,8 @@ export function listNames(graph: Graph): string[] {
 export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
   const tree = moduleTree(graph);
   const spellings = moduleSpellings(tree);
-  const known = sidecarNames(graph);
+  const known = knownNames(graph);
+  const layers = layerNames(graph);
   const names = new Map<Value, string>(graph.inputs.map((value) => [value, value.name]));
   for (const node of graph.nodes) {
     if (tree.roles.get(node) !== 'data' || isInner(tree, node)) continue;
@@ -27,6 +30,7 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
       const candidates = [
         ...(known.get(value.name) ?? []),
         ...(spellings.get(node) ?? []),
+        ...(layers.has(node) ? [layers.get(node)!] : []),
         // The bare name can only mean the first output, or the only one that is used; trying it for all would be quadratic.
         ...(k < 4 ? [node.name] : []),
         `${node.name}:${k}`,
@@ -40,14 +44,17 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
   return names;
 }
 
-/** Names by tensor, as the file beside the model gives them. */
-function sidecarNames({ sidecar }: Graph): ReadonlyMap<string, readonly string[]> {
+/** Names by tensor: of the file beside the model, or by the order of operators. */
+function knownNames(graph: Graph): ReadonlyMap<string, readonly string[]> {
   const names = new Map<string, string[]>();
-  for (const [name, tensor] of sidecar?.names ?? []) {
+  const add = (tensor: string, name: string): void => {
     const others = names.get(tensor);
     if (others) others.push(name);
     else names.set(tensor, [name]);
-  }
+  };
+  for (const [name, tensor] of graph.sidecar?.names ?? []) add(tensor, name);
+  if (moduleTree(graph).scheme === undefined)
+    for (const [name, value] of ordinalNames(graph)?.values ?? []) add(value.name, name);
   return names;
 }
 

@@ -23,19 +23,21 @@ export function listExternalInitializers(initializers: Iterable<ScannedTensor>):
 }
 
 /** The external tensors in the attributes and bodies of nodes; `owner` if the nodes themselves are none. */
-export function listExternalInNodes(nodes: Iterable<ScannedNode>, owner?: Field): ExternalTensor[] {
-  return [...nodes].flatMap((node) => {
+export function listExternalInNodes(
+  nodes: Iterable<ScannedNode>,
+  owner?: Field,
+  found: ExternalTensor[] = [],
+): ExternalTensor[] {
+  for (const node of nodes) {
     const within = owner ?? node.field;
-    return [
-      ...node.tensors.flatMap(({ attribute, tensor }) =>
-        external(tensor, `${node.outputs[0] ?? node.name}.${attribute}`, within),
-      ),
-      ...node.bodies.flatMap(({ graph }) => [
-        ...graph.initializers.flatMap((tensor) => external(tensor, tensor.name, within)),
-        ...listExternalInNodes(graph.nodes, within),
-      ]),
-    ];
-  });
+    for (const { attribute, tensor } of node.tensors)
+      found.push(...external(tensor, `${node.outputs[0] ?? node.name}.${attribute}`, within));
+    for (const { graph } of node.bodies) {
+      for (const tensor of graph.initializers) found.push(...external(tensor, tensor.name, within));
+      listExternalInNodes(graph.nodes, within, found);
+    }
+  }
+  return found;
 }
 
 function external(tensor: ScannedTensor, name: string, owner: Field): ExternalTensor[] {
