@@ -10,6 +10,7 @@ export {
 } from './extract/open-model.js';
 export { pruneModel, type PrunedModel, type PruneOptions, type SaveOptions } from './extract/prune-model.js';
 export { type RewriteOptions, type ImageInput, type PerOutput } from './extract/rewrite-options.js';
+export { featureInfo } from './extract/list-features.js';
 export { verifyModel, type VerifyOptions, type VerifyReport, type VerifiedOutput } from './extract/verify.js';
 export {
   type PrunePlan,

@@ -1,8 +1,6 @@
 /** `tapir extract`: a pruned ONNX file, and what became of the model. */
-import type { FeatureParts } from '../rewrite/feature-parts.js';
-import type { PrunePlan } from '../rewrite/plan.js';
 import { invalidOption } from '../checks.js';
-import { pruneModel } from '../extract/prune-model.js';
+import { pruneModel, type PrunedModel, type PruneOptions } from '../extract/prune-model.js';
 import { verifyModel, type VerifyReport } from '../extract/verify.js';
 import { EXIT } from './exit-code.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
@@ -14,7 +12,7 @@ export interface ExtractFlags extends PartFlags {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
-  readonly outputDtype: FeatureParts['dtype'];
+  readonly outputDtype: PruneOptions['outputDtype'];
   readonly out: string;
   readonly keepTensorNames: boolean;
   readonly fillTypes: boolean;
@@ -56,7 +54,7 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
 /** A dynamic batch is summed up in another order; everything else is equal bit for bit. */
 const TOLERANCE = 1e-4;
 
-function report(terminal: Terminal, plan: PrunePlan, { inline, repack, out }: ExtractFlags): void {
+function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack, out }: ExtractFlags): void {
   const { kept, dropped, added, resolved, batch, notes } = plan;
   const outputs = resolved.map(({ request, key, tensor, why, computed }) => [
     key,

@@ -36,6 +36,7 @@ export function createProgram(terminal: Terminal): Command {
     .description('list the names that can be asked for, in execution order')
     .argument('<model>', 'ONNX file')
     .option('--depth <n>', 'show modules down to this depth of their path', parseCount)
+    .option('--all', 'list constants and sizes too', false)
     .option('--json', 'print JSON', false)
     .action((model: string, flags: NodesFlags) => runNodes(terminal, model, flags));
 

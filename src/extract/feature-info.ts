@@ -44,10 +44,21 @@ export function describeFeature(
 ): FeatureInfo {
   const { key, value, type } = output;
   const { dtype, dims } = type ? describeType(key, type) : describeOutput(value, session);
-  const layout = output.layout ?? (dims && layoutOf(value, dims));
+  return describeTensor(key, value, { dtype, dims, layout: output.layout }, input);
+}
+
+/** Describes a tensor by its type; the layout is read from the graph unless it is given. */
+export function describeTensor(
+  name: string,
+  value: Value,
+  type: Pick<TensorInfo, 'dtype' | 'dims'> & { readonly layout?: Layout | undefined },
+  input: TensorInfo | undefined,
+): FeatureInfo {
+  const { dtype, dims } = type;
+  const layout = type.layout ?? (dims && layoutOf(value, dims));
   const channels = dims && layout && dims[CHANNEL_AXIS[layout]];
   return {
-    name: key,
+    name,
     tensor: value.name,
     dtype,
     dims,

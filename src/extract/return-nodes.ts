@@ -54,6 +54,16 @@ export function readReturnNodes(nodes: ReturnNodes): {
   return { pairs, keyed: !(isList && items.every((item) => typeof item === 'string')) };
 }
 
+/** Reads a list of names that is not empty. Throws `OPTION_INVALID`. */
+export function checkNames(option: string, given: unknown): readonly string[] {
+  const isList =
+    Array.isArray(given) &&
+    given.length > 0 &&
+    given.every((name) => typeof name === 'string' && name !== '');
+  if (!isList) throw invalidOption(option, 'a list of names', given);
+  return [...(given as readonly string[])];
+}
+
 function checkPair(request: unknown, key: unknown): ReturnNode {
   if (typeof request !== 'string' || request === '')
     throw invalidOption('returnNodes', 'made of names that are not empty', request);

@@ -2,6 +2,7 @@
 import { checkBoolean, checkOneOf, invalidOption, show } from '../checks.js';
 import { IMAGENET_MEAN, IMAGENET_STD } from '../imagenet.js';
 import type { FeatureParts, Pool } from '../rewrite/feature-parts.js';
+import { checkNames } from './return-nodes.js';
 import type { ImageNormalization } from '../rewrite/image-input.js';
 
 /** A value for all outputs, or one by output key (outputs that are not named keep the default). */
@@ -95,7 +96,7 @@ export function readRewriteOptions(options: RewriteOptions, keys: readonly strin
     (option, value) => checkOneOf(option, value, OUTPUT_DTYPES),
   );
   return {
-    inputs: readInputs(options.inputs),
+    inputs: options.inputs === undefined ? undefined : checkNames('inputs', options.inputs),
     image: readImageInput(options.input),
     batch: checkOneOf('batch', options.batch, ['keep', 'dynamic']),
     partsOf: (key) => ({
@@ -126,16 +127,6 @@ function readPerOutput<Item>(
     }),
   );
   return (key) => (items.has(key) ? items.get(key)! : otherwise);
-}
-
-function readInputs(given: unknown): readonly string[] | undefined {
-  if (given === undefined) return undefined;
-  const isList =
-    Array.isArray(given) &&
-    given.length > 0 &&
-    given.every((name) => typeof name === 'string' && name !== '');
-  if (!isList) throw invalidOption('inputs', 'a list of names', given);
-  return [...(given as readonly string[])];
 }
 
 function readImageInput(given: unknown): ImageNormalization | undefined {

@@ -168,3 +168,8 @@ export function layerNames(graph: Graph): ReadonlyMap<Node, string> {
   if (!layers) return new Map();
   return new Map([...layers.scopes].map(([node, scope]) => [node, layerName(scope, layers.isNumbered)]));
 }
+
+/** Convolutions that hold the value of the BatchNorm behind them. */
+export function foldedConvolutions(graph: Graph): ReadonlySet<Node> {
+  return new Set(layersOf(graph)?.folded.values());
+}

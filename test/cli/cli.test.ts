@@ -10,6 +10,7 @@ import { formatBytes, formatTable } from '../../src/cli/table.js';
 import { TapirError } from '../../src/errors.js';
 import { buildResNet } from '../../models/resnet.js';
 import { fixturePath, projectPath, scratchFolder, sharedFixtures, sharedNote } from '../support/fixtures.js';
+import { modelBytes } from '../support/graphs.js';
 import { runTapir } from '../support/run.js';
 
 const scratch = scratchFolder();
@@ -23,8 +24,10 @@ describe('tapir nodes', () => {
   it('prints a table, a tree cut at a depth, and JSON', async () => {
     const all = await runTapir(['nodes', model]);
     expect(all).toMatchObject({ code: 0, stderr: '' });
-    expect(all.stdout).toMatch(/^name +op +dtype +dims +scale +tensor\n/);
-    expect(all.stdout).toMatch(/layer1\.0\.conv1 +Conv +float32 +\[batch, 4, 56, 56\] +1\/4 +\/layer1/);
+    expect(all.stdout).toMatch(/^name +op +dtype +dims +channels +scale +marks +tensor\n/);
+    expect(all.stdout).toMatch(
+      /\n {4}layer1\.0\.conv1 +Conv +float32 +\[batch, 4, 56, 56\] +4 +1\/4 +\/layer1/,
+    );
     const top = await runTapir(['nodes', model, '--depth', '1']);
     expect(
       top.stdout
@@ -52,6 +55,49 @@ describe('tapir nodes', () => {
       channels: 128,
       dtype: 'float32',
     });
+  });
+
+  it('marks constants, sizes, folded and quantised nodes', async () => {
+    const constants = join(scratch, 'constants.onnx');
+    writeFileSync(
+      constants,
+      modelBytes({
+        inputs: ['x'],
+        outputs: ['y'],
+        initializers: { w: [1] },
+        nodes: [
+          { op: 'Neg', inputs: ['w'], outputs: ['c'] },
+          { op: 'Add', inputs: ['x', 'c'], outputs: ['y'] },
+          { op: 'Shape', inputs: ['x'], outputs: ['s'] },
+          { op: 'QuantizeLinear', inputs: ['y', 'w'], outputs: ['q'] },
+        ],
+      }),
+    );
+    const { stdout } = await runTapir(['nodes', constants, '--all']);
+    expect(stdout).toMatch(/tensor:c +Neg .* constant +c\n/);
+    expect(stdout).toMatch(/tensor:s +Shape +int64 .* sizes +s\n/);
+    expect(stdout).toMatch(/q +QuantizeLinear +uint8 .* quantized +q\n/);
+    const folded = await runTapir(['nodes', fixturePath('names/resnet50.ts.skeleton.onnx')]);
+    expect(folded.stdout).toMatch(/\nbn1 +Conv .* folded +\/conv1\/Conv_output_0\n/);
+  });
+
+  it('shows types beside values that are no tensors', async () => {
+    const sequence = join(scratch, 'sequence.onnx');
+    writeFileSync(
+      sequence,
+      modelBytes({
+        inputs: ['x'],
+        outputs: ['y'],
+        nodes: [
+          { op: 'SequenceConstruct', name: 'pack', inputs: ['x'], outputs: ['pair'] },
+          { op: 'SequenceLength', inputs: ['pair'], outputs: ['y'] },
+        ],
+      }),
+    );
+    const { stdout, stderr } = await runTapir(['nodes', sequence]);
+    expect(stderr).toBe('');
+    expect(stdout).toMatch(/pack +SequenceConstruct/);
+    expect(stdout).toMatch(/x +input +float32 +\[n\]/);
   });
 
   it('lists a model that ONNX Runtime refuses, without shapes', async () => {
@@ -82,6 +128,36 @@ describe('tapir extract', () => {
     expect((await openModel(out)).outputs.map(({ name }) => name)).toEqual([
       '/layer2/layer2.0/relu_2/Relu_output_0',
     ]);
+  });
+});
+
+describe('tapir extract, options', () => {
+  const run = (...flags: string[]): ReturnType<typeof runTapir> =>
+    runTapir(['extract', model, '-o', join(scratch, 'options.onnx'), ...flags]);
+
+  it('computes parts in the graph, and verifies before it writes', async () => {
+    const ended = await run(
+      ...['--return', 'layer4=map', '--return', 'layer3=vector', '--pool', 'vector=avg', '--l2-normalize'],
+      ...['--input', 'image-uint8', '--fill-types', '--verify', '--output-dtype', 'float16'],
+    );
+    expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(ended.stdout).toContain('equal, bit for bit');
+    const written = await openModel(join(scratch, 'options.onnx'));
+    expect(written.outputs.map(({ name, dtype, dims }) => [name, dtype, dims])).toEqual([
+      ['map', 'float16', ['batch', 128, 7, 7]],
+      ['vector', 'float16', ['batch', 64]],
+    ]);
+    expect(written.inputs).toEqual([{ name: 'image', dtype: 'uint8', dims: ['batch', 224, 224, 3] }]);
+  });
+
+  it('cuts at inputs inside, and refuses what does not go together', async () => {
+    expect((await run('--return', 'fc', '--inputs', 'layer4')).code).toBe(0);
+    const json = await run('--return', 'fc', '--verify', '--json');
+    expect(JSON.parse(json.stdout)).toMatchObject({ verified: { isEqual: true } });
+    expect((await run('--return', 'fc', '--inputs', 'nothing')).code).toBe(2);
+    expect((await run('--return', 'fc', '--inline', '--repack')).code).toBe(2);
+    expect((await run('--return', 'fc', '--pool', 'other=avg')).code).toBe(2);
+    expect((await run('--return', 'fc', '--pool', 'middle')).code).toBe(2);
   });
 });
 
