@@ -16,6 +16,7 @@ export interface ExtractFlags extends PartFlags {
   readonly out: string;
   readonly keepTensorNames: boolean;
   readonly fillTypes: boolean;
+  readonly tidy: boolean;
   readonly inline: boolean;
   readonly repack: boolean;
   readonly verify: boolean;
@@ -24,7 +25,7 @@ export interface ExtractFlags extends PartFlags {
 
 /** Prunes, saves and reports. Exit code 3 if the pruned model does not give the full graph's values. */
 export async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
-  const { inputs, input, outputDtype, keepTensorNames, fillTypes, inline, repack } = flags;
+  const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inline, repack } = flags;
   if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
   const pruned = await pruneModel(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
@@ -33,6 +34,7 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
     outputDtype,
     keepTensorNames,
     fillTypes,
+    tidy,
   });
   // Before anything is written: a file that is wrong shall not lie there.
   const verified = flags.verify ? await verifyModel(pruned) : undefined;

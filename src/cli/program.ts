@@ -59,6 +59,7 @@ export function createProgram(terminal: Terminal): Command {
     )
     .option('--keep-tensor-names', 'write outputs under their tensors’ own names, adding no node', false)
     .option('--fill-types', 'state dtype and dims of every output, asking ONNX Runtime', false)
+    .option('--tidy', 'nodes sorted and under distinct names, unused operator sets dropped', false)
     .option('--inline', 'put external weights that are needed into the file', false)
     .option('--repack', 'put external weights that are needed into FILE.data', false)
     .option('--verify', 'run both graphs first, and write nothing if their values differ', false)

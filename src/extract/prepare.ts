@@ -6,6 +6,7 @@ import { elementTypeNumber } from '../onnx/schema.js';
 import { isPlain, withFeatureParts } from '../rewrite/feature-parts.js';
 import { withImageInput } from '../rewrite/image-input.js';
 import { cutGraph, interiorInputs, type Cut, type CutOutput } from '../rewrite/prune.js';
+import { checkNodeNames } from '../rewrite/tidy.js';
 import { startRewrite, type Rewrite, type RewriteOutput, type TensorType } from '../rewrite/rewrite.js';
 import { describeOutput, imageSizeOf, layoutOf } from './feature-info.js';
 import { inferTypes, type InferredType } from './infer-types.js';
@@ -20,6 +21,8 @@ export interface RewriteRequest extends RewriteSetup {
   readonly allowNonTensor: boolean;
   /** State dtype and dims of every output in the written file. */
   readonly fillTypes: boolean;
+  /** Put the written graph in order. */
+  readonly tidy: boolean;
 }
 
 /** A rewrite, and what it was made from. */
@@ -35,8 +38,9 @@ type TypeOf = (value: Value) => TensorType | undefined;
 /** Prepares a rewrite. Asks ONNX Runtime for types only where a part needs one that the file does not state. */
 export async function prepareRewrite(model: OnnxModel, request: RewriteRequest): Promise<Prepared> {
   const cut = cutModel(model, request);
+  if (!request.tidy) checkNodeNames(cut);
   const typeOf = await lookUpTypes(model, neededTypes(cut, request));
-  const rewrite = startRewrite(cut, (value) => inputType(value, typeOf));
+  const rewrite = { ...startRewrite(cut, (value) => inputType(value, typeOf)), isTidy: request.tidy };
   return { model, request, rewrite: withRequestedParts(rewrite, request, typeOf) };
 }
 

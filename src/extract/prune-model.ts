@@ -34,6 +34,12 @@ export interface PruneOptions extends RewriteOptions {
    * @default false
    */
   readonly fillTypes: boolean;
+  /**
+   * Put the written graph in order for strict checkers: nodes in execution order and under distinct names, imports of unused
+   * operator sets dropped. Nothing else is changed.
+   * @default false
+   */
+  readonly tidy: boolean;
 }
 
 export const PRUNE_DEFAULTS: PruneOptions = {
@@ -41,6 +47,7 @@ export const PRUNE_DEFAULTS: PruneOptions = {
   keepTensorNames: false,
   allowNonTensor: false,
   fillTypes: false,
+  tidy: false,
 };
 
 /** Options of {@link PrunedModel.save}. */
@@ -176,13 +183,20 @@ export async function pruneModel(
   const keepTensorNames = checkBoolean('keepTensorNames', options.keepTensorNames);
   const allowNonTensor = checkBoolean('allowNonTensor', options.allowNonTensor);
   const fillTypes = checkBoolean('fillTypes', options.fillTypes);
+  const tidy = checkBoolean('tidy', options.tidy);
   const { pairs, keyed } = readReturnNodes(returnNodes);
   const setup = readRewriteOptions(
     options,
     pairs.map((pair) => pair.key),
   );
   const opened = model instanceof OnnxModel ? model : await openModel(model);
-  const prepared = await prepareRewrite(opened, { ...setup, outputs: pairs, allowNonTensor, fillTypes });
+  const prepared = await prepareRewrite(opened, {
+    ...setup,
+    outputs: pairs,
+    allowNonTensor,
+    fillTypes,
+    tidy,
+  });
   const naming = keyed && !keepTensorNames ? 'keys' : 'tensors';
   const chunks = await stateOf(opened).withSource((source) =>
     layOutRewrite(prepared.rewrite, naming, new WireReader(source)),

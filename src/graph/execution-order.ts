@@ -39,3 +39,9 @@ export function executionOrder(
   }
   return order;
 }
+
+/** Whether nodes of a file, in another order, stand in the file's own. */
+export function isSortedOrder(file: readonly ScannedNode[], order: readonly ScannedNode[]): boolean {
+  const places = new Map(file.map((node, i) => [node, i]));
+  return order.every((node, i) => i === 0 || places.get(order[i - 1]!)! < places.get(node)!);
+}

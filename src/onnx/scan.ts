@@ -26,6 +26,8 @@ export interface ScannedModel {
   readonly producer: string;
   /** Version by domain; the default domain is "". */
   readonly opsets: ReadonlyMap<string, number>;
+  /** The domain of each opset import, by its field. */
+  readonly imports: ReadonlyMap<Field, string>;
   /** Every top-level field in file order. */
   readonly fields: readonly Field[];
   readonly graph: ScannedGraph;
@@ -66,6 +68,7 @@ function scanFields(reader: WireReader): ScannedModel {
   const { source } = reader;
   const fields: Field[] = [];
   const opsets = new Map<string, number>();
+  const imports = new Map<Field, string>();
   const functions: ScannedFunction[] = [];
   const graphFields: Field[] = [];
   let irVersion = 0;
@@ -79,6 +82,7 @@ function scanFields(reader: WireReader): ScannedModel {
     else if (field.number === MODEL.opsetImport) {
       const { domain, version } = scanOpset(reader, field);
       opsets.set(domain, version);
+      imports.set(field, domain);
     } else if (field.number === MODEL.functions) functions.push(scanFunction(reader, field));
   });
   if (graphFields.length === 0) throw reader.malformed(source.sizeBytes, 'it holds no graph');
@@ -89,6 +93,7 @@ function scanFields(reader: WireReader): ScannedModel {
     irVersion,
     producer: producer.join(' ').trim(),
     opsets,
+    imports,
     fields,
     // A message field that occurs twice is merged (protobuf's rule), here as for ONNX Runtime.
     graph: scanGraph(reader, graphFields),

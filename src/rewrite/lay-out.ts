@@ -19,6 +19,7 @@ import {
 import type { ScannedValueInfo } from '../onnx/scan-value.js';
 import type { Field, WireReader } from '../onnx/wire.js';
 import { interiorInputs, type Cut } from './prune.js';
+import { isSorted, renamedNodes, takeSorted, unusedImports } from './tidy.js';
 import { keptInputs, keptNames, type NodePatch, type Rewrite, type TensorType } from './rewrite.js';
 
 /** Whether outputs are written under their keys (through an Identity node) or under the tensors' own names. */
@@ -61,7 +62,13 @@ export function layOutRewrite(
     ...rewrite.inputs.flatMap((input) => fieldChunks(GRAPH.input, valueInfo(input.name, input))),
     ...(areOriginal ? [] : outputs.flatMap((output) => fieldChunks(GRAPH.output, outputBody(output)))),
   ];
-  return layOut(model, { dropped, replaced, front: rewrite.front.flatMap(nodeChunks), added });
+  const front = rewrite.front.flatMap(nodeChunks);
+  if (rewrite.isTidy) {
+    for (const [field, chunks] of renamedNodes(cut, reader, replaced)) replaced.set(field, chunks);
+    for (const field of unusedImports(cut)) dropped.add(field);
+    if (!isSorted(cut)) front.push(...takeSorted(cut, dropped, replaced));
+  }
+  return layOut(model, { dropped, replaced, front, added });
 }
 
 interface WrittenOutput {

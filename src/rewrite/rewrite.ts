@@ -59,6 +59,8 @@ export interface Rewrite {
   /** Values whose type the source states, and that is another now. */
   readonly restated: ReadonlyMap<Value, TensorType>;
   readonly notes: readonly string[];
+  /** Nodes in execution order, with distinct names; imports of operator sets that nothing uses dropped. */
+  readonly isTidy: boolean;
   /** What became of a fixed batch; undefined unless it was to be made dynamic. */
   readonly batch: BatchPlan | undefined;
   /** Names of the written graph: whoever adds something takes its names here. */
@@ -118,6 +120,7 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType): Re
     patches: new Map(interiorInputs(cut).flatMap((value) => renamedProducer(cut, value, names))),
     restated: new Map(),
     notes: [],
+    isTidy: false,
     batch: undefined,
     names,
   };

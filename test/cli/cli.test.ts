@@ -136,10 +136,9 @@ describe('tapir extract, options', () => {
     runTapir(['extract', model, '-o', join(scratch, 'options.onnx'), ...flags]);
 
   it('computes parts in the graph, and verifies before it writes', async () => {
-    const ended = await run(
-      ...['--return', 'layer4=map', '--return', 'layer3=vector', '--pool', 'vector=avg', '--l2-normalize'],
-      ...['--input', 'image-uint8', '--fill-types', '--verify', '--output-dtype', 'float16'],
-    );
+    const flags =
+      '--return layer4=map --return layer3=vector --pool vector=avg --l2-normalize --input image-uint8 --fill-types --verify --output-dtype float16';
+    const ended = await run(...flags.split(' '));
     expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
     expect(ended.stdout).toContain('equal, bit for bit');
     const written = await openModel(join(scratch, 'options.onnx'));

@@ -3,6 +3,8 @@ import { isTapirError, type TapirError } from '../../src/errors.js';
 import { openModel } from '../../src/extract/open-model.js';
 import { pruneModel, type PrunedModel } from '../../src/extract/prune-model.js';
 import type { ReturnNodes } from '../../src/extract/return-nodes.js';
+import { scanModel } from '../../src/onnx/scan.js';
+import { memorySource } from '../../src/onnx/source.js';
 import { chain, modelBytes, type GraphSpec } from '../support/graphs.js';
 
 const prune = (spec: GraphSpec, nodes: ReturnNodes): Promise<PrunedModel> =>
@@ -358,6 +360,62 @@ describe('pruneModel refuses', () => {
   ])('the request %j', async (nodes) => {
     expect(await failureOf(prune(chain(3), nodes as unknown as ReturnNodes))).toMatchObject({
       code: 'OPTION_INVALID',
+    });
+  });
+});
+
+describe('tidy', () => {
+  const spec: GraphSpec = {
+    inputs: ['a'],
+    outputs: ['y'],
+    nodes: [
+      { op: 'Relu', name: 'same', inputs: ['t'], outputs: ['y'] },
+      { op: 'Neg', name: 'same', inputs: ['a'], outputs: ['t'] },
+    ],
+  };
+
+  it('refuses kept nodes of one name, as ONNX Runtime does, and lets pruning cure it', async () => {
+    const error = await failureOf(prune(spec, ['y']));
+    expect(error.code).toBe('GRAPH_INVALID');
+    expect(error.message).toContain('tidy');
+    expect((await prune(spec, ['t'])).plan.kept.nodes).toEqual(['same']);
+  });
+
+  it('sorts nodes, gives them distinct names, and drops unused operator sets', async () => {
+    const pruned = await pruneModel(modelBytes(spec), { y: 'out' }, { tidy: true });
+    const { graph, opsets } = scanModel(memorySource(await pruned.bytes()));
+    expect(graph.nodes.map(({ opType, name }) => [opType, name])).toEqual([
+      ['Neg', 'same'],
+      ['Relu', 'same_1'],
+      ['Identity', 'tapir/Identity/out'],
+    ]);
+    expect([...opsets.keys()]).toEqual(['']);
+  });
+});
+
+describe('names inside bodies', () => {
+  it('say what comes out of there', async () => {
+    const body: GraphSpec = {
+      outputs: ['o'],
+      nodes: [{ op: 'Relu', name: 'hidden', inputs: ['a'], outputs: ['o'] }],
+    };
+    const spec: GraphSpec = {
+      inputs: ['a', 'c'],
+      outputs: ['y'],
+      nodes: [
+        {
+          op: 'If',
+          name: 'choice',
+          inputs: ['c'],
+          outputs: ['y'],
+          bodies: { then_branch: body, else_branch: body },
+        },
+      ],
+    };
+    const error = await failureOf(prune(spec, ['hidden']));
+    expect(error).toMatchObject({
+      code: 'NAME_INSIDE_BODY',
+      details: { request: 'hidden', where: 'then_branch of If "choice"', outside: ['y'] },
     });
   });
 });

@@ -1,0 +1,87 @@
+/** Putting a written graph in order, where that is asked for: ONNX Runtime needs none of it, checkers and other runtimes do. */
+import { TapirError } from '../errors.js';
+import { isSortedOrder } from '../graph/execution-order.js';
+import type { Node } from '../graph/graph.js';
+import type { Chunk } from '../onnx/emit.js';
+import { patchField } from '../onnx/patch.js';
+import type { ScannedNode } from '../onnx/scan-graph.js';
+import { encodeName, NODE } from '../onnx/schema.js';
+import type { Field, WireReader } from '../onnx/wire.js';
+import { describeNode, type Cut } from './prune.js';
+import { FreshNames } from './rewrite.js';
+
+/**
+ * Refuses kept nodes of one name, as ONNX Runtime does.
+ *
+ * @throws {@link TapirError} `GRAPH_INVALID`.
+ */
+export function checkNodeNames({ nodes }: Cut): void {
+  const seen = new Map<string, Node>();
+  for (const node of nodes) {
+    const other = node.name === '' ? undefined : seen.get(node.name);
+    if (other) {
+      const reason = `two nodes have the name "${node.name}" (${other.opType} and ${node.opType})`;
+      throw new TapirError(
+        'GRAPH_INVALID',
+        `the model's graph is broken: ${reason}, which ONNX Runtime refuses; "tidy" gives them distinct names`,
+        { details: { reason, where: [describeNode(other), describeNode(node)] } },
+      );
+    }
+    seen.set(node.name, node);
+  }
+}
+
+/** Whether the kept nodes stand behind those they read from, in the file. */
+export function isSorted({ graph, nodes }: Cut): boolean {
+  return isSortedOrder(
+    graph.model.graph.nodes,
+    graph.nodes.filter((node) => nodes.has(node)).map((node) => node.scanned),
+  );
+}
+
+/** The kept nodes in execution order, taken out of their places. */
+export function takeSorted(
+  { graph, nodes }: Cut,
+  dropped: Set<Field>,
+  replaced: Map<Field, Chunk[]>,
+): Chunk[] {
+  const sorted = graph.nodes.filter((node) => nodes.has(node)).map((node) => node.scanned.field);
+  for (const field of sorted) dropped.add(field);
+  return sorted.flatMap((field) => replaced.get(field) ?? [field]);
+}
+
+/** Nodes whose name an earlier one has, under names of their own. */
+export function* renamedNodes(
+  { graph, nodes }: Cut,
+  reader: WireReader,
+  replaced: ReadonlyMap<Field, Chunk[]>,
+): Generator<readonly [Field, Chunk[]]> {
+  const kept = graph.nodes.filter((node) => nodes.has(node));
+  const names = new FreshNames(kept.map((node) => node.name));
+  const seen = new Set<string>();
+  for (const { name, scanned } of kept) {
+    if (name !== '' && seen.has(name) && !replaced.has(scanned.field)) {
+      const patches: { field: Field; chunks: Chunk[] }[] = [];
+      reader.readBody(scanned.field, (field) => {
+        if (field.number === NODE.name)
+          patches.push({ field, chunks: [encodeName(NODE.name, names.take(name))] });
+      });
+      yield [scanned.field, patchField(reader, scanned.field, patches)];
+    }
+    seen.add(name);
+  }
+}
+
+/** Imports of operator sets that no kept node is of. */
+export function unusedImports({ graph, nodes, functions }: Cut): Field[] {
+  const used = new Set(['']);
+  const addDomains = (list: Iterable<ScannedNode>): void => {
+    for (const node of list) {
+      used.add(node.domain);
+      for (const body of node.bodies) addDomains(body.graph.nodes);
+    }
+  };
+  addDomains([...nodes].map((node) => node.scanned));
+  for (const fn of functions) addDomains(fn.nodes);
+  return [...graph.model.imports].filter(([, domain]) => !used.has(domain)).map(([field]) => field);
+}
