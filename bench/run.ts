@@ -1,12 +1,13 @@
 /**
  * `npm run bench`: ratios against limits, all measured in one run. Absolute figures depend on the machine and on what else
- * it does; read the ratios. Options: --rounds N, --json FILE.
+ * it does; read the ratios. Options: --rounds N, --json FILE, --only prune.
  */
+import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { parseArgs, promisify } from 'node:util';
 import {
   createFeatureExtractor,
   createTransform,
@@ -19,7 +20,7 @@ import * as ort from 'onnxruntime-node';
 import { format, interleave, ratios, secondsOf, spreadOf, type Spread } from './measure.js';
 
 const { values } = parseArgs({
-  options: { rounds: { type: 'string', default: '7' }, json: { type: 'string' } },
+  options: { rounds: { type: 'string', default: '7' }, only: { type: 'string' }, json: { type: 'string' } },
 });
 const rounds = Number(values.rounds);
 const model = fileURLToPath(new URL('../models/resnet50-untrained.onnx', import.meta.url));
@@ -46,6 +47,25 @@ async function benchPrune(node: string): Promise<void> {
     `prune to ${node} and save / read all and write kept bytes`,
     ratios(seconds.prune, seconds.copy),
     note,
+  );
+}
+
+/** Peak resident memory of a process that does nothing but prune and save. */
+async function benchPruneMemory(node: string): Promise<void> {
+  const out = join(scratch, `${node}.onnx`);
+  const code = `
+    import { pruneModel } from 'onnx-tapir';
+    await (await pruneModel(${JSON.stringify(model)}, [${JSON.stringify(node)}])).save(${JSON.stringify(out)});
+    console.log(process.resourceUsage().maxRSS / 1000);`;
+  const root = fileURLToPath(new URL('..', import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
+    cwd: root,
+  });
+  const megabytes = Number(stdout);
+  report(
+    `prune to ${node} and save: peak resident memory / 200 MB`,
+    spreadOf([megabytes / 200]),
+    `${megabytes.toFixed(0)} MB`,
   );
 }
 
@@ -133,19 +153,23 @@ console.log(
 );
 await benchPrune('avgpool');
 await benchPrune('layer2');
-await benchPrunedRun();
-await benchModel();
-await benchEmbed('avgpool', 4);
-await benchEmbed('relu', 16);
-report(
-  'peak resident memory of this process, MB',
-  spreadOf([process.resourceUsage().maxRSS / 1000]),
-  'all of the above',
-);
-const start = spreadOf([
-  await secondsOf(async () => (await createFeatureExtractor(model, ['avgpool'])).close()),
-]);
-report('open, prune, start a session and close it, seconds', start, 'once');
+await benchPruneMemory('avgpool');
+await benchPruneMemory('layer2');
+if (values.only !== 'prune') {
+  await benchPrunedRun();
+  await benchModel();
+  await benchEmbed('avgpool', 4);
+  await benchEmbed('relu', 16);
+  report(
+    'peak resident memory of this process, MB',
+    spreadOf([process.resourceUsage().maxRSS / 1000]),
+    'all of the above',
+  );
+  const start = spreadOf([
+    await secondsOf(async () => (await createFeatureExtractor(model, ['avgpool'])).close()),
+  ]);
+  report('open, prune, start a session and close it, seconds', start, 'once');
+}
 rmSync(scratch, { recursive: true, force: true });
 
 if (values.json !== undefined) {
