@@ -30,6 +30,10 @@ const cases: Readonly<Record<string, readonly [args: readonly string[], printed:
       /city\/city-0.jpg → /,
       join(scratch, 'n.png'),
     ],
+    '06-parts-in-the-graph.ts': [
+      [model],
+      /fine float16 \[ 1, 128 \] coarse float32 \[ 1, 256 \]\nequal to the full graph, bit for bit/,
+    ],
   };
 
 describe('examples', () => {
