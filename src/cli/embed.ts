@@ -35,6 +35,9 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     ...readPartFlags(flags),
     device,
   });
+  const { batch: batchPlan } = extractor.model.plan;
+  if (batchPlan?.mode === 'per-sample')
+    terminal.err(`note: the batch stays ${batchPlan.exported}, because ${batchPlan.reason}\n`);
   const progress = createProgress(terminal);
   try {
     const summary = await embedFolder(extractor, source, {

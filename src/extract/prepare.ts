@@ -14,6 +14,7 @@ import { stateOf, type OnnxModel } from './open-model.js';
 import type { ReturnNode } from './return-nodes.js';
 import type { RewriteSetup } from './rewrite-options.js';
 import { describeValue } from './value-info.js';
+import { withVerifiedBatch } from './verified-batch.js';
 
 /** A checked request. */
 export interface RewriteRequest extends RewriteSetup {
@@ -40,7 +41,8 @@ export async function prepareRewrite(model: OnnxModel, request: RewriteRequest):
   const cut = cutModel(model, request);
   if (!request.tidy) checkNodeNames(cut);
   const typeOf = await lookUpTypes(model, neededTypes(cut, request));
-  const rewrite = { ...startRewrite(cut, (value) => inputType(value, typeOf)), isTidy: request.tidy };
+  const started = { ...startRewrite(cut, (value) => inputType(value, typeOf)), isTidy: request.tidy };
+  const rewrite = request.batch === 'dynamic' ? await withVerifiedBatch(model, started) : started;
   return { model, request, rewrite: withRequestedParts(rewrite, request, typeOf) };
 }
 

@@ -59,6 +59,10 @@ export function layOutRewrite(
   const added = [
     ...[...rewrite.back, ...renamed.map((output) => identity(rewrite, output))].flatMap(nodeChunks),
     ...rewrite.tensors.flatMap((tensor) => fieldChunks(GRAPH.initializer, [encodeTensor(tensor)])),
+    // Before IR version 4, every initializer is listed as an input as well.
+    ...(model.irVersion < 4 ? rewrite.tensors : []).flatMap((tensor) =>
+      fieldChunks(GRAPH.input, valueInfo(tensor.name, tensor)),
+    ),
     ...rewrite.inputs.flatMap((input) => fieldChunks(GRAPH.input, valueInfo(input.name, input))),
     ...(areOriginal ? [] : outputs.flatMap((output) => fieldChunks(GRAPH.output, outputBody(output)))),
   ];
