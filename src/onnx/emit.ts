@@ -92,11 +92,6 @@ function isSourceRange(chunk: Chunk): chunk is { readonly start: number; readonl
   return !(chunk instanceof Uint8Array) && !('path' in chunk);
 }
 
-/** The chunks of a graph output: the body of an existing ValueInfoProto, or a new one. */
-export function outputChunks(body: readonly Chunk[]): Chunk[] {
-  return fieldChunks(GRAPH.output, body);
-}
-
 /** The bytes of chunks in order; each piece is a view that the next one may overwrite. */
 function* pieces(source: ByteSource, chunks: readonly Chunk[]): Generator<Uint8Array> {
   for (const chunk of chunks) {
