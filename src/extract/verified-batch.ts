@@ -29,6 +29,9 @@ export async function withVerifiedBatch(model: OnnxModel, rewrite: Rewrite): Pro
   try {
     const result = await makeBatchDynamic(model, rewrite);
     if ('reason' in result) return fallBack(result.reason);
+    // Sizes were measured by one run; written into the graph they would hold for no other.
+    if (hasOpenSizes(rewrite) && result.changed.length > 0)
+      return fallBack('its inputs have other open sizes, which the change would fix');
     const maxRelative = await compareBatches(model, rewrite, result.rewrite, exported);
     if (!(maxRelative <= TOLERANCE)) {
       return fallBack(
@@ -51,6 +54,12 @@ function exportedBatch(rewrite: Rewrite): number | undefined {
     if (dims && dims.length > 1 && typeof batch === 'number' && batch > 0) return batch;
   }
   return undefined;
+}
+
+function hasOpenSizes(rewrite: Rewrite): boolean {
+  return describeInputs(rewrite).some(
+    ({ dims }) => dims?.slice(1).some((size) => typeof size !== 'number') !== false,
+  );
 }
 
 /** The largest relative difference of any output, over several batches at once and over a single row. */

@@ -20,7 +20,7 @@ export function productOf(sizes: Sizes): number {
   return sizes.reduce((product, size) => product * size, 1);
 }
 
-export function isSameAxis(a: BatchAxis, b: BatchAxis): boolean {
+function isSameAxis(a: BatchAxis, b: BatchAxis): boolean {
   return a.axis === b.axis && isSameSplit(a, b);
 }
 

@@ -1,6 +1,6 @@
 /** What making a batch dynamic changes: inputs of kept nodes, and the nodes and constants that they need. */
 import type { Node, Value } from '../graph/graph.js';
-import type { NewNode, NewTensor } from '../onnx/schema.js';
+import { ELEMENT_TYPE, type NewNode, type NewTensor } from '../onnx/schema.js';
 import { NodeBuilder } from './node-builder.js';
 import { opsetOf, type NodePatch, type Rewrite } from './rewrite.js';
 
@@ -67,6 +67,19 @@ export class BatchEdits {
     });
   }
 
+  /** Gives a node the indices of one sample for each, a step further on every time. */
+  setOffsets(node: Node, position: number, { first, dims, step }: SampleIndices): void {
+    const batch = this.#readBatchSize();
+    this.#edit(node, position, (nodes) => {
+      const count = nodes.add('ReduceMax', [batch], { keepdims: 0 });
+      const samples = nodes.add('Range', [nodes.integers(0), count, nodes.integers(1)]);
+      const column = nodes.integers([-1, ...dims.slice(1).map(() => 1)]);
+      const starts = nodes.add('Reshape', [nodes.add('Mul', [samples, nodes.integers(step)]), column]);
+      const data = new Uint8Array(BigInt64Array.from(first.map(BigInt)).buffer);
+      return nodes.add('Add', [starts, nodes.tensor(ELEMENT_TYPE.int64, dims, data)]);
+    });
+  }
+
   /** Repeats an operand that does not depend on the batch, as often as there are samples. */
   repeat(node: Node, position: number, axis: number, { rank, inner, isBaked }: RepeatedOperand): void {
     const batch = this.#readBatchSize();
@@ -113,4 +126,13 @@ interface RepeatedOperand {
   readonly inner: number;
   /** Whether it holds several samples now, of which the first is repeated. */
   readonly isBaked: boolean;
+}
+
+interface SampleIndices {
+  /** Indices of the first sample. */
+  readonly first: readonly number[];
+  /** Their sizes, the first of which is 1. */
+  readonly dims: readonly number[];
+  /** Elements of a sample. */
+  readonly step: number;
 }

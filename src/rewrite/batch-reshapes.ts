@@ -129,11 +129,22 @@ export function fill(walk: BatchWalk, node: Node): void {
   const dims = output && walk.facts.dimsOf(output);
   if (!target || !dims || walk.facts.integersOf(target)) return;
   const entries = walk.entriesOf(target);
-  const index = entries?.indexOf('batch') ?? (walk.batch > 1 && dims[0] === walk.batch ? 0 : -1);
+  const isLikely = !entries && walk.isSized(target) && walk.batch > 1 && dims[0] === walk.batch;
+  const index = entries?.indexOf('batch') ?? (isLikely ? 0 : -1);
   if (index < 0) return;
   const axis = dims.length - (entries?.length ?? dims.length) + index;
   const inner = dims[axis]! / walk.batch;
-  if (Number.isInteger(inner)) walk.setAxis(node, output, { axis, outer: 1, inner });
+  if (!Number.isInteger(inner)) return;
+  const at = { axis, outer: 1, inner };
+  if (node.opType === 'Expand') repeatFilled(walk, node, at, dims.length);
+  walk.setAxis(node, output, at);
+}
+
+/** A constant that was made for one batch, and is expanded to any. */
+function repeatFilled(walk: BatchWalk, node: Node, at: BatchAxis, rank: number): void {
+  const dims = walk.dimsOf(node, node.inputs[0]);
+  const axis = at.axis - rank + dims.length;
+  if ((dims[axis] ?? 1) !== 1) walk.repeat(node, 0, moveAxis(at, axis));
 }
 
 /** Where such operators read their sizes; Range has its limit there. */

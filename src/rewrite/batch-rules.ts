@@ -1,9 +1,9 @@
 /** How operators carry the batch from their inputs to their outputs, and what must change in them for it to be any. */
 import type { Node, Value } from '../graph/graph.js';
-import { flattenAxis, moveAxis } from './batch-axis.js';
+import { flattenAxis, moveAxis, type BatchAxis } from './batch-axis.js';
 import { einsum, gemm, matMul } from './batch-products.js';
 import { expand, fill, reshape, resize, slice } from './batch-reshapes.js';
-import { trackShape } from './batch-sizes.js';
+import { trackCount, trackShape } from './batch-sizes.js';
 import { refuse, type BatchWalk } from './batch-walk.js';
 
 /** Handles a node of which at least one input depends on the batch. */
@@ -81,7 +81,7 @@ function axesOf(walk: BatchWalk, node: Node): readonly number[] | undefined {
 const reduce: BatchRule = (walk, node) => {
   const [data] = node.inputs;
   const rank = walk.dimsOf(node, data).length;
-  const given = /^Arg/u.test(node.opType) ? [walk.int(node, 'axis') ?? 0] : axesOf(walk, node);
+  const given = node.opType.startsWith('Arg') ? [walk.int(node, 'axis') ?? 0] : axesOf(walk, node);
   if (!given && walk.int(node, 'noop_with_empty_axes') === 1) return keepAxis(walk, node);
   const at = walk.axisOf(data)!;
   const axes = given?.map((axis) => wrap(axis, rank));
@@ -141,12 +141,33 @@ const gather: BatchRule = (walk, node) => {
   const inIndices = walk.axisOf(indices);
   const axis = wrap(walk.int(node, 'axis') ?? 0, walk.dimsOf(node, data).length);
   const added = walk.dimsOf(node, indices).length - 1;
+  if (inData?.axis === 0 && axis === 0 && !inIndices && offsetIndices(walk, node, inData)) return;
   if ((inData && inIndices) || inData?.axis === axis) refuse(node, MIXES);
   const at = inData
     ? moveAxis(inData, inData.axis < axis ? inData.axis : inData.axis + added)
     : moveAxis(inIndices!, inIndices!.axis + axis);
   walk.setAxis(node, node.outputs[0], at);
 };
+
+/**
+ * Takes elements of all samples from a list of all their elements, as PyTorch's exporter writes as_strided: the indices of a sample are
+ * those of the first one, further on.
+ */
+function offsetIndices(walk: BatchWalk, node: Node, at: BatchAxis): boolean {
+  const [, indices] = node.inputs;
+  const dims = walk.dimsOf(node, indices);
+  const list = walk.integers(node, 1);
+  if (!list || at.outer !== 1 || dims[0] !== walk.batch) return false;
+  const first = list.slice(0, list.length / walk.batch);
+  const isRegular = list.every(
+    (index, i) => index >= 0 && index === first[i % first.length]! + Math.floor(i / first.length) * at.inner,
+  );
+  if (!isRegular || !first.every((index) => index < at.inner)) return false;
+  walk.edits.setOffsets(node, 1, { first, dims: [1, ...dims.slice(1)], step: at.inner });
+  walk.note(node, 'its indices are computed for each sample');
+  walk.setAxis(node, node.outputs[0], { axis: 0, outer: 1, inner: 1 });
+  return true;
+}
 
 const gatherNd: BatchRule = (walk, node) => {
   const [data, indices] = node.inputs;
@@ -197,6 +218,11 @@ const recurrent: BatchRule = (walk, node) => {
   for (const state of last) walk.setAxis(node, state, moveAxis(at, isBatchFirst ? 0 : 1));
 };
 
+/** Its second operand gives the type alone. */
+const castLike: BatchRule = (walk, node) => {
+  if (walk.axisOf(node.inputs[0])) keepAxis(walk, node);
+};
+
 const never: BatchRule = (_, node) =>
   refuse(node, 'mixes samples, or gives a number of elements that depends on them');
 
@@ -242,6 +268,8 @@ const RULES: ReadonlyMap<string, BatchRule> = new Map<string, BatchRule>([
     never,
     'NonZero Compress Unique NonMaxSuppression RoiAlign MaxRoiPool EyeLike ReverseSequence SequenceConstruct',
   ),
+  ['CastLike', castLike],
+  ['Size', trackCount],
   ['ScatterND', scatterNd],
   ['BatchNormalization', batchNorm],
   ['MeanVarianceNormalization', meanVariance],

@@ -62,6 +62,11 @@ for (const opType of ['Add', 'Sub', 'Mul', 'Div', 'Max', 'Min', 'Mod', 'Where', 
 
 /** Follows sizes through a node whose inputs do not depend on the batch's content. */
 export function trackSizes(walk: BatchWalk, node: Node): void {
+  if (node.opType === 'Shape') {
+    const sizes = node.outputs[0] && unknownList(walk, node.outputs[0]);
+    return sizes && walk.setEntries(node.outputs[0], sizes);
+  }
+  if (node.reads.some((value) => walk.isSized(value))) walk.setSized(node);
   const rule = RULES[node.opType];
   if (!rule || node.domain !== '') return;
   const [output] = node.outputs;
@@ -77,10 +82,17 @@ export function trackShape(walk: BatchWalk, node: Node): void {
   const [data] = node.inputs;
   const at = walk.axisOf(data);
   const dims = data && walk.facts.dimsOf(data);
+  walk.setSized(node);
   if (!at || !dims) return;
   const entries = dims.map((_, axis): SizeEntry => (axis === at.axis ? 'batch' : null));
   walk.setEntries(
     node.outputs[0],
     entries.slice(walk.int(node, 'start') ?? 0, walk.int(node, 'end') ?? dims.length),
   );
+}
+
+/** The number of elements, as Size gives it. */
+export function trackCount(walk: BatchWalk, node: Node): void {
+  walk.setSized(node);
+  walk.setEntries(node.outputs[0], ['batch']);
 }

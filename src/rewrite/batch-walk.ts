@@ -44,6 +44,7 @@ export class BatchWalk {
   readonly #fed: ReadonlySet<Value>;
   readonly #axes = new Map<Value, BatchAxis>();
   readonly #entries = new Map<Value, readonly SizeEntry[]>();
+  readonly #sized = new Set<Value>();
 
   constructor(cut: Cut, facts: BatchFacts, edits: BatchEdits, batch: number) {
     this.facts = facts;
@@ -115,6 +116,15 @@ export class BatchWalk {
 
   setEntries(value: Value | undefined, entries: readonly SizeEntry[]): void {
     if (value) this.#entries.set(value, entries);
+  }
+
+  /** Whether a value is computed from sizes of tensors that hold the batch. */
+  isSized(value: Value): boolean {
+    return this.#sized.has(value);
+  }
+
+  setSized(node: Node): void {
+    for (const output of node.outputs) if (output) this.#sized.add(output);
   }
 
   note(node: Node, text: string): void {

@@ -110,6 +110,20 @@ describe("batch: 'dynamic' where it cannot be", () => {
     expect(pruned.plan.batch?.mode).toBe('per-sample');
   });
 
+  it('does not write sizes that are open into the graph', async () => {
+    const spec: GraphSpec = {
+      inputs: [{ name: 'x', dims: [2, 'n'] }],
+      outputs: [{ name: 'y', dims: ['m', 2] }],
+      initializers: { shape: { dims: [2], values: [2, -1], elemType: 'int64' } },
+      nodes: [
+        { op: 'Reshape', inputs: ['x', 'shape'], outputs: ['r'] },
+        { op: 'Relu', inputs: ['r'], outputs: ['y'] },
+      ],
+    };
+    const { plan } = await pruneModel(modelBytes(spec), ['tensor:r'], { batch: 'dynamic' });
+    expect(plan.batch).toMatchObject({ mode: 'per-sample' });
+  });
+
   it('leaves a dynamic batch alone', async () => {
     const spec: GraphSpec = {
       inputs: [{ name: 'x', dims: ['n', 3] }],
