@@ -20,10 +20,6 @@ export function productOf(sizes: Sizes): number {
   return sizes.reduce((product, size) => product * size, 1);
 }
 
-function isSameAxis(a: BatchAxis, b: BatchAxis): boolean {
-  return a.axis === b.axis && isSameSplit(a, b);
-}
-
 export function isSameSplit(a: BatchAxis, b: BatchAxis): boolean {
   return a.outer === b.outer && a.inner === b.inner;
 }
