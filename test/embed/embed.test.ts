@@ -322,3 +322,38 @@ describe('embedFolder', () => {
     await weights.close();
   });
 });
+
+describe('an extractor that takes pixels', () => {
+  it('is fed bytes, and gives the same features', async () => {
+    const request = { avgpool: 'f' } as const;
+    const session = { graphOptimizationLevel: 'disabled' } as const;
+    const floats = await createFeatureExtractor(model, request, { session });
+    const pixels = await createFeatureExtractor(model, request, { session, input: 'image-uint8' });
+    const source = [join(photos, 'sea/sea-0.jpg'), join(photos, 'zero.jpg'), join(photos, 'city/city-0.jpg')];
+    const rows = async (from: FeatureExtractor<'f'>): Promise<unknown[]> => {
+      const list: unknown[] = [];
+      for await (const { features, error } of embedImages(from, source, { batch: 2 }))
+        list.push(features?.f.data ?? error?.code);
+      return list;
+    };
+    expect(await rows(pixels)).toEqual(await rows(floats));
+    await Promise.all([floats.close(), pixels.close()]);
+  });
+
+  it('refuses a transform that normalises otherwise than the graph', async () => {
+    const input = { type: 'image-uint8', mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] } as const;
+    const pixels = await createFeatureExtractor(model, ['fc'], { input });
+    const attempt = async (): Promise<void> => {
+      for await (const row of embedImages(pixels, photos)) void row;
+    };
+    await expect(attempt()).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringContaining('0.5') as string,
+    });
+    const transform = createTransform({ mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] });
+    const image = join(photos, 'sea/sea-0.jpg');
+    for await (const { features } of embedImages(pixels, [image], { transform }))
+      expect(features?.fc.dims).toEqual([10]);
+    await pixels.close();
+  });
+});
