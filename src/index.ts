@@ -9,7 +9,12 @@ export {
   type NodeInfo,
 } from './extract/open-model.js';
 export { pruneModel, type PrunedModel, type PruneOptions, type SaveOptions } from './extract/prune-model.js';
-export { type RewriteOptions, type ImageInput, type PerOutput } from './extract/rewrite-options.js';
+export {
+  type RewriteOptions,
+  type ImageInput,
+  type PerOutput,
+  type Pool,
+} from './extract/rewrite-options.js';
 export { featureInfo } from './extract/list-features.js';
 export { verifyModel, type VerifyOptions, type VerifyReport, type VerifiedOutput } from './extract/verify.js';
 export {
@@ -20,7 +25,6 @@ export {
   type ResolvedRequest,
 } from './rewrite/plan.js';
 export { type ImageNormalization } from './rewrite/image-input.js';
-export { type Pool } from './rewrite/feature-parts.js';
 export { type ReturnNodes, type KeysOf } from './extract/return-nodes.js';
 export {
   createFeatureExtractor,

@@ -1,6 +1,6 @@
 /** Flags for what is computed in the graph besides the cut. */
 import { checkOneOf, invalidOption, type Given } from '../checks.js';
-import { POOLS, type RewriteOptions } from '../extract/rewrite-options.js';
+import { POOLS, type Pool, type RewriteOptions } from '../extract/rewrite-options.js';
 
 /** Flags that several commands take. */
 export interface PartFlags {
@@ -30,11 +30,13 @@ function readPool(flags: readonly string[]): RewriteOptions['pool'] {
   const [first] = flags;
   if (first === undefined) return 'none';
   if (flags.length === 1 && !first.includes('=')) return checkOneOf('--pool', first, POOLS);
-  return Object.fromEntries(
-    flags.map((flag) => {
-      const equals = flag.lastIndexOf('=');
-      if (equals <= 0) throw invalidOption('--pool', 'HOW once, or KEY=HOW for each output', flag);
-      return [flag.slice(0, equals), checkOneOf('--pool', flag.slice(equals + 1), POOLS)];
-    }),
-  );
+  const pools = new Map<string, Pool>();
+  for (const flag of flags) {
+    const equals = flag.lastIndexOf('=');
+    const key = flag.slice(0, Math.max(0, equals));
+    if (key === '' || pools.has(key))
+      throw invalidOption('--pool', 'HOW once, or KEY=HOW once for each output', flag);
+    pools.set(key, checkOneOf('--pool', flag.slice(equals + 1), POOLS));
+  }
+  return pools;
 }

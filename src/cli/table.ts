@@ -1,7 +1,13 @@
 /** Text tables and numbers for people. */
 
+/** Names come from files: control characters would act on the terminal. */
+export function printable(text: string): string {
+  return text.replace(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}
+
 /** Rows as aligned columns; cells of `right` columns are aligned to the right. */
-export function formatTable(rows: readonly (readonly string[])[], right: readonly number[] = []): string {
+export function formatTable(given: readonly (readonly string[])[], right: readonly number[] = []): string {
+  const rows = given.map((row) => row.map(printable));
   const widths: number[] = [];
   for (const row of rows) row.forEach((cell, i) => (widths[i] = Math.max(widths[i] ?? 0, cell.length)));
   const lines = rows.map((row) =>

@@ -14,7 +14,7 @@ import type { KeysOf, ReturnNodes } from './return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
 import { runRows } from './run-rows.js';
 import { describeModel } from './session-model.js';
-import { describeInputs, describeValue, type TensorInfo } from './value-info.js';
+import { describeInputs, type TensorInfo } from './value-info.js';
 
 /** Options of {@link createFeatureExtractor}. */
 export interface FeatureExtractorOptions extends RewriteOptions {
@@ -189,7 +189,6 @@ export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
 
 function describeFeatures(pruned: PrunedModel, lane: Lane): FeatureInfo[] {
   const { cut, outputs } = rewriteOf(pruned);
-  const [input] = cut.inputs;
   const byName = new Map(lane.facts.outputs.map((output) => [output.name, output]));
   return outputs.map((output) => {
     const session = byName.get(output.tensor);
@@ -201,6 +200,6 @@ function describeFeatures(pruned: PrunedModel, lane: Lane): FeatureInfo[] {
         { details: { output: output.request, type: 'not a tensor' } },
       );
     }
-    return describeFeature(output, session, input && describeValue(input));
+    return describeFeature(cut.graph, output, session);
   });
 }

@@ -1,6 +1,6 @@
 /** What is known of a feature before running: dtype, dims, channels, reduction. */
 import { channelAxis, type Layout } from '../graph/layout.js';
-import type { Value } from '../graph/graph.js';
+import type { Graph, Value } from '../graph/graph.js';
 import type { Dim } from '../onnx/scan-value.js';
 import type { RewriteOutput } from '../rewrite/rewrite.js';
 import type { SessionValue } from '../runtime/protocol.js';
@@ -23,11 +23,15 @@ export interface FeatureInfo extends TensorInfo {
 }
 
 /** The file's own statement where it has one, else onnxruntime's. */
-export function describeOutput(value: Value, session: SessionValue | undefined): TensorInfo {
+export function describeOutput(
+  value: Value,
+  session: (SessionValue & { readonly isScalar?: boolean }) | undefined,
+): TensorInfo {
   const stated = describeValue(value);
   if (!session || (stated.dtype !== null && stated.dims !== null)) return stated;
   // onnxruntime reports [] for scalars and for unknown rank alike, so [] says nothing.
-  const dims: readonly Dim[] | null = session.dims.length === 0 ? null : session.dims.map(openDim);
+  const dims: readonly Dim[] | null =
+    session.dims.length === 0 && session.isScalar !== true ? null : session.dims.map(openDim);
   return { name: stated.name, dtype: stated.dtype ?? session.dtype, dims: stated.dims ?? dims };
 }
 
@@ -36,26 +40,26 @@ function openDim(size: number | string): Dim {
   return typeof size === 'string' && (size === '' || size.startsWith('unk__')) ? null : size;
 }
 
-/** Describes an output; `input` is the image input that reductions refer to. */
+/** Describes an output. */
 export function describeFeature(
+  graph: Graph,
   output: RewriteOutput,
   session: SessionValue | undefined,
-  input: TensorInfo | undefined,
 ): FeatureInfo {
   const { key, value, type } = output;
   const { dtype, dims } = type ? describeType(key, type) : describeOutput(value, session);
-  return describeTensor(key, value, { dtype, dims, layout: output.layout }, input);
+  return describeTensor(graph, key, value, { dtype, dims, layout: output.layout });
 }
 
 /** Describes a tensor by its type; the layout is read from the graph unless it is given. */
 export function describeTensor(
+  graph: Graph,
   name: string,
   value: Value,
   type: Pick<TensorInfo, 'dtype' | 'dims'> & { readonly layout?: Layout | undefined },
-  input: TensorInfo | undefined,
 ): FeatureInfo {
   const { dtype, dims } = type;
-  const layout = type.layout ?? (dims && layoutOf(value, dims));
+  const layout = type.layout ?? (dims && (provenLayout(graph, value, dims) ?? likelyLayout(dims)));
   const channels = dims && layout && dims[CHANNEL_AXIS[layout]];
   return {
     name,
@@ -63,42 +67,52 @@ export function describeTensor(
     dtype,
     dims,
     channels: typeof channels === 'number' ? channels : null,
-    reduction: dims && layout ? reductionOf(dims, layout, input) : null,
+    reduction: dims && layout ? reductionOf(dims, layout, imageSize(graph)) : null,
     layout,
   };
 }
 
 const CHANNEL_AXIS: Readonly<Record<Layout, number>> = { NCHW: 1, NHWC: 3, NLC: 2, NCL: 1, NC: 1 };
 
-/** How the axes of a value are meant: by the operators that made it, else by its sizes. */
-export function layoutOf(value: Value, dims: readonly Dim[]): Layout | null {
+/** How the axes of a value are meant, by the operators that made it; null where they do not tell. */
+export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): Layout | null {
   if (dims.length === 2) return 'NC';
   if (dims.length !== 3 && dims.length !== 4) return null;
-  const axis = channelAxis(value, dims.length);
-  if (dims.length === 3) return axis === 1 ? 'NCL' : 'NLC';
-  if (axis === 1) return 'NCHW';
-  if (axis === 3) return 'NHWC';
-  // Equal sizes in the middle tell [N, H, W, C].
-  const [, a, b, c] = dims;
-  return typeof a === 'number' && a === b && b !== c ? 'NHWC' : 'NCHW';
+  const axis = channelAxis(graph, value, dims.length);
+  if (dims.length === 3) return axis === 2 ? 'NLC' : axis === 1 ? 'NCL' : null;
+  return axis === 1 ? 'NCHW' : axis === 3 ? 'NHWC' : null;
 }
 
-function reductionOf(dims: readonly Dim[], layout: Layout, input: TensorInfo | undefined): number | null {
+/** How they are probably meant, for listings: two equal sizes are those of a map; a graph input is `[N, 3, H, W]`. */
+function likelyLayout(dims: readonly Dim[]): Layout | null {
+  if (dims.length !== 4) return null;
+  const [, a, b, c] = dims;
+  const isFewer = (size: Dim | undefined): boolean => typeof size === 'number' && size <= 4;
+  if (isFewer(a) !== isFewer(c)) return isFewer(a) ? 'NCHW' : 'NHWC';
+  if (typeof b !== 'number' || a === c) return null;
+  return a === b ? 'NHWC' : b === c ? 'NCHW' : null;
+}
+
+type Size = readonly [height: number, width: number];
+
+function reductionOf(dims: readonly Dim[], layout: Layout, image: Size | undefined): number | null {
   if (layout !== 'NCHW' && layout !== 'NHWC') return null;
   const height = dims[layout === 'NCHW' ? 2 : 1];
-  const given = imageSizeOf(input)?.[0];
-  if (typeof height !== 'number' || given === undefined || height <= 1) return null;
-  const ratio = given / height;
+  if (typeof height !== 'number' || image === undefined || height <= 1) return null;
+  const ratio = image[0] / height;
   // Unpadded convolutions leave odd sizes (Inception: 299 → 8); the nominal stride is the power of two beside it.
   return Number.isInteger(ratio) ? ratio : 2 ** Math.round(Math.log2(ratio));
 }
 
-/** Height and width of an image input, `[N, C, H, W]` or `[N, H, W, C]` with up to four channels. */
-export function imageSizeOf(input: TensorInfo | undefined): [height: number, width: number] | undefined {
-  const { dims } = input ?? {};
-  if (dims?.length !== 4) return undefined;
-  const isLast =
-    typeof dims[3] === 'number' && dims[3] <= 4 && !(typeof dims[1] === 'number' && dims[1] <= 4);
-  const [height, width] = isLast ? [dims[1], dims[2]] : [dims[2], dims[3]];
+/** Height and width of the model's image input: of four axes, with three colours if there is one. */
+export function imageSize(graph: Graph): Size | undefined {
+  const sizes = graph.inputs.flatMap((value) => {
+    const { dims } = describeValue(value);
+    return dims?.length === 4 ? [{ dims, layout: likelyLayout(dims) }] : [];
+  });
+  const isColour = ({ dims }: { readonly dims: readonly Dim[] }): boolean => dims[1] === 3 || dims[3] === 3;
+  const image = sizes.find(isColour) ?? sizes.find(({ layout }) => layout !== null) ?? sizes[0];
+  if (!image) return undefined;
+  const [height, width] = image.layout === 'NHWC' ? image.dims.slice(1) : image.dims.slice(2);
   return typeof height === 'number' && typeof width === 'number' ? [height, width] : undefined;
 }

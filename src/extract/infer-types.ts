@@ -1,23 +1,31 @@
 /** dtype and dims of tensors that the file says nothing about: ONNX Runtime's own answer. */
+import { isTapirError } from '../errors.js';
 import type { Value } from '../graph/graph.js';
 import { cutGraph } from '../rewrite/prune.js';
-import { startRewrite } from '../rewrite/rewrite.js';
+import { startRewrite, type Rewrite } from '../rewrite/rewrite.js';
+import type { Lane } from '../runtime/lane.js';
 import type { SessionValue } from '../runtime/protocol.js';
-import type { OnnxModel } from './open-model.js';
-import { stateOf } from './open-model.js';
+import { stateOf, type OnnxModel } from './open-model.js';
+import { seededFeeds } from './seeded-feeds.js';
 import { openExactLane } from './session-model.js';
+import { describeInputs } from './value-info.js';
 
 /** What ONNX Runtime reports about a value. */
-export type InferredType = SessionValue;
+export type InferredType = SessionValue & {
+  /** Whether no sizes mean a scalar; onnxruntime reports them for an unknown rank as well. */
+  readonly isScalar?: boolean;
+};
 
 /**
- * Asks ONNX Runtime for the types of values, by opening a session that has them as outputs. Nothing runs.
+ * Asks ONNX Runtime for the types of values, by opening a session that has them as outputs.
  *
+ * @param settleScalars - Run it once on made-up inputs where that tells a scalar from an unknown rank; otherwise nothing runs.
  * @throws {@link TapirError} `SESSION_FAILED` if it refuses the part of the graph that computes them; `DEPENDENCY_MISSING`.
  */
 export async function inferTypes(
   model: OnnxModel,
   values: Iterable<Value>,
+  settleScalars = false,
 ): Promise<ReadonlyMap<Value, InferredType>> {
   const outputs = [...new Set(values)].map((value) => ({
     request: value.name,
@@ -27,18 +35,42 @@ export async function inferTypes(
   }));
   if (outputs.length === 0) return new Map();
   const cut = cutGraph(stateOf(model).graph, { outputs, allowNonTensor: true });
-  const lane = await openExactLane(
-    model,
-    startRewrite(cut, () => NO_TYPE),
-  );
-  await lane.close();
-  const byName = new Map(lane.facts.outputs.map((output) => [output.name, output]));
-  return new Map(
-    outputs.flatMap(({ value }) => {
-      const type = byName.get(value.name);
-      return type ? [[value, type] as const] : [];
-    }),
-  );
+  const rewrite = startRewrite(cut, () => NO_TYPE, true);
+  const lane = await openExactLane(model, rewrite);
+  try {
+    const types = new Map(lane.facts.outputs.map((type) => [type.name, type]));
+    const open = lane.facts.outputs.filter(({ isTensor, dims }) => isTensor && dims.length === 0);
+    const scalars =
+      settleScalars && open.length > 0 ? await findScalars(lane, rewrite, open) : new Set<string>();
+    const inferred = new Map<Value, InferredType>();
+    for (const { value } of outputs) {
+      const type = types.get(value.name);
+      if (type) inferred.set(value, { ...type, isScalar: scalars.has(type.name) });
+    }
+    return inferred;
+  } finally {
+    await lane.close();
+  }
+}
+
+/** Values that have no sizes when they are computed. */
+async function findScalars(
+  lane: Lane,
+  rewrite: Rewrite,
+  types: readonly SessionValue[],
+): Promise<Set<string>> {
+  try {
+    const feeds = seededFeeds(describeInputs(rewrite), 0, { rows: 1, runs: 1, named: {} });
+    const tensors = await lane.run(
+      feeds,
+      types.map(({ name }) => name),
+    );
+    return new Set(tensors.flatMap(({ name, dims }) => (dims.length === 0 ? [name] : [])));
+  } catch (error) {
+    // A model that does not run on made-up inputs keeps its open ranks.
+    if (isTapirError(error, 'RUN_FAILED') || isTapirError(error, 'INPUT_MISMATCH')) return new Set();
+    throw error;
+  }
 }
 
 /** Never asked for: a graph that is not cut at interior tensors has no new inputs. */

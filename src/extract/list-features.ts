@@ -155,6 +155,5 @@ function describe(
   value: Value,
   inferred: InferredType | undefined,
 ): FeatureInfo {
-  const [input] = stateOf(model).graph.inputs;
-  return describeTensor(name, value, describeOutput(value, inferred), input && describeValue(input));
+  return describeTensor(stateOf(model).graph, name, value, describeOutput(value, inferred));
 }

@@ -8,7 +8,7 @@ import { withImageInput } from '../rewrite/image-input.js';
 import { cutGraph, interiorInputs, type Cut, type CutOutput } from '../rewrite/prune.js';
 import { checkNodeNames } from '../rewrite/tidy.js';
 import { startRewrite, type Rewrite, type RewriteOutput, type TensorType } from '../rewrite/rewrite.js';
-import { describeOutput, imageSizeOf, layoutOf } from './feature-info.js';
+import { describeOutput, imageSize, provenLayout } from './feature-info.js';
 import { inferTypes, type InferredType } from './infer-types.js';
 import { stateOf, type OnnxModel } from './open-model.js';
 import type { ReturnNode } from './return-nodes.js';
@@ -41,7 +41,7 @@ export async function prepareRewrite(model: OnnxModel, request: RewriteRequest):
   const cut = cutModel(model, request);
   if (!request.tidy) checkNodeNames(cut);
   const typeOf = await lookUpTypes(model, neededTypes(cut, request));
-  const started = { ...startRewrite(cut, (value) => inputType(value, typeOf)), isTidy: request.tidy };
+  const started = startRewrite(cut, (value) => inputType(value, typeOf), request.tidy);
   const rewrite = request.batch === 'dynamic' ? await withVerifiedBatch(model, started) : started;
   return { model, request, rewrite: withRequestedParts(rewrite, request, typeOf) };
 }
@@ -50,7 +50,11 @@ export async function prepareRewrite(model: OnnxModel, request: RewriteRequest):
  * The same request on the whole graph: nothing is cut away, so that values can be compared. Tensors that the request
  * feeds are outputs here, behind the requested ones.
  */
-export async function prepareWhole({ model, request, rewrite: { cut } }: Prepared): Promise<Prepared> {
+export async function prepareWhole({
+  model,
+  request,
+  rewrite: { cut, computedInputs },
+}: Prepared): Promise<Prepared> {
   const { graph } = cut;
   const fed = interiorInputs(cut).map((value) => ({
     request: value.name,
@@ -68,8 +72,9 @@ export async function prepareWhole({ model, request, rewrite: { cut } }: Prepare
     functions: new Set(graph.model.functions),
   };
   const typeOf = await lookUpTypes(model, neededTypes(cut, request));
-  const rewrite = startRewrite(whole, (value) => inputType(value, typeOf));
-  return { model, request, rewrite: withRequestedParts(rewrite, request, typeOf) };
+  // In order, whatever was asked for: the dropped part may hold what ONNX Runtime refuses.
+  const started = startRewrite(whole, (value) => inputType(value, typeOf), true);
+  return { model, request, rewrite: withRequestedParts(started, request, typeOf, [...computedInputs][0]) };
 }
 
 /** Names → the part of the graph that they need. */
@@ -84,8 +89,14 @@ function cutModel(model: OnnxModel, request: RewriteRequest): Cut {
   return cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });
 }
 
-function withRequestedParts(cut: Rewrite, request: RewriteRequest, typeOf: TypeOf): Rewrite {
-  let rewrite = request.image ? withImageInput(cut, request.image) : cut;
+/** `imageInput` is the one that pixels go to, if that is known. */
+function withRequestedParts(
+  cut: Rewrite,
+  request: RewriteRequest,
+  typeOf: TypeOf,
+  imageInput?: Value,
+): Rewrite {
+  let rewrite = request.image ? withImageInput(cut, request.image, imageInput) : cut;
   // Outputs that the request does not name are there only to be compared.
   const named = rewrite.outputs.slice(0, request.outputs.length);
   for (const output of named) rewrite = withParts(rewrite, output, request, typeOf);
@@ -111,8 +122,8 @@ function neededTypes(cut: Cut, { partsOf, fillTypes }: RewriteRequest): Value[] 
 }
 
 async function lookUpTypes(model: OnnxModel, values: readonly Value[]): Promise<TypeOf> {
-  const unknown = values.filter((value) => typeFrom(value, undefined)?.dims === undefined);
-  const inferred = await inferTypes(model, unknown);
+  const unknown = values.filter((value) => !typeFrom(value, undefined)?.dims);
+  const inferred = await inferTypes(model, unknown, true);
   return (value) => typeFrom(value, inferred.get(value));
 }
 
@@ -143,12 +154,12 @@ function withParts(
   const parts = request.partsOf(output.key);
   if (isPlain(parts)) return rewrite;
   const { elemType = 0, dims } = rewrite.restated.get(output.value) ?? typeOf(output.value) ?? {};
-  const [input] = rewrite.cut.inputs;
+  const { graph } = rewrite.cut;
   return withFeatureParts(rewrite, output, parts, {
     elemType,
     dims: dims ?? [],
-    layout: dims ? layoutOf(output.value, dims) : null,
-    imageSize: input && imageSizeOf(describeValue(input)),
+    layout: dims ? provenLayout(graph, output.value, dims) : null,
+    imageSize: imageSize(graph),
   });
 }
 

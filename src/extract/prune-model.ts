@@ -115,6 +115,7 @@ export class PrunedModel {
     const target = resolve(checkText('path', path));
     checkOneOf('weights', weights, ['keep', 'inline', 'repack']);
     const { withSource } = stateOf(this.source);
+    checkNoWeights(this.source, this.plan, target);
     if (weights === 'keep' || this.plan.kept.externalFiles.length === 0) {
       checkSameFolder(this.source, this.plan.kept.externalFiles, target);
       await withSource((source) => writeChunks(source, this.#chunks, target));
@@ -132,9 +133,23 @@ export function rewriteOf(pruned: PrunedModel): Rewrite {
   return preparedOf(pruned).rewrite;
 }
 
+/** To write over a file with the model's own weights would lose them. */
+function checkNoWeights(model: OnnxModel, { kept, dropped }: PrunePlan, target: string): void {
+  const { folder } = stateOf(model);
+  if (folder === undefined) return;
+  const isWeights = [...kept.externalFiles, ...dropped.externalFiles].some((file) =>
+    sameFile(resolve(folder, file), target),
+  );
+  if (!isWeights) return;
+  const reason = 'it holds weights of the model itself';
+  throw new TapirError('OUTPUT_UNWRITABLE', `cannot write "${target}": ${reason}; choose another name`, {
+    details: { path: target, reason },
+  });
+}
+
 function checkSameFolder(model: OnnxModel, files: readonly string[], target: string): void {
   const { folder } = stateOf(model);
-  if (files.length === 0 || (folder !== undefined && sameFolder(folder, dirname(target)))) return;
+  if (files.length === 0 || (folder !== undefined && sameFile(folder, dirname(target)))) return;
   const where = folder ?? 'unknown: the model was opened from bytes';
   throw new TapirError(
     'EXTERNAL_DATA_ELSEWHERE',
@@ -143,11 +158,11 @@ function checkSameFolder(model: OnnxModel, files: readonly string[], target: str
   );
 }
 
-function sameFolder(a: string, b: string): boolean {
+function sameFile(a: string, b: string): boolean {
   try {
     return realpathSync(a) === realpathSync(b);
   } catch {
-    return false; // The target's folder does not exist: writing will say so.
+    return false; // One of them does not exist.
   }
 }
 

@@ -5,8 +5,10 @@ import type { FeatureParts, Pool } from '../rewrite/feature-parts.js';
 import { checkNames } from './return-nodes.js';
 import type { ImageNormalization } from '../rewrite/image-input.js';
 
+export type { Pool } from '../rewrite/feature-parts.js';
+
 /** A value for all outputs, or one by output key (outputs that are not named keep the default). */
-export type PerOutput<Item> = Item | Readonly<Record<string, Item>>;
+export type PerOutput<Item> = Item | Readonly<Record<string, Item>> | ReadonlyMap<string, Item>;
 
 /** An image input in the graph: uint8 pixels `[N, H, W, 3]` (RGB) in, normalised as `(pixel / 255 − mean) / std`. */
 export interface ImageInput {
@@ -120,13 +122,17 @@ function readPerOutput<Item>(
     return () => item;
   }
   const items = new Map(
-    Object.entries(given).map(([key, value]: [string, unknown]) => {
-      if (!keys.includes(key))
+    entriesOf(given).map(([key, value]) => {
+      if (typeof key !== 'string' || !keys.includes(key))
         throw invalidOption(option, `a value, or values by output key (${keys.map(show).join(', ')})`, key);
       return [key, check(`${option}.${key}`, value)];
     }),
   );
   return (key) => (items.has(key) ? items.get(key)! : otherwise);
+}
+
+function entriesOf(given: object): [unknown, unknown][] {
+  return given instanceof Map ? [...given] : Object.entries(given);
 }
 
 function readImageInput(given: unknown): ImageNormalization | undefined {
@@ -136,6 +142,8 @@ function readImageInput(given: unknown): ImageNormalization | undefined {
   const expected = '"tensor", "image-uint8" or { type: "image-uint8", mean, std }';
   if (given === null || typeof given !== 'object' || !('type' in given) || given.type !== 'image-uint8')
     throw invalidOption('input', expected, given);
+  const unknown = Object.keys(given).find((key) => !['type', 'mean', 'std'].includes(key));
+  if (unknown !== undefined) throw invalidOption('input', expected, given);
   const mean: unknown = ('mean' in given ? given.mean : undefined) ?? imagenet.mean;
   const std: unknown = ('std' in given ? given.std : undefined) ?? imagenet.std;
   const isChannels = (list: unknown): list is readonly number[] =>

@@ -8,7 +8,7 @@ import type { TensorInfo } from './value-info.js';
 /**
  * Runs a session over feeds.
  *
- * @returns The fetched tensors, in the order of `fetches`.
+ * @returns The fetched tensors, in the order of `fetches`; one that is fetched twice is the same object.
  * @throws {@link TapirError} `BATCH_FIXED`, `INPUT_MISMATCH`; those of the lane.
  */
 export async function runRows(
@@ -21,11 +21,15 @@ export async function runRows(
   const batches = splitBatch(inputs, feeds);
   // Parts of one batch are views of one buffer, so they cannot be moved.
   const options = { signal, transfer: transfer === true && batches.length === 1 };
-  const runs = await Promise.all(batches.map((batch: Feed[]) => lane.run(batch, fetches, options)));
-  return fetches.map((_, i) => {
-    const { dtype, dims, data } = joinParts(runs.map((outputs) => outputs[i]!));
-    return { dtype, dims, data };
-  });
+  const names = [...new Set(fetches)];
+  const runs = await Promise.all(batches.map((batch: Feed[]) => lane.run(batch, names, options)));
+  const tensors = new Map(
+    names.map((name, i): [string, Tensor] => {
+      const { dtype, dims, data } = joinParts(runs.map((outputs) => outputs[i]!));
+      return [name, { dtype, dims, data }];
+    }),
+  );
+  return fetches.map((name) => tensors.get(name)!);
 }
 
 /** A single run needs no joining, and may have outputs without a batch axis. */

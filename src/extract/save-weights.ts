@@ -1,8 +1,8 @@
 /** Saving a model together with the external weights that it needs. */
-import { rm, stat } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { TapirError } from '../errors.js';
-import { sizeOf, writeChunks, type Chunk } from '../onnx/emit.js';
+import { reserveFile, sizeOf, writeChunks, type Chunk } from '../onnx/emit.js';
 import { inlineWeights, repackWeights } from '../onnx/move-weights.js';
 import type { ByteSource } from '../onnx/source.js';
 import { WireReader } from '../onnx/wire.js';
@@ -38,17 +38,13 @@ export async function saveRepacked(
   const reader = new WireReader(source);
   const location = `${basename(path)}.data`;
   const data = `${path}.data`;
-  if (await stat(data).catch(() => undefined)) {
-    // It may hold the weights of another model, of this one even.
-    throw new TapirError('OUTPUT_EXISTS', `"${data}" exists already; remove it, or choose another name`, {
-      details: { path: data },
-    });
-  }
   const tensors = externalTensors(rewrite.cut);
   const moved = repackWeights(reader, tensors, findWeights(model, rewrite)!, location);
   const chunks = layOutRewrite(rewrite, naming, reader, moved.weights);
-  await writeChunks(source, moved.file, data);
+  // It may hold the weights of another model, of this one even, or be written by another call just now.
+  await reserveFile(data);
   try {
+    await writeChunks(source, moved.file, data);
     await writeChunks(source, chunks, path);
   } catch (error) {
     await rm(data, { force: true });

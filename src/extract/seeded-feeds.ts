@@ -20,13 +20,12 @@ const OPEN_IMAGE_SIZE = 224;
 
 /** Feeds for the given inputs; the same for the same seed, on every machine. */
 export function seededFeeds(inputs: readonly TensorInfo[], seed: number, sizes: FeedSizes): Feed[] {
+  const named = nameSizes(inputs, sizes);
   return inputs.map((input, position) => {
     const { name, dtype } = input;
     const dims = (input.dims ?? [null]).map((size, axis, all) => {
       if (typeof size === 'number') return axis === 0 && all.length > 1 ? size * sizes.runs : size;
-      if (size !== null && Object.hasOwn(sizes.named, size)) return sizes.named[size]!;
-      if (axis === 0) return sizes.rows;
-      return all.length === 4 && axis >= 2 ? OPEN_IMAGE_SIZE : OPEN_SIZE;
+      return (size === null ? undefined : named.get(size)) ?? openSize(axis, all.length, sizes);
     });
     const type = dtype ?? 'float32';
     if (!isDType(type)) {
@@ -42,6 +41,25 @@ export function seededFeeds(inputs: readonly TensorInfo[], seed: number, sizes: 
     fill(data, type, mix(seed) + position);
     return { name, dtype: type, dims, data };
   });
+}
+
+function openSize(axis: number, rank: number, { rows }: FeedSizes): number {
+  if (axis === 0) return rows;
+  return rank === 4 && axis >= 2 ? OPEN_IMAGE_SIZE : OPEN_SIZE;
+}
+
+/** One size for each symbolic name, wherever it stands: what is also another axis is not the batch. */
+function nameSizes(inputs: readonly TensorInfo[], sizes: FeedSizes): Map<string, number> {
+  const named = new Map(Object.entries(sizes.named));
+  for (const isFirst of [false, true]) {
+    for (const { dims } of inputs) {
+      dims?.forEach((size, axis) => {
+        if (typeof size === 'string' && (axis === 0) === isFirst && !named.has(size))
+          named.set(size, openSize(axis, dims.length, sizes));
+      });
+    }
+  }
+  return named;
 }
 
 /** The finaliser of MurmurHash3 (Austin Appleby, public domain): a well-mixed 32-bit number per index. */

@@ -18,7 +18,7 @@ export interface VerifyOptions {
    */
   readonly seed: number;
   /**
-   * Rows of the inputs whose first axis is open, from 1 to 1024; a fixed batch is run as often as it takes.
+   * Rows of the inputs whose first axis is open, from 1 to 1024; a fixed batch is run once.
    * @default 2
    */
   readonly rows: number;
@@ -59,6 +59,7 @@ export interface VerifiedOutput {
 /** What {@link verifyModel} found. */
 export interface VerifyReport {
   readonly seed: number;
+  /** Rows that were fed. */
   readonly rows: number;
   /** Whether every output is the same, bit for bit. */
   readonly isEqual: boolean;
@@ -133,7 +134,7 @@ export async function verifyModel(
   });
   return {
     seed,
-    rows,
+    rows: feeds[0]?.dims[0] ?? rows,
     isEqual: outputs.every((output) => output.isEqual),
     maxRelative: Math.max(...outputs.map((output) => output.maxRelative)),
     outputs,

@@ -8,6 +8,12 @@ export type StepKind =
 export interface Step {
   readonly kind: StepKind;
   readonly name: string;
+  /** The steps it reads; the one before it if absent. */
+  readonly reads?: readonly string[];
+  /** Side of a convolution's kernel. */
+  readonly kernel?: number;
+  /** Channels that a convolution gives. */
+  readonly channels?: number;
 }
 
 /** An architecture of torchvision. */
@@ -16,22 +22,36 @@ export interface Architecture {
   readonly steps: () => Step[];
 }
 
-const step = (kind: StepKind, name: string): Step => ({ kind, name });
+const step = (kind: StepKind, name: string, more: Partial<Step> = {}): Step => ({ kind, name, ...more });
 
 /** He et al., "Deep Residual Learning for Image Recognition", 2015; ResNeXt and wide ResNets run the same. */
 function resnet(blocks: readonly number[], convolutions: 2 | 3): Step[] {
-  const steps = [step('conv', 'conv1'), step('bn', 'bn1'), step('relu', 'relu'), step('maxpool', 'maxpool')];
+  const steps = [
+    step('conv', 'conv1', { kernel: 7 }),
+    step('bn', 'bn1'),
+    step('relu', 'relu'),
+    step('maxpool', 'maxpool'),
+  ];
+  let entry = 'maxpool';
   blocks.forEach((count, stage) => {
     for (let block = 0; block < count; block++) {
       const at = (name: string): string => `layer${stage + 1}.${block}.${name}`;
       for (let k = 1; k <= convolutions; k++) {
-        steps.push(step('conv', at(`conv${k}`)), step('bn', at(`bn${k}`)));
+        const kernel = convolutions === 3 && k !== 2 ? 1 : 3;
+        steps.push(step('conv', at(`conv${k}`), { kernel }), step('bn', at(`bn${k}`)));
         if (k < convolutions) steps.push(step('relu', at(k === 1 ? 'relu' : `relu_${k - 1}`)));
       }
       // Where channels or size change: everywhere at first but for basic blocks, whose first stage keeps both.
-      if (block === 0 && (stage > 0 || convolutions === 3))
-        steps.push(step('conv', at('downsample.0')), step('bn', at('downsample.1')));
-      steps.push(step('add', at('add')), step('relu', at(`relu_${convolutions - 1}`)));
+      const hasDownsample = block === 0 && (stage > 0 || convolutions === 3);
+      if (hasDownsample) {
+        steps.push(
+          step('conv', at('downsample.0'), { kernel: 1, reads: [entry] }),
+          step('bn', at('downsample.1')),
+        );
+      }
+      const reads = [at(`bn${convolutions}`), hasDownsample ? at('downsample.1') : entry];
+      steps.push(step('add', at('add'), { reads }), step('relu', at(`relu_${convolutions - 1}`)));
+      entry = at(`relu_${convolutions - 1}`);
     }
   });
   return [...steps, step('avgpool', 'avgpool'), step('flatten', 'flatten'), step('linear', 'fc')];
@@ -41,32 +61,36 @@ function resnet(blocks: readonly number[], convolutions: 2 | 3): Step[] {
 function densenet(blocks: readonly number[]): Step[] {
   const at = (name: string): string => `features.${name}`;
   const steps = [
-    step('conv', at('conv0')),
+    step('conv', at('conv0'), { kernel: 7 }),
     step('bn', at('norm0')),
     step('relu', at('relu0')),
     step('maxpool', at('pool0')),
   ];
+  let entry = at('pool0');
   blocks.forEach((layers, index) => {
     const block = at(`denseblock${index + 1}`);
+    const features = [entry];
     for (let layer = 1; layer <= layers; layer++) {
       const inside = (name: string): string => `${block}.denselayer${layer}.${name}`;
-      steps.push(step(layer === 1 ? 'pass' : 'cat', inside('cat')));
+      steps.push(step(layer === 1 ? 'pass' : 'cat', inside('cat'), { reads: [...features] }));
       for (const k of [1, 2])
         steps.push(
           step('bn', inside(`norm${k}`)),
           step('relu', inside(`relu${k}`)),
-          step('conv', inside(`conv${k}`)),
+          step('conv', inside(`conv${k}`), { kernel: k === 1 ? 1 : 3 }),
         );
+      features.push(inside('conv2'));
     }
-    steps.push(step('cat', `${block}.cat`));
+    steps.push(step('cat', `${block}.cat`, { reads: features }));
     if (index === blocks.length - 1) return;
     const transition = at(`transition${index + 1}`);
     steps.push(
       step('bn', `${transition}.norm`),
       step('relu', `${transition}.relu`),
-      step('conv', `${transition}.conv`),
+      step('conv', `${transition}.conv`, { kernel: 1 }),
       step('avgpool', `${transition}.pool`),
     );
+    entry = `${transition}.pool`;
   });
   return [
     ...steps,
@@ -88,11 +112,30 @@ function vgg(stages: readonly number[], hasBatchNorm: boolean): Step[] {
   ]);
   const classifier: StepKind[] = ['linear', 'relu', 'pass', 'linear', 'relu', 'pass', 'linear'];
   return [
-    ...kinds.map((kind, i) => step(kind, `features.${i}`)),
+    ...withConvolutions(
+      kinds,
+      stages.flatMap((count, stage) =>
+        Array.from({ length: count }, () => [Math.min(512, 64 * 2 ** stage), 3] as const),
+      ),
+    ),
     step('avgpool', 'avgpool'),
     step('flatten', 'flatten'),
     ...classifier.map((kind, i) => step(kind, `classifier.${i}`)),
   ];
+}
+
+/** Numbered features, their convolutions of the given channels and kernels in turn. */
+function withConvolutions(
+  kinds: readonly StepKind[],
+  convolutions: readonly (readonly [channels: number, kernel: number])[],
+): Step[] {
+  let next = 0;
+  return kinds.map((kind, i) => {
+    const name = `features.${i}`;
+    if (kind !== 'conv') return step(kind, name);
+    const [channels, kernel] = convolutions[next++]!;
+    return step(kind, name, { channels, kernel });
+  });
 }
 
 /** Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014. */
@@ -103,7 +146,13 @@ function alexnet(): Step[] {
   ];
   const classifier: StepKind[] = ['pass', 'linear', 'relu', 'pass', 'linear', 'relu', 'linear'];
   return [
-    ...kinds.map((kind, i) => step(kind, `features.${i}`)),
+    ...withConvolutions(kinds, [
+      [64, 11],
+      [192, 5],
+      [384, 3],
+      [256, 3],
+      [256, 3],
+    ]),
     step('avgpool', 'avgpool'),
     step('flatten', 'flatten'),
     ...classifier.map((kind, i) => step(kind, `classifier.${i}`)),
@@ -111,25 +160,25 @@ function alexnet(): Step[] {
 }
 
 /** Iandola et al., "SqueezeNet", 2016; `pools` are the places of its max poolings among its features. */
-function squeezenet(pools: readonly number[]): Step[] {
+function squeezenet(pools: readonly number[], kernel: number): Step[] {
   const fire = (at: string): Step[] => [
-    step('conv', `${at}.squeeze`),
+    step('conv', `${at}.squeeze`, { kernel: 1 }),
     step('relu', `${at}.squeeze_activation`),
-    step('conv', `${at}.expand1x1`),
+    step('conv', `${at}.expand1x1`, { kernel: 1 }),
     step('relu', `${at}.expand1x1_activation`),
-    step('conv', `${at}.expand3x3`),
+    step('conv', `${at}.expand3x3`, { kernel: 3, reads: [`${at}.squeeze_activation`] }),
     step('relu', `${at}.expand3x3_activation`),
-    step('cat', `${at}.cat`),
+    step('cat', `${at}.cat`, { reads: [`${at}.expand1x1_activation`, `${at}.expand3x3_activation`] }),
   ];
   const features = Array.from({ length: 13 }, (_, i): Step[] => {
     const at = `features.${i}`;
-    if (i === 0) return [step('conv', at)];
+    if (i === 0) return [step('conv', at, { kernel })];
     return i === 1 ? [step('relu', at)] : pools.includes(i) ? [step('maxpool', at)] : fire(at);
   });
   return [
     ...features.flat(),
     step('pass', 'classifier.0'),
-    step('conv', 'classifier.1'),
+    step('conv', 'classifier.1', { kernel: 1 }),
     step('relu', 'classifier.2'),
     step('avgpool', 'classifier.3'),
     step('flatten', 'flatten'),
@@ -157,6 +206,6 @@ export const ARCHITECTURES: readonly Architecture[] = [
     ];
   }),
   { name: 'alexnet', steps: alexnet },
-  { name: 'squeezenet1_0', steps: () => squeezenet([2, 6, 11]) },
-  { name: 'squeezenet1_1', steps: () => squeezenet([2, 5, 8]) },
+  { name: 'squeezenet1_0', steps: () => squeezenet([2, 6, 11], 7) },
+  { name: 'squeezenet1_1', steps: () => squeezenet([2, 5, 8], 3) },
 ];

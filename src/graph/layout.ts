@@ -1,5 +1,6 @@
-/** Which axis of a tensor holds the channels, read from the operators that made it. */
-import type { Node, Value } from './graph.js';
+/** Which axis of a tensor holds the channels, proven by the operators that made it. */
+import type { Graph, Node, Value } from './graph.js';
+import { moduleTree } from './module-tree.js';
 
 /** How the axes of a tensor are meant: N batch, C channels, H and W a map, L tokens. */
 export type Layout = 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';
@@ -23,9 +24,9 @@ const CHANNELS_SECOND = new Set([
   'DepthToSpace',
   'SpaceToDepth',
 ]);
-/** Operators whose results have channels last. */
-const CHANNELS_LAST = new Set(['MatMul', 'Gemm', 'LayerNormalization', 'MatMulInteger', 'FusedMatMul']);
-/** Operators that keep the meaning of the axes; the tensor is the first input that is computed. */
+/** Products of a tensor with a weight: linear layers, whose results have channels last. */
+const PRODUCTS = new Set(['MatMul', 'Gemm', 'MatMulInteger', 'FusedMatMul']);
+/** Operators that keep rank and meaning of the axes of what they read. */
 const SAME_AXES = new Set([
   'Relu',
   'LeakyRelu',
@@ -60,28 +61,55 @@ const SAME_AXES = new Set([
   'DequantizeLinear',
   'Split',
 ]);
-const MAX_HOPS = 256;
+/** Residual networks have two ways back per block; they end at the next convolution or linear layer. */
+const MAX_NODES = 512;
 
 /**
- * The axis of the channels, found by walking back to an operator that fixes it; undefined where none does.
+ * The axis of the channels, found by walking back to the operators that fix it.
  *
  * @param rank - Rank of the value.
+ * @returns undefined where no operator fixes it, or several disagree.
  */
-export function channelAxis(value: Value, rank: number): number | undefined {
-  // Where each axis of the value stood in the tensor reached so far.
-  let axes = Array.from({ length: rank }, (_, axis) => axis);
-  let node: Node | undefined = value.producer;
-  for (let hops = 0; node && hops < MAX_HOPS; hops++) {
+export function channelAxis(graph: Graph, value: Value, rank: number): number | undefined {
+  const { roles } = moduleTree(graph);
+  const isData = (read: Value | undefined): boolean =>
+    read?.producer !== undefined && roles.get(read.producer) === 'data';
+  const found = new Set<number>();
+  const seen = new Set<Node>();
+  // With each node, where the axes of the value stood in what the node gives.
+  const stack: { readonly node: Node; readonly axes: readonly number[] }[] = [];
+  const push = (read: Value | undefined, axes: readonly number[]): void => {
+    const isKnownRank = read?.type?.kind === 'tensor' && read.type.dims !== undefined;
+    if (!isData(read) || (isKnownRank && read?.type?.kind === 'tensor' && read.type.dims!.length !== rank))
+      return;
+    const { producer } = read!;
+    if (seen.has(producer!) || seen.size > MAX_NODES) return;
+    seen.add(producer!);
+    stack.push({ node: producer!, axes });
+  };
+  push(
+    value,
+    Array.from({ length: rank }, (_, axis) => axis),
+  );
+  for (let top = stack.pop(); top; top = stack.pop()) {
+    const { node, axes } = top;
     const { perm } = node.scanned;
-    if (CHANNELS_SECOND.has(node.opType)) return found(axes.indexOf(1));
-    if (CHANNELS_LAST.has(node.opType)) return found(axes.indexOf(rank - 1));
-    if (node.opType === 'Transpose' && perm?.length === rank) axes = axes.map((axis) => perm[axis]!);
-    else if (!SAME_AXES.has(node.opType)) return undefined;
-    node = node.inputs.find((input) => input?.producer && input.producer.opType !== 'Constant')?.producer;
+    const isLinear = PRODUCTS.has(node.opType) && !isData(node.inputs[1]) && isFedByWeight(node);
+    if (CHANNELS_SECOND.has(node.opType)) found.add(axes.indexOf(1));
+    else if (node.opType === 'LayerNormalization' || isLinear) found.add(axes.indexOf(rank - 1));
+    else if (node.opType === 'Transpose' && perm?.length === rank)
+      push(
+        node.inputs[0],
+        axes.map((axis) => perm[axis]!),
+      );
+    else if (SAME_AXES.has(node.opType)) for (const read of node.inputs) push(read, axes);
   }
-  return undefined;
+  const [axis] = found;
+  return found.size === 1 && axis! >= 0 ? axis : undefined;
 }
 
-function found(axis: number): number | undefined {
-  return axis < 0 ? undefined : axis;
+/** A product of two tensors that both depend on an input (attention scores) is no linear layer. */
+function isFedByWeight(node: Node): boolean {
+  const weight = node.inputs[1];
+  return weight !== undefined && (weight.producer !== undefined || weight.initializer !== undefined);
 }

@@ -4,7 +4,7 @@ import type { Graph, Node, Value } from './graph.js';
 import { layerNames } from './keras-names.js';
 import { joinPath } from './module-path.js';
 import { moduleTree, type ModuleTree } from './module-tree.js';
-import { resolveName } from './names.js';
+import { isSharedName, resolveName } from './names.js';
 import { ordinalNames } from './ordinal-names.js';
 import { callsOfOperation, OPERATIONS } from './operations.js';
 
@@ -32,7 +32,7 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
         ...(spellings.get(node) ?? []),
         ...(layers.has(node) ? [layers.get(node)!] : []),
         // The bare name can only mean the first output, or the only one that is used; trying it for all would be quadratic.
-        ...(k < 4 ? [node.name] : []),
+        ...(k < 4 && !isSharedName(graph, node.name) ? [node.name] : []),
         `${node.name}:${k}`,
         value.name,
         `tensor:${value.name}`,

@@ -39,6 +39,11 @@ function nodesNamed(graph: Graph, name: string): readonly Node[] {
   return byName.get(name) ?? [];
 }
 
+/** Whether several nodes have a name, which then denotes none of them. */
+export function isSharedName(graph: Graph, name: string): boolean {
+  return nodesNamed(graph, name).length > 1;
+}
+
 function groupByName(graph: Graph): ReadonlyMap<string, readonly Node[]> {
   const groups = new Map<string, Node[]>();
   for (const node of graph.nodes) {
@@ -84,7 +89,8 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
   const byNode = readNodeName(graph, request);
   if (byNode && 'code' in byNode && readings.length === 0) return byNode;
   if (byNode && !('code' in byNode)) readings.push(byNode);
-  const byModule = readSidecar(graph, request) ?? readModulePath(graph, request, false);
+  const byModule =
+    (isPrefixed(request) ? undefined : readSidecar(graph, request)) ?? readModulePath(graph, request, false);
   if (byModule?.kind === 'value') {
     readings.push({ kind: 'module', request: `module:${request}`, value: byModule.value, why: byModule.why });
   }
@@ -106,9 +112,9 @@ function readNodeName(graph: Graph, request: string): Reading | Failure | undefi
     const value = nodesNamed(graph, indexed[1]!)[0]?.outputs[Number(indexed[2])];
     return value && { kind: 'node', request: `node:${request}`, value, why: `output ${indexed[2]} of node` };
   }
-  const outputs = whole.flatMap((node) =>
-    node.outputs.flatMap((value, k) => (value ? [{ node, value, k }] : [])),
-  );
+  const outputs = whole
+    .slice(0, CANDIDATES)
+    .flatMap((node) => node.outputs.flatMap((value, k) => (value ? [{ node, value, k }] : [])));
   if (outputs.length === 0) return undefined;
   const used = outputs.filter(({ value }) => value.uses.length > 0 || graph.isOutput(value));
   const only = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
@@ -123,6 +129,8 @@ function readNodeName(graph: Graph, request: string): Reading | Failure | undefi
 }
 
 const READINGS_SHOWN = 8;
+/** Nodes of one name that are looked at. */
+const CANDIDATES = 64;
 
 function ambiguous(request: string, readings: readonly Reading[], why?: string): Failure {
   const shown = readings.length > READINGS_SHOWN ? ', …' : '';
@@ -189,6 +197,10 @@ function moduleFailure(request: string, reading: Exclude<ModuleReading, { kind: 
 
 function outputRequest(node: Node, value: Value, k: number): string {
   return node.name === '' ? `tensor:${value.name}` : `node:${node.name}:${k}`;
+}
+
+function isPrefixed(request: string): boolean {
+  return PREFIXES.some((kind) => request.startsWith(`${kind}:`));
 }
 
 /** `tensor:`, `node:` and `module:` choose one reading. */

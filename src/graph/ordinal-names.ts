@@ -4,7 +4,9 @@
  */
 import { ARCHITECTURES, type Architecture, type Step, type StepKind } from './architectures.js';
 import type { Graph, Node, Value } from './graph.js';
-import { nodeRoles } from './roles.js';
+import { nodeRoles, type Role } from './roles.js';
+
+type Roles = ReadonlyMap<Node, Role>;
 
 /** The names of an architecture in a graph. */
 export interface OrdinalNames {
@@ -42,7 +44,7 @@ function findNames(graph: Graph): OrdinalNames | undefined {
   if (!input || graph.inputs.length > 1) return undefined;
   const roles = nodeRoles(graph);
   const nodes = graph.nodes.filter((node) => roles.get(node) === 'data' && !IGNORED.has(node.opType));
-  const found = ARCHITECTURES.flatMap((architecture) => align(architecture, nodes, input) ?? []);
+  const found = ARCHITECTURES.flatMap((architecture) => align(architecture, nodes, input, roles) ?? []);
   // Folded, a VGG with BatchNorms runs what one without them does; only names of weights can tell.
   return found.length === 1 ? found[0] : undefined;
 }
@@ -52,6 +54,7 @@ function align(
   { name, steps }: Architecture,
   nodes: readonly Node[],
   input: Value,
+  roles: Roles,
 ): OrdinalNames | undefined {
   const values = new Map<string, Value>([['x', input]]);
   const folded = new Map<string, string>();
@@ -68,6 +71,8 @@ function align(
     else if (taken > 0) {
       const module = weightModule(nodes[at]!);
       if (module !== undefined && module !== step.name) return undefined;
+      const sources = step.reads?.map((name) => values.get(name)) ?? [value];
+      if (!readsExactly(nodes[at]!, sources, roles) || !hasShape(nodes[at]!, step)) return undefined;
       at += taken;
       const [output] = nodes[at - 1]!.outputs;
       if (!output) return undefined;
@@ -79,6 +84,33 @@ function align(
     convolution = step.kind === 'conv' ? { name: step.name, isFolded } : undefined;
   }
   return at === nodes.length && !convolution?.isFolded ? { architecture: name, values, folded } : undefined;
+}
+
+/** Whether what a node reads of data is exactly the given values. */
+function readsExactly(node: Node, sources: readonly (Value | undefined)[], roles: Roles): boolean {
+  const read = node.inputs.flatMap((input) => {
+    const value = input && behindIdentity(input);
+    const isData = value?.producer
+      ? roles.get(value.producer) === 'data'
+      : value?.input && !value.initializer;
+    return isData ? [value!] : [];
+  });
+  return (
+    read.every((value) => sources.includes(value)) && sources.every((value) => value && read.includes(value))
+  );
+}
+
+function behindIdentity(value: Value): Value {
+  let at = value;
+  while (at.producer?.opType === 'Identity' && at.producer.inputs[0]) at = at.producer.inputs[0];
+  return at;
+}
+
+/** Whether a convolution has the kernel and channels of the step, where the file says. */
+function hasShape(node: Node, { kernel, channels }: Step): boolean {
+  const dims = node.inputs[1]?.initializer?.dims;
+  if (!dims || kernel === undefined) return true;
+  return dims.length === 4 && dims[2] === kernel && dims[3] === kernel && (channels ?? dims[0]) === dims[0];
 }
 
 /** The module whose weight a convolution, linear layer or BatchNorm reads, where the file still says so. */

@@ -27,6 +27,8 @@ export interface Edit {
   readonly front?: readonly Chunk[];
   /** Graph fields behind the kept ones. */
   readonly added: readonly Chunk[];
+  /** Fields of the model itself, at its end. */
+  readonly addedToModel?: readonly Chunk[];
 }
 
 const COPY_BYTES = 4 * 1024 * 1024;
@@ -75,6 +77,7 @@ export function layOut(model: ScannedModel, edit: Edit): Chunk[] {
     if (isChanged) append(chunks, fieldChunks(MODEL.graph, bodyOf(part)));
     else if (!dropped.has(field)) append(chunks, replaced.get(field) ?? [field]);
   }
+  append(chunks, edit.addedToModel ?? []);
   return chunks;
 }
 
@@ -132,6 +135,29 @@ export function collectChunks(source: ByteSource, chunks: readonly Chunk[]): Uin
     at += piece.byteLength;
   }
   return bytes;
+}
+
+/**
+ * Makes a file that must not be there yet: of several that try, one does.
+ *
+ * @throws {@link TapirError} `OUTPUT_EXISTS`, `OUTPUT_UNWRITABLE`.
+ */
+export async function reserveFile(path: string): Promise<void> {
+  try {
+    await (await open(path, 'wx')).close();
+  } catch (error) {
+    const isThere = error instanceof Error && 'code' in error && error.code === 'EEXIST';
+    const reason = isThere ? 'it exists already' : reasonOf(error);
+    throw isThere
+      ? new TapirError('OUTPUT_EXISTS', `"${path}" exists already; remove it, or choose another name`, {
+          details: { path },
+          cause: error,
+        })
+      : new TapirError('OUTPUT_UNWRITABLE', `cannot write "${path}": ${reason}`, {
+          details: { path, reason },
+          cause: error,
+        });
+  }
 }
 
 /**

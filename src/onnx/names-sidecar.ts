@@ -3,7 +3,7 @@
  * docs/names-sidecar.md is the format.
  */
 import { createHash } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync, type Stats } from 'node:fs';
 import { TapirError, reasonOf } from '../errors.js';
 import type { ScannedModel } from './scan.js';
 import { encodeText } from './wire.js';
@@ -32,19 +32,26 @@ export function sidecarPath(model: string): string {
  * @throws {@link TapirError} `NAMES_INVALID` if it is damaged, or belongs to another graph.
  */
 export function readNamesSidecar(path: string, model: ScannedModel): NamesSidecar | undefined {
-  const stats = statSync(path, { throwIfNoEntry: false });
-  if (!stats) return undefined;
   const invalid = (reason: string, cause?: unknown): TapirError =>
     new TapirError(
       'NAMES_INVALID',
       `the names in "${path}" cannot be used: ${reason}; write them again (models/export_torchvision.py), or remove the file`,
       { details: { path, reason }, ...(cause === undefined ? {} : { cause }) },
     );
+  let stats: Stats | undefined;
+  try {
+    stats = statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    // A model's name may be so long that none fits beside it.
+    if (error instanceof Error && 'code' in error && error.code === 'ENAMETOOLONG') return undefined;
+    throw invalid(reasonOf(error), error);
+  }
+  if (!stats) return undefined;
   if (!stats.isFile()) throw invalid('it is no regular file');
   if (stats.size > LIMIT_BYTES) throw invalid(`it has ${stats.size} bytes, more than ${LIMIT_BYTES}`);
   let content: unknown;
   try {
-    content = JSON.parse(readFileSync(path, 'utf8'));
+    content = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''));
   } catch (error) {
     throw invalid(`it is no JSON (${reasonOf(error)})`, error);
   }
@@ -59,6 +66,10 @@ export function readNamesSidecar(path: string, model: ScannedModel): NamesSideca
   const instead = Object.entries(absent);
   if (tensors.some(([, tensor]) => typeof tensor !== 'string'))
     throw invalid('"names" must map names to tensors');
+  const known = tensorNames(model);
+  const missing = tensors.find(([, tensor]) => !known.has(tensor as string));
+  if (missing)
+    throw invalid(`it gives "${missing[0]}" a tensor that the model does not compute: ${String(missing[1])}`);
   if (instead.some(([, name]) => typeof name !== 'string' && name !== null))
     throw invalid('"absent" must map names to names or null');
   return {
@@ -71,6 +82,13 @@ export function readNamesSidecar(path: string, model: ScannedModel): NamesSideca
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+/** What names can denote: graph inputs, and what nodes compute. */
+function tensorNames({ graph }: ScannedModel): Set<string> {
+  const names = new Set(graph.inputs.map((input) => input.name));
+  for (const node of graph.nodes) for (const output of node.outputs) if (output !== '') names.add(output);
+  return names;
 }
 
 /** Tells graphs apart: SHA-256 of the names of all node outputs in file order, a line each. */

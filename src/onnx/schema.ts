@@ -196,6 +196,11 @@ export function encodeTensorType(elemType: number, dims: readonly Dim[] | null):
   return proto().TypeProto.encode({ tensorType }).finish();
 }
 
+/** An OperatorSetIdProto of the default domain. */
+export function encodeOpset(version: number): Uint8Array {
+  return proto().OperatorSetIdProto.encode({ domain: '', version }).finish();
+}
+
 /** An entry of `external_data`. */
 export function encodeEntry(key: string, value: string): Uint8Array {
   return Buffer.concat([encodeName(ENTRY.key, key), encodeName(ENTRY.value, value)]);

@@ -112,6 +112,7 @@ export class BatchEdits {
     const name = build(nodes);
     const patch = this.#patches.get(node);
     this.#patches.set(node, {
+      ...patch,
       inputs: new Map([...(patch?.inputs ?? []), [position, name]]),
       outputs: patch?.outputs ?? new Map(),
     });

@@ -4,7 +4,14 @@ import type { Layout } from '../graph/layout.js';
 import { ELEMENT_TYPE, elementTypeName } from '../onnx/schema.js';
 import type { Dim } from '../onnx/scan-value.js';
 import { NodeBuilder } from './node-builder.js';
-import { isFloatType, opsetOf, type Rewrite, type RewriteOutput, type TensorType } from './rewrite.js';
+import {
+  isFloatType,
+  MIN_OPSET,
+  opsetOf,
+  type Rewrite,
+  type RewriteOutput,
+  type TensorType,
+} from './rewrite.js';
 
 /** How a map or a list of tokens becomes one vector. */
 export type Pool = 'none' | 'avg' | 'max' | 'cls' | 'mean-tokens';
@@ -41,8 +48,6 @@ const EPSILON = 1e-12;
 const PREFIX_TOKENS = [0, 1, 2, 4, 5];
 /** Rarer counts of registers, taken only where the image size confirms them. */
 const RARE_PREFIX_TOKENS = [3, 8, 9, 16, 17];
-/** The oldest operator set whose Div and Max broadcast. */
-const MIN_OPSET = 8;
 
 /** Whether the parts compute anything. */
 export function isPlain({ tokensToMap, pool, l2Normalize, dtype }: FeatureParts): boolean {
@@ -78,7 +83,7 @@ export function withFeatureParts(
   const wanted = parts.dtype === 'keep' ? facts.elemType : ELEMENT_TYPE[parts.dtype];
   if (state.elemType !== wanted)
     state = { ...state, elemType: wanted, tensor: nodes.add('Cast', [state.tensor], { to: wanted }) };
-  const tensor = rewrite.names.take(output.key);
+  const tensor = rewrite.names.claim(output.key);
   const last = nodes.nodes.at(-1);
   if (!last) return rewrite; // Already of the wanted type.
   nodes.nodes[nodes.nodes.length - 1] = { ...last, outputs: [tensor] };
@@ -178,7 +183,11 @@ function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFact
     return { ...state, ...vector, tensor: nodes.reduce('ReduceMean', patches, [1], false) };
   }
   if (dims.length !== 4 || (layout !== 'NCHW' && layout !== 'NHWC'))
-    throw refuse(`pool "${pool}" needs a map [N, C, H, W]; for tokens take "cls" or "mean-tokens"`);
+    throw refuse(
+      dims.length === 4
+        ? `pool "${pool}" needs to know where the channels stand; take a tensor behind a convolution or linear layer`
+        : `pool "${pool}" needs a map [N, C, H, W]; for tokens take "cls" or "mean-tokens"`,
+    );
   const isFirst = layout === 'NCHW';
   return {
     ...state,
@@ -194,13 +203,18 @@ function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFact
 }
 
 function normalized(nodes: NodeBuilder, state: State, refuse: Refuse): State {
-  if (state.layout === null) throw refuse('it is not known where its channels stand');
+  if (state.layout === null)
+    throw refuse(
+      'it is not known where its channels stand; take a tensor behind a convolution or linear layer',
+    );
   const axis = state.layout === 'NHWC' ? 3 : state.layout === 'NLC' ? 2 : 1;
-  const { float32 } = ELEMENT_TYPE;
+  const { float32, float64 } = ELEMENT_TYPE;
   // The least norm underflows in half precision.
+  const elemType = state.elemType === float64 ? float64 : float32;
   const tensor =
-    state.elemType === float32 ? state.tensor : nodes.add('Cast', [state.tensor], { to: float32 });
+    state.elemType === elemType ? state.tensor : nodes.add('Cast', [state.tensor], { to: elemType });
   const norm = nodes.reduce('ReduceL2', tensor, [axis], true);
-  const least = nodes.tensor(float32, [], new Uint8Array(Float32Array.of(EPSILON).buffer));
-  return { ...state, elemType: float32, tensor: nodes.add('Div', [tensor, nodes.add('Max', [norm, least])]) };
+  const epsilon = elemType === float64 ? Float64Array.of(EPSILON) : Float32Array.of(EPSILON);
+  const least = nodes.tensor(elemType, [], new Uint8Array(epsilon.buffer));
+  return { ...state, elemType, tensor: nodes.add('Div', [tensor, nodes.add('Max', [norm, least])]) };
 }

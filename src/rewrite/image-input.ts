@@ -3,10 +3,10 @@
  * compute, under its own name, so no node that stays is changed.
  */
 import { TapirError } from '../errors.js';
-import type { Value } from '../graph/graph.js';
+import type { Graph, Value } from '../graph/graph.js';
 import { ELEMENT_TYPE, elementTypeName } from '../onnx/schema.js';
 import { NodeBuilder } from './node-builder.js';
-import { isFloatType, keptInputs, opsetOf, type Rewrite } from './rewrite.js';
+import { isFloatType, keptInputs, MIN_OPSET, opsetOf, type Rewrite } from './rewrite.js';
 
 /** How pixels are normalised: `(pixel / 255 − mean) / std` per channel, as torchvision's ToTensor and Normalize do. */
 export interface ImageNormalization {
@@ -18,12 +18,14 @@ export interface ImageNormalization {
  * Puts an image input `[N, H, W, C]` uint8 in place of a float input `[N, C, H, W]` (or `[N, H, W, C]`). The
  * arithmetic is float32 in torchvision's order, so results equal torchvision's bit for bit.
  *
+ * @param chosen - The input that it takes the place of; the only fitting one if absent.
  * @throws {@link TapirError} `INPUT_MISMATCH` if the model has no such input, or several.
  */
-export function withImageInput(rewrite: Rewrite, { mean, std }: ImageNormalization): Rewrite {
+export function withImageInput(rewrite: Rewrite, { mean, std }: ImageNormalization, chosen?: Value): Rewrite {
   const { cut, names } = rewrite;
   const channels = mean.length;
-  const input = imageInputOf(keptInputs(rewrite), channels);
+  checkOpset(cut.graph);
+  const input = chosen ?? imageInputOf(keptInputs(rewrite), channels);
   const type = input.type as Extract<Value['type'], { kind: 'tensor' }>;
   const [batch, ...sizes] = rewrite.restated.get(input)?.dims ?? type.dims!;
   const isChannelFirst = sizes[0] === channels;
@@ -51,6 +53,15 @@ export function withImageInput(rewrite: Rewrite, { mean, std }: ImageNormalizati
     front: [...nodes.nodes, ...rewrite.front],
     tensors: [...rewrite.tensors, ...nodes.tensors],
   };
+}
+
+function checkOpset(graph: Graph): void {
+  const opset = opsetOf(graph);
+  if (opset >= MIN_OPSET) return;
+  const expected = `operator set ${MIN_OPSET} or later; convert the model first (onnx.version_converter)`;
+  throw new TapirError('INPUT_MISMATCH', `input "image-uint8" needs ${expected}; the model uses ${opset}`, {
+    details: { input: 'image', expected, actual: String(opset) },
+  });
 }
 
 /** The only input that can hold images. */

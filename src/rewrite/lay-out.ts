@@ -7,6 +7,7 @@ import { fieldChunks, layOut, type Chunk } from '../onnx/emit.js';
 import { patchField, type Patch } from '../onnx/patch.js';
 import {
   encodeName,
+  encodeOpset,
   encodeNode,
   encodeTensor,
   encodeTensorType,
@@ -19,8 +20,15 @@ import {
 import type { ScannedValueInfo } from '../onnx/scan-value.js';
 import type { Field, WireReader } from '../onnx/wire.js';
 import { interiorInputs, type Cut } from './prune.js';
-import { isSorted, renamedNodes, takeSorted, unusedImports } from './tidy.js';
-import { keptInputs, keptNames, type NodePatch, type Rewrite, type TensorType } from './rewrite.js';
+import { isSorted, takeSorted, unusedImports } from './tidy.js';
+import {
+  ADDED_OPSET,
+  keptInputs,
+  keptNames,
+  type NodePatch,
+  type Rewrite,
+  type TensorType,
+} from './rewrite.js';
 
 /** Whether outputs are written under their keys (through an Identity node) or under the tensors' own names. */
 export type Naming = 'keys' | 'tensors';
@@ -68,11 +76,13 @@ export function layOutRewrite(
   ];
   const front = rewrite.front.flatMap(nodeChunks);
   if (rewrite.isTidy) {
-    for (const [field, chunks] of renamedNodes(cut, reader, replaced)) replaced.set(field, chunks);
     for (const field of unusedImports(cut)) dropped.add(field);
     if (!isSorted(cut)) front.push(...takeSorted(cut, dropped, replaced));
   }
-  return layOut(model, { dropped, replaced, front, added });
+  const hasNewNodes = front.length > 0 || rewrite.back.length > 0 || renamed.length > 0;
+  const imports =
+    hasNewNodes && !model.opsets.has('') ? fieldChunks(MODEL.opsetImport, [encodeOpset(ADDED_OPSET)]) : [];
+  return layOut(model, { dropped, replaced, front, added, addedToModel: imports });
 }
 
 interface WrittenOutput {
@@ -172,10 +182,12 @@ function* patchedNodes(
   }
 }
 
-function namePatches(reader: WireReader, node: Node, { inputs, outputs }: NodePatch): Patch[] {
+function namePatches(reader: WireReader, node: Node, { inputs, outputs, name: own }: NodePatch): Patch[] {
   const patches: Patch[] = [];
   const count = { [NODE.input]: 0, [NODE.output]: 0 };
   reader.readBody(node.scanned.field, (field) => {
+    if (field.number === NODE.name && own !== undefined)
+      patches.push({ field, chunks: [encodeName(NODE.name, own)] });
     if (field.number !== NODE.input && field.number !== NODE.output) return;
     const position = count[field.number]!++;
     const name = (field.number === NODE.input ? inputs : outputs).get(position);

@@ -39,6 +39,8 @@ export interface RewriteOutput extends CutOutput {
 export interface NodePatch {
   readonly inputs: ReadonlyMap<number, string>;
   readonly outputs: ReadonlyMap<number, string>;
+  /** Its own name. */
+  readonly name?: string;
 }
 
 export interface Rewrite {
@@ -70,17 +72,27 @@ export interface Rewrite {
 /** Names that are taken, in any scope. */
 export class FreshNames {
   readonly #taken: Set<string>;
+  readonly #reserved: ReadonlySet<string>;
 
-  constructor(taken: Iterable<string>) {
+  /** @param reserved - Names for outputs: only they get them. */
+  constructor(taken: Iterable<string>, reserved: Iterable<string> = []) {
     this.#taken = new Set(taken);
+    this.#reserved = new Set(reserved);
   }
 
-  /** The wanted name, or with a number behind it if that is taken; taken from now on. */
+  /** The wanted name, or with a number behind it if that is taken or reserved; taken from now on. */
   take(wanted: string): string {
     let name = wanted;
-    for (let k = 1; this.#taken.has(name); k++) name = `${wanted}_${k}`;
+    for (let k = 1; this.#taken.has(name) || this.#reserved.has(name); k++) name = `${wanted}_${k}`;
     this.#taken.add(name);
     return name;
+  }
+
+  /** A reserved name, or one like it if that is taken. */
+  claim(wanted: string): string {
+    if (this.#taken.has(wanted)) return this.take(wanted);
+    this.#taken.add(wanted);
+    return wanted;
   }
 }
 
@@ -95,10 +107,13 @@ export function keptNames(cut: Cut): Set<string> {
  * The rewrite that only cuts.
  *
  * @param typeOf - The type of a tensor inside the graph at which it was cut.
+ * @param isTidy - Put nodes in order and under distinct names.
  */
-export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType): Rewrite {
+export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isTidy = false): Rewrite {
   const nodeNames = [...cut.nodes].map((node) => node.name);
-  const names = new FreshNames([...keptNames(cut), ...nodeNames]);
+  const keys = cut.outputs.map((output) => output.key);
+  const names = new FreshNames([...keptNames(cut), ...nodeNames], keys);
+  const interior = interiorInputs(cut);
   return {
     cut,
     outputs: cut.outputs.map((output) => ({
@@ -108,7 +123,7 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType): Re
       layout: undefined,
       computed: [],
     })),
-    inputs: interiorInputs(cut).map((value) => {
+    inputs: interior.map((value) => {
       const { elemType, dims } = typeOf(value);
       return { name: value.name, elemType, dims };
     }),
@@ -117,23 +132,36 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType): Re
     before: new Map(),
     back: [],
     tensors: [],
-    patches: new Map(interiorInputs(cut).flatMap((value) => renamedProducer(cut, value, names))),
+    patches: startPatches(cut, new Set(interior), names, isTidy),
     restated: new Map(),
     notes: [],
-    isTidy: false,
+    isTidy,
     batch: undefined,
     names,
   };
 }
 
-/** A node that is kept for another output no longer gives out a tensor that is fed now. */
-function renamedProducer(cut: Cut, value: Value, names: FreshNames): [Node, NodePatch][] {
-  const { producer } = value;
-  if (!producer || !cut.nodes.has(producer)) return [];
-  const outputs = producer.outputs.flatMap((output, k): [number, string][] =>
-    output && interiorInputs(cut).includes(output) ? [[k, names.take(`${output.name}/computed`)]] : [],
-  );
-  return [[producer, { inputs: new Map(), outputs: new Map(outputs) }]];
+/** Nodes that no longer give out a tensor that is fed now, and nodes that need another name. */
+function startPatches(
+  { graph, nodes }: Cut,
+  fed: ReadonlySet<Value>,
+  names: FreshNames,
+  isTidy: boolean,
+): ReadonlyMap<Node, NodePatch> {
+  const patches = new Map<Node, NodePatch>();
+  const seen = new Set<string>();
+  for (const node of graph.nodes) {
+    if (!nodes.has(node)) continue;
+    const outputs = node.outputs.flatMap((output, k): [number, string][] =>
+      output && fed.has(output) ? [[k, names.take(`${output.name}/computed`)]] : [],
+    );
+    const isTwice = isTidy && node.name !== '' && seen.has(node.name);
+    seen.add(node.name);
+    if (outputs.length === 0 && !isTwice) continue;
+    const name = isTwice ? { name: names.take(node.name) } : {};
+    patches.set(node, { inputs: new Map(), outputs: new Map(outputs), ...name });
+  }
+  return patches;
 }
 
 /** The inputs of the source that are still fed, in the file's order. */
@@ -141,9 +169,14 @@ export function keptInputs({ cut, computedInputs }: Rewrite): Value[] {
   return cut.inputs.filter((value) => value.input !== undefined && !computedInputs.has(value));
 }
 
+/** The oldest operator set whose arithmetic broadcasts, which all added nodes rely on. */
+export const MIN_OPSET = 8;
+/** The operator set of added nodes in a model that uses none of the default domain. */
+export const ADDED_OPSET = 13;
+
 /** The version of ONNX's default operator set that the model uses. */
 export function opsetOf(graph: Graph): number {
-  return graph.model.opsets.get('') ?? 1;
+  return graph.model.opsets.get('') ?? ADDED_OPSET;
 }
 
 const FLOAT_TYPES: ReadonlySet<number> = new Set([

@@ -3,12 +3,9 @@ import { TapirError } from '../errors.js';
 import { isSortedOrder } from '../graph/execution-order.js';
 import type { Node } from '../graph/graph.js';
 import type { Chunk } from '../onnx/emit.js';
-import { patchField } from '../onnx/patch.js';
 import type { ScannedNode } from '../onnx/scan-graph.js';
-import { encodeName, NODE } from '../onnx/schema.js';
-import type { Field, WireReader } from '../onnx/wire.js';
+import type { Field } from '../onnx/wire.js';
 import { describeNode, type Cut } from './prune.js';
-import { FreshNames } from './rewrite.js';
 
 /**
  * Refuses kept nodes of one name, as ONNX Runtime does.
@@ -48,28 +45,6 @@ export function takeSorted(
   const sorted = graph.nodes.filter((node) => nodes.has(node)).map((node) => node.scanned.field);
   for (const field of sorted) dropped.add(field);
   return sorted.flatMap((field) => replaced.get(field) ?? [field]);
-}
-
-/** Nodes whose name an earlier one has, under names of their own. */
-export function* renamedNodes(
-  { graph, nodes }: Cut,
-  reader: WireReader,
-  replaced: ReadonlyMap<Field, Chunk[]>,
-): Generator<readonly [Field, Chunk[]]> {
-  const kept = graph.nodes.filter((node) => nodes.has(node));
-  const names = new FreshNames(kept.map((node) => node.name));
-  const seen = new Set<string>();
-  for (const { name, scanned } of kept) {
-    if (name !== '' && seen.has(name) && !replaced.has(scanned.field)) {
-      const patches: { field: Field; chunks: Chunk[] }[] = [];
-      reader.readBody(scanned.field, (field) => {
-        if (field.number === NODE.name)
-          patches.push({ field, chunks: [encodeName(NODE.name, names.take(name))] });
-      });
-      yield [scanned.field, patchField(reader, scanned.field, patches)];
-    }
-    seen.add(name);
-  }
 }
 
 /** Imports of operator sets that no kept node is of. */

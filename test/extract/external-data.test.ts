@@ -117,6 +117,35 @@ const feeds = {
 };
 const sums = Float32Array.of(111.5, 222.5);
 
+describe('saving beside weights', () => {
+  it('never writes over the model’s own weights', async () => {
+    const own = join(scratch, 'own');
+    cpSync(fixturePath('graphs/generated/external'), own, { recursive: true });
+    const pruned = await pruneModel(join(own, 'ok.onnx'), ['tensor:y']);
+    const before = readFileSync(join(own, 'w.bin'));
+    for (const weights of ['keep', 'inline', 'repack'] as const) {
+      await expect(pruned.save(join(own, 'w.bin'), { weights })).rejects.toMatchObject({
+        code: 'OUTPUT_UNWRITABLE',
+      });
+    }
+    expect(readFileSync(join(own, 'w.bin'))).toEqual(before);
+  });
+
+  it('of two that repack to one place at once, one is refused', async () => {
+    const place = join(scratch, 'race');
+    mkdirSync(place);
+    const pruned = await pruneModel(model, ['tensor:y']);
+    const saves = [1, 2, 3].map(() => pruned.save(join(place, 'r.onnx'), { weights: 'repack' }));
+    const results = await Promise.allSettled(saves);
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    expect(
+      results.flatMap((result) =>
+        result.status === 'rejected' ? [(result.reason as { code: string }).code] : [],
+      ),
+    ).toEqual(['OUTPUT_EXISTS', 'OUTPUT_EXISTS']);
+  });
+});
+
 describe('weights beyond 2 GiB', () => {
   const offset = 3 * 2 ** 30;
   const place = join(scratch, 'large');

@@ -2,6 +2,7 @@
 import {
   createFeatureExtractor,
   createTransform,
+  featureInfo,
   loadImage,
   openModel,
   pruneModel,
@@ -176,6 +177,75 @@ describe('pool, l2Normalize, outputDtype', () => {
     await expect(pruneModel(tinyResNet(), ['layer4'], { pool: { layer3: 'avg' } })).rejects.toMatchObject({
       code: 'OPTION_INVALID',
     });
+    const { plan } = await pruneModel(tinyResNet(), ['layer4'], { pool: new Map([['layer4', 'avg']]) });
+    expect(plan.resolved[0]?.computed).toEqual(['pool avg']);
+    const input = { type: 'image-uint8', Mean: [0, 0, 0] } as const;
+    await expect(pruneModel(tinyResNet(), ['layer4'], { input })).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+    });
+  });
+});
+
+describe('where the channels stand', () => {
+  const spec = (nodes: GraphSpec['nodes']): Uint8Array =>
+    modelBytes({
+      inputs: [{ name: 'x', dims: ['n', 6, 6, 8] }],
+      outputs: [{ name: 'y', dims: ['n', 6, 6, 8] }],
+      initializers: { w: { dims: [8, 8], values: Array.from({ length: 64 }, (_, i) => i) } },
+      nodes,
+    });
+
+  it('is taken from the operators: behind a linear layer they are last', async () => {
+    const linear = spec([{ op: 'MatMul', inputs: ['x', 'w'], outputs: ['y'] }]);
+    const { outputs } = keep(await createFeatureExtractor(linear, ['y'], { pool: 'avg' }));
+    expect(outputs[0]).toMatchObject({ dims: ['n', 8], layout: 'NC' });
+  });
+
+  it('is not guessed: attention scores and plain inputs are refused', async () => {
+    const scores = spec([{ op: 'MatMul', inputs: ['x', 'x'], outputs: ['y'] }]);
+    for (const options of [{ pool: 'avg' }, { l2Normalize: true }] as const) {
+      await expect(pruneModel(scores, ['y'], options)).rejects.toMatchObject({ code: 'OUTPUT_MISFIT' });
+      await expect(pruneModel(scores, ['x'], options)).rejects.toMatchObject({ code: 'OUTPUT_MISFIT' });
+    }
+    // Listings may say what is likely.
+    expect((await featureInfo(scores, ['y']))[0]?.layout).toBe('NHWC');
+  });
+
+  it('tokens of an oblong image make an oblong map, wherever the graph is cut', async () => {
+    const model = modelBytes({
+      inputs: [
+        { name: 'mask', dims: ['n', 1, 4, 4] },
+        { name: 'x', dims: ['n', 3, 128, 288] },
+      ],
+      outputs: [{ name: 'y', dims: ['n', 144, 4] }],
+      initializers: {
+        shape: { dims: [3], values: [0, 144, -1], elemType: 'int64' },
+        w: { dims: [768, 4], values: Array.from({ length: 3072 }, (_, i) => i % 7) },
+      },
+      nodes: [
+        { op: 'Reshape', inputs: ['x', 'shape'], outputs: ['t'] },
+        { op: 'MatMul', inputs: ['t', 'w'], outputs: ['y'] },
+      ],
+    });
+    const pruned = await pruneModel(model, { y: 'map' }, { tokensToMap: true });
+    const { outputs } = await openModel(await pruned.bytes());
+    expect(outputs[0]?.dims).toEqual(['n', 4, 8, 18]);
+  });
+});
+
+describe('names of added tensors', () => {
+  it('leave the outputs’ own names to them', async () => {
+    const model = modelBytes({
+      inputs: [{ name: 'x', dims: ['n', 3, 4, 4] }],
+      outputs: [{ name: 'y', dims: ['n', 3, 4, 4] }],
+      nodes: [{ op: 'Relu', name: 'relu', inputs: ['x'], outputs: ['y'] }],
+    });
+    const pruned = await pruneModel(model, { relu: 'image' }, { input: 'image-uint8' });
+    const written = await openModel(await pruned.bytes());
+    expect(written.inputs.map(({ name }) => name)).toEqual(['image_1']);
+    expect(written.outputs.map(({ name }) => name)).toEqual(['image']);
+    const extractor = keep(await createFeatureExtractor(await pruned.bytes(), ['image']));
+    expect(extractor.outputs).toHaveLength(1);
   });
 });
 
@@ -287,5 +357,15 @@ describe('fillTypes', () => {
       await (await pruneModel(tinyResNet(), { layer3: 'f' }, { fillTypes: true })).bytes(),
     );
     expect(filled.outputs).toEqual([{ name: 'f', dtype: 'float32', dims: ['batch', 64, 4, 4] }]);
+    const scalar = modelBytes({
+      inputs: ['x'],
+      outputs: ['y'],
+      nodes: [
+        { op: 'ReduceSum', inputs: ['x'], outputs: ['s'], ints: { keepdims: 0 } },
+        { op: 'Mul', inputs: ['x', 's'], outputs: ['y'] },
+      ],
+    });
+    const settled = await openModel(await (await pruneModel(scalar, ['s'], { fillTypes: true })).bytes());
+    expect(settled.outputs).toEqual([{ name: 's', dtype: 'float32', dims: [] }]);
   });
 });

@@ -53,6 +53,36 @@ describe('verifyModel', () => {
   });
 });
 
+describe('verifyModel, odd requests', () => {
+  const spec: GraphSpec = {
+    inputs: [
+      { name: 'x', dims: ['N', 'L'] },
+      { name: 'b', dims: ['L'] },
+    ],
+    outputs: [{ name: 'y', dims: ['N', 'L'] }],
+    nodes: [
+      { op: 'Relu', name: 'same', inputs: ['x'], outputs: ['r'] },
+      { op: 'Add', name: 'same', inputs: ['r', 'b'], outputs: ['y'] },
+    ],
+  };
+
+  it('the same tensor under two keys, and as an input; one size per symbol; nodes of one name', async () => {
+    const twice = await pruneModel(
+      modelBytes(spec),
+      [
+        ['r', 'a'],
+        ['tensor:r', 'b'],
+      ],
+      { tidy: true },
+    );
+    expect((await verifyModel(twice)).isEqual).toBe(true);
+    const fed = await pruneModel(modelBytes(spec), ['y', 'r'], { inputs: ['r', 'b'], tidy: true });
+    const report = await verifyModel(fed, { rows: 3 });
+    expect(report).toMatchObject({ isEqual: true, rows: 3 });
+    expect(report.outputs[0]?.dims).toEqual([3, 8]);
+  });
+});
+
 describe('compareTensors', () => {
   const tensor = (values: readonly number[], dims: readonly number[] = [values.length]): Tensor => ({
     dtype: 'float32',

@@ -8,7 +8,7 @@ import { resolveNames } from '../../src/graph/names.js';
 import { scanModel } from '../../src/onnx/scan.js';
 import { memorySource } from '../../src/onnx/source.js';
 import { fixturePath } from '../support/fixtures.js';
-import { modelBytes } from '../support/graphs.js';
+import { modelBytes, type NodeSpec } from '../support/graphs.js';
 
 interface Truth {
   readonly names: Readonly<Record<string, readonly string[]>>;
@@ -101,6 +101,74 @@ describe('names of other exporters', () => {
     expect(() => resolveNames(graph, ['stem_conv'])).toThrow(
       expect.objectContaining({ code: 'NAME_FOLDED', details: { request: 'stem_conv', instead: 'stem_bn' } }),
     );
+  });
+
+  it('no names by order where the wiring is another', () => {
+    const conv = (k: number, from: string): NodeSpec => ({
+      op: 'Conv',
+      inputs: [from, `w${k}`],
+      outputs: [`c${k}`],
+    });
+    const relu = (k: number): NodeSpec => ({ op: 'Relu', inputs: [`c${k}`], outputs: [`r${k}`] });
+    const pool = (k: number, from: string): NodeSpec => ({
+      op: 'MaxPool',
+      inputs: [from],
+      outputs: [`p${k}`],
+    });
+    const linear = (k: number, from: string): NodeSpec => ({
+      op: 'Gemm',
+      inputs: [from, `v${k}`],
+      outputs: [`l${k}`],
+    });
+    const act = (k: number): NodeSpec => ({ op: 'Relu', inputs: [`l${k}`], outputs: [`a${k}`] });
+    const shapes = [
+      [64, 11],
+      [192, 5],
+      [384, 3],
+      [256, 3],
+      [256, 3],
+    ];
+    const alexnet = (secondReads: string, firstKernel: number): Graph =>
+      buildGraph(
+        scanModel(
+          memorySource(
+            modelBytes({
+              inputs: ['x'],
+              outputs: ['l3'],
+              initializers: Object.fromEntries(
+                shapes.map(([channels, kernel], k) => {
+                  const side = k === 0 ? firstKernel : kernel!;
+                  return [`w${k + 1}`, { dims: [channels!, 1, side, side], values: [] }];
+                }),
+              ),
+              nodes: [
+                conv(1, 'x'),
+                relu(1),
+                pool(1, 'r1'),
+                conv(2, secondReads),
+                relu(2),
+                pool(2, 'r2'),
+                conv(3, 'p2'),
+                relu(3),
+                conv(4, 'r3'),
+                relu(4),
+                conv(5, 'r4'),
+                relu(5),
+                pool(3, 'r5'),
+                { op: 'Flatten', inputs: ['p3'], outputs: ['f'] },
+                linear(1, 'f'),
+                act(1),
+                linear(2, 'a1'),
+                act(2),
+                linear(3, 'a2'),
+              ],
+            }),
+          ),
+        ),
+      );
+    expect(tensorOf(alexnet('p1', 11), 'features.3').tensor).toBe('c2');
+    expect(tensorOf(alexnet('r1', 11), 'features.3').code).toBe('NAME_NOT_FOUND');
+    expect(tensorOf(alexnet('p1', 3), 'features.3').code).toBe('NAME_NOT_FOUND');
   });
 
   it('TorchScript: parallel branches may be mixed, as onnxslim and Ultralytics write them', () => {

@@ -87,7 +87,7 @@ describe('names that cannot be used', () => {
   });
 
   it('may not lead to tensors that do not exist, nor to a prototype', async () => {
-    const names = { ghost: 'nothing', constructor: 't1', 'a.b': 't2' };
+    const names = { ghost: 't3', constructor: 't1', 'a.b': 't2' };
     const text = JSON.stringify({ ...good, names }).replace('"ghost"', '"__proto__"');
     const model = await openModel(path, { names: 'ignore' });
     expect(model.nodes).toHaveLength(3);
@@ -98,5 +98,10 @@ describe('names that cannot be used', () => {
     expect((await pruneModel(named, ['constructor'])).plan.resolved[0]?.tensor).toBe('t1');
     expect((await pruneModel(named, ['a.b'])).plan.resolved[0]?.tensor).toBe('t2');
     await expect(pruneModel(named, ['ghost'])).rejects.toMatchObject({ code: 'NAME_NOT_FOUND' });
+    writeFileSync(
+      `${path}.names.json`,
+      text.replace(good.model.fingerprint, fingerprint).replace('"t3"', '"t9"'),
+    );
+    await expect(openModel(path)).rejects.toMatchObject({ code: 'NAMES_INVALID' });
   });
 });

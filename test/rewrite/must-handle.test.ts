@@ -155,8 +155,11 @@ describe('must handle', () => {
     expect(graph.inputs.map(({ name }) => name)).toEqual(['b', 'w']);
     expect((await openModel(await pruned.bytes())).inputs.map(({ name }) => name)).toEqual(['b']);
     // What a rewrite adds is listed too.
-    const pooled = await pruneModel(bytes, ['tensor:z'], { l2Normalize: true }).catch(() => undefined);
-    expect(pooled).toBeUndefined();
+    const half = await pruneModel(bytes, { 'tensor:z': 'v' }, { outputDtype: 'float16' });
+    const added = scanModel(memorySource(await half.bytes())).graph;
+    expect(added.inputs.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(added.initializers.map(({ name }) => name)),
+    );
   });
 
   it('files of ONNX Runtime’s optimiser are told from others', async () => {
@@ -166,6 +169,51 @@ describe('must handle', () => {
       outputs: ['y'],
     };
     expect((await cut(modelBytes(spec), 'y')).plan.notes.join()).toContain('optimiser of ONNX Runtime');
+  });
+
+  it('a node that gives out what is fed now, and has another’s name, gets both changed', async () => {
+    const spec: GraphSpec = {
+      inputs: ['a'],
+      outputs: ['y'],
+      nodes: [
+        { op: 'Relu', name: 'n', inputs: ['a'], outputs: ['t'] },
+        { op: 'Split', name: 'n', inputs: ['t'], outputs: ['p', 'q'] },
+        { op: 'Add', name: 'n', inputs: ['p', 'q'], outputs: ['y'] },
+      ],
+    };
+    const types = withMore(spec, (model) => {
+      model.graph!.valueInfo = [
+        onnx.ValueInfoProto.create({ ...model.graph!.input![0], name: 'p' }),
+      ] as never;
+    });
+    const names = ['tensor:y'];
+    const pruned = await pruneModel(types, names, { inputs: ['tensor:a', 'tensor:p'], tidy: true });
+    const { nodes } = scanModel(memorySource(await pruned.bytes())).graph;
+    expect(nodes.map(({ name, outputs }) => [name, outputs])).toEqual([
+      ['n', ['t']],
+      ['n_1', ['p/computed', 'q']],
+      ['n_2', ['y']],
+    ]);
+  });
+
+  it('a model without operators of the default domain gets its import with the nodes that are added', async () => {
+    const bytes = withMore(
+      {
+        ...twoBranches,
+        nodes: [{ op: 'Own', domain: 'local', inputs: ['a'], outputs: ['y'] }],
+        outputs: ['y'],
+      },
+      (model) => {
+        model.opsetImport = [{ domain: 'local', version: 1 }] as never;
+      },
+    );
+    const { opsets } = scanModel(
+      memorySource(await (await pruneModel(bytes, { 'tensor:y': 'out' })).bytes()),
+    );
+    expect([...opsets]).toEqual([
+      ['local', 1],
+      ['', 13],
+    ]);
   });
 
   it('fields that are newer than any schema here stay, in the model, the graph and its nodes', async () => {
