@@ -83,14 +83,16 @@ export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): 
   return axis === 1 ? 'NCHW' : axis === 3 ? 'NHWC' : null;
 }
 
-/** How they are probably meant, for listings: two equal sizes are those of a map; a graph input is `[N, 3, H, W]`. */
+/** How they are probably meant, for listings: two equal sizes are those of a map, and a few channels are colours. */
 function likelyLayout(dims: readonly Dim[]): Layout | null {
   if (dims.length !== 4) return null;
   const [, a, b, c] = dims;
+  if (typeof b === 'number' && a !== c) {
+    if (a === b) return 'NHWC';
+    if (b === c) return 'NCHW';
+  }
   const isFewer = (size: Dim | undefined): boolean => typeof size === 'number' && size <= 4;
-  if (isFewer(a) !== isFewer(c)) return isFewer(a) ? 'NCHW' : 'NHWC';
-  if (typeof b !== 'number' || a === c) return null;
-  return a === b ? 'NHWC' : b === c ? 'NCHW' : null;
+  return isFewer(a) === isFewer(c) ? null : isFewer(a) ? 'NCHW' : 'NHWC';
 }
 
 type Size = readonly [height: number, width: number];

@@ -61,6 +61,8 @@ const SAME_AXES = new Set([
   'DequantizeLinear',
   'Split',
 ]);
+/** Operators that keep the axes if what they read has as many. */
+const REDUCTIONS = new Set(['ReduceMean', 'ReduceMax', 'ReduceSum']);
 /** Residual networks have two ways back per block; they end at the next convolution or linear layer. */
 const MAX_NODES = 512;
 
@@ -79,9 +81,7 @@ export function channelAxis(graph: Graph, value: Value, rank: number): number | 
   // With each node, where the axes of the value stood in what the node gives.
   const stack: { readonly node: Node; readonly axes: readonly number[] }[] = [];
   const push = (read: Value | undefined, axes: readonly number[]): void => {
-    const isKnownRank = read?.type?.kind === 'tensor' && read.type.dims !== undefined;
-    if (!isData(read) || (isKnownRank && read?.type?.kind === 'tensor' && read.type.dims!.length !== rank))
-      return;
+    if (!isData(read) || (rankOf(read) ?? rank) !== rank) return;
     const { producer } = read!;
     if (seen.has(producer!) || seen.size > MAX_NODES) return;
     seen.add(producer!);
@@ -96,16 +96,26 @@ export function channelAxis(graph: Graph, value: Value, rank: number): number | 
     const { perm } = node.scanned;
     const isLinear = PRODUCTS.has(node.opType) && !isData(node.inputs[1]) && isFedByWeight(node);
     if (CHANNELS_SECOND.has(node.opType)) found.add(axes.indexOf(1));
-    else if (node.opType === 'LayerNormalization' || isLinear) found.add(axes.indexOf(rank - 1));
+    else if (isLinear || normalizesLast(node)) found.add(axes.indexOf(rank - 1));
     else if (node.opType === 'Transpose' && perm?.length === rank)
       push(
         node.inputs[0],
         axes.map((axis) => perm[axis]!),
       );
+    else if (REDUCTIONS.has(node.opType) && rankOf(node.inputs[0]) === rank) push(node.inputs[0], axes);
     else if (SAME_AXES.has(node.opType)) for (const read of node.inputs) push(read, axes);
   }
   const [axis] = found;
   return found.size === 1 && axis! >= 0 ? axis : undefined;
+}
+
+/** Layer normalisation over one axis, the last: its scale has one as well. */
+function normalizesLast({ opType, inputs }: Node): boolean {
+  return opType === 'LayerNormalization' && (inputs[1]?.initializer?.dims.length ?? 1) === 1;
+}
+
+function rankOf(value: Value | undefined): number | undefined {
+  return value?.type?.kind === 'tensor' ? value.type.dims?.length : undefined;
 }
 
 /** A product of two tensors that both depend on an input (attention scores) is no linear layer. */
