@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'tapir-package-'));
-const MAX_PACKED_BYTES = 300_000;
+const MAX_PACKED_BYTES = 600_000;
 
 function run(command, args, options = {}) {
   const env = {
@@ -63,7 +63,7 @@ try {
   ]).trim();
   check(
     names ===
-      'TapirError,createFeatureExtractor,createTransform,embedFolder,embedImages,getGraphNodeNames,isTapirError,loadImage,openModel,pruneModel',
+      'TapirError,createFeatureExtractor,createTransform,embedFolder,embedImages,featureInfo,getGraphNodeNames,isTapirError,loadImage,openModel,pruneModel,verifyModel',
     `import gives ${names}`,
   );
   check(
