@@ -26,6 +26,8 @@ export interface Manifest {
   readonly run: {
     readonly device: string;
     readonly batch: number;
+    /** What became of a fixed batch that was to be made dynamic; null if it was not. */
+    readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;
     readonly keepDims: boolean;
     readonly seconds: number;
   };
@@ -78,7 +80,13 @@ export async function createManifest(
       onnxruntime: extractor.runtime,
       ...(await decoderVersions()),
     },
-    run: { device: extractor.device, batch, keepDims, seconds: facts.seconds },
+    run: {
+      device: extractor.device,
+      batch,
+      batchMode: extractor.model.plan.batch?.mode ?? null,
+      keepDims,
+      seconds: facts.seconds,
+    },
     counts: { inputs: facts.inputs, ok: facts.rows, errors: facts.inputs - facts.rows },
     // Object.fromEntries cannot express the pairs' type.
     features: Object.fromEntries(features) as Manifest['features'],

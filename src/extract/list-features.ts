@@ -5,7 +5,8 @@ import type { Value } from '../graph/graph.js';
 import { marksOf, type Mark } from '../graph/marks.js';
 import { nameValues } from '../graph/name-list.js';
 import { moduleTree } from '../graph/module-tree.js';
-import { resolveName, resolveNames } from '../graph/names.js';
+import { readModulePath } from '../graph/module-names.js';
+import { resolveNames } from '../graph/names.js';
 import { describeOutput, describeTensor, type FeatureInfo } from './feature-info.js';
 import { inferTypes, type InferredType } from './infer-types.js';
 import { openModel, OnnxModel, stateOf, type ModelSource } from './open-model.js';
@@ -81,8 +82,8 @@ export async function listFeatureTree(model: OnnxModel, all: boolean): Promise<F
   const modules = new Map<string, Value | undefined>();
   const moduleValue = (path: string): Value | undefined => {
     if (!modules.has(path)) {
-      const found = resolveName(graph, path);
-      modules.set(path, found && 'value' in found ? found.value : undefined);
+      const found = readModulePath(graph, path, false);
+      modules.set(path, found?.kind === 'value' ? found.value : undefined);
     }
     return modules.get(path);
   };
@@ -91,12 +92,12 @@ export async function listFeatureTree(model: OnnxModel, all: boolean): Promise<F
     // A node that has only its own name stands in its module all the same.
     const path = name.includes('.') || !place ? name : `${place.path}.${name}`;
     const above = modulesAbove(path).filter((module) => moduleValue(module) !== undefined);
-    above.forEach((path, depth) => {
-      if (seen.has(path)) return;
-      seen.add(path);
-      const last = moduleValue(path)!;
+    above.forEach((module, depth) => {
+      if (seen.has(module)) return;
+      seen.add(module);
+      const last = moduleValue(module)!;
       features.push({
-        ...describe(model, path, last, types.get(last)),
+        ...describe(model, module, last, types.get(last)),
         op: '',
         depth,
         isModule: true,

@@ -109,8 +109,18 @@ function readNodeName(graph: Graph, request: string): Reading | Failure | undefi
   const whole = nodesNamed(graph, request);
   const indexed = /^(.*):(\d+)$/s.exec(request);
   if (whole.length === 0 && indexed) {
-    const value = nodesNamed(graph, indexed[1]!)[0]?.outputs[Number(indexed[2])];
-    return value && { kind: 'node', request: `node:${request}`, value, why: `output ${indexed[2]} of node` };
+    const named = nodesNamed(graph, indexed[1]!).slice(0, CANDIDATES);
+    const values = named.flatMap((node) => node.outputs[Number(indexed[2])] ?? []);
+    const why = `output ${indexed[2]} of node`;
+    const readings = values.map((value): Reading => ({
+      kind: 'tensor',
+      request: `tensor:${value.name}`,
+      value,
+      why,
+    }));
+    if (readings.length > 1) return ambiguous(request, readings, `several nodes are named "${indexed[1]}"`);
+    const [value] = values;
+    return value && { kind: 'node', request: `node:${request}`, value, why };
   }
   const outputs = whole
     .slice(0, CANDIDATES)

@@ -104,6 +104,23 @@ const relu = (scope: string, input: string, more: object = {}): GraphSpec['nodes
   ...more,
 });
 
+describe('nodes of one name', () => {
+  it('are ambiguous by their outputs as well', () => {
+    const graph = graphFrom({
+      inputs: ['a'],
+      outputs: ['q'],
+      nodes: [
+        { op: 'Relu', name: 'n', inputs: ['a'], outputs: ['p'] },
+        { op: 'Relu', name: 'n', inputs: ['p'], outputs: ['q'] },
+      ],
+    });
+    expect(failure(graph, 'n:0')).toMatchObject({
+      code: 'NAME_AMBIGUOUS',
+      details: { readings: [{ tensor: 'p' }, { tensor: 'q' }] },
+    });
+  });
+});
+
 describe('names that would lie', () => {
   it('refuse torchvision numbering where a module has that very name (ViT: ln_1)', () => {
     const graph = graphFrom({
