@@ -147,7 +147,9 @@ export class WireReader {
         int = this.#int64();
         end = this.#windowStart + reader.pos;
       } else if (wireType === DELIMITED) {
-        const length = reader.size();
+        // Not reader.size(), which ends at protobuf's 2 GiB: a larger file can be cut to one that is allowed.
+        const length = this.#int64();
+        if (length < 0) throw new Error('a field has a negative length');
         bodyStart = this.#windowStart + reader.pos;
         end = bodyStart + length;
       } else {

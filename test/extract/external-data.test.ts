@@ -16,6 +16,9 @@ import {
 import { join } from 'node:path';
 import { createFeatureExtractor, openModel, pruneModel } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { scanModel } from '../../src/onnx/scan.js';
+import { memorySource } from '../../src/onnx/source.js';
+import { encodeFieldHead } from '../../src/onnx/wire.js';
 import { fixturePath, scratchFolder } from '../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../support/graphs.js';
 import { readNpy } from '../support/npy.js';
@@ -213,5 +216,49 @@ describe('a Hugging Face cache', () => {
     await expect(createFeatureExtractor(join(snapshot, 'onnx', 'model.onnx'), ['y'])).rejects.toMatchObject({
       code: 'EXTERNAL_DATA_UNSAFE',
     });
+  });
+});
+
+describe('a model file beyond 2 GiB', () => {
+  it('is indexed and cut without reading the weights', async () => {
+    // An initializer of 2.3 GB inside the file, most of it a hole; readFile would refuse the whole.
+    const spec: GraphSpec = {
+      inputs: [{ name: 'x', dims: [2] }],
+      outputs: [{ name: 'y', dims: [2] }],
+      initializers: { small: [1, 2] },
+      nodes: [
+        { op: 'Add', name: 'head', inputs: ['x', 'small'], outputs: ['h'] },
+        { op: 'Add', name: 'tail', inputs: ['h', 'huge'], outputs: ['y'] },
+      ],
+    };
+    const bytes = modelBytes(spec);
+    const { fields, graph } = scanModel(memorySource(bytes));
+    const [part] = graph.parts;
+    const length = 2.3e9;
+    const inside = Buffer.concat([
+      encodeFieldHead(8, 4),
+      Buffer.from('huge'),
+      Buffer.of(0x10, 1),
+      encodeFieldHead(9, length),
+    ]);
+    const head = Buffer.concat([encodeFieldHead(5, inside.length + length), inside]);
+    const graphBody = bytes.subarray(part!.field.bodyStart, part!.field.end);
+    const others = fields.filter((field) => field !== part!.field);
+    const front = Buffer.concat([
+      ...others.map(({ start, end }) => bytes.subarray(start, end)),
+      encodeFieldHead(7, graphBody.length + head.length + length),
+      graphBody,
+      head,
+    ]);
+    const path = join(scratch, 'inline.onnx');
+    const file = openSync(path, 'w');
+    writeSync(file, front);
+    ftruncateSync(file, front.length + length);
+    closeSync(file);
+    const extractor = await createFeatureExtractor(path, { head: 'h' });
+    expect(extractor.model.plan.dropped).toMatchObject({ initializers: ['huge'], nodes: ['tail'] });
+    const { h } = await extractor.run({ dtype: 'float32', dims: [2], data: Float32Array.of(1, 1) });
+    expect([...(h.data as Float32Array)]).toEqual([2, 3]);
+    await extractor.close();
   });
 });
