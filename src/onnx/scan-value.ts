@@ -9,11 +9,11 @@ import {
   TENSOR_TYPE,
   TYPE,
   VALUE_INFO,
+  type Dim,
 } from './schema.js';
 import type { Field, WireReader } from './wire.js';
 
-/** A size: a number, a symbolic name, or null where the file leaves it open. */
-export type Dim = number | string | null;
+export type { Dim };
 
 /** The type of a value as the file states it. */
 export type ValueType =

@@ -5,8 +5,10 @@
  */
 import { createRequire } from 'node:module';
 import type { onnx } from 'onnx-proto';
-import type { Dim } from './scan-value.js';
 import { encodeFieldHead, encodeText } from './wire.js';
+
+/** A size: a number, a symbolic name, or null where the file leaves it open. */
+export type Dim = number | string | null;
 
 export const MODEL = {
   irVersion: 1,
