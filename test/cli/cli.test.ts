@@ -180,6 +180,33 @@ describe('tapir embed', () => {
     expect((JSON.parse(json.stdout) as Manifest).run.batch).toBe(7);
   });
 
+  it('computes parts in the graph, and opens a fixed batch', async () => {
+    const fixed = join(scratch, 'fixed.onnx');
+    const dims = [2, 3, 224, 224];
+    const pool = { op: 'GlobalAveragePool', inputs: ['x'], outputs: ['y'] };
+    const mix = [
+      { op: 'ReduceMean', name: 'mix', inputs: ['y'], outputs: ['m'], ints: { axes: [0], keepdims: 1 } },
+      { op: 'Sub', inputs: ['y', 'm'], outputs: ['z'] },
+    ];
+    writeFileSync(
+      fixed,
+      modelBytes({ inputs: [{ name: 'x', dims }], outputs: ['z'], nodes: [pool, ...mix] }),
+    );
+    const flags = (name: string, out: string): string[] =>
+      `--model ${fixed} --return ${name}=v --pool avg --l2-normalize --dynamic-batch --json --out ${out}`.split(
+        ' ',
+      );
+    const right = await runTapir(['embed', photos, ...flags('y', join(scratch, 'opened'))]);
+    expect(right, right.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(JSON.parse(right.stdout)).toMatchObject({
+      run: { batchMode: 'dynamic' },
+      features: { v: { dims: [3], rows: 24 } },
+      request: [{ computed: ['pool avg', 'l2Normalize'] }],
+    });
+    const mixed = await runTapir(['embed', photos, ...flags('z', join(scratch, 'mixed'))]);
+    expect(mixed.stderr).toContain('note: the batch stays 2, because');
+  });
+
   it('ends with 1 and a list if images failed', async () => {
     const some = join(scratch, 'some');
     mkdirSync(some);
