@@ -190,7 +190,11 @@ describe('tapir embed', () => {
     ];
     writeFileSync(
       fixed,
-      modelBytes({ inputs: [{ name: 'x', dims }], outputs: ['z'], nodes: [pool, ...mix] }),
+      modelBytes({
+        inputs: [{ name: 'x', dims }],
+        outputs: [{ name: 'z', dims: [2, 3, 1, 1] }],
+        nodes: [pool, ...mix],
+      }),
     );
     const flags = (name: string, out: string): string[] =>
       `--model ${fixed} --return ${name}=v --pool avg --l2-normalize --dynamic-batch --json --out ${out}`.split(
