@@ -60,6 +60,13 @@ export interface ErrorDetails {
   RUN_FAILED: { readonly device: string; readonly reason: string };
   /** The thread or process that held a session ended by itself. */
   LANE_DIED: { readonly device: string; readonly reason: string };
+  /**
+   * A device of a data-parallel model failed; `cause` says how. All devices have settled: this is the first one in order, and
+   * `errors` holds those of the others.
+   */
+  REPLICA_FAILED: { readonly replica: number; readonly device: string };
+  /** Outputs of several devices that do not fit together. */
+  OUTPUT_NOT_GATHERABLE: { readonly output: string; readonly reason: string };
   /** The object was closed. */
   CLOSED: { readonly what: string };
   /** A package that this call needs is not installed or does not load. */
@@ -89,6 +96,7 @@ export type ErrorCode = keyof ErrorDetails;
 interface ErrorOptionsOf<Code extends ErrorCode> {
   readonly details: ErrorDetails[Code];
   readonly cause?: unknown;
+  readonly errors?: readonly Error[];
 }
 
 /**
@@ -113,11 +121,14 @@ export class TapirError<Code extends ErrorCode = ErrorCode> extends Error {
   readonly code: Code;
   /** The facts of this failure, by code. */
   readonly details: ErrorDetails[Code];
+  /** What else failed at the same time, as in AggregateError; empty for most codes. */
+  readonly errors: readonly Error[];
 
   constructor(code: Code, message: string, options: ErrorOptionsOf<Code>) {
     super(message, 'cause' in options ? { cause: options.cause } : {});
     this.code = code;
     this.details = options.details;
+    this.errors = options.errors ?? [];
   }
 }
 Object.defineProperty(TapirError.prototype, 'name', {
@@ -150,6 +161,7 @@ export interface PackedError {
   readonly stack?: string;
   readonly details?: unknown;
   readonly cause?: PackedError;
+  readonly errors?: readonly PackedError[];
 }
 
 /** Packs an error for another thread; {@link unpackError} rebuilds it. */
@@ -160,6 +172,9 @@ export function packError(error: unknown): PackedError {
     ...(error.stack === undefined ? {} : { stack: error.stack }),
     ...(error instanceof TapirError ? { code: error.code, details: error.details } : {}),
     ...(error.cause === undefined ? {} : { cause: packError(error.cause) }),
+    ...(error instanceof TapirError && error.errors.length > 0
+      ? { errors: error.errors.map(packError) }
+      : {}),
   };
 }
 
@@ -172,6 +187,7 @@ export function unpackError(packed: PackedError): Error {
       : new TapirError(packed.code, packed.message, {
           // The details were packed beside this very code.
           details: packed.details as ErrorDetails[ErrorCode],
+          errors: (packed.errors ?? []).map(unpackError),
           ...cause,
         });
   if (packed.stack !== undefined) error.stack = packed.stack;

@@ -26,13 +26,19 @@ export {
 } from './rewrite/plan.js';
 export { type ImageNormalization } from './rewrite/image-input.js';
 export { type ReturnNodes, type KeysOf } from './extract/return-nodes.js';
+export { createFeatureExtractor, type FeatureExtractorOptions } from './extract/create-feature-extractor.js';
+export { type FeatureExtractor } from './extract/feature-extractor.js';
 export {
-  createFeatureExtractor,
-  type FeatureExtractor,
-  type FeatureExtractorOptions,
-  type RunInput,
-  type RunOptions,
-} from './extract/feature-extractor.js';
+  DataParallel,
+  type DataParallelOptions,
+  type ParallelRunOptions,
+  type ReplicaInfo,
+} from './extract/data-parallel.js';
+export { type ParallelOptions } from './extract/parallel-options.js';
+export { type RunInput, type NestedFeeds, type RunOptions } from './extract/run-options.js';
+export { chunkSizes, type Split } from './runtime/split.js';
+export { type LaneDeathPolicy } from './runtime/replica.js';
+export { type LaneOptions } from './runtime/lane-options.js';
 export { type TensorInfo } from './extract/value-info.js';
 export { type FeatureInfo, type Layout } from './extract/feature-info.js';
 export { type Tensor, type TensorLike, type TensorData, type DType } from './runtime/tensor.js';

@@ -1,6 +1,6 @@
 /** `tapir embed`: a folder of images → a dataset. */
 import { embedFolder, type EmbedProgress, type EmbedSummary } from '../embed/embed-folder.js';
-import { createFeatureExtractor } from '../extract/feature-extractor.js';
+import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import type { TransformPreset } from '../image/presets.js';
 import { readDevice, type Device } from '../runtime/device.js';
 import { EXIT } from './exit-code.js';

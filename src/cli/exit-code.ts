@@ -40,6 +40,8 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   SESSION_FAILED: EXIT.model,
   RUN_FAILED: EXIT.model,
   LANE_DIED: EXIT.model,
+  REPLICA_FAILED: EXIT.model,
+  OUTPUT_NOT_GATHERABLE: EXIT.usage,
   DEPENDENCY_MISSING: EXIT.model,
   EXTERNAL_DATA_ELSEWHERE: EXIT.output,
   MODEL_TOO_LARGE: EXIT.output,

@@ -9,9 +9,10 @@ import { withDynamicBatch, type BatchFacts, type BatchResult } from '../rewrite/
 import { cutGraph, type CutOutput } from '../rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../rewrite/rewrite.js';
 import type { Tensor } from '../runtime/tensor.js';
+import { wholePart } from '../runtime/tensor-part.js';
 import { stateOf, type OnnxModel } from './open-model.js';
 import { seededFeeds } from './seeded-feeds.js';
-import { openExactLane } from './session-model.js';
+import { openExact } from './session-model.js';
 import { describeInputs } from './value-info.js';
 
 /** ONNX's number of int32. */
@@ -85,9 +86,9 @@ async function measureValues(model: OnnxModel, rewrite: Rewrite): Promise<Map<Va
   const cut = cutGraph(graph, { outputs, inputs, allowNonTensor: true });
   const typeOf = new Map(rewrite.inputs.map((input) => [input.name, input]));
   const all = startRewrite(cut, ({ name }) => typeOf.get(name) ?? { elemType: 0, dims: null });
-  const lane = await openExactLane(model, all);
+  const replica = await openExact(model, all);
   try {
-    const byName = new Map(lane.facts.outputs.map((output) => [output.name, output]));
+    const byName = new Map(replica.facts.outputs.map((output) => [output.name, output]));
     const measured = new Map<Value, Measured>();
     const unknown: Value[] = [];
     for (const value of asked) {
@@ -111,8 +112,8 @@ async function measureValues(model: OnnxModel, rewrite: Rewrite): Promise<Map<Va
     for (let from = 0; from < unknown.length; from += FETCHES) {
       const values = unknown.slice(from, from + FETCHES);
       // oxlint-disable-next-line no-await-in-loop -- one after the other bounds the memory
-      const tensors = await lane.run(
-        feeds,
+      const tensors = await replica.run(
+        feeds.map(wholePart),
         values.map((value) => value.name),
       );
       for (const [i, value] of values.entries()) {
@@ -122,7 +123,7 @@ async function measureValues(model: OnnxModel, rewrite: Rewrite): Promise<Map<Va
     }
     return measured;
   } finally {
-    await lane.close();
+    await replica.close();
   }
 }
 

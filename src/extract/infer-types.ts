@@ -3,11 +3,12 @@ import { isTapirError } from '../errors.js';
 import type { Value } from '../graph/graph.js';
 import { cutGraph } from '../rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../rewrite/rewrite.js';
-import type { Lane } from '../runtime/lane.js';
+import type { Replica } from '../runtime/replica.js';
 import type { SessionValue } from '../runtime/protocol.js';
+import { wholePart } from '../runtime/tensor-part.js';
 import { stateOf, type OnnxModel } from './open-model.js';
 import { seededFeeds } from './seeded-feeds.js';
-import { openExactLane } from './session-model.js';
+import { openExact } from './session-model.js';
 import { describeInputs } from './value-info.js';
 
 /** What ONNX Runtime reports about a value. */
@@ -36,12 +37,12 @@ export async function inferTypes(
   if (outputs.length === 0) return new Map();
   const cut = cutGraph(stateOf(model).graph, { outputs, allowNonTensor: true });
   const rewrite = startRewrite(cut, () => NO_TYPE, true);
-  const lane = await openExactLane(model, rewrite);
+  const replica = await openExact(model, rewrite);
   try {
-    const types = new Map(lane.facts.outputs.map((type) => [type.name, type]));
-    const open = lane.facts.outputs.filter(({ isTensor, dims }) => isTensor && dims.length === 0);
+    const types = new Map(replica.facts.outputs.map((type) => [type.name, type]));
+    const open = replica.facts.outputs.filter(({ isTensor, dims }) => isTensor && dims.length === 0);
     const scalars =
-      settleScalars && open.length > 0 ? await findScalars(lane, rewrite, open) : new Set<string>();
+      settleScalars && open.length > 0 ? await findScalars(replica, rewrite, open) : new Set<string>();
     const inferred = new Map<Value, InferredType>();
     for (const { value } of outputs) {
       const type = types.get(value.name);
@@ -49,20 +50,20 @@ export async function inferTypes(
     }
     return inferred;
   } finally {
-    await lane.close();
+    await replica.close();
   }
 }
 
 /** Values that have no sizes when they are computed. */
 async function findScalars(
-  lane: Lane,
+  replica: Replica,
   rewrite: Rewrite,
   types: readonly SessionValue[],
 ): Promise<Set<string>> {
   try {
     const feeds = seededFeeds(describeInputs(rewrite), 0, { rows: 1, runs: 1, named: {} });
-    const tensors = await lane.run(
-      feeds,
+    const tensors = await replica.run(
+      feeds.map(wholePart),
       types.map(({ name }) => name),
     );
     return new Set(tensors.flatMap(({ name, dims }) => (dims.length === 0 ? [name] : [])));

@@ -9,8 +9,9 @@ import { externalTensors } from '../rewrite/describe.js';
 import { layOutRewrite } from '../rewrite/lay-out.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import { readDevice } from '../runtime/device.js';
-import { openLane, type Lane } from '../runtime/lane.js';
+import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import type { LaneDescription } from '../runtime/protocol.js';
+import { openReplica, type Replica } from '../runtime/replica.js';
 import { readSessionOptions } from '../runtime/session-options.js';
 import { stateOf, type OnnxModel } from './open-model.js';
 
@@ -49,12 +50,16 @@ export function findWeights(model: OnnxModel, { cut }: Rewrite): ExternalFiles |
 }
 
 /** Opens a rewritten model on the CPU, with the values of the file bit for bit: to ask for types, to compare. */
-export async function openExactLane(
+export async function openExact(
   model: OnnxModel,
   rewrite: Rewrite,
   { graphOptimizationLevel = 'disabled' }: { readonly graphOptimizationLevel?: 'disabled' | 'all' } = {},
-): Promise<Lane> {
+): Promise<Replica> {
   const device = readDevice('device', 'cpu');
   const session = readSessionOptions({ graphOptimizationLevel });
-  return openLane(device, async () => ({ ...(await describeModel(model, rewrite)), device, session }));
+  return openReplica({ device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' }, async () => ({
+    ...(await describeModel(model, rewrite)),
+    device,
+    session,
+  }));
 }

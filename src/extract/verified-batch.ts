@@ -7,9 +7,9 @@ import { compareTensors } from './compare.js';
 import { makeBatchDynamic } from './dynamic-batch.js';
 import type { Feed } from './feeds.js';
 import type { OnnxModel } from './open-model.js';
-import { runRows } from './run-rows.js';
+import { runBatch } from './run-batch.js';
 import { seededFeeds } from './seeded-feeds.js';
-import { openExactLane } from './session-model.js';
+import { openExact } from './session-model.js';
 import { describeInputs } from './value-info.js';
 
 /** Sums over a larger batch are added up in another order. */
@@ -91,11 +91,11 @@ async function compareBatches(
 }
 
 async function runIn(model: OnnxModel, rewrite: Rewrite, feeds: readonly Feed[]): Promise<Tensor[]> {
-  const lane = await openExactLane(model, rewrite);
+  const replica = await openExact(model, rewrite);
   try {
     const fetches = rewrite.outputs.map((output) => output.tensor);
-    return await runRows(lane, describeInputs(rewrite), feeds, fetches);
+    return await runBatch(replica, describeInputs(rewrite), feeds, fetches);
   } finally {
-    await lane.close();
+    await replica.close();
   }
 }

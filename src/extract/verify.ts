@@ -1,13 +1,13 @@
 /** Whether a pruned model gives the full graph's values: both are run on the same made-up inputs. */
 import { checkInteger, checkOneOf, withDefaults, type Given } from '../checks.js';
-import type { Lane } from '../runtime/lane.js';
+import type { Replica } from '../runtime/replica.js';
 import { compareTensors } from './compare.js';
 import type { Feed } from './feeds.js';
 import { prepareWhole, type Prepared } from './prepare.js';
 import { preparedOf, type PrunedModel } from './prune-model.js';
-import { runRows } from './run-rows.js';
+import { runBatch } from './run-batch.js';
 import { seededFeeds } from './seeded-feeds.js';
-import { openExactLane } from './session-model.js';
+import { openExact } from './session-model.js';
 import { describeInputs } from './value-info.js';
 
 /** Options of {@link verifyModel}. */
@@ -105,8 +105,8 @@ export async function verifyModel(
   // A batch that was made dynamic is run at once; the full graph takes it batch by batch.
   const runs = part.rewrite.batch?.mode === 'dynamic' ? rows : 1;
   const feeds = seededFeeds(describeInputs(whole.rewrite), seed, { rows, runs, named: options.sizes });
-  const expected = await inLane(whole, { graphOptimizationLevel }, (lane) =>
-    runRows(lane, describeInputs(whole.rewrite), feeds, fetches),
+  const expected = await inReplica(whole, { graphOptimizationLevel }, (replica) =>
+    runBatch(replica, describeInputs(whole.rewrite), feeds, fetches),
   );
   // Tensors that the part is fed are outputs of the whole.
   const known = new Map<string, Feed>([
@@ -119,9 +119,9 @@ export async function verifyModel(
   const image = part.request.image && part.rewrite.inputs.at(-1);
   if (image) known.set(image.name, { ...known.get(whole.rewrite.inputs.at(-1)!.name)!, name: image.name });
   const inputs = describeInputs(part.rewrite);
-  const actual = await inLane(part, { graphOptimizationLevel }, (lane) =>
-    runRows(
-      lane,
+  const actual = await inReplica(part, { graphOptimizationLevel }, (replica) =>
+    runBatch(
+      replica,
       inputs,
       inputs.map(({ name }) => known.get(name)!),
       part.rewrite.outputs.map((output) => output.tensor),
@@ -141,15 +141,15 @@ export async function verifyModel(
   };
 }
 
-async function inLane<Result>(
+async function inReplica<Result>(
   { model, rewrite }: Prepared,
-  options: Parameters<typeof openExactLane>[2],
-  use: (lane: Lane) => Promise<Result>,
+  options: Parameters<typeof openExact>[2],
+  use: (replica: Replica) => Promise<Result>,
 ): Promise<Result> {
-  const lane = await openExactLane(model, rewrite, options);
+  const replica = await openExact(model, rewrite, options);
   try {
-    return await use(lane);
+    return await use(replica);
   } finally {
-    await lane.close();
+    await replica.close();
   }
 }

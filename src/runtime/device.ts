@@ -1,4 +1,5 @@
 /** Devices: what a user writes, and the execution provider it means. */
+import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption, show } from '../checks.js';
 import { TapirError } from '../errors.js';
 
@@ -8,24 +9,33 @@ export type DeviceType = 'cpu' | 'cuda' | 'webgpu' | 'auto';
 /** A device in full. */
 export interface DeviceSpec {
   readonly type: DeviceType;
-  /** Which one of its kind, from 0; for CUDA the index among the visible GPUs. @default 0 */
-  readonly id?: number | undefined;
-  /** CPU threads of one run; 0 means all cores. @default 0 */
+  /**
+   * Which one of its kind, from 0. For CUDA the index among the visible GPUs, counted as nvidia-smi does, or the UUID of a GPU
+   * or MIG slice (`'GPU-…'`, `'MIG-…'`; such a lane is a process of its own). For the CPU the number of a lane.
+   * @default 0
+   */
+  readonly id?: number | string | undefined;
+  /** CPU threads of one run; 0 means all cores, shared out evenly among the CPU lanes. @default 0 */
   readonly threads?: number | undefined;
 }
 
-/** `'cpu'`, `'cuda'`, `'cuda:1'`, … or a {@link DeviceSpec}. */
+/** `'cpu'`, `'cuda'`, `'cuda:1'`, `'cpu:1'`, … or a {@link DeviceSpec}. */
 export type Device = DeviceType | `${DeviceType}:${number}` | DeviceSpec;
 
 /** A checked device. */
 export interface ResolvedDevice {
   readonly type: DeviceType;
   readonly id: number;
+  /** UUID of a GPU or MIG slice, which is then the only one that its process sees. */
+  readonly uuid?: string;
+  /** Whether the number was given, so that messages name it. */
+  readonly isNumbered?: boolean;
   readonly threads: number;
 }
 
 const TYPES: readonly DeviceType[] = ['cpu', 'cuda', 'webgpu', 'auto'];
 const EXPECTED = '"cpu", "cuda", "cuda:1", "webgpu", "auto" or { type, id, threads }';
+const UUID = /^(?:GPU|MIG)-[\w/-]+$/;
 
 /** Reads a device. Throws `OPTION_INVALID`. */
 export function readDevice(option: string, given: unknown): ResolvedDevice {
@@ -33,7 +43,9 @@ export function readDevice(option: string, given: unknown): ResolvedDevice {
     const match = /^([a-z]+)(?::(\d{1,3}))?$/.exec(given);
     const type = TYPES.find((word) => word === match?.[1]);
     if (!type) throw invalidOption(option, EXPECTED, given);
-    return checkSingle(option, { type, id: Number(match?.[2] ?? 0), threads: 0 }, given);
+    const number = match?.[2];
+    const isNumbered = number !== undefined;
+    return checkSingle(option, { type, id: Number(number ?? 0), isNumbered, threads: 0 }, given);
   }
   if (given === null || typeof given !== 'object' || !('type' in given))
     throw invalidOption(option, EXPECTED, given);
@@ -48,23 +60,58 @@ export function readDevice(option: string, given: unknown): ResolvedDevice {
   const { type, id, threads } = given as { type: unknown; id?: unknown; threads?: unknown };
   const known = TYPES.find((word) => word === type);
   if (!known) throw invalidOption(`${option}.type`, TYPES.map((word) => `"${word}"`).join(', '), type);
+  const which =
+    typeof id === 'string' && known === 'cuda'
+      ? { id: 0, uuid: checkUuid(`${option}.id`, id) }
+      : { id: checkInteger(`${option}.id`, id ?? 0, 0, 255), isNumbered: id !== undefined };
   return checkSingle(
     option,
-    {
-      type: known,
-      id: checkInteger(`${option}.id`, id ?? 0, 0, 255),
-      threads: checkInteger(`${option}.threads`, threads ?? 0, 0, 1024),
-    },
+    { type: known, ...which, threads: checkInteger(`${option}.threads`, threads ?? 0, 0, 1024) },
     given,
   );
 }
 
+function checkUuid(option: string, id: string): string {
+  if (UUID.test(id)) return id;
+  throw invalidOption(
+    option,
+    'an index, or a UUID such as "GPU-…" or "MIG-…" (nvidia-smi -L lists them)',
+    id,
+  );
+}
+
 function checkSingle(option: string, device: ResolvedDevice, given: unknown): ResolvedDevice {
-  if (device.type === 'cuda' || device.id === 0) return device;
+  if (device.type === 'cuda' || device.type === 'cpu' || device.id === 0) return device;
   throw invalidOption(option, `a device that exists: there is only one "${device.type}"`, given);
 }
 
-/** A device as messages name it: `cpu`, `cuda:1`. */
-export function deviceName(device: ResolvedDevice): string {
-  return device.type === 'cuda' ? `cuda:${device.id}` : device.type;
+/**
+ * Reads the devices of a data-parallel model. CPU lanes without threads of their own share the cores evenly.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` if the list is empty or names a device twice.
+ */
+export function readDevices(option: string, given: unknown): ResolvedDevice[] {
+  if (!Array.isArray(given) || given.length === 0) {
+    throw invalidOption(option, 'a list of devices, such as ["cuda:0", "cuda:1"]', given);
+  }
+  const devices = given.map((device: unknown, i) => readDevice(`${option}[${i}]`, device));
+  const keys = devices.map(({ type, id, uuid }) => `${type}:${uuid ?? id}`);
+  const twice = keys.find((key, i) => keys.indexOf(key) !== i);
+  if (twice !== undefined)
+    throw invalidOption(option, `a list without repetition: "${twice}" is named twice`, keys);
+  return shareThreads(devices);
+}
+
+function shareThreads(devices: readonly ResolvedDevice[]): ResolvedDevice[] {
+  const lanes = devices.filter(({ type }) => type === 'cpu').length;
+  const share = Math.max(1, Math.floor(availableParallelism() / lanes));
+  return devices.map((device) =>
+    device.type === 'cpu' && device.threads === 0 && lanes > 1 ? { ...device, threads: share } : device,
+  );
+}
+
+/** A device as messages name it: `cpu`, `cpu:0`, `cuda:1`. */
+export function deviceName({ type, id, uuid, isNumbered = false }: ResolvedDevice): string {
+  if (uuid !== undefined) return `${type}:${uuid}`;
+  return type === 'cuda' || (type === 'cpu' && isNumbered) ? `${type}:${id}` : type;
 }

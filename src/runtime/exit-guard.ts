@@ -5,37 +5,46 @@
 import { writeSync } from 'node:fs';
 import { STATE_BUSY, STATE_STOP } from './protocol.js';
 
-/** Longest time that an exiting process waits for runs in flight; onnxruntime-node cannot cancel one. */
-const EXIT_TIMEOUT_MS = 10_000;
+/** What is ended at the exit of this process. */
+export type Guarded =
+  /** A thread: kept out of onnxruntime, and waited for. */
+  | { readonly state: Int32Array; readonly timeoutMs: number }
+  /** A process: killed. */
+  | { readonly kill: () => void };
 
-const guarded = new Set<Int32Array>();
+const guarded = new Set<Guarded>();
 
-/** Guards a thread by its shared state, until the returned function is called. */
-export function guardThread(state: Int32Array): () => void {
+/** Guards a lane until the returned function is called. */
+export function guardExit(lane: Guarded): () => void {
   if (guarded.size === 0) process.on('exit', stopAll);
-  guarded.add(state);
+  guarded.add(lane);
   return () => {
-    guarded.delete(state);
+    guarded.delete(lane);
     if (guarded.size === 0) process.off('exit', stopAll);
   };
 }
 
 /** Forbids every lane to enter onnxruntime and waits until none is inside. */
 function stopAll(): void {
-  const deadline = Date.now() + EXIT_TIMEOUT_MS;
-  for (const state of guarded) Atomics.store(state, STATE_STOP, 1);
-  for (const state of guarded) {
-    while (Atomics.load(state, STATE_BUSY) === 1) {
-      const left = deadline - Date.now();
-      if (left <= 0) {
-        // Standard error by descriptor: in an exit handler streams and warnings no longer flush.
-        writeSync(
-          2,
-          `onnx-tapir: a run did not end within ${EXIT_TIMEOUT_MS / 1000} s of exiting; giving up on it\n`,
-        );
-        return;
-      }
-      Atomics.wait(state, STATE_BUSY, 1, left);
+  const started = Date.now();
+  for (const lane of guarded) {
+    if ('kill' in lane) lane.kill();
+    else Atomics.store(lane.state, STATE_STOP, 1);
+  }
+  for (const lane of guarded) if ('state' in lane) waitFor(lane.state, started, lane.timeoutMs);
+}
+
+function waitFor(state: Int32Array, started: number, timeoutMs: number): void {
+  while (Atomics.load(state, STATE_BUSY) === 1) {
+    const leftMs = started + timeoutMs - Date.now();
+    if (leftMs <= 0) {
+      // Standard error by descriptor: in an exit handler streams and warnings no longer flush.
+      writeSync(
+        2,
+        `onnx-tapir: a run did not end within ${timeoutMs / 1000} s of exiting; giving up on it\n`,
+      );
+      return;
     }
+    Atomics.wait(state, STATE_BUSY, 1, leftMs);
   }
 }

@@ -1,6 +1,7 @@
 /** The lane's side: one session that answers requests in order. Knows no threads; its entries give it a port. */
 import { packError } from '../errors.js';
 import type { LaneReply, LaneRequest } from './protocol.js';
+import { buffersOf } from './tensor.js';
 import type { Session } from './session.js';
 
 /** How a lane talks to its owner, and how it enters onnxruntime. */
@@ -21,7 +22,6 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
       port.closed();
       return;
     }
-    const id = request.type === 'run' ? { id: request.id } : {};
     try {
       if (request.type === 'open') {
         session = await port.enter(async () =>
@@ -29,14 +29,15 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
         );
         port.send({ type: 'opened', facts: session.facts }, []);
       } else {
+        const started = performance.now();
         const outputs = await port.enter(() => session!.run(request.feeds, request.fetches));
+        const runMs = performance.now() - started;
         // onnxruntime-node gives each output a buffer of its own; several fetches never share one.
-        const buffers = outputs.flatMap(({ data }) =>
-          Array.isArray(data) ? [] : [data.buffer as ArrayBuffer],
-        );
-        port.send({ type: 'done', ...id, outputs } as LaneReply, buffers);
+        const spent = buffersOf(request.feeds);
+        port.send({ type: 'done', id: request.id, outputs, spent, runMs }, [...buffersOf(outputs), ...spent]);
       }
     } catch (error) {
+      const id = request.type === 'run' ? { id: request.id } : {};
       port.send({ type: 'failed', ...id, error: packError(error) }, []);
     }
   };

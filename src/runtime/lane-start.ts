@@ -1,12 +1,16 @@
 /** Starts the thread or process of a lane, and gives the two one shape. */
 import { fork } from 'node:child_process';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { guardThread } from './exit-guard.js';
-import { detachable } from './tensor.js';
+import type { ResolvedDevice } from './device.js';
+import { guardExit } from './exit-guard.js';
+import type { LaneOptions } from './lane-options.js';
+import { fillsBuffer } from './tensor.js';
 import { STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
 
 /** The owner's end of a lane. */
 export interface LaneChannel {
+  /** Id of the process that holds the session. */
+  readonly pid: number;
   post(request: LaneRequest, transfer: ArrayBuffer[]): void;
   /** Keeps the owner's process alive while a request is open, and lets it end while none is. */
   hold(isBusy: boolean): void;
@@ -20,11 +24,13 @@ export interface LaneEvents {
 }
 
 /**
- * Starts a lane. It is a worker thread, or a child process if tapir itself runs inside a worker: from there neither
- * telemetry can be switched off nor the exit of the process be guarded.
+ * Starts a lane. It is a worker thread, or a child process: where that was asked for; for a GPU named by its UUID, which is
+ * then the only one that the process sees; and if tapir itself runs inside a worker, from where neither telemetry can be
+ * switched off nor the exit of the process be guarded.
  */
-export function startLane(events: LaneEvents): LaneChannel {
-  return isMainThread ? startThread(events) : startProcess(events);
+export function startLane(events: LaneEvents, device: ResolvedDevice, options: LaneOptions): LaneChannel {
+  const isProcess = options.isolation === 'process' || device.uuid !== undefined || !isMainThread;
+  return isProcess ? startProcess(events, device) : startThread(events, options);
 }
 
 /** Read by native code before its first session; what the user has set stays. */
@@ -35,7 +41,7 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
   CUDA_DEVICE_ORDER: 'PCI_BUS_ID',
 };
 
-function startThread(events: LaneEvents): LaneChannel {
+function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneChannel {
   // A worker would change only its own copy of the environment, so this is done here.
   for (const [name, value] of Object.entries(ENVIRONMENT)) process.env[name] ??= value;
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
@@ -44,7 +50,7 @@ function startThread(events: LaneEvents): LaneChannel {
     workerData: state,
     execArgv: [],
   });
-  const unguard = guardThread(state);
+  const unguard = guardExit({ state, timeoutMs: exitTimeoutMs });
   let reason = 'its thread ended';
   worker.on('message', (reply: LaneReply) => events.reply(reply));
   worker.on('error', (error: unknown) => {
@@ -55,29 +61,35 @@ function startThread(events: LaneEvents): LaneChannel {
     events.gone(reason);
   });
   return {
+    pid: process.pid,
     post: (request, transfer) => worker.postMessage(request, transfer),
     hold: (isBusy) => (isBusy ? worker.ref() : worker.unref()),
   };
 }
 
-function startProcess(events: LaneEvents): LaneChannel {
+function startProcess(events: LaneEvents, { uuid }: ResolvedDevice): LaneChannel {
+  const visible = uuid === undefined ? {} : { CUDA_VISIBLE_DEVICES: uuid };
   const child = fork(new URL('./lane-process.js', import.meta.url), {
-    env: { ...ENVIRONMENT, ...process.env },
+    env: { ...ENVIRONMENT, ...process.env, ...visible },
     execArgv: [],
     serialization: 'advanced',
     // A session of its own: Ctrl-C in a terminal reaches the owner, which decides what becomes of the lane.
     detached: true,
   });
+  const unguard = guardExit({ kill: () => child.kill('SIGKILL') });
   let reason = '';
   child.on('message', (reply) => events.reply(ownBuffers(reply as LaneReply)));
   child.on('error', (error) => {
     reason = error.message;
   });
-  child.on('close', (code, signal) =>
-    events.gone(reason || `its process ended (${signal ?? `code ${code}`})`),
-  );
+  child.on('close', (code, signal) => {
+    unguard();
+    events.gone(reason || `its process ended (${signal ?? `code ${code}`})`);
+  });
   return {
-    post: (request) => child.send(request),
+    pid: child.pid ?? 0,
+    // A failure to send means that the process is gone, which is told by its own event.
+    post: (request) => child.send(request, () => undefined),
     hold: (isBusy) => {
       if (isBusy) {
         child.ref();
@@ -93,11 +105,11 @@ function startProcess(events: LaneEvents): LaneChannel {
 /** What arrives from a process lies in the message's buffer; outputs are to be buffers of their own. */
 function ownBuffers(reply: LaneReply): LaneReply {
   if (reply.type !== 'done') return reply;
-  const outputs = reply.outputs.map(({ name, dtype, dims, data }) => ({
-    name,
-    dtype,
-    dims,
-    data: detachable(data, true),
-  }));
-  return { type: 'done', id: reply.id, outputs };
+  const outputs = reply.outputs.map((output) => {
+    const { data } = output;
+    if (fillsBuffer(data)) return output;
+    // A Buffer's slice() would be a view.
+    return { ...output, data: Buffer.isBuffer(data) ? Uint8Array.from(data) : data.slice() };
+  });
+  return { ...reply, outputs, spent: [] };
 }

@@ -1,29 +1,33 @@
-/** A device lane as its owner sees it: one session, behind a thread or process, that runs requests in order. */
+/** A lane as its owner sees it: one session, behind a thread or process, that runs requests in order. */
 import { TapirError, unpackError } from '../errors.js';
 import { deviceName, type ResolvedDevice } from './device.js';
+import type { LaneOptions } from './lane-options.js';
 import { startLane, type LaneChannel } from './lane-start.js';
 import type { LaneDescription, LaneReply, NamedTensor, SessionFacts } from './protocol.js';
-import { detachable } from './tensor.js';
+import { buffersOf } from './tensor.js';
 
-/** Options of one run. */
-export interface LaneRunOptions {
-  /** Rejects at once when it fires; the lane stays busy until the run returns (onnxruntime-node cannot cancel). */
-  readonly signal?: AbortSignal | undefined;
-  /** Give up the feeds' buffers instead of copying them. */
-  readonly transfer?: boolean | undefined;
+/** What a run gave. */
+export interface LaneResult {
+  /** In the order of the fetches, each in a buffer of its own. */
+  readonly outputs: readonly NamedTensor[];
+  /** The feeds' buffers, to be used again. */
+  readonly spent: readonly ArrayBuffer[];
+  /** Time inside onnxruntime. */
+  readonly runMs: number;
 }
 
 interface Waiting {
-  resolve(outputs: readonly NamedTensor[]): void;
+  resolve(result: LaneResult): void;
   reject(error: unknown): void;
 }
 
 /** One session on one device. Open it with {@link openLane}. */
 export class Lane {
   readonly facts: SessionFacts;
+  /** Fulfilled with the reason when the thread or process has ended, by `close` or by itself. */
+  readonly gone: Promise<string>;
   readonly #channel: LaneChannel;
   readonly #waiting: Map<number, Waiting>;
-  readonly #gone: Promise<string>;
   #nextId = 0;
   #closing: Promise<void> | undefined;
   #death: string | undefined;
@@ -37,7 +41,7 @@ export class Lane {
     this.facts = facts;
     this.#channel = channel;
     this.#waiting = waiting;
-    this.#gone = gone.then((reason) => {
+    this.gone = gone.then((reason) => {
       this.#death = reason;
       for (const run of waiting.values()) run.reject(this.#died(reason));
       waiting.clear();
@@ -45,38 +49,28 @@ export class Lane {
     });
   }
 
-  /** Runs the session; outputs come in the order of `fetches`, in buffers that the caller owns. */
-  run(
-    feeds: readonly NamedTensor[],
-    fetches: readonly string[],
-    options: LaneRunOptions = {},
-  ): Promise<readonly NamedTensor[]> {
-    const { signal } = options;
-    if (this.#closing)
-      return Promise.reject(
-        new TapirError('CLOSED', 'this session is closed', { details: { what: 'session' } }),
-      );
+  /** Whether the thread or process has ended. */
+  get isGone(): boolean {
+    return this.#death !== undefined;
+  }
+
+  /** Id of the process that holds the session: this one's for a thread. */
+  get pid(): number {
+    return this.#channel.pid;
+  }
+
+  /** Runs the session. The feeds' buffers are moved to the lane. */
+  run(feeds: readonly NamedTensor[], fetches: readonly string[]): Promise<LaneResult> {
     if (this.#death !== undefined) return Promise.reject(this.#died(this.#death));
-    if (signal?.aborted) return Promise.reject(signal.reason as Error);
     const id = this.#nextId++;
-    const detached = feeds.map((feed) => ({
-      ...feed,
-      data: detachable(feed.data, options.transfer === true),
-    }));
-    const buffers = new Set(
-      detached.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer])),
-    );
     return new Promise((resolve, reject) => {
-      const onAbort = (): void => reject(signal!.reason as Error);
-      signal?.addEventListener('abort', onAbort, { once: true });
       const settle = (): void => {
-        signal?.removeEventListener('abort', onAbort);
         if (this.#waiting.size === 0 && !this.#closing) this.#channel.hold(false);
       };
       this.#waiting.set(id, {
-        resolve(outputs) {
+        resolve(result) {
           settle();
-          resolve(outputs);
+          resolve(result);
         },
         reject(error) {
           settle();
@@ -84,11 +78,11 @@ export class Lane {
         },
       });
       this.#channel.hold(true);
-      this.#channel.post({ type: 'run', id, feeds: detached, fetches }, [...buffers]);
+      this.#channel.post({ type: 'run', id, feeds, fetches }, buffersOf(feeds));
     });
   }
 
-  /** Waits for runs in flight, releases the session and ends the thread. Idempotent. */
+  /** Waits for runs in flight, releases the session and ends the thread or process. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -99,7 +93,7 @@ export class Lane {
       this.#channel.hold(true);
       this.#channel.post({ type: 'close' }, []);
     }
-    await this.#gone;
+    await this.gone;
   }
 
   #died(reason: string): TapirError {
@@ -110,16 +104,22 @@ export class Lane {
   }
 }
 
+/** Where a lane runs. */
+export interface LanePlace {
+  readonly device: ResolvedDevice;
+  readonly lane: LaneOptions;
+}
+
 /**
  * Opens a session in a lane of its own.
  *
- * @param device - For messages.
+ * @param place - Its device, and how it is held.
  * @param describe - Prepares what the lane needs while its thread starts; the model's bytes are moved there.
  * @param start - Starts the thread or process; tests give one of their own.
  * @throws {@link TapirError} what {@link openSession} throws; `LANE_DIED` if the lane ends while opening; what `describe` throws.
  */
 export async function openLane(
-  device: ResolvedDevice,
+  place: LanePlace,
   describe: () => Promise<LaneDescription>,
   start: typeof startLane = startLane,
 ): Promise<Lane> {
@@ -137,14 +137,14 @@ export async function openLane(
     }
     const run = waiting.get(reply.id!);
     waiting.delete(reply.id!);
-    if (reply.type === 'done') run?.resolve(reply.outputs);
+    if (reply.type === 'done') run?.resolve(reply);
     else run?.reject(unpackError(reply.error));
   };
-  const channel = start({ reply: onReply, gone: (reason) => gone.resolve(reason) });
+  const channel = start({ reply: onReply, gone: (reason) => gone.resolve(reason) }, place.device, place.lane);
   // Awaited below; the lane may die before that.
   opened.promise.catch(() => undefined);
   void gone.promise.then((reason) => {
-    const details = { device: deviceName(device), reason };
+    const details = { device: deviceName(place.device), reason };
     const message = `the session on ${details.device} ended while opening: ${reason}`;
     opened.reject(new TapirError('LANE_DIED', message, { details }));
   });

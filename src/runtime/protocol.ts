@@ -12,6 +12,8 @@ export interface LaneDescription {
   readonly externalFolder: string | undefined;
   readonly device: ResolvedDevice;
   readonly session: SessionOptions;
+  /** Folder of CUDA libraries to load beforehand. */
+  readonly cudaLibraries?: string | undefined;
 }
 
 /** A session's input or output, as onnxruntime reports it. */
@@ -54,7 +56,15 @@ export type LaneRequest =
 /** Lane → owner. */
 export type LaneReply =
   | { readonly type: 'opened'; readonly facts: SessionFacts }
-  | { readonly type: 'done'; readonly id: number; readonly outputs: readonly NamedTensor[] }
+  | {
+      readonly type: 'done';
+      readonly id: number;
+      readonly outputs: readonly NamedTensor[];
+      /** Buffers of the feeds, given back to be used again. */
+      readonly spent: readonly ArrayBuffer[];
+      /** Time inside onnxruntime. */
+      readonly runMs: number;
+    }
   /** `id` is absent if opening failed. */
   | { readonly type: 'failed'; readonly id?: number; readonly error: PackedError };
 

@@ -77,9 +77,10 @@ export function elementCount(dims: readonly number[]): number {
   return dims.reduce((product, size) => product * size, 1);
 }
 
-/** A zero-filled element array. */
-export function createData(dtype: DType, length: number): TensorData {
-  return dtype === 'string' ? Array.from({ length }, () => '') : new ARRAYS[dtype](length);
+/** An element array: zero-filled, or over a buffer of exactly its size. */
+export function createData(dtype: DType, length: number, buffer?: ArrayBuffer): TensorData {
+  if (dtype === 'string') return Array.from({ length }, () => '');
+  return buffer ? new ARRAYS[dtype](buffer) : new ARRAYS[dtype](length);
 }
 
 /** The one sentence form for every bad feed. */
@@ -127,15 +128,15 @@ function checkData(input: string, dtype: DType, data: unknown): TensorData {
   throw mismatch(input, `a ${ARRAYS[dtype].name} for dtype ${dtype}`, show(data));
 }
 
-/**
- * The data as an array over a buffer of its own, which can be transferred to another thread.
- *
- * @param mayMove - Give up the caller's own buffer if it holds nothing else; otherwise one copy is made.
- */
-export function detachable(data: TensorData, mayMove: boolean): TensorData {
-  if (Array.isArray(data)) return data;
-  const isWhole = data.byteOffset === 0 && data.byteLength === data.buffer.byteLength;
-  if (mayMove && isWhole && data.buffer instanceof ArrayBuffer) return data;
-  // A Buffer's slice() would be a view.
-  return Buffer.isBuffer(data) ? Uint8Array.from(data) : data.slice();
+/** Whether the elements are all that lies in their buffer, which can then be moved to another thread. */
+export function fillsBuffer(data: TensorData): boolean {
+  if (Array.isArray(data)) return true; // Strings are always copied.
+  const { buffer, byteOffset, byteLength } = data;
+  return buffer instanceof ArrayBuffer && byteOffset === 0 && byteLength === buffer.byteLength;
+}
+
+/** The buffers under tensors, each once: what is moved when they cross to another thread. */
+export function buffersOf(tensors: readonly Tensor[]): ArrayBuffer[] {
+  const buffers = tensors.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
+  return [...new Set(buffers)];
 }

@@ -1,9 +1,8 @@
-import fc from 'fast-check';
+import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { readDevice } from '../../src/runtime/device.js';
-import { joinRows, takeRows } from '../../src/runtime/rows.js';
+import { deviceName, readDevice, readDevices } from '../../src/runtime/device.js';
 import { readSessionOptions } from '../../src/runtime/session-options.js';
-import { detachable, readTensor, type Tensor } from '../../src/runtime/tensor.js';
+import { readTensor } from '../../src/runtime/tensor.js';
 
 describe('readTensor', () => {
   const data = new Float32Array(6);
@@ -37,65 +36,16 @@ describe('readTensor', () => {
   });
 });
 
-describe('detachable', () => {
-  it('copies unless the buffer may be given up and holds nothing else', () => {
-    const whole = new Float32Array(4).fill(1);
-    const view = whole.subarray(1, 3);
-    expect(detachable(whole, false)).not.toBe(whole);
-    expect(detachable(whole, true)).toBe(whole);
-    expect(detachable(view, true)).toEqual(new Float32Array([1, 1]));
-    expect((detachable(view, true) as Float32Array).buffer.byteLength).toBe(8);
-    const shared = new Uint8Array(new SharedArrayBuffer(4));
-    expect((detachable(shared, true) as Uint8Array).buffer).toBeInstanceOf(ArrayBuffer);
-    const pooled = Buffer.from('abc');
-    expect((detachable(pooled, true) as Uint8Array).buffer.byteLength).toBe(3);
-  });
-});
-
-describe('rows', () => {
-  it('taken apart and joined again are the same, for any number of parts', () => {
-    const shape = fc.record({
-      rows: fc.integer({ min: 1, max: 20 }),
-      inner: fc.integer({ min: 0, max: 4 }),
-      cut: fc.nat(20),
-    });
-    fc.assert(
-      fc.property(shape, ({ rows, inner, cut }) => {
-        const at = cut % (rows + 1);
-        const data = Float32Array.from({ length: rows * inner }, (_, i) => i);
-        const tensor: Tensor = { dtype: 'float32', dims: [rows, inner], data };
-        expect(joinRows([takeRows(tensor, 0, at), takeRows(tensor, at, rows - at)])).toEqual(tensor);
-      }),
-    );
-  });
-
-  it('join strings and big integers', () => {
-    const words: Tensor = { dtype: 'string', dims: [1, 2], data: ['a', 'b'] };
-    expect(joinRows([words, words]).data).toEqual(['a', 'b', 'a', 'b']);
-    const big: Tensor = { dtype: 'int64', dims: [1], data: BigInt64Array.of(1n) };
-    expect(joinRows([big, big]).data).toEqual(BigInt64Array.of(1n, 1n));
-  });
-
-  it('of different inner sizes, or none, cannot be joined', () => {
-    const of = (dims: number[]): Tensor => ({
-      dtype: 'float32',
-      dims,
-      data: new Float32Array(dims.reduce((a, b) => a * b, 1)),
-    });
-    const refusal = expect.objectContaining({
-      code: 'INTERNAL',
-      message: expect.stringContaining('cannot be joined') as string,
-    });
-    expect(() => joinRows([of([1, 2]), of([1, 3])])).toThrow(refusal);
-    expect(() => joinRows([of([]), of([])])).toThrow(refusal);
-  });
-});
-
 describe('readDevice', () => {
   it.each([
     ['cpu', { type: 'cpu', id: 0, threads: 0 }],
     ['cuda', { type: 'cuda', id: 0, threads: 0 }],
     ['cuda:3', { type: 'cuda', id: 3, threads: 0 }],
+    ['cpu:1', { type: 'cpu', id: 1, threads: 0 }],
+    [
+      { type: 'cuda', id: 'MIG-1-2' },
+      { type: 'cuda', id: 0, uuid: 'MIG-1-2', threads: 0 },
+    ],
     [
       { type: 'cpu', threads: 2 },
       { type: 'cpu', id: 0, threads: 2 },
@@ -104,7 +54,7 @@ describe('readDevice', () => {
       { type: 'cuda', id: 1 },
       { type: 'cuda', id: 1, threads: 0 },
     ],
-  ])('reads %j', (given, device) => expect(readDevice('device', given)).toEqual(device));
+  ])('reads %j', (given, device) => expect(readDevice('device', given)).toMatchObject(device));
 
   it.each([
     'gpu',
@@ -112,16 +62,49 @@ describe('readDevice', () => {
     'cuda:',
     'cuda:-1',
     'cuda:x',
-    'cpu:1',
+    'webgpu:1',
+    'auto:1',
     '',
     1,
     null,
     { type: 'gpu' },
     { id: 1 },
     { type: 'cuda', id: 1.5 },
+    { type: 'cuda', id: 'GPU' },
+    { type: 'cpu', id: 'GPU-1' },
     { type: 'cuda', gpuMemLimit: 1 },
   ])('refuses %j, which onnxruntime-node would ignore or crash on', (given) =>
     expect(() => readDevice('device', given)).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' })),
+  );
+});
+
+describe('readDevices', () => {
+  const names = (given: unknown): string[] => readDevices('devices', given).map(deviceName);
+
+  it('names what was numbered by its number', () => {
+    expect(names(['cpu:0', 'cpu:1', 'cuda', { type: 'cuda', id: 'GPU-1' }])).toEqual([
+      'cpu:0',
+      'cpu:1',
+      'cuda:0',
+      'cuda:GPU-1',
+    ]);
+    expect(names(['cpu'])).toEqual(['cpu']);
+  });
+
+  it('shares the cores among CPU lanes without threads of their own', () => {
+    const share = Math.max(1, Math.floor(availableParallelism() / 2));
+    const threads = (given: unknown): number[] => readDevices('devices', given).map((one) => one.threads);
+    expect(threads(['cpu:0', 'cpu:1'])).toEqual([share, share]);
+    expect(threads(['cpu:0', { type: 'cpu', id: 1, threads: 3 }])).toEqual([share, 3]);
+    expect(threads(['cpu'])).toEqual([0]);
+  });
+
+  it.each([[[]], ['cpu'], [['cpu', 'cpu:0']], [['cuda:1', { type: 'cuda', id: 1 }]], [['cuda:0', 'x']]])(
+    'refuses %j',
+    (given) =>
+      expect(() => readDevices('devices', given)).toThrow(
+        expect.objectContaining({ code: 'OPTION_INVALID' }),
+      ),
   );
 });
 

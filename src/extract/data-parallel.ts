@@ -1,0 +1,411 @@
+/** One model on several devices: a batch is split over them, the outputs are joined. */
+import { checkInteger, invalidOption, withDefaults, type Given } from '../checks.js';
+import { TapirError } from '../errors.js';
+import type { ImageNormalization } from '../rewrite/image-input.js';
+import { findImbalance } from '../runtime/balance.js';
+import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
+import { gather } from '../runtime/gather.js';
+import { openReplica, type Replica } from '../runtime/replica.js';
+import { deviceRows, evenParts, readSplit, type Split } from '../runtime/split.js';
+import type { Tensor } from '../runtime/tensor.js';
+import { checkSameRows, cutRange, readBatch, wholeRanges, type Batch, type RowRange } from './batch.js';
+import { runDynamic, runTasks, type Outputs, type RunOn, type Task } from './dispatch.js';
+import { featureModelOf, type FeatureExtractor } from './feature-extractor.js';
+import type { FeatureInfo } from './feature-info.js';
+import { describeLane, recordOf, type FeatureModel, type SessionSetup } from './feature-model.js';
+import { readFeeds } from './feeds.js';
+import { mapInOrder } from './map-in-order.js';
+import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
+import type { PrunedModel } from './prune-model.js';
+import { runRange } from './run-batch.js';
+import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
+import type { TensorInfo } from './value-info.js';
+
+/** Options of {@link DataParallel.create}. */
+export interface DataParallelOptions extends ParallelOptions {
+  /**
+   * Devices, each at most once; the first one is replica 0.
+   * @default all devices of the extractor's kind
+   */
+  readonly devices: readonly Device[] | undefined;
+}
+
+/** Options of {@link DataParallel.run}. */
+export interface ParallelRunOptions extends RunOptions {
+  /**
+   * How this batch is split; see {@link ParallelOptions.split}.
+   * @default that of the model
+   */
+  readonly split: Split | undefined;
+}
+
+const RUN_WITH_SPLIT: ParallelRunOptions = { ...RUN_DEFAULTS, split: undefined };
+
+/** A device of a data-parallel model and what it has done. */
+export interface ReplicaInfo {
+  readonly device: string;
+  /** `removed` after its lane died, with `onLaneDeath: 'remove'`. */
+  readonly state: 'ready' | 'removed';
+  /** Runs that are waiting or at work. */
+  readonly load: number;
+  readonly runs: number;
+  readonly failures: number;
+  /** How often a dead lane was opened again. */
+  readonly restarts: number;
+  /** Processes that hold its sessions: this one, or children. */
+  readonly pids: readonly number[];
+}
+
+let stateOf: (parallel: DataParallel) => ParallelState;
+
+interface ParallelState {
+  readonly devices: readonly ResolvedDevice[];
+  readonly options: ParallelOptions;
+}
+
+/**
+ * A feature extractor on several devices, as torch's nn.DataParallel: the batch is split along `dim`, each device runs its part
+ * in a session of its own, and the outputs are joined in order. Made by {@link DataParallel.create}, or by
+ * {@link createFeatureExtractor} with `devices`.
+ *
+ * @remarks The outputs equal those of the same parts run on one device bit for bit, and those of the whole batch up to rounding.
+ * Sessions stay open between calls; calls may overlap and are worked off in order.
+ */
+export class DataParallel<Key extends string = string> {
+  /** The wrapped extractor. */
+  readonly module: FeatureExtractor<Key>;
+  /** The model it runs, to save or to inspect. */
+  readonly model: PrunedModel;
+  /** The inputs that must be fed. */
+  readonly inputs: readonly TensorInfo[];
+  /** The outputs, in the order of the request. */
+  readonly outputs: readonly FeatureInfo[];
+  /** How the graph normalises the pixels it is fed, with `input: 'image-uint8'`; else null. */
+  readonly imageNormalization: ImageNormalization | null;
+  /** The devices in use, in order. */
+  readonly devices: readonly string[];
+  /** The devices in use, as one text. */
+  readonly device: string;
+  /** Version of onnxruntime in use. */
+  readonly runtime: string;
+  readonly #model: FeatureModel;
+  readonly #replicas: readonly Replica[];
+  readonly #state: ParallelState;
+  readonly #ownsModule: boolean;
+  readonly #warned = new Set<string>();
+
+  static {
+    stateOf = (parallel) => parallel.#state;
+  }
+
+  /** Use {@link DataParallel.create}. */
+  constructor(
+    module: FeatureExtractor<Key>,
+    replicas: readonly Replica[],
+    state: ParallelState,
+    ownsModule: boolean,
+  ) {
+    this.module = module;
+    this.#model = featureModelOf(module);
+    this.#replicas = replicas;
+    this.#state = state;
+    this.#ownsModule = ownsModule;
+    this.model = module.model;
+    this.inputs = module.inputs;
+    this.outputs = module.outputs;
+    this.imageNormalization = module.imageNormalization;
+    this.devices = replicas.map((replica) => replica.device);
+    this.device = this.devices.join(', ');
+    this.runtime = replicas[0]!.facts.runtime;
+  }
+
+  /**
+   * Puts an extractor on several devices.
+   *
+   * @param extractor - From {@link createFeatureExtractor}; it stays open, and stays yours to close.
+   * @param given - See {@link DataParallelOptions}. Session options are the extractor's.
+   * @returns The data-parallel model; close it after use.
+   * @throws {@link TapirError} `OPTION_INVALID` for a list that is empty or names a device twice; `DEVICE_UNAVAILABLE`;
+   * `SESSION_FAILED`.
+   *
+   * @example Two lanes on the CPU; on GPUs: `['cuda:0', 'cuda:1']`.
+   * ```ts
+   * import { createFeatureExtractor, DataParallel } from 'onnx-tapir';
+   *
+   * const extractor = await createFeatureExtractor('resnet50.onnx', { avgpool: 'pooled' });
+   * const parallel = await DataParallel.create(extractor, { devices: ['cpu:0', 'cpu:1'] });
+   * const { pooled } = await parallel.run({ dtype: 'float32', dims: [8, 3, 224, 224], data: new Float32Array(8 * 3 * 224 * 224) });
+   * console.log(pooled.dims); // [8, 2048, 1, 1]: rows 0 to 3 from one lane, 4 to 7 from the other
+   * await parallel.close();
+   * await extractor.close();
+   * ```
+   */
+  static async create<Key extends string>(
+    extractor: FeatureExtractor<Key>,
+    given: Given<DataParallelOptions> = {},
+  ): Promise<DataParallel<Key>> {
+    const { devices: wanted, ...rest } = withDefaults(
+      { devices: undefined, ...PARALLEL_DEFAULTS } as DataParallelOptions,
+      given,
+      'DataParallel.create',
+    );
+    const model = featureModelOf(extractor);
+    const devices = readDevices('devices', wanted ?? [extractor.device]);
+    const options = readParallelOptions(rest, devices.length);
+    const replicas = await openReplicas(model.pruned, devices, model, options);
+    return new DataParallel(extractor, replicas, { devices, options }, false);
+  }
+
+  /** What each device is doing and has done. */
+  get replicas(): readonly ReplicaInfo[] {
+    return this.#replicas.map(({ device, isRemoved, load, counts, pids }) => ({
+      device,
+      state: isRemoved ? 'removed' : 'ready',
+      load,
+      ...counts,
+      pids,
+    }));
+  }
+
+  /**
+   * How many rows each device gets of a batch; 0 for one that is idle. Not known beforehand for `split: 'dynamic'` and `'none'`, for
+   * which it throws `OPTION_INVALID`.
+   *
+   * @param rows - Rows of the batch.
+   */
+  rowsPerDevice(rows: number): readonly { readonly device: string; readonly rows: number }[] {
+    const { split } = this.#state.options;
+    if (split === 'dynamic' || split === 'none')
+      throw invalidOption(
+        'split',
+        '"chunk", "balanced" or weights: only their parts are known beforehand',
+        split,
+      );
+    const sizes = deviceRows(
+      split,
+      checkInteger('rows', rows, 0, Number.MAX_SAFE_INTEGER),
+      this.devices.length,
+    );
+    return this.devices.map((device, i) => ({ device, rows: sizes[i]! }));
+  }
+
+  /**
+   * Runs the model on all devices.
+   *
+   * @param input - As for {@link FeatureExtractor.run}. All inputs whose axis `dim` is open in the graph must be equally long along
+   * it and are split; the others go to each device as they are.
+   * @param given - See {@link ParallelRunOptions}.
+   * @returns A tensor per output key, rows in the order of the input. Outputs without axes become a vector, one element per
+   * part, with a warning.
+   * @throws {@link TapirError} `REPLICA_FAILED` after all devices have settled: the first failure in order, with `cause`, the others in
+   * `errors`; `INPUT_MISMATCH`; `BATCH_FIXED`; `OUTPUT_NOT_BATCHED` for an output that has no row per sample;
+   * `OUTPUT_NOT_GATHERABLE`; `CLOSED`; the signal's reason if it fires.
+   */
+  async run(input: RunInput, given: Given<ParallelRunOptions> = {}): Promise<Record<Key, Tensor>> {
+    const { split: own, ...rest } = withDefaults(RUN_WITH_SPLIT, given, 'run');
+    const { signal, transfer } = readRunOptions(rest);
+    const { options } = this.#state;
+    const split = own === undefined ? options.split : readSplit('split', own, this.devices.length);
+    const batch = readBatch(this.inputs, readFeeds(this.inputs, input), options.dim);
+    const plan = this.#plan(batch, split);
+    const count = 'tasks' in plan ? plan.tasks.length : plan.ranges.length;
+    if (count > 1) {
+      checkSameRows(batch);
+      this.#checkBatched(batch);
+    }
+    // Parts of one batch lie in one buffer, so they cannot be moved.
+    const runOptions = { signal, transfer: transfer && count === 1 };
+    const run: RunOn = (replica, range) => runRange(replica, batch, range, this.#model, runOptions);
+    const runs = await this.#work(plan, run, signal);
+    return this.#join(batch, runs);
+  }
+
+  async #work(plan: Plan, run: RunOn, signal: AbortSignal | undefined): Promise<Outputs[]> {
+    try {
+      return 'tasks' in plan
+        ? await runTasks(this.#replicas, plan.tasks, run)
+        : await runDynamic(this.#replicas, plan.ranges, run);
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error;
+    }
+  }
+
+  /** Which device runs which rows. An empty batch, or one that cannot be split, goes to one device. */
+  #plan(batch: Batch, split: Split): Plan {
+    const active = this.#replicas.flatMap(({ isRemoved }, i) => (isRemoved ? [] : [i]));
+    const [first = 0] = active;
+    const { rows, fixed } = batch;
+    if (!rows) return { tasks: [{ replica: first, range: { start: 0, count: 0 } }] };
+    const inPieces = (range: RowRange): RowRange[] => (fixed === null ? [range] : cutRange(range, fixed));
+    if (split === 'none') {
+      const replica = this.#leastLoaded(active) ?? first;
+      return { tasks: wholeRanges(batch).map((range) => ({ replica, range })) };
+    }
+    const unit = fixed ?? 1;
+    if (split === 'dynamic') {
+      const sessions = active.reduce((sum, i) => sum + this.#replicas[i]!.sessions, 0);
+      const size = this.#state.options.microBatch || Math.ceil(rows / unit / (4 * Math.max(1, sessions)));
+      return { ranges: toRanges(evenParts(rows / unit, size), unit).flatMap(inPieces) };
+    }
+    const weights = typeof split === 'string' ? split : active.map((i) => split[i]!);
+    const sizes = deviceRows(weights, rows / unit, Math.max(1, active.length));
+    this.#reportIdle(sizes, rows / unit);
+    const tasks = toRanges(sizes, unit).flatMap((range, i) =>
+      inPieces(range).flatMap((piece) =>
+        piece.count > 0 ? [{ replica: active[i] ?? first, range: piece }] : [],
+      ),
+    );
+    return { tasks };
+  }
+
+  #leastLoaded(active: readonly number[]): number | undefined {
+    const share = (i: number): number => this.#replicas[i]!.load / this.#replicas[i]!.sessions;
+    return active.toSorted(
+      (a, b) => share(a) - share(b) || this.#replicas[a]!.counts.runs - this.#replicas[b]!.counts.runs,
+    )[0];
+  }
+
+  /** Outputs that the graph says have a number of rows of their own cannot be joined to one row per sample. */
+  #checkBatched({ axis, fixed, rows }: Batch): void {
+    if (fixed !== null) return;
+    for (const { name, dims } of this.outputs) {
+      if (typeof dims?.[axis] !== 'number') continue;
+      throw notBatched(name, dims as readonly number[], rows ?? 0);
+    }
+  }
+
+  async #join(batch: Batch, runs: readonly Outputs[]): Promise<Record<Key, Tensor>> {
+    const joined = await gather(runs, batch.axis);
+    if (runs.length > 1 && joined.some((_, i) => runs[0]![i]!.dims.length === 0)) {
+      this.#warn(
+        'TAPIR_SCALARS_GATHERED',
+        'outputs without axes were joined to a vector, one element per part of the batch',
+      );
+    }
+    this.#checkSpeed();
+    return recordOf(this.#model, new Map(joined.map(({ name, ...tensor }) => [name, tensor])));
+  }
+
+  #reportIdle(sizes: readonly number[], rows: number): void {
+    const idle = this.devices.filter((_, i) => sizes[i] === 0);
+    if (idle.length === 0 || rows < sizes.length || this.#state.options.split !== 'chunk') return;
+    this.#warn(
+      'TAPIR_DEVICES_IDLE',
+      `split "chunk" leaves ${idle.join(', ')} without rows of a batch of ${rows}, as torch does; split "balanced" uses all devices`,
+    );
+  }
+
+  /** Compares the devices once they have run often enough. */
+  #checkSpeed(): void {
+    if (this.#replicas.some(({ recentRowMs }) => recentRowMs.length < RUNS_TO_COMPARE)) return;
+    const found = findImbalance(
+      this.#replicas.map(({ device, recentRowMs }) => ({ device, value: 1 / medianOf(recentRowMs) })),
+    );
+    if (!found) return;
+    const share = ((100 * found.least.value) / found.most.value).toFixed(0);
+    this.#warn(
+      'TAPIR_DEVICES_UNBALANCED',
+      `${found.least.device} runs at ${share} % of the speed of ${found.most.device} and holds it up; give weights as split, split "dynamic", or leave it out`,
+    );
+  }
+
+  #warn(code: string, message: string): void {
+    if (this.#warned.has(code)) return;
+    this.#warned.add(code);
+    process.emitWarning(message, { code });
+  }
+
+  /**
+   * Runs many batches, each whole on one device, as many at once as keep all devices busy. Memory is bounded by that number.
+   *
+   * @param inputs - Batches, taken as they are needed.
+   * @param given - See {@link RunOptions}.
+   * @returns Their outputs, in the order of the batches.
+   * @throws {@link TapirError} those of {@link DataParallel.run}, when the batch's turn comes.
+   *
+   * @example
+   * ```ts
+   * import { createFeatureExtractor } from 'onnx-tapir';
+   *
+   * const parallel = await createFeatureExtractor('resnet50.onnx', { avgpool: 'pooled' }, { devices: ['cpu:0', 'cpu:1'] });
+   * const zeros = { dtype: 'float32', dims: [8, 3, 224, 224], data: new Float32Array(8 * 3 * 224 * 224) };
+   * for await (const { pooled } of parallel.map([zeros, zeros])) console.log(pooled.dims); // [8, 2048, 1, 1], twice
+   * await parallel.close();
+   * ```
+   */
+  map(
+    inputs: Iterable<RunInput> | AsyncIterable<RunInput>,
+    given: Given<RunOptions> = {},
+  ): AsyncGenerator<Record<Key, Tensor>> {
+    const options = readRunOptions(given);
+    return mapInOrder(inputs, runsAtOnce(this), (input) => this.run(input, { ...options, split: 'none' }));
+  }
+
+  /** Waits for runs in flight, and ends the sessions; those of `.module` only if it was made here. Idempotent. */
+  async close(): Promise<void> {
+    if (this.#ownsModule) await this.module.close();
+    await Promise.all(this.#replicas.map((replica) => replica.close()));
+  }
+
+  /** Same as {@link DataParallel.close}, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+export { stateOf as parallelStateOf };
+
+/** Which device runs which rows, or rows for whichever is free. */
+type Plan = { readonly tasks: readonly Task[] } | { readonly ranges: readonly RowRange[] };
+
+const RUNS_TO_COMPARE = 16;
+
+function medianOf(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}
+
+function toRanges(sizes: readonly number[], unit: number): RowRange[] {
+  let start = 0;
+  return sizes.map((size) => {
+    const range = { start, count: size * unit };
+    start += range.count;
+    return range;
+  });
+}
+
+function notBatched(output: string, dims: readonly number[], rows: number): TapirError<'OUTPUT_NOT_BATCHED'> {
+  return new TapirError(
+    'OUTPUT_NOT_BATCHED',
+    `output "${output}" has dims [${dims.join(', ')}] whatever the batch, so parts of a batch cannot be joined; run it on one device, or with split "none"`,
+    { details: { output, dims, rows } },
+  );
+}
+
+/** Batches that keep all sessions of an extractor busy: one at work and one ready for each. */
+export function runsAtOnce(extractor: FeatureExtractor | DataParallel): number {
+  if (!(extractor instanceof DataParallel)) return 2;
+  const { devices, options } = stateOf(extractor);
+  return 2 * devices.length * options.sessionsPerDevice;
+}
+
+/** Opens a model on each device at once; if one fails, all are closed and the first failure in order is thrown. */
+export async function openReplicas(
+  pruned: PrunedModel | Promise<PrunedModel>,
+  devices: readonly ResolvedDevice[],
+  setup: SessionSetup,
+  { sessionsPerDevice, onLaneDeath }: Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>,
+): Promise<Replica[]> {
+  const opening = await Promise.allSettled(
+    devices.map((device) =>
+      openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, async () =>
+        describeLane(await pruned, device, setup),
+      ),
+    ),
+  );
+  const replicas = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  const failed = opening.find((result) => result.status === 'rejected');
+  if (!failed) return replicas;
+  await Promise.all(replicas.map((replica) => replica.close()));
+  throw failed.reason;
+}

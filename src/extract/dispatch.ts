@@ -1,0 +1,108 @@
+/** Runs that belong to one batch, on several devices: all settle, then the first failure in order counts. */
+import { reasonOf, TapirError } from '../errors.js';
+import type { NamedTensor } from '../runtime/protocol.js';
+import type { Replica } from '../runtime/replica.js';
+import type { RowRange } from './batch.js';
+
+/** Outputs of a run. */
+export type Outputs = readonly NamedTensor[];
+
+/** Runs a range of the batch on a device. */
+export type RunOn = (replica: Replica, range: RowRange) => Promise<Outputs>;
+
+/** A range of rows and the device that it goes to, by its place in the list. */
+export interface Task {
+  readonly replica: number;
+  readonly range: RowRange;
+}
+
+interface Failure extends Task {
+  readonly error: unknown;
+}
+
+/** Runs each task on its device; returns the outputs in the order of the tasks. */
+export async function runTasks(
+  replicas: readonly Replica[],
+  tasks: readonly Task[],
+  run: RunOn,
+): Promise<Outputs[]> {
+  const failures: Failure[] = [];
+  const results = await Promise.all(
+    tasks.map(async (task) => {
+      try {
+        return await run(replicas[task.replica]!, task.range);
+      } catch (error) {
+        failures.push({ ...task, error });
+        return [];
+      }
+    }),
+  );
+  throwFirst(failures, replicas);
+  return results;
+}
+
+/** One run at work and one ready per session. */
+const RUNS_PER_SESSION = 2;
+
+/** Gives ranges to whichever device is free; returns the outputs in the order of the ranges. */
+export async function runDynamic(
+  replicas: readonly Replica[],
+  ranges: readonly RowRange[],
+  run: RunOn,
+): Promise<Outputs[]> {
+  const failures: Failure[] = [];
+  const results: Outputs[] = [];
+  let next = 0;
+  const work = async (replica: number): Promise<void> => {
+    while (next < ranges.length && failures.length === 0) {
+      const at = next++;
+      const range = ranges[at]!;
+      try {
+        results[at] = await run(replicas[replica]!, range);
+      } catch (error) {
+        failures.push({ replica, range, error });
+      }
+    }
+  };
+  // Every device gets its first range before any gets a second.
+  const workers = Array.from({ length: RUNS_PER_SESSION }, () =>
+    replicas.flatMap(({ sessions, isRemoved }, i) =>
+      Array.from({ length: isRemoved ? 0 : sessions }, () => i),
+    ),
+  ).flat();
+  await Promise.all(workers.map(work));
+  throwFirst(failures, replicas);
+  return results;
+}
+
+function throwFirst(failures: readonly Failure[], replicas: readonly Replica[]): void {
+  if (failures.length === 0) return;
+  const [first, ...others] = failures.toSorted(
+    (a, b) => a.replica - b.replica || a.range.start - b.range.start,
+  );
+  throw failed(
+    first!,
+    replicas,
+    others.map((other) => failed(other, replicas)),
+  );
+}
+
+function failed(
+  { replica, range, error }: Failure,
+  replicas: readonly Replica[],
+  errors: readonly Error[] = [],
+): TapirError {
+  const { device } = replicas[replica]!;
+  const rows =
+    range.count === 1 ? `row ${range.start}` : `rows ${range.start} to ${range.start + range.count - 1}`;
+  const more = errors.length === 0 ? '' : ` (and ${errors.length} more failed, see "errors")`;
+  return new TapirError(
+    'REPLICA_FAILED',
+    `replica ${replica} on ${device} failed for ${rows}${more}: ${reasonOf(error)}`,
+    {
+      details: { replica, device },
+      cause: error,
+      errors,
+    },
+  );
+}

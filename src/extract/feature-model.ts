@@ -1,0 +1,96 @@
+/** A pruned model as it is run: what a feature extractor and a data-parallel one share. */
+import { TapirError } from '../errors.js';
+import type { ImageNormalization } from '../rewrite/image-input.js';
+import type { ResolvedDevice } from '../runtime/device.js';
+import type { LaneOptions } from '../runtime/lane-options.js';
+import type { LaneDescription, SessionFacts } from '../runtime/protocol.js';
+import type { SessionOptions } from '../runtime/session-options.js';
+import type { Tensor } from '../runtime/tensor.js';
+import { describeFeature, type FeatureInfo } from './feature-info.js';
+import { preparedOf, rewriteOf, type PrunedModel } from './prune-model.js';
+import type { Runnable } from './run-batch.js';
+import { describeModel } from './session-model.js';
+import { describeInputs } from './value-info.js';
+
+/** How sessions of a model are opened, whatever the device. */
+export interface SessionSetup {
+  readonly session: SessionOptions;
+  readonly lane: LaneOptions;
+}
+
+/** A pruned model, what it takes and gives, and how its sessions are opened. Immutable. */
+export interface FeatureModel extends Runnable, SessionSetup {
+  readonly pruned: PrunedModel;
+  readonly outputs: readonly FeatureInfo[];
+  readonly imageNormalization: ImageNormalization | null;
+}
+
+/** What a lane needs to open a pruned model on a device. */
+export async function describeLane(
+  pruned: PrunedModel,
+  device: ResolvedDevice,
+  { session, lane }: SessionSetup,
+): Promise<LaneDescription> {
+  const model = await describeModel(pruned.source, rewriteOf(pruned));
+  return { ...model, device, session, cudaLibraries: lane.cudaLibraries };
+}
+
+/**
+ * Puts together what is known of a pruned model once a session of it is open.
+ *
+ * @throws {@link TapirError} `OUTPUT_NOT_TENSOR`.
+ */
+export function createFeatureModel(
+  pruned: PrunedModel,
+  setup: SessionSetup,
+  facts: SessionFacts,
+): FeatureModel {
+  const rewrite = rewriteOf(pruned);
+  const inputs = describeInputs(rewrite);
+  const outputs = describeFeatures(pruned, facts);
+  const batches = new Set(inputs.map(({ dims }) => dims?.[0]));
+  const [batch] = batches;
+  return {
+    pruned,
+    ...setup,
+    inputs,
+    outputs,
+    fetches: [...new Set(rewrite.outputs.map((output) => output.tensor))],
+    canPad:
+      batches.size === 1 && typeof batch === 'string' && outputs.every(({ dims }) => dims?.[0] === batch),
+    imageNormalization: preparedOf(pruned).request.image ?? null,
+  };
+}
+
+function describeFeatures(pruned: PrunedModel, facts: SessionFacts): FeatureInfo[] {
+  const { cut, outputs } = rewriteOf(pruned);
+  const byName = new Map(facts.outputs.map((output) => [output.name, output]));
+  return outputs.map((output) => {
+    const session = byName.get(output.tensor);
+    // onnxruntime reports an optional tensor as no tensor, and yet gives it out.
+    if (session && !session.isTensor && output.value.producer?.opType !== 'Optional') {
+      throw new TapirError(
+        'OUTPUT_NOT_TENSOR',
+        `"${output.request}" is a sequence, map or optional, which onnxruntime-node cannot give out; ask for a tensor before or behind it`,
+        { details: { output: output.request, type: 'not a tensor' } },
+      );
+    }
+    return describeFeature(cut.graph, output, session);
+  });
+}
+
+/** Keys in request order; a tensor asked for under several keys gives each a copy of its own. */
+export function recordOf<Key extends string>(
+  { pruned }: FeatureModel,
+  byTensor: ReadonlyMap<string, Tensor>,
+): Record<Key, Tensor> {
+  const given = new Set<string>();
+  const entries = rewriteOf(pruned).outputs.map(({ key, tensor }): [string, Tensor] => {
+    const { dtype, dims, data } = byTensor.get(tensor)!;
+    const isFirst = !given.has(tensor);
+    given.add(tensor);
+    return [key, { dtype, dims, data: isFirst ? data : data.slice() }];
+  });
+  // Exactly the keys of the request.
+  return Object.fromEntries(entries) as Record<Key, Tensor>;
+}

@@ -1,0 +1,26 @@
+/** Work on a stream, several items at once, results in the order of the items. */
+
+/**
+ * Works off items, at most `atOnce` of them at a time.
+ *
+ * @remarks When the consumer stops, or an item fails, nothing more is taken, and what is at work is waited for.
+ */
+export async function* mapInOrder<Item, Result>(
+  items: Iterable<Item> | AsyncIterable<Item>,
+  atOnce: number,
+  work: (item: Item) => Promise<Result>,
+): AsyncGenerator<Result> {
+  const open: Promise<Result>[] = [];
+  try {
+    for await (const item of items) {
+      const result = work(item);
+      // Awaited in order below; until then a failure must not count as unhandled.
+      result.catch(() => undefined);
+      open.push(result);
+      if (open.length >= atOnce) yield await open.shift()!;
+    }
+    while (open.length > 0) yield await open.shift()!;
+  } finally {
+    await Promise.allSettled(open);
+  }
+}

@@ -1,0 +1,56 @@
+/** Running a model over a batch: at once, or piece by piece where the graph has a fixed one. */
+import { gather } from '../runtime/gather.js';
+import type { NamedTensor } from '../runtime/protocol.js';
+import type { Replica, ReplicaRunOptions } from '../runtime/replica.js';
+import { takeRows } from '../runtime/rows.js';
+import type { Tensor } from '../runtime/tensor.js';
+import { hasSameRows, partsOf, readBatch, wholeRanges, type Batch, type RowRange } from './batch.js';
+import type { TensorInfo } from './value-info.js';
+
+/** A model that is run: what it must be fed and what is fetched, each once. */
+export interface Runnable {
+  readonly inputs: readonly TensorInfo[];
+  readonly fetches: readonly string[];
+  /** Whether rows of zeros can be added and taken off again, because each output has a row per sample. */
+  readonly canPad: boolean;
+}
+
+/** Runs a range of a batch on a device. On a GPU it is filled up to a size that ran before. */
+export async function runRange(
+  replica: Replica,
+  batch: Batch,
+  range: RowRange,
+  { fetches, canPad }: Runnable,
+  options: ReplicaRunOptions,
+): Promise<readonly NamedTensor[]> {
+  const isPadded = canPad && batch.axis === 0 && batch.fixed === null && hasSameRows(batch);
+  const size = isPadded && range.count > 0 ? replica.fitRows(range.count) : range.count;
+  const outputs = await replica.run(partsOf(batch, range, size), fetches, options);
+  if (size === range.count) return outputs;
+  return outputs.map((output) => ({ name: output.name, ...takeRows(output, 0, range.count) }));
+}
+
+/**
+ * Runs a model over feeds on one device.
+ *
+ * @returns The fetched tensors, in the order of `fetches`; one that is fetched twice is the same object.
+ * @throws {@link TapirError} `BATCH_FIXED`, `INPUT_MISMATCH`; those of the replica.
+ */
+export async function runBatch(
+  replica: Replica,
+  inputs: readonly TensorInfo[],
+  feeds: readonly NamedTensor[],
+  fetches: readonly string[],
+  { canPad = false, signal, transfer }: ReplicaRunOptions & { readonly canPad?: boolean } = {},
+): Promise<Tensor[]> {
+  const batch = readBatch(inputs, feeds, 0);
+  const ranges = wholeRanges(batch);
+  // Pieces of one batch lie in one buffer, so they cannot be moved.
+  const options = { signal, transfer: transfer === true && ranges.length === 1 };
+  const names = [...new Set(fetches)];
+  const model = { inputs, fetches: names, canPad };
+  const runs = await Promise.all(ranges.map((range) => runRange(replica, batch, range, model, options)));
+  const joined = await gather(runs, 0);
+  const tensors = new Map(joined.map(({ name, ...tensor }) => [name, tensor]));
+  return fetches.map((name) => tensors.get(name)!);
+}

@@ -1,0 +1,60 @@
+/** Parts of tensors along an axis: described first, cut out when a lane is about to take them. */
+import { copyInTurns, type Span } from './copy.js';
+import type { NamedTensor } from './protocol.js';
+import { createData, elementCount, fillsBuffer, type Tensor, type TensorData } from './tensor.js';
+
+/** A range of a tensor along one axis, with zeros behind it where `size` exceeds `count`. */
+export interface TensorPart {
+  readonly name: string;
+  readonly tensor: Tensor;
+  readonly axis: number;
+  readonly start: number;
+  readonly count: number;
+  /** Length of the axis once cut out. */
+  readonly size: number;
+}
+
+/** A tensor as a part: all of it. */
+export function wholePart({ name, ...tensor }: NamedTensor): TensorPart {
+  const [size = 1] = tensor.dims;
+  return { name, tensor, axis: 0, start: 0, count: size, size };
+}
+
+/** Gives a buffer of a length in bytes, contents undefined; undefined if there is none to spare. */
+export type SpareBuffer = (bytes: number) => ArrayBuffer | undefined;
+
+/**
+ * Cuts a part out, into a buffer of its own that can be moved to another thread.
+ *
+ * @param mayMove - Give up the tensor's own buffer where the part is all of it and nothing else is in it.
+ * @param spare - Buffers to be used again: fresh memory costs about as much as the copy.
+ */
+export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuffer): Promise<NamedTensor> {
+  const { name, tensor, axis, count, size } = part;
+  const isWhole = count === size && (tensor.dims.length === 0 || count === tensor.dims[axis]);
+  const dims = isWhole ? tensor.dims : tensor.dims.with(axis, size);
+  if (isWhole && mayMove && fillsBuffer(tensor.data)) return { ...tensor, name };
+  const length = elementCount(dims);
+  const target = createOver(tensor, length, spare);
+  if (count < size && !Array.isArray(target)) target.fill(0 as never);
+  await copyInTurns([{ source: tensor.data, target, spans: spansOf(part) }]);
+  return { name, dtype: tensor.dtype, dims, data: target };
+}
+
+function createOver({ dtype, data }: Tensor, length: number, spare: SpareBuffer): TensorData {
+  if (Array.isArray(data)) return createData(dtype, length);
+  const buffer = spare(length * data.BYTES_PER_ELEMENT);
+  return createData(dtype, length, buffer);
+}
+
+function* spansOf({ tensor, axis, start, count, size }: TensorPart): Generator<Span> {
+  const { dims } = tensor;
+  if (dims.length === 0) {
+    yield { from: 0, to: 0, length: 1 };
+    return;
+  }
+  const inner = elementCount(dims.slice(axis + 1));
+  const outer = elementCount(dims.slice(0, axis));
+  for (let i = 0; i < outer; i++)
+    yield { from: (i * dims[axis]! + start) * inner, to: i * size * inner, length: count * inner };
+}

@@ -1,0 +1,48 @@
+/** A lane's thread, played by the test. */
+import type { ResolvedDevice } from '../../src/runtime/device.js';
+import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
+import type { LaneChannel, LaneEvents } from '../../src/runtime/lane-start.js';
+import type { LaneDescription, LaneReply, LaneRequest, NamedTensor } from '../../src/runtime/protocol.js';
+import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
+
+export const cpu: ResolvedDevice = { type: 'cpu', id: 0, threads: 0 };
+export const place = { device: cpu, lane: LANE_DEFAULTS } as const;
+
+export const describeLane = async (): Promise<LaneDescription> => ({
+  model: new Uint8Array(4),
+  externalFolder: undefined,
+  device: cpu,
+  session: SESSION_DEFAULTS,
+});
+
+/** The reply to a run. */
+export function done(id: number, outputs: readonly NamedTensor[] = []): LaneReply {
+  return { type: 'done', id, outputs, spent: [], runMs: 1 };
+}
+
+/** Starts lanes that `answer` plays: it is called with each request but `open`, and the number of the lane. */
+export function playLanes(
+  answer: (request: LaneRequest, events: LaneEvents, lane: number) => void,
+  facts: { readonly device?: ResolvedDevice } = {},
+): {
+  start: (events: LaneEvents, device: ResolvedDevice) => LaneChannel;
+  held: boolean[];
+  started: () => number;
+} {
+  const held: boolean[] = [];
+  let lanes = 0;
+  const start = (events: LaneEvents, device: ResolvedDevice): LaneChannel => {
+    const lane = lanes++;
+    const opened = { inputs: [], outputs: [], device: facts.device ?? device, runtime: '0' };
+    return {
+      pid: process.pid,
+      post: (request) =>
+        setImmediate(() => {
+          if (request.type === 'open') events.reply({ type: 'opened', facts: opened });
+          else answer(request, events, lane);
+        }),
+      hold: (isBusy) => void held.push(isBusy),
+    };
+  };
+  return { start, held, started: () => lanes };
+}
