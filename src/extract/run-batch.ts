@@ -27,7 +27,10 @@ export async function runRange(
   const size = isPadded && range.count > 0 ? replica.fitRows(range.count) : range.count;
   const outputs = await replica.run(partsOf(batch, range, size), fetches, options);
   if (size === range.count) return outputs;
-  return outputs.map((output) => ({ name: output.name, ...takeRows(output, 0, range.count) }));
+  return outputs.map((output) => {
+    const { dtype, dims, data } = takeRows(output, 0, range.count);
+    return { name: output.name, dtype, dims, data };
+  });
 }
 
 /**

@@ -164,7 +164,7 @@ export class Replica {
         this.#onIdle = resolve;
       });
     }
-    await Promise.all(this.#slots.map(({ lane }) => lane?.close()));
+    await Promise.all(this.#slots.flatMap(({ lane }) => (lane ? [lane.close()] : [])));
     this.#spare.length = 0;
   }
 
@@ -174,9 +174,10 @@ export class Replica {
 
   /** Gives waiting runs to sessions with room, the least loaded first. */
   #pump(): void {
+    if (this.#removed) for (const job of this.#queue.splice(0)) job.reject(this.#removed);
     while (this.#queue.length > 0) {
       const [slot] = this.#slots
-        .filter(({ lane, load }) => lane !== undefined && load < RUNS_PER_LANE)
+        .filter(({ lane, load }) => lane?.isGone === false && load < RUNS_PER_LANE)
         .toSorted((a, b) => a.load - b.load);
       if (!slot) break;
       const job = this.#queue.shift()!;
@@ -223,7 +224,6 @@ export class Replica {
         const details = { device: this.device, reason };
         const message = `${this.device} is not used any more: its session ended unexpectedly (${reason})`;
         this.#removed = new TapirError('LANE_DIED', message, { details });
-        for (const job of this.#queue.splice(0)) job.reject(this.#removed);
       }
       this.#pump();
     });

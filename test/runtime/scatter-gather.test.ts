@@ -215,10 +215,10 @@ describe('cutting out and joining', () => {
         const length = dims.reduce((a, b) => a * b, 1);
         const numbers = Array.from({ length }, (_, i) => i);
         const tensors = [
-          { dtype: 'float32', data: Float32Array.from(numbers) },
-          { dtype: 'int64', data: BigInt64Array.from(numbers, BigInt) },
-          { dtype: 'string', data: numbers.map(String) },
-        ].map((one): Tensor => ({ ...one, dims }) as Tensor);
+          { dtype: 'float32', dims, data: Float32Array.from(numbers) },
+          { dtype: 'int64', dims, data: BigInt64Array.from(numbers, BigInt) },
+          { dtype: 'string', dims, data: numbers.map(String) },
+        ] as const satisfies readonly Tensor[];
         const ends = [...cuts.map((cut) => cut % (dims[axis]! + 1)), dims[axis]!].toSorted((a, b) => a - b);
         for (const tensor of tensors) {
           const parts = await Promise.all(
