@@ -3,55 +3,156 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
-import { scratchFolder } from '../support/fixtures.js';
+import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { runScript } from '../support/run.js';
 
 const model = join(scratchFolder(), 'model.onnx');
 // Large enough that a run takes a good part of a second, so that every exit below falls into one.
 writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 32, size: 224, classes: 10 }).bytes);
 
-const busy = `
+/** A script whose lanes are at work when it goes on. */
+const busyWith = (options: string): string => `
 import { createFeatureExtractor } from 'onnx-tapir';
-const extractor = await createFeatureExtractor(${JSON.stringify(model)}, ['layer4']);
+const extractor = await createFeatureExtractor(${JSON.stringify(model)}, ['layer4'], ${options});
 const batch = { dtype: 'float32', dims: [16, 3, 224, 224], data: new Float32Array(16 * 3 * 224 * 224) };
 const run = () => extractor.run(batch);
 await run();
 const runs = [run(), run()];
 for (const one of runs) one.catch(() => undefined);
+// Past the copying of the batch.
+await new Promise((resolve) => setTimeout(resolve, 40));
 console.log('busy');
-await new Promise((resolve) => setTimeout(resolve, 20));
 `;
 
-describe('a process with a session at work', () => {
-  it.each([
-    ['process.exit', 'process.exit(7);', 7],
-    [
-      'an uncaught error',
-      "setTimeout(() => { throw new Error('uncaught'); }); await new Promise(() => setInterval(() => 0, 1e6));",
-      1,
-    ],
-    ['the end of the script', '', 0],
-    ['close() while running', 'await extractor.close();', 0],
-    [
-      'a signal handler that exits',
-      "process.on('SIGUSR2', () => process.exit(12)); process.kill(process.pid, 'SIGUSR2'); await runs[1];",
-      12,
-    ],
-  ])(
+const WAYS: [way: string, code: string, exitCode: number][] = [
+  ['process.exit', 'process.exit(7);', 7],
+  [
+    'an uncaught error',
+    "setTimeout(() => { throw new Error('uncaught'); }); await new Promise(() => setInterval(() => 0, 1e6));",
+    1,
+  ],
+  ['the end of the script', '', 0],
+  ['close() while running', 'await extractor.close();', 0],
+  [
+    'a signal handler that exits',
+    "process.on('SIGINT', () => process.exit(130)); process.kill(process.pid, 'SIGINT'); await runs[1];",
+    130,
+  ],
+];
+
+describe.each([
+  ['two lanes in threads', "{ devices: ['cpu:0', 'cpu:1'] }", 20],
+  ['two lanes in processes', "{ devices: ['cpu:0', 'cpu:1'], isolation: 'process' }", 3],
+  ['one session', '{}', 3],
+])('a process with %s at work', (_what, options, rounds) => {
+  it.each(WAYS)(
     'ends by %s with its exit code',
     async (_way, code, expected) => {
-      for (let round = 0; round < 3; round++) {
-        const ended = await runScript(busy + code);
+      for (let round = 0; round < rounds; round++) {
+        const ended = await runScript(busyWith(options) + code);
         expect(ended.signal, ended.stderr).toBeNull();
         expect(ended.code, ended.stderr).toBe(expected);
       }
     },
-    120_000,
+    300_000,
   );
 
-  it('ends by SIGTERM as any process does', async () => {
-    const ended = await runScript(`${busy} await runs[1];`, { signal: { name: 'SIGTERM', when: /busy/ } });
-    expect(ended.signal).toBe('SIGTERM');
+  it.each(['SIGINT', 'SIGTERM'] as const)(
+    'ends by %s as any process does',
+    async (name) => {
+      for (let round = 0; round < rounds; round++) {
+        const ended = await runScript(`${busyWith(options)} await runs[1];`, {
+          signal: { name, when: /busy/ },
+        });
+        expect(ended, ended.stderr).toMatchObject({ code: null, signal: name });
+      }
+    },
+    300_000,
+  );
+});
+
+describe('lanes', () => {
+  const tiny = join(scratchFolder(), 'tiny.onnx');
+  writeFileSync(tiny, tinyResNet());
+  const script = (body: string): string => `
+    import { readdirSync } from 'node:fs';
+    import { createFeatureExtractor } from 'onnx-tapir';
+    const x = { dtype: 'float32', dims: [4, 3, 64, 64], data: new Float32Array(4 * 3 * 64 * 64) };
+    const create = (isolation) => createFeatureExtractor(${JSON.stringify(tiny)}, ['fc'], { devices: ['cpu:0', 'cpu:1'], isolation });
+    const threads = () => (process.platform === 'linux' ? readdirSync('/proc/self/task').length : 0);
+    ${body}`;
+
+  it('opened, run and closed 200 times leave no thread and no memory behind', async () => {
+    const ended = await runScript(
+      script(`
+          const before = threads();
+          let settled;
+          for (let i = 1; i <= 200; i++) {
+            const parallel = await create('thread');
+            await parallel.run(x);
+            await parallel.close();
+            if (i === 80) settled = process.memoryUsage.rss();
+          }
+          const grown = (process.memoryUsage.rss() - settled) / 1e6;
+          console.log(JSON.stringify({ threads: threads() - before, isFlat: grown < 25, grown }));`),
+    );
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(JSON.parse(ended.stdout)).toMatchObject({ threads: 0, isFlat: true });
+  }, 300_000);
+
+  it('killed 50 times are opened again, and leave no process behind', async () => {
+    const ended = await runScript(
+      script(`
+          const parallel = await create('process');
+          const pids = new Set();
+          let failures = 0;
+          for (let i = 0; i < 50; i++) {
+            const [pid] = parallel.replicas[i % 2].pids;
+            pids.add(pid);
+            process.kill(pid, 'SIGKILL');
+            // The death may be noticed before the run or by it.
+            await parallel.run(x).catch((error) => {
+              if (error.code !== 'REPLICA_FAILED' || error.cause.code !== 'LANE_DIED') throw error;
+              failures++;
+            });
+            await parallel.run(x);
+          }
+          const restarts = parallel.replicas.reduce((sum, replica) => sum + replica.restarts, 0);
+          await parallel.close();
+          const alive = [...pids].filter((pid) => { try { return process.kill(pid, 0); } catch { return false; } });
+          console.log(JSON.stringify({ restarts, different: pids.size, alive: alive.length }));`),
+    );
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(JSON.parse(ended.stdout)).toEqual({ restarts: 50, different: 50, alive: 0 });
+  }, 300_000);
+
+  it.skipIf(process.platform === 'win32')('in processes end when their owner is killed', async () => {
+    const ended = await runScript(
+      script(`
+        const parallel = await create('process');
+        await parallel.run(x);
+        console.log(parallel.replicas.flatMap((replica) => replica.pids).join(' '));
+        setInterval(() => 0, 1e6);`),
+      { signal: { name: 'SIGKILL', when: /\d+ \d+/ } },
+    );
+    expect(ended.signal).toBe('SIGKILL');
+    const pids = ended.stdout.trim().split(' ').map(Number);
+    const isAlive = (pid: number): boolean => {
+      try {
+        return process.kill(pid, 0);
+      } catch {
+        return false;
+      }
+    };
+    for (let i = 0; i < 200 && pids.some(isAlive); i++)
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(pids.filter(isAlive)).toEqual([]);
+  });
+
+  it('say so when a run outlasts the time that an exit may take', async () => {
+    const code = `${busyWith("{ devices: ['cpu:0', 'cpu:1'], exitTimeoutMs: 0 }")} process.exit(0);`;
+    const ended = await runScript(code);
+    expect(ended.stderr).toContain('onnx-tapir: a run did not end within 0 s of exiting; giving up on it');
   });
 });
 
