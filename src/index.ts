@@ -38,6 +38,7 @@ export { type ParallelOptions } from './extract/parallel-options.js';
 export { type RunInput, type NestedFeeds, type RunOptions } from './extract/run-options.js';
 export { chunkSizes, type Split } from './runtime/split.js';
 export { type LaneDeathPolicy } from './runtime/replica.js';
+export { type Extractor } from './extract/extractor.js';
 export { type LaneOptions } from './runtime/lane-options.js';
 export { type TensorInfo } from './extract/value-info.js';
 export { type FeatureInfo, type Layout } from './extract/feature-info.js';

@@ -1,5 +1,13 @@
 /** The types that users meet: names flow into results, wrong options do not compile. */
-import { createFeatureExtractor, embedImages, type FeatureExtractor, type Tensor } from 'onnx-tapir';
+import {
+  createFeatureExtractor,
+  DataParallel,
+  embedImages,
+  type Extractor,
+  type FeatureExtractor,
+  type FeatureExtractorOptions,
+  type Tensor,
+} from 'onnx-tapir';
 import { describe, expectTypeOf, it } from 'vitest';
 
 describe('createFeatureExtractor', () => {
@@ -17,6 +25,19 @@ describe('createFeatureExtractor', () => {
     expectTypeOf(pairs).toEqualTypeOf<FeatureExtractor<'a' | 'b'>>();
     const map = await createFeatureExtractor('m.onnx', new Map<string, 'k'>([['layer4', 'k']]));
     expectTypeOf(map).toEqualTypeOf<FeatureExtractor<'k'>>();
+  });
+
+  it('is data-parallel on several devices, and whatever options say that are not known', async () => {
+    const parallel = await createFeatureExtractor('m.onnx', { fc: 'y' }, { devices: ['cuda:0', 'cuda:1'] });
+    expectTypeOf(parallel).toEqualTypeOf<DataParallel<'y'>>();
+    expectTypeOf(parallel.module).toEqualTypeOf<FeatureExtractor<'y'>>();
+    expectTypeOf(await createFeatureExtractor(parallel, ['fc'])).toEqualTypeOf<DataParallel<'fc'>>();
+    const options: Partial<FeatureExtractorOptions> = {};
+    expectTypeOf(await createFeatureExtractor('m.onnx', ['fc'], options)).toEqualTypeOf<Extractor<'fc'>>();
+    const single = await createFeatureExtractor('m.onnx', { fc: 'y' });
+    expectTypeOf(await DataParallel.create(single)).toEqualTypeOf<DataParallel<'y'>>();
+    // @ts-expect-error no such split
+    void parallel.run({ dtype: 'float32', dims: [0], data: new Float32Array() }, { split: 'even' });
   });
 
   it('refuses unknown options and devices', () => {

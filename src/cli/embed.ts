@@ -1,8 +1,9 @@
 /** `tapir embed`: a folder of images → a dataset. */
+import { invalidOption, type Given } from '../checks.js';
 import { embedFolder, type EmbedProgress, type EmbedSummary } from '../embed/embed-folder.js';
-import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
+import { createFeatureExtractor, type FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
 import type { TransformPreset } from '../image/presets.js';
-import { readDevice, type Device } from '../runtime/device.js';
+import { readDevice, type DeviceSpec, type ResolvedDevice } from '../runtime/device.js';
 import { EXIT } from './exit-code.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { readReturnFlags } from './return-flags.js';
@@ -13,7 +14,8 @@ export interface EmbedFlags extends PartFlags {
   readonly model: string;
   readonly return: readonly string[];
   readonly out: string;
-  readonly device: string;
+  readonly device?: string;
+  readonly devices?: string;
   readonly threads: number;
   readonly batch: number;
   readonly transform: TransformPreset;
@@ -30,10 +32,9 @@ const FAILURES_SHOWN = 20;
 /** Embeds and reports. Exit code 1 if some images failed. */
 export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
   const { model, batch, transform, dtype, shardSize, keepDims, overwrite, out } = flags;
-  const device: Device = { ...readDevice('--device', flags.device), threads: flags.threads };
   const extractor = await createFeatureExtractor(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
-    device,
+    ...readDeviceFlags(flags),
   });
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')
@@ -58,6 +59,18 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     progress.end();
     await extractor.close();
   }
+}
+
+/** `--threads` holds for each CPU device. */
+function readDeviceFlags({ device, devices, threads }: EmbedFlags): Given<FeatureExtractorOptions> {
+  const withThreads = ({ type, id, isNumbered = false }: ResolvedDevice): DeviceSpec => ({
+    type,
+    id: isNumbered ? id : undefined,
+    threads,
+  });
+  if (devices === undefined) return { device: withThreads(readDevice('--device', device ?? 'cpu')) };
+  if (device !== undefined) throw invalidOption('--device', 'left out where --devices is given', device);
+  return { devices: devices.split(',').map((one) => withThreads(readDevice('--devices', one.trim()))) };
 }
 
 interface ProgressLine {

@@ -73,7 +73,8 @@ export function createProgram(terminal: Terminal): Command {
     .requiredOption('--model <file>', 'ONNX file')
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .requiredOption('--out <folder>', 'dataset to write')
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto (default: cpu)')
+    .option('--devices <list>', 'several devices, such as cuda:0,cuda:1: each takes whole batches')
     .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0)
     .option(
       '--batch <n>',

@@ -1,4 +1,4 @@
-/** Many images → features: batches cut by position, two of them in flight, results in input order. */
+/** Many images → features: batches cut by position, two of them in flight per session, results in input order. */
 import { availableParallelism } from 'node:os';
 import {
   checkBoolean,
@@ -9,7 +9,7 @@ import {
   type Given,
 } from '../checks.js';
 import { TapirError } from '../errors.js';
-import type { FeatureExtractor } from '../extract/feature-extractor.js';
+import { isOnCpu, runsAtOnce, runWhole, wantsFullBatches, type Extractor } from '../extract/extractor.js';
 import type { RgbImage } from '../image/resample.js';
 import type { TransformPreset } from '../image/presets.js';
 import { createTransform, Transform } from '../image/transform.js';
@@ -83,8 +83,8 @@ export interface EmbedSetup {
   readonly batch: number;
   readonly keepDims: boolean;
   readonly signal: AbortSignal | undefined;
-  /** Rows that the graph was exported for, if that is fixed: runs are filled up to a multiple. */
-  readonly fixedBatch: number | null;
+  /** Runs are filled up to a multiple of it: rows that the graph was exported for, or all of a batch on a GPU; else null. */
+  readonly multiple: number | null;
   /** Whether the graph takes pixels `[N, H, W, 3]` and normalises them itself. */
   readonly takesPixels: boolean;
   readonly height: number;
@@ -92,13 +92,12 @@ export interface EmbedSetup {
 }
 
 const CHANNELS = 3;
-const RUNS_IN_FLIGHT = 2;
 
 /** Checks options against the extractor. Throws `OPTION_INVALID`. */
-export function setUpEmbedding(extractor: FeatureExtractor, options: EmbedOptions): EmbedSetup {
+export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): EmbedSetup {
   const transform =
     options.transform instanceof Transform ? options.transform : createTransform(options.transform);
-  const batch = checkInteger('batch', options.batch, 0, 4096) || (extractor.device === 'cpu' ? 8 : 32);
+  const batch = checkInteger('batch', options.batch, 0, 4096) || (isOnCpu(extractor) ? 8 : 32);
   checkBoolean('keepDims', options.keepDims);
   const signal = checkSignal(options.signal);
   const [input, ...others] = extractor.inputs;
@@ -127,12 +126,13 @@ export function setUpEmbedding(extractor: FeatureExtractor, options: EmbedOption
     throw invalidOption('transform', expected, `images of [${wanted.join(', ')}]`);
   }
   if (takesPixels) checkNormalization(extractor, transform);
-  const fixedBatch = typeof dims[0] === 'number' ? dims[0] : null;
-  return { transform, batch, keepDims: options.keepDims, signal, fixedBatch, takesPixels, ...size };
+  const full = wantsFullBatches(extractor) ? batch : null;
+  const multiple = typeof dims[0] === 'number' ? dims[0] : full;
+  return { transform, batch, keepDims: options.keepDims, signal, multiple, takesPixels, ...size };
 }
 
 /** What the graph computes must be what the transform says: the manifest records the transform. */
-function checkNormalization({ imageNormalization: inGraph }: FeatureExtractor, transform: Transform): void {
+function checkNormalization({ imageNormalization: inGraph }: Extractor, transform: Transform): void {
   if (!inGraph) return; // The model's own affair.
   const { mean, std } = transform.options;
   const isSame =
@@ -148,7 +148,7 @@ function checkNormalization({ imageNormalization: inGraph }: FeatureExtractor, t
 
 /** Runs the images of a source batch by batch. A batch is a range of positions; an image that fails leaves a gap. */
 export async function* embedBatches(
-  extractor: FeatureExtractor,
+  extractor: Extractor,
   source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
   setup: EmbedSetup,
 ): AsyncGenerator<EmbeddedBatch> {
@@ -162,30 +162,31 @@ export async function* embedBatches(
   let items: LoadedItem[] = [];
   // One more than there are cores, so that one reads its file while the others decode.
   const atOnce = availableParallelism() + 1;
+  const mostRuns = runsAtOnce(extractor);
   for await (const item of loadItems(source, setup.transform, setup.batch + atOnce, atOnce)) {
     setup.signal?.throwIfAborted();
     items.push(item);
     if (items.length < setup.batch) continue;
     submit(items);
     items = [];
-    if (inFlight.length >= RUNS_IN_FLIGHT) yield await inFlight.shift()!;
+    if (inFlight.length >= mostRuns) yield await inFlight.shift()!;
   }
   if (items.length > 0) submit(items);
   while (inFlight.length > 0) yield await inFlight.shift()!;
 }
 
 async function runBatch(
-  extractor: FeatureExtractor,
+  extractor: Extractor,
   items: LoadedItem[],
   setup: EmbedSetup,
 ): Promise<EmbeddedBatch> {
   const images = items.flatMap((item) => item.pixels ?? []);
   const done = items.map((item) => ({ ...item, pixels: null }));
   if (images.length === 0) return { items: done, features: {} };
-  const { fixedBatch, signal } = setup;
-  const rows = fixedBatch === null ? images.length : Math.ceil(images.length / fixedBatch) * fixedBatch;
+  const { multiple, signal } = setup;
+  const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
   const batch = fillBatch(images, rows, setup);
-  const results = await extractor.run(batch, { transfer: true, signal });
+  const results = await runWhole(extractor, batch, { transfer: true, signal });
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
     const tensor = results[name]!;
@@ -271,7 +272,7 @@ async function* readIterable(source: Iterable<unknown> | AsyncIterable<unknown>)
  * ```
  */
 export async function* embedImages<Key extends string>(
-  extractor: FeatureExtractor<Key>,
+  extractor: Extractor<Key>,
   source: EmbedSource,
   given: Given<EmbedOptions> = {},
 ): AsyncGenerator<Embedded<Key>> {

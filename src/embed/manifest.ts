@@ -1,6 +1,6 @@
 /** The manifest of a dataset: what was embedded, how, and where it lies. Written last: without it a dataset is unfinished. */
 import { readFileSync } from 'node:fs';
-import type { FeatureExtractor } from '../extract/feature-extractor.js';
+import type { Extractor } from '../extract/extractor.js';
 import type { ModelIdentity } from '../extract/prune-model.js';
 import { decoderVersions } from '../image/decode.js';
 import type { TransformOptions } from '../image/presets.js';
@@ -58,7 +58,7 @@ export function packageVersion(): string {
 
 /** Describes a run. */
 export async function createManifest(
-  extractor: FeatureExtractor,
+  extractor: Extractor,
   setup: EmbedSetup,
   facts: RunFacts,
 ): Promise<Manifest> {

@@ -4,10 +4,12 @@ import { readDevice, readDevices, type Device, type ResolvedDevice } from '../ru
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lane-options.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
-import { DataParallel, openReplicas, parallelStateOf } from './data-parallel.js';
+import { DataParallel, parallelStateOf } from './data-parallel.js';
+import type { Extractor } from './extractor.js';
 import { FeatureExtractor, featureModelOf } from './feature-extractor.js';
 import { createFeatureModel, describeLane, type SessionSetup } from './feature-model.js';
 import type { OnnxModel, ModelSource } from './open-model.js';
+import { openReplicas } from './open-replicas.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
 import { pruneModel, type PrunedModel } from './prune-model.js';
 import type { KeysOf, ReturnNodes } from './return-nodes.js';
@@ -91,8 +93,13 @@ export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
 export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
   model: OnnxModel | ModelSource | DataParallel,
   returnNodes: Nodes,
+  given?: Given<FeatureExtractorOptions>,
+): Promise<Extractor<KeysOf<Nodes>>>;
+export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
+  model: OnnxModel | ModelSource | DataParallel,
+  returnNodes: Nodes,
   given: Given<FeatureExtractorOptions> = {},
-): Promise<FeatureExtractor<KeysOf<Nodes>> | DataParallel<KeysOf<Nodes>>> {
+): Promise<Extractor<KeysOf<Nodes>>> {
   const options = withDefaults(FEATURE_EXTRACTOR_DEFAULTS, given, 'createFeatureExtractor');
   if (model instanceof DataParallel) return unwrap(model, returnNodes, given);
   const { device, devices, parallel, session, isolation, exitTimeoutMs, cudaLibraries, ...rewriting } =
@@ -160,7 +167,7 @@ async function unwrap<const Nodes extends ReturnNodes>(
   parallel: DataParallel,
   returnNodes: Nodes,
   given: Given<FeatureExtractorOptions>,
-): Promise<FeatureExtractor<KeysOf<Nodes>> | DataParallel<KeysOf<Nodes>>> {
+): Promise<Extractor<KeysOf<Nodes>>> {
   const { devices, options } = parallelStateOf(parallel);
   const { session, lane } = featureModelOf(parallel.module);
   const inherited = { ...lane, session, ...given };

@@ -5,17 +5,19 @@ import type { ImageNormalization } from '../rewrite/image-input.js';
 import { findImbalance } from '../runtime/balance.js';
 import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import { gather } from '../runtime/gather.js';
-import { openReplica, type Replica } from '../runtime/replica.js';
-import { deviceRows, evenParts, readSplit, type Split } from '../runtime/split.js';
+import type { Replica } from '../runtime/replica.js';
+import { deviceRows, readSplit, type Split } from '../runtime/split.js';
 import type { Tensor } from '../runtime/tensor.js';
-import { checkSameRows, cutRange, readBatch, wholeRanges, type Batch, type RowRange } from './batch.js';
-import { runDynamic, runTasks, type Outputs, type RunOn, type Task } from './dispatch.js';
+import { checkSameRows, readBatch, type Batch } from './batch.js';
+import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
 import { featureModelOf, type FeatureExtractor } from './feature-extractor.js';
 import type { FeatureInfo } from './feature-info.js';
-import { describeLane, recordOf, type FeatureModel, type SessionSetup } from './feature-model.js';
+import { recordOf, type FeatureModel } from './feature-model.js';
 import { readFeeds } from './feeds.js';
 import { mapInOrder } from './map-in-order.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
+import { openReplicas } from './open-replicas.js';
+import { planBatch, type Plan } from './parallel-plan.js';
 import type { PrunedModel } from './prune-model.js';
 import { runRange } from './run-batch.js';
 import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
@@ -207,7 +209,8 @@ export class DataParallel<Key extends string = string> {
     const { options } = this.#state;
     const split = own === undefined ? options.split : readSplit('split', own, this.devices.length);
     const batch = readBatch(this.inputs, readFeeds(this.inputs, input), options.dim);
-    const plan = this.#plan(batch, split);
+    const plan = planBatch(batch, split, this.#replicas, options.microBatch);
+    this.#reportIdle(plan, split, batch);
     const count = 'tasks' in plan ? plan.tasks.length : plan.ranges.length;
     if (count > 1) {
       checkSameRows(batch);
@@ -231,41 +234,6 @@ export class DataParallel<Key extends string = string> {
     }
   }
 
-  /** Which device runs which rows. An empty batch, or one that cannot be split, goes to one device. */
-  #plan(batch: Batch, split: Split): Plan {
-    const active = this.#replicas.flatMap(({ isRemoved }, i) => (isRemoved ? [] : [i]));
-    const [first = 0] = active;
-    const { rows, fixed } = batch;
-    if (!rows) return { tasks: [{ replica: first, range: { start: 0, count: 0 } }] };
-    const inPieces = (range: RowRange): RowRange[] => (fixed === null ? [range] : cutRange(range, fixed));
-    if (split === 'none') {
-      const replica = this.#leastLoaded(active) ?? first;
-      return { tasks: wholeRanges(batch).map((range) => ({ replica, range })) };
-    }
-    const unit = fixed ?? 1;
-    if (split === 'dynamic') {
-      const sessions = active.reduce((sum, i) => sum + this.#replicas[i]!.sessions, 0);
-      const size = this.#state.options.microBatch || Math.ceil(rows / unit / (4 * Math.max(1, sessions)));
-      return { ranges: toRanges(evenParts(rows / unit, size), unit).flatMap(inPieces) };
-    }
-    const weights = typeof split === 'string' ? split : active.map((i) => split[i]!);
-    const sizes = deviceRows(weights, rows / unit, Math.max(1, active.length));
-    this.#reportIdle(sizes, rows / unit);
-    const tasks = toRanges(sizes, unit).flatMap((range, i) =>
-      inPieces(range).flatMap((piece) =>
-        piece.count > 0 ? [{ replica: active[i] ?? first, range: piece }] : [],
-      ),
-    );
-    return { tasks };
-  }
-
-  #leastLoaded(active: readonly number[]): number | undefined {
-    const share = (i: number): number => this.#replicas[i]!.load / this.#replicas[i]!.sessions;
-    return active.toSorted(
-      (a, b) => share(a) - share(b) || this.#replicas[a]!.counts.runs - this.#replicas[b]!.counts.runs,
-    )[0];
-  }
-
   /** Outputs that the graph says have a number of rows of their own cannot be joined to one row per sample. */
   #checkBatched({ axis, fixed, rows }: Batch): void {
     if (fixed !== null) return;
@@ -287,12 +255,18 @@ export class DataParallel<Key extends string = string> {
     return recordOf(this.#model, new Map(joined.map(({ name, ...tensor }) => [name, tensor])));
   }
 
-  #reportIdle(sizes: readonly number[], rows: number): void {
-    const idle = this.devices.filter((_, i) => sizes[i] === 0);
-    if (idle.length === 0 || rows < sizes.length || this.#state.options.split !== 'chunk') return;
+  /** torch’s chunks leave devices idle although there are rows enough. */
+  #reportIdle(plan: Plan, split: Split, { rows, fixed }: Batch): void {
+    if (split !== 'chunk' || !('tasks' in plan) || !rows || rows / (fixed ?? 1) < this.#replicas.length)
+      return;
+    const idle = this.#replicas.filter(
+      ({ isRemoved }, i) => !isRemoved && !plan.tasks.some(({ replica }) => replica === i),
+    );
+    if (idle.length === 0) return;
+    const names = idle.map(({ device }) => device).join(', ');
     this.#warn(
       'TAPIR_DEVICES_IDLE',
-      `split "chunk" leaves ${idle.join(', ')} without rows of a batch of ${rows}, as torch does; split "balanced" uses all devices`,
+      `split "chunk" leaves ${names} without rows of a batch of ${rows}, as torch does; split "balanced" uses all devices`,
     );
   }
 
@@ -339,7 +313,9 @@ export class DataParallel<Key extends string = string> {
     given: Given<RunOptions> = {},
   ): AsyncGenerator<Record<Key, Tensor>> {
     const options = readRunOptions(given);
-    return mapInOrder(inputs, runsAtOnce(this), (input) => this.run(input, { ...options, split: 'none' }));
+    return mapInOrder(inputs, 2 * this.#replicas.reduce((sum, { sessions }) => sum + sessions, 0), (input) =>
+      this.run(input, { ...options, split: 'none' }),
+    );
   }
 
   /** Waits for runs in flight, and ends the sessions; those of `.module` only if it was made here. Idempotent. */
@@ -356,22 +332,10 @@ export class DataParallel<Key extends string = string> {
 
 export { stateOf as parallelStateOf };
 
-/** Which device runs which rows, or rows for whichever is free. */
-type Plan = { readonly tasks: readonly Task[] } | { readonly ranges: readonly RowRange[] };
-
 const RUNS_TO_COMPARE = 16;
 
 function medianOf(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
-}
-
-function toRanges(sizes: readonly number[], unit: number): RowRange[] {
-  let start = 0;
-  return sizes.map((size) => {
-    const range = { start, count: size * unit };
-    start += range.count;
-    return range;
-  });
 }
 
 function notBatched(output: string, dims: readonly number[], rows: number): TapirError<'OUTPUT_NOT_BATCHED'> {
@@ -380,32 +344,4 @@ function notBatched(output: string, dims: readonly number[], rows: number): Tapi
     `output "${output}" has dims [${dims.join(', ')}] whatever the batch, so parts of a batch cannot be joined; run it on one device, or with split "none"`,
     { details: { output, dims, rows } },
   );
-}
-
-/** Batches that keep all sessions of an extractor busy: one at work and one ready for each. */
-export function runsAtOnce(extractor: FeatureExtractor | DataParallel): number {
-  if (!(extractor instanceof DataParallel)) return 2;
-  const { devices, options } = stateOf(extractor);
-  return 2 * devices.length * options.sessionsPerDevice;
-}
-
-/** Opens a model on each device at once; if one fails, all are closed and the first failure in order is thrown. */
-export async function openReplicas(
-  pruned: PrunedModel | Promise<PrunedModel>,
-  devices: readonly ResolvedDevice[],
-  setup: SessionSetup,
-  { sessionsPerDevice, onLaneDeath }: Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>,
-): Promise<Replica[]> {
-  const opening = await Promise.allSettled(
-    devices.map((device) =>
-      openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, async () =>
-        describeLane(await pruned, device, setup),
-      ),
-    ),
-  );
-  const replicas = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-  const failed = opening.find((result) => result.status === 'rejected');
-  if (!failed) return replicas;
-  await Promise.all(replicas.map((replica) => replica.close()));
-  throw failed.reason;
 }

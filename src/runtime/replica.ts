@@ -94,6 +94,11 @@ export class Replica {
     return this.#slots.length;
   }
 
+  /** Runs that succeeded. */
+  get runs(): number {
+    return this.#counts.runs;
+  }
+
   get counts(): ReplicaCounts {
     return { ...this.#counts };
   }

@@ -160,6 +160,34 @@ describe('tapir extract, options', () => {
   });
 });
 
+describe('tapir embed on several devices', () => {
+  it('gives each of them batches', async () => {
+    const ended = await runTapir([
+      ...embed,
+      join(scratch, 'parallel'),
+      '--devices',
+      'cpu:0, cpu:1',
+      '--threads',
+      '1',
+    ]);
+    expect(ended, ended.stderr).toMatchObject({ code: 0 });
+    expect(ended.stdout).toMatch(/^24 of 24 images embedded in .* on cpu:0, cpu:1\n/);
+  });
+
+  it.each([
+    [['--devices', 'cpu:0,cpu:0'], /"cpu:0" is named twice/],
+    [['--devices', 'cpu:0,gpu'], /option "--devices" must be/],
+    [
+      ['--devices', 'cpu:0', '--device', 'cpu'],
+      /option "--device" must be left out where --devices is given/,
+    ],
+  ])('refuses %j', async (flags, message) => {
+    const ended = await runTapir([...embed, join(scratch, 'refused'), ...flags]);
+    expect(ended.code).toBe(2);
+    expect(ended.stderr).toMatch(message);
+  });
+});
+
 describe('tapir embed', () => {
   it('embeds a folder, in plain lines where no terminal is', async () => {
     const out = join(scratch, 'dataset');

@@ -184,6 +184,23 @@ describe('embedFolder', () => {
     expect(one.length).toBe(24 * 128);
   });
 
+  it('gives the same features on several devices, each with whole batches', async () => {
+    const request = { avgpool: 'embedding', layer4: 'map/4' } as const;
+    const devices = ['cpu:0', 'cpu:1'] as const;
+    const parallel = await createFeatureExtractor(model, request, { devices });
+    const one = join(scratch, 'one-device');
+    const two = join(scratch, 'two-devices');
+    await embedFolder(extractor, photos, { out: one, batch: 4 });
+    const { manifest } = await embedFolder(parallel, photos, { out: two, batch: 4 });
+    expect(manifest.run.device).toBe('cpu:0, cpu:1');
+    const file = 'features/embedding/embedding-00000.npy';
+    expect(readFileSync(join(two, file)).equals(readFileSync(join(one, file)))).toBe(true);
+    const rows = 'metadata/metadata-00000.parquet';
+    expect(await readRows(two, rows)).toEqual(await readRows(one, rows));
+    expect(Math.min(...parallel.replicas.map(({ runs }) => runs))).toBeGreaterThan(0);
+    await parallel.close();
+  });
+
   it('writes float16', async () => {
     const out = join(scratch, 'half');
     const { manifest } = await embedFolder(extractor, photos, { out, dtype: 'float16' });

@@ -1,0 +1,27 @@
+/** A pruned model on several devices. */
+import type { ResolvedDevice } from '../runtime/device.js';
+import { openReplica, type Replica } from '../runtime/replica.js';
+import { describeLane, type SessionSetup } from './feature-model.js';
+import type { ParallelOptions } from './parallel-options.js';
+import type { PrunedModel } from './prune-model.js';
+
+/** Opens a model on each device at once; if one fails, all are closed and the first failure in order is thrown. */
+export async function openReplicas(
+  pruned: PrunedModel | Promise<PrunedModel>,
+  devices: readonly ResolvedDevice[],
+  setup: SessionSetup,
+  { sessionsPerDevice, onLaneDeath }: Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>,
+): Promise<Replica[]> {
+  const opening = await Promise.allSettled(
+    devices.map((device) =>
+      openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, async () =>
+        describeLane(await pruned, device, setup),
+      ),
+    ),
+  );
+  const replicas = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  const failed = opening.find((result) => result.status === 'rejected');
+  if (!failed) return replicas;
+  await Promise.all(replicas.map((replica) => replica.close()));
+  throw failed.reason;
+}
