@@ -68,6 +68,8 @@ describe('code in the documentation', () => {
       'loadImage',
       'embedImages',
       'embedFolder',
+      'chunkSizes',
+      'DataParallel.create',
     ];
     for (const name of functions)
       expect(

@@ -34,6 +34,10 @@ const cases: Readonly<Record<string, readonly [args: readonly string[], printed:
       [model],
       /fine float16 \[ 1, 128 \] coarse float32 \[ 1, 256 \]\nequal to the full graph, bit for bit/,
     ],
+    '07-data-parallel.ts': [
+      [model],
+      /device: 'cpu:1', rows: 2[^]*one batch, split: \[ 5, 256, 1, 1 \]\na stream: 14 rows by cpu:0 \(3 runs\), cpu:1 \(3 runs\)/,
+    ],
   };
 
 describe('examples', () => {

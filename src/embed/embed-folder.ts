@@ -97,7 +97,7 @@ const MAX_FAILURES_LISTED = 1000;
  * An image that cannot be read becomes a metadata row with its error, and the run goes on. The manifest is written last: a
  * folder without it is no finished dataset, and the next run into it starts over.
  *
- * @param extractor - From {@link createExtractor}; it stays open.
+ * @param extractor - From {@link createFeatureExtractor}; it stays open.
  * @param source - A folder (searched recursively, in the order of the paths' bytes), or paths or file contents.
  * @param given - See {@link EmbedFolderOptions}; `out` is required.
  * @returns The manifest and the failures.
@@ -106,9 +106,9 @@ const MAX_FAILURES_LISTED = 1000;
  *
  * @example
  * ```ts
- * import { createExtractor, embedFolder } from 'onnx-tapir';
+ * import { createFeatureExtractor, embedFolder } from 'onnx-tapir';
  *
- * const extractor = await createExtractor('resnet50.onnx', { avgpool: 'embedding' });
+ * const extractor = await createFeatureExtractor('resnet50.onnx', { avgpool: 'embedding' });
  * const { manifest, failures } = await embedFolder(extractor, 'photos', { out: 'vectors' });
  * console.log(manifest.counts, failures.length); // { inputs: 203, ok: 200, errors: 3 } 3
  * await extractor.close();
