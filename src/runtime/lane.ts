@@ -1,10 +1,10 @@
 /** A lane as its owner sees it: one session, behind a thread or process, that runs requests in order. */
-import { TapirError, unpackError } from '../errors.js';
+import { reasonOf, TapirError, unpackError } from '../errors.js';
 import { deviceName, type ResolvedDevice } from './device.js';
 import type { LaneOptions } from './lane-options.js';
 import { startLane, type LaneChannel } from './lane-start.js';
 import type { LaneDescription, LaneReply, NamedTensor, SessionFacts } from './protocol.js';
-import { buffersOf } from './tensor.js';
+import { buffersOf, mismatch } from './tensor.js';
 
 /** What a run gave. */
 export interface LaneResult {
@@ -78,7 +78,15 @@ export class Lane {
         },
       });
       this.#channel.hold(true);
-      this.#channel.post({ type: 'run', id, feeds, fetches }, buffersOf(feeds));
+      try {
+        this.#channel.post({ type: 'run', id, feeds, fetches }, buffersOf(feeds));
+      } catch (error) {
+        // A buffer that cannot be moved, such as a WebAssembly memory's.
+        this.#waiting.delete(id);
+        settle();
+        const names = feeds.map(({ name }) => name).join(', ');
+        reject(mismatch(names, 'in buffers that can be moved (leave out "transfer")', reasonOf(error)));
+      }
     });
   }
 

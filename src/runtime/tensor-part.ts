@@ -1,7 +1,7 @@
 /** Parts of tensors along an axis: described first, cut out when a lane is about to take them. */
 import { copyInTurns, type Span } from './copy.js';
 import type { NamedTensor } from './protocol.js';
-import { createData, elementCount, fillsBuffer, type Tensor, type TensorData } from './tensor.js';
+import { createData, elementCount, fillsBuffer, mismatch, type Tensor, type TensorData } from './tensor.js';
 
 /** A range of a tensor along one axis, with zeros behind it where `size` exceeds `count`. */
 export interface TensorPart {
@@ -31,6 +31,8 @@ export type SpareBuffer = (bytes: number) => ArrayBuffer | undefined;
  */
 export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuffer): Promise<NamedTensor> {
   const { name, tensor, axis, count, size } = part;
+  if (tensor.data.length !== elementCount(tensor.dims))
+    throw mismatch(name, 'left as it is until the call settles', 'data that was moved elsewhere meanwhile');
   const isWhole = count === size && (tensor.dims.length === 0 || count === tensor.dims[axis]);
   const dims = isWhole ? tensor.dims : tensor.dims.with(axis, size);
   if (isWhole && mayMove && fillsBuffer(tensor.data)) return { ...tensor, name };

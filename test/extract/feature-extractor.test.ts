@@ -251,6 +251,33 @@ describe('createFeatureExtractor refuses', () => {
     expect((await extractor.run({ a: of(2), b: of(2) })).y.dims).toEqual([2]);
   });
 
+  it('data that is moved away, or that cannot be, and serves the next', async () => {
+    const spec: GraphSpec = {
+      inputs: ['a'],
+      outputs: ['y'],
+      nodes: [{ op: 'Neg', inputs: ['a'], outputs: ['y'] }],
+    };
+    const extractor = keep(await createFeatureExtractor(modelBytes(spec), ['y']));
+    const of = (data: Float32Array): { dtype: string; dims: number[]; data: Float32Array } => ({
+      dtype: 'float32',
+      dims: [data.length],
+      data,
+    });
+    const wasm = of(new Float32Array(new WebAssembly.Memory({ initial: 1 }).buffer));
+    await expect(extractor.run(wasm, { transfer: true })).rejects.toMatchObject({
+      code: 'INPUT_MISMATCH',
+      message: /must be in buffers that can be moved \(leave out "transfer"\)/,
+    });
+    expect((await extractor.run(wasm)).y.dims).toEqual([16_384]);
+    const twice = of(new Float32Array(4));
+    const runs = await Promise.allSettled([1, 2].map(() => extractor.run(twice, { transfer: true })));
+    expect(runs.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+    expect(runs[1]).toMatchObject({
+      reason: { code: 'INPUT_MISMATCH', message: /left as it is until the call settles/ },
+    });
+    expect((await extractor.run(of(new Float32Array(4)))).y.dims).toEqual([4]);
+  });
+
   it('falls back with "auto" only, and says so', async () => {
     const warnings: string[] = [];
     const onWarning = (warning: Error): void => void warnings.push(warning.message);

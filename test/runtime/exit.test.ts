@@ -225,3 +225,17 @@ describe('inside a worker of the user', () => {
     expect(ended, ended.stderr).toMatchObject({ code: 0, stdout: 'true 1,128,56,56\n' });
   });
 });
+
+describe('a process that exits while sessions are opened', () => {
+  it('ends with its exit code', async () => {
+    for (let round = 0; round < 20; round++) {
+      const code = `
+        import { createFeatureExtractor } from 'onnx-tapir';
+        const options = { devices: ['cpu:0', 'cpu:1'], parallel: { sessionsPerDevice: 2 } };
+        void createFeatureExtractor(${JSON.stringify(model)}, ['layer4'], options);
+        setTimeout(() => process.exit(9), ${60 + 8 * round});`;
+      const ended = await runScript(code);
+      expect(ended, ended.stderr).toMatchObject({ code: 9, signal: null });
+    }
+  }, 120_000);
+});
