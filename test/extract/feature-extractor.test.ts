@@ -251,7 +251,7 @@ describe('createFeatureExtractor refuses', () => {
     expect((await extractor.run({ a: of(2), b: of(2) })).y.dims).toEqual([2]);
   });
 
-  it('data that is moved away, or that cannot be, and serves the next', async () => {
+  it('data that is moved away meanwhile, and serves the next', async () => {
     const spec: GraphSpec = {
       inputs: ['a'],
       outputs: ['y'],
@@ -263,12 +263,6 @@ describe('createFeatureExtractor refuses', () => {
       dims: [data.length],
       data,
     });
-    const wasm = of(new Float32Array(new WebAssembly.Memory({ initial: 1 }).buffer));
-    await expect(extractor.run(wasm, { transfer: true })).rejects.toMatchObject({
-      code: 'INPUT_MISMATCH',
-      message: /must be in buffers that can be moved \(leave out "transfer"\)/,
-    });
-    expect((await extractor.run(wasm)).y.dims).toEqual([16_384]);
     const twice = of(new Float32Array(4));
     const runs = await Promise.allSettled([1, 2].map(() => extractor.run(twice, { transfer: true })));
     expect(runs.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);

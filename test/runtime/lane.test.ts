@@ -77,6 +77,24 @@ describe('a lane', () => {
     expect(held.slice(4)).toEqual([true, true]);
   });
 
+  it('fails a run whose buffers cannot be moved, and does not wait for it', async () => {
+    const { start, held } = playLanes((_request, events) => events.gone('closed'));
+    const lane = await openLane(place, describeLane, (events, device) => {
+      const channel = start(events, device);
+      const post: typeof channel.post = (request) => {
+        if (request.type === 'run') throw new Error('cannot be transferred');
+        channel.post(request, []);
+      };
+      return { ...channel, post };
+    });
+    await expect(lane.run([feed], [])).rejects.toMatchObject({
+      code: 'INPUT_MISMATCH',
+      details: { input: 'x', actual: 'cannot be transferred' },
+    });
+    expect(held.at(-1)).toBe(false);
+    await lane.close();
+  });
+
   it('answers each run with its own reply, in any order', async () => {
     const requests: number[] = [];
     const { lane } = await openWith((request, events) => {
