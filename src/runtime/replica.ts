@@ -7,7 +7,7 @@ import { deviceName } from './device.js';
 import { openLane, type Lane, type LanePlace } from './lane.js';
 import type { startLane } from './lane-start.js';
 import type { LaneDescription, NamedTensor, SessionFacts } from './protocol.js';
-import { cutOut, type TensorPart } from './tensor-part.js';
+import { checkPresent, cutOut, type TensorPart } from './tensor-part.js';
 import { WarmSizes } from './warm-sizes.js';
 
 /** Options of one run. */
@@ -200,6 +200,8 @@ export class Replica {
       for (const part of job.parts)
         feeds.push(await cutOut(part, job.transfer, (bytes) => this.#take(bytes)));
       if (job.isSettled) return;
+      // Another run may have moved the same buffer just now; such a message would never arrive.
+      for (const feed of feeds) checkPresent(feed.name, feed);
       if (lane.isGone) {
         // It died before it saw this run.
         this.#queue.unshift(job);

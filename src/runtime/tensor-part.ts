@@ -31,16 +31,26 @@ export type SpareBuffer = (bytes: number) => ArrayBuffer | undefined;
  */
 export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuffer): Promise<NamedTensor> {
   const { name, tensor, axis, count, size } = part;
-  if (tensor.data.length !== elementCount(tensor.dims))
-    throw mismatch(name, 'left as it is until the call settles', 'data that was moved elsewhere meanwhile');
+  checkPresent(part.name, tensor);
   const isWhole = count === size && (tensor.dims.length === 0 || count === tensor.dims[axis]);
   const dims = isWhole ? tensor.dims : tensor.dims.with(axis, size);
   if (isWhole && mayMove && fillsBuffer(tensor.data)) return { ...tensor, name };
   const length = elementCount(dims);
   const target = createOver(tensor, length, spare);
   if (count < size && !Array.isArray(target)) target.fill(0 as never);
-  await copyInTurns([{ source: tensor.data, target, spans: spansOf(part) }]);
+  try {
+    await copyInTurns([{ source: tensor.data, target, spans: spansOf(part) }]);
+  } catch (error) {
+    checkPresent(name, tensor);
+    throw error;
+  }
   return { name, dtype: tensor.dtype, dims, data: target };
+}
+
+/** A buffer that a caller has moved elsewhere leaves an empty array. Throws `INPUT_MISMATCH`. */
+export function checkPresent(name: string, { data, dims }: Tensor): void {
+  if (data.length === elementCount(dims)) return;
+  throw mismatch(name, 'left as it is until the call settles', 'data that was moved elsewhere meanwhile');
 }
 
 function createOver({ dtype, data }: Tensor, length: number, spare: SpareBuffer): TensorData {
