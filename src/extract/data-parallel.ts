@@ -2,7 +2,8 @@
 import { checkInteger, invalidOption, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
 import type { ImageNormalization } from '../rewrite/image-input.js';
-import { findImbalance } from '../runtime/balance.js';
+import { findImbalance, warnOfMemory } from '../runtime/balance.js';
+import { devicesLike } from '../runtime/device-list.js';
 import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import { gather } from '../runtime/gather.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
@@ -25,7 +26,7 @@ import type { TensorInfo } from './value-info.js';
 export interface DataParallelOptions extends ParallelOptions {
   /**
    * Devices, each at most once; the first one is replica 0.
-   * @default all devices of the extractor's kind
+   * @default all visible GPUs for an extractor on CUDA; else its own device
    */
   readonly devices: readonly Device[] | undefined;
 }
@@ -150,7 +151,7 @@ export class DataParallel<Key extends string = string> {
       'DataParallel.create',
     );
     const model = featureModelOf(extractor);
-    const devices = readDevices('devices', wanted ?? [extractor.device]);
+    const devices = readDevices('devices', wanted ?? (await devicesLike(extractor.device)));
     const options = readParallelOptions(rest, devices.length);
     const replicas = await openReplicas(model.pruned, devices, model, options);
     return new DataParallel(extractor, replicas, { devices, options }, false);
@@ -396,6 +397,7 @@ export async function openReplicas(
   setup: SessionSetup,
   { sessionsPerDevice, onLaneDeath }: Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>,
 ): Promise<Replica[]> {
+  const balance = warnOfMemory(devices);
   const opening = await Promise.allSettled(
     devices.map((device) =>
       openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, async () =>
@@ -403,6 +405,7 @@ export async function openReplicas(
       ),
     ),
   );
+  await balance;
   const replicas = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const failed = opening.find((result) => result.status === 'rejected');
   if (!failed) return replicas;
