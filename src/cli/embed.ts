@@ -15,6 +15,8 @@ export interface EmbedFlags extends PartFlags {
   readonly out: string;
   readonly device: string;
   readonly threads: number;
+  readonly isolation: 'thread' | 'process';
+  readonly cudaLibs?: string;
   readonly batch: number;
   readonly transform: TransformPreset;
   readonly dtype: 'float32' | 'float16';
@@ -34,6 +36,8 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
   const extractor = await createFeatureExtractor(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     device,
+    isolation: flags.isolation,
+    cudaLibraries: flags.cudaLibs,
   });
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')

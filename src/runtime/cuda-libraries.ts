@@ -70,10 +70,9 @@ function openedLater(name: string, files: ReadonlyMap<string, string>): string[]
 /** Each library loads only after those it needs: tried again as long as any does. */
 function loadInOrder(wanted: ReadonlyMap<string, string>): Set<string> {
   const done = new Set<string>();
-  for (let before = -1; before < done.size; ) {
+  for (let before = -1; before < done.size;) {
     before = done.size;
-    for (const [name, path] of wanted)
-      if (!done.has(name) && loadLibrary(path) === undefined) done.add(name);
+    for (const [name, path] of wanted) if (!done.has(name) && loadLibrary(path) === undefined) done.add(name);
   }
   return done;
 }

@@ -25,8 +25,7 @@ export async function prepareCuda(device: ResolvedDevice, cudaLibraries: string 
   // The first GPU is there if any is; asking nvidia-smi may take a second.
   if (device.uuid === undefined && device.id > 0) {
     const visible = await countVisible();
-    if (visible !== undefined && device.id >= visible)
-      throw unavailable(device, outOfRange(device, visible));
+    if (visible !== undefined && device.id >= visible) throw unavailable(device, outOfRange(device, visible));
   }
   if (cudaLibraries !== undefined && provider) preloadLibraries(cudaLibraries, providerPath(provider));
 }

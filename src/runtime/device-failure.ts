@@ -92,3 +92,12 @@ export function explainCuda(
     return 'the loaded NVIDIA driver and its libraries are of different versions; restart the machine, or the container with the driver of its host';
   return text;
 }
+
+/** What onnxruntime says when it cannot start WebGPU, in the user's terms. */
+export function explainWebGpu(text: string): string {
+  const refusal = /Failed to get a WebGPU adapter:\s*(.*)$/.exec(text)?.[1];
+  if (refusal === undefined) return text;
+  const needs =
+    process.platform === 'linux' ? 'a GPU driver with Vulkan, and libvulkan.so.1' : 'a GPU driver';
+  return `there is no WebGPU adapter (${refusal}); it needs ${needs}`;
+}

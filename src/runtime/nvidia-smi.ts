@@ -21,7 +21,7 @@ const MEBIBYTE = 2 ** 20;
 const TIMEOUT_MS = 10_000;
 
 /** Lists the GPUs; a tool that is missing, fails, hangs or prints something else is no error, but a `problem`. */
-export async function listGpus(timeoutMs = TIMEOUT_MS): Promise<GpuReport> {
+export async function listGpus(timeoutMs: number = TIMEOUT_MS): Promise<GpuReport> {
   const asked = await query([...FIELDS, ...NEW_FIELDS], timeoutMs);
   const ended = /not a valid field/i.test(asked.problem ?? '') ? await query(FIELDS, timeoutMs) : asked;
   const gpus = parseGpus(ended.text);
@@ -49,7 +49,7 @@ export interface DriverVersions {
 }
 
 /** Asks nvidia-smi for the versions of driver and CUDA. */
-export async function readDriverVersions(timeoutMs = TIMEOUT_MS): Promise<DriverVersions> {
+export async function readDriverVersions(timeoutMs: number = TIMEOUT_MS): Promise<DriverVersions> {
   return parseDriverVersions((await runTool([], timeoutMs)).text);
 }
 

@@ -2,7 +2,7 @@
 import { TapirError, reasonOf } from '../errors.js';
 import { cudaFailure, prepareCuda } from './cuda-setup.js';
 import { deviceName, type ResolvedDevice } from './device.js';
-import { isDeviceFailure, refused, unavailable } from './device-failure.js';
+import { explainWebGpu, isDeviceFailure, refused, unavailable } from './device-failure.js';
 import type { LaneDescription, NamedTensor, SessionFacts, SessionValue } from './protocol.js';
 import { isDType, type TensorData } from './tensor.js';
 
@@ -141,7 +141,7 @@ async function openFailure(device: ResolvedDevice, error: unknown): Promise<Tapi
   if (!isDeviceFailure(device, error)) return refused(device, error);
   return device.type === 'cuda'
     ? cudaFailure(device, error)
-    : unavailable(device, reasonOf(error), { cause: error });
+    : unavailable(device, explainWebGpu(reasonOf(error)), { cause: error });
 }
 
 function describe(value: OrtMetadata): SessionValue {
