@@ -18,15 +18,14 @@ import { findMissing, findProvider, providerPath, whyNoProvider } from './provid
 export async function prepareCuda(device: ResolvedDevice, cudaLibraries: string | undefined): Promise<void> {
   if (cudaLibraries !== undefined) checkLibraryFolder(cudaLibraries);
   const provider = findProvider();
-  const reasons = [whyNoProvider(provider), hasDriver() ? undefined : NO_DRIVER].filter(
-    (reason) => reason !== undefined,
-  );
-  if (reasons.length > 0) throw unavailable(device, reasons.join('; '));
   // The first GPU is there if any is; asking nvidia-smi may take a second.
-  if (device.uuid === undefined && device.id > 0) {
-    const visible = await countVisible();
-    if (visible !== undefined && device.id >= visible) throw unavailable(device, outOfRange(device, visible));
-  }
+  const visible = device.uuid === undefined && device.id > 0 ? await countVisible() : undefined;
+  const reasons = [
+    visible !== undefined && device.id >= visible ? outOfRange(device, visible) : undefined,
+    whyNoProvider(provider),
+    visible === undefined && !hasDriver() ? NO_DRIVER : undefined,
+  ].filter((reason) => reason !== undefined);
+  if (reasons.length > 0) throw unavailable(device, reasons.join('; '));
   if (cudaLibraries !== undefined && provider) preloadLibraries(cudaLibraries, providerPath(provider));
 }
 

@@ -29,12 +29,15 @@ export async function listGpus(timeoutMs: number = TIMEOUT_MS): Promise<GpuRepor
     const slices = gpus.some(({ isDivided }) => isDivided)
       ? parseSlices((await runTool(['-L'], timeoutMs)).text)
       : new Map<string, MigSlice[]>();
-    const withSlices = gpus.map((gpu) => ({ ...gpu, migSlices: slices.get(gpu.uuid ?? '') ?? [] }));
-    return { gpus: withSlices, source: 'nvidia-smi', problem: null };
+    return { gpus: gpus.map((gpu) => withSlices(gpu, slices)), source: 'nvidia-smi', problem: null };
   }
   const problem = ended.problem ?? `nvidia-smi lists no GPU: ${firstLine(ended.text) || 'it prints nothing'}`;
   const found = readDriverFiles();
   return { gpus: found, source: found.length > 0 ? 'driver files' : 'none', problem };
+}
+
+function withSlices(gpu: Gpu, slices: ReadonlyMap<string, MigSlice[]>): Gpu {
+  return { ...gpu, migSlices: slices.get(gpu.uuid ?? '') ?? [] };
 }
 
 function query(fields: readonly string[], timeoutMs: number): Promise<ToolEnd> {

@@ -12,7 +12,7 @@ const RTLD_NODELETE = 0x1000;
  * @returns undefined if it is loaded now; else the loader's reason.
  */
 export function loadLibrary(path: string): string | undefined {
-  const { RTLD_NOW = 2, RTLD_GLOBAL = 0x100 } = constants.dlopen;
+  const { RTLD_NOW, RTLD_GLOBAL } = constants.dlopen;
   try {
     process.dlopen({ exports: {} }, path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     return undefined;
