@@ -15,7 +15,7 @@ export interface DoctorFlags {
 /** Examines and reports. Exit code 3 if no device works. */
 export async function runDoctor(terminal: Terminal, flags: DoctorFlags): Promise<void> {
   const diagnosis = await diagnose({
-    timeoutMs: Math.max(1, flags.timeout) * 1000,
+    timeoutMs: flags.timeout * 1000,
     cudaLibraries: flags.cudaLibs,
     signal: terminal.signal,
   });

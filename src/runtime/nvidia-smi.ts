@@ -121,18 +121,15 @@ interface ToolEnd {
 /** Where the Windows subsystem for Linux has it, which is not on the path of every process. */
 const WSL_TOOL = '/usr/lib/wsl/lib/nvidia-smi';
 
-function runTool(args: readonly string[], timeoutMs: number): Promise<ToolEnd> {
+function runTool(args: readonly string[], timeoutMs: number, tool = 'nvidia-smi'): Promise<ToolEnd> {
   return new Promise((resolve) => {
-    const isWsl = existsSync(WSL_TOOL);
-    const child = execFile(
-      isWsl ? WSL_TOOL : 'nvidia-smi',
-      args,
-      { encoding: 'utf8', maxBuffer: MEBIBYTE, windowsHide: true },
-      (error, stdout, stderr) => {
-        clearTimeout(timer);
-        resolve({ text: stdout, problem: error && problemOf(error, `${stdout}\n${stderr}`) });
-      },
-    );
+    const options = { encoding: 'utf8', maxBuffer: MEBIBYTE, windowsHide: true } as const;
+    const child = execFile(tool, args, options, (error, stdout, stderr) => {
+      clearTimeout(timer);
+      if (error?.code === 'ENOENT' && tool !== WSL_TOOL && existsSync(WSL_TOOL))
+        resolve(runTool(args, timeoutMs, WSL_TOOL));
+      else resolve({ text: stdout, problem: error && problemOf(error, `${stdout}\n${stderr}`) });
+    });
     // A broken driver leaves the tool in a system call, where even SIGKILL waits: it is left behind.
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
