@@ -68,6 +68,7 @@ describe('code in the documentation', () => {
       'loadImage',
       'embedImages',
       'embedFolder',
+      'listDevices',
     ];
     for (const name of functions)
       expect(

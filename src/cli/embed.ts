@@ -32,7 +32,8 @@ const FAILURES_SHOWN = 20;
 /** Embeds and reports. Exit code 1 if some images failed. */
 export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
   const { model, batch, transform, dtype, shardSize, keepDims, overwrite, out } = flags;
-  const device: Device = { ...readDevice('--device', flags.device), threads: flags.threads };
+  const { type, id, uuid, isNumbered } = readDevice('--device', flags.device);
+  const device: Device = { type, id: uuid ?? (isNumbered ? id : undefined), threads: flags.threads };
   const extractor = await createFeatureExtractor(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     device,

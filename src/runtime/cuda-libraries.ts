@@ -5,6 +5,9 @@ import { invalidOption } from '../checks.js';
 import { readLibrary } from './elf.js';
 import { loadLibrary } from './shared-library.js';
 
+/** Opened by the provider only when a model needs them, since onnxruntime 1.28. */
+const OPTIONAL = /^lib(cudnn|cufft)\.so\.\d+$/;
+
 const loaded = new Map<string, ReadonlySet<string>>();
 
 /**
@@ -21,10 +24,10 @@ export function preloadLibraries(folder: string, library: string): ReadonlySet<s
   if (before) return before;
   const files = indexLibraries(folder);
   const needed = readLibrary(library)?.needed ?? [];
-  const wanted = collectNeeds(needed, files);
-  if (needed.length > 0 && wanted.size === 0) {
+  if (needed.length > 0 && !needed.some((name) => files.has(name)))
     throw invalidOption('cudaLibraries', `a folder with some of ${needed.join(', ')}`, folder);
-  }
+  const optional = [...files.keys()].filter((name) => OPTIONAL.test(name));
+  const wanted = collectNeeds([...needed, ...optional], files);
   const done = loadInOrder(wanted);
   loaded.set(key, done);
   return done;

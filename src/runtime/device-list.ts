@@ -136,12 +136,9 @@ function ofRuntime(): Pick<AnyDevice, 'isUsable' | 'reason'> {
  * @param own - The device in use, as messages name it.
  */
 export async function devicesLike(own: string): Promise<readonly Device[]> {
-  const [, id] = /^cuda:(.+)$/.exec(own) ?? [];
-  // What messages name is what a user may write, but for a UUID.
-  if (id === undefined) return [own as Device];
-  const all = cudaDevices(describeGpus(await listGpus()));
-  if (all.length > 0) return all;
-  return [{ type: 'cuda', id: /^\d+$/.test(id) ? Number(id) : id }];
+  const all = own.startsWith('cuda:') ? cudaDevices(describeGpus(await listGpus())) : [];
+  // What messages name is what a user may write.
+  return all.length > 0 ? all : [own as Device];
 }
 
 /** GPUs as devices to run on: by index; by UUID if any is divided, since CUDA counts otherwise then. */

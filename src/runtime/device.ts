@@ -20,8 +20,9 @@ export interface DeviceSpec {
   readonly threads?: number | undefined;
 }
 
-/** `'cpu'`, `'cuda'`, `'cuda:1'`, `'cpu:1'`, … or a {@link DeviceSpec}. */
-export type Device = DeviceType | `${DeviceType}:${number}` | DeviceSpec;
+/** `'cpu'`, `'cuda'`, `'cuda:1'`, `'cuda:GPU-…'`, `'cpu:1'`, … or a {@link DeviceSpec}. */
+export type Device =
+  DeviceType | `${DeviceType}:${number}` | `cuda:GPU-${string}` | `cuda:MIG-${string}` | DeviceSpec;
 
 /** A checked device. */
 export interface ResolvedDevice {
@@ -55,6 +56,9 @@ const UUID = /^(?:GPU|MIG)-[\w/-]+$/;
 /** Reads a device. Throws `OPTION_INVALID`. */
 export function readDevice(option: string, given: unknown): ResolvedDevice {
   if (typeof given === 'string') {
+    const [, uuid] = /^cuda:(.+)$/.exec(given) ?? [];
+    if (uuid !== undefined && UUID.test(uuid))
+      return { type: 'cuda', id: 0, uuid, isNumbered: false, threads: 0 };
     const match = /^([a-z]+)(?::(\d{1,3}))?$/.exec(given);
     const type = TYPES.find((word) => word === match?.[1]);
     if (!type) throw notADevice(option, given);

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { memoryFigures, warnOfMemory } from '../../src/runtime/balance.js';
-import { readDevices } from '../../src/runtime/device.js';
+import { readDevice, readDevices } from '../../src/runtime/device.js';
 import { cudaDevices, describeGpus, devicesLike, listDevices } from '../../src/runtime/device-list.js';
 import { hasDriver, listDeviceFiles, readDriverFiles } from '../../src/runtime/driver-files.js';
 import type { Gpu } from '../../src/runtime/gpu.js';
@@ -220,8 +220,9 @@ describe('devices for a data-parallel model', () => {
     play('none', 'exit 9');
     expect(await devicesLike('cpu')).toEqual(['cpu']);
     expect(await devicesLike('cpu:1')).toEqual(['cpu:1']);
-    expect(await devicesLike('cuda:1')).toEqual([{ type: 'cuda', id: 1 }]);
-    expect(await devicesLike(`cuda:${UUIDS[0]}`)).toEqual([{ type: 'cuda', id: UUIDS[0] }]);
+    expect(await devicesLike('cuda:1')).toEqual(['cuda:1']);
+    const [named] = await devicesLike(`cuda:${UUIDS[0]}`);
+    expect(readDevice('device', named)).toMatchObject({ type: 'cuda', uuid: UUIDS[0] });
   });
 
   it('are compared by memory, once, as torch does', async () => {
