@@ -109,10 +109,11 @@ function gpuLines(gpu: CudaDevice): Line[] {
   ];
 }
 
-function deviceLines({ device, isWorking, reason, milliseconds, log }: ProbedDevice): Line[] {
+function deviceLines({ device, isWorking, reason, weakness, milliseconds, log }: ProbedDevice): Line[] {
   const name = nameOf(device);
-  if (isWorking) return [['ok', name, `works (a session opened and computed in ${milliseconds} ms)`]];
   const hints = log.map((line): Line => ['note', '', line.slice(0, 300)]);
+  if (weakness !== null) return [['missing', name, `works, but ${weakness}`], ...hints];
+  if (isWorking) return [['ok', name, `works (two small models ran in ${milliseconds} ms)`]];
   return [['missing', name, reason ?? 'does not work'], ...hints];
 }
 
@@ -128,6 +129,10 @@ function nextSteps({ runtime, cuda, devices, node }: Diagnosis): string[] {
   if (runtime.version === null) steps.push('npm install onnxruntime-node');
   if (!works('cpu') && node.platform === 'linux' && node.glibc === null)
     steps.push('use a Linux with glibc (Debian, Ubuntu, …): onnxruntime-node does not run on musl');
+  if (devices.some(({ device, weakness }) => weakness !== null && nameOf(device).startsWith('cuda')))
+    steps.push(
+      'install cuDNN of the version that the CUDA provider takes, or name its folder: --cuda-libs DIR',
+    );
   if (works('cuda')) return steps;
   if (cuda.gpus.length === 0) {
     if (cuda.hidden > 0) return [...steps, 'unset CUDA_VISIBLE_DEVICES, or name a GPU that exists'];

@@ -12,6 +12,8 @@ export interface ProbeResult {
   readonly isWorking: boolean;
   /** Why not, and what to do; `null` if it works. */
   readonly reason: string | null;
+  /** What does not run on a device that works. */
+  readonly weakness: string | null;
   /** Shared libraries that do not load, if that is the reason. */
   readonly missingLibraries: readonly string[];
   /** Version of onnxruntime that answered. */
@@ -32,11 +34,13 @@ export interface ProbeOptions {
 }
 
 /**
- * A ModelProto of IR version 8 and opset 13: graph `g` with one node, y = Neg(x), for float32 tensors of one element. Neg and not
- * Identity: a copy would prove nothing about computing.
+ * ModelProtos of IR version 8 and opset 13: graph `g` with one node that computes y = -x for float32 tensors [1, 1, 1, 1]. Neg and
+ * not Identity, because a copy would prove nothing about computing; Conv (weight -1) needs cuDNN besides on CUDA.
  */
-const MODEL =
-  '08083a320a0b0a017812017922034e65671201675a0f0a0178120a0a08080112040a020801620f0a0179120a0a08080112040a0208014202100d';
+const NEG =
+  '08083a4a0a0b0a017812017922034e65671201675a1b0a017812160a14080112100a0208010a0208010a0208010a020801621b0a017912160a14080112100a0208010a0208010a0208010a0208014202100d';
+const CONV =
+  '08083a610a0f0a01780a01771201792204436f6e761201672a110a040101010110014201774a04000080bf5a1b0a017812160a14080112100a0208010a0208010a0208010a020801621b0a017912160a14080112100a0208010a0208010a0208010a0208014202100d';
 const VALUE = 42.5;
 const LOG_LINES = 5;
 
@@ -53,11 +57,14 @@ export async function probeDevice(device: ResolvedDevice, options: ProbeOptions)
     return channel;
   };
   const limit = createLimit(timeoutMs, signal, () => channel);
-  const work = openAndRun(device, cudaLibraries, start);
+  const tryModel = (model: string): Promise<SessionFacts> =>
+    Promise.race([openAndRun(device, model, cudaLibraries, start), limit.passed]);
   let facts: SessionFacts | undefined;
   let failure: unknown;
+  let weakness: string | null = null;
   try {
-    facts = await Promise.race([work, limit.passed]);
+    facts = await tryModel(NEG);
+    weakness = await tryModel(CONV).then(() => null, whyNot);
   } catch (error) {
     failure = limit.reason() ?? error;
   }
@@ -65,6 +72,7 @@ export async function probeDevice(device: ResolvedDevice, options: ProbeOptions)
   return {
     isWorking: failure === undefined,
     reason: failure === undefined ? null : whyNot(failure),
+    weakness: weakness === null ? null : `convolutions do not run: ${limit.reason() ?? weakness}`,
     missingLibraries: isTapirError(failure, 'DEVICE_UNAVAILABLE')
       ? (failure.details.missingLibraries ?? [])
       : [],
@@ -132,6 +140,7 @@ function kill(pid: number): void {
 
 async function openAndRun(
   device: ResolvedDevice,
+  model: string,
   cudaLibraries: string | undefined,
   start: (events: LaneEvents) => LaneChannel,
 ): Promise<SessionFacts> {
@@ -139,7 +148,7 @@ async function openAndRun(
   const extra = device.type === 'cpu' ? {} : { session: { disable_cpu_ep_fallback: '1' } };
   const session = readSessionOptions({ graphOptimizationLevel: 'disabled', extra });
   const describe = async (): Promise<LaneDescription> => ({
-    model: Uint8Array.from(Buffer.from(MODEL, 'hex')),
+    model: Uint8Array.from(Buffer.from(model, 'hex')),
     externalFolder: undefined,
     device,
     session,
@@ -155,7 +164,7 @@ async function openAndRun(
 }
 
 async function checkRun(lane: Lane): Promise<void> {
-  const feed = { name: 'x', dtype: 'float32', dims: [1], data: Float32Array.of(VALUE) } as const;
+  const feed = { name: 'x', dtype: 'float32', dims: [1, 1, 1, 1], data: Float32Array.of(VALUE) } as const;
   const { outputs } = await lane.run([feed], ['y']);
   const value = outputs[0]?.data[0];
   if (value !== -VALUE) throw new Error(`it computes wrongly: -(${VALUE}) is ${String(value)} there`);

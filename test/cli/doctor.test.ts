@@ -28,7 +28,7 @@ describe('tapir doctor', () => {
     );
     expect(stdout).toMatch(/^✓ onnxruntime +\d+\.\d+\.\d+, compiled for cpu/m);
     expect(stdout).toMatch(/^✓ telemetry +off/m);
-    expect(stdout).toMatch(/^✓ cpu +works/m);
+    expect(stdout).toMatch(/^✓ cpu +works \(two small models ran in \d+ ms\)$/m);
     expect(stdout).toMatch(/^[✓✗] webgpu /m);
   });
 
@@ -68,6 +68,20 @@ describe('tapir doctor', () => {
     const ids = diagnosis.devices.map(({ device }) => (typeof device === 'string' ? device : device.id));
     expect(ids).toEqual(['cpu', UUIDS[0], ...SLICES, UUIDS[2], 'webgpu']);
     expect(formatDiagnosis(diagnosis)).toContain(`slice`);
+  });
+
+  it('says what does not run on a device that works, and which libraries to install', async () => {
+    const path = playNvidiaSmi(join(scratch, 'weak'), answering(QUERY));
+    const { diagnosis } = await examine({ PATH: path, CUDA_VISIBLE_DEVICES: '0' });
+    const [cpu, cuda] = diagnosis.devices;
+    const weak = { ...cpu!, device: 'cuda:0', weakness: 'convolutions do not run: no cuDNN' } as const;
+    const text = formatDiagnosis({ ...diagnosis, devices: [cpu!, weak] });
+    expect(text).toMatch(/^✗ cuda:0 +works, but convolutions do not run: no cuDNN$/m);
+    expect(text).toMatch(/next:\n +install cuDNN/);
+    const lacking = { ...cuda!, isWorking: false, missingLibraries: ['libcublas.so.14'] };
+    expect(formatDiagnosis({ ...diagnosis, devices: [cpu!, lacking] })).toMatch(
+      /install the libraries libcublas\.so\.14, .*--cuda-libs DIR/,
+    );
   });
 
   it('refuses a folder of libraries that is missing', async () => {
