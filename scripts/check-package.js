@@ -63,7 +63,7 @@ try {
   ]).trim();
   check(
     names ===
-      'TapirError,createFeatureExtractor,createTransform,embedFolder,embedImages,featureInfo,getGraphNodeNames,isTapirError,loadImage,openModel,pruneModel,verifyModel',
+      'DataParallel,TapirError,chunkSizes,createFeatureExtractor,createTransform,embedFolder,embedImages,featureInfo,getGraphNodeNames,isTapirError,listDevices,loadImage,openModel,pruneModel,verifyModel',
     `import gives ${names}`,
   );
   check(

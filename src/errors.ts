@@ -53,7 +53,12 @@ export interface ErrorDetails {
   /** The graph was exported for a fixed batch that does not divide the given rows. */
   BATCH_FIXED: { readonly batch: number; readonly rows: number };
   /** The device that was asked for cannot be used. */
-  DEVICE_UNAVAILABLE: { readonly device: string; readonly reason: string };
+  DEVICE_UNAVAILABLE: {
+    readonly device: string;
+    readonly reason: string;
+    /** Shared libraries that do not load, if that is the reason. */
+    readonly missingLibraries?: readonly string[];
+  };
   /** ONNX Runtime refused the model. */
   SESSION_FAILED: { readonly device: string; readonly reason: string };
   /** ONNX Runtime failed while running. */

@@ -44,6 +44,14 @@ export { type TensorInfo } from './extract/value-info.js';
 export { type FeatureInfo, type Layout } from './extract/feature-info.js';
 export { type Tensor, type TensorLike, type TensorData, type DType } from './runtime/tensor.js';
 export { type Device, type DeviceSpec, type DeviceType } from './runtime/device.js';
+export {
+  listDevices,
+  type CpuDevice,
+  type CudaDevice,
+  type DeviceInfo,
+  type WebGpuDevice,
+} from './runtime/device-list.js';
+export { type MigSlice } from './runtime/gpu.js';
 export { type SessionOptions } from './runtime/session-options.js';
 export { createTransform, loadImage, type Transform, type LoadedImage } from './image/transform.js';
 export { type TransformOptions, type TransformPreset } from './image/presets.js';

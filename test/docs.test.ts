@@ -70,6 +70,7 @@ describe('code in the documentation', () => {
       'embedFolder',
       'chunkSizes',
       'DataParallel.create',
+      'listDevices',
     ];
     for (const name of functions)
       expect(

@@ -17,6 +17,8 @@ export interface EmbedFlags extends PartFlags {
   readonly device?: string;
   readonly devices?: string;
   readonly threads: number;
+  readonly isolation: 'thread' | 'process';
+  readonly cudaLibs?: string;
   readonly batch: number;
   readonly transform: TransformPreset;
   readonly dtype: 'float32' | 'float16';
@@ -35,6 +37,8 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
   const extractor = await createFeatureExtractor(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     ...readDeviceFlags(flags),
+    isolation: flags.isolation,
+    cudaLibraries: flags.cudaLibs,
   });
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')
@@ -63,9 +67,9 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
 
 /** `--threads` holds for each CPU device. */
 function readDeviceFlags({ device, devices, threads }: EmbedFlags): Given<FeatureExtractorOptions> {
-  const withThreads = ({ type, id, isNumbered = false }: ResolvedDevice): DeviceSpec => ({
+  const withThreads = ({ type, id, uuid, isNumbered = false }: ResolvedDevice): DeviceSpec => ({
     type,
-    id: isNumbered ? id : undefined,
+    id: uuid ?? (isNumbered ? id : undefined),
     threads,
   });
   if (devices === undefined) return { device: withThreads(readDevice('--device', device ?? 'cpu')) };

@@ -5,6 +5,8 @@ import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
 import { PRUNE_DEFAULTS } from '../extract/prune-model.js';
 import { OUTPUT_DTYPES } from '../extract/rewrite-options.js';
 import { TRANSFORM_PRESETS } from '../image/presets.js';
+import { LANE_DEFAULTS } from '../runtime/lane-options.js';
+import { runDoctor, type DoctorFlags } from './doctor.js';
 import { runEmbed, type EmbedFlags } from './embed.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
@@ -21,6 +23,9 @@ function collect(text: string, before: readonly string[] = []): string[] {
 
 const RETURN_HELP =
   'what to return: a tensor, node or module path, with "=KEY" to name the output; repeatable';
+
+const CUDA_LIBS_HELP =
+  'folder with the CUDA and cuDNN libraries, searched recursively (pip: site-packages/nvidia)';
 
 /** Builds the command line. */
 export function createProgram(terminal: Terminal): Command {
@@ -75,6 +80,12 @@ export function createProgram(terminal: Terminal): Command {
     .requiredOption('--out <folder>', 'dataset to write')
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto (default: cpu)')
     .option('--devices <list>', 'several devices, such as cuda:0,cuda:1: each takes whole batches')
+    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
+    .addOption(
+      new Option('--isolation <kind>', 'where sessions live: a thread, or a process that may crash')
+        .choices(['thread', 'process'])
+        .default(LANE_DEFAULTS.isolation),
+    )
     .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0)
     .option(
       '--batch <n>',
@@ -97,6 +108,14 @@ export function createProgram(terminal: Terminal): Command {
     .option('--overwrite', 'replace a dataset that is already there', EMBED_FOLDER_DEFAULTS.overwrite)
     .option('--json', 'print the manifest as JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
+
+  program
+    .command('doctor')
+    .description('say what runs here, what does not and why, and what to do; every device is tried')
+    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
+    .option('--timeout <seconds>', 'longest time for each device', parseCount, 60)
+    .option('--json', 'print JSON', false)
+    .action((flags: DoctorFlags) => runDoctor(terminal, flags));
 
   for (const command of [extract, embed]) addPartFlags(command);
   return program;

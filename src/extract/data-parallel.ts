@@ -3,6 +3,7 @@ import { checkInteger, invalidOption, withDefaults, type Given } from '../checks
 import { TapirError } from '../errors.js';
 import type { ImageNormalization } from '../rewrite/image-input.js';
 import { findImbalance } from '../runtime/balance.js';
+import { devicesLike } from '../runtime/device-list.js';
 import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import { gather } from '../runtime/gather.js';
 import type { Replica } from '../runtime/replica.js';
@@ -27,7 +28,7 @@ import type { TensorInfo } from './value-info.js';
 export interface DataParallelOptions extends ParallelOptions {
   /**
    * Devices, each at most once; the first one is replica 0.
-   * @default all devices of the extractor's kind
+   * @default all visible GPUs for an extractor on CUDA; else its own device
    */
   readonly devices: readonly Device[] | undefined;
 }
@@ -152,7 +153,7 @@ export class DataParallel<Key extends string = string> {
       'DataParallel.create',
     );
     const model = featureModelOf(extractor);
-    const devices = readDevices('devices', wanted ?? [extractor.device]);
+    const devices = readDevices('devices', wanted ?? (await devicesLike(extractor.device)));
     const options = readParallelOptions(rest, devices.length);
     const replicas = await openReplicas(model.pruned, devices, model, options);
     return new DataParallel(extractor, replicas, { devices, options }, false);

@@ -1,4 +1,5 @@
 /** A pruned model on several devices. */
+import { warnOfMemory } from '../runtime/balance.js';
 import type { ResolvedDevice } from '../runtime/device.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
 import { describeLane, type SessionSetup } from './feature-model.js';
@@ -12,6 +13,7 @@ export async function openReplicas(
   setup: SessionSetup,
   { sessionsPerDevice, onLaneDeath }: Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>,
 ): Promise<Replica[]> {
+  const balance = warnOfMemory(devices);
   const opening = await Promise.allSettled(
     devices.map((device) =>
       openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, async () =>
@@ -19,6 +21,7 @@ export async function openReplicas(
       ),
     ),
   );
+  await balance;
   const replicas = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const failed = opening.find((result) => result.status === 'rejected');
   if (!failed) return replicas;

@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption, show } from '../checks.js';
 import { TapirError } from '../errors.js';
+import { CUDA_IGNORED } from './session-options.js';
 
 /** Kinds of device that a session can run on. `auto` is CUDA if it works, else the CPU, with a warning. */
 export type DeviceType = 'cpu' | 'cuda' | 'webgpu' | 'auto';
@@ -19,8 +20,9 @@ export interface DeviceSpec {
   readonly threads?: number | undefined;
 }
 
-/** `'cpu'`, `'cuda'`, `'cuda:1'`, `'cpu:1'`, … or a {@link DeviceSpec}. */
-export type Device = DeviceType | `${DeviceType}:${number}` | DeviceSpec;
+/** `'cpu'`, `'cuda'`, `'cuda:1'`, `'cuda:GPU-…'`, `'cpu:1'`, … or a {@link DeviceSpec}. */
+export type Device =
+  DeviceType | `${DeviceType}:${number}` | `cuda:GPU-${string}` | `cuda:MIG-${string}` | DeviceSpec;
 
 /** A checked device. */
 export interface ResolvedDevice {
@@ -35,31 +37,49 @@ export interface ResolvedDevice {
 
 const TYPES: readonly DeviceType[] = ['cpu', 'cuda', 'webgpu', 'auto'];
 const EXPECTED = '"cpu", "cuda", "cuda:1", "webgpu", "auto" or { type, id, threads }';
+/** What other libraries call a device, or onnxruntime a provider. */
+const NO_DEVICES: Readonly<Record<string, string>> = {
+  gpu: 'write "cuda" or "webgpu"',
+  wasm: 'onnxruntime-node has none; write "cpu"',
+  tensorrt: 'it is not offered; write "cuda"',
+  dml: 'it is not offered; write "webgpu"',
+  coreml: 'it is not offered; write "webgpu" or "cpu"',
+};
+/** Fields that providers have, and what stands for them here. */
+const FIELDS_ELSEWHERE: Readonly<Record<string, string>> = {
+  name: 'the kind of device is its type',
+  deviceId: 'which one is its id',
+  device_id: 'which one is its id',
+};
 const UUID = /^(?:GPU|MIG)-[\w/-]+$/;
 
 /** Reads a device. Throws `OPTION_INVALID`. */
 export function readDevice(option: string, given: unknown): ResolvedDevice {
   if (typeof given === 'string') {
+    const [, uuid] = /^cuda:(.+)$/.exec(given) ?? [];
+    if (uuid !== undefined && UUID.test(uuid))
+      return { type: 'cuda', id: 0, uuid, isNumbered: false, threads: 0 };
     const match = /^([a-z]+)(?::(\d{1,3}))?$/.exec(given);
     const type = TYPES.find((word) => word === match?.[1]);
-    if (!type) throw invalidOption(option, EXPECTED, given);
+    if (!type) throw notADevice(option, given);
     const number = match?.[2];
     const isNumbered = number !== undefined;
     return checkSingle(option, { type, id: Number(number ?? 0), isNumbered, threads: 0 }, given);
   }
-  if (given === null || typeof given !== 'object' || !('type' in given))
+  if (given === null || typeof given !== 'object' || Array.isArray(given))
     throw invalidOption(option, EXPECTED, given);
   const unknown = Object.keys(given).find((key) => !['type', 'id', 'threads'].includes(key));
   if (unknown !== undefined) {
+    const why = FIELDS_ELSEWHERE[unknown] ?? CUDA_IGNORED;
     throw new TapirError(
       'OPTION_INVALID',
-      `option "${option}" has no field "${unknown}"; onnxruntime-node honours only type, id and threads`,
+      `option "${option}" has no field "${unknown}", only type, id and threads: ${why}`,
       { details: { option, expected: EXPECTED, actual: show(given) } },
     );
   }
   const { type, id, threads } = given as { type: unknown; id?: unknown; threads?: unknown };
   const known = TYPES.find((word) => word === type);
-  if (!known) throw invalidOption(`${option}.type`, TYPES.map((word) => `"${word}"`).join(', '), type);
+  if (!known) throw notADevice(`${option}.type`, type);
   const which =
     typeof id === 'string' && known === 'cuda'
       ? { id: 0, uuid: checkUuid(`${option}.id`, id) }
@@ -68,6 +88,23 @@ export function readDevice(option: string, given: unknown): ResolvedDevice {
     option,
     { type: known, ...which, threads: checkInteger(`${option}.threads`, threads ?? 0, 0, 1024) },
     given,
+  );
+}
+
+/** onnxruntime-node drops a provider that it does not know and runs on the CPU, so names are matched exactly here. */
+function notADevice(option: string, given: unknown): TapirError<'OPTION_INVALID'> {
+  const name = String(given).toLowerCase();
+  const meant = TYPES.find(
+    (word) => name === word || name === `${word}executionprovider` || name === `${word}:0`,
+  );
+  const elsewhere = NO_DEVICES[name.replace(/executionprovider$/, '')];
+  const hint =
+    meant !== undefined ? `; did you mean "${meant}"?` : elsewhere === undefined ? '' : `: ${elsewhere}`;
+  const expected = `${option.endsWith('.type') ? TYPES.map((word) => `"${word}"`).join(', ') : EXPECTED}`;
+  return new TapirError(
+    'OPTION_INVALID',
+    `option "${option}" must be ${expected}, got ${show(given)}${hint}`,
+    { details: { option, expected, actual: show(given) } },
   );
 }
 

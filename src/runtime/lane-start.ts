@@ -67,15 +67,26 @@ function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneCh
   };
 }
 
-function startProcess(events: LaneEvents, { uuid }: ResolvedDevice): LaneChannel {
+/**
+ * Starts a lane in a child process.
+ *
+ * @param onText - Takes what the process writes to standard error; without it, that goes to this process's own.
+ */
+export function startProcess(
+  events: LaneEvents,
+  { uuid }: ResolvedDevice,
+  onText?: (text: string) => void,
+): LaneChannel {
   const visible = uuid === undefined ? {} : { CUDA_VISIBLE_DEVICES: uuid };
   const child = fork(new URL('./lane-process.js', import.meta.url), {
     env: { ...ENVIRONMENT, ...process.env, ...visible },
     execArgv: [],
     serialization: 'advanced',
+    stdio: ['inherit', 'inherit', onText ? 'pipe' : 'inherit', 'ipc'],
     // A session of its own: Ctrl-C in a terminal reaches the owner, which decides what becomes of the lane.
     detached: true,
   });
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => onText?.(text));
   const unguard = guardExit({ kill: () => child.kill('SIGKILL') });
   let reason = '';
   child.on('message', (reply) => events.reply(ownBuffers(reply as LaneReply)));

@@ -35,6 +35,8 @@ export interface SessionFacts {
   readonly fallback?: string;
   /** Version of onnxruntime. */
   readonly runtime: string;
+  /** Providers compiled in, usable or not. */
+  readonly providers?: readonly string[];
 }
 
 /** A tensor with its name. */

@@ -1,22 +1,94 @@
-/** Whether the CUDA provider of onnxruntime is there, told from its files: onnxruntime gives the same text for every cause. */
-import { existsSync } from 'node:fs';
+/** Whether the CUDA provider of onnxruntime can be loaded, told from its files: onnxruntime gives the same text for every cause. */
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { readLibrary } from './elf.js';
+import { loadLibrary, missingName } from './shared-library.js';
+
+/** Fetches the provider that fits the installed onnxruntime-node. */
+export const INSTALL_COMMAND =
+  'ONNXRUNTIME_NODE_INSTALL=true node node_modules/onnxruntime-node/script/install.js';
 
 const LIBRARIES: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
   linux: ['libonnxruntime_providers_shared.so', 'libonnxruntime_providers_cuda.so'],
   win32: ['onnxruntime_providers_shared.dll', 'onnxruntime_providers_cuda.dll'],
 };
 
-/** What is missing for CUDA beside onnxruntime-node, and how to get it; undefined if nothing is. */
-export function whyNoCuda(): string | undefined {
-  const names = LIBRARIES[process.platform];
-  if (!names || process.arch !== 'x64')
-    return `onnxruntime-node has no CUDA provider for ${process.platform} ${process.arch}`;
-  const root = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'));
+/** A file of the provider. */
+export interface ProviderFile {
+  readonly name: string;
+  /** Its size; null if it is missing. */
+  readonly bytes: number | null;
+}
+
+/** The CUDA provider as it lies beside onnxruntime-node. */
+export interface ProviderFiles {
+  readonly folder: string;
+  /** Empty where there is no CUDA provider for this system. */
+  readonly files: readonly ProviderFile[];
+}
+
+/** Version of the installed onnxruntime-node, and where it is; undefined if there is none. */
+export function findRuntimePackage(): { readonly version: string; readonly folder: string } | undefined {
+  try {
+    const path = createRequire(import.meta.url).resolve('onnxruntime-node/package.json');
+    const { version } = JSON.parse(readFileSync(path, 'utf8')) as { version: string };
+    return { version, folder: dirname(path) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Looks for the provider's files; undefined without onnxruntime-node. */
+export function findProvider(): ProviderFiles | undefined {
+  const root = findRuntimePackage()?.folder;
+  if (root === undefined) return undefined;
   const folder = join(root, 'bin/napi-v6', process.platform, process.arch);
-  const missing = names.filter((name) => !existsSync(join(folder, name)));
+  const names = process.arch === 'x64' ? (LIBRARIES[process.platform] ?? []) : [];
+  const files = names.map((name) => {
+    const bytes = statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? null;
+    return { name, bytes };
+  });
+  return { folder, files };
+}
+
+/** What is missing for CUDA beside onnxruntime-node, and how to get it; undefined if nothing is. */
+export function whyNoProvider(provider: ProviderFiles | undefined = findProvider()): string | undefined {
+  if (!provider) return 'onnxruntime-node is not installed';
+  const { files } = provider;
+  if (files.length === 0)
+    return `onnxruntime-node has no CUDA provider for ${process.platform} ${process.arch}`;
+  const missing = files.filter(({ bytes }) => bytes === null).map(({ name }) => name);
   if (missing.length === 0) return undefined;
-  const command = 'ONNXRUNTIME_NODE_INSTALL=true node node_modules/onnxruntime-node/script/install.js';
-  return `${missing.join(' and ')} missing beside onnxruntime-node; fetch with "${command}"`;
+  return `${missing.join(' and ')} missing beside onnxruntime-node (its install script was skipped or not allowed to run); fetch with "${INSTALL_COMMAND}"`;
+}
+
+/** The file that onnxruntime loads for CUDA. */
+export function providerPath({ folder, files }: ProviderFiles): string {
+  return join(folder, files.at(-1)?.name ?? '');
+}
+
+/** A library that the provider needs, and why it does not load. */
+export interface MissingLibrary {
+  readonly name: string;
+  readonly reason: string;
+}
+
+/**
+ * The libraries that a library needs and that do not load, each by name.
+ *
+ * @remarks Loads those that do: only where the device was asked for.
+ * @param path - The library; those beside it count as found.
+ */
+export function findMissing(path: string): MissingLibrary[] {
+  const needed = readLibrary(path)?.needed ?? [];
+  const missing = new Map<string, MissingLibrary>();
+  for (const wanted of needed) {
+    if (existsSync(join(dirname(path), wanted))) continue;
+    const reason = loadLibrary(wanted);
+    if (reason === undefined) continue;
+    const name = missingName(reason) ?? wanted;
+    missing.set(name, { name, reason });
+  }
+  return [...missing.values()];
 }

@@ -7,6 +7,7 @@ import {
   withDefaults,
   type Given,
 } from '../checks.js';
+import { TapirError } from '../errors.js';
 
 /** Session options; names and meaning are onnxruntime's. */
 export interface SessionOptions {
@@ -58,8 +59,57 @@ export const SESSION_DEFAULTS: SessionOptions = {
   extra: {},
 };
 
+/** Why options of the CUDA provider are refused, here and in a device. */
+export const CUDA_IGNORED =
+  'onnxruntime-node hands only the device id to CUDA and ignores its other options; they cannot be set from Node';
+
+/** Options of onnxruntime that are not among {@link SessionOptions}: why not, and what to do instead. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  freeDimensionOverrides:
+    'onnxruntime-node ignores it, whatever its documentation says; export the model with fixed dims, or feed batches of one size',
+  logVerbosityLevel: 'onnxruntime-node ignores it; use logSeverityLevel: 0 for everything',
+  enableGraphCapture: 'onnxruntime-node ignores it: CUDA graphs cannot be used from Node',
+  executionProviders: 'choose with the option device or devices: a provider is used, or it is an error',
+  preferredOutputLocation: 'outputs are copied to ordinary memory: onnxruntime-node gives no other for CUDA',
+  intraOpNumThreads: 'give the threads with the device: { type: "cpu", threads: 4 }',
+  externalData: 'tapir finds external weights beside the model file',
+  optimizedModelFilePath: 'tapir gives no file to write; save the pruned model instead',
+  enableProfiling: 'tapir does not hand out the profile',
+  profileFilePrefix: 'tapir does not hand out the profile',
+  logId: 'sessions log without a name of their own',
+  ...Object.fromEntries(
+    [
+      'gpu_mem_limit',
+      'arena_extend_strategy',
+      'cudnn_conv_algo_search',
+      'cudnn_conv_use_max_workspace',
+      'do_copy_in_default_stream',
+      'use_tf32',
+      'prefer_nhwc',
+      'enable_cuda_graph',
+      'tunable_op_enable',
+      'user_compute_stream',
+    ].map((name) => [name, CUDA_IGNORED]),
+  ),
+};
+
+/** Refuses options that onnxruntime has and that would do nothing here. Throws `OPTION_INVALID`. */
+function refuseIgnored(given: object): void {
+  const key = Object.keys(given).find((name) => Object.hasOwn(ELSEWHERE, name));
+  if (key === undefined) return;
+  const why = ELSEWHERE[key]!;
+  throw new TapirError('OPTION_INVALID', `session has no option "${key}": ${why}`, {
+    details: {
+      option: `session.${key}`,
+      expected: `one of ${Object.keys(SESSION_DEFAULTS).join(', ')}`,
+      actual: key,
+    },
+  });
+}
+
 /** Reads session options into a copy of their own. Throws `OPTION_INVALID`. */
 export function readSessionOptions(given: Given<SessionOptions>): SessionOptions {
+  if (given !== null && typeof given === 'object') refuseIgnored(given);
   const options = withDefaults(SESSION_DEFAULTS, given, 'session');
   const levels = ['disabled', 'basic', 'extended', 'layout', 'all'] as const;
   checkOneOf('session.graphOptimizationLevel', options.graphOptimizationLevel, levels);

@@ -1,8 +1,9 @@
 /** A session of onnxruntime. The only import of onnxruntime-node; loaded inside a lane, never in the caller's thread. */
 import { TapirError, reasonOf } from '../errors.js';
+import { cudaFailure, prepareCuda } from './cuda-setup.js';
 import { deviceName, type ResolvedDevice } from './device.js';
+import { explainWebGpu, isDeviceFailure, refused, unavailable } from './device-failure.js';
 import type { LaneDescription, NamedTensor, SessionFacts, SessionValue } from './protocol.js';
-import { whyNoCuda } from './provider-library.js';
 import { isDType, type TensorData } from './tensor.js';
 
 /** An open session. */
@@ -19,6 +20,7 @@ interface Ort {
     create(model: Uint8Array, options: Record<string, unknown>): Promise<OrtSession>;
   };
   readonly Tensor: new (type: string, data: TensorData, dims: readonly number[]) => OrtTensor;
+  listSupportedBackends?(): readonly { readonly name: string }[];
   readonly env: { readonly versions: { readonly node?: string; readonly common: string } };
 }
 interface OrtTensor {
@@ -71,7 +73,7 @@ async function importRuntime(): Promise<Ort> {
  * Opens a session from bytes.
  *
  * @throws {@link TapirError} `DEVICE_UNAVAILABLE` if the device cannot be used, `SESSION_FAILED` if onnxruntime refuses
- * the model, `DEPENDENCY_MISSING`.
+ * the model, `OPTION_INVALID` for a folder of CUDA libraries that is none, `DEPENDENCY_MISSING`.
  */
 export async function openSession(description: LaneDescription): Promise<Session> {
   const ort = await loadRuntime();
@@ -91,13 +93,12 @@ async function openOn(
   device: ResolvedDevice,
   fallback?: string,
 ): Promise<Session> {
-  const lacking = device.type === 'cuda' ? whyNoCuda() : undefined;
-  if (lacking !== undefined) throw unavailable(device, lacking);
+  if (device.type === 'cuda') await prepareCuda(device, description.cudaLibraries);
   let session: OrtSession;
   try {
     session = await ort.InferenceSession.create(description.model, ortOptions(description, device));
   } catch (error) {
-    throw openFailure(device, error);
+    throw await openFailure(device, error);
   }
   return {
     facts: {
@@ -106,6 +107,7 @@ async function openOn(
       device,
       ...(fallback === undefined ? {} : { fallback }),
       runtime: ort.env.versions.node ?? ort.env.versions.common,
+      providers: ort.listSupportedBackends?.().map(({ name }) => name) ?? [],
     },
     run: (feeds, fetches) => runSession(ort, session, device, feeds, fetches),
     release: () => session.release(),
@@ -135,27 +137,11 @@ function ortOptions(
   };
 }
 
-function openFailure(device: ResolvedDevice, error: unknown): TapirError {
-  const reason = reasonOf(error);
-  const name = deviceName(device);
-  const isDevice =
-    /AppendExecutionProvider|CUDA failure|CUDA error|WebGPU|no available backend|backend not found/i.test(
-      reason,
-    );
-  if (device.type !== 'cpu' && isDevice) return unavailable(device, reason, error);
-  return new TapirError('SESSION_FAILED', `ONNX Runtime refuses the model on ${name}: ${reason}`, {
-    details: { device: name, reason },
-    cause: error,
-  });
-}
-
-function unavailable(device: ResolvedDevice, reason: string, cause?: unknown): TapirError {
-  const name = deviceName(device);
-  return new TapirError(
-    'DEVICE_UNAVAILABLE',
-    `${name} cannot be used: ${reason}; see "GPU" in the README, or choose device "cpu"`,
-    { details: { device: name, reason }, ...(cause === undefined ? {} : { cause }) },
-  );
+async function openFailure(device: ResolvedDevice, error: unknown): Promise<TapirError> {
+  if (!isDeviceFailure(device, error)) return refused(device, error);
+  return device.type === 'cuda'
+    ? cudaFailure(device, error)
+    : unavailable(device, explainWebGpu(reasonOf(error)), { cause: error });
 }
 
 function describe(value: OrtMetadata): SessionValue {

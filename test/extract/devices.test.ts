@@ -1,0 +1,73 @@
+/** Devices through the whole house, with the built package: what is asked for is used, or refused with the reason. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createFeatureExtractor, DataParallel, listDevices } from 'onnx-tapir';
+import { describe, expect, it } from 'vitest';
+import { buildResNet } from '../../models/resnet.js';
+import { projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
+import { answering, playNvidiaSmi, QUERY } from '../support/nvidia.js';
+import { runScript, runTapir } from '../support/run.js';
+
+const scratch = scratchFolder();
+const model = join(scratch, 'model.onnx');
+writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);
+const embed = [
+  'embed',
+  projectPath('examples/photos/sea'),
+  '--model',
+  model,
+  '--return',
+  'avgpool=v',
+  '--out',
+];
+
+describe('devices', () => {
+  it('of a data-parallel model without a list are the extractor’s own on the CPU', async () => {
+    const extractor = await createFeatureExtractor(tinyResNet(), ['fc']);
+    const parallel = await DataParallel.create(extractor);
+    expect(parallel.devices).toEqual(['cpu']);
+    await parallel.close();
+    await extractor.close();
+  });
+
+  it('that are listed can be asked for', async () => {
+    const [cpu] = await listDevices();
+    const extractor = await createFeatureExtractor(tinyResNet(), ['fc'], { device: cpu!.device });
+    expect(extractor.device).toBe('cpu');
+    await extractor.close();
+  });
+
+  it('beyond the last GPU are refused, in threads and processes alike', async () => {
+    const env = { PATH: playNvidiaSmi(join(scratch, 'smi'), answering(QUERY)), CUDA_VISIBLE_DEVICES: '1' };
+    const code = `import { createFeatureExtractor } from 'onnx-tapir';
+      for (const isolation of ['thread', 'process'])
+        await createFeatureExtractor(${JSON.stringify(model)}, ['fc'], { device: 'cuda:3', isolation })
+          .catch((error) => console.log(error.code + ' ' + error.message));`;
+    const lines = (await runScript(code, { env })).stdout.trim().split('\n');
+    expect(lines).toHaveLength(2);
+    for (const line of lines)
+      expect(line).toMatch(
+        /^DEVICE_UNAVAILABLE cuda:3 cannot be used: there is no GPU 3: one GPU is visible, cuda:0/,
+      );
+  });
+});
+
+describe('tapir embed', () => {
+  it('runs in a process of its own if told', async () => {
+    const ended = await runTapir([...embed, join(scratch, 'out'), '--isolation', 'process']);
+    expect(ended).toMatchObject({ code: 0 });
+  });
+
+  it.each([
+    [
+      'a folder of libraries that is missing',
+      ['--device', 'cuda', '--cuda-libs', '/no/folder'],
+      /a folder that exists/,
+    ],
+    ['an unknown isolation', ['--isolation', 'vm'], /Allowed choices are thread, process/],
+  ])('refuses %s', async (_what, flags, message) => {
+    const ended = await runTapir([...embed, join(scratch, 'none'), ...flags]);
+    expect(ended.code).toBe(2);
+    expect(ended.stderr).toMatch(message);
+  });
+});
