@@ -72,6 +72,22 @@ describe('tapir bench model', () => {
     expect(dynamic.stdout).not.toContain('note:');
   });
 
+  it('stops at a size that fails, and reports those before', async () => {
+    const path = join(scratch, 'one-row.onnx');
+    const dims = ['n', 8];
+    const initializers = { w: { dims: [4, 8], values: Array.from({ length: 32 }, () => 1) } };
+    const nodes = [{ op: 'Add', inputs: ['x', 'w'], outputs: ['y'] }];
+    writeFileSync(
+      path,
+      modelBytes({ inputs: [{ name: 'x', dims }], outputs: [{ name: 'y', dims }], initializers, nodes }),
+    );
+    const ended = await bench(path, '--return', 'y');
+    expect(ended.code).toBe(0);
+    expect(ended.stdout).toContain('note: a batch of 2 failed, larger ones were not tried: replica 0 on cpu');
+    const first = await bench(path, '--return', 'y', '--batches', '2');
+    expect(first.code).toBe(3);
+  });
+
   it.each([
     [['--batches', '0'], 'sizes[0]'],
     [['--batches', '1,x'], 'whole number'],
