@@ -155,7 +155,8 @@ function benchScaling(): unknown {
   const args = [...process.execArgv, script, '--rounds', values.rounds, '--json', json];
   console.log('');
   execFileSync(process.execPath, args, { stdio: 'inherit' });
-  return (JSON.parse(readFileSync(json, 'utf8')) as { results: unknown }).results;
+  const { othersShare, results: found } = JSON.parse(readFileSync(json, 'utf8')) as Record<string, unknown>;
+  return { othersShare, results: found };
 }
 
 console.log(
