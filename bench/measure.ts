@@ -1,5 +1,7 @@
 /** Paired measurements: what is compared runs in turn, and the ratio is taken round by round. */
 
+import { cpus } from 'node:os';
+
 /** Numbers of one quantity over rounds. */
 export interface Spread {
   readonly median: number;
@@ -44,4 +46,21 @@ export function ratios(a: readonly number[], b: readonly number[]): Spread {
 
 export function format({ median, min, max }: Spread, digits = 2): string {
   return `${median.toFixed(digits)} [${min.toFixed(digits)}–${max.toFixed(digits)}]`;
+}
+
+/** Starts watching the cores; the function returned gives the share of them that other processes have used since, 0 to 1. */
+export function watchOthers(): () => number {
+  const before = coreTimes();
+  return () => {
+    const now = coreTimes();
+    return (now.busy - before.busy - (now.own - before.own)) / (now.all - before.all);
+  };
+}
+
+/** Milliseconds of all cores together, and of this process. */
+function coreTimes(): { readonly all: number; readonly busy: number; readonly own: number } {
+  const times = cpus().map((core) => core.times);
+  const all = times.reduce((sum, { user, nice, sys, idle, irq }) => sum + user + nice + sys + idle + irq, 0);
+  const { user, system } = process.cpuUsage();
+  return { all, busy: all - times.reduce((sum, { idle }) => sum + idle, 0), own: (user + system) / 1000 };
 }

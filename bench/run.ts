@@ -1,8 +1,8 @@
 /**
  * `npm run bench`: ratios against limits, all measured in one run. Absolute figures depend on the machine and on what else
- * it does; read the ratios. Options: --rounds N, --json FILE, --only prune.
+ * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling.
  */
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -148,14 +148,27 @@ async function benchEmbed(request: string, repeat: number): Promise<void> {
   report(`${request}: folder → vectors / (1/(1/decode + 1/model))`, ratios(limit, seconds.embed), note);
 }
 
+/** In a process of its own: what it watches is the event loop, with nothing else in it. */
+function benchScaling(): unknown {
+  const script = fileURLToPath(new URL('scaling.ts', import.meta.url));
+  const json = join(scratch, 'scaling.json');
+  const args = [...process.execArgv, script, '--rounds', values.rounds, '--json', json];
+  console.log('');
+  execFileSync(process.execPath, args, { stdio: 'inherit' });
+  const { othersShare, results: found } = JSON.parse(readFileSync(json, 'utf8')) as Record<string, unknown>;
+  return { othersShare, results: found };
+}
+
 console.log(
   `Node ${process.versions.node}, ${availableParallelism()} cores, ${cpus()[0]?.model ?? ''}; median [min–max] of paired ratios\n`,
 );
-await benchPrune('avgpool');
-await benchPrune('layer2');
-await benchPruneMemory('avgpool');
-await benchPruneMemory('layer2');
-if (values.only !== 'prune') {
+if (values.only !== 'scaling') {
+  await benchPrune('avgpool');
+  await benchPrune('layer2');
+  await benchPruneMemory('avgpool');
+  await benchPruneMemory('layer2');
+}
+if (values.only === undefined) {
   await benchPrunedRun();
   await benchModel();
   await benchEmbed('avgpool', 4);
@@ -170,6 +183,7 @@ if (values.only !== 'prune') {
   ]);
   report('open, prune, start a session and close it, seconds', start, 'once');
 }
+const scaling = values.only === 'prune' ? undefined : benchScaling();
 rmSync(scratch, { recursive: true, force: true });
 
 if (values.json !== undefined) {
@@ -182,6 +196,6 @@ if (values.json !== undefined) {
   };
   writeFileSync(
     values.json,
-    `${JSON.stringify({ date: new Date().toISOString(), machine, results }, null, 2)}\n`,
+    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling }, null, 2)}\n`,
   );
 }

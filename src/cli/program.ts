@@ -2,11 +2,13 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { packageVersion } from '../embed/manifest.js';
 import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
+import { MEASURE_BATCHES_DEFAULTS } from '../extract/measure-batches.js';
 import { PRUNE_DEFAULTS } from '../extract/prune-model.js';
 import { OUTPUT_DTYPES } from '../extract/rewrite-options.js';
 import { TRANSFORM_PRESETS } from '../image/presets.js';
 import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './doctor.js';
+import { runBenchModel, type BenchModelFlags } from './bench.js';
 import { runEmbed, type EmbedFlags } from './embed.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
@@ -15,6 +17,15 @@ import type { Terminal } from './terminal.js';
 function parseCount(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
   return Number(text);
+}
+
+function parseSeconds(text: string): number {
+  if (!/^\d+(?:\.\d+)?$/.test(text)) throw new InvalidArgumentError('It must be a number.');
+  return Number(text);
+}
+
+function parseCounts(text: string): number[] {
+  return text.split(',').map(parseCount);
 }
 
 function collect(text: string, before: readonly string[] = []): string[] {
@@ -118,6 +129,35 @@ export function createProgram(terminal: Terminal): Command {
     .action((flags: DoctorFlags) => runDoctor(terminal, flags));
 
   for (const command of [extract, embed]) addPartFlags(command);
+  const benchModel = program
+    .command('bench')
+    .description('measure speed on this machine')
+    .command('model')
+    .description('find the batch size that a model runs fastest at, on made-up input')
+    .argument('<model>', 'ONNX file')
+    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
+    .addOption(
+      new Option('--devices <list>', 'several devices, each given whole batches: cuda:0,cuda:1').conflicts(
+        'device',
+      ),
+    )
+    .option(
+      '--batches <list>',
+      'batch sizes: 1,8,32 (default: powers of two while it gets faster)',
+      parseCounts,
+    )
+    .option(
+      '--sessions <list>',
+      'sessions per device to compare: 1,2',
+      parseCounts,
+      MEASURE_BATCHES_DEFAULTS.sessions,
+    )
+    .option('--seconds <n>', 'timed runs per batch size', parseSeconds, MEASURE_BATCHES_DEFAULTS.seconds)
+    .option('--json', 'print JSON', false)
+    .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
+
+  for (const command of [extract, embed, benchModel]) addPartFlags(command);
   return program;
 }
 

@@ -1,0 +1,255 @@
+/** Which batch size a model runs fastest at: batches of made-up input, larger and larger, timed. */
+import { checkInteger, checkSignal, invalidOption, withDefaults, type Given } from '../checks.js';
+import { isTapirError, reasonOf } from '../errors.js';
+import type { Device } from '../runtime/device.js';
+import { createFeatureExtractor } from './create-feature-extractor.js';
+import type { DataParallel } from './data-parallel.js';
+import { openModel, type ModelSource } from './open-model.js';
+import type { ReturnNodes } from './return-nodes.js';
+import { REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
+import type { RunInput } from './run-options.js';
+import { seededFeeds } from './seeded-feeds.js';
+import type { TensorInfo } from './value-info.js';
+
+/** Options of {@link measureBatches}. */
+export interface MeasureBatchesOptions {
+  /**
+   * Devices, each given whole batches; the throughput is that of all of them.
+   * @default ['cpu']
+   */
+  readonly devices: readonly Device[];
+  /**
+   * Batch sizes, each from 1; of a fixed batch only multiples.
+   * @default powers of two, up to 64 on the CPU and 256 on a GPU, until the throughput falls or a run fails
+   */
+  readonly sizes: readonly number[] | undefined;
+  /**
+   * Sessions per device that are compared, each from 1 to 4.
+   * @default [1]
+   */
+  readonly sessions: readonly number[];
+  /**
+   * Seconds of timed runs per size, from 0.
+   * @default 2
+   */
+  readonly seconds: number;
+  /**
+   * Stops measuring when it fires.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+  /**
+   * Told of each measurement.
+   * @default undefined
+   */
+  readonly onMeasured: ((measured: BatchMeasurement) => void) | undefined;
+}
+
+export const MEASURE_BATCHES_DEFAULTS: MeasureBatchesOptions = {
+  devices: ['cpu'],
+  sizes: undefined,
+  sessions: [1],
+  seconds: 2,
+  signal: undefined,
+  onMeasured: undefined,
+};
+
+/** The throughput at one batch size. */
+export interface BatchMeasurement {
+  readonly rows: number;
+  readonly sessionsPerDevice: number;
+  /** Rows per second on all devices: of the timed repetitions. */
+  readonly rowsPerSecond: { readonly median: number; readonly min: number; readonly max: number };
+  /** Milliseconds that a session takes for a batch. */
+  readonly msPerRun: number;
+  /** Milliseconds of the first batch of this size, which is not counted: on a GPU it looks for the fastest algorithms. */
+  readonly firstMs: number;
+}
+
+/** What {@link measureBatches} found. */
+export interface BatchReport {
+  readonly devices: readonly string[];
+  readonly runtime: string;
+  /** Rows per run that the graph was exported for; null if it takes any number. */
+  readonly fixedBatch: number | null;
+  readonly measured: readonly BatchMeasurement[];
+  /** The smallest batch within 3 % of the highest throughput; of equal ones that with fewer sessions. */
+  readonly best: BatchMeasurement;
+  /** Why larger batches were not tried, and what else a reader should know. */
+  readonly notes: readonly string[];
+}
+
+const MOST_ROWS_CPU = 64;
+const MOST_ROWS_GPU = 256;
+/** A fixed batch is run one after the other, so that more of them change little. */
+const MOST_FIXED_RUNS = 4;
+const REPETITIONS = 5;
+const NEAR_BEST = 0.97;
+const SEED = 1;
+
+/**
+ * Measures the throughput of a model at growing batch sizes.
+ *
+ * @param source - Where the model is.
+ * @param returnNodes - What to return; the rest is pruned.
+ * @param given - See {@link MeasureBatchesOptions}, and {@link RewriteOptions}.
+ * @throws {@link TapirError} `OPTION_INVALID`; those of {@link createFeatureExtractor}; those of a run at the smallest size; the
+ * signal's reason if it fires.
+ */
+export async function measureBatches(
+  source: ModelSource,
+  returnNodes: ReturnNodes,
+  given: Given<MeasureBatchesOptions & RewriteOptions> = {},
+): Promise<BatchReport> {
+  const defaults: MeasureBatchesOptions & RewriteOptions = {
+    ...REWRITE_DEFAULTS,
+    ...MEASURE_BATCHES_DEFAULTS,
+  };
+  const options = withDefaults(defaults, given, 'measureBatches');
+  const { devices, sizes, sessions, seconds, signal, onMeasured, ...rewriting } = options;
+  if (!(seconds >= 0 && seconds <= 3600)) throw invalidOption('seconds', 'a number from 0 to 3600', seconds);
+  if (sessions.length === 0) throw invalidOption('sessions', 'a list of numbers from 1 to 4', sessions);
+  checkSignal(signal);
+  sizes?.forEach((rows, i) => checkInteger(`sizes[${i}]`, rows, 1, 1_000_000));
+  const model = await openModel(source);
+  const series: Series[] = [];
+  for (const sessionsPerDevice of sessions) {
+    await using parallel = await createFeatureExtractor(model, returnNodes, {
+      ...rewriting,
+      devices,
+      parallel: { split: 'none', sessionsPerDevice },
+    });
+    series.push(await measureSizes(parallel, sessionsPerDevice, { sizes, seconds, signal, onMeasured }));
+  }
+  const [first] = series;
+  const measured = series.flatMap((each) => each.measured);
+  const notes = [...new Set(series.flatMap((each) => each.notes))];
+  return { ...first!.facts, measured, best: pickBatch(measured), notes };
+}
+
+/** The sizes measured with one number of sessions. */
+interface Series extends Pick<BatchReport, 'measured' | 'notes'> {
+  readonly facts: Pick<BatchReport, 'devices' | 'runtime' | 'fixedBatch'>;
+}
+
+async function measureSizes(
+  parallel: DataParallel,
+  sessionsPerDevice: number,
+  { sizes, seconds, signal, onMeasured }: Omit<MeasureBatchesOptions, 'devices' | 'sessions'>,
+): Promise<Series> {
+  const fixedBatch = fixedBatchOf(parallel.inputs);
+  const facts = { devices: parallel.devices, runtime: parallel.runtime, fixedBatch };
+  const measured: BatchMeasurement[] = [];
+  const notes: string[] = [];
+  if (fixedBatch !== null)
+    notes.push(
+      `the graph has a fixed batch of ${fixedBatch}: only multiples of it can be run, as several runs of ${fixedBatch}`,
+    );
+  const tried = chooseSizes(sizes, fixedBatch, parallel.devices);
+  for (const rows of tried) {
+    try {
+      measured.push(await measureOne(parallel, rows, sessionsPerDevice, { seconds, signal }));
+    } catch (error) {
+      if (measured.length === 0 || !isRunFailure(error)) throw error;
+      notes.push(`a batch of ${rows} failed, larger ones were not tried: ${reasonOf(error)}`);
+      break;
+    }
+    onMeasured?.(measured.at(-1)!);
+    if (sizes === undefined && hasFallen(measured) && rows !== tried.at(-1)) {
+      notes.push(
+        `two sizes in a row were slower than a smaller one, larger ones than ${rows} were not tried`,
+      );
+      break;
+    }
+  }
+  return { facts, measured, notes };
+}
+
+/** The smallest batch whose throughput is within 3 % of the highest; of equal ones that with fewer sessions. */
+export function pickBatch(measured: readonly BatchMeasurement[]): BatchMeasurement {
+  const most = Math.max(...measured.map(rateOf));
+  const [best] = measured
+    .filter((each) => rateOf(each) >= NEAR_BEST * most)
+    .toSorted((a, b) => a.rows - b.rows || a.sessionsPerDevice - b.sessionsPerDevice);
+  return best!;
+}
+
+/** Whether the last two sizes were both slower than the best before them. */
+export function hasFallen(measured: readonly BatchMeasurement[]): boolean {
+  const rates = measured.map(rateOf);
+  const most = Math.max(...rates.slice(0, -2));
+  return rates.length > 2 && rates.slice(-2).every((rate) => rate < NEAR_BEST * most);
+}
+
+function rateOf({ rowsPerSecond }: BatchMeasurement): number {
+  return rowsPerSecond.median;
+}
+
+function fixedBatchOf(inputs: readonly TensorInfo[]): number | null {
+  const firsts = inputs.map(({ dims }) => (dims && dims.length > 1 ? dims[0] : undefined));
+  if (firsts.some((size) => typeof size === 'string' || size === null)) return null;
+  return firsts.find((size) => typeof size === 'number') ?? null;
+}
+
+function chooseSizes(
+  given: readonly number[] | undefined,
+  fixed: number | null,
+  devices: readonly string[],
+): number[] {
+  if (given !== undefined) {
+    if (given.length === 0 || given.some((rows) => rows % (fixed ?? 1) !== 0)) {
+      const expected = `a list of ${fixed === null ? 'batch sizes' : `multiples of ${fixed}, the graph’s fixed batch`}`;
+      throw invalidOption('sizes', expected, given);
+    }
+    return [...new Set(given)].toSorted((a, b) => a - b);
+  }
+  const most = devices.every((device) => device.startsWith('cpu')) ? MOST_ROWS_CPU : MOST_ROWS_GPU;
+  const unit = fixed ?? 1;
+  const limit = fixed === null ? most : MOST_FIXED_RUNS * fixed;
+  return Array.from({ length: 1 + Math.floor(Math.log2(limit / unit)) }, (_, i) => unit * 2 ** i);
+}
+
+/** A run that failed by itself, for want of memory mostly: not a device that is gone, not a wrong input. */
+function isRunFailure(error: unknown): boolean {
+  return (
+    isTapirError(error, 'RUN_FAILED') || (isTapirError(error, 'REPLICA_FAILED') && isRunFailure(error.cause))
+  );
+}
+
+async function measureOne(
+  parallel: DataParallel,
+  rows: number,
+  sessionsPerDevice: number,
+  { seconds, signal }: Pick<MeasureBatchesOptions, 'seconds' | 'signal'>,
+): Promise<BatchMeasurement> {
+  const input = inputOf(parallel.inputs, rows);
+  const sessions = parallel.devices.length * sessionsPerDevice;
+  const msOf = async (batches: number): Promise<number> => {
+    const inputs = Array.from({ length: batches }, () => input);
+    const started = performance.now();
+    for await (const _ of parallel.map(inputs, { signal }));
+    return performance.now() - started;
+  };
+  // As many at once as there are sessions: each of them meets this size for the first time.
+  const firstMs = await msOf(sessions);
+  const warmMs = Math.max(0.01, (await msOf(2 * sessions)) / (2 * sessions));
+  const batches = Math.max(2 * sessions, Math.round((1000 * seconds) / REPETITIONS / warmMs));
+  const perBatch: number[] = [];
+  for (let i = 0; i < REPETITIONS; i++) perBatch.push((await msOf(batches)) / batches);
+  const sorted = perBatch.toSorted((a, b) => a - b);
+  const median = sorted[Math.floor(REPETITIONS / 2)]!;
+  const rate = (ms: number): number => (1000 * rows) / ms;
+  return {
+    rows,
+    sessionsPerDevice,
+    rowsPerSecond: { median: rate(median), min: rate(sorted.at(-1)!), max: rate(sorted[0]!) },
+    msPerRun: median * sessions,
+    firstMs,
+  };
+}
+
+function inputOf(inputs: readonly TensorInfo[], rows: number): RunInput {
+  const runs = rows / (fixedBatchOf(inputs) ?? rows);
+  const feeds = seededFeeds(inputs, SEED, { rows, runs, named: {} });
+  return Object.fromEntries(feeds.map(({ name, ...tensor }) => [name, tensor]));
+}
