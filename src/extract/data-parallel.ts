@@ -10,9 +10,10 @@ import { deviceRows, evenParts, readSplit, type Split } from '../runtime/split.j
 import type { Tensor } from '../runtime/tensor.js';
 import { checkSameRows, cutRange, readBatch, wholeRanges, type Batch, type RowRange } from './batch.js';
 import { runDynamic, runTasks, type Outputs, type RunOn, type Task } from './dispatch.js';
+import { describeLanes } from './describe-lanes.js';
 import { featureModelOf, type FeatureExtractor } from './feature-extractor.js';
 import type { FeatureInfo } from './feature-info.js';
-import { describeLane, recordOf, type FeatureModel, type SessionSetup } from './feature-model.js';
+import { recordOf, type FeatureModel, type SessionSetup } from './feature-model.js';
 import { readFeeds } from './feeds.js';
 import { mapInOrder } from './map-in-order.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
@@ -396,11 +397,10 @@ export async function openReplicas(
   setup: SessionSetup,
   { sessionsPerDevice, onLaneDeath }: Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>,
 ): Promise<Replica[]> {
+  const describe = describeLanes(pruned, setup, devices.length * sessionsPerDevice);
   const opening = await Promise.allSettled(
     devices.map((device) =>
-      openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, async () =>
-        describeLane(await pruned, device, setup),
-      ),
+      openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, describe(device)),
     ),
   );
   const replicas = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));

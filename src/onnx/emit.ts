@@ -96,26 +96,31 @@ function isSourceRange(chunk: Chunk): chunk is { readonly start: number; readonl
 }
 
 /** The bytes of chunks in order; each piece is a view that the next one may overwrite. */
-function* pieces(source: ByteSource, chunks: readonly Chunk[]): Generator<Uint8Array> {
+export function* pieces(
+  source: ByteSource,
+  chunks: readonly Chunk[],
+  pieceBytes: number = COPY_BYTES,
+): Generator<Uint8Array> {
   for (const chunk of chunks) {
     if (chunk instanceof Uint8Array) yield chunk;
     else if ('path' in chunk) {
       const file = openFileSource(chunk.path);
       try {
-        yield* slices(file, chunk);
+        yield* slices(file, chunk, pieceBytes);
       } finally {
         file.close();
       }
-    } else yield* slices(source, chunk);
+    } else yield* slices(source, chunk, pieceBytes);
   }
 }
 
 function* slices(
   source: ByteSource,
   { start, end }: { readonly start: number; readonly end: number },
+  pieceBytes: number,
 ): Generator<Uint8Array> {
-  for (let from = start; from < end; from += COPY_BYTES) {
-    const wanted = Math.min(COPY_BYTES, end - from);
+  for (let from = start; from < end; from += pieceBytes) {
+    const wanted = Math.min(pieceBytes, end - from);
     const piece = source.read(from, wanted);
     if (piece.byteLength < wanted) {
       throw new TapirError('MODEL_CHANGED', `${source.label} became shorter while it was copied`, {

@@ -1,6 +1,7 @@
 /** A session of onnxruntime. The only import of onnxruntime-node; loaded inside a lane, never in the caller's thread. */
 import { TapirError, reasonOf } from '../errors.js';
 import { deviceName, type ResolvedDevice } from './device.js';
+import { savingOptions } from './prepared-files.js';
 import type { LaneDescription, NamedTensor, SessionFacts, SessionValue } from './protocol.js';
 import { whyNoCuda } from './provider-library.js';
 import { isDType, type TensorData } from './tensor.js';
@@ -113,18 +114,20 @@ async function openOn(
 }
 
 function ortOptions(
-  { session, externalFolder }: LaneDescription,
+  { session, externalFolder, saveTo }: LaneDescription,
   device: ResolvedDevice,
 ): Record<string, unknown> {
   const { interOpNumThreads, extra, ...rest } = session;
   const folder =
     externalFolder === undefined ? {} : { model_external_initializers_file_folder_path: externalFolder };
+  const { entries: saving = {}, ...saveOptions } = saveTo === undefined ? {} : savingOptions(saveTo);
   const entries = {
     ...extra,
-    session: { ...(extra['session'] as Record<string, unknown> | undefined), ...folder },
+    session: { ...(extra['session'] as Record<string, unknown> | undefined), ...folder, ...saving },
   };
   return {
     ...rest,
+    ...saveOptions,
     // 0 means the default here, but a value of its own to the binding.
     ...(interOpNumThreads === 0 ? {} : { interOpNumThreads }),
     ...(device.threads === 0 ? {} : { intraOpNumThreads: device.threads }),

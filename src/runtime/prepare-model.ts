@@ -1,0 +1,84 @@
+/**
+ * A model prepared once for all its sessions: optimised and saved by onnxruntime, in a lane of its own, with weights that every
+ * session maps instead of holding a copy (docs/decisions/007-prepared-models.md).
+ */
+import { createHash } from 'node:crypto';
+import { statfs } from 'node:fs/promises';
+import { reasonOf } from '../errors.js';
+import { openLane } from './lane.js';
+import type { LaneOptions } from './lane-options.js';
+import { describeMachine } from './machine.js';
+import { addEntry, findEntry, type CacheEntry, type CacheSettings } from './prepared-cache.js';
+import type { SaveTo } from './prepared-files.js';
+import type { LaneDescription } from './protocol.js';
+import type { SessionOptions } from './session-options.js';
+
+/** What is prepared, and how. */
+export interface Preparation {
+  /** Differs with the model's content. */
+  readonly identity: string;
+  /** Size of the model, its external weights included. */
+  readonly bytes: number;
+  readonly target: SaveTo['target'];
+  readonly session: SessionOptions;
+  readonly lane: LaneOptions;
+  readonly cache: CacheSettings;
+  readonly describe: () => Promise<Pick<LaneDescription, 'model' | 'externalFolder'>>;
+  /** Why a prepared graph must not be used; undefined if it may. */
+  readonly refuse: (graph: Uint8Array) => string | undefined;
+}
+
+/** Changes with the form of entries. */
+const FORMAT = 1;
+
+/** Finds a prepared model in the cache, or makes it. Throws where that fails: sessions of the model itself are the way out. */
+export async function prepareModel(preparation: Preparation): Promise<CacheEntry> {
+  const key = keyOf(preparation);
+  const { cache, refuse } = preparation;
+  const entry = (await findEntry(cache, key)) ?? (await addEntry(cache, key, (to) => fill(preparation, to)));
+  const reason = refuse(entry.graph);
+  if (reason !== undefined) throw new Error(reason);
+  return entry;
+}
+
+function keyOf({ identity, target, session }: Preparation): string {
+  const { graphOptimizationLevel, extra } = session;
+  const words = [FORMAT, identity, target, graphOptimizationLevel, extra, describeMachine()];
+  return createHash('sha256').update(JSON.stringify(words)).digest('hex');
+}
+
+async function fill({ bytes, target, session, lane, describe }: Preparation, saveTo: string): Promise<void> {
+  const { bavail, bsize } = await statfs(saveTo);
+  if (bavail * bsize < bytes * ROOM) throw new Error('the disk is full');
+  const { graphOptimizationLevel: level } = session;
+  const device = { type: 'cpu', id: 0, threads: 1 } as const;
+  // A process gives back to the system what it took.
+  const place = { device, lane: { ...lane, isolation: 'process' } } as const;
+  const saving = await openLane(place, async () => ({
+    ...(await describe()),
+    device,
+    session: {
+      ...session,
+      graphOptimizationLevel: target === 'gpu' && level !== 'disabled' ? 'basic' : level,
+      // It warns that the saved graph is for this CPU, which is in the key.
+      logSeverityLevel: session.logSeverityLevel < 3 ? 3 : session.logSeverityLevel,
+    },
+    saveTo: { folder: saveTo, target },
+  }));
+  await saving.close();
+}
+
+/** Matrices are saved twice: as they are, and packed. */
+const ROOM = 2.1;
+
+let hasWarned = false;
+
+/** Says once that models are not prepared, and why. */
+export function warnUnprepared(error: unknown): void {
+  if (hasWarned) return;
+  hasWarned = true;
+  process.emitWarning(
+    `the model could not be prepared for several sessions, so each holds its own copy of the weights: ${reasonOf(error)}; choose another cacheFolder, or cache "off"`,
+    { code: 'TAPIR_CACHE_UNUSABLE' },
+  );
+}
