@@ -15,6 +15,7 @@ import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import type { LaneDescription } from '../runtime/protocol.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
 import { readSessionOptions } from '../runtime/session-options.js';
+import { checkRunnable } from './check-runnable.js';
 import { stateOf, type OnnxModel } from './open-model.js';
 
 /** What a lane needs to open a rewritten model, without device and session options. */
@@ -22,8 +23,8 @@ export function describeModel(
   model: OnnxModel,
   rewrite: Rewrite,
 ): Promise<Pick<LaneDescription, 'model' | 'externalFolder'>> {
-  return withLaidOut(model, rewrite, (source, chunks, _files, externalFolder) => ({
-    model: collectChunks(source, chunks),
+  return withLaidOut(model, rewrite, async (source, chunks, _files, externalFolder) => ({
+    model: await collectChunks(source, chunks),
     externalFolder,
   }));
 }
@@ -92,6 +93,7 @@ export async function openExact(
 ): Promise<Replica> {
   const device = readDevice('device', 'cpu');
   const session = readSessionOptions({ graphOptimizationLevel });
+  checkRunnable(rewrite, device);
   return openReplica({ device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' }, async () => ({
     ...(await describeModel(model, rewrite)),
     device,

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { TapirError, reasonOf } from '../errors.js';
 import { GRAPH, MODEL } from './schema.js';
 import type { ScannedModel } from './scan.js';
@@ -131,13 +132,14 @@ function* slices(
   }
 }
 
-/** All chunks in one buffer. */
-export function collectChunks(source: ByteSource, chunks: readonly Chunk[]): Uint8Array {
+/** All chunks in one buffer; the event loop gets a turn after each piece. */
+export async function collectChunks(source: ByteSource, chunks: readonly Chunk[]): Promise<Uint8Array> {
   const bytes = new Uint8Array(sizeOf(chunks));
   let at = 0;
   for (const piece of pieces(source, chunks)) {
     bytes.set(piece, at);
     at += piece.byteLength;
+    if (piece.byteLength === COPY_BYTES) await nextTurn();
   }
   return bytes;
 }

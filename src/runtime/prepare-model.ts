@@ -52,9 +52,7 @@ async function fill({ bytes, target, session, lane, describe }: Preparation, sav
   if (bavail * bsize < bytes * ROOM) throw new Error('the disk is full');
   const { graphOptimizationLevel: level } = session;
   const device = { type: 'cpu', id: 0, threads: 1 } as const;
-  // A process gives back to the system what it took.
-  const place = { device, lane: { ...lane, isolation: 'process' } } as const;
-  const saving = await openLane(place, async () => ({
+  const saving = await openLane({ device, lane }, async () => ({
     ...(await describe()),
     device,
     session: {

@@ -146,7 +146,10 @@ function openFailure(device: ResolvedDevice, error: unknown): TapirError {
       reason,
     );
   if (device.type !== 'cpu' && isDevice) return unavailable(device, reason, error);
-  return new TapirError('SESSION_FAILED', `ONNX Runtime refuses the model on ${name}: ${reason}`, {
+  // Of a value whose type the file does not state.
+  const isStrange = /^Unsupported data type: \d+$/.test(reason);
+  const remedy = isStrange ? ' (16 is bfloat16); put a Cast to float32 there' : '';
+  return new TapirError('SESSION_FAILED', `ONNX Runtime refuses the model on ${name}: ${reason}${remedy}`, {
     details: { device: name, reason },
     cause: error,
   });
