@@ -1,13 +1,11 @@
 /** What the lanes of a model are opened from: the pruned model itself, or one that was prepared for all of them. */
 import { resolve } from 'node:path';
-import { scanModel } from '../onnx/scan.js';
-import { memorySource } from '../onnx/source.js';
 import { defaultCacheFolder } from '../runtime/cache-folder.js';
 import type { ResolvedDevice } from '../runtime/device.js';
-import { prepareModel, warnUnprepared } from '../runtime/prepare-model.js';
+import { prepareModel, warnUnprepared, type PreparedFor } from '../runtime/prepare-model.js';
 import { isWhole, type CacheEntry } from '../runtime/prepared-cache.js';
-import type { SaveTo } from '../runtime/prepared-files.js';
 import type { LaneDescription } from '../runtime/protocol.js';
+import { arePacksSafe, whyNotOnGpu } from './check-prepared.js';
 import { describeLane, type SessionSetup } from './feature-model.js';
 import { rewriteOf, type PrunedModel } from './prune-model.js';
 import { describeModel, identifyRewrite } from './session-model.js';
@@ -32,15 +30,15 @@ export function describeLanes(
   setup: SessionSetup,
   sessions: number,
 ): (device: ResolvedDevice) => DescribeLane {
-  const preparations = new Map<SaveTo['target'], Preparing>();
-  const renewed = new Set<SaveTo['target']>();
-  const prepare = (target: SaveTo['target']): Preparing => {
+  const preparations = new Map<PreparedFor, Preparing>();
+  const renewed = new Set<PreparedFor>();
+  const prepare = (target: PreparedFor): Preparing => {
     const preparing = preparations.get(target) ?? tryPrepare(pruned, setup, target, sessions);
     preparations.set(target, preparing);
     return preparing;
   };
   /** Once for an entry that was deleted in between; otherwise the model itself is opened from now on. */
-  const giveUp = async (target: SaveTo['target'], failed: Preparing): Promise<void> => {
+  const giveUp = async (target: PreparedFor, failed: Preparing): Promise<void> => {
     const entry = await failed;
     const canRenew = entry !== undefined && !renewed.has(target) && !(await isWhole(entry));
     if (preparations.get(target) !== failed) return; // Another lane was first.
@@ -64,7 +62,7 @@ export function describeLanes(
 const NOTHING: Preparing = Promise.resolve(undefined);
 
 /** What a model can be prepared for; undefined where it must not be. */
-function targetOf(device: ResolvedDevice, { session, lane }: SessionSetup): SaveTo['target'] | undefined {
+function targetOf(device: ResolvedDevice, { session, lane }: SessionSetup): PreparedFor | undefined {
   // Which device "auto" is, is known only once the session is open.
   if (lane.cache === 'off' || device.type === 'auto') return undefined;
   // The user's own way of saving, or of finding weights.
@@ -76,7 +74,7 @@ function targetOf(device: ResolvedDevice, { session, lane }: SessionSetup): Save
 async function tryPrepare(
   pruning: PrunedModel | Promise<PrunedModel>,
   { session, lane }: SessionSetup,
-  target: SaveTo['target'],
+  target: PreparedFor,
   sessions: number,
 ): Preparing {
   const pruned = await pruning;
@@ -102,19 +100,13 @@ async function tryPrepare(
       lane,
       cache,
       describe: () => describeModel(source, rewrite),
+      arePacksSafe,
       refuse: (graph) => (target === 'gpu' ? whyNotOnGpu(graph, casts) : undefined),
     });
   } catch (error) {
     warnUnprepared(error);
     return undefined;
   }
-}
-
-/** The CPU computes in float32 where it has no float16, through Cast nodes that a GPU would run as well. */
-function whyNotOnGpu(graph: Uint8Array, casts: number): string | undefined {
-  const { nodes } = scanModel(memorySource(graph)).graph;
-  const now = nodes.filter(({ opType }) => opType === 'Cast').length;
-  return now > casts ? 'its float16 parts would run in float32' : undefined;
 }
 
 function describePrepared(

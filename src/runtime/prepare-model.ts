@@ -3,15 +3,19 @@
  * session maps instead of holding a copy (docs/decisions/007-prepared-models.md).
  */
 import { createHash } from 'node:crypto';
-import { statfs } from 'node:fs/promises';
+import { readFile, rm, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
 import { reasonOf } from '../errors.js';
 import { openLane } from './lane.js';
 import type { LaneOptions } from './lane-options.js';
 import { describeMachine } from './machine.js';
 import { addEntry, findEntry, type CacheEntry, type CacheSettings } from './prepared-cache.js';
-import type { SaveTo } from './prepared-files.js';
+import { PREPARED_GRAPH, PREPARED_WEIGHTS } from './prepared-files.js';
 import type { LaneDescription } from './protocol.js';
 import type { SessionOptions } from './session-options.js';
+
+/** What a model is prepared for: GPUs lay weights out by themselves. */
+export type PreparedFor = 'cpu' | 'gpu';
 
 /** What is prepared, and how. */
 export interface Preparation {
@@ -19,11 +23,13 @@ export interface Preparation {
   readonly identity: string;
   /** Size of the model, its external weights included. */
   readonly bytes: number;
-  readonly target: SaveTo['target'];
+  readonly target: PreparedFor;
   readonly session: SessionOptions;
   readonly lane: LaneOptions;
   readonly cache: CacheSettings;
   readonly describe: () => Promise<Pick<LaneDescription, 'model' | 'externalFolder'>>;
+  /** Whether packed matrices can be used as they were saved. */
+  readonly arePacksSafe: (graph: Uint8Array) => boolean;
   /** Why a prepared graph must not be used; undefined if it may. */
   readonly refuse: (graph: Uint8Array) => string | undefined;
 }
@@ -47,9 +53,21 @@ function keyOf({ identity, target, session }: Preparation): string {
   return createHash('sha256').update(JSON.stringify(words)).digest('hex');
 }
 
-async function fill({ bytes, target, session, lane, describe }: Preparation, saveTo: string): Promise<void> {
-  const { bavail, bsize } = await statfs(saveTo);
-  if (bavail * bsize < bytes * ROOM) throw new Error('the disk is full');
+async function fill(preparation: Preparation, folder: string): Promise<void> {
+  const { bavail, bsize } = await statfs(folder);
+  if (bavail * bsize < preparation.bytes * ROOM) throw new Error('the disk is full');
+  await save(preparation, folder, preparation.target === 'cpu');
+  const graph = await readFile(join(folder, PREPARED_GRAPH));
+  if (preparation.arePacksSafe(graph)) return;
+  await rm(join(folder, PREPARED_WEIGHTS), { force: true });
+  await save(preparation, folder, false);
+}
+
+async function save(
+  { target, session, lane, describe }: Preparation,
+  folder: string,
+  hasPacks: boolean,
+): Promise<void> {
   const { graphOptimizationLevel: level } = session;
   const device = { type: 'cpu', id: 0, threads: 1 } as const;
   const saving = await openLane({ device, lane }, async () => ({
@@ -61,7 +79,7 @@ async function fill({ bytes, target, session, lane, describe }: Preparation, sav
       // It warns that the saved graph is for this CPU, which is in the key.
       logSeverityLevel: session.logSeverityLevel < 3 ? 3 : session.logSeverityLevel,
     },
-    saveTo: { folder: saveTo, target },
+    saveTo: { folder, hasPacks },
   }));
   await saving.close();
 }

@@ -9,14 +9,15 @@ export const PREPARED_WEIGHTS = 'weights.bin';
 /** Smaller weights stay in the graph. */
 const LEAST_BYTES = '1024';
 
-/** Where a lane saves what onnxruntime has made of its model, and what for: GPUs lay weights out by themselves. */
+/** How a lane saves what onnxruntime has made of its model. */
 export interface SaveTo {
   readonly folder: string;
-  readonly target: 'cpu' | 'gpu';
+  /** Save matrices as they are packed for this CPU as well. */
+  readonly hasPacks: boolean;
 }
 
 /** Session options and configuration entries that save a model into a folder. */
-export function savingOptions({ folder, target }: SaveTo): {
+export function savingOptions({ folder, hasPacks }: SaveTo): {
   readonly optimizedModelFilePath: string;
   readonly entries: Readonly<Record<string, string>>;
 } {
@@ -26,7 +27,7 @@ export function savingOptions({ folder, target }: SaveTo): {
       optimized_model_external_initializers_file_name: PREPARED_WEIGHTS,
       optimized_model_external_initializers_min_size_in_bytes: LEAST_BYTES,
       // Matrices are packed for this CPU at opening; unless that is saved as well, each session holds a copy of its own.
-      ...(target === 'cpu' ? { save_external_prepacked_constant_initializers: '1' } : {}),
+      ...(hasPacks ? { save_external_prepacked_constant_initializers: '1' } : {}),
     },
   };
 }
