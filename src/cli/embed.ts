@@ -20,6 +20,7 @@ export interface EmbedFlags extends PartFlags {
   readonly dtype: 'float32' | 'float16';
   readonly shardSize: number;
   readonly keepDims: boolean;
+  readonly cache: boolean;
   readonly overwrite: boolean;
   readonly json: boolean;
 }
@@ -34,6 +35,7 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
   const extractor = await createFeatureExtractor(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     device,
+    ...(flags.cache ? {} : { cache: 'off' }),
   });
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')
