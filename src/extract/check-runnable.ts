@@ -9,7 +9,7 @@ import { isDType } from '../runtime/tensor.js';
 const MAX_IR_VERSION = 13;
 
 /** Types that it takes, though they can be neither fed nor fetched. */
-const TAKEN: readonly string[] = ['int4', 'uint4'];
+const TAKEN: ReadonlySet<string> = new Set(['int4', 'uint4']);
 
 /**
  * Checks that a rewritten model can be run at all.
@@ -57,9 +57,7 @@ function statedType({ type }: RewriteOutput['value']): number | undefined {
 /** The name of a type that no session can have as an input or output. */
 function strangeType(elemType: number | undefined): string | undefined {
   const name = elemType === undefined ? undefined : elementTypeName(elemType);
-  return name === undefined || name === 'undefined' || isDType(name) || TAKEN.includes(name)
-    ? undefined
-    : name;
+  return name === undefined || name === 'undefined' || isDType(name) || TAKEN.has(name) ? undefined : name;
 }
 
 function refuse(device: ResolvedDevice, reason: string, remedy: string): TapirError<'SESSION_FAILED'> {

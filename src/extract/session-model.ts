@@ -35,14 +35,14 @@ export function identifyRewrite(
   rewrite: Rewrite,
 ): Promise<{ readonly identity: string; readonly bytes: number }> {
   return withLaidOut(model, rewrite, async (source, chunks, files) => {
-    const paths = [...(files?.pathOf ?? [])];
-    const stats = paths.map(([location, path]) => ({ location, path, ...statSync(path) }));
-    const stamps = stats.map(({ location, path, dev, ino, size, mtimeMs }) =>
-      [location, path, dev, ino, size, mtimeMs].join(':'),
-    );
+    const weights = [...(files?.pathOf ?? [])].map(([location, path]) => {
+      const { dev, ino, size, mtimeMs } = statSync(path);
+      return { size, stamp: [location, path, dev, ino, size, mtimeMs].join(':') };
+    });
+    const stamps = weights.map(({ stamp }) => stamp);
     return {
       identity: JSON.stringify([await digestChunks(source, chunks), ...stamps]),
-      bytes: stats.reduce((sum, { size }) => sum + size, sizeOf(chunks)),
+      bytes: weights.reduce((sum, { size }) => sum + size, sizeOf(chunks)),
     };
   });
 }

@@ -13,9 +13,10 @@ export interface CacheSettings {
   readonly limitBytes: number;
 }
 
-/** A prepared model. */
+/** A prepared model, or the record that it cannot be prepared. */
 export interface CacheEntry {
-  readonly key: string;
+  /** Why it cannot be used, so that nobody tries again; `graph` is empty then. */
+  readonly refused: string | undefined;
   /** The folder of its weights, links followed: onnxruntime takes no other. */
   readonly folder: string;
   /** Bytes of the graph. */
@@ -27,6 +28,7 @@ interface EntryRecord {
   readonly graphSha256: string;
   /** Size of each file. */
   readonly sizes: Readonly<Record<string, number>>;
+  readonly refused?: string | undefined;
 }
 
 const RECORD = 'entry.json';
@@ -40,8 +42,7 @@ const REMNANT_MS = 3_600_000;
 export async function findEntry({ folder }: CacheSettings, key: string): Promise<CacheEntry | undefined> {
   try {
     const root = await realpath(folder);
-    const graph = await readEntry(join(root, key));
-    return { key, folder: join(root, key), graph };
+    return await readEntry(join(root, key));
   } catch {
     return undefined;
   }
@@ -55,8 +56,8 @@ export async function isWhole(entry: CacheEntry): Promise<boolean> {
   );
 }
 
-/** Reads an entry's graph. Throws if the entry is not whole. */
-async function readEntry(place: string): Promise<Uint8Array> {
+/** Reads an entry. Throws if it is not whole. */
+async function readEntry(place: string): Promise<CacheEntry> {
   if (!(await lstat(place)).isDirectory()) throw new Error('not a folder');
   const recordPath = join(place, RECORD);
   const record = JSON.parse(await readFile(recordPath, 'utf8')) as EntryRecord;
@@ -65,13 +66,19 @@ async function readEntry(place: string): Promise<Uint8Array> {
     if (size !== record.sizes[name]) throw new Error(`${name} has another size`);
   }
   // In a buffer of its own, so that it can be moved to a lane.
-  const graph = Uint8Array.from(await readFile(join(place, PREPARED_GRAPH)));
+  const graph = Uint8Array.from(await readGraph(place));
   if (sha256(graph) !== record.graphSha256) throw new Error(`${PREPARED_GRAPH} has other content`);
   const now = new Date();
   // A cache that may only be read is fine.
   await utimes(recordPath, now, now).catch(() => undefined);
-  return graph;
+  return { refused: record.refused, folder: place, graph };
 }
+
+async function readGraph(place: string): Promise<Uint8Array> {
+  return (await sizeOf(join(place, PREPARED_GRAPH))) === 0 ? NO_GRAPH : readFile(join(place, PREPARED_GRAPH));
+}
+
+const NO_GRAPH = new Uint8Array(0);
 
 /** 0 for a file that is not there: a model without large weights has no file of them. */
 async function sizeOf(path: string): Promise<number> {
@@ -88,22 +95,23 @@ async function sizeOf(path: string): Promise<number> {
 /**
  * Makes an entry.
  *
- * @param fill - Writes graph and weights into the folder it is given.
+ * @param fill - Writes graph and weights into the folder it is given; returns why they cannot be used, if so.
  * @returns The entry; another process's, if that was first.
  * @throws what `fill` throws, and the system's errors where the cache cannot be written.
  */
 export async function addEntry(
   settings: CacheSettings,
   key: string,
-  fill: (folder: string) => Promise<void>,
+  fill: (folder: string) => Promise<string | undefined>,
 ): Promise<CacheEntry> {
   await mkdir(settings.folder, { recursive: true, mode: 0o700 });
   const root = await realpath(settings.folder);
   const temporary = remnant(root, 'new');
   await mkdir(temporary, { mode: 0o700 });
   try {
-    await fill(temporary);
-    await writeRecord(temporary);
+    const refused = await fill(temporary);
+    if (refused !== undefined) for (const name of FILES) await rm(join(temporary, name), { force: true });
+    await writeRecord(temporary, refused);
     await publish(root, temporary, join(root, key));
   } finally {
     await rm(temporary, { recursive: true, force: true }).catch(() => undefined);
@@ -114,10 +122,10 @@ export async function addEntry(
   return entry;
 }
 
-async function writeRecord(folder: string): Promise<void> {
+async function writeRecord(folder: string, refused: string | undefined): Promise<void> {
   const sizes = await Promise.all(FILES.map(async (name) => [name, await sizeOf(join(folder, name))]));
-  const graph = await readFile(join(folder, PREPARED_GRAPH));
-  const record: EntryRecord = { graphSha256: sha256(graph), sizes: Object.fromEntries(sizes) };
+  const graphSha256 = sha256(await readGraph(folder));
+  const record: EntryRecord = { graphSha256, sizes: Object.fromEntries(sizes), refused };
   await writeFile(join(folder, RECORD), JSON.stringify(record), { mode: 0o600 });
 }
 

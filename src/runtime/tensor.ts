@@ -56,6 +56,7 @@ export interface TensorLike {
 interface Float16View extends ArrayBufferView {
   readonly [Symbol.toStringTag]: 'Float16Array';
   readonly length: number;
+  [Symbol.iterator](): IterableIterator<number>;
 }
 
 const ARRAYS = {

@@ -259,6 +259,33 @@ describe('when something is wrong with the cache', () => {
     expect(warnings[0]!.message).toMatch(/choose another cacheFolder/);
   });
 
+  it('a model that onnxruntime saves with other inputs is opened as it is, and not tried again', async () => {
+    const cacheFolder = newFolder();
+    const bytes = modelBytes(
+      {
+        inputs: [
+          { name: 'x', dims: ['n', 4] },
+          { name: 'size', dims: [1], elemType: 7 },
+        ],
+        outputs: [{ name: 'y', dims: ['n', 4] }],
+        initializers: { size: { dims: [1], values: [4], elemType: 'int64' } },
+        nodes: [
+          { op: 'ConstantOfShape', inputs: ['size'], outputs: ['zeros'] },
+          { op: 'Add', inputs: ['x', 'zeros'], outputs: ['y'] },
+        ],
+      },
+      { irVersion: 3 },
+    );
+    for (let i = 0; i < 2; i++) {
+      const extractor = await createFeatureExtractor(bytes, ['y'], { cache: 'always', cacheFolder });
+      const input = floats(2, 4);
+      expect((await extractor.run(input))['y']!.data).toEqual(input.data);
+      await extractor.close();
+    }
+    const [entry] = entriesOf(cacheFolder);
+    expect(readdirSync(join(cacheFolder, entry!))).toEqual(['entry.json']);
+  });
+
   it('a model that cannot be opened is refused as without it', async () => {
     const bytes = modelBytes({ ...mixed, nodes: [{ op: 'NoSuchOp', inputs: ['x'], outputs: ['product'] }] });
     const opening = createFeatureExtractor(bytes, ['product'], { cache: 'always', cacheFolder: newFolder() });

@@ -23,7 +23,7 @@ const newCache = (limitBytes = 2 ** 33) => ({ folder: join(scratch, `cache-${cac
 const keyOf = (digit: string): string => digit.repeat(64);
 const fill =
   (text: string, weights = 100) =>
-  async (folder: string): Promise<void> => {
+  async (folder: string): Promise<undefined> => {
     writeFileSync(join(folder, PREPARED_GRAPH), text);
     if (weights > 0) writeFileSync(join(folder, PREPARED_WEIGHTS), new Uint8Array(weights));
   };
@@ -56,6 +56,18 @@ describe('entries', () => {
     });
     await expect(failing).rejects.toThrow('no');
     expect(readdirSync(cache.folder)).toEqual([]);
+  });
+
+  it('say why a model cannot be prepared, without its files', async () => {
+    const cache = newCache();
+    const refusing = async (folder: string): Promise<string> => {
+      await fill('graph')(folder);
+      return 'no use';
+    };
+    expect(await addEntry(cache, keyOf('a'), refusing)).toMatchObject({ refused: 'no use' });
+    const entry = await findEntry(cache, keyOf('a'));
+    expect([entry?.refused, entry?.graph.byteLength]).toEqual(['no use', 0]);
+    expect(readdirSync(entry!.folder)).toEqual(['entry.json']);
   });
 
   it('are one, if several are made at once; the first stays', async () => {
