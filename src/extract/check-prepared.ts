@@ -6,7 +6,7 @@ import type { ScannedTensor } from '../onnx/scan-value.js';
 import { memorySource } from '../onnx/source.js';
 
 /** Operators whose packed matrices are one block of floats. */
-const PACKED_OPS: readonly string[] = ['MatMul', 'FusedMatMul', 'Gemm', 'FusedGemm'];
+const PACKED_OPS: ReadonlySet<string> = new Set(['MatMul', 'FusedMatMul', 'Gemm', 'FusedGemm']);
 /** As onnxruntime allocates memory; its kernels load packed matrices in whole vector registers. */
 const ALIGNMENT = 64;
 
@@ -29,7 +29,7 @@ function packsOf({ external }: ScannedTensor): string[] {
 function isSafe(pack: string): boolean {
   const [key = '', ...blocks] = pack.split('|');
   const numbers = blocks.join(';').split(';');
-  if (!PACKED_OPS.includes(key.split('+')[0]!) || numbers.length !== 3) return false;
+  if (!PACKED_OPS.has(key.split('+')[0]!) || numbers.length !== 3) return false;
   return Number.isSafeInteger(Number(numbers[0])) && Number(numbers[0]) % ALIGNMENT === 0;
 }
 
