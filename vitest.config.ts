@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
@@ -8,6 +10,8 @@ export default defineConfig({
     // Threads of the runtime and several sessions at once: a process per file keeps them apart.
     pool: 'forks',
     maxWorkers: 2,
+    // Prepared models go here, not into the cache of whoever runs the tests.
+    env: { XDG_CACHE_HOME: join(tmpdir(), 'tapir-test-cache') },
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

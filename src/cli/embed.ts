@@ -24,6 +24,7 @@ export interface EmbedFlags extends PartFlags {
   readonly dtype: 'float32' | 'float16';
   readonly shardSize: number;
   readonly keepDims: boolean;
+  readonly cache: boolean;
   readonly overwrite: boolean;
   readonly json: boolean;
 }
@@ -39,6 +40,7 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     ...readDeviceFlags(flags),
     isolation: flags.isolation,
     cudaLibraries: flags.cudaLibs,
+    ...(flags.cache ? {} : { cache: 'off' }),
   });
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')

@@ -116,6 +116,7 @@ export function createProgram(terminal: Terminal): Command {
     )
     .option('--shard-size <n>', 'inputs per file', parseCount, EMBED_FOLDER_DEFAULTS.shardSize)
     .option('--keep-dims', 'keep trailing 1×1 dims', EMBED_FOLDER_DEFAULTS.keepDims)
+    .option('--no-cache', 'keep no prepared model: each session holds weights of its own')
     .option('--overwrite', 'replace a dataset that is already there', EMBED_FOLDER_DEFAULTS.overwrite)
     .option('--json', 'print the manifest as JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));

@@ -7,7 +7,8 @@ import { readSessionOptions, type SessionOptions } from '../runtime/session-opti
 import { DataParallel, parallelStateOf } from './data-parallel.js';
 import type { Extractor } from './extractor.js';
 import { FeatureExtractor, featureModelOf } from './feature-extractor.js';
-import { createFeatureModel, describeLane, type SessionSetup } from './feature-model.js';
+import { createFeatureModel, type SessionSetup } from './feature-model.js';
+import { describeLanes } from './describe-lanes.js';
 import type { OnnxModel, ModelSource } from './open-model.js';
 import { openReplicas } from './open-replicas.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
@@ -102,11 +103,11 @@ export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
 ): Promise<Extractor<KeysOf<Nodes>>> {
   const options = withDefaults(FEATURE_EXTRACTOR_DEFAULTS, given, 'createFeatureExtractor');
   if (model instanceof DataParallel) return unwrap(model, returnNodes, given);
-  const { device, devices, parallel, session, isolation, exitTimeoutMs, cudaLibraries, ...rewriting } =
-    options;
+  const { device, devices, parallel, session, isolation, exitTimeoutMs, cudaLibraries, ...rest } = options;
+  const { cache, cacheFolder, cacheBytes, ...rewriting } = rest;
   const setup: SessionSetup = {
     session: readSessionOptions(session),
-    lane: readLaneOptions({ isolation, exitTimeoutMs, cudaLibraries }),
+    lane: readLaneOptions({ isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes }),
   };
   // Pruning and the start of the session's thread take about as long; they run beside each other.
   if (devices === undefined) {
@@ -127,7 +128,7 @@ async function createSingle<Key extends string>(
   setup: SessionSetup,
 ): Promise<FeatureExtractor<Key>> {
   const place = { device, lane: setup.lane, sessions: 1, onLaneDeath: 'restart' } as const;
-  const replica = await openReplica(place, async () => describeLane(await pruning, device, setup));
+  const replica = await openReplica(place, describeLanes(pruning, setup, 1)(device));
   return ready(pruning, [replica], setup);
 }
 

@@ -6,6 +6,7 @@ import type { LaneOptions } from '../runtime/lane-options.js';
 import type { LaneDescription, SessionFacts } from '../runtime/protocol.js';
 import type { SessionOptions } from '../runtime/session-options.js';
 import type { Tensor } from '../runtime/tensor.js';
+import { checkRunnable } from './check-runnable.js';
 import { describeFeature, type FeatureInfo } from './feature-info.js';
 import { preparedOf, rewriteOf, type PrunedModel } from './prune-model.js';
 import type { Runnable } from './run-batch.js';
@@ -25,12 +26,17 @@ export interface FeatureModel extends Runnable, SessionSetup {
   readonly imageNormalization: ImageNormalization | null;
 }
 
-/** What a lane needs to open a pruned model on a device. */
+/**
+ * What a lane needs to open a pruned model on a device.
+ *
+ * @throws {@link TapirError} `SESSION_FAILED` for what onnxruntime-node cannot run.
+ */
 export async function describeLane(
   pruned: PrunedModel,
   device: ResolvedDevice,
   { session, lane }: SessionSetup,
 ): Promise<LaneDescription> {
+  checkRunnable(rewriteOf(pruned), device);
   const model = await describeModel(pruned.source, rewriteOf(pruned));
   return { ...model, device, session, cudaLibraries: lane.cudaLibraries };
 }

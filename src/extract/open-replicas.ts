@@ -2,7 +2,8 @@
 import { warnOfMemory } from '../runtime/balance.js';
 import type { ResolvedDevice } from '../runtime/device.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
-import { describeLane, type SessionSetup } from './feature-model.js';
+import { describeLanes } from './describe-lanes.js';
+import type { SessionSetup } from './feature-model.js';
 import type { ParallelOptions } from './parallel-options.js';
 import type { PrunedModel } from './prune-model.js';
 
@@ -13,12 +14,11 @@ export async function openReplicas(
   setup: SessionSetup,
   { sessionsPerDevice, onLaneDeath }: Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>,
 ): Promise<Replica[]> {
+  const describe = describeLanes(pruned, setup, devices.length * sessionsPerDevice);
   const balance = warnOfMemory(devices);
   const opening = await Promise.allSettled(
     devices.map((device) =>
-      openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, async () =>
-        describeLane(await pruned, device, setup),
-      ),
+      openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, describe(device)),
     ),
   );
   await balance;

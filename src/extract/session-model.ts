@@ -1,9 +1,11 @@
 /** A rewrite as a session opens it: its bytes, and the folder of its external weights. */
-import { realpathSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
 import { TapirError } from '../errors.js';
-import { collectChunks } from '../onnx/emit.js';
+import { digestChunks } from '../onnx/digest.js';
+import { collectChunks, sizeOf, type Chunk } from '../onnx/emit.js';
 import { findExternalFiles, type ExternalFiles } from '../onnx/external-data.js';
 import { relocateWeights } from '../onnx/move-weights.js';
+import type { ByteSource } from '../onnx/source.js';
 import { WireReader } from '../onnx/wire.js';
 import { externalTensors } from '../rewrite/describe.js';
 import { layOutRewrite } from '../rewrite/lay-out.js';
@@ -13,24 +15,58 @@ import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import type { LaneDescription } from '../runtime/protocol.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
 import { readSessionOptions } from '../runtime/session-options.js';
+import { checkRunnable } from './check-runnable.js';
 import { stateOf, type OnnxModel } from './open-model.js';
 
 /** What a lane needs to open a rewritten model, without device and session options. */
-export async function describeModel(
+export function describeModel(
   model: OnnxModel,
   rewrite: Rewrite,
 ): Promise<Pick<LaneDescription, 'model' | 'externalFolder'>> {
+  return withLaidOut(model, rewrite, async (source, chunks, _files, externalFolder) => ({
+    model: await collectChunks(source, chunks),
+    externalFolder,
+  }));
+}
+
+/** What identifies the content of a rewritten model, and its size: its own bytes are read, external files are only looked up. */
+export function identifyRewrite(
+  model: OnnxModel,
+  rewrite: Rewrite,
+): Promise<{ readonly identity: string; readonly bytes: number }> {
+  return withLaidOut(model, rewrite, async (source, chunks, files) => {
+    const weights = [...(files?.pathOf ?? [])].map(([location, path]) => {
+      const { dev, ino, size, mtimeMs } = statSync(path);
+      return { size, stamp: [location, path, dev, ino, size, mtimeMs].join(':') };
+    });
+    const stamps = weights.map(({ stamp }) => stamp);
+    return {
+      identity: JSON.stringify([await digestChunks(source, chunks), ...stamps]),
+      bytes: weights.reduce((sum, { size }) => sum + size, sizeOf(chunks)),
+    };
+  });
+}
+
+/** Runs a step on the pieces of a rewritten model as a session opens it. */
+function withLaidOut<Result>(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  step: (
+    source: ByteSource,
+    chunks: readonly Chunk[],
+    files: ExternalFiles | undefined,
+    externalFolder: string | undefined,
+  ) => Result | Promise<Result>,
+): Promise<Result> {
   const { folder, withSource } = stateOf(model);
-  const files = findWeights(model, rewrite);
   return withSource((source) => {
+    const files = findWeights(model, rewrite);
     const reader = new WireReader(source);
     // onnxruntime refuses links out of the folder it is given, so it is given the folder in which the files really lie.
     const isElsewhere = files && files.folder !== realpathSync(folder!);
     const weights = isElsewhere ? relocateWeights(reader, externalTensors(rewrite.cut), files) : undefined;
-    return {
-      model: collectChunks(source, layOutRewrite(rewrite, 'tensors', reader, weights)),
-      externalFolder: files && (isElsewhere ? files.folder : folder),
-    };
+    const chunks = layOutRewrite(rewrite, 'tensors', reader, weights);
+    return step(source, chunks, files, files && (isElsewhere ? files.folder : folder));
   });
 }
 
@@ -57,6 +93,7 @@ export async function openExact(
 ): Promise<Replica> {
   const device = readDevice('device', 'cpu');
   const session = readSessionOptions({ graphOptimizationLevel });
+  checkRunnable(rewrite, device);
   return openReplica({ device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' }, async () => ({
     ...(await describeModel(model, rewrite)),
     device,

@@ -1,6 +1,7 @@
-/** SHA-256 of a model file. */
+/** SHA-256 of a model, in slices: the event loop gets a turn between them. */
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { pieces, type Chunk } from './emit.js';
 import type { ByteSource } from './source.js';
 
 const SLICE_BYTES = 1024 * 1024;
@@ -10,6 +11,16 @@ export async function digestSource(source: ByteSource): Promise<string> {
   const hash = createHash('sha256');
   for (let offset = 0; offset < source.sizeBytes; offset += SLICE_BYTES) {
     hash.update(source.read(offset, Math.min(SLICE_BYTES, source.sizeBytes - offset)));
+    await nextTurn();
+  }
+  return hash.digest('hex');
+}
+
+/** Hashes a file that is not written: chunks in order. */
+export async function digestChunks(source: ByteSource, chunks: readonly Chunk[]): Promise<string> {
+  const hash = createHash('sha256');
+  for (const piece of pieces(source, chunks, SLICE_BYTES)) {
+    hash.update(piece);
     await nextTurn();
   }
   return hash.digest('hex');

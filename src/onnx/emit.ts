@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { TapirError, reasonOf } from '../errors.js';
 import { GRAPH, MODEL } from './schema.js';
 import type { ScannedModel } from './scan.js';
@@ -96,26 +97,31 @@ function isSourceRange(chunk: Chunk): chunk is { readonly start: number; readonl
 }
 
 /** The bytes of chunks in order; each piece is a view that the next one may overwrite. */
-function* pieces(source: ByteSource, chunks: readonly Chunk[]): Generator<Uint8Array> {
+export function* pieces(
+  source: ByteSource,
+  chunks: readonly Chunk[],
+  pieceBytes: number = COPY_BYTES,
+): Generator<Uint8Array> {
   for (const chunk of chunks) {
     if (chunk instanceof Uint8Array) yield chunk;
     else if ('path' in chunk) {
       const file = openFileSource(chunk.path);
       try {
-        yield* slices(file, chunk);
+        yield* slices(file, chunk, pieceBytes);
       } finally {
         file.close();
       }
-    } else yield* slices(source, chunk);
+    } else yield* slices(source, chunk, pieceBytes);
   }
 }
 
 function* slices(
   source: ByteSource,
   { start, end }: { readonly start: number; readonly end: number },
+  pieceBytes: number,
 ): Generator<Uint8Array> {
-  for (let from = start; from < end; from += COPY_BYTES) {
-    const wanted = Math.min(COPY_BYTES, end - from);
+  for (let from = start; from < end; from += pieceBytes) {
+    const wanted = Math.min(pieceBytes, end - from);
     const piece = source.read(from, wanted);
     if (piece.byteLength < wanted) {
       throw new TapirError('MODEL_CHANGED', `${source.label} became shorter while it was copied`, {
@@ -126,13 +132,14 @@ function* slices(
   }
 }
 
-/** All chunks in one buffer. */
-export function collectChunks(source: ByteSource, chunks: readonly Chunk[]): Uint8Array {
+/** All chunks in one buffer; the event loop gets a turn after each piece. */
+export async function collectChunks(source: ByteSource, chunks: readonly Chunk[]): Promise<Uint8Array> {
   const bytes = new Uint8Array(sizeOf(chunks));
   let at = 0;
   for (const piece of pieces(source, chunks)) {
     bytes.set(piece, at);
     at += piece.byteLength;
+    if (piece.byteLength === COPY_BYTES) await nextTurn();
   }
   return bytes;
 }

@@ -42,7 +42,10 @@ export function isDeviceFailure(device: ResolvedDevice, error: unknown): boolean
 export function refused(device: ResolvedDevice, error: unknown): TapirError<'SESSION_FAILED'> {
   const reason = reasonOf(error);
   const name = deviceName(device);
-  return new TapirError('SESSION_FAILED', `ONNX Runtime refuses the model on ${name}: ${reason}`, {
+  // Of a value whose type the file does not state.
+  const isStrange = /^Unsupported data type: \d+$/.test(reason);
+  const remedy = isStrange ? ' (16 is bfloat16); put a Cast to float32 there' : '';
+  return new TapirError('SESSION_FAILED', `ONNX Runtime refuses the model on ${name}: ${reason}${remedy}`, {
     details: { device: name, reason },
     cause: error,
   });

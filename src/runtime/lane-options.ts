@@ -21,20 +21,47 @@ export interface LaneOptions {
    * @default undefined
    */
   readonly cudaLibraries: string | undefined;
+  /**
+   * Whether the model is prepared in a cache folder, optimised and with weights that all sessions share, other processes' as well:
+   * a further session then costs a fraction of the memory and opens at once. `auto` does so where several CPU sessions of a model
+   * of 8 MiB or more are opened together, `always` also for one session, a small model and GPUs (never for device `'auto'`). Results
+   * are the same bit for bit. Where it is not possible, sessions are opened as with `off`, with one warning.
+   * @default 'auto'
+   */
+  readonly cache: 'auto' | 'always' | 'off';
+  /**
+   * Folder of prepared models; made if it is not there. Its content can be deleted at any time.
+   * @default `onnx-tapir` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`)
+   */
+  readonly cacheFolder: string | undefined;
+  /**
+   * Most bytes that the folder is to hold, from 0: when a model is added, the least recently used others go.
+   * @default 8589934592
+   */
+  readonly cacheBytes: number;
 }
 
 export const LANE_DEFAULTS: LaneOptions = {
   isolation: 'thread',
   exitTimeoutMs: 10_000,
   cudaLibraries: undefined,
+  cache: 'auto',
+  cacheFolder: undefined,
+  cacheBytes: 8 * 1024 ** 3,
 };
 
 /** Reads lane options into a copy of their own. Throws `OPTION_INVALID`. */
 export function readLaneOptions(given: Given<LaneOptions>): LaneOptions {
-  const { isolation, exitTimeoutMs, cudaLibraries } = { ...LANE_DEFAULTS, ...given };
+  const { isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes } = {
+    ...LANE_DEFAULTS,
+    ...given,
+  };
   return {
     isolation: checkOneOf('isolation', isolation, ['thread', 'process']),
     exitTimeoutMs: checkInteger('exitTimeoutMs', exitTimeoutMs, 0, 3_600_000),
     cudaLibraries: cudaLibraries === undefined ? undefined : checkText('cudaLibraries', cudaLibraries),
+    cache: checkOneOf('cache', cache, ['auto', 'always', 'off']),
+    cacheFolder: cacheFolder === undefined ? undefined : checkText('cacheFolder', cacheFolder),
+    cacheBytes: checkInteger('cacheBytes', cacheBytes, 0, Number.MAX_SAFE_INTEGER),
   };
 }

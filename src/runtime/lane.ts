@@ -1,5 +1,5 @@
 /** A lane as its owner sees it: one session, behind a thread or process, that runs requests in order. */
-import { reasonOf, TapirError, unpackError } from '../errors.js';
+import { isTapirError, reasonOf, TapirError, unpackError } from '../errors.js';
 import { deviceName, type ResolvedDevice } from './device.js';
 import type { LaneOptions } from './lane-options.js';
 import { startLane, type LaneChannel } from './lane-start.js';
@@ -122,14 +122,16 @@ export interface LanePlace {
  * Opens a session in a lane of its own.
  *
  * @param place - Its device, and how it is held.
- * @param describe - Prepares what the lane needs while its thread starts; the model's bytes are moved there.
+ * @param describe - Prepares what the lane needs while its thread starts; the model's bytes are moved there. If a prepared
+ * model does not open, it is called again with the failure, for another one.
  * @param start - Starts the thread or process; tests give one of their own.
  * @throws {@link TapirError} what {@link openSession} throws; `LANE_DIED` if the lane ends while opening; what `describe` throws.
  */
 export async function openLane(
   place: LanePlace,
-  describe: () => Promise<LaneDescription>,
+  describe: (failure?: unknown) => Promise<LaneDescription>,
   start: typeof startLane = startLane,
+  failure?: unknown,
 ): Promise<Lane> {
   const waiting = new Map<number, Waiting>();
   const opened = deferred<SessionFacts>();
@@ -156,8 +158,10 @@ export async function openLane(
     const message = `the session on ${details.device} ended while opening: ${reason}`;
     opened.reject(new TapirError('LANE_DIED', message, { details }));
   });
+  let isPrepared = false;
   try {
-    const description = await describe();
+    const description = await describe(failure);
+    isPrepared = description.isPrepared === true;
     const { buffer } = description.model;
     channel.post({ type: 'open', description }, buffer instanceof ArrayBuffer ? [buffer] : []);
     const facts = await opened.promise;
@@ -166,6 +170,7 @@ export async function openLane(
   } catch (error) {
     channel.post({ type: 'close' }, []);
     await gone.promise;
+    if (isPrepared && isTapirError(error, 'SESSION_FAILED')) return openLane(place, describe, start, error);
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 /** Every message between a lane and its owner, and nothing else. All survive structured clone. */
 import type { PackedError } from '../errors.js';
 import type { ResolvedDevice } from './device.js';
+import type { SaveTo } from './prepared-files.js';
 import type { SessionOptions } from './session-options.js';
 import type { Tensor } from './tensor.js';
 
@@ -14,6 +15,10 @@ export interface LaneDescription {
   readonly session: SessionOptions;
   /** Folder of CUDA libraries to load beforehand. */
   readonly cudaLibraries?: string | undefined;
+  /** Save what onnxruntime makes of the model; for a lane that does nothing else. */
+  readonly saveTo?: SaveTo | undefined;
+  /** Whether `model` was prepared: if it does not open, the lane is described again. */
+  readonly isPrepared?: boolean | undefined;
 }
 
 /** A session's input or output, as onnxruntime reports it. */

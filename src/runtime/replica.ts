@@ -278,7 +278,7 @@ const RECENT_RUNS = 16;
  */
 export async function openReplica(
   place: ReplicaPlace,
-  describe: () => Promise<LaneDescription>,
+  describe: (failure?: unknown) => Promise<LaneDescription>,
   start?: typeof startLane,
 ): Promise<Replica> {
   const open = (): Promise<Lane> => openLane(place, describe, start);

@@ -3,6 +3,7 @@ import { TapirError, reasonOf } from '../errors.js';
 import { cudaFailure, prepareCuda } from './cuda-setup.js';
 import { deviceName, type ResolvedDevice } from './device.js';
 import { explainWebGpu, isDeviceFailure, refused, unavailable } from './device-failure.js';
+import { savingOptions } from './prepared-files.js';
 import type { LaneDescription, NamedTensor, SessionFacts, SessionValue } from './protocol.js';
 import { isDType, type TensorData } from './tensor.js';
 
@@ -115,18 +116,20 @@ async function openOn(
 }
 
 function ortOptions(
-  { session, externalFolder }: LaneDescription,
+  { session, externalFolder, saveTo }: LaneDescription,
   device: ResolvedDevice,
 ): Record<string, unknown> {
   const { interOpNumThreads, extra, ...rest } = session;
   const folder =
     externalFolder === undefined ? {} : { model_external_initializers_file_folder_path: externalFolder };
+  const { entries: saving = {}, ...saveOptions } = saveTo === undefined ? {} : savingOptions(saveTo);
   const entries = {
     ...extra,
-    session: { ...(extra['session'] as Record<string, unknown> | undefined), ...folder },
+    session: { ...(extra['session'] as Record<string, unknown> | undefined), ...folder, ...saving },
   };
   return {
     ...rest,
+    ...saveOptions,
     // 0 means the default here, but a value of its own to the binding.
     ...(interOpNumThreads === 0 ? {} : { interOpNumThreads }),
     ...(device.threads === 0 ? {} : { intraOpNumThreads: device.threads }),

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { packError, TapirError } from '../../src/errors.js';
 import { openLane, type Lane } from '../../src/runtime/lane.js';
 import type { LaneChannel, LaneEvents } from '../../src/runtime/lane-start.js';
-import type { LaneRequest } from '../../src/runtime/protocol.js';
+import type { LaneDescription, LaneRequest } from '../../src/runtime/protocol.js';
 import { describeLane, done, place, playLanes } from '../support/fake-lane.js';
 import { tinyResNet } from '../support/fixtures.js';
 
@@ -36,6 +36,22 @@ describe('openLane', () => {
       message: 'no',
     });
     expect(isClosed).toBe(true);
+  });
+
+  it('describes a prepared model that does not open once more, with the failure', async () => {
+    const error = new TapirError('SESSION_FAILED', 'gone', { details: { device: 'cpu', reason: 'gone' } });
+    const failures: unknown[] = [];
+    const describe = async (failure?: unknown): Promise<LaneDescription> => {
+      failures.push(failure);
+      return { ...(await describeLane()), isPrepared: failures.length < 3 };
+    };
+    const start = play((request, events) => {
+      if (request.type === 'open') events.reply({ type: 'failed', error: packError(error) });
+      else events.gone('closed');
+    });
+    await expect(openLane(place, describe, start)).rejects.toMatchObject({ message: 'gone' });
+    const again = expect.objectContaining({ code: 'SESSION_FAILED' });
+    expect(failures).toEqual([undefined, again, again]);
   });
 
   it('fails if the lane dies while opening', async () => {

@@ -30,6 +30,11 @@ describe('readTensor', () => {
     [{ dtype: 'float32', dims: [6], data: new Float64Array(6) }, 'a Float32Array for dtype float32'],
     [{ dtype: 'float32', dims: [1], data: [1] }, 'a Float32Array'],
     [{ dtype: 'string', dims: [1], data: [1] }, 'an array of strings'],
+    ...[[1, 2], Int32Array.of(1, 2), Float64Array.of(1, 2)].map((numbers): [unknown, string] => [
+      { dtype: 'int64', dims: [2], data: numbers },
+      'a BigInt64Array for dtype int64 (BigInt64Array.from(values, BigInt) makes one of numbers)',
+    ]),
+    [{ dtype: 'uint64', dims: [1], data: [1] }, 'BigUint64Array.from(values, BigInt)'],
   ])('refuses %j', (given, message) => {
     expect(() => readTensor('x', given)).toThrow(expect.objectContaining({ code: 'INPUT_MISMATCH' }));
     expect(() => readTensor('x', given)).toThrow(message);

@@ -103,7 +103,11 @@ function graphOf(spec: GraphSpec): GraphProto {
 /** The bytes of a model with a graph. */
 export function modelBytes(
   spec: GraphSpec,
-  more: { readonly functions?: readonly object[]; readonly opset?: number } = {},
+  more: {
+    readonly functions?: readonly object[];
+    readonly opset?: number;
+    readonly irVersion?: number;
+  } = {},
 ): Uint8Array {
   const opsetImport = [
     { domain: '', version: more.opset ?? 17 },
@@ -111,7 +115,8 @@ export function modelBytes(
   ];
   // The types of onnx-proto take only plain objects of its interfaces, which these are.
   const functions = (more.functions ?? []) as InstanceType<typeof onnx.FunctionProto>[];
-  return onnx.ModelProto.encode({ irVersion: 8, opsetImport, graph: graphOf(spec), functions }).finish();
+  const { irVersion = 8 } = more;
+  return onnx.ModelProto.encode({ irVersion, opsetImport, graph: graphOf(spec), functions }).finish();
 }
 
 /** A chain of Relu nodes `t0 → t1 → …`. */
