@@ -90,8 +90,6 @@ export interface ErrorDetails {
   OUTPUT_EXISTS: { readonly path: string };
   /** The output place cannot be written. */
   OUTPUT_UNWRITABLE: { readonly path: string; readonly reason: string };
-  /** A defect of onnx-tapir. */
-  INTERNAL: { readonly reason: string };
 }
 
 /** The closed set of codes a {@link TapirError} carries. */
@@ -127,15 +125,20 @@ export class TapirError<Code extends ErrorCode = ErrorCode> extends Error {
   /** The facts of this failure, by code. */
   readonly details: ErrorDetails[Code];
   /** What else failed at the same time, as in AggregateError; empty for most codes. */
-  readonly errors: readonly Error[];
+  declare readonly errors: readonly Error[];
 
   constructor(code: Code, message: string, options: ErrorOptionsOf<Code>) {
     super(message, 'cause' in options ? { cause: options.cause } : {});
     this.code = code;
     this.details = options.details;
-    this.errors = options.errors ?? [];
+    if (options.errors && options.errors.length > 0) this.errors = options.errors;
   }
 }
+Object.defineProperty(TapirError.prototype, 'errors', {
+  value: Object.freeze([]),
+  configurable: true,
+  writable: true,
+});
 Object.defineProperty(TapirError.prototype, 'name', {
   value: 'TapirError',
   configurable: true,

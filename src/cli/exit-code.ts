@@ -48,7 +48,6 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   OUTPUT_EXISTS: EXIT.output,
   OUTPUT_UNWRITABLE: EXIT.output,
   CLOSED: EXIT.internal,
-  INTERNAL: EXIT.internal,
 };
 
 /** The exit code for an error. */
@@ -58,8 +57,7 @@ export function exitCodeOf(error: unknown): number {
 
 /** An error as a block of text for standard error. A defect shows its stack. */
 export function messageOf(error: unknown): string {
-  if (error instanceof TapirError && error.code !== 'INTERNAL')
-    return `tapir: ${error.message} [${error.code}]\n`;
+  if (error instanceof TapirError) return `tapir: ${error.message} [${error.code}]\n`;
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return `tapir: this is a defect of onnx-tapir, please report it: ${detail}\n`;
 }

@@ -129,7 +129,6 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print JSON', false)
     .action((flags: DoctorFlags) => runDoctor(terminal, flags));
 
-  for (const command of [extract, embed]) addPartFlags(command);
   const benchModel = program
     .command('bench')
     .description('measure speed on this machine')

@@ -2,7 +2,6 @@
 import { checkInteger, invalidOption, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
 import type { ImageNormalization } from '../rewrite/image-input.js';
-import { findImbalance } from '../runtime/balance.js';
 import { devicesLike } from '../runtime/device-list.js';
 import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import { gather } from '../runtime/gather.js';
@@ -19,6 +18,7 @@ import { mapInOrder } from './map-in-order.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
 import { openReplicas } from './open-replicas.js';
 import { planBatch, type Plan } from './parallel-plan.js';
+import { ParallelWarnings } from './parallel-warnings.js';
 import type { PrunedModel } from './prune-model.js';
 import { runRange } from './run-batch.js';
 import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
@@ -95,7 +95,7 @@ export class DataParallel<Key extends string = string> {
   readonly #replicas: readonly Replica[];
   readonly #state: ParallelState;
   readonly #ownsModule: boolean;
-  readonly #warned = new Set<string>();
+  readonly #warnings = new ParallelWarnings();
 
   static {
     stateOf = (parallel) => parallel.#state;
@@ -211,7 +211,7 @@ export class DataParallel<Key extends string = string> {
     const split = own === undefined ? options.split : readSplit('split', own, this.devices.length);
     const batch = readBatch(this.inputs, readFeeds(this.inputs, input), options.dim);
     const plan = planBatch(batch, split, this.#replicas, options.microBatch);
-    this.#reportIdle(plan, split, batch);
+    if (split === 'chunk') this.#warnings.idle(this.#replicas, plan, batch);
     const count = 'tasks' in plan ? plan.tasks.length : plan.ranges.length;
     if (count > 1) {
       checkSameRows(batch);
@@ -221,6 +221,7 @@ export class DataParallel<Key extends string = string> {
     const runOptions = { signal, transfer: transfer && count === 1 };
     const run: RunOn = (replica, range) => runRange(replica, batch, range, this.#model, runOptions);
     const runs = await this.#work(plan, run, signal);
+    if (split !== 'none' && split !== 'dynamic') this.#warnings.speed(this.#replicas);
     return this.#join(batch, runs);
   }
 
@@ -247,48 +248,9 @@ export class DataParallel<Key extends string = string> {
   async #join(batch: Batch, runs: readonly Outputs[]): Promise<Record<Key, Tensor>> {
     const joined = await gather(runs, batch.axis);
     if (runs.length > 1 && joined.some((_, i) => runs[0]![i]!.dims.length === 0)) {
-      this.#warn(
-        'TAPIR_SCALARS_GATHERED',
-        'outputs without axes were joined to a vector, one element per part of the batch',
-      );
+      this.#warnings.scalars();
     }
-    this.#checkSpeed();
     return recordOf(this.#model, new Map(joined.map(({ name, ...tensor }) => [name, tensor])));
-  }
-
-  /** torch’s chunks leave devices idle although there are rows enough. */
-  #reportIdle(plan: Plan, split: Split, { rows, fixed }: Batch): void {
-    if (split !== 'chunk' || !('tasks' in plan) || !rows || rows / (fixed ?? 1) < this.#replicas.length)
-      return;
-    const idle = this.#replicas.filter(
-      ({ isRemoved }, i) => !isRemoved && !plan.tasks.some(({ replica }) => replica === i),
-    );
-    if (idle.length === 0) return;
-    const names = idle.map(({ device }) => device).join(', ');
-    this.#warn(
-      'TAPIR_DEVICES_IDLE',
-      `split "chunk" leaves ${names} without rows of a batch of ${rows}, as torch does; split "balanced" uses all devices`,
-    );
-  }
-
-  /** Compares the devices once they have run often enough. */
-  #checkSpeed(): void {
-    if (this.#replicas.some(({ recentRowMs }) => recentRowMs.length < RUNS_TO_COMPARE)) return;
-    const found = findImbalance(
-      this.#replicas.map(({ device, recentRowMs }) => ({ device, value: 1 / medianOf(recentRowMs) })),
-    );
-    if (!found) return;
-    const share = ((100 * found.least.value) / found.most.value).toFixed(0);
-    this.#warn(
-      'TAPIR_DEVICES_UNBALANCED',
-      `${found.least.device} runs at ${share} % of the speed of ${found.most.device} and holds it up; give weights as split, split "dynamic", or leave it out`,
-    );
-  }
-
-  #warn(code: string, message: string): void {
-    if (this.#warned.has(code)) return;
-    this.#warned.add(code);
-    process.emitWarning(message, { code });
   }
 
   /**
@@ -332,12 +294,6 @@ export class DataParallel<Key extends string = string> {
 }
 
 export { stateOf as parallelStateOf };
-
-const RUNS_TO_COMPARE = 16;
-
-function medianOf(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
-}
 
 function notBatched(output: string, dims: readonly number[], rows: number): TapirError<'OUTPUT_NOT_BATCHED'> {
   return new TapirError(

@@ -6,6 +6,7 @@ import type { LaneOptions } from '../runtime/lane-options.js';
 import type { LaneDescription, SessionFacts } from '../runtime/protocol.js';
 import type { SessionOptions } from '../runtime/session-options.js';
 import type { Tensor } from '../runtime/tensor.js';
+import { copyTensor } from '../runtime/tensor-part.js';
 import { checkRunnable } from './check-runnable.js';
 import { describeFeature, type FeatureInfo } from './feature-info.js';
 import { preparedOf, rewriteOf, type PrunedModel } from './prune-model.js';
@@ -86,17 +87,18 @@ function describeFeatures(pruned: PrunedModel, facts: SessionFacts): FeatureInfo
 }
 
 /** Keys in request order; a tensor asked for under several keys gives each a copy of its own. */
-export function recordOf<Key extends string>(
+export async function recordOf<Key extends string>(
   { pruned }: FeatureModel,
   byTensor: ReadonlyMap<string, Tensor>,
-): Record<Key, Tensor> {
+): Promise<Record<Key, Tensor>> {
   const given = new Set<string>();
-  const entries = rewriteOf(pruned).outputs.map(({ key, tensor }): [string, Tensor] => {
-    const { dtype, dims, data } = byTensor.get(tensor)!;
-    const isFirst = !given.has(tensor);
-    given.add(tensor);
-    return [key, { dtype, dims, data: isFirst ? data : data.slice() }];
-  });
+  const entries: [string, Tensor][] = [];
+  for (const { key, tensor: name } of rewriteOf(pruned).outputs) {
+    const tensor = byTensor.get(name)!;
+    // oxlint-disable-next-line no-await-in-loop -- copies run one after the other anyway
+    entries.push([key, given.has(name) ? await copyTensor(tensor) : tensor]);
+    given.add(name);
+  }
   // Exactly the keys of the request.
   return Object.fromEntries(entries) as Record<Key, Tensor>;
 }

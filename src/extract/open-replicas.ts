@@ -1,6 +1,6 @@
 /** A pruned model on several devices. */
 import { warnOfMemory } from '../runtime/balance.js';
-import type { ResolvedDevice } from '../runtime/device.js';
+import { shareThreads, type ResolvedDevice } from '../runtime/device.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
 import { describeLanes } from './describe-lanes.js';
 import type { SessionSetup } from './feature-model.js';
@@ -17,7 +17,7 @@ export async function openReplicas(
   const describe = describeLanes(pruned, setup, devices.length * sessionsPerDevice);
   const balance = warnOfMemory(devices);
   const opening = await Promise.allSettled(
-    devices.map((device) =>
+    shareThreads(devices, sessionsPerDevice).map((device) =>
       openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, describe(device)),
     ),
   );

@@ -2,8 +2,8 @@
 import { gather } from '../runtime/gather.js';
 import type { NamedTensor } from '../runtime/protocol.js';
 import type { Replica, ReplicaRunOptions } from '../runtime/replica.js';
-import { takeRows } from '../runtime/rows.js';
 import type { Tensor } from '../runtime/tensor.js';
+import { cutOut } from '../runtime/tensor-part.js';
 import { hasSameRows, partsOf, readBatch, wholeRanges, type Batch, type RowRange } from './batch.js';
 import type { TensorInfo } from './value-info.js';
 
@@ -27,10 +27,13 @@ export async function runRange(
   const size = isPadded && range.count > 0 ? replica.fitRows(range.count) : range.count;
   const outputs = await replica.run(partsOf(batch, range, size), fetches, options);
   if (size === range.count) return outputs;
-  return outputs.map((output) => {
-    const { dtype, dims, data } = takeRows(output, 0, range.count);
-    return { name: output.name, dtype, dims, data };
-  });
+  // Views of larger buffers would not be the caller's own.
+  const { count } = range;
+  return Promise.all(
+    outputs.map((tensor) =>
+      cutOut({ name: tensor.name, tensor, axis: 0, start: 0, count, size: count }, false, () => undefined),
+    ),
+  );
 }
 
 /**

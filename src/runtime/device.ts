@@ -123,7 +123,7 @@ function checkSingle(option: string, device: ResolvedDevice, given: unknown): Re
 }
 
 /**
- * Reads the devices of a data-parallel model. CPU lanes without threads of their own share the cores evenly.
+ * Reads the devices of a data-parallel model.
  *
  * @throws {@link TapirError} `OPTION_INVALID` if the list is empty or names a device twice.
  */
@@ -136,11 +136,12 @@ export function readDevices(option: string, given: unknown): ResolvedDevice[] {
   const twice = keys.find((key, i) => keys.indexOf(key) !== i);
   if (twice !== undefined)
     throw invalidOption(option, `a list without repetition: "${twice}" is named twice`, keys);
-  return shareThreads(devices);
+  return devices;
 }
 
-function shareThreads(devices: readonly ResolvedDevice[]): ResolvedDevice[] {
-  const lanes = devices.filter(({ type }) => type === 'cpu').length;
+/** Devices as their sessions are opened: CPU sessions without threads of their own share the cores evenly. */
+export function shareThreads(devices: readonly ResolvedDevice[], sessions: number): ResolvedDevice[] {
+  const lanes = sessions * devices.filter(({ type }) => type === 'cpu').length;
   const share = Math.max(1, Math.floor(availableParallelism() / lanes));
   return devices.map((device) =>
     device.type === 'cpu' && device.threads === 0 && lanes > 1 ? { ...device, threads: share } : device,

@@ -36,8 +36,8 @@ export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuf
   const dims = isWhole ? tensor.dims : tensor.dims.with(axis, size);
   if (isWhole && mayMove && fillsBuffer(tensor.data)) return { ...tensor, name };
   const length = elementCount(dims);
-  const target = createOver(tensor, length, spare);
-  if (count < size && !Array.isArray(target)) target.fill(0 as never);
+  const { target, isFresh } = createOver(tensor, length, spare);
+  if (count < size && !isFresh) clearBehind(target, part);
   try {
     await copyInTurns([{ source: tensor.data, target, spans: spansOf(part) }]);
   } catch (error) {
@@ -53,10 +53,28 @@ export function checkPresent(name: string, { data, dims }: Tensor): void {
   throw mismatch(name, 'left as it is until the call settles', 'data that was moved elsewhere meanwhile');
 }
 
-function createOver({ dtype, data }: Tensor, length: number, spare: SpareBuffer): TensorData {
-  if (Array.isArray(data)) return createData(dtype, length);
-  const buffer = spare(length * data.BYTES_PER_ELEMENT);
-  return createData(dtype, length, buffer);
+function createOver(
+  { dtype, data }: Tensor,
+  length: number,
+  spare: SpareBuffer,
+): { readonly target: TensorData; readonly isFresh: boolean } {
+  const buffer = Array.isArray(data) ? undefined : spare(length * data.BYTES_PER_ELEMENT);
+  return { target: createData(dtype, length, buffer), isFresh: buffer === undefined };
+}
+
+/** Zeros where a used buffer will not be written to. */
+function clearBehind(target: TensorData, { tensor, axis, count, size }: TensorPart): void {
+  if (Array.isArray(target)) return;
+  const inner = elementCount(tensor.dims.slice(axis + 1));
+  const zero = target instanceof BigInt64Array || target instanceof BigUint64Array ? 0n : 0;
+  for (let at = 0; at < target.length; at += size * inner)
+    target.fill(zero as never, at + count * inner, at + size * inner);
+}
+
+/** A tensor in a buffer of its own. */
+export async function copyTensor(tensor: Tensor): Promise<Tensor> {
+  const { dtype, dims, data } = await cutOut(wholePart({ name: '', ...tensor }), false, () => undefined);
+  return { dtype, dims, data };
 }
 
 function* spansOf({ tensor, axis, start, count, size }: TensorPart): Generator<Span> {

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { deviceName, readDevice, readDevices } from '../../src/runtime/device.js';
+import { deviceName, readDevice, readDevices, shareThreads } from '../../src/runtime/device.js';
 import { readSessionOptions } from '../../src/runtime/session-options.js';
 import { readTensor } from '../../src/runtime/tensor.js';
 
@@ -96,12 +96,15 @@ describe('readDevices', () => {
     expect(names(['cpu'])).toEqual(['cpu']);
   });
 
-  it('shares the cores among CPU lanes without threads of their own', () => {
-    const share = Math.max(1, Math.floor(availableParallelism() / 2));
-    const threads = (given: unknown): number[] => readDevices('devices', given).map((one) => one.threads);
-    expect(threads(['cpu:0', 'cpu:1'])).toEqual([share, share]);
-    expect(threads(['cpu:0', { type: 'cpu', id: 1, threads: 3 }])).toEqual([share, 3]);
+  it('shares the cores among CPU sessions without threads of their own', () => {
+    const threads = (given: unknown, sessions = 1): number[] =>
+      shareThreads(readDevices('devices', given), sessions).map((one) => one.threads);
+    const share = (sessions: number): number => Math.max(1, Math.floor(availableParallelism() / sessions));
+    expect(threads(['cpu:0', 'cpu:1'])).toEqual([share(2), share(2)]);
+    expect(threads(['cpu:0', 'cpu:1', 'cuda'], 2)).toEqual([share(4), share(4), 0]);
+    expect(threads(['cpu:0', { type: 'cpu', id: 1, threads: 3 }])).toEqual([share(2), 3]);
     expect(threads(['cpu'])).toEqual([0]);
+    expect(threads(['cpu'], 2)).toEqual([share(2)]);
   });
 
   it.each([[[]], ['cpu'], [['cpu', 'cpu:0']], [['cuda:1', { type: 'cuda', id: 1 }]], [['cuda:0', 'x']]])(
