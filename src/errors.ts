@@ -82,6 +82,8 @@ export interface ErrorDetails {
   IMAGE_UNREADABLE: { readonly source: string; readonly reason: string };
   /** The image has more pixels than allowed; decided from its header. */
   IMAGE_TOO_LARGE: { readonly source: string; readonly reason: string; readonly limitPixels: number };
+  /** A thread that decodes images ended by itself. */
+  DECODER_DIED: { readonly reason: string };
   /** The folder or list of images cannot be read, or holds no image. */
   SOURCE_INVALID: { readonly source: string; readonly reason: string };
   /** An output whose first axis is not the batch cannot be cut into one row per image. */

@@ -40,6 +40,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   SESSION_FAILED: EXIT.model,
   RUN_FAILED: EXIT.model,
   LANE_DIED: EXIT.model,
+  DECODER_DIED: EXIT.internal,
   REPLICA_FAILED: EXIT.model,
   OUTPUT_NOT_GATHERABLE: EXIT.usage,
   DEPENDENCY_MISSING: EXIT.model,

@@ -1,5 +1,4 @@
 /** Many images → features: batches cut by position, two of them in flight per session, results in input order. */
-import { availableParallelism } from 'node:os';
 import {
   checkBoolean,
   checkInteger,
@@ -9,13 +8,21 @@ import {
   type Given,
 } from '../checks.js';
 import { TapirError } from '../errors.js';
-import { isOnCpu, runsAtOnce, runWhole, wantsFullBatches, type Extractor } from '../extract/extractor.js';
-import type { RgbImage } from '../image/resample.js';
+import {
+  coresToDecode,
+  isOnCpu,
+  runsAtOnce,
+  runWhole,
+  wantsFullBatches,
+  type Extractor,
+} from '../extract/extractor.js';
+import { DecodeLanes } from '../image/decode-lanes.js';
 import type { TransformPreset } from '../image/presets.js';
-import { createTransform, Transform } from '../image/transform.js';
+import { createTransform, Transform, valuesOf } from '../image/transform.js';
+import type { SharedImages } from '../runtime/image-feed.js';
 import { takeRows } from '../runtime/rows.js';
 import type { Tensor } from '../runtime/tensor.js';
-import { loadItems, type ImageError, type LoadedItem } from './loader.js';
+import { BatchLoader, type ImageError, type LoadedBatch, type LoadedItem } from './loader.js';
 import { listImages, type SourceItem } from './source.js';
 
 /** Options of {@link embedImages}. */
@@ -36,6 +43,12 @@ export interface EmbedOptions {
    */
   readonly keepDims: boolean;
   /**
+   * Threads that decode images, an integer from 0 to 1024; 0 takes the cores that the devices leave free. More than
+   * UV_THREADPOOL_SIZE (4, unless the environment says otherwise when Node.js starts) are of no use: the `tapir` command sets it.
+   * @default 0
+   */
+  readonly decodeThreads: number;
+  /**
    * Stops the work when it fires; the call rejects with its reason.
    * @default undefined
    */
@@ -46,6 +59,7 @@ export const EMBED_DEFAULTS: EmbedOptions = {
   transform: 'ImageNet1K_V1',
   batch: 0,
   keepDims: false,
+  decodeThreads: 0,
   signal: undefined,
 };
 
@@ -82,6 +96,7 @@ export interface EmbedSetup {
   readonly transform: Transform;
   readonly batch: number;
   readonly keepDims: boolean;
+  readonly decodeThreads: number;
   readonly signal: AbortSignal | undefined;
   /** Runs are filled up to a multiple of it: rows that the graph was exported for, or all of a batch on a GPU; else null. */
   readonly multiple: number | null;
@@ -98,7 +113,9 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
   const transform =
     options.transform instanceof Transform ? options.transform : createTransform(options.transform);
   const batch = checkInteger('batch', options.batch, 0, 4096) || (isOnCpu(extractor) ? 8 : 32);
-  checkBoolean('keepDims', options.keepDims);
+  const { keepDims, decodeThreads } = options;
+  checkBoolean('keepDims', keepDims);
+  checkInteger('decodeThreads', decodeThreads, 0, 1024);
   const signal = checkSignal(options.signal);
   const [input, ...others] = extractor.inputs;
   const size = transform.outputSize;
@@ -128,7 +145,7 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
   if (takesPixels) checkNormalization(extractor, transform);
   const full = wantsFullBatches(extractor) ? batch : null;
   const multiple = typeof dims[0] === 'number' ? dims[0] : full;
-  return { transform, batch, keepDims: options.keepDims, signal, multiple, takesPixels, ...size };
+  return { transform, batch, keepDims, decodeThreads, signal, multiple, takesPixels, ...size };
 }
 
 /** What the graph computes must be what the transform says: the manifest records the transform. */
@@ -146,47 +163,80 @@ function checkNormalization({ imageNormalization: inGraph }: Extractor, transfor
   );
 }
 
+/** Batches that are decoded ahead, for each that may be running: at least two, and enough to hide a slow image. */
+const IMAGES_AHEAD = 64;
+
 /** Runs the images of a source batch by batch. A batch is a range of positions; an image that fails leaves a gap. */
 export async function* embedBatches(
   extractor: Extractor,
   source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
   setup: EmbedSetup,
 ): AsyncGenerator<EmbeddedBatch> {
-  const inFlight: Promise<EmbeddedBatch>[] = [];
-  const submit = (items: LoadedItem[]): void => {
-    const run = runBatch(extractor, items, setup);
-    // Awaited in order below; until then a failure must not count as unhandled.
-    run.catch(() => undefined);
-    inFlight.push(run);
-  };
-  let items: LoadedItem[] = [];
-  // One more than there are cores, so that one reads its file while the others decode.
-  const atOnce = availableParallelism() + 1;
+  const { transform, batch, signal, height, width } = setup;
   const mostRuns = runsAtOnce(extractor);
-  for await (const item of loadItems(source, setup.transform, setup.batch + atOnce, atOnce)) {
-    setup.signal?.throwIfAborted();
-    items.push(item);
-    if (items.length < setup.batch) continue;
-    submit(items);
-    items = [];
-    if (inFlight.length >= mostRuns) yield await inFlight.shift()!;
+  const lanes = new DecodeLanes(transform, setup.decodeThreads || coresToDecode(extractor));
+  const loader = new BatchLoader(source, lanes, {
+    batch,
+    imageBytes: CHANNELS * height * width,
+    openBatches: mostRuns + Math.max(2, Math.ceil(IMAGES_AHEAD / batch)),
+  });
+  const running: Promise<EmbeddedBatch>[] = [];
+  const stop = rejectionOf(signal);
+  try {
+    let loading = loader.next();
+    let isLast = false;
+    while (!isLast || running.length > 0) {
+      const done = running[0]?.then(() => 'done' as const);
+      const loaded = isLast || running.length >= mostRuns ? [] : [loading];
+      const event = await Promise.race([...(done ? [done] : []), ...loaded, stop.promise]);
+      if (event === 'done') yield await running.shift()!;
+      else if (event === undefined) isLast = true;
+      else {
+        const run = runBatch(extractor, event, setup).finally(() => loader.release(event.pixels));
+        // Awaited in order; until then a failure must not count as unhandled.
+        run.catch(() => undefined);
+        running.push(run);
+        loading = loader.next();
+        loading.catch(() => undefined);
+      }
+    }
+  } finally {
+    stop.off();
+    loader.stop();
+    await lanes.close();
   }
-  if (items.length > 0) submit(items);
-  while (inFlight.length > 0) yield await inFlight.shift()!;
+}
+
+/** A promise that is rejected when a signal fires, and never fulfilled. */
+function rejectionOf(signal: AbortSignal | undefined): { readonly promise: Promise<never>; off(): void } {
+  let onAbort = (): void => undefined;
+  const promise = new Promise<never>((_, reject) => {
+    onAbort = () => reject(signal!.reason as Error);
+    if (signal?.aborted) onAbort();
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+  promise.catch(() => undefined);
+  return { promise, off: () => signal?.removeEventListener('abort', onAbort) };
 }
 
 async function runBatch(
   extractor: Extractor,
-  items: LoadedItem[],
+  { items, pixels }: LoadedBatch,
   setup: EmbedSetup,
 ): Promise<EmbeddedBatch> {
-  const images = items.flatMap((item) => item.pixels ?? []);
-  const done = items.map((item) => ({ ...item, pixels: null }));
-  if (images.length === 0) return { items: done, features: {} };
-  const { multiple, signal } = setup;
+  const images = items.flatMap(({ error }, place) => (error ? [] : [place]));
+  if (images.length === 0) return { items, features: {} };
+  const { multiple, signal, takesPixels, height, width, transform } = setup;
   const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
-  const batch = fillBatch(images, rows, setup);
-  const results = await runWhole(extractor, batch, { transfer: true, signal });
+  const feed: SharedImages = {
+    name: extractor.inputs[0]!.name,
+    pixels,
+    images,
+    ...(takesPixels
+      ? { dtype: 'uint8', dims: [rows, height, width, CHANNELS], values: null }
+      : { dtype: 'float32', dims: [rows, CHANNELS, height, width], values: valuesOf(transform) }),
+  };
+  const results = await runWhole(extractor, feed, signal);
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
     const tensor = results[name]!;
@@ -200,24 +250,7 @@ async function runBatch(
     const kept = rows === images.length ? tensor : takeRows(tensor, 0, images.length);
     features[name] = setup.keepDims ? kept : dropUnitMap(kept);
   }
-  return { items: done, features };
-}
-
-/** The images of a run in one tensor; rows beyond them are zero. */
-function fillBatch(
-  images: readonly RgbImage[],
-  rows: number,
-  { height, width, transform, takesPixels }: EmbedSetup,
-): Tensor {
-  const imageElements = CHANNELS * height * width;
-  if (takesPixels) {
-    const data = new Uint8Array(rows * imageElements);
-    images.forEach((image, i) => data.set(image.data, i * imageElements));
-    return { dtype: 'uint8', dims: [rows, height, width, CHANNELS], data };
-  }
-  const data = new Float32Array(rows * imageElements);
-  images.forEach((image, i) => transform.normalizeInto(image, data, i * imageElements));
-  return { dtype: 'float32', dims: [rows, CHANNELS, height, width], data };
+  return { items, features };
 }
 
 /** `[N, C, 1, 1]` → `[N, C]`. */

@@ -1,14 +1,15 @@
-/** Source items → pixels, several at a time, given out in order. */
+/**
+ * Source items → batches of pixels in shared memory. A batch is a range of positions in the source, whatever becomes of its
+ * images; a bounded number of batches is open at once, so a slow consumer slows the source down.
+ */
 import { TapirError } from '../errors.js';
-import { decodeImage } from '../image/decode.js';
-import type { RgbImage } from '../image/resample.js';
-import type { Transform } from '../image/transform.js';
+import type { DecodeLanes } from '../image/decode-lanes.js';
 import type { SourceItem } from './source.js';
 
 /** The errors of single images: a run goes on over them. */
 export type ImageError = TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE' | 'IMAGE_TOO_LARGE'>;
 
-/** An image that was read, or why it could not be. */
+/** An input that was read, or why it could not be. */
 export interface LoadedItem {
   /** Position in the source, from 0. */
   readonly index: number;
@@ -16,71 +17,131 @@ export interface LoadedItem {
   /** Size of the file's image, before the transform. */
   readonly width: number | null;
   readonly height: number | null;
-  readonly pixels: RgbImage | null;
   readonly error: ImageError | null;
 }
 
-/**
- * Loads the items of a source.
- *
- * @param ahead - How many items may be begun before the oldest of them is given out.
- * @param atOnce - How many are decoded at once: a decoded photo takes far more memory than the pixels that remain of it.
- * @throws What the source throws; a failed image is an item with its error.
- */
-export async function* loadItems(
-  source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
-  transform: Transform,
-  ahead: number,
-  atOnce: number,
-): AsyncGenerator<LoadedItem> {
-  const window: Promise<LoadedItem>[] = [];
-  const enter = createGate(atOnce);
-  let index = 0;
-  for await (const item of source) {
-    const at = index++;
-    const loading = enter(() => loadItem(item, at, transform));
-    // Awaited in order below; until then, or if the caller stops early, a failure must not count as unhandled.
-    loading.catch(() => undefined);
-    window.push(loading);
-    if (window.length >= ahead) yield await window.shift()!;
+/** A batch that is ready. */
+export interface LoadedBatch {
+  readonly items: readonly LoadedItem[];
+  /** Pixels of the images, each at its item's place; give them back with {@link BatchLoader.release}. */
+  readonly pixels: Uint8Array;
+}
+
+/** Sizes of the batches, and how many there may be. */
+export interface LoaderPlan {
+  /** Items per batch. */
+  readonly batch: number;
+  /** Bytes of an image's pixels. */
+  readonly imageBytes: number;
+  /** Batches that are open at once: being filled, ready, or not yet released. */
+  readonly openBatches: number;
+}
+
+/** Loads the items of a source, ahead of whoever takes the batches. */
+export class BatchLoader {
+  readonly #lanes: DecodeLanes;
+  readonly #plan: LoaderPlan;
+  readonly #batches: Promise<LoadedBatch>[] = [];
+  readonly #free: Uint8Array[] = [];
+  #open = 0;
+  #isDone = false;
+  #failure: unknown;
+  #wakeSource: (() => void) | undefined;
+  #wakeConsumer: (() => void) | undefined;
+
+  /** Begins at once. */
+  constructor(
+    source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
+    lanes: DecodeLanes,
+    plan: LoaderPlan,
+  ) {
+    this.#lanes = lanes;
+    this.#plan = plan;
+    void this.#fill(source);
   }
-  while (window.length > 0) yield await window.shift()!;
-}
 
-/** Lets a number of steps run at once, the others in the order they came. */
-function createGate(limit: number): <Result>(step: () => Promise<Result>) => Promise<Result> {
-  const waiting: (() => void)[] = [];
-  let free = limit;
-  return async (step) => {
-    if (free > 0) free--;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await step();
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else free++;
-    }
-  };
-}
+  /**
+   * The next batch, in order; undefined after the last one.
+   *
+   * @throws What the source throws, after the batches before; what no image is to blame for.
+   */
+  async next(): Promise<LoadedBatch | undefined> {
+    while (this.#batches.length === 0 && !this.#isDone)
+      await new Promise<void>((resolve) => {
+        this.#wakeConsumer = resolve;
+      });
+    const batch = this.#batches.shift();
+    if (batch === undefined && this.#failure !== undefined) throw this.#failure;
+    return batch;
+  }
 
-async function loadItem(item: SourceItem, index: number, transform: Transform): Promise<LoadedItem> {
-  const { path } = item;
-  try {
-    if (item.error) throw item.error;
-    const image = await decodeImage(item.image, transform.options);
-    return {
-      index,
-      path,
-      width: image.width,
-      height: image.height,
-      pixels: transform.apply(image),
-      error: null,
+  /** Gives a batch's memory back, to be filled again. */
+  release(pixels: Uint8Array): void {
+    this.#open--;
+    this.#free.push(pixels);
+    this.#wakeSource?.();
+  }
+
+  /** Ends loading: nothing more is taken from the source. */
+  stop(): void {
+    this.#isDone = true;
+    this.#wakeSource?.();
+    this.#wakeConsumer?.();
+  }
+
+  async #fill(source: AsyncIterable<SourceItem> | Iterable<SourceItem>): Promise<void> {
+    let pixels: Uint8Array | undefined;
+    let items: Promise<LoadedItem>[] = [];
+    let index = 0;
+    const finish = (): void => {
+      if (pixels) this.#push(pixels, items);
+      pixels = undefined;
+      items = [];
     };
-  } catch (error) {
-    // Whatever is not about this image (sharp missing, a defect) must end the run.
-    if (!isImageError(error)) throw error;
-    return { index, path, width: null, height: null, pixels: null, error };
+    try {
+      for await (const item of source) {
+        pixels ??= await this.#takePixels();
+        if (this.#isDone) return;
+        items.push(this.#load(item, index++, pixels, items.length));
+        if (items.length === this.#plan.batch) finish();
+      }
+    } catch (error) {
+      this.#failure = error;
+    }
+    finish();
+    this.stop();
+  }
+
+  #push(pixels: Uint8Array, loading: readonly Promise<LoadedItem>[]): void {
+    const batch = Promise.all(loading).then((items) => ({ items, pixels }));
+    // Taken in order later; until then a failure must not count as unhandled.
+    batch.catch(() => undefined);
+    this.#batches.push(batch);
+    this.#wakeConsumer?.();
+  }
+
+  async #takePixels(): Promise<Uint8Array> {
+    const { openBatches, batch, imageBytes } = this.#plan;
+    while (this.#open >= openBatches && !this.#isDone)
+      await new Promise<void>((resolve) => {
+        this.#wakeSource = resolve;
+      });
+    this.#open++;
+    return this.#free.pop() ?? new Uint8Array(new SharedArrayBuffer(batch * imageBytes));
+  }
+
+  async #load(item: SourceItem, index: number, pixels: Uint8Array, place: number): Promise<LoadedItem> {
+    const { path } = item;
+    const { imageBytes } = this.#plan;
+    try {
+      if (item.error) throw item.error;
+      const into = pixels.subarray(place * imageBytes, (place + 1) * imageBytes);
+      return { index, path, ...(await this.#lanes.load(item.image, into)), error: null };
+    } catch (error) {
+      // Whatever is not about this image (sharp missing, a defect) must end the run.
+      if (!isImageError(error)) throw error;
+      return { index, path, width: null, height: null, error };
+    }
   }
 }
 

@@ -1,14 +1,14 @@
 /** Which axis of which feeds is the batch, and how it is cut into runs. */
 import { TapirError } from '../errors.js';
-import type { NamedTensor } from '../runtime/protocol.js';
-import { wholePart, type TensorPart } from '../runtime/tensor-part.js';
+import type { Feed } from '../runtime/image-feed.js';
+import { wholePart, type FeedPart } from '../runtime/tensor-part.js';
 import { mismatch } from '../runtime/tensor.js';
 import { dimsText } from './feeds.js';
 import type { TensorInfo } from './value-info.js';
 
 /** The feeds of a call, and their batch. */
 export interface Batch {
-  readonly feeds: readonly NamedTensor[];
+  readonly feeds: readonly Feed[];
   readonly axis: number;
   /** By feed: whether it has a row per sample; others go to each run as they are. */
   readonly isBatched: readonly boolean[];
@@ -30,7 +30,7 @@ export interface RowRange {
  *
  * @throws {@link TapirError} `BATCH_FIXED` if k does not divide the rows; `INPUT_MISMATCH` for any other size that does not fit.
  */
-export function readBatch(inputs: readonly TensorInfo[], feeds: readonly NamedTensor[], axis: number): Batch {
+export function readBatch(inputs: readonly TensorInfo[], feeds: readonly Feed[], axis: number): Batch {
   const ratios = inputs.map((input, i) => rowRatio(input, feeds[i]!, axis));
   const isOpen = ratios.map((ratio, i) => ratio === undefined && feeds[i]!.dims.length > axis);
   const rowsOf = (isBatched: readonly boolean[]): number | null =>
@@ -59,7 +59,7 @@ export function readBatch(inputs: readonly TensorInfo[], feeds: readonly NamedTe
 }
 
 /** Rows given per row of an axis that is fixed in the graph; undefined if it is open, or the input has none. */
-function rowRatio(input: TensorInfo, feed: NamedTensor, axis: number): number | undefined {
+function rowRatio(input: TensorInfo, feed: Feed, axis: number): number | undefined {
   const { dims } = input;
   if (dims === null) return undefined;
   const fail = (): TapirError =>
@@ -73,7 +73,7 @@ function rowRatio(input: TensorInfo, feed: NamedTensor, axis: number): number | 
   return 1;
 }
 
-function batchFixed(input: TensorInfo, feed: NamedTensor, axis: number): TapirError<'BATCH_FIXED'> {
+function batchFixed(input: TensorInfo, feed: Feed, axis: number): TapirError<'BATCH_FIXED'> {
   const batch = Number(input.dims?.[axis] ?? 0);
   const rows = feed.dims[axis] ?? 0;
   return new TapirError(
@@ -116,7 +116,7 @@ export function cutRange({ start, count }: RowRange, size: number): RowRange[] {
 }
 
 /** The feeds of one run, with zeros up to `size` rows. A run of all rows takes the feeds as they are. */
-export function partsOf(batch: Batch, { start, count }: RowRange, size: number): TensorPart[] {
+export function partsOf(batch: Batch, { start, count }: RowRange, size: number): FeedPart[] {
   const { feeds, axis, isBatched, rows } = batch;
   if (count === size && count === (rows ?? 0)) return feeds.map(wholePart);
   return feeds.map((feed, i) =>

@@ -4,9 +4,9 @@ import { readDevice, readDevices, type Device, type ResolvedDevice } from '../ru
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lane-options.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
-import { DataParallel, parallelStateOf } from './data-parallel.js';
+import { DataParallel, internalsOf as parallelInternalsOf } from './data-parallel.js';
 import type { Extractor } from './extractor.js';
-import { FeatureExtractor, featureModelOf } from './feature-extractor.js';
+import { FeatureExtractor, internalsOf } from './feature-extractor.js';
 import { createFeatureModel, type SessionSetup } from './feature-model.js';
 import { describeLanes } from './describe-lanes.js';
 import type { OnnxModel, ModelSource } from './open-model.js';
@@ -169,8 +169,8 @@ async function unwrap<const Nodes extends ReturnNodes>(
   returnNodes: Nodes,
   given: Given<FeatureExtractorOptions>,
 ): Promise<Extractor<KeysOf<Nodes>>> {
-  const { devices, options } = parallelStateOf(parallel);
-  const { session, lane } = featureModelOf(parallel.module);
+  const { devices, options } = parallelInternalsOf(parallel);
+  const { session, lane } = internalsOf(parallel.module).model;
   const inherited = { ...lane, session, ...given };
   const { source } = parallel.model;
   if (given.device !== undefined)

@@ -4,13 +4,14 @@ import { TapirError } from '../errors.js';
 import type { ImageNormalization } from '../rewrite/image-input.js';
 import { devicesLike } from '../runtime/device-list.js';
 import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
+import type { Feed } from '../runtime/image-feed.js';
 import { gather } from '../runtime/gather.js';
 import type { Replica } from '../runtime/replica.js';
 import { deviceRows, readSplit, type Split } from '../runtime/split.js';
 import type { Tensor } from '../runtime/tensor.js';
 import { checkSameRows, readBatch, type Batch } from './batch.js';
 import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
-import { featureModelOf, type FeatureExtractor } from './feature-extractor.js';
+import { internalsOf as extractorInternalsOf, type FeatureExtractor } from './feature-extractor.js';
 import type { FeatureInfo } from './feature-info.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
 import { readFeeds } from './feeds.js';
@@ -59,12 +60,20 @@ export interface ReplicaInfo {
   readonly pids: readonly number[];
 }
 
-let stateOf: (parallel: DataParallel) => ParallelState;
-
 interface ParallelState {
   readonly devices: readonly ResolvedDevice[];
   readonly options: ParallelOptions;
 }
+
+/** What other files of the package use of a data-parallel model. */
+interface Internals<Key extends string> extends ParallelState {
+  /** The device of each session, as it is used. */
+  readonly sessions: readonly ResolvedDevice[];
+  /** Runs checked feeds. */
+  run(feeds: readonly Feed[], options: ParallelRunOptions): Promise<Record<Key, Tensor>>;
+}
+
+let internalsOf: <Key extends string>(parallel: DataParallel<Key>) => Internals<Key>;
 
 /**
  * A feature extractor on several devices, as torch's nn.DataParallel: the batch is split along `dim`, each device runs its part
@@ -98,7 +107,13 @@ export class DataParallel<Key extends string = string> {
   readonly #warnings = new ParallelWarnings();
 
   static {
-    stateOf = (parallel) => parallel.#state;
+    internalsOf = (parallel) => ({
+      ...parallel.#state,
+      sessions: parallel.#replicas.flatMap(({ sessions, facts }) =>
+        Array.from({ length: sessions }, () => facts.device),
+      ),
+      run: (feeds, options) => parallel.#run(feeds, options),
+    });
   }
 
   /** Use {@link DataParallel.create}. */
@@ -109,7 +124,7 @@ export class DataParallel<Key extends string = string> {
     ownsModule: boolean,
   ) {
     this.module = module;
-    this.#model = featureModelOf(module);
+    this.#model = extractorInternalsOf(module).model;
     this.#replicas = replicas;
     this.#state = state;
     this.#ownsModule = ownsModule;
@@ -152,7 +167,7 @@ export class DataParallel<Key extends string = string> {
       given,
       'DataParallel.create',
     );
-    const model = featureModelOf(extractor);
+    const { model } = extractorInternalsOf(extractor);
     const devices = readDevices('devices', wanted ?? (await devicesLike(extractor.device)));
     const options = readParallelOptions(rest, devices.length);
     const replicas = await openReplicas(model.pruned, devices, model, options);
@@ -206,10 +221,18 @@ export class DataParallel<Key extends string = string> {
    */
   async run(input: RunInput, given: Given<ParallelRunOptions> = {}): Promise<Record<Key, Tensor>> {
     const { split: own, ...rest } = withDefaults(RUN_WITH_SPLIT, given, 'run');
-    const { signal, transfer } = readRunOptions(rest);
+    const split = own === undefined ? undefined : readSplit('split', own, this.devices.length);
+    const options = readRunOptions(rest);
+    return this.#run(readFeeds(this.inputs, input), { ...options, split });
+  }
+
+  async #run(
+    feeds: readonly Feed[],
+    { split: own, signal, transfer }: ParallelRunOptions,
+  ): Promise<Record<Key, Tensor>> {
     const { options } = this.#state;
-    const split = own === undefined ? options.split : readSplit('split', own, this.devices.length);
-    const batch = readBatch(this.inputs, readFeeds(this.inputs, input), options.dim);
+    const split = own ?? options.split;
+    const batch = readBatch(this.inputs, feeds, options.dim);
     const plan = planBatch(batch, split, this.#replicas, options.microBatch);
     if (split === 'chunk') this.#warnings.idle(this.#replicas, plan, batch);
     const count = 'tasks' in plan ? plan.tasks.length : plan.ranges.length;
@@ -293,7 +316,7 @@ export class DataParallel<Key extends string = string> {
   }
 }
 
-export { stateOf as parallelStateOf };
+export { internalsOf };
 
 function notBatched(output: string, dims: readonly number[], rows: number): TapirError<'OUTPUT_NOT_BATCHED'> {
   return new TapirError(

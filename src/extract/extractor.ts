@@ -1,8 +1,11 @@
 /** Extractors on one device or several, as those who feed them batch by batch see them. */
+import { availableParallelism } from 'node:os';
+import type { ResolvedDevice } from '../runtime/device.js';
+import type { Feed } from '../runtime/image-feed.js';
 import type { Tensor } from '../runtime/tensor.js';
-import { DataParallel, parallelStateOf } from './data-parallel.js';
-import { featureModelOf, type FeatureExtractor } from './feature-extractor.js';
-import type { RunInput, RunOptions } from './run-options.js';
+import { DataParallel, internalsOf as parallelInternalsOf } from './data-parallel.js';
+import { internalsOf, type FeatureExtractor } from './feature-extractor.js';
+import type { RunOptions } from './run-options.js';
 
 /** A feature extractor on one device, or on several. */
 export type Extractor<Key extends string = string> = FeatureExtractor<Key> | DataParallel<Key>;
@@ -10,27 +13,43 @@ export type Extractor<Key extends string = string> = FeatureExtractor<Key> | Dat
 /** Runs a batch on one device: of several, on the least loaded one. */
 export function runWhole<Key extends string>(
   extractor: Extractor<Key>,
-  input: RunInput,
-  options: RunOptions,
+  feed: Feed,
+  signal: AbortSignal | undefined,
 ): Promise<Record<Key, Tensor>> {
+  const options: RunOptions = { signal, transfer: false };
   return extractor instanceof DataParallel
-    ? extractor.run(input, { ...options, split: 'none' })
-    : extractor.run(input, options);
+    ? parallelInternalsOf(extractor).run([feed], { ...options, split: 'none' })
+    : internalsOf(extractor).run([feed], options);
 }
 
 /** How many batches keep all sessions busy: one at work and one ready for each. */
 export function runsAtOnce(extractor: Extractor): number {
-  if (!(extractor instanceof DataParallel)) return RUNS_PER_SESSION;
-  const { devices, options } = parallelStateOf(extractor);
-  return RUNS_PER_SESSION * devices.length * options.sessionsPerDevice;
+  return RUNS_PER_SESSION * sessionsOf(extractor).length;
 }
 
 const RUNS_PER_SESSION = 2;
 
+/** The device of each session. */
+function sessionsOf(extractor: Extractor): readonly ResolvedDevice[] {
+  return extractor instanceof DataParallel
+    ? parallelInternalsOf(extractor).sessions
+    : [internalsOf(extractor).device];
+}
+
+/** How many threads may decode images beside it: the cores that its devices leave free; all, where they take all. */
+export function coresToDecode(extractor: Extractor): number {
+  const cores = availableParallelism();
+  // A session on a GPU keeps one core busy; one on the CPU says how many, 0 being all of them.
+  const taken = sessionsOf(extractor).reduce(
+    (sum, { type, threads }) => sum + (type === 'cpu' ? threads : 1),
+    0,
+  );
+  return taken < cores ? cores - taken : cores;
+}
+
 /** Whether it runs on the CPU alone. */
 export function isOnCpu(extractor: Extractor): boolean {
-  const devices = extractor instanceof DataParallel ? extractor.devices : [extractor.device];
-  return devices.every((device) => device.startsWith('cpu'));
+  return sessionsOf(extractor).every(({ type }) => type === 'cpu');
 }
 
 /**
@@ -38,6 +57,6 @@ export function isOnCpu(extractor: Extractor): boolean {
  * can have, because rows of zeros come off again.
  */
 export function wantsFullBatches(extractor: Extractor): boolean {
-  const { canPad } = featureModelOf(extractor instanceof DataParallel ? extractor.module : extractor);
+  const { canPad } = internalsOf(extractor instanceof DataParallel ? extractor.module : extractor).model;
   return canPad && !isOnCpu(extractor);
 }

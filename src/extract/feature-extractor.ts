@@ -1,6 +1,8 @@
 /** The pruned model with a session: tensors in, named features out. */
 import type { Given } from '../checks.js';
 import type { ImageNormalization } from '../rewrite/image-input.js';
+import type { ResolvedDevice } from '../runtime/device.js';
+import type { Feed } from '../runtime/image-feed.js';
 import type { Replica } from '../runtime/replica.js';
 import type { Tensor } from '../runtime/tensor.js';
 import type { FeatureInfo } from './feature-info.js';
@@ -11,7 +13,16 @@ import { runBatch } from './run-batch.js';
 import { readRunOptions, type RunInput, type RunOptions } from './run-options.js';
 import type { TensorInfo } from './value-info.js';
 
-let featureModelOf: (extractor: FeatureExtractor) => FeatureModel;
+/** What other files of the package use of an extractor. */
+interface Internals<Key extends string> {
+  readonly model: FeatureModel;
+  /** The device of its session. */
+  readonly device: ResolvedDevice;
+  /** Runs checked feeds. */
+  run(feeds: readonly Feed[], options: RunOptions): Promise<Record<Key, Tensor>>;
+}
+
+let internalsOf: <Key extends string>(extractor: FeatureExtractor<Key>) => Internals<Key>;
 
 /**
  * Computes named intermediate features of a model. Made by {@link createFeatureExtractor}.
@@ -36,7 +47,11 @@ export class FeatureExtractor<Key extends string = string> {
   readonly #replica: Replica;
 
   static {
-    featureModelOf = (extractor) => extractor.#model;
+    internalsOf = (extractor) => ({
+      model: extractor.#model,
+      device: extractor.#replica.facts.device,
+      run: (feeds, options) => extractor.#run(feeds, options),
+    });
   }
 
   /** Use {@link createFeatureExtractor}. */
@@ -63,8 +78,11 @@ export class FeatureExtractor<Key extends string = string> {
    */
   async run(input: RunInput, given: Given<RunOptions> = {}): Promise<Record<Key, Tensor>> {
     const options = readRunOptions(given);
+    return this.#run(readFeeds(this.inputs, input), options);
+  }
+
+  async #run(feeds: readonly Feed[], options: RunOptions): Promise<Record<Key, Tensor>> {
     const { inputs, fetches, canPad } = this.#model;
-    const feeds = readFeeds(inputs, input);
     const results = await runBatch(this.#replica, inputs, feeds, fetches, { ...options, canPad });
     return recordOf(this.#model, new Map(fetches.map((tensor, i) => [tensor, results[i]!])));
   }
@@ -80,4 +98,4 @@ export class FeatureExtractor<Key extends string = string> {
   }
 }
 
-export { featureModelOf };
+export { internalsOf };

@@ -1,5 +1,6 @@
 /** Running a model over a batch: at once, or piece by piece where the graph has a fixed one. */
 import { gather } from '../runtime/gather.js';
+import type { Feed } from '../runtime/image-feed.js';
 import type { NamedTensor } from '../runtime/protocol.js';
 import type { Replica, ReplicaRunOptions } from '../runtime/replica.js';
 import type { Tensor } from '../runtime/tensor.js';
@@ -45,7 +46,7 @@ export async function runRange(
 export async function runBatch(
   replica: Replica,
   inputs: readonly TensorInfo[],
-  feeds: readonly NamedTensor[],
+  feeds: readonly Feed[],
   fetches: readonly string[],
   { canPad = false, signal, transfer }: ReplicaRunOptions & { readonly canPad?: boolean } = {},
 ): Promise<Tensor[]> {

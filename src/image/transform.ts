@@ -17,6 +17,8 @@ export interface LoadedImage extends RgbImage {
 
 const CHANNELS = 3;
 
+let valuesOf: (transform: Transform) => Float32Array;
+
 /** A checked preprocessing. Made by {@link createTransform}. */
 export class Transform {
   /** Every setting, defaults filled in. */
@@ -27,6 +29,10 @@ export class Transform {
   readonly outputSize: Size | null;
   /** Normalised value by channel and byte: `(x/255 − mean)/std`, each step rounded to float32. */
   readonly #values: Float32Array;
+
+  static {
+    valuesOf = (transform) => transform.#values;
+  }
 
   /** Use {@link createTransform}. */
   constructor(options: TransformOptions, preset: TransformPreset | null) {
@@ -63,6 +69,8 @@ export class Transform {
     }
   }
 }
+
+export { valuesOf };
 
 function toSize(size: number | Size): Size {
   return typeof size === 'number' ? { height: size, width: size } : size;

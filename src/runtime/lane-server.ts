@@ -1,5 +1,6 @@
 /** The lane's side: one session that answers requests in order. Knows no threads; its entries give it a port. */
 import { packError } from '../errors.js';
+import { fillFeed, isShared, madeFeeds } from './image-feed.js';
 import type { LaneReply, LaneRequest } from './protocol.js';
 import { buffersOf } from './tensor.js';
 import type { Session } from './session.js';
@@ -16,6 +17,8 @@ export interface LanePort {
 /** Returns the handler of requests; they are worked off one after the other. */
 export function serveLane(port: LanePort): (request: LaneRequest) => void {
   let session: Session | undefined;
+  /** Of the feed made last. */
+  let spare: ArrayBuffer | undefined;
   const handle = async (request: LaneRequest): Promise<void> => {
     if (request.type === 'close') {
       if (session) await port.enter(() => session!.release());
@@ -29,11 +32,17 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
         );
         port.send({ type: 'opened', facts: session.facts }, []);
       } else {
+        const feeds = request.feeds.map((feed) => {
+          if (!isShared(feed)) return feed;
+          const made = fillFeed(feed, spare);
+          [spare] = buffersOf([made]);
+          return made;
+        });
         const started = performance.now();
-        const outputs = await port.enter(() => session!.run(request.feeds, request.fetches));
+        const outputs = await port.enter(() => session!.run(feeds, request.fetches));
         const runMs = performance.now() - started;
         // onnxruntime-node gives each output a buffer of its own; several fetches never share one.
-        const spent = buffersOf(request.feeds);
+        const spent = buffersOf(madeFeeds(request.feeds));
         port.send({ type: 'done', id: request.id, outputs, spent, runMs }, [...buffersOf(outputs), ...spent]);
       }
     } catch (error) {

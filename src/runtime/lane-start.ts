@@ -4,6 +4,7 @@ import { isMainThread, Worker } from 'node:worker_threads';
 import type { ResolvedDevice } from './device.js';
 import { guardExit } from './exit-guard.js';
 import type { LaneOptions } from './lane-options.js';
+import { isShared, ownImages } from './image-feed.js';
 import { fillsBuffer } from './tensor.js';
 import { STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
 
@@ -100,7 +101,7 @@ export function startProcess(
   return {
     pid: child.pid ?? 0,
     // A failure to send means that the process is gone, which is told by its own event.
-    post: (request) => child.send(request, () => undefined),
+    post: (request) => child.send(withoutSharing(request), () => undefined),
     hold: (isBusy) => {
       if (isBusy) {
         child.ref();
@@ -111,6 +112,12 @@ export function startProcess(
       }
     },
   };
+}
+
+/** Memory cannot be shared with a process. */
+function withoutSharing(request: LaneRequest): LaneRequest {
+  if (request.type !== 'run') return request;
+  return { ...request, feeds: request.feeds.map((feed) => (isShared(feed) ? ownImages(feed) : feed)) };
 }
 
 /** What arrives from a process lies in the message's buffer; outputs are to be buffers of their own. */

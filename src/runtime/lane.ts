@@ -1,6 +1,7 @@
 /** A lane as its owner sees it: one session, behind a thread or process, that runs requests in order. */
 import { isTapirError, reasonOf, TapirError, unpackError } from '../errors.js';
 import { deviceName, type ResolvedDevice } from './device.js';
+import { madeFeeds, type Feed } from './image-feed.js';
 import type { LaneOptions } from './lane-options.js';
 import { startLane, type LaneChannel } from './lane-start.js';
 import type { LaneDescription, LaneReply, NamedTensor, SessionFacts } from './protocol.js';
@@ -59,8 +60,8 @@ export class Lane {
     return this.#channel.pid;
   }
 
-  /** Runs the session. The feeds' buffers are moved to the lane. */
-  run(feeds: readonly NamedTensor[], fetches: readonly string[]): Promise<LaneResult> {
+  /** Runs the session. The feeds' buffers are moved to the lane, but for those that it shares. */
+  run(feeds: readonly Feed[], fetches: readonly string[]): Promise<LaneResult> {
     if (this.#death !== undefined) return Promise.reject(this.#died(this.#death));
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
@@ -79,7 +80,7 @@ export class Lane {
       });
       this.#channel.hold(true);
       try {
-        this.#channel.post({ type: 'run', id, feeds, fetches }, buffersOf(feeds));
+        this.#channel.post({ type: 'run', id, feeds, fetches }, buffersOf(madeFeeds(feeds)));
       } catch (error) {
         // A buffer that cannot be moved, such as a WebAssembly memory's.
         this.#waiting.delete(id);

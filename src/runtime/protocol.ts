@@ -1,6 +1,7 @@
 /** Every message between a lane and its owner, and nothing else. All survive structured clone. */
 import type { PackedError } from '../errors.js';
 import type { ResolvedDevice } from './device.js';
+import type { Feed } from './image-feed.js';
 import type { SaveTo } from './prepared-files.js';
 import type { SessionOptions } from './session-options.js';
 import type { Tensor } from './tensor.js';
@@ -55,7 +56,7 @@ export type LaneRequest =
   | {
       readonly type: 'run';
       readonly id: number;
-      readonly feeds: readonly NamedTensor[];
+      readonly feeds: readonly Feed[];
       readonly fetches: readonly string[];
     }
   | { readonly type: 'close' };

@@ -6,8 +6,9 @@ import { TapirError } from '../errors.js';
 import { deviceName } from './device.js';
 import { openLane, type Lane, type LanePlace } from './lane.js';
 import type { startLane } from './lane-start.js';
+import { isShared, type Feed } from './image-feed.js';
 import type { LaneDescription, NamedTensor, SessionFacts } from './protocol.js';
-import { checkPresent, cutOut, type TensorPart } from './tensor-part.js';
+import { checkPresent, cutFeed, type FeedPart } from './tensor-part.js';
 import { WarmSizes } from './warm-sizes.js';
 
 /** Options of one run. */
@@ -36,7 +37,7 @@ export interface ReplicaCounts {
 }
 
 interface Job {
-  readonly parts: readonly TensorPart[];
+  readonly parts: readonly FeedPart[];
   readonly fetches: readonly string[];
   readonly transfer: boolean;
   isSettled: boolean;
@@ -120,7 +121,7 @@ export class Replica {
 
   /** Runs the model; outputs come in the order of `fetches`, in buffers that the caller owns. */
   run(
-    parts: readonly TensorPart[],
+    parts: readonly FeedPart[],
     fetches: readonly string[],
     { signal, transfer = false }: ReplicaRunOptions = {},
   ): Promise<readonly NamedTensor[]> {
@@ -196,12 +197,12 @@ export class Replica {
   async #dispatch(slot: Slot, lane: Lane, job: Job): Promise<void> {
     slot.load++;
     try {
-      const feeds: NamedTensor[] = [];
+      const feeds: Feed[] = [];
       for (const part of job.parts)
-        feeds.push(await cutOut(part, job.transfer, (bytes) => this.#take(bytes)));
+        feeds.push(await cutFeed(part, job.transfer, (bytes) => this.#take(bytes)));
       if (job.isSettled) return;
       // Another run may have moved the same buffer just now; such a message would never arrive.
-      for (const feed of feeds) checkPresent(feed.name, feed);
+      for (const feed of feeds) if (!isShared(feed)) checkPresent(feed.name, feed);
       if (lane.isGone) {
         // It died before it saw this run.
         this.#queue.unshift(job);

@@ -1,12 +1,13 @@
 /** Parts of tensors along an axis: described first, cut out when a lane is about to take them. */
 import { copyInTurns, type Span } from './copy.js';
+import { isShared, takeImages, type Feed, type SharedImages } from './image-feed.js';
 import type { NamedTensor } from './protocol.js';
 import { createData, elementCount, fillsBuffer, mismatch, type Tensor, type TensorData } from './tensor.js';
 
 /** A range of a tensor along one axis, with zeros behind it where `size` exceeds `count`. */
-export interface TensorPart {
+export interface TensorPart<Whole = Tensor> {
   readonly name: string;
-  readonly tensor: Tensor;
+  readonly tensor: Whole;
   readonly axis: number;
   readonly start: number;
   readonly count: number;
@@ -14,10 +15,21 @@ export interface TensorPart {
   readonly size: number;
 }
 
-/** A tensor as a part: all of it. */
-export function wholePart({ name, ...tensor }: NamedTensor): TensorPart {
-  const [size = 1] = tensor.dims;
-  return { name, tensor, axis: 0, start: 0, count: size, size };
+/** A range of a feed, which need not be made yet. */
+export type FeedPart = TensorPart<Tensor | SharedImages>;
+
+/** A feed as a part: all of it. */
+export function wholePart<Whole extends Feed>(feed: Whole): TensorPart<Whole> {
+  const [size = 1] = feed.dims;
+  return { name: feed.name, tensor: feed, axis: 0, start: 0, count: size, size };
+}
+
+/** Cuts a part of a feed out, as {@link cutOut}; of images that a lane makes its feed of, nothing is copied here. */
+export async function cutFeed(part: FeedPart, mayMove: boolean, spare: SpareBuffer): Promise<Feed> {
+  const { tensor } = part;
+  return isShared(tensor)
+    ? takeImages(tensor, part.start, part.count, part.size)
+    : cutOut({ ...part, tensor }, mayMove, spare);
 }
 
 /** Gives a buffer of a length in bytes, contents undefined; undefined if there is none to spare. */
@@ -34,7 +46,8 @@ export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuf
   checkPresent(part.name, tensor);
   const isWhole = count === size && (tensor.dims.length === 0 || count === tensor.dims[axis]);
   const dims = isWhole ? tensor.dims : tensor.dims.with(axis, size);
-  if (isWhole && mayMove && fillsBuffer(tensor.data)) return { ...tensor, name };
+  if (isWhole && mayMove && fillsBuffer(tensor.data))
+    return { name, dtype: tensor.dtype, dims, data: tensor.data };
   const length = elementCount(dims);
   const { target, isFresh } = createOver(tensor, length, spare);
   if (count < size && !isFresh) clearBehind(target, part);

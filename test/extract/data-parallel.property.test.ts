@@ -7,6 +7,7 @@ import { FeatureExtractor } from '../../src/extract/feature-extractor.js';
 import { createFeatureModel } from '../../src/extract/feature-model.js';
 import { PARALLEL_DEFAULTS } from '../../src/extract/parallel-options.js';
 import { pruneModel } from '../../src/extract/prune-model.js';
+import { madeFeeds } from '../../src/runtime/image-feed.js';
 import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
 import { openReplica } from '../../src/runtime/replica.js';
 import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
@@ -40,7 +41,7 @@ async function fakeParallel(
     if (request.type === 'close') events.gone('closed');
     if (request.type !== 'run') return;
     const { id, feeds } = request;
-    const { dims, data } = feeds[0]!;
+    const { dims, data } = madeFeeds(feeds)[0]!;
     const y = {
       name: 'y',
       dtype: 'float32',

@@ -1,5 +1,6 @@
 /** A device's queue before its sessions, with lanes that are played by the test. */
 import { describe, expect, it } from 'vitest';
+import { madeFeeds } from '../../src/runtime/image-feed.js';
 import type { LaneEvents } from '../../src/runtime/lane-start.js';
 import type { LaneRequest, NamedTensor } from '../../src/runtime/protocol.js';
 import { openReplica, type Replica, type ReplicaPlace } from '../../src/runtime/replica.js';
@@ -30,7 +31,9 @@ async function open(
 }
 
 /** Answers a run with what it was fed. */
-const echo = (run: Run, events: LaneEvents): void => events.reply(done(run.id, run.feeds));
+const echo = (run: Run, events: LaneEvents): void => events.reply(done(run.id, madeFeeds(run.feeds)));
+
+const fedOf = (run: Run): NamedTensor => madeFeeds(run.feeds)[0]!;
 
 describe('a replica', () => {
   it('has two runs at a lane at most, and keeps their order', async () => {
@@ -46,7 +49,7 @@ describe('a replica', () => {
       order.push(value);
     });
     await turn();
-    expect(posted.map((run) => run.feeds[0]!.data[0])).toEqual([1, 2]);
+    expect(posted.map((run) => fedOf(run).data[0])).toEqual([1, 2]);
     expect(replica.load).toBe(4);
     for (let i = 0; i < 4; i++) {
       port!.reply(done(posted[i]!.id));
@@ -86,7 +89,7 @@ describe('a replica', () => {
     (last.data as Float32Array)[0] = 7;
     port!.reply(done(posted[0]!.id));
     await turn();
-    expect(posted[2]!.feeds[0]!.data[0]).toBe(7);
+    expect(fedOf(posted[2]!).data[0]).toBe(7);
     for (const run of posted.slice(1)) port!.reply(done(run.id));
     await Promise.all(runs);
     await replica.close();
@@ -95,7 +98,7 @@ describe('a replica', () => {
   it('uses the buffers of spent feeds again', async () => {
     const buffers: ArrayBufferLike[] = [];
     const { replica } = await open((run, events) => {
-      const { buffer } = run.feeds[0]!.data as Float32Array;
+      const { buffer } = fedOf(run).data as Float32Array;
       buffers.push(buffer);
       events.reply({ type: 'done', id: run.id, outputs: [], spent: [buffer as ArrayBuffer], runMs: 1 });
     });

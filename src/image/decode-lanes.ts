@@ -1,0 +1,129 @@
+/** Threads that decode images into shared memory, several at a time. */
+import { Worker } from 'node:worker_threads';
+import { TapirError, unpackError } from '../errors.js';
+import type { DecodedSize, DecodeReply, DecodeRequest } from './decode-protocol.js';
+import type { Transform } from './transform.js';
+
+/** One that is decoded and one whose file is read. */
+const IMAGES_PER_LANE = 2;
+
+interface Job extends DecodeRequest {
+  resolve(size: DecodedSize): void;
+  reject(error: Error): void;
+}
+
+interface Lane {
+  readonly worker: Worker;
+  readonly jobs: Map<number, Job>;
+  readonly ended: Promise<void>;
+}
+
+/** Decoding threads of one transform. They start as they are needed, and do not keep the process alive while idle. */
+export class DecodeLanes {
+  readonly #transform: Transform;
+  readonly #most: number;
+  readonly #lanes: Lane[] = [];
+  readonly #queue: Job[] = [];
+  #nextId = 0;
+  #isClosed = false;
+
+  /** @param most - How many threads may be started. */
+  constructor(transform: Transform, most: number) {
+    this.#transform = transform;
+    this.#most = most;
+  }
+
+  /**
+   * Reads, decodes and transforms an image.
+   *
+   * @param source - A path, or the bytes of a file, which are copied.
+   * @param into - Takes the pixels, `height × width × 3` bytes of the transform's size; over a SharedArrayBuffer.
+   * @returns The image's size in the file.
+   * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`, `DEPENDENCY_MISSING`; `DECODER_DIED` if the
+   * thread ends; `CLOSED`.
+   */
+  load(source: string | Uint8Array, into: Uint8Array): Promise<DecodedSize> {
+    if (this.#isClosed) return Promise.reject(closed());
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ id: this.#nextId++, source, into, resolve, reject });
+      this.#pump();
+    });
+  }
+
+  /** Gives up what has not begun, waits for what has, and ends the threads. Idempotent. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const job of this.#queue.splice(0)) job.reject(closed());
+    for (const { worker } of this.#lanes) {
+      worker.ref();
+      worker.postMessage(null);
+    }
+    await Promise.all(this.#lanes.map(({ ended }) => ended));
+  }
+
+  #pump(): void {
+    while (this.#queue.length > 0) {
+      const lane = this.#findLane();
+      if (!lane) return;
+      const job = this.#queue.shift()!;
+      lane.jobs.set(job.id, job);
+      lane.worker.ref();
+      const { id, source, into } = job;
+      // A view of a large buffer would take all of it along.
+      const own = typeof source === 'string' ? source : Uint8Array.from(source);
+      lane.worker.postMessage({ id, source: own, into }, typeof own === 'string' ? [] : [own.buffer]);
+    }
+  }
+
+  /** An idle thread, else a new one, else one with room. */
+  #findLane(): Lane | undefined {
+    const [first] = this.#lanes.toSorted((a, b) => a.jobs.size - b.jobs.size);
+    if (first?.jobs.size === 0) return first;
+    if (this.#lanes.length < this.#most) return this.#startLane();
+    return first && first.jobs.size < IMAGES_PER_LANE ? first : undefined;
+  }
+
+  #startLane(): Lane {
+    // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
+    const worker = new Worker(new URL('./decode-thread.js', import.meta.url), {
+      workerData: this.#transform.options,
+      execArgv: [],
+    });
+    const jobs = new Map<number, Job>();
+    let reason = 'its thread ended';
+    const ended = new Promise<void>((resolve) => {
+      worker.on('exit', () => {
+        this.#lanes.splice(this.#lanes.indexOf(lane), 1);
+        for (const job of jobs.values()) job.reject(died(reason));
+        resolve();
+        if (!this.#isClosed) this.#pump();
+      });
+    });
+    const lane = { worker, jobs, ended };
+    worker.on('error', (error: unknown) => {
+      reason = error instanceof Error ? error.message : String(error);
+    });
+    worker.on('message', (reply: DecodeReply) => {
+      const job = jobs.get(reply.id)!;
+      jobs.delete(reply.id);
+      if (reply.error) job.reject(unpackError(reply.error));
+      else job.resolve({ width: reply.width, height: reply.height });
+      if (jobs.size === 0) worker.unref();
+      this.#pump();
+    });
+    this.#lanes.push(lane);
+    return lane;
+  }
+}
+
+function closed(): TapirError<'CLOSED'> {
+  return new TapirError('CLOSED', 'the decoding threads are closed', {
+    details: { what: 'decoding threads' },
+  });
+}
+
+function died(reason: string): TapirError<'DECODER_DIED'> {
+  return new TapirError('DECODER_DIED', `a decoding thread ended unexpectedly: ${reason}`, {
+    details: { reason },
+  });
+}

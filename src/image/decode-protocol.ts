@@ -1,0 +1,22 @@
+/** Every message between decoding threads and their owner, and nothing else. */
+import type { PackedError } from '../errors.js';
+
+/** Owner → thread. */
+export interface DecodeRequest {
+  readonly id: number;
+  /** A path, or the bytes of a file. */
+  readonly source: string | Uint8Array;
+  /** Takes the pixels, `height × width × 3` bytes of the transform's size; over shared memory. */
+  readonly into: Uint8Array;
+}
+
+/** An image as it was before the transform. */
+export interface DecodedSize {
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Thread → owner. */
+export type DecodeReply =
+  | ({ readonly id: number; readonly error?: undefined } & DecodedSize)
+  | { readonly id: number; readonly error: PackedError };
