@@ -1,4 +1,4 @@
 /** Makes the command executable, as npm does when it installs the package. */
 import { chmodSync } from 'node:fs';
 
-chmodSync(new URL('../dist/cli/main.js', import.meta.url), 0o755);
+chmodSync(new URL('../dist/cli/bin.cjs', import.meta.url), 0o755);

@@ -56,7 +56,8 @@ export { type SessionOptions } from './runtime/session-options.js';
 export { createTransform, loadImage, type Transform, type LoadedImage } from './image/transform.js';
 export { type TransformOptions, type TransformPreset } from './image/presets.js';
 export { type ImageSource } from './image/decode.js';
-export { embedImages, type EmbedOptions, type EmbedSource, type Embedded } from './embed/embedder.js';
+export { embedImages, type EmbedSource, type Embedded } from './embed/embedder.js';
+export { type EmbedOptions } from './embed/embed-options.js';
 export {
   embedFolder,
   type EmbedFolderOptions,

@@ -1,30 +1,17 @@
 /** `tapir embed`: a folder of images → a dataset. */
-import { invalidOption, type Given } from '../checks.js';
 import { embedFolder, type EmbedProgress, type EmbedSummary } from '../embed/embed-folder.js';
-import { createFeatureExtractor, type FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
-import type { TransformPreset } from '../image/presets.js';
-import { readDevice, type DeviceSpec, type ResolvedDevice } from '../runtime/device.js';
 import { EXIT } from './exit-code.js';
-import { readPartFlags, type PartFlags } from './part-flags.js';
-import { readReturnFlags } from './return-flags.js';
+import { openExtractor, type ExtractorFlags } from './open-extractor.js';
 import { formatDims } from './table.js';
 import type { Terminal } from './terminal.js';
 
-export interface EmbedFlags extends PartFlags {
-  readonly model: string;
-  readonly return: readonly string[];
+export interface EmbedFlags extends ExtractorFlags {
   readonly out: string;
-  readonly device?: string;
-  readonly devices?: string;
-  readonly threads: number;
-  readonly isolation: 'thread' | 'process';
-  readonly cudaLibs?: string;
   readonly batch: number;
-  readonly transform: TransformPreset;
+  readonly decodeThreads: number;
   readonly dtype: 'float32' | 'float16';
   readonly shardSize: number;
   readonly keepDims: boolean;
-  readonly cache: boolean;
   readonly overwrite: boolean;
   readonly json: boolean;
 }
@@ -34,14 +21,8 @@ const FAILURES_SHOWN = 20;
 
 /** Embeds and reports. Exit code 1 if some images failed. */
 export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
-  const { model, batch, transform, dtype, shardSize, keepDims, overwrite, out } = flags;
-  const extractor = await createFeatureExtractor(model, readReturnFlags(flags.return), {
-    ...readPartFlags(flags),
-    ...readDeviceFlags(flags),
-    isolation: flags.isolation,
-    cudaLibraries: flags.cudaLibs,
-    ...(flags.cache ? {} : { cache: 'off' }),
-  });
+  const { batch, decodeThreads, transform, dtype, shardSize, keepDims, overwrite, out } = flags;
+  const extractor = await openExtractor(flags);
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')
     terminal.err(`note: the batch stays ${batchPlan.exported}, because ${batchPlan.reason}\n`);
@@ -50,6 +31,7 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     const summary = await embedFolder(extractor, source, {
       out,
       batch,
+      decodeThreads,
       transform,
       dtype,
       shardSize,
@@ -65,18 +47,6 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     progress.end();
     await extractor.close();
   }
-}
-
-/** `--threads` holds for each CPU device. */
-function readDeviceFlags({ device, devices, threads }: EmbedFlags): Given<FeatureExtractorOptions> {
-  const withThreads = ({ type, id, uuid, isNumbered = false }: ResolvedDevice): DeviceSpec => ({
-    type,
-    id: uuid ?? (isNumbered ? id : undefined),
-    threads,
-  });
-  if (devices === undefined) return { device: withThreads(readDevice('--device', device ?? 'cpu')) };
-  if (device !== undefined) throw invalidOption('--device', 'left out where --devices is given', device);
-  return { devices: devices.split(',').map((one) => withThreads(readDevice('--devices', one.trim()))) };
 }
 
 interface ProgressLine {

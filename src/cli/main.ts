@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 /** The command `tapir`: signals, streams and exit codes. What the commands do is in program.ts and beside it. */
 import { CommanderError } from 'commander';
 import { EXIT, exitCodeOf, messageOf } from './exit-code.js';

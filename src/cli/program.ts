@@ -2,14 +2,17 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { packageVersion } from '../embed/manifest.js';
 import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
+import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure-embed.js';
 import { MEASURE_BATCHES_DEFAULTS } from '../extract/measure-batches.js';
 import { PRUNE_DEFAULTS } from '../extract/prune-model.js';
 import { OUTPUT_DTYPES } from '../extract/rewrite-options.js';
 import { TRANSFORM_PRESETS } from '../image/presets.js';
 import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './doctor.js';
-import { runBenchModel, type BenchModelFlags } from './bench.js';
+import { runBenchEmbed, type BenchEmbedFlags } from './bench-embed.js';
+import { runBenchModel, type BenchModelFlags } from './bench-model.js';
 import { runEmbed, type EmbedFlags } from './embed.js';
+import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
 import type { Terminal } from './terminal.js';
@@ -86,28 +89,12 @@ export function createProgram(terminal: Terminal): Command {
     .command('embed')
     .description('embed a folder of images into a dataset of .npy and Parquet files')
     .argument('<source>', 'folder of images, searched recursively')
-    .requiredOption('--model <file>', 'ONNX file')
-    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .requiredOption('--out <folder>', 'dataset to write')
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto (default: cpu)')
-    .option('--devices <list>', 'several devices, such as cuda:0,cuda:1: each takes whole batches')
-    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
-    .addOption(
-      new Option('--isolation <kind>', 'where sessions live: a thread, or a process that may crash')
-        .choices(['thread', 'process'])
-        .default(LANE_DEFAULTS.isolation),
-    )
-    .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0)
     .option(
       '--batch <n>',
       'images per run; 0 for 8 on the CPU and 32 on a GPU',
       parseCount,
       EMBED_FOLDER_DEFAULTS.batch,
-    )
-    .addOption(
-      new Option('--transform <name>', 'preprocessing')
-        .choices(Object.keys(TRANSFORM_PRESETS))
-        .default(EMBED_FOLDER_DEFAULTS.transform),
     )
     .addOption(
       new Option('--dtype <type>', 'element type of features on disk')
@@ -116,7 +103,6 @@ export function createProgram(terminal: Terminal): Command {
     )
     .option('--shard-size <n>', 'inputs per file', parseCount, EMBED_FOLDER_DEFAULTS.shardSize)
     .option('--keep-dims', 'keep trailing 1×1 dims', EMBED_FOLDER_DEFAULTS.keepDims)
-    .option('--no-cache', 'keep no prepared model: each session holds weights of its own')
     .option('--overwrite', 'replace a dataset that is already there', EMBED_FOLDER_DEFAULTS.overwrite)
     .option('--json', 'print the manifest as JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
@@ -129,9 +115,8 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print JSON', false)
     .action((flags: DoctorFlags) => runDoctor(terminal, flags));
 
-  const benchModel = program
-    .command('bench')
-    .description('measure speed on this machine')
+  const bench = program.command('bench').description('measure speed on this machine');
+  const benchModel = bench
     .command('model')
     .description('find the batch size that a model runs fastest at, on made-up input')
     .argument('<model>', 'ONNX file')
@@ -157,8 +142,56 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print JSON', false)
     .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
 
-  for (const command of [extract, embed, benchModel]) addPartFlags(command);
+  const benchEmbed = bench
+    .command('embed')
+    .description('measure decoding alone, the model alone and both together, and say where the time goes')
+    .argument('<source>', 'folder of images, searched recursively; used over and over')
+    .option('--batch <n>', 'images per run; 0 looks for the fastest', parseCount, 0)
+    .option('--seconds <n>', 'of each measurement', parseSeconds, MEASURE_EMBEDDING_DEFAULTS.seconds)
+    .option('--rounds <n>', 'how often each is taken', parseCount, MEASURE_EMBEDDING_DEFAULTS.rounds)
+    .option('--json', 'print JSON', false)
+    .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
+
+  for (const command of [embed, benchEmbed]) addExtractorFlags(command);
+  for (const command of [extract, embed, benchModel, benchEmbed]) addPartFlags(command);
   return program;
+}
+
+/** What a model is and where it runs. */
+function addExtractorFlags(command: Command): void {
+  command
+    .requiredOption('--model <file>', 'ONNX file')
+    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto (default: cpu)')
+    .option('--devices <list>', 'several devices, such as cuda:0,cuda:1: each takes whole batches')
+    .option('--sessions <n>', 'sessions per device; 0 for one on a CPU and two on a GPU', parseCount, 0)
+    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
+    .addOption(
+      new Option('--isolation <kind>', 'where sessions live: a thread, or a process that may crash')
+        .choices(['thread', 'process'])
+        .default(LANE_DEFAULTS.isolation),
+    )
+    .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0)
+    .option(
+      '--decode-threads <n>',
+      'threads that decode images; 0 for the cores that the devices leave free',
+      parseCount,
+      EMBED_FOLDER_DEFAULTS.decodeThreads,
+    )
+    .addOption(
+      new Option('--transform <name>', 'preprocessing')
+        .choices(Object.keys(TRANSFORM_PRESETS))
+        .default(EMBED_FOLDER_DEFAULTS.transform),
+    )
+    .addOption(
+      new Option(
+        '--normalize <where>',
+        'where pixels are normalised; auto: in the graph on a GPU, else beside it',
+      )
+        .choices(NORMALIZE)
+        .default('auto'),
+    )
+    .option('--no-cache', 'keep no prepared model: each session holds weights of its own');
 }
 
 function addPartFlags(command: Command): void {

@@ -14,14 +14,9 @@ import {
 import { TapirError } from '../errors.js';
 import type { Extractor } from '../extract/extractor.js';
 import { identifyModel } from '../extract/prune-model.js';
-import {
-  EMBED_DEFAULTS,
-  embedBatches,
-  itemsOf,
-  setUpEmbedding,
-  type EmbedOptions,
-  type EmbedSource,
-} from './embedder.js';
+import { embedBatches } from './embed-batches.js';
+import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
+import { itemsOf, type EmbedSource } from './embedder.js';
 import { folderNames } from './folder-name.js';
 import type { ImageError } from './loader.js';
 import { createManifest, DATASET_FORMAT, type Manifest } from './manifest.js';

@@ -45,7 +45,7 @@ export class BatchLoader {
   readonly #free: Uint8Array[] = [];
   #open = 0;
   #isDone = false;
-  #failure: unknown;
+  #failure: { readonly error: unknown } | undefined;
   #wakeSource: (() => void) | undefined;
   #wakeConsumer: (() => void) | undefined;
 
@@ -71,7 +71,7 @@ export class BatchLoader {
         this.#wakeConsumer = resolve;
       });
     const batch = this.#batches.shift();
-    if (batch === undefined && this.#failure !== undefined) throw this.#failure;
+    if (batch === undefined && this.#failure) return Promise.reject(this.#failure.error as Error);
     return batch;
   }
 
@@ -106,7 +106,7 @@ export class BatchLoader {
         if (items.length === this.#plan.batch) finish();
       }
     } catch (error) {
-      this.#failure = error;
+      this.#failure = { error };
     }
     finish();
     this.stop();

@@ -5,7 +5,7 @@ import type { ModelIdentity } from '../extract/prune-model.js';
 import { decoderVersions } from '../image/decode.js';
 import type { TransformOptions } from '../image/presets.js';
 import type { ResolvedRequest } from '../rewrite/plan.js';
-import type { EmbedSetup } from './embedder.js';
+import type { EmbedSetup } from './embed-options.js';
 import type { FeatureRecord, ShardRecord } from './shards.js';
 
 /** What tells a manifest from other files of its name. */
@@ -29,6 +29,8 @@ export interface Manifest {
     /** What became of a fixed batch that was to be made dynamic; null if it was not. */
     readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;
     readonly keepDims: boolean;
+    /** Where pixels became floats: in the graph as rewritten, in the model's own, or on the CPU beside the session. */
+    readonly normalize: 'graph' | 'model' | 'cpu';
     readonly seconds: number;
   };
   readonly counts: { readonly inputs: number; readonly ok: number; readonly errors: number };
@@ -85,6 +87,7 @@ export async function createManifest(
       batch,
       batchMode: extractor.model.plan.batch?.mode ?? null,
       keepDims,
+      normalize: extractor.imageNormalization ? 'graph' : setup.takesPixels ? 'model' : 'cpu',
       seconds: facts.seconds,
     },
     counts: { inputs: facts.inputs, ok: facts.rows, errors: facts.inputs - facts.rows },

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { TapirError } from '../errors.js';
 import type { DType, Tensor } from '../runtime/tensor.js';
-import type { EmbeddedBatch } from './embedder.js';
+import type { EmbeddedBatch } from './embed-batches.js';
 import { encodeFloat16 } from '../runtime/float16.js';
 import { unwritable, writeAtomically } from './sinks/atomic-file.js';
 import { makeFolder } from './sinks/make-folder.js';

@@ -6,7 +6,7 @@ import { devicesLike } from '../runtime/device-list.js';
 import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import type { Feed } from '../runtime/image-feed.js';
 import { gather } from '../runtime/gather.js';
-import type { Replica } from '../runtime/replica.js';
+import type { Replica, ReplicaSpent } from '../runtime/replica.js';
 import { deviceRows, readSplit, type Split } from '../runtime/split.js';
 import type { Tensor } from '../runtime/tensor.js';
 import { checkSameRows, readBatch, type Batch } from './batch.js';
@@ -69,6 +69,8 @@ interface ParallelState {
 interface Internals<Key extends string> extends ParallelState {
   /** The device of each session, as it is used. */
   readonly sessions: readonly ResolvedDevice[];
+  /** By device. */
+  readonly spent: readonly ReplicaSpent[];
   /** Runs checked feeds. */
   run(feeds: readonly Feed[], options: ParallelRunOptions): Promise<Record<Key, Tensor>>;
 }
@@ -112,6 +114,7 @@ export class DataParallel<Key extends string = string> {
       sessions: parallel.#replicas.flatMap(({ sessions, facts }) =>
         Array.from({ length: sessions }, () => facts.device),
       ),
+      spent: parallel.#replicas.map(({ spent }) => spent),
       run: (feeds, options) => parallel.#run(feeds, options),
     });
   }

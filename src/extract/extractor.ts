@@ -1,6 +1,7 @@
 /** Extractors on one device or several, as those who feed them batch by batch see them. */
 import { availableParallelism } from 'node:os';
 import type { ResolvedDevice } from '../runtime/device.js';
+import type { ReplicaSpent } from '../runtime/replica.js';
 import type { Feed } from '../runtime/image-feed.js';
 import type { Tensor } from '../runtime/tensor.js';
 import { DataParallel, internalsOf as parallelInternalsOf } from './data-parallel.js';
@@ -30,10 +31,17 @@ export function runsAtOnce(extractor: Extractor): number {
 const RUNS_PER_SESSION = 2;
 
 /** The device of each session. */
-function sessionsOf(extractor: Extractor): readonly ResolvedDevice[] {
+export function sessionsOf(extractor: Extractor): readonly ResolvedDevice[] {
   return extractor instanceof DataParallel
     ? parallelInternalsOf(extractor).sessions
     : [internalsOf(extractor).device];
+}
+
+/** What each of its devices has spent so far. */
+export function spentOf(extractor: Extractor): readonly ReplicaSpent[] {
+  return extractor instanceof DataParallel
+    ? parallelInternalsOf(extractor).spent
+    : [internalsOf(extractor).spent];
 }
 
 /** How many threads may decode images beside it: the cores that its devices leave free; all, where they take all. */

@@ -3,7 +3,7 @@ import type { Given } from '../checks.js';
 import type { ImageNormalization } from '../rewrite/image-input.js';
 import type { ResolvedDevice } from '../runtime/device.js';
 import type { Feed } from '../runtime/image-feed.js';
-import type { Replica } from '../runtime/replica.js';
+import type { Replica, ReplicaSpent } from '../runtime/replica.js';
 import type { Tensor } from '../runtime/tensor.js';
 import type { FeatureInfo } from './feature-info.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
@@ -18,6 +18,7 @@ interface Internals<Key extends string> {
   readonly model: FeatureModel;
   /** The device of its session. */
   readonly device: ResolvedDevice;
+  readonly spent: ReplicaSpent;
   /** Runs checked feeds. */
   run(feeds: readonly Feed[], options: RunOptions): Promise<Record<Key, Tensor>>;
 }
@@ -50,6 +51,7 @@ export class FeatureExtractor<Key extends string = string> {
     internalsOf = (extractor) => ({
       model: extractor.#model,
       device: extractor.#replica.facts.device,
+      spent: extractor.#replica.spent,
       run: (feeds, options) => extractor.#run(feeds, options),
     });
   }

@@ -1,7 +1,7 @@
 /** Threads that decode images into shared memory, several at a time. */
 import { Worker } from 'node:worker_threads';
 import { TapirError, unpackError } from '../errors.js';
-import type { DecodedSize, DecodeReply, DecodeRequest } from './decode-protocol.js';
+import type { DecodedSize, DecodeReply, DecodeRequest, DecodeSpent } from './decode-protocol.js';
 import type { Transform } from './transform.js';
 
 /** One that is decoded and one whose file is read. */
@@ -21,16 +21,23 @@ interface Lane {
 /** Decoding threads of one transform. They start as they are needed, and do not keep the process alive while idle. */
 export class DecodeLanes {
   readonly #transform: Transform;
-  readonly #most: number;
+  /** How many threads may be started. */
+  readonly most: number;
   readonly #lanes: Lane[] = [];
   readonly #queue: Job[] = [];
+  #spent = { decodeMs: 0, resampleMs: 0 };
   #nextId = 0;
   #isClosed = false;
 
   /** @param most - How many threads may be started. */
   constructor(transform: Transform, most: number) {
     this.#transform = transform;
-    this.#most = most;
+    this.most = most;
+  }
+
+  /** What the images have taken so far, failed ones left out. */
+  get spent(): DecodeSpent {
+    return { ...this.#spent };
   }
 
   /**
@@ -79,7 +86,7 @@ export class DecodeLanes {
   #findLane(): Lane | undefined {
     const [first] = this.#lanes.toSorted((a, b) => a.jobs.size - b.jobs.size);
     if (first?.jobs.size === 0) return first;
-    if (this.#lanes.length < this.#most) return this.#startLane();
+    if (this.#lanes.length < this.most) return this.#startLane();
     return first && first.jobs.size < IMAGES_PER_LANE ? first : undefined;
   }
 
@@ -107,8 +114,13 @@ export class DecodeLanes {
       const job = jobs.get(reply.id)!;
       jobs.delete(reply.id);
       if (reply.error) job.reject(unpackError(reply.error));
-      else job.resolve({ width: reply.width, height: reply.height });
-      if (jobs.size === 0) worker.unref();
+      else {
+        this.#spent.decodeMs += reply.decodeMs;
+        this.#spent.resampleMs += reply.resampleMs;
+        job.resolve({ width: reply.width, height: reply.height });
+      }
+      // One that is closing is waited for.
+      if (jobs.size === 0 && !this.#isClosed) worker.unref();
       this.#pump();
     });
     this.#lanes.push(lane);

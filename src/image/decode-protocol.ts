@@ -16,7 +16,15 @@ export interface DecodedSize {
   readonly height: number;
 }
 
+/** Milliseconds that an image has taken. */
+export interface DecodeSpent {
+  /** Reading and decoding. */
+  readonly decodeMs: number;
+  /** Resizing and cropping. */
+  readonly resampleMs: number;
+}
+
 /** Thread → owner. */
 export type DecodeReply =
-  | ({ readonly id: number; readonly error?: undefined } & DecodedSize)
+  | ({ readonly id: number; readonly error?: undefined } & DecodedSize & DecodeSpent)
   | { readonly id: number; readonly error: PackedError };

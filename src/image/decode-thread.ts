@@ -12,15 +12,26 @@ const transform = new Transform(workerData as TransformOptions, null);
 
 async function decode({ id, source, into }: DecodeRequest): Promise<DecodeReply> {
   try {
-    const image = await decodeImage(source, transform.options);
-    into.set(transform.apply(image).data);
-    return { id, width: image.width, height: image.height };
+    const started = performance.now();
+    const { width, height, data } = await decodeImage(source, transform.options);
+    const decoded = performance.now();
+    into.set(transform.apply({ width, height, data }).data);
+    return { id, width, height, decodeMs: decoded - started, resampleMs: performance.now() - decoded };
   } catch (error) {
     return { id, error: packError(error) };
   }
 }
 
+const working = new Set<Promise<void>>();
+
 port.on('message', (request: DecodeRequest | null) => {
-  if (request === null) port.close();
-  else void decode(request).then((reply) => port.postMessage(reply));
+  if (request === null) {
+    void Promise.all(working).then(() => port.close());
+    return;
+  }
+  const work: Promise<void> = decode(request).then((reply) => {
+    port.postMessage(reply);
+    working.delete(work);
+  });
+  working.add(work);
 });

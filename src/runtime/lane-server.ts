@@ -32,6 +32,7 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
         );
         port.send({ type: 'opened', facts: session.facts }, []);
       } else {
+        const began = performance.now();
         const feeds = request.feeds.map((feed) => {
           if (!isShared(feed)) return feed;
           const made = fillFeed(feed, spare);
@@ -41,9 +42,13 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
         const started = performance.now();
         const outputs = await port.enter(() => session!.run(feeds, request.fetches));
         const runMs = performance.now() - started;
+        const feedMs = started - began;
         // onnxruntime-node gives each output a buffer of its own; several fetches never share one.
         const spent = buffersOf(madeFeeds(request.feeds));
-        port.send({ type: 'done', id: request.id, outputs, spent, runMs }, [...buffersOf(outputs), ...spent]);
+        port.send({ type: 'done', id: request.id, outputs, spent, runMs, feedMs }, [
+          ...buffersOf(outputs),
+          ...spent,
+        ]);
       }
     } catch (error) {
       const id = request.type === 'run' ? { id: request.id } : {};

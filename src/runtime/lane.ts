@@ -15,6 +15,8 @@ export interface LaneResult {
   readonly spent: readonly ArrayBuffer[];
   /** Time inside onnxruntime. */
   readonly runMs: number;
+  /** Time for making feeds of shared images. */
+  readonly feedMs: number;
 }
 
 interface Waiting {

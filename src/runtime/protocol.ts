@@ -72,6 +72,8 @@ export type LaneReply =
       readonly spent: readonly ArrayBuffer[];
       /** Time inside onnxruntime. */
       readonly runMs: number;
+      /** Time for making feeds of shared images. */
+      readonly feedMs: number;
     }
   /** `id` is absent if opening failed. */
   | { readonly type: 'failed'; readonly id?: number; readonly error: PackedError };

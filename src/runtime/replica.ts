@@ -29,6 +29,14 @@ export interface ReplicaPlace extends LanePlace {
   readonly onLaneDeath: LaneDeathPolicy;
 }
 
+/** Milliseconds that a replica has spent. */
+export interface ReplicaSpent {
+  /** Inside onnxruntime, of all sessions together. */
+  readonly runMs: number;
+  /** Making feeds of shared images. */
+  readonly feedMs: number;
+}
+
 /** What a replica has done. */
 export interface ReplicaCounts {
   readonly runs: number;
@@ -66,6 +74,7 @@ export class Replica {
   readonly #spare: ArrayBuffer[] = [];
   readonly #warm = new WarmSizes();
   #counts = { runs: 0, failures: 0, restarts: 0 };
+  #spent = { runMs: 0, feedMs: 0 };
   #rowMs: number[] = [];
   #closing: Promise<void> | undefined;
   #onIdle: (() => void) | undefined;
@@ -102,6 +111,11 @@ export class Replica {
 
   get counts(): ReplicaCounts {
     return { ...this.#counts };
+  }
+
+  /** So far. */
+  get spent(): ReplicaSpent {
+    return { ...this.#spent };
   }
 
   /** Ids of the processes that hold the sessions. */
@@ -208,9 +222,11 @@ export class Replica {
         this.#queue.unshift(job);
         return;
       }
-      const { outputs, spent, runMs } = await lane.run(feeds, job.fetches);
+      const { outputs, spent, runMs, feedMs } = await lane.run(feeds, job.fetches);
       this.#keep(spent);
       this.#counts.runs++;
+      this.#spent.runMs += runMs;
+      this.#spent.feedMs += feedMs;
       const rows = Math.max(1, job.parts[0]?.size ?? 1);
       this.#rowMs = [...this.#rowMs.slice(1 - RECENT_RUNS), runMs / rows];
       job.resolve(outputs);

@@ -1,7 +1,7 @@
 /** Devices through the whole house, with the built package: what is asked for is used, or refused with the reason. */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFeatureExtractor, DataParallel, listDevices } from 'onnx-tapir';
+import { createFeatureExtractor, DataParallel, listDevices, type Manifest } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
 import { projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
@@ -53,6 +53,25 @@ describe('devices', () => {
 });
 
 describe('tapir embed', () => {
+  it('gives the same bits wherever the pixels are normalised, and however many sessions there are', async () => {
+    const features = [];
+    for (const [name, flags, normalize] of [
+      ['plain', [], 'cpu'],
+      ['graph', ['--normalize', 'graph'], 'graph'],
+      ['sessions', ['--sessions', '2', '--decode-threads', '1'], 'cpu'],
+      ['process', ['--isolation', 'process', '--normalize', 'graph'], 'graph'],
+    ] as const) {
+      const out = join(scratch, name);
+      const threads = ['--threads', '1', '--batch', '4'];
+      const ended = await runTapir([...embed, out, ...threads, ...flags]);
+      expect(ended, ended.stderr).toMatchObject({ code: 0 });
+      const manifest = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8')) as Manifest;
+      expect(manifest.run.normalize).toBe(normalize);
+      features.push(readFileSync(join(out, 'features/v/v-00000.npy')));
+    }
+    for (const each of features) expect(each.equals(features[0]!)).toBe(true);
+  });
+
   it('runs in a process of its own if told', async () => {
     const ended = await runTapir([...embed, join(scratch, 'out'), '--isolation', 'process']);
     expect(ended).toMatchObject({ code: 0 });

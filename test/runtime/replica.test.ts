@@ -100,7 +100,14 @@ describe('a replica', () => {
     const { replica } = await open((run, events) => {
       const { buffer } = fedOf(run).data as Float32Array;
       buffers.push(buffer);
-      events.reply({ type: 'done', id: run.id, outputs: [], spent: [buffer as ArrayBuffer], runMs: 1 });
+      events.reply({
+        type: 'done',
+        id: run.id,
+        outputs: [],
+        spent: [buffer as ArrayBuffer],
+        runMs: 1,
+        feedMs: 0,
+      });
     });
     for (let i = 0; i < 3; i++) await replica.run(whole(i), []);
     expect(new Set(buffers).size).toBe(1);

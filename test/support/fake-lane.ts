@@ -17,7 +17,7 @@ export const describeLane = async (): Promise<LaneDescription> => ({
 
 /** The reply to a run. */
 export function done(id: number, outputs: readonly NamedTensor[] = []): LaneReply {
-  return { type: 'done', id, outputs, spent: [], runMs: 1 };
+  return { type: 'done', id, outputs, spent: [], feedMs: 0, runMs: 1 };
 }
 
 /** Starts lanes that `answer` plays: it is called with each request but `open`, and the number of the lane. */

@@ -55,5 +55,5 @@ export function runScript(code: string, options: RunOptions = {}): Promise<Ended
 
 /** Runs the built command. */
 export function runTapir(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
-  return runNode([projectPath('dist/cli/main.js'), ...args], options);
+  return runNode([projectPath('dist/cli/bin.cjs'), ...args], options);
 }

@@ -1,0 +1,132 @@
+/** Source items → features, batch by batch: decoding, the model and the consumer overlap. */
+import { TapirError } from '../errors.js';
+import { coresToDecode, runsAtOnce, runWhole, type Extractor } from '../extract/extractor.js';
+import { DecodeLanes } from '../image/decode-lanes.js';
+import { valuesOf } from '../image/transform.js';
+import type { SharedImages } from '../runtime/image-feed.js';
+import { takeRows } from '../runtime/rows.js';
+import type { Tensor } from '../runtime/tensor.js';
+import { CHANNELS, type EmbedSetup } from './embed-options.js';
+import { BatchLoader, type LoadedBatch, type LoadedItem } from './loader.js';
+import type { SourceItem } from './source.js';
+
+/** The images of one run: the items in order, and a row per item that could be read. */
+export interface EmbeddedBatch {
+  readonly items: readonly LoadedItem[];
+  /** Outputs by key, first axis = items without an error, in order; empty if there is none. */
+  readonly features: Readonly<Record<string, Tensor>>;
+}
+
+/** Images that are decoded ahead of the runs, so that a slow one holds nothing up; at least two batches. */
+const IMAGES_AHEAD = 64;
+
+/** Runs the images of a source batch by batch. A batch is a range of positions; an image that fails leaves a gap. */
+export async function* embedBatches(
+  extractor: Extractor,
+  source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
+  setup: EmbedSetup,
+  lanes: DecodeLanes = openDecodeLanes(extractor, setup),
+): AsyncGenerator<EmbeddedBatch> {
+  const { signal } = setup;
+  const mostRuns = runsAtOnce(extractor);
+  const loader = openLoader(source, lanes, extractor, setup);
+  const running: Promise<EmbeddedBatch>[] = [];
+  const stop = rejectionOf(signal);
+  try {
+    let loading = loader.next();
+    let isLast = false;
+    while (!isLast || running.length > 0) {
+      const done = running[0]?.then(() => 'done' as const);
+      const loaded = isLast || running.length >= mostRuns ? [] : [loading];
+      const event = await Promise.race([...(done ? [done] : []), ...loaded, stop.promise]);
+      if (event === 'done') yield await running.shift()!;
+      else if (event === undefined) isLast = true;
+      else {
+        const run = runBatch(extractor, event, setup).finally(() => loader.release(event.pixels));
+        // Awaited in order; until then a failure must not count as unhandled.
+        run.catch(() => undefined);
+        running.push(run);
+        loading = loader.next();
+        loading.catch(() => undefined);
+      }
+    }
+  } finally {
+    stop.off();
+    loader.stop();
+    await lanes.close();
+  }
+}
+
+/** The threads that decode for it; `embedBatches` closes them. */
+export function openDecodeLanes(extractor: Extractor, { transform, decodeThreads }: EmbedSetup): DecodeLanes {
+  return new DecodeLanes(transform, decodeThreads || coresToDecode(extractor));
+}
+
+/** Loads batches as many ahead as keep its devices busy. */
+export function openLoader(
+  source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
+  lanes: DecodeLanes,
+  extractor: Extractor,
+  { batch, height, width }: EmbedSetup,
+): BatchLoader {
+  const ahead = Math.max(2, Math.ceil(IMAGES_AHEAD / batch));
+  return new BatchLoader(source, lanes, {
+    batch,
+    imageBytes: CHANNELS * height * width,
+    openBatches: runsAtOnce(extractor) + ahead,
+  });
+}
+
+/** A promise that is rejected when a signal fires, and never fulfilled. */
+function rejectionOf(signal: AbortSignal | undefined): { readonly promise: Promise<never>; off(): void } {
+  let onAbort = (): void => undefined;
+  const promise = new Promise<never>((_, reject) => {
+    onAbort = () => reject(signal!.reason as Error);
+    if (signal?.aborted) onAbort();
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+  promise.catch(() => undefined);
+  return { promise, off: () => signal?.removeEventListener('abort', onAbort) };
+}
+
+/** Runs a batch whose images are in memory. */
+export async function runBatch(
+  extractor: Extractor,
+  { items, pixels }: LoadedBatch,
+  setup: EmbedSetup,
+): Promise<EmbeddedBatch> {
+  const images = items.flatMap(({ error }, place) => (error ? [] : [place]));
+  if (images.length === 0) return { items, features: {} };
+  const { multiple, signal, takesPixels, height, width, transform } = setup;
+  const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
+  const feed: SharedImages = {
+    name: extractor.inputs[0]!.name,
+    pixels,
+    images,
+    ...(takesPixels
+      ? { dtype: 'uint8', dims: [rows, height, width, CHANNELS], values: null }
+      : { dtype: 'float32', dims: [rows, CHANNELS, height, width], values: valuesOf(transform) }),
+  };
+  const results = await runWhole(extractor, feed, signal);
+  const features: Record<string, Tensor> = {};
+  for (const { name } of extractor.outputs) {
+    const tensor = results[name]!;
+    if (tensor.dims[0] !== rows) {
+      throw new TapirError(
+        'OUTPUT_NOT_BATCHED',
+        `output "${name}" has dims [${tensor.dims.join(', ')}] for ${rows} images, so it has no row per image; ask for another tensor`,
+        { details: { output: name, dims: tensor.dims, rows } },
+      );
+    }
+    const kept = rows === images.length ? tensor : takeRows(tensor, 0, images.length);
+    features[name] = setup.keepDims ? kept : dropUnitMap(kept);
+  }
+  return { items, features };
+}
+
+/** `[N, C, 1, 1]` → `[N, C]`. */
+function dropUnitMap(tensor: Tensor): Tensor {
+  const [rows, channels, height, width, ...more] = tensor.dims;
+  if (height !== 1 || width !== 1 || more.length > 0) return tensor;
+  return { ...tensor, dims: [rows!, channels!] };
+}

@@ -1,0 +1,124 @@
+/** Batches are cut by position, memory is bounded, and nothing waits for a slow image but its own batch. */
+import { describe, expect, it } from 'vitest';
+import { BatchLoader, type LoaderPlan } from '../../src/embed/loader.js';
+import type { SourceItem } from '../../src/embed/source.js';
+import { TapirError } from '../../src/errors.js';
+import type { DecodeLanes } from '../../src/image/decode-lanes.js';
+
+const PLAN: LoaderPlan = { batch: 2, imageBytes: 3, openBatches: 3 };
+const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 2));
+
+/** Threads that are played: each image waits until it is let go. */
+function playDecoding(): {
+  lanes: DecodeLanes;
+  asked: string[];
+  settle: (name: string, error?: Error) => void;
+} {
+  const asked: string[] = [];
+  const open = new Map<string, { resolve: (size: object) => void; reject: (error: Error) => void }>();
+  const load = (source: string, into: Uint8Array): Promise<object> => {
+    asked.push(source);
+    return new Promise((resolve, reject) => {
+      open.set(source, {
+        resolve: (size) => {
+          into.fill(source.charCodeAt(0));
+          resolve(size);
+        },
+        reject,
+      });
+    });
+  };
+  return {
+    lanes: { load } as unknown as DecodeLanes,
+    asked,
+    settle(name, error) {
+      if (error) open.get(name)!.reject(error);
+      else open.get(name)!.resolve({ width: 1, height: 1 });
+    },
+  };
+}
+
+const items = (names: string): SourceItem[] => Array.from(names, (name) => ({ path: name, image: name }));
+
+describe('a batch loader', () => {
+  it('opens no more batches than it may, and goes on as they are released', async () => {
+    const { lanes, asked, settle } = playDecoding();
+    const loader = new BatchLoader(items('abcdefghij'), lanes, PLAN);
+    await turn();
+    expect(asked.join('')).toBe('abcdef');
+    for (const name of 'abcdef') settle(name);
+    const first = await loader.next();
+    await turn();
+    expect(asked).toHaveLength(6);
+    loader.release(first!.pixels);
+    await turn();
+    expect(asked.join('')).toBe('abcdefgh');
+  });
+
+  it('gives batches in order, each image at its place, whatever is slow', async () => {
+    const { lanes, settle } = playDecoding();
+    const loader = new BatchLoader(items('abcde'), lanes, PLAN);
+    await turn();
+    for (const name of 'edcb') settle(name);
+    let isReady = false;
+    const first = loader.next().then((batch) => {
+      isReady = true;
+      return batch;
+    });
+    await turn();
+    expect(isReady).toBe(false);
+    settle('a');
+    expect([...(await first)!.pixels]).toEqual([97, 97, 97, 98, 98, 98]);
+    expect((await loader.next())!.items.map(({ path }) => path)).toEqual(['c', 'd']);
+    const last = await loader.next();
+    expect(last!.items.map(({ path, index }) => [path, index])).toEqual([['e', 4]]);
+    expect(await loader.next()).toBeUndefined();
+  });
+
+  it('keeps the place of an image that fails, and ends on what is no image’s fault', async () => {
+    const { lanes, settle } = playDecoding();
+    const loader = new BatchLoader(items('abcd'), lanes, PLAN);
+    await turn();
+    const details = { source: 'a', reason: 'it is empty' };
+    settle('a', new TapirError('IMAGE_UNREADABLE', 'a is empty', { details }));
+    settle('b');
+    settle('c');
+    settle('d', new Error('a defect'));
+    const first = await loader.next();
+    expect(first!.items.map(({ error }) => error?.code)).toEqual(['IMAGE_UNREADABLE', undefined]);
+    expect([...first!.pixels]).toEqual([0, 0, 0, 98, 98, 98]);
+    await expect(loader.next()).rejects.toThrow('a defect');
+  });
+
+  it('gives what was loaded before the source failed, then the failure', async () => {
+    const { lanes, settle } = playDecoding();
+    const source = (async function* () {
+      yield* items('abc');
+      throw new Error('the source broke');
+    })();
+    const loader = new BatchLoader(source, lanes, PLAN);
+    await turn();
+    for (const name of 'abc') settle(name);
+    expect((await loader.next())!.items).toHaveLength(2);
+    expect((await loader.next())!.items).toHaveLength(1);
+    await expect(loader.next()).rejects.toThrow('the source broke');
+  });
+
+  it('takes nothing more once it is stopped, and ends the source', async () => {
+    const { lanes, asked } = playDecoding();
+    let isEnded = false;
+    const source = (function* () {
+      try {
+        yield* items('abcdefghijkl');
+      } finally {
+        isEnded = true;
+      }
+    })();
+    const loader = new BatchLoader(source, lanes, PLAN);
+    await turn();
+    loader.stop();
+    await turn();
+    expect(isEnded).toBe(true);
+    expect(asked).toHaveLength(6);
+  });
+});
