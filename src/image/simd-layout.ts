@@ -53,13 +53,16 @@ export function layOutSimd(
   const needed = (plan.lastColumn - plan.firstColumn) * 3;
   const isTrimmed = imageWidth * 3 - needed > MAX_SPARE_BYTES;
   const stripPitch = isTrimmed ? needed : imageWidth * 3;
-  const stripRows = rowsWithinStrip(columns ? stripPitch : bytes);
   // The horizontal pass writes a byte beyond a row, the vertical one reads whole vectors.
   const windowPitch = roundUp(bytes + 1, VECTOR_BYTES);
+  const stripRows = rowsOfStrip(
+    columns ? Math.max(stripPitch, windowPitch) : windowPitch,
+    plan.lastRow - plan.firstRow,
+  );
   const taps = rows ? rows.pairs * 2 : 0;
   // Fewer than `taps` rows are left over when a strip comes; with room for as many again, they are seldom moved.
   const windowRows = taps + Math.max(taps, stripRows);
-  const resultRows = rows ? Math.min(plan.height, rowsWithinStrip(bytes)) : 0;
+  const resultRows = rows ? rowsOfStrip(bytes, plan.height) : 0;
   return {
     firsts: take(rows ? plan.height * 4 : 0),
     rowWeights: take(rows ? rows.weights.byteLength : 0),
@@ -79,8 +82,10 @@ export function layOutSimd(
   };
 }
 
-function rowsWithinStrip(rowBytes: number): number {
-  return Math.max(ROWS_AT_ONCE, roundUp(STRIP_BYTES / rowBytes - ROWS_AT_ONCE + 1, ROWS_AT_ONCE));
+/** How many rows of so many bytes to take at a time, of so many there are. */
+function rowsOfStrip(rowBytes: number, count: number): number {
+  const groups = Math.min(Math.floor(STRIP_BYTES / rowBytes / ROWS_AT_ONCE), Math.ceil(count / ROWS_AT_ONCE));
+  return Math.max(1, groups) * ROWS_AT_ONCE;
 }
 
 function roundUp(value: number, multiple: number): number {
