@@ -7,8 +7,9 @@ import type { Region, Size } from './geometry.js';
 import type { Interpolation } from './kernel.js';
 import { resampleInJs } from './resample-js.js';
 import { planResample } from './resample-plan.js';
-import { createSimdResampler, type SimdResampler } from './resample-simd.js';
+import { resampleInSimd } from './resample-simd.js';
 import type { RgbImage } from './rgb-image.js';
+import { sharedSimdModule, type SimdModule } from './simd-module.js';
 
 export type { Interpolation } from './kernel.js';
 export type { RgbImage } from './rgb-image.js';
@@ -32,12 +33,11 @@ export type Resample = (
 ) => RgbImage;
 
 /**
- * Creates a resampling of its own, with its own WebAssembly memory; all others share {@link resample}.
+ * Creates a resampling; all but tests use {@link resample}.
  *
- * @param createSimd - Called at the first image; null leaves everything to JavaScript.
+ * @param startSimd - The module to use, asked for at the first image that is resized; null leaves everything to JavaScript.
  */
-export function createResample(createSimd: () => SimdResampler | null): Resample {
-  let simd: SimdResampler | null | undefined;
+export function createResample(startSimd: () => SimdModule | null): Resample {
   return (image, size, region, interpolation, into) => {
     const { height, width } = region;
     const data = into ?? new Uint8Array(height * width * 3);
@@ -46,14 +46,11 @@ export function createResample(createSimd: () => SimdResampler | null): Resample
     }
     const plan = planResample(image, size, region, interpolation);
     if (into && (plan.height < height || plan.width < width)) into.fill(0);
-    if (!plan.rows && !plan.columns) resampleInJs(image, plan, data);
-    else {
-      if (simd === undefined) simd = createSimd();
-      if (!simd?.run(image, plan, data)) resampleInJs(image, plan, data);
-    }
+    const simd = plan.rows || plan.columns ? startSimd() : null;
+    if (!simd || !resampleInSimd(simd, image, plan, data)) resampleInJs(image, plan, data);
     return { height, width, data };
   };
 }
 
 /** {@link Resample} on WebAssembly SIMD where it works, in JavaScript otherwise: the same pixels. One instance per thread. */
-export const resample: Resample = createResample(() => createSimdResampler());
+export const resample: Resample = createResample(sharedSimdModule);
