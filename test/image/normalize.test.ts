@@ -12,23 +12,23 @@ describe('the normalisation in WebAssembly', () => {
   it('gives the bits of the table: every byte, any mean and std, any size', () => {
     fc.assert(
       fc.property(
-        fc.integer({ min: 1, max: 300 }),
-        fc.integer({ min: 1, max: 100 }),
+        fc.integer({ min: 1, max: 200 }),
+        fc.integer({ min: 1, max: 60 }),
         three,
         three.filter((stds) => stds.every((std) => Math.fround(std) !== 0)),
         fc.nat(1000),
         (width, height, mean, std, offset) => {
           const bytes = width * height * 3;
-          const image = { width, height, data: Uint8Array.from({ length: bytes }, (_, i) => (i * 85) >> 2) };
+          const image = { width, height, data: new Uint8Array(bytes).map((_, i) => (i * 85) >> 2) };
           const [actual, expected] = [simd, null].map((module) => {
             const into = new Float32Array(new SharedArrayBuffer(4 * (offset + bytes + 1))).fill(7);
             new Normalization(mean, std, () => module).writePlanes(image, into, offset);
-            return new Int32Array(into.buffer);
+            return Buffer.from(into.buffer);
           });
-          expect(actual).toEqual(expected);
+          expect(Buffer.compare(actual!, expected!)).toBe(0);
         },
       ),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 
