@@ -2,6 +2,7 @@
 import { checkInteger, checkOneOf, invalidOption, withDefaults, type Given } from '../checks.js';
 import { decodeImage, type ImageSource } from './decode.js';
 import { centerCrop, resizedSize, type Size } from './geometry.js';
+import { Normalization } from './normalize.js';
 import { TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from './presets.js';
 import { resample, type RgbImage } from './resample.js';
 
@@ -27,8 +28,7 @@ export class Transform {
   readonly preset: TransformPreset | null;
   /** Height and width of every result; null if they depend on the image. */
   readonly outputSize: Size | null;
-  /** Normalised value by channel and byte: `(x/255 − mean)/std`, each step rounded to float32. */
-  readonly #values: Float32Array;
+  readonly #normalization: Normalization;
 
   static {
     valuesOf = (transform) => transform.#values;
@@ -40,33 +40,19 @@ export class Transform {
     this.preset = preset;
     const fixed = typeof options.resize === 'object' ? options.resize : null;
     this.outputSize = options.crop === null ? fixed : toSize(options.crop);
-    this.#values = new Float32Array(CHANNELS * 256);
-    for (let channel = 0; channel < CHANNELS; channel++) {
-      const mean = Math.fround(options.mean[channel]!);
-      const std = Math.fround(options.std[channel]!);
-      for (let byte = 0; byte < 256; byte++) {
-        this.#values[channel * 256 + byte] = Math.fround(Math.fround(Math.fround(byte / 255) - mean) / std);
-      }
-    }
+    this.#normalization = new Normalization(options.mean, options.std);
   }
 
-  /** Resizes and crops; returns 8-bit RGB. */
-  apply(image: RgbImage): RgbImage {
+  /** Resizes and crops; returns 8-bit RGB, in `into` where it is given: the bytes of the result, shared memory or not. */
+  apply(image: RgbImage, into?: Uint8Array): RgbImage {
     const size = resizedSize(image, this.options.resize);
     const crop = this.options.crop === null ? null : toSize(this.options.crop);
-    return resample(image, size, centerCrop(size, crop), this.options.interpolation);
+    return resample(image, size, centerCrop(size, crop), this.options.interpolation, into);
   }
 
   /** Normalises pixels into planes (CHW) of an array, from an offset on. */
   normalizeInto(image: RgbImage, into: Float32Array, offset: number): void {
-    const { data } = image;
-    const values = this.#values;
-    const plane = image.height * image.width;
-    for (let i = 0, from = 0, to = offset; i < plane; i++, from += CHANNELS, to++) {
-      into[to] = values[data[from]!]!;
-      into[to + plane] = values[256 + data[from + 1]!]!;
-      into[to + 2 * plane] = values[512 + data[from + 2]!]!;
-    }
+    this.#normalization.writePlanes(image, into, offset);
   }
 }
 

@@ -4,7 +4,11 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../src/image/decode.js';
-import type { TransformOptions } from '../../src/image/presets.js';
+import { centerCrop, resizedSize } from '../../src/image/geometry.js';
+import { Normalization } from '../../src/image/normalize.js';
+import type { TransformOptions, TransformPreset } from '../../src/image/presets.js';
+import { createResample, type RgbImage } from '../../src/image/resample.js';
+import { startSimdModule, type SimdModule } from '../../src/image/simd-module.js';
 import { createTransform, loadImage } from '../../src/image/transform.js';
 import { fixturePath, sharedFixtures } from '../support/fixtures.js';
 
@@ -41,6 +45,26 @@ const OPTIONS: Readonly<Record<string, Partial<TransformOptions>>> = {
 };
 const LIMIT = 178_956_970;
 
+/** What computes: `loadImage` takes the first where it works. */
+const TWINS = [
+  ['WebAssembly', startSimdModule()],
+  ['JavaScript', null],
+] as const;
+
+function transformed(image: RgbImage, preset: TransformPreset, simd: SimdModule | null): RgbImage {
+  const { resize, crop, interpolation } = createTransform(preset).options;
+  const size = resizedSize(image, resize);
+  const side = typeof crop === 'number' ? { height: crop, width: crop } : crop;
+  return createResample(() => simd)(image, size, centerCrop(size, side), interpolation);
+}
+
+function normalized(image: RgbImage, simd: SimdModule | null): Float32Array {
+  const planes = new Float32Array(image.data.length);
+  const { mean, std } = createTransform().options;
+  new Normalization(mean, std, () => simd).writePlanes(image, planes, 0);
+  return planes;
+}
+
 function sha256(data: Uint8Array | Float32Array): string {
   return createHash('sha256')
     .update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
@@ -57,6 +81,7 @@ describe.each(folders)('preprocessing, %s', (folder) => {
   const images = Object.entries(expected.images).filter(([name]) => existsSync(join(folder, 'images', name)));
 
   it('has images', () => expect(images.length).toBeGreaterThan(15));
+  it('runs in WebAssembly too', () => expect(TWINS[0][1]).not.toBeNull());
 
   it.each(images)('%s is Pillow’s and torchvision’s', async (name, image) => {
     const file = join(folder, 'images', name);
@@ -68,6 +93,12 @@ describe.each(folders)('preprocessing, %s', (folder) => {
       expect(sha256(loaded.data), preset).toBe(answer.sha256);
       if (answer.chw_float32_sha256 !== undefined)
         expect(sha256(loaded.toTensor().data)).toBe(answer.chw_float32_sha256);
+      for (const [twin, simd] of TWINS) {
+        const pixels = transformed(decoded, PRESETS[preset as keyof typeof PRESETS], simd);
+        expect(sha256(pixels.data), `${preset}, ${twin}`).toBe(answer.sha256);
+        if (answer.chw_float32_sha256 !== undefined)
+          expect(sha256(normalized(pixels, simd)), twin).toBe(answer.chw_float32_sha256);
+      }
     }
     for (const [preset, answer] of Object.entries(image.presets_after_exif_transpose ?? {})) {
       const upright = createTransform({ ...OPTIONS[preset], orientation: 'exif' });

@@ -1,0 +1,34 @@
+/** A kernel as `wasm/resample.ts` takes it. */
+import type { Kernel } from './kernel.js';
+
+/** Every position has the same number of weights: taps that it does not have weigh 0. */
+export interface PackedKernel {
+  /** Pairs of weights per position. */
+  readonly pairs: number;
+  /** 8 bytes per pair: the low halves of two weights and their high ones; weight = high · 2^16 + low, both signed. */
+  readonly weights: Int32Array;
+}
+
+const packed = new WeakMap<Kernel, PackedKernel>();
+
+/** The packed form of a kernel; made once, kept as long as the kernel. */
+export function packedKernelOf(kernel: Kernel): PackedKernel {
+  let result = packed.get(kernel);
+  if (!result) packed.set(kernel, (result = packKernel(kernel)));
+  return result;
+}
+
+function packKernel({ counts, weights, stride }: Kernel): PackedKernel {
+  const pairs = Math.ceil(counts.reduce((most, count) => Math.max(most, count), 1) / 2);
+  const halves = new Int16Array(counts.length * pairs * 4);
+  for (let position = 0; position < counts.length; position++) {
+    for (let tap = 0; tap < counts[position]!; tap++) {
+      const weight = weights[position * stride + tap]!;
+      const at = (position * pairs + (tap >> 1)) * 4 + (tap & 1);
+      const low = (weight << 16) >> 16;
+      halves[at] = low;
+      halves[at + 2] = (weight - low) >> 16;
+    }
+  }
+  return { pairs, weights: new Int32Array(halves.buffer) };
+}
