@@ -15,7 +15,7 @@ async function decode({ id, source, into }: DecodeRequest): Promise<DecodeReply>
     const started = performance.now();
     const { width, height, data } = await decodeImage(source, transform.options);
     const decoded = performance.now();
-    into.set(transform.apply({ width, height, data }).data);
+    transform.apply({ width, height, data }, into);
     return { id, width, height, decodeMs: decoded - started, resampleMs: performance.now() - decoded };
   } catch (error) {
     return { id, error: packError(error) };

@@ -16,7 +16,6 @@ export class Normalization {
   /** The means, then the standard deviations: a copy, so that what the caller does to its arrays changes nothing. */
   readonly #numbers: readonly [...Channels, ...Channels];
   readonly #startSimd: () => SimdModule | null;
-  /** Normalised value by channel and byte. */
   #table: Float32Array | undefined;
 
   constructor(mean: Channels, std: Channels, startSimd: () => SimdModule | null = sharedSimdModule) {
@@ -50,9 +49,14 @@ export class Normalization {
     return true;
   }
 
-  #writeByTable({ data, height, width }: RgbImage, into: Float32Array, offset: number): void {
+  /** Normalised value by channel and byte: 3 × 256 of them. */
+  get table(): Float32Array {
     this.#table ??= createTable(this.#numbers);
-    const table = this.#table;
+    return this.#table;
+  }
+
+  #writeByTable({ data, height, width }: RgbImage, into: Float32Array, offset: number): void {
+    const { table } = this;
     const plane = height * width;
     for (let i = 0, from = 0, to = offset; i < plane; i++, from += CHANNELS, to++) {
       into[to] = table[data[from]!]!;

@@ -31,7 +31,7 @@ export class Transform {
   readonly #normalization: Normalization;
 
   static {
-    valuesOf = (transform) => transform.#values;
+    valuesOf = (transform) => transform.#normalization.table;
   }
 
   /** Use {@link createTransform}. */
