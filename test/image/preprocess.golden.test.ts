@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../src/image/decode.js';
-import type { TransformOptions } from '../../src/image/presets.js';
+import { TRANSFORM_PRESETS, type TransformOptions } from '../../src/image/presets.js';
 import { createTransform, loadImage } from '../../src/image/transform.js';
 import { fixturePath, sharedFixtures } from '../support/fixtures.js';
 
@@ -60,7 +60,7 @@ describe.each(folders)('preprocessing, %s', (folder) => {
 
   it.each(images)('%s is Pillow’s and torchvision’s', async (name, image) => {
     const file = join(folder, 'images', name);
-    const decoded = await decodeImage(file, { orientation: 'ignore', limitPixels: LIMIT });
+    const decoded = await decodeImage(file, TRANSFORM_PRESETS.ImageNet1K_V1);
     expect(sha256(decoded.data)).toBe(image.decoded_rgb_sha256);
     for (const [preset, answer] of Object.entries(image.presets)) {
       const loaded = await loadImage(file, PRESETS[preset as keyof typeof PRESETS]);
