@@ -6,11 +6,12 @@ import { decodeBmp } from './bmp.js';
 import { toRgb } from './colour.js';
 import { FORMATS_SHOWN, imageFormat, type ImageFormat } from './format.js';
 import type { Size } from './geometry.js';
-import { isTiffSeparated, readJpegFrame, type JpegFrame } from './headers.js';
+import { fillOutside, readGifFrame, withoutTransparency } from './gif.js';
+import { readJpegFrame, readOpaqueWebp, readTiffColour } from './headers.js';
 import { tooLargeImage, unreadableImage } from './image-errors.js';
 import { labelOf, readImageFile, withImagePath, type ImageSource } from './image-file.js';
 import type { TransformOptions } from './presets.js';
-import { chooseReduction, reducedSize, type Reduction } from './reduction.js';
+import { chooseReduction, sourceSize, type Reduction } from './reduction.js';
 import type { RgbImage } from './resample.js';
 
 /** How an image is read; `resize` says how much of it `decode: 'fast'` must leave. */
@@ -23,6 +24,9 @@ export interface DecodedImage extends RgbImage {
   /** How far the decoder reduced each side; more than 1 only with `decode: 'fast'`. */
   readonly reduction: Reduction;
 }
+
+/** Number of components of a JPEG that is stored as ink. */
+const CMYK = 4;
 
 type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
 let loaded: Promise<SharpFactory> | undefined;
@@ -56,31 +60,34 @@ export async function decoderVersions(): Promise<{ readonly sharp: string; reado
  * Reads and decodes an image: the first frame, no colour profile applied, alpha dropped (not blended), grey repeated, CMYK
  * converted by Pillow's formula.
  *
+ * @param isBlocking - Read the file in this thread: for threads that do nothing but decode.
  * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE` (before pixels are allocated),
  * `DEPENDENCY_MISSING`.
  */
-export async function decodeImage(source: ImageSource, options: DecodeOptions): Promise<DecodedImage> {
+export async function decodeImage(
+  source: ImageSource,
+  options: DecodeOptions,
+  isBlocking = false,
+): Promise<DecodedImage> {
   const label = labelOf(source);
-  const bytes = await readImageFile(source);
+  const bytes = await readImageFile(source, isBlocking);
   const format = imageFormat(bytes);
   if (!format) throw unreadableImage(label, whyUnknown(bytes));
   if (format === 'bmp') return decodeOwn(bytes, label, options.limitPixels);
   loaded ??= loadSharp();
   const sharp = await loaded;
-  const frame = format === 'jpeg' ? readJpegFrame(bytes) : undefined;
-  const reduction = frame && options.decode === 'fast' ? reductionOf(frame, options) : 1;
   try {
-    if (!frame || reduction === 1) {
-      const image = await decodeWith(sharp, bytes, format, frame, options);
+    const plan = options.decode === 'fast' ? planReduction(bytes, format, options) : undefined;
+    if (!plan) {
+      const image = await decodeWhole(sharp, bytes, format, options);
       return { ...image, source: { height: image.height, width: image.width }, reduction: 1 };
     }
-    if (frame.height * frame.width > options.limitPixels) throw tooLargeImage(label, options.limitPixels);
-    // Only the file form of the loader takes a reduction: sharp's own resize leaves the choice of it to itself, and goes on
-    // to resize. libvips takes options of its loaders in brackets behind a path.
+    const { size, reduction, isCmyk } = plan;
+    if (size.height * size.width > options.limitPixels) throw tooLargeImage(label, options.limitPixels);
     const decode = (path: string): Promise<RgbImage> =>
-      decodeWith(sharp, `${path}[shrink=${reduction}]`, format, frame, options);
+      decodeWith(sharp, path + plan.suffix, format, isCmyk, options);
     const image = await withImagePath(source, bytes, decode);
-    return { ...image, source: sourceSize(frame, image, reduction), reduction };
+    return { ...image, source: sourceSize(size, image, reduction), reduction };
   } catch (error) {
     if (error instanceof TapirError) throw error;
     if (/pixel limit/i.test(reasonOf(error))) throw tooLargeImage(label, options.limitPixels, error);
@@ -105,29 +112,65 @@ async function decodeWith(
   sharp: SharpFactory,
   input: Uint8Array | string,
   format: ImageFormat,
-  frame: JpegFrame | undefined,
+  isCmyk: boolean,
   { orientation, limitPixels }: DecodeOptions,
 ): Promise<RgbImage> {
   const opened = sharp(input, { ignoreIcc: true, limitInputPixels: limitPixels, failOn: 'warning' });
   // Pillow turns a TIFF upright while it loads it, and no other format.
   const image = orientation === 'exif' || format === 'tiff' ? opened.autoOrient() : opened;
-  const isCmyk =
-    frame?.components === 4 || (format === 'tiff' && input instanceof Uint8Array && isTiffSeparated(input));
-  const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image;
+  // Dropped by libvips as it goes, in place of a second pass over the pixels.
+  const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image.removeAlpha();
   const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });
   return { height: info.height, width: info.width, data: toRgb(data, info.channels, isCmyk) };
 }
 
-function reductionOf(frame: JpegFrame, { resize, orientation }: DecodeOptions): Reduction {
-  return chooseReduction(frame, resize, orientation === 'exif');
+/** How an image is to be reduced. */
+interface ReductionPlan {
+  readonly size: Size;
+  readonly reduction: Reduction;
+  readonly isCmyk: boolean;
+  /**
+   * libvips takes options of its loaders in brackets behind a path. sharp's own resize would leave the choice of the reduction
+   * to itself, and go on to resize.
+   */
+  readonly suffix: string;
 }
 
-/** The whole image's size, on its side where the pixels are; the file is opened twice, so it may not be the same any more. */
-function sourceSize(frame: JpegFrame, image: Size, reduction: Reduction): Size {
-  const { height, width } = reducedSize(frame, reduction);
-  if (image.height === height && image.width === width) return { height: frame.height, width: frame.width };
-  if (image.height === width && image.width === height) return { height: frame.width, width: frame.height };
-  throw new Error('its size changed while it was read');
+/** Undefined where an image cannot be reduced, or need not be. */
+function planReduction(
+  bytes: Uint8Array,
+  format: ImageFormat,
+  { resize, orientation }: DecodeOptions,
+): ReductionPlan | undefined {
+  const frame = format === 'jpeg' ? readJpegFrame(bytes) : undefined;
+  const size = format === 'webp' ? readOpaqueWebp(bytes) : frame;
+  if (!size) return undefined;
+  const reduction = chooseReduction(size, resize, orientation === 'exif');
+  if (reduction === 1) return undefined;
+  const suffix = format === 'webp' ? `[scale=${1 / reduction}]` : `[shrink=${reduction}]`;
+  return { size, reduction, suffix, isCmyk: frame?.components === CMYK };
+}
+
+/** The image at full size; what its format needs to be told of is read from its header, not by a second call of the decoder. */
+async function decodeWhole(
+  sharp: SharpFactory,
+  bytes: Uint8Array,
+  format: ImageFormat,
+  options: DecodeOptions,
+): Promise<RgbImage> {
+  if (format === 'gif') {
+    const shown = readGifFrame(bytes);
+    if (!shown) throw new Error('its first frame is damaged or cut off');
+    const image = await decodeWith(sharp, withoutTransparency(bytes, shown), format, false, options);
+    fillOutside(image.data, image, shown);
+    return image;
+  }
+  const colour = format === 'tiff' ? readTiffColour(bytes) : 'other';
+  // libvips would give these out as if they were RGB.
+  if (colour === 'ycbcr')
+    throw new Error('its colours are YCbCr without JPEG compression, which is not read');
+  const isCmyk = colour === 'cmyk' || (format === 'jpeg' && readJpegFrame(bytes)?.components === CMYK);
+  return decodeWith(sharp, bytes, format, isCmyk, options);
 }
 
 /** libvips says the same several times over, one message a line. */

@@ -1,15 +1,10 @@
-/** How far a JPEG may be reduced while it is decoded. Numbers only. */
+/** How far a JPEG or WebP may be reduced while it is decoded. Numbers only. */
 import { resizedSize, type Size } from './geometry.js';
 
 /** One in so many pixels along each side; 1 is the whole image. */
 export type Reduction = 1 | 2 | 4 | 8;
 
 const REDUCTIONS = [8, 4, 2] as const;
-
-/** The size that libvips decodes a JPEG to: what is left over at the right and the bottom is dropped. */
-export function reducedSize({ height, width }: Size, reduction: Reduction): Size {
-  return { height: Math.floor(height / reduction), width: Math.floor(width / reduction) };
-}
 
 /**
  * The largest reduction that leaves at least twice the size that a resize asks for, along both sides: Pillow's advice for
@@ -25,11 +20,27 @@ export function chooseReduction(size: Size, resize: number | Size | null, mayTur
   const longest = Math.max(target.height, target.width);
   // With a number the target turns with the image; with a size it stays, so both sides are held against the longer one.
   const least = mayTurn && typeof resize !== 'number' ? { height: longest, width: longest } : target;
-  const found = REDUCTIONS.find((reduction) => {
-    const reduced = reducedSize(size, reduction);
-    // A square that was none cannot be told from one on its side.
-    const isLost = mayTurn && reduced.height === reduced.width && size.height !== size.width;
-    return !isLost && reduced.height >= 2 * least.height && reduced.width >= 2 * least.width;
-  });
+  // Which side is up is seen from the sides' lengths.
+  const difference = mayTurn ? Math.abs(size.height - size.width) : 0;
+  const found = REDUCTIONS.find(
+    (reduction) =>
+      Math.floor(size.height / reduction) >= 2 * least.height &&
+      Math.floor(size.width / reduction) >= 2 * least.width &&
+      (difference === 0 || difference >= 2 * reduction),
+  );
   return found ?? 1;
+}
+
+/**
+ * The whole image's size, on its side where the reduced image is.
+ *
+ * @param size - As the file's header gives it.
+ * @param reduced - What was decoded. JPEG drops what is left over at the right and the bottom, WebP rounds.
+ * @throws Error if the two are not of one image.
+ */
+export function sourceSize({ height, width }: Size, reduced: Size, reduction: Reduction): Size {
+  const fits = (side: number, whole: number): boolean => Math.abs(side - whole / reduction) < 1;
+  if (fits(reduced.height, height) && fits(reduced.width, width)) return { height, width };
+  if (fits(reduced.height, width) && fits(reduced.width, height)) return { height: width, width: height };
+  throw new Error('its size changed while it was read');
 }
