@@ -38,7 +38,7 @@ export interface TransformOptions {
   /**
    * `exact` decodes as torchvision does. `fast` lets the decoder reduce JPEGs to 1/2, 1/4 or 1/8 (as Pillow's `draft` does), and
    * opaque WebPs, the most that leaves twice the size that `resize` asks for, and resizes that: about half the time at 3
-   * megapixels and a third at 12, and pixels that are off by half a level in the mean (`measureDeviation` tells how far). Other
+   * megapixels and a third at 12, and pixels that are off by 0.2 to 1.3 of 255 levels in the mean (`measureDeviation` tells). Other
    * images, and smaller ones, are decoded exactly. Bytes are put into a temporary file for it: the decoder reduces only files.
    * @default 'exact'
    */
