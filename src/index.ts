@@ -55,9 +55,10 @@ export { type MigSlice } from './runtime/gpu.js';
 export { type SessionOptions } from './runtime/session-options.js';
 export { createTransform, loadImage, type Transform, type LoadedImage } from './image/transform.js';
 export { type TransformOptions, type TransformPreset } from './image/presets.js';
-export { type ImageSource } from './image/decode.js';
 export { embedImages, type EmbedSource, type Embedded } from './embed/embedder.js';
 export { type EmbedOptions } from './embed/embed-options.js';
+export { type ImageSource } from './image/image-file.js';
+export { measureDeviation, type Deviation } from './image/deviation.js';
 export {
   embedFolder,
   type EmbedFolderOptions,

@@ -13,9 +13,11 @@ const transform = new Transform(workerData as TransformOptions, null);
 async function decode({ id, source, into }: DecodeRequest): Promise<DecodeReply> {
   try {
     const started = performance.now();
-    const { width, height, data } = await decodeImage(source, transform.options);
+    // A thread that only decodes may wait for its file: a fifth of the CPU time that the thread pool takes.
+    const image = await decodeImage(source, transform.options, true);
     const decoded = performance.now();
-    transform.apply({ width, height, data }, into);
+    transform.apply(image, into);
+    const { width, height } = image.source;
     return { id, width, height, decodeMs: decoded - started, resampleMs: performance.now() - decoded };
   } catch (error) {
     return { id, error: packError(error) };

@@ -1,26 +1,34 @@
 /** Image file → 8-bit RGB, as Pillow's `convert("RGB")` gives it. The only import of sharp. */
-import { readFile, stat } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import type { Sharp, SharpOptions } from 'sharp';
 import { TapirError, reasonOf } from '../errors.js';
-import { imageFormat, jpegComponents, type ImageFormat } from './format.js';
+import { readBmpHeader } from './bmp-header.js';
+import { decodeBmp } from './bmp.js';
+import { toRgb } from './colour.js';
+import { FORMATS_SHOWN, imageFormat, type ImageFormat } from './format.js';
+import type { Size } from './geometry.js';
+import { fillOutside, readGifFrame, withoutTransparency } from './gif.js';
+import { readJpegFrame, readOpaqueWebp, readTiffColour } from './headers.js';
+import { tooLargeImage, unreadableImage } from './image-errors.js';
+import { labelOf, readImageFile, withImagePath, type ImageSource } from './image-file.js';
+import type { TransformOptions } from './presets.js';
+import { chooseReduction, sourceSize, type Reduction } from './reduction.js';
 import type { RgbImage } from './resample.js';
 
-/** How an image is read. */
-export interface DecodeOptions {
-  /** `ignore` leaves pixels as stored, as torchvision does; `exif` turns them upright by the EXIF orientation. */
-  readonly orientation: 'ignore' | 'exif';
-  /** More pixels than this are refused, from the header alone. */
-  readonly limitPixels: number;
+/** How an image is read; `resize` says how much of it `decode: 'fast'` must leave. */
+export type DecodeOptions = Pick<TransformOptions, 'orientation' | 'limitPixels' | 'decode' | 'resize'>;
+
+/** Decoded pixels, and what they were decoded from. */
+export interface DecodedImage extends RgbImage {
+  /** Size of the file's image, after its orientation was applied; larger than the pixels' if they were reduced. */
+  readonly source: Size;
+  /** How far the decoder reduced each side; more than 1 only with `decode: 'fast'`. */
+  readonly reduction: Reduction;
 }
 
-/** An image to read: a path, a `file:` URL, or the bytes of the file. */
-export type ImageSource = string | URL | Uint8Array;
+/** Number of components of a JPEG that is stored as ink. */
+const CMYK = 4;
 
-/** Longer files are refused before reading: no photo that decodes within the pixel limit is this long. */
-const MAX_FILE_BYTES = 1024 ** 3;
-
-type SharpFactory = (input: Uint8Array, options: SharpOptions) => Sharp;
+type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
 let loaded: Promise<SharpFactory> | undefined;
 
 async function loadSharp(): Promise<SharpFactory> {
@@ -52,65 +60,117 @@ export async function decoderVersions(): Promise<{ readonly sharp: string; reado
  * Reads and decodes an image: the first frame, no colour profile applied, alpha dropped (not blended), grey repeated, CMYK
  * converted by Pillow's formula.
  *
+ * @param isBlocking - Read the file in this thread: for threads that do nothing but decode.
  * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE` (before pixels are allocated),
  * `DEPENDENCY_MISSING`.
  */
-export async function decodeImage(source: ImageSource, options: DecodeOptions): Promise<RgbImage> {
+export async function decodeImage(
+  source: ImageSource,
+  options: DecodeOptions,
+  isBlocking = false,
+): Promise<DecodedImage> {
   const label = labelOf(source);
-  const bytes = source instanceof Uint8Array ? source : await readImageFile(source, label);
+  const bytes = await readImageFile(source, isBlocking);
   const format = imageFormat(bytes);
-  if (!format) throw unreadable(label, whyUnknown(bytes));
+  if (!format) throw unreadableImage(label, whyUnknown(bytes));
+  if (format === 'bmp') return decodeOwn(bytes, label, options.limitPixels);
   loaded ??= loadSharp();
   const sharp = await loaded;
-  const { limitPixels, orientation } = options;
   try {
-    const open = (): Sharp =>
-      sharp(bytes, { ignoreIcc: true, limitInputPixels: limitPixels, failOn: 'warning' });
-    // Pillow turns a TIFF upright while it loads it, and no other format.
-    const image = orientation === 'exif' || format === 'tiff' ? open().autoOrient() : open();
-    const isCmyk = await hasCmyk(format, bytes, open);
-    const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image;
-    const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });
-    return { height: info.height, width: info.width, data: toRgb(data, info.channels, isCmyk) };
+    const plan = options.decode === 'fast' ? planReduction(bytes, format, options) : undefined;
+    if (!plan) {
+      const image = await decodeWhole(sharp, bytes, format, options);
+      return { ...image, source: { height: image.height, width: image.width }, reduction: 1 };
+    }
+    const { size, reduction, isCmyk } = plan;
+    if (size.height * size.width > options.limitPixels) throw tooLargeImage(label, options.limitPixels);
+    const decode = (path: string): Promise<RgbImage> =>
+      decodeWith(sharp, path + plan.suffix, format, isCmyk, options);
+    const image = await withImagePath(source, bytes, decode);
+    return { ...image, source: sourceSize(size, image, reduction), reduction };
   } catch (error) {
-    if (!/pixel limit/i.test(reasonOf(error))) throw unreadable(label, decoderReason(error), error);
-    const reason = `it has more than ${limitPixels} pixels`;
-    throw new TapirError(
-      'IMAGE_TOO_LARGE',
-      `${label} is refused: ${reason}; raise limitPixels if it is to be trusted`,
-      {
-        details: { source: label, reason, limitPixels },
-        cause: error,
-      },
-    );
+    if (error instanceof TapirError) throw error;
+    if (/pixel limit/i.test(reasonOf(error))) throw tooLargeImage(label, options.limitPixels, error);
+    throw unreadableImage(label, decoderReason(error), error);
   }
 }
 
-function labelOf(source: ImageSource): string {
-  if (source instanceof Uint8Array) return `an image of ${source.byteLength} bytes`;
-  return source instanceof URL ? fileURLToPath(source) : source;
-}
-
-async function readImageFile(source: string | URL, label: string): Promise<Uint8Array> {
+/** BMP, which this package decodes itself. */
+function decodeOwn(bytes: Uint8Array, label: string, limitPixels: number): DecodedImage {
   try {
-    const stats = await stat(source);
-    if (!stats.isFile()) throw new Error('it is no regular file');
-    if (stats.size > MAX_FILE_BYTES)
-      throw new Error(`the file has ${stats.size} bytes, more than ${MAX_FILE_BYTES}`);
-    return await readFile(source);
+    const header = readBmpHeader(bytes);
+    const size = { height: header.height, width: header.width };
+    if (size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
+    return { ...size, data: decodeBmp(bytes, header), source: size, reduction: 1 };
   } catch (error) {
-    throw new TapirError('IMAGE_NOT_FOUND', `cannot read the image ${label}: ${reasonOf(error)}`, {
-      details: { source: label, reason: reasonOf(error) },
-      cause: error,
-    });
+    if (error instanceof TapirError) throw error;
+    throw unreadableImage(label, reasonOf(error), error);
   }
 }
 
-function unreadable(label: string, reason: string, cause?: unknown): TapirError<'IMAGE_UNREADABLE'> {
-  return new TapirError('IMAGE_UNREADABLE', `${label} is no image that can be read: ${reason}`, {
-    details: { source: label, reason },
-    ...(cause === undefined ? {} : { cause }),
-  });
+async function decodeWith(
+  sharp: SharpFactory,
+  input: Uint8Array | string,
+  format: ImageFormat,
+  isCmyk: boolean,
+  { orientation, limitPixels }: DecodeOptions,
+): Promise<RgbImage> {
+  const opened = sharp(input, { ignoreIcc: true, limitInputPixels: limitPixels, failOn: 'warning' });
+  // Pillow turns a TIFF upright while it loads it, and no other format.
+  const image = orientation === 'exif' || format === 'tiff' ? opened.autoOrient() : opened;
+  // Dropped by libvips as it goes, in place of a second pass over the pixels.
+  const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image.removeAlpha();
+  const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });
+  return { height: info.height, width: info.width, data: toRgb(data, info.channels, isCmyk) };
+}
+
+/** How an image is to be reduced. */
+interface ReductionPlan {
+  readonly size: Size;
+  readonly reduction: Reduction;
+  readonly isCmyk: boolean;
+  /**
+   * libvips takes options of its loaders in brackets behind a path. sharp's own resize would leave the choice of the reduction
+   * to itself, and go on to resize.
+   */
+  readonly suffix: string;
+}
+
+/** Undefined where an image cannot be reduced, or need not be. */
+function planReduction(
+  bytes: Uint8Array,
+  format: ImageFormat,
+  { resize, orientation }: DecodeOptions,
+): ReductionPlan | undefined {
+  const frame = format === 'jpeg' ? readJpegFrame(bytes) : undefined;
+  const size = format === 'webp' ? readOpaqueWebp(bytes) : frame;
+  if (!size) return undefined;
+  const reduction = chooseReduction(size, resize, orientation === 'exif');
+  if (reduction === 1) return undefined;
+  const suffix = format === 'webp' ? `[scale=${1 / reduction}]` : `[shrink=${reduction}]`;
+  return { size, reduction, suffix, isCmyk: frame?.components === CMYK };
+}
+
+/** The image at full size; what its format needs to be told of is read from its header, not by a second call of the decoder. */
+async function decodeWhole(
+  sharp: SharpFactory,
+  bytes: Uint8Array,
+  format: ImageFormat,
+  options: DecodeOptions,
+): Promise<RgbImage> {
+  if (format === 'gif') {
+    const shown = readGifFrame(bytes);
+    if (!shown) throw new Error('its first frame is damaged or cut off');
+    const image = await decodeWith(sharp, withoutTransparency(bytes, shown), format, false, options);
+    fillOutside(image.data, image, shown);
+    return image;
+  }
+  const colour = format === 'tiff' ? readTiffColour(bytes) : 'other';
+  // libvips would give these out as if they were RGB.
+  if (colour === 'ycbcr')
+    throw new Error('its colours are YCbCr without JPEG compression, which is not read');
+  const isCmyk = colour === 'cmyk' || (format === 'jpeg' && readJpegFrame(bytes)?.components === CMYK);
+  return decodeWith(sharp, bytes, format, isCmyk, options);
 }
 
 /** libvips says the same several times over, one message a line. */
@@ -124,39 +184,5 @@ function decoderReason(error: unknown): string {
 
 function whyUnknown(bytes: Uint8Array): string {
   if (bytes.byteLength === 0) return 'it is empty';
-  if (bytes[0] === 0x42 && bytes[1] === 0x4d) return 'BMP is not supported; convert it to PNG';
-  return 'its format is not JPEG, PNG, WebP, GIF, TIFF or AVIF';
-}
-
-/** Whether pixels are stored as CMYK; asked of the header where that is cheap, of libvips only for TIFF. */
-async function hasCmyk(format: ImageFormat, bytes: Uint8Array, open: () => Sharp): Promise<boolean> {
-  if (format === 'jpeg') return jpegComponents(bytes) === 4;
-  return format === 'tiff' && (await open().metadata()).space === 'cmyk';
-}
-
-function toRgb(data: Uint8Array, channels: number, isCmyk: boolean): Uint8Array {
-  if (channels === 3) return data;
-  const count = data.length / channels;
-  const rgb = new Uint8Array(count * 3);
-  if (isCmyk) return cmykToRgb(data, channels, rgb);
-  // One channel or two are grey, without or with alpha; four are RGBA.
-  const [green, blue] = channels < 3 ? [0, 0] : [1, 2];
-  for (let i = 0, from = 0, to = 0; i < count; i++, from += channels) {
-    rgb[to++] = data[from]!;
-    rgb[to++] = data[from + green]!;
-    rgb[to++] = data[from + blue]!;
-  }
-  return rgb;
-}
-
-/** Pillow's conversion (src/libImaging/Convert.c): ink takes from what black leaves, `x·y/255` rounded in integers. */
-function cmykToRgb(data: Uint8Array, channels: number, rgb: Uint8Array): Uint8Array {
-  for (let from = 0, to = 0; to < rgb.length; from += channels) {
-    const left = 255 - data[from + 3]!;
-    for (let ink = 0; ink < 3; ink++) {
-      const product = data[from + ink]! * left + 128;
-      rgb[to++] = Math.max(0, left - (((product >> 8) + product) >> 8));
-    }
-  }
-  return rgb;
+  return `its format is not ${FORMATS_SHOWN}`;
 }

@@ -1,8 +1,9 @@
 /** Image → pixels → tensor, with torchvision's numbers. */
 import { checkInteger, checkOneOf, invalidOption, withDefaults, type Given } from '../checks.js';
-import { decodeImage, type ImageSource } from './decode.js';
+import { decodeImage, type DecodedImage } from './decode.js';
 import { centerCrop, resizedSize, type Size } from './geometry.js';
 import { Normalization } from './normalize.js';
+import type { ImageSource } from './image-file.js';
 import { TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from './presets.js';
 import { resample, type RgbImage } from './resample.js';
 
@@ -12,6 +13,8 @@ export interface LoadedImage extends RgbImage {
   readonly sourceWidth: number;
   /** Height of the file's image before the transform. */
   readonly sourceHeight: number;
+  /** How far the decoder reduced each side: 1, or 2, 4 or 8 with `decode: 'fast'`. */
+  readonly reduction: 1 | 2 | 4 | 8;
   /** The normalised tensor, `[1, 3, height, width]` float32, bit for bit torchvision's. */
   toTensor(): { dtype: 'float32'; dims: [1, 3, number, number]; data: Float32Array };
 }
@@ -43,9 +46,12 @@ export class Transform {
     this.#normalization = new Normalization(options.mean, options.std);
   }
 
-  /** Resizes and crops; returns 8-bit RGB, in `into` where it is given: the bytes of the result, shared memory or not. */
-  apply(image: RgbImage, into?: Uint8Array): RgbImage {
-    const size = resizedSize(image, this.options.resize);
+  /**
+   * Resizes and crops; returns 8-bit RGB, in `into` where it is given: the bytes of the result, shared memory or not. An image
+   * that was reduced becomes the size that the whole one would.
+   */
+  apply(image: RgbImage | DecodedImage, into?: Uint8Array): RgbImage {
+    const size = resizedSize('source' in image ? image.source : image, this.options.resize);
     const crop = this.options.crop === null ? null : toSize(this.options.crop);
     return resample(image, size, centerCrop(size, crop), this.options.interpolation, into);
   }
@@ -94,6 +100,7 @@ export function createTransform(
   checkSize('crop', options.crop);
   checkOneOf('interpolation', options.interpolation, ['bilinear', 'bicubic']);
   checkOneOf('orientation', options.orientation, ['ignore', 'exif']);
+  checkOneOf('decode', options.decode, ['exact', 'fast']);
   checkInteger('limitPixels', options.limitPixels, 1, 2 ** 31 - 1);
   checkChannels('mean', options.mean, () => true);
   checkChannels('std', options.std, (value) => value !== 0);
@@ -121,7 +128,7 @@ function checkChannels(option: string, value: unknown, allows: (channel: number)
 /**
  * Reads an image and preprocesses it.
  *
- * @param source - A path, a `file:` URL, or the bytes of a JPEG, PNG, WebP, GIF, TIFF or AVIF file.
+ * @param source - A path, a `file:` URL, or the bytes of a JPEG, PNG, WebP, GIF, TIFF, AVIF or BMP file.
  * @param transform - From {@link createTransform}, or a preset's name.
  * @returns The pixels: `height × width × 3` bytes, RGB, row by row; `toTensor()` normalises them.
  * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`, `DEPENDENCY_MISSING`.
@@ -150,8 +157,9 @@ export async function loadImage(
   const image = chosen.apply(decoded);
   return {
     ...image,
-    sourceWidth: decoded.width,
-    sourceHeight: decoded.height,
+    sourceWidth: decoded.source.width,
+    sourceHeight: decoded.source.height,
+    reduction: decoded.reduction,
     toTensor() {
       const data = new Float32Array(CHANNELS * image.height * image.width);
       chosen.normalizeInto(image, data, 0);

@@ -6,9 +6,9 @@ import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../src/image/decode.js';
 import { centerCrop, resizedSize } from '../../src/image/geometry.js';
 import { Normalization } from '../../src/image/normalize.js';
-import type { TransformOptions, TransformPreset } from '../../src/image/presets.js';
 import { createResample, type RgbImage } from '../../src/image/resample.js';
 import { startSimdModule, type SimdModule } from '../../src/image/simd-module.js';
+import { TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from '../../src/image/presets.js';
 import { createTransform, loadImage } from '../../src/image/transform.js';
 import { fixturePath, sharedFixtures } from '../support/fixtures.js';
 
@@ -85,7 +85,7 @@ describe.each(folders)('preprocessing, %s', (folder) => {
 
   it.each(images)('%s is Pillow’s and torchvision’s', async (name, image) => {
     const file = join(folder, 'images', name);
-    const decoded = await decodeImage(file, { orientation: 'ignore', limitPixels: LIMIT });
+    const decoded = await decodeImage(file, TRANSFORM_PRESETS.ImageNet1K_V1);
     expect(sha256(decoded.data)).toBe(image.decoded_rgb_sha256);
     for (const [preset, answer] of Object.entries(image.presets)) {
       const loaded = await loadImage(file, PRESETS[preset as keyof typeof PRESETS]);

@@ -1,0 +1,73 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { decodeImage } from '../../src/image/decode.js';
+import { readImageFile, withImagePath } from '../../src/image/image-file.js';
+import { TRANSFORM_PRESETS } from '../../src/image/presets.js';
+import { fixturePath, scratchFolder } from '../support/fixtures.js';
+
+const folder = scratchFolder();
+const photo = fixturePath('preprocess/images/own_444.jpg');
+
+describe.each([false, true])('readImageFile, blocking: %s', (isBlocking) => {
+  it('reads paths and file URLs, and leaves bytes alone', async () => {
+    const expected = readFileSync(photo);
+    expect(expected.equals(await readImageFile(photo, isBlocking))).toBe(true);
+    expect(expected.equals(await readImageFile(pathToFileURL(photo), isBlocking))).toBe(true);
+    expect(await readImageFile(expected, isBlocking)).toBe(expected);
+    const empty = join(folder, 'empty');
+    writeFileSync(empty, '');
+    expect(await readImageFile(empty, isBlocking)).toHaveLength(0);
+  });
+
+  it('refuses what is no file, and files that are too long', async () => {
+    const long = join(folder, `long-${isBlocking}`);
+    writeFileSync(long, '');
+    // Sparse: no space is taken.
+    truncateSync(long, 1024 ** 3 + 1);
+    for (const [path, message] of [
+      [join(folder, 'none'), /ENOENT/],
+      [folder, /no regular file|EISDIR|EPERM/],
+      [long, /more than 1073741824/],
+    ] as const) {
+      await expect(readImageFile(path, isBlocking)).rejects.toMatchObject({
+        code: 'IMAGE_NOT_FOUND',
+        message,
+      });
+    }
+  });
+
+  it.skipIf(process.platform === 'win32')('does not wait for the writer of a pipe', async () => {
+    const pipe = join(folder, `pipe-${isBlocking}`);
+    execFileSync('mkfifo', [pipe]);
+    await expect(readImageFile(pipe, isBlocking)).rejects.toMatchObject({
+      code: 'IMAGE_NOT_FOUND',
+      message: /no regular file/,
+    });
+  });
+
+  it('is what decodeImage does', async () => {
+    const image = await decodeImage(photo, TRANSFORM_PRESETS.ImageNet1K_V1, isBlocking);
+    expect(image).toMatchObject({ reduction: 1, source: { height: image.height, width: image.width } });
+  });
+});
+
+describe('withImagePath', () => {
+  it('hands paths on, and puts bytes into a file that only this user can read, as long as it is needed', async () => {
+    const bytes = readFileSync(photo);
+    expect(await withImagePath(photo, bytes, (path) => Promise.resolve(path))).toBe(photo);
+    for (const source of [bytes, join(folder, 'name]')]) {
+      const path = await withImagePath(source, bytes, (at) => {
+        expect(readFileSync(at).equals(bytes)).toBe(true);
+        if (process.platform !== 'win32') expect(statSync(at).mode & 0o077).toBe(0);
+        return Promise.resolve(at);
+      });
+      expect(() => statSync(path)).toThrow(/ENOENT/);
+      const failing = withImagePath(source, bytes, (at) => Promise.reject(new Error(at)));
+      const left = await failing.then(String, (error: Error) => error.message);
+      expect(() => statSync(left)).toThrow(/ENOENT/);
+    }
+  });
+});
