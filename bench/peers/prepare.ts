@@ -11,6 +11,8 @@ const { onnx } = onnxProto;
 /** The outputs that everybody computes. */
 export const REQUEST = ['layer4', 'avgpool'] as const;
 
+const MODEL = fileURLToPath(new URL('../../models/resnet50-untrained.onnx', import.meta.url));
+
 /** The names that transformers.js expects; all peers but torchvision share the file. */
 const INPUT = 'pixel_values';
 const OUTPUTS = { layer4: 'last_hidden_state', avgpool: 'pooler_output' } as const;
@@ -63,8 +65,7 @@ const PREPROCESSOR = {
 };
 
 /** Makes it all in a folder, for photos that are there. */
-export async function prepare(work: string, photoPaths: readonly string[]): Promise<Prepared> {
-  const model = fileURLToPath(new URL('../../models/resnet50-untrained.onnx', import.meta.url));
+export async function prepare(work: string, photoPaths: readonly string[], model = MODEL): Promise<Prepared> {
   if (!existsSync(model)) throw new Error(`there is no ${model}: npm run model`);
   const hub = join(work, 'hub');
   const folder = join(hub, 'resnet50');

@@ -73,9 +73,12 @@ function listTree(root: number): number[] {
   return pids;
 }
 
-/** Watches the memory of a process and those below it; the function returned stops that and gives the peaks. */
-function watchMemory(root: number): () => Pick<Run, 'rssMb' | 'pssMb'> {
-  let pids = [root];
+/** Watches the memory of a process and those below it, until stopped. */
+function watchMemory(root: number | undefined): {
+  readonly stop: () => void;
+  readonly peaks: () => Pick<Run, 'rssMb' | 'pssMb'>;
+} {
+  let pids = root === undefined ? [] : [root];
   let rssMb: number | null = null;
   let pssMb: number | null = null;
   const higher = (a: number | null, b: number | null): number | null =>
@@ -85,17 +88,22 @@ function watchMemory(root: number): () => Pick<Run, 'rssMb' | 'pssMb'> {
       for (const pid of pids) rssMb = higher(rssMb, megabytes(`${pid}/status`, 'VmHWM'));
     }, RSS_EVERY_MS),
     setInterval(() => {
-      pids = listTree(root);
-      const parts = pids.map((pid) => megabytes(`${pid}/smaps_rollup`, 'Pss'));
-      pssMb = higher(
-        pssMb,
-        parts.reduce((sum, part) => (part === null ? sum : (sum ?? 0) + part), null),
-      );
+      pids = pids.slice(0, 1).flatMap(listTree);
+      const parts = pids
+        .map((pid) => megabytes(`${pid}/smaps_rollup`, 'Pss'))
+        .filter((part) => part !== null);
+      if (parts.length > 0)
+        pssMb = higher(
+          pssMb,
+          parts.reduce((sum, part) => sum + part, 0),
+        );
     }, PSS_EVERY_MS),
   ];
-  return () => {
-    for (const timer of timers) clearInterval(timer);
-    return { rssMb, pssMb };
+  return {
+    stop: () => {
+      for (const timer of timers) clearInterval(timer);
+    },
+    peaks: () => ({ rssMb, pssMb }),
   };
 }
 
@@ -127,16 +135,17 @@ export async function runCommand({ file, args, env }: Command): Promise<Run> {
   let stderr = '';
   child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (stderr = (stderr + chunk.toString()).slice(-4000)));
-  const ended = once(child, 'close');
-  await once(child, 'spawn');
-  const memory = watchMemory(child.pid!);
-  const exit = once(child, 'exit').then(([code]) => ({ code, wallS: (performance.now() - started) / 1000 }));
-  const { code, wallS } = await exit;
-  await ended;
+  const ended = once(child, 'exit').then(([code]) => ({
+    code: code as number | null,
+    wallS: (performance.now() - started) / 1000,
+  }));
+  const closed = once(child, 'close');
+  const memory = watchMemory(child.pid);
+  // A file that cannot be started is an 'error', which all of these reject with.
+  const [{ code, wallS }] = await Promise.all([ended, closed]).finally(memory.stop);
   const cpuAfter = endedChildrenCpuS();
   const cpuS = cpuBefore === null || cpuAfter === null ? null : cpuAfter - cpuBefore;
   const othersShare = Math.max(0, othersSince((cpuS ?? 0) * 1000));
-  const peaks = memory();
   if (code !== 0) throw new Error(`${file} ${args.join(' ')}\nended with ${code}:\n${stderr}`);
-  return { wallS, cpuS, ...peaks, othersShare, printed: readPrinted(stdout) };
+  return { wallS, cpuS, ...memory.peaks(), othersShare, printed: readPrinted(stdout) };
 }
