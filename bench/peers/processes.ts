@@ -141,8 +141,13 @@ export async function runCommand({ file, args, env }: Command): Promise<Run> {
   }));
   const closed = once(child, 'close');
   const memory = watchMemory(child.pid);
+  const kill = (): void => void child.kill('SIGKILL');
+  process.once('exit', kill);
   // A file that cannot be started is an 'error', which all of these reject with.
-  const [{ code, wallS }] = await Promise.all([ended, closed]).finally(memory.stop);
+  const [{ code, wallS }] = await Promise.all([ended, closed]).finally(() => {
+    memory.stop();
+    process.off('exit', kill);
+  });
   const cpuAfter = endedChildrenCpuS();
   const cpuS = cpuBefore === null || cpuAfter === null ? null : cpuAfter - cpuBefore;
   const othersShare = Math.max(0, othersSince((cpuS ?? 0) * 1000));

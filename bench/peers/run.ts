@@ -44,6 +44,8 @@ if (unknown.length > 0)
 
 const work = mkdtempSync(join(tmpdir(), 'tapir-peers-'));
 process.on('exit', () => rmSync(work, { recursive: true, force: true }));
+// Ended from outside, it takes the peer that runs with it.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 /** Runs them all in turn, each round from the next one on, so that nobody always runs first or behind the same one. */
 async function runRounds(
