@@ -37,7 +37,11 @@ export interface Skipped {
 export const OURS = 'tapir';
 
 const script = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-const CLI = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+/** The command as it is installed. */
+const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { bin: { tapir: string } };
+const CLI = join(ROOT, bin.tapir);
 const ENTRY = 'node_modules/@huggingface/transformers/dist/transformers.node.mjs';
 
 const WHAT = {
