@@ -48,12 +48,15 @@ export function format({ median, min, max }: Spread, digits = 2): string {
   return `${median.toFixed(digits)} [${min.toFixed(digits)}–${max.toFixed(digits)}]`;
 }
 
-/** Starts watching the cores; the function returned gives the share of them that other processes have used since, 0 to 1. */
-export function watchOthers(): () => number {
+/**
+ * Starts watching the cores; the function returned gives the share of them that other processes have used since, 0 to 1. It is
+ * told the CPU time of processes that count as this one's own, in milliseconds.
+ */
+export function watchOthers(): (childrenMs?: number) => number {
   const before = coreTimes();
-  return () => {
+  return (childrenMs = 0) => {
     const now = coreTimes();
-    return (now.busy - before.busy - (now.own - before.own)) / (now.all - before.all);
+    return (now.busy - before.busy - (now.own - before.own) - childrenMs) / (now.all - before.all);
   };
 }
 

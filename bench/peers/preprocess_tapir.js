@@ -1,0 +1,30 @@
+/**
+ * `loadImage` and `toTensor`, one image after the other: CPU time of passes over all photos.
+ *
+ *     node preprocess_tapir.js PHOTOS PASSES
+ */
+import { createHash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { createTransform, loadImage } from 'onnx-tapir';
+
+const [photos, passes] = process.argv.slice(2);
+const paths = readdirSync(photos)
+  .toSorted()
+  .map((name) => join(photos, name));
+const transform = createTransform('ImageNet1K_V2');
+const load = async (path) => (await loadImage(path, transform)).toTensor();
+
+// The first pass, which is not timed, also warms up.
+const digests = [];
+for (const path of paths) {
+  const { data } = await load(path);
+  digests.push(createHash('sha256').update(data).digest('hex'));
+}
+const cpu = process.cpuUsage();
+const started = performance.now();
+for (let pass = 0; pass < Number(passes); pass++) for (const path of paths) await load(path);
+const loopS = (performance.now() - started) / 1000;
+const { user, system } = process.cpuUsage(cpu);
+const loopCpuS = (user + system) / 1e6;
+console.log(JSON.stringify({ images: Number(passes) * paths.length, loopCpuS, loopS, digests }));

@@ -1,0 +1,135 @@
+/**
+ * `npx tsx bench/peers/run.ts`: the same photos through the same ResNet-50 (layer4 and avgpool), here and in what one would
+ * use instead, side by side in one run. README.md beside this file says how to set the peers up and what the figures mean.
+ *
+ * Options: --photos N, --rounds N, --peers a,b, --python PATH, --npm DIR, --batch N, --wait S, --only embed|preprocess,
+ * --json FILE.
+ */
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { compareFeatures, type Likeness } from './compare.js';
+import { listPeers, OURS, packageVersions, PEER_NAMES, type Peer, type PeerName } from './peers.js';
+import { makePhotos } from './photos.js';
+import { prepare } from './prepare.js';
+import { benchPreprocess, printPreprocess } from './preprocess.js';
+import { runCommand, waitForQuiet, type Run } from './processes.js';
+import { inspectPython } from './python.js';
+import { printReport } from './report.js';
+import { summarize, type Rounds } from './summary.js';
+
+const threads = availableParallelism();
+const { values } = parseArgs({
+  options: {
+    photos: { type: 'string', default: '256' },
+    rounds: { type: 'string', default: '5' },
+    peers: { type: 'string', default: PEER_NAMES.join(',') },
+    python: { type: 'string', default: process.env['TAPIR_PEERS_PYTHON'] ?? 'python3' },
+    npm: { type: 'string', default: process.env['TAPIR_PEERS_NPM'] ?? '' },
+    batch: { type: 'string', default: '32' },
+    wait: { type: 'string', default: '0' },
+    only: { type: 'string' },
+    json: { type: 'string' },
+  },
+});
+const [rounds, waitS, batch] = [Number(values.rounds), Number(values.wait), Number(values.batch)];
+const { python, only } = values;
+const npm = values.npm === '' ? undefined : values.npm;
+const names = [...new Set([OURS, ...values.peers.split(',')])] as PeerName[];
+const unknown = names.filter((name) => !PEER_NAMES.includes(name));
+if (unknown.length > 0)
+  throw new Error(`no such peers: ${unknown.join(', ')}; there are ${PEER_NAMES.join(', ')}`);
+
+const work = mkdtempSync(join(tmpdir(), 'tapir-peers-'));
+process.on('exit', () => rmSync(work, { recursive: true, force: true }));
+// Ended from outside, it takes the peer that runs with it.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
+
+/** Runs them all in turn, each round from the next one on, so that nobody always runs first or behind the same one. */
+async function runRounds(
+  peers: readonly Peer[],
+  folder: string,
+  count: number,
+  isFirst: boolean,
+): Promise<Rounds> {
+  const runs: Record<string, Run[]> = Object.fromEntries(peers.map(({ name }) => [name, []]));
+  for (let round = 0; round < count; round++) {
+    for (const peer of [...peers.slice(round % peers.length), ...peers.slice(0, round % peers.length)]) {
+      // A first start has no prepared models to find.
+      if (isFirst) rmSync(join(work, 'cache'), { recursive: true, force: true });
+      await waitForQuiet(waitS);
+      const run = await runCommand(peer.command(folder));
+      runs[peer.name]!.push(run);
+      const others = `others used ${(100 * run.othersShare).toFixed(0)} % of the cores`;
+      console.log(`  ${round + 1} ${peer.name.padEnd(26)} ${run.wallS.toFixed(2).padStart(7)} s, ${others}`);
+    }
+  }
+  return runs;
+}
+
+/** Each peer's vectors against torchvision's, or against ours where it cannot run. */
+function compareAll(peers: readonly Peer[]): {
+  readonly reference: string;
+  readonly likeness: Record<string, Likeness>;
+} {
+  const reference =
+    peers.find(({ name }) => name.startsWith('torchvision')) ?? peers.find(({ name }) => name === OURS)!;
+  const likeness: Record<string, Likeness> = {};
+  for (const { name, features } of peers)
+    if (features && name !== reference.name) likeness[name] = compareFeatures(features, reference.features!);
+  return { reference: reference.name, likeness };
+}
+
+async function benchEmbed(photos: readonly string[]): Promise<unknown> {
+  const prepared = await prepare(work, photos);
+  const { peers, skipped } = listPeers(names, prepared, { python, npm, batch, threads, work });
+  for (const { name, reason } of skipped) console.log(`SKIPPED ${name}: ${reason}`);
+  console.log('\nstart: one photo');
+  const embedding = peers.filter(({ features }) => features !== null);
+  const warm = await runRounds(embedding, prepared.onePhoto, rounds + 1, true);
+  // The first round fills the page cache.
+  const starts = Object.fromEntries(Object.entries(warm).map(([name, runs]) => [name, runs.slice(1)]));
+  console.log('\nall photos');
+  const full = await runRounds(peers, prepared.photos, rounds, false);
+  const summary = summarize(peers, photos.length, full, starts);
+  const compared = compareAll(peers);
+  printReport(summary, compared, skipped);
+  return { batch, skipped, ...summary, ...compared, runs: { start: starts, full } };
+}
+
+function describeMachine(): unknown {
+  const packages = ['onnxruntime-node', 'sharp', '@huggingface/transformers'];
+  const found = inspectPython(python);
+  const versions = {
+    ours: packageVersions(fileURLToPath(new URL('../..', import.meta.url)), packages),
+    npm: npm === undefined ? null : packageVersions(npm, packages),
+    python: typeof found === 'string' ? found : found.found,
+  };
+  return { node: process.versions.node, cores: threads, cpu: cpus()[0]?.model, versions };
+}
+
+const folder = join(work, 'photos');
+const photos = await makePhotos(folder, Number(values.photos));
+const meanKb = photos.reduce((sum, path) => sum + statSync(path).size, 0) / photos.length / 1000;
+console.log(`Node ${process.versions.node}, ${threads} cores, ${cpus()[0]?.model ?? ''}`);
+console.log(`${photos.length} photos of ${meanKb.toFixed(0)} kB, ${rounds} rounds`);
+const preprocess = only === 'embed' ? null : await benchPreprocess(folder, python, rounds, waitS);
+if (preprocess) printPreprocess(preprocess);
+const embed = only === 'preprocess' ? null : await benchEmbed(photos);
+
+if (values.json !== undefined) {
+  const date = new Date().toISOString();
+  const content = {
+    date,
+    machine: describeMachine(),
+    photos: photos.length,
+    meanKb,
+    rounds,
+    preprocess,
+    embed,
+  };
+  mkdirSync(dirname(values.json), { recursive: true });
+  writeFileSync(values.json, `${JSON.stringify(content, null, 2)}\n`);
+}
