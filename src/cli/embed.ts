@@ -1,7 +1,7 @@
 /** `tapir embed`: a folder of images → a dataset. */
 import { embedFolder, type EmbedProgress, type EmbedSummary } from '../embed/embed-folder.js';
 import { EXIT } from './exit-code.js';
-import { openExtractor, type ExtractorFlags } from './open-extractor.js';
+import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
 import { formatDims } from './table.js';
 import type { Terminal } from './terminal.js';
 
@@ -21,7 +21,7 @@ const FAILURES_SHOWN = 20;
 
 /** Embeds and reports. Exit code 1 if some images failed. */
 export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
-  const { batch, decodeThreads, transform, dtype, shardSize, keepDims, overwrite, out } = flags;
+  const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
   const extractor = await openExtractor(flags);
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')
@@ -32,7 +32,7 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
       out,
       batch,
       decodeThreads,
-      transform,
+      transform: readTransformFlags(flags),
       dtype,
       shardSize,
       keepDims,

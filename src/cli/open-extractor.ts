@@ -3,8 +3,8 @@ import { checkInteger, invalidOption } from '../checks.js';
 import { createFeatureExtractor, type FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
 import type { Extractor } from '../extract/extractor.js';
 import { openModel, type OnnxModel } from '../extract/open-model.js';
-import { createTransform } from '../image/transform.js';
-import type { TransformPreset } from '../image/presets.js';
+import { createTransform, type Transform } from '../image/transform.js';
+import { TRANSFORM_PRESETS, type DecodeMode, type TransformPreset } from '../image/presets.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../runtime/device.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { readReturnFlags } from './return-flags.js';
@@ -21,6 +21,7 @@ export interface ExtractorFlags extends PartFlags {
   readonly cudaLibs?: string;
   readonly cache: boolean;
   readonly transform: TransformPreset;
+  readonly decode: DecodeMode;
   readonly normalize: Normalize;
 }
 
@@ -47,6 +48,12 @@ export async function openExtractor(flags: ExtractorFlags): Promise<Extractor> {
     cudaLibraries: flags.cudaLibs,
     ...(flags.cache ? {} : { cache: 'off' }),
   });
+}
+
+/** The preprocessing that the flags describe: the preset itself, unless it is decoded in another way. */
+export function readTransformFlags({ transform, decode }: ExtractorFlags): Transform {
+  const preset = TRANSFORM_PRESETS[transform];
+  return createTransform(decode === preset.decode ? transform : { ...preset, decode });
 }
 
 /** The devices that the flags name; `--threads` holds for each on the CPU. */

@@ -12,6 +12,7 @@ import {
   type Given,
 } from '../checks.js';
 import { TapirError } from '../errors.js';
+import { FORMATS_SHOWN } from '../image/format.js';
 import type { Extractor } from '../extract/extractor.js';
 import { identifyModel } from '../extract/prune-model.js';
 import { embedBatches } from './embed-batches.js';
@@ -20,6 +21,7 @@ import { itemsOf, type EmbedSource } from './embedder.js';
 import { folderNames } from './folder-name.js';
 import type { ImageError } from './loader.js';
 import { createManifest, DATASET_FORMAT, type Manifest } from './manifest.js';
+import { ReducedImages } from './reduced-images.js';
 import { ShardWriter } from './shards.js';
 import { unwritable, writeAtomically } from './sinks/atomic-file.js';
 import { makeFolder } from './sinks/make-folder.js';
@@ -137,14 +139,17 @@ export async function embedFolder(
   const failures: EmbedFailure[] = [];
   const started = performance.now();
   const seconds = (): number => Math.round(performance.now() - started) / 1000;
+  const reduced = new ReducedImages();
   let done = 0;
   let failed = 0;
   try {
     await writer.open();
     for await (const batch of embedBatches(extractor, items, setup)) {
       await writer.append(batch);
-      for (const { path, error } of batch.items) {
+      for (const item of batch.items) {
+        const { path, error } = item;
         if (error && ++failed <= MAX_FAILURES_LISTED) failures.push({ path, error });
+        reduced.add(item);
       }
       done += batch.items.length;
       options.onProgress?.({ done, failed, seconds: seconds() });
@@ -155,7 +160,16 @@ export async function embedFolder(
     throw error;
   }
   const { shards, features } = writer;
-  const facts = { inputs: done, rows: done - failed, seconds: seconds(), folders, features, shards, model };
+  const facts = {
+    inputs: done,
+    rows: done - failed,
+    seconds: seconds(),
+    folders,
+    features,
+    shards,
+    model,
+    reduced: reduced.summary,
+  };
   const manifest = await createManifest(extractor, setup, facts);
   await writeAtomically(join(out, MANIFEST), Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
   await rm(join(out, MARKER), { force: true });
@@ -171,7 +185,7 @@ async function nonEmpty(
   const first = await iterator.next();
   if (first.done === true) {
     const label = typeof source === 'string' ? source : 'the list of images';
-    const reason = 'no image is in it (JPEG, PNG, WebP, GIF, TIFF, AVIF, by file extension)';
+    const reason = `no image is in it (${FORMATS_SHOWN}, by file extension)`;
     throw new TapirError('SOURCE_INVALID', `"${label}" cannot be embedded: ${reason}`, {
       details: { source: label, reason },
     });

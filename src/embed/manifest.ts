@@ -6,6 +6,7 @@ import { decoderVersions } from '../image/decode.js';
 import type { TransformOptions } from '../image/presets.js';
 import type { ResolvedRequest } from '../rewrite/plan.js';
 import type { EmbedSetup } from './embed-options.js';
+import type { ReductionSummary } from './reduced-images.js';
 import type { FeatureRecord, ShardRecord } from './shards.js';
 
 /** What tells a manifest from other files of its name. */
@@ -31,6 +32,8 @@ export interface Manifest {
     readonly keepDims: boolean;
     /** Where pixels became floats: in the graph as rewritten, in the model's own, or on the CPU beside the session. */
     readonly normalize: 'graph' | 'model' | 'cpu';
+    /** Images that `transform.decode: 'fast'` has reduced, and how far their pixels are from the exact ones; null if it is exact. */
+    readonly reduced: ReductionSummary | null;
     readonly seconds: number;
   };
   readonly counts: { readonly inputs: number; readonly ok: number; readonly errors: number };
@@ -50,6 +53,7 @@ export interface RunFacts {
   readonly features: ReadonlyMap<string, FeatureRecord>;
   readonly shards: readonly ShardRecord[];
   readonly model: ModelIdentity;
+  readonly reduced: ReductionSummary;
 }
 
 /** The version of this package. */
@@ -88,6 +92,7 @@ export async function createManifest(
       batchMode: extractor.model.plan.batch?.mode ?? null,
       keepDims,
       normalize: extractor.imageNormalization ? 'graph' : setup.takesPixels ? 'model' : 'cpu',
+      reduced: transform.options.decode === 'fast' ? facts.reduced : null,
       seconds: facts.seconds,
     },
     counts: { inputs: facts.inputs, ok: facts.rows, errors: facts.inputs - facts.rows },

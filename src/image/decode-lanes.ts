@@ -45,14 +45,15 @@ export class DecodeLanes {
    *
    * @param source - A path, or the bytes of a file, which are copied.
    * @param into - Takes the pixels, `height × width × 3` bytes of the transform's size; over a SharedArrayBuffer.
+   * @param isMeasured - Compare what a fast mode makes of it with the exact pixels.
    * @returns The image's size in the file.
    * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`, `DEPENDENCY_MISSING`; `DECODER_DIED` if the
    * thread ends; `CLOSED`.
    */
-  load(source: string | Uint8Array, into: Uint8Array): Promise<DecodedSize> {
+  load(source: string | Uint8Array, into: Uint8Array, isMeasured = false): Promise<DecodedSize> {
     if (this.#isClosed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
-      this.#queue.push({ id: this.#nextId++, source, into, resolve, reject });
+      this.#queue.push({ id: this.#nextId++, source, into, isMeasured, resolve, reject });
       this.#pump();
     });
   }
@@ -75,10 +76,13 @@ export class DecodeLanes {
       const job = this.#queue.shift()!;
       lane.jobs.set(job.id, job);
       lane.worker.ref();
-      const { id, source, into } = job;
+      const { id, source, into, isMeasured } = job;
       // A view of a large buffer would take all of it along.
       const own = typeof source === 'string' ? source : Uint8Array.from(source);
-      lane.worker.postMessage({ id, source: own, into }, typeof own === 'string' ? [] : [own.buffer]);
+      lane.worker.postMessage(
+        { id, source: own, into, isMeasured },
+        typeof own === 'string' ? [] : [own.buffer],
+      );
     }
   }
 
@@ -117,7 +121,7 @@ export class DecodeLanes {
       else {
         this.#spent.decodeMs += reply.decodeMs;
         this.#spent.resampleMs += reply.resampleMs;
-        job.resolve({ width: reply.width, height: reply.height });
+        job.resolve(reply);
       }
       // One that is closing is waited for.
       if (jobs.size === 0 && !this.#isClosed) worker.unref();

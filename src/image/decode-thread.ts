@@ -2,6 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { packError } from '../errors.js';
 import { decodeImage } from './decode.js';
+import { measureDeviation } from './deviation.js';
 import type { DecodeReply, DecodeRequest } from './decode-protocol.js';
 import type { TransformOptions } from './presets.js';
 import { Transform } from './transform.js';
@@ -10,15 +11,18 @@ const port = parentPort!;
 // Checked where it was made.
 const transform = new Transform(workerData as TransformOptions, null);
 
-async function decode({ id, source, into }: DecodeRequest): Promise<DecodeReply> {
+async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<DecodeReply> {
   try {
     const started = performance.now();
     // A thread that only decodes may wait for its file: a fifth of the CPU time that the thread pool takes.
     const image = await decodeImage(source, transform.options, true);
     const decoded = performance.now();
     transform.apply(image, into);
-    const { width, height } = image.source;
-    return { id, width, height, decodeMs: decoded - started, resampleMs: performance.now() - decoded };
+    const { reduction, source: size } = image;
+    const resampleMs = performance.now() - decoded;
+    const deviation =
+      isMeasured && reduction > 1 ? { deviation: await measureDeviation(source, transform) } : {};
+    return { id, ...size, reduction, ...deviation, decodeMs: decoded - started, resampleMs };
   } catch (error) {
     return { id, error: packError(error) };
   }

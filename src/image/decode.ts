@@ -87,7 +87,10 @@ export async function decodeImage(
     const decode = (path: string): Promise<RgbImage> =>
       decodeWith(sharp, path + plan.suffix, format, isCmyk, options);
     const image = await withImagePath(source, bytes, decode);
-    return { ...image, source: sourceSize(size, image, reduction), reduction };
+    const whole = sourceSize(size, image, reduction);
+    // JPEG leaves out what makes no whole pixel at the right and the bottom; WebP fits all of it in.
+    const span = format === 'jpeg' ? { span: inPixels(whole, reduction) } : {};
+    return { ...image, ...span, source: whole, reduction };
   } catch (error) {
     if (error instanceof TapirError) throw error;
     if (/pixel limit/i.test(reasonOf(error))) throw tooLargeImage(label, options.limitPixels, error);
@@ -122,6 +125,10 @@ async function decodeWith(
   const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image.removeAlpha();
   const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });
   return { height: info.height, width: info.width, data: toRgb(data, info.channels, isCmyk) };
+}
+
+function inPixels({ height, width }: Size, reduction: Reduction): Size {
+  return { height: height / reduction, width: width / reduction };
 }
 
 /** How an image is to be reduced. */
