@@ -1,6 +1,7 @@
 /** The flags that say what runs where, shared by the commands that embed. */
 import { checkInteger, invalidOption } from '../checks.js';
 import { createFeatureExtractor, type FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
+import { identifyFile } from '../extract/prune-model.js';
 import type { Extractor } from '../extract/extractor.js';
 import { openModel, type OnnxModel } from '../extract/open-model.js';
 import { createTransform, type Transform } from '../image/transform.js';
@@ -38,7 +39,7 @@ export async function openExtractor(flags: ExtractorFlags): Promise<Extractor> {
   const isGpu = devices.every(({ type }) => type !== 'cpu' && type !== 'auto');
   const sessions = checkInteger('--sessions', flags.sessions, 0, 4) || (isGpu ? SESSIONS_PER_GPU : 1);
   const model = await openModel(flags.model);
-  return createFeatureExtractor(model, readReturnFlags(flags.return), {
+  const opening = createFeatureExtractor(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     input: chooseInput(model, flags, isGpu),
     ...(devices.length > 1 || sessions > 1
@@ -48,6 +49,9 @@ export async function openExtractor(flags: ExtractorFlags): Promise<Extractor> {
     cudaLibraries: flags.cudaLibs,
     ...(flags.cache ? {} : { cache: 'off' }),
   });
+  // For the manifest, while the session opens; a failure shows again there.
+  void identifyFile(model).catch(() => undefined);
+  return opening;
 }
 
 /** The preprocessing that the flags describe: the preset itself, unless it is decoded in another way. */

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { Extractor } from '../extract/extractor.js';
 import type { ModelIdentity } from '../extract/prune-model.js';
-import { decoderVersions } from '../image/decode.js';
+import type { DecoderVersions } from '../image/decode.js';
 import type { TransformOptions } from '../image/presets.js';
 import type { ResolvedRequest } from '../rewrite/plan.js';
 import type { EmbedSetup } from './embed-options.js';
@@ -22,7 +22,10 @@ export interface Manifest {
   /** The request, name by name, and the tensors it means. */
   readonly request: readonly ResolvedRequest[];
   readonly transform: { readonly preset: string | null } & TransformOptions;
-  readonly versions: Readonly<Record<'onnx-tapir' | 'node' | 'onnxruntime' | 'sharp' | 'libvips', string>>;
+  /** The decoder's are null if no image needed it. */
+  readonly versions: Readonly<
+    Record<'onnx-tapir' | 'node' | 'onnxruntime', string> & Record<'sharp' | 'libvips', string | null>
+  >;
   /** Settings that can change the last bits of a feature. */
   readonly run: {
     readonly device: string;
@@ -54,6 +57,7 @@ export interface RunFacts {
   readonly shards: readonly ShardRecord[];
   readonly model: ModelIdentity;
   readonly reduced: ReductionSummary;
+  readonly decoder: DecoderVersions | undefined;
 }
 
 /** The version of this package. */
@@ -63,11 +67,7 @@ export function packageVersion(): string {
 }
 
 /** Describes a run. */
-export async function createManifest(
-  extractor: Extractor,
-  setup: EmbedSetup,
-  facts: RunFacts,
-): Promise<Manifest> {
+export function createManifest(extractor: Extractor, setup: EmbedSetup, facts: RunFacts): Manifest {
   const { transform, batch, keepDims } = setup;
   const features = [...facts.features].map(([key, record]) => [
     key,
@@ -84,7 +84,8 @@ export async function createManifest(
       'onnx-tapir': packageVersion(),
       node: process.versions.node,
       onnxruntime: extractor.runtime,
-      ...(await decoderVersions()),
+      sharp: facts.decoder?.sharp ?? null,
+      libvips: facts.decoder?.libvips ?? null,
     },
     run: {
       device: extractor.device,

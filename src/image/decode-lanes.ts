@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import { TapirError, unpackError } from '../errors.js';
 import type { DecodedSize, DecodeReply, DecodeRequest, DecodeSpent } from './decode-protocol.js';
+import type { DecoderVersions } from './decode.js';
 import type { Transform } from './transform.js';
 
 /** One that is decoded and one whose file is read. */
@@ -22,10 +23,11 @@ interface Lane {
 export class DecodeLanes {
   readonly #transform: Transform;
   /** How many threads may be started. */
-  readonly most: number;
+  most: number;
   readonly #lanes: Lane[] = [];
   readonly #queue: Job[] = [];
   #spent = { decodeMs: 0, resampleMs: 0 };
+  #decoder: DecoderVersions | undefined;
   #nextId = 0;
   #isClosed = false;
 
@@ -33,6 +35,11 @@ export class DecodeLanes {
   constructor(transform: Transform, most: number) {
     this.#transform = transform;
     this.most = most;
+  }
+
+  /** What the images were decoded with; undefined if none of them needed it. */
+  get decoder(): DecoderVersions | undefined {
+    return this.#decoder;
   }
 
   /** What the images have taken so far, failed ones left out. */
@@ -58,6 +65,11 @@ export class DecodeLanes {
     });
   }
 
+  /** Starts a thread before there is anything to do: it takes a fifth of a second. */
+  warm(): void {
+    if (this.#lanes.length === 0) this.#startLane().worker.unref();
+  }
+
   /** Gives up what has not begun, waits for what has, and ends the threads. Idempotent. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -67,6 +79,10 @@ export class DecodeLanes {
       worker.postMessage(null);
     }
     await Promise.all(this.#lanes.map(({ ended }) => ended));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   #pump(): void {
@@ -121,6 +137,7 @@ export class DecodeLanes {
       else {
         this.#spent.decodeMs += reply.decodeMs;
         this.#spent.resampleMs += reply.resampleMs;
+        this.#decoder ??= reply.decoder;
         job.resolve(reply);
       }
       // One that is closing is waited for.

@@ -1,5 +1,6 @@
 /** Every message between decoding threads and their owner, and nothing else. */
 import type { PackedError } from '../errors.js';
+import type { DecoderVersions } from './decode.js';
 import type { Deviation } from './deviation.js';
 import type { Reduction } from './reduction.js';
 
@@ -34,5 +35,11 @@ export interface DecodeSpent {
 
 /** Thread → owner. */
 export type DecodeReply =
-  | ({ readonly id: number; readonly error?: undefined } & DecodedSize & DecodeSpent)
+  | ({
+      readonly id: number;
+      readonly error?: undefined;
+      /** What the thread decodes with, if it has loaded it. */
+      readonly decoder: DecoderVersions | undefined;
+    } & DecodedSize &
+      DecodeSpent)
   | { readonly id: number; readonly error: PackedError };

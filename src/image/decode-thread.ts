@@ -1,7 +1,7 @@
 /** Entry of a decoding thread: files become pixels in shared memory. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { packError } from '../errors.js';
-import { decodeImage } from './decode.js';
+import { decodeImage, decoderVersions } from './decode.js';
 import { measureDeviation } from './deviation.js';
 import type { DecodeReply, DecodeRequest } from './decode-protocol.js';
 import type { TransformOptions } from './presets.js';
@@ -22,7 +22,8 @@ async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<
     const resampleMs = performance.now() - decoded;
     const deviation =
       isMeasured && reduction > 1 ? { deviation: await measureDeviation(source, transform) } : {};
-    return { id, ...size, reduction, ...deviation, decodeMs: decoded - started, resampleMs };
+    const decoder = decoderVersions();
+    return { id, ...size, reduction, ...deviation, decoder, decodeMs: decoded - started, resampleMs };
   } catch (error) {
     return { id, error: packError(error) };
   }

@@ -30,6 +30,13 @@ const CMYK = 4;
 
 type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
 let loaded: Promise<SharpFactory> | undefined;
+let versions: DecoderVersions | undefined;
+
+/** Versions of the decoder, for records. */
+export interface DecoderVersions {
+  readonly sharp: string;
+  readonly libvips: string;
+}
 
 async function loadSharp(): Promise<SharpFactory> {
   try {
@@ -37,6 +44,7 @@ async function loadSharp(): Promise<SharpFactory> {
     // One thread per image and nothing kept: the images of a batch are decoded beside each other instead.
     sharp.concurrency(1);
     sharp.cache(false);
+    versions = { sharp: sharp.versions.sharp ?? '', libvips: sharp.versions.vips };
     return (input, options) => sharp(input, options);
   } catch (error) {
     throw new TapirError(
@@ -50,10 +58,9 @@ async function loadSharp(): Promise<SharpFactory> {
   }
 }
 
-/** Versions of the decoder, for records. */
-export async function decoderVersions(): Promise<{ readonly sharp: string; readonly libvips: string }> {
-  const { default: sharp } = await import('sharp');
-  return { sharp: sharp.versions.sharp ?? '', libvips: sharp.versions.vips };
+/** What this thread decodes with; undefined if no image has needed it yet. */
+export function decoderVersions(): DecoderVersions | undefined {
+  return versions;
 }
 
 /**
