@@ -2,6 +2,7 @@
 import {
   BLOCK,
   LIMITS,
+  LOOK_BITS,
   OFFSETS,
   SYMBOLS,
   ZIGZAG,
@@ -14,8 +15,6 @@ import {
   setReader,
 } from './jpeg-state';
 
-/** Bits that a table is looked up with. */
-const LOOK_BITS: i32 = 10;
 /** Larger differences and coefficients do not come from 8-bit pixels. */
 const MAX_DC_BITS: i32 = 11;
 const MAX_AC_BITS: i32 = 10;
@@ -48,9 +47,11 @@ function extended(from: u64, size: i32): i32 {
   return value + ((<i32>(from >> 63) - 1) & (1 - (1 << size)));
 }
 
-/** Whether a byte of 0xFF is among eight. */
+const ONES: u64 = ((<u64>0x01010101) << 32) | 0x01010101;
+
+/** Whether a byte of 0xFF may be among eight; true if it is. */
 function hasMarker(word: u64): bool {
-  return ((~word - 0x0101010101010101) & word & 0x8080808080808080) !== 0;
+  return ((~word - ONES) & word & (ONES << 7)) !== 0;
 }
 
 /**
@@ -83,8 +84,27 @@ export function decodeBlock(dcTable: usize, acTable: usize, predicted: i32): i32
       }
     }
     let entry = load<i32>(table + ((<usize>(buffer >> (64 - LOOK_BITS))) << 2));
-    if (k > 0 && <u32>entry >= 0x10000) {
-      const length = entry & 31;
+    if (<u32>entry >= 0x10000) {
+      let length = entry & 31;
+      buffer <<= length;
+      left -= length;
+      k += (entry >> 8) & 15;
+      store<i16>(BLOCK + <usize>load<u8>(ZIGZAG + k), <i16>(entry >> 16));
+      reach = ++k;
+      if (k >= 64) break;
+      // Of 32 bits, such entries leave enough for two more.
+      entry = load<i32>(table + ((<usize>(buffer >> (64 - LOOK_BITS))) << 2));
+      if (<u32>entry < 0x10000) continue;
+      length = entry & 31;
+      buffer <<= length;
+      left -= length;
+      k += (entry >> 8) & 15;
+      store<i16>(BLOCK + <usize>load<u8>(ZIGZAG + k), <i16>(entry >> 16));
+      reach = ++k;
+      if (k >= 64) break;
+      entry = load<i32>(table + ((<usize>(buffer >> (64 - LOOK_BITS))) << 2));
+      if (<u32>entry < 0x10000) continue;
+      length = entry & 31;
       buffer <<= length;
       left -= length;
       k += (entry >> 8) & 15;

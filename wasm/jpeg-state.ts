@@ -15,10 +15,11 @@ export const WORK: usize = 704;
 /** Of each component (`COMPONENT_BYTES` apart): see `jpeg.ts`. */
 export const COMPONENTS: usize = 896;
 export const COMPONENT_BYTES: usize = 32;
-/** Huffman tables: 1024 entries of 4 bytes, then 16 limits and 16 offsets (i32), then 256 symbols. */
-export const LIMITS: usize = 4096;
-export const OFFSETS: usize = 4096 + 64;
-export const SYMBOLS: usize = 4096 + 128;
+/** Bits that a Huffman table is looked up with: it has as many entries of 4 bytes, then 16 limits and 16 offsets (i32), then 256 symbols. */
+export const LOOK_BITS: i32 = 10;
+export const LIMITS: usize = 4 << 10;
+export const OFFSETS: usize = LIMITS + 64;
+export const SYMBOLS: usize = LIMITS + 128;
 
 /** The next bits of the file, from the highest on; so many of them count. */
 export let bits: u64 = 0;

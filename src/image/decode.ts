@@ -9,6 +9,7 @@ import type { Size } from './geometry.js';
 import { fillOutside, readGifFrame, withoutTransparency } from './gif.js';
 import { readJpegFrame, readOpaqueWebp, readTiffColour } from './headers.js';
 import { tooLargeImage, unreadableImage } from './image-errors.js';
+import { decodeJpeg } from './jpeg.js';
 import { labelOf, readImageFile, withImagePath, type ImageSource } from './image-file.js';
 import type { TransformOptions } from './presets.js';
 import { chooseReduction, sourceSize, type Reduction } from './reduction.js';
@@ -74,14 +75,13 @@ export async function decodeImage(
   const format = imageFormat(bytes);
   if (!format) throw unreadableImage(label, whyUnknown(bytes));
   if (format === 'bmp') return decodeOwn(bytes, label, options.limitPixels);
+  const plan = options.decode === 'fast' ? planReduction(bytes, format, options) : undefined;
+  const plain = format === 'jpeg' && !plan ? decodePlainJpeg(bytes, options) : undefined;
+  if (plain) return whole(plain);
   loaded ??= loadSharp();
   const sharp = await loaded;
   try {
-    const plan = options.decode === 'fast' ? planReduction(bytes, format, options) : undefined;
-    if (!plan) {
-      const image = await decodeWhole(sharp, bytes, format, options);
-      return { ...image, source: { height: image.height, width: image.width }, reduction: 1 };
-    }
+    if (!plan) return whole(await decodeWhole(sharp, bytes, format, options));
     const { size, reduction, isCmyk } = plan;
     if (size.height * size.width > options.limitPixels) throw tooLargeImage(label, options.limitPixels);
     const decode = (path: string): Promise<RgbImage> =>
@@ -93,6 +93,18 @@ export async function decodeImage(
     if (/pixel limit/i.test(reasonOf(error))) throw tooLargeImage(label, options.limitPixels, error);
     throw unreadableImage(label, decoderReason(error), error);
   }
+}
+
+function whole(image: RgbImage): DecodedImage {
+  return { ...image, source: { height: image.height, width: image.width }, reduction: 1 };
+}
+
+/** JPEG, as far as this package decodes it itself; for such files sharp is not even loaded. */
+function decodePlainJpeg(
+  bytes: Uint8Array,
+  { orientation, limitPixels }: DecodeOptions,
+): RgbImage | undefined {
+  return decodeJpeg(bytes, { limitPixels, isUpright: orientation === 'exif' });
 }
 
 /** BMP, which this package decodes itself. */

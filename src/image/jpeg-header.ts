@@ -206,5 +206,7 @@ function isYcbcr({ isJfif, isAdobe }: Parts, components: readonly JpegComponent[
 }
 
 function startsWith(body: Uint8Array, text: string): boolean {
-  return body.length >= text.length && [...text].every((char, index) => body[index] === char.charCodeAt(0));
+  return Buffer.from(body.buffer, body.byteOffset, Math.min(text.length, body.length)).equals(
+    Buffer.from(text),
+  );
 }

@@ -45,8 +45,13 @@ export function decodeJpeg(
   const layout = layOutJpeg(header, bytes.length - header.scanAt);
   const memory = module?.reserve(layout.bytes);
   if (!module || !memory) return undefined;
-  const scan = new Scan({ calls: module.calls, memory, file: bytes, header, layout });
-  return scan.decode();
+  try {
+    return new Scan({ calls: module.calls, memory, file: bytes, header, layout }).decode();
+  } catch (error) {
+    // A trap of WebAssembly (which neither Node's types nor ECMAScript's know), or no memory for the pixels.
+    if (error instanceof Error && /^(Runtime|Range)Error$/.test(error.name)) return undefined;
+    throw error;
+  }
 }
 
 /** What stays the same while an image is decoded. */
