@@ -39,6 +39,8 @@ export interface JpegHeader extends Size {
 const MAX_SIDE = 65_500;
 const MAX_TABLE_ID = 3;
 const MAX_SYMBOLS = 256;
+/** libjpeg refuses tables with others, used or not. */
+const MAX_DC_SYMBOL = 15;
 
 /** What has been read of a header. */
 interface Parts {
@@ -67,6 +69,7 @@ export function readJpegHeader(bytes: Uint8Array): JpegHeader | undefined {
     isAdobe: false,
     isUpright: true,
   };
+  if (bytes[0] !== 0xff || bytes[1] !== 0xd8) return undefined;
   let at = 2;
   while (at + 4 <= bytes.length && bytes[at] === 0xff) {
     const marker = bytes[at + 1]!;
@@ -142,7 +145,9 @@ function readHuffman(parts: Parts, body: Uint8Array): boolean {
     const total = counts.reduce((sum, count) => sum + count, 0);
     at += 17 + total;
     if (kind > 1 || id > MAX_TABLE_ID || total > MAX_SYMBOLS || at > body.length) return false;
-    (kind === 0 ? parts.dc : parts.ac).set(id, { counts, symbols: body.subarray(at - total, at) });
+    const symbols = body.subarray(at - total, at);
+    if (kind === 0 && symbols.some((symbol) => symbol > MAX_DC_SYMBOL)) return false;
+    (kind === 0 ? parts.dc : parts.ac).set(id, { counts, symbols });
   }
   return at === body.length;
 }
