@@ -1,8 +1,8 @@
 /** Entry of a decoding thread: files become pixels in shared memory. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { packError } from '../errors.js';
-import { decodeImage } from './decode.js';
 import type { DecodeReply, DecodeRequest } from './decode-protocol.js';
+import { loadPixels } from './load-pixels.js';
 import type { TransformOptions } from './presets.js';
 import { Transform } from './transform.js';
 
@@ -12,13 +12,9 @@ const transform = new Transform(workerData as TransformOptions, null);
 
 async function decode({ id, source, into }: DecodeRequest): Promise<DecodeReply> {
   try {
-    const started = performance.now();
     // A thread that only decodes may wait for its file: a fifth of the CPU time that the thread pool takes.
-    const image = await decodeImage(source, transform.options, true);
-    const decoded = performance.now();
-    transform.apply(image, into);
-    const { width, height } = image.source;
-    return { id, width, height, decodeMs: decoded - started, resampleMs: performance.now() - decoded };
+    const { from, decodeMs, resampleMs } = await loadPixels(source, transform, true, into);
+    return { id, width: from.width, height: from.height, decodeMs, resampleMs };
   } catch (error) {
     return { id, error: packError(error) };
   }

@@ -5,7 +5,7 @@ import type { Interpolation } from './kernel.js';
 import { takeRegion } from './resample.js';
 import { planResample } from './resample-plan.js';
 import { planPasses, runPasses, type Passes } from './resample-simd.js';
-import type { RgbImage } from './rgb-image.js';
+import type { RgbImage, RgbRows } from './rgb-image.js';
 import { sharedSimdModule, type SimdModule } from './simd-module.js';
 
 /** What becomes of an image: the size of all of it, and what is cut out. */
@@ -18,6 +18,8 @@ export interface ResampleTarget {
 /** Resized pixels, and the size of the image that they were made of. */
 export interface ResampledJpeg extends RgbImage {
   readonly source: Size;
+  /** Milliseconds without those of decoding. */
+  readonly resampleMs: number;
 }
 
 /**
@@ -47,9 +49,31 @@ export function resampleJpeg(
     },
     read: (rows, simd) => {
       const data = takeRegion(region, passes.plan, into);
-      runPasses(simd, rows, passes, data);
       const { height, width } = rows;
-      return { height: region.height, width: region.width, data, source: { height, width } };
+      const timed = new TimedRows(rows);
+      const started = performance.now();
+      runPasses(simd, timed, passes, data);
+      const resampleMs = performance.now() - started - timed.spentMs;
+      return { height: region.height, width: region.width, data, source: { height, width }, resampleMs };
     },
   });
+}
+
+class TimedRows implements RgbRows {
+  spentMs = 0;
+  readonly height: number;
+  readonly width: number;
+  readonly #rows: RgbRows;
+
+  constructor(rows: RgbRows) {
+    this.#rows = rows;
+    this.height = rows.height;
+    this.width = rows.width;
+  }
+
+  copyRows(...given: Parameters<RgbRows['copyRows']>): void {
+    const started = performance.now();
+    this.#rows.copyRows(...given);
+    this.spentMs += performance.now() - started;
+  }
 }
