@@ -15,6 +15,8 @@ export const WORK: usize = 704;
 /** Of each component (`COMPONENT_BYTES` apart): see `jpeg.ts`. */
 export const COMPONENTS: usize = 896;
 export const COMPONENT_BYTES: usize = 32;
+/** Factors of the inverse DCT, 16 bytes each. */
+export const FACTORS: usize = 1024;
 /** Bits that a Huffman table is looked up with: it has as many entries of 4 bytes, then 16 limits and 16 offsets (i32), then 256 symbols. */
 export const LOOK_BITS: i32 = 10;
 export const LIMITS: usize = 4 << 10;

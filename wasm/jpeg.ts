@@ -6,7 +6,7 @@
  * from the caller, from the sizes of the header, or from a masked index: nothing in the data reaches outside what was laid out.
  */
 import { BAD, dc, decodeBlock } from './jpeg-block';
-import { clearOverflow, hasOverflow, transform, transformFlat } from './jpeg-idct';
+import { clearOverflow, hasOverflow, putAllFactors, transform, transformFlat } from './jpeg-idct';
 import {
   BLOCK,
   COMPONENTS,
@@ -54,6 +54,7 @@ export function startScan(components: i32, mcus: i32, interval: i32): void {
   column = 0;
   memory.fill(BLOCK, 0, 192);
   clearOverflow();
+  putAllFactors();
   beginStretch();
 }
 

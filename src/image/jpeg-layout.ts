@@ -8,7 +8,7 @@ export const QUANTS_AT = 128;
 export const QUANT_BYTES = 128;
 export const COMPONENTS_AT = 896;
 export const COMPONENT_BYTES = 32;
-const FREE = 1024;
+const FREE = 1280;
 
 /** Bytes of the file that are in memory at a time: most photos of the web at once. */
 const INPUT_BYTES = 131_072;
