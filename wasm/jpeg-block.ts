@@ -85,9 +85,9 @@ export function decodeBlock(dcTable: usize, acTable: usize, predicted: i32): i32
     }
     let entry = load<i32>(table + ((<usize>(buffer >> (64 - LOOK_BITS))) << 2));
     if (<u32>entry >= 0x10000) {
-      let length = entry & 31;
-      buffer <<= length;
-      left -= length;
+      // The shift takes the lowest 6 bits of the entry by itself.
+      buffer <<= <u64>entry;
+      left -= entry & 63;
       k += (entry >> 8) & 15;
       store<i16>(BLOCK + <usize>load<u8>(ZIGZAG + k), <i16>(entry >> 16));
       reach = ++k;
@@ -95,18 +95,16 @@ export function decodeBlock(dcTable: usize, acTable: usize, predicted: i32): i32
       // Of 32 bits, such entries leave enough for two more.
       entry = load<i32>(table + ((<usize>(buffer >> (64 - LOOK_BITS))) << 2));
       if (<u32>entry < 0x10000) continue;
-      length = entry & 31;
-      buffer <<= length;
-      left -= length;
+      buffer <<= <u64>entry;
+      left -= entry & 63;
       k += (entry >> 8) & 15;
       store<i16>(BLOCK + <usize>load<u8>(ZIGZAG + k), <i16>(entry >> 16));
       reach = ++k;
       if (k >= 64) break;
       entry = load<i32>(table + ((<usize>(buffer >> (64 - LOOK_BITS))) << 2));
       if (<u32>entry < 0x10000) continue;
-      length = entry & 31;
-      buffer <<= length;
-      left -= length;
+      buffer <<= <u64>entry;
+      left -= entry & 63;
       k += (entry >> 8) & 15;
       store<i16>(BLOCK + <usize>load<u8>(ZIGZAG + k), <i16>(entry >> 16));
       reach = ++k;
