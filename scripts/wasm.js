@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import asc from 'assemblyscript/asc';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
-const sources = ['wasm/resample.ts', 'wasm/normalize.ts'];
+const sources = ['wasm/resample.ts', 'wasm/normalize.ts', 'wasm/jpeg.ts'];
 const target = 'src/image/simd-binary.ts';
 /** No runtime and no imports: `use abort=` leaves out the one that assertions would need. */
 const flags = ['-O3', '--noAssert', '--runtime', 'stub', '--use', 'abort=', '--enable', 'simd'];
@@ -36,12 +36,12 @@ async function compile() {
       },
     },
   });
-  if (error) throw new Error(`${sources.join(' and ')} does not compile\n${messages}`, { cause: error });
+  if (error) throw new Error(`${sources.join(', ')} does not compile\n${messages}`, { cause: error });
   return Buffer.from(binary);
 }
 
 const binary = await compile();
-const text = `/** Made by \`npm run wasm\` from ${sources.join(' and ')}: do not edit. */
+const text = `/** Made by \`npm run wasm\` from ${sources.join(', ')}: do not edit. */
 export const SIMD_BINARY: string =
   '${binary.toString('base64')}';
 `;
@@ -51,10 +51,10 @@ if (!process.argv.includes('--check')) {
   console.log(`${target}: a module of ${binary.length} bytes`);
 } else if (readFileSync(join(project, target), 'utf8').replaceAll('\r\n', '\n') !== text) {
   console.error(
-    `${target} is not what ${sources.join(' and ')} and the pinned assemblyscript give: run "npm run wasm" and commit the result ` +
+    `${target} is not what ${sources.join(', ')} and the pinned assemblyscript give: run "npm run wasm" and commit the result ` +
       '(after "npm ci", which installs the compiler of package-lock.json)',
   );
   process.exitCode = 1;
 } else {
-  console.log(`ok  ${target} is what ${sources.join(' and ')} give (${binary.length} bytes)`);
+  console.log(`ok  ${target} is what ${sources.join(', ')} give (${binary.length} bytes)`);
 }

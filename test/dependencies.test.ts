@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { projectPath, scratchFolder, tinyResNet } from './support/fixtures.js';
+import { fixturePath, projectPath, scratchFolder, tinyResNet } from './support/fixtures.js';
 import { runScript } from './support/run.js';
 
 const model = join(scratchFolder(), 'model.onnx');
@@ -16,11 +16,13 @@ const tapir = await import('onnx-tapir');
 const show = (error) => console.log(JSON.stringify({ code: error.code, package: error.details.package }));`;
 
 describe('without sharp', () => {
-  it('images cannot be loaded, models can', async () => {
-    const photo = JSON.stringify(projectPath('examples/photos/sea/sea-0.jpg'));
+  it('images cannot be loaded, plain JPEGs and models can', async () => {
+    const jpeg = JSON.stringify(projectPath('examples/photos/sea/sea-0.jpg'));
+    const photo = JSON.stringify(fixturePath('preprocess/images/png_rgb_333x500.png'));
     const ended = await runScript(`${without('sharp')} await tapir.loadImage(${photo}).catch(show);
+      console.log((await tapir.loadImage(${jpeg})).width);
       console.log((await tapir.openModel(${JSON.stringify(model)})).inputs.length);`);
-    expect(ended.stdout, ended.stderr).toBe('{"code":"DEPENDENCY_MISSING","package":"sharp"}\n1\n');
+    expect(ended.stdout, ended.stderr).toBe('{"code":"DEPENDENCY_MISSING","package":"sharp"}\n224\n1\n');
   });
 });
 
@@ -33,5 +35,16 @@ describe('whoever only rewrites graphs', () => {
       const native = process.report.getReport().sharedObjects.filter((file) => /onnxruntime|vips|sharp/.test(file));
       console.log(pruned.plan.kept.nodes.length > 0, native.length);`;
     expect(await runScript(code)).toMatchObject({ code: 0, stdout: 'true 0\n' });
+  });
+});
+
+describe('whoever loads plain JPEGs', () => {
+  it('loads no native code', async () => {
+    const code = `
+      import { loadImage } from 'onnx-tapir';
+      const { width } = await loadImage(${JSON.stringify(projectPath('examples/photos/sea/sea-0.jpg'))});
+      const native = process.report.getReport().sharedObjects.filter((file) => /onnxruntime|vips|sharp/.test(file));
+      console.log(width, native.length);`;
+    expect(await runScript(code)).toMatchObject({ code: 0, stdout: '224 0\n' });
   });
 });

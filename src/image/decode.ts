@@ -9,6 +9,7 @@ import type { Size } from './geometry.js';
 import { fillOutside, readGifFrame, withoutTransparency } from './gif.js';
 import { readJpegFrame, readOpaqueWebp, readTiffColour } from './headers.js';
 import { tooLargeImage, unreadableImage } from './image-errors.js';
+import { decodeJpeg, type JpegOptions } from './jpeg.js';
 import { labelOf, readImageFile, withImagePath, type ImageSource } from './image-file.js';
 import type { TransformOptions } from './presets.js';
 import { chooseReduction, sourceSize, type Reduction } from './reduction.js';
@@ -76,33 +77,56 @@ export async function decodeImage(
   options: DecodeOptions,
   isBlocking = false,
 ): Promise<DecodedImage> {
-  const label = labelOf(source);
   const bytes = await readImageFile(source, isBlocking);
+  return decodeBytes(source, bytes, options);
+}
+
+/** Whether it is a JPEG that is decoded at full size: always, unless `decode: 'fast'` leaves something out. */
+export function isWholeJpeg(bytes: Uint8Array, options: DecodeOptions): boolean {
+  return imageFormat(bytes) === 'jpeg' && !planReduction(bytes, 'jpeg', options);
+}
+
+/** Which JPEGs this package decodes itself. */
+export function jpegOptions({ orientation, limitPixels }: DecodeOptions): JpegOptions {
+  return { limitPixels, isUpright: orientation === 'exif' };
+}
+
+/** {@link decodeImage} of a file that is read already. */
+export async function decodeBytes(
+  source: ImageSource,
+  bytes: Uint8Array,
+  options: DecodeOptions,
+): Promise<DecodedImage> {
+  const label = labelOf(source);
   const format = imageFormat(bytes);
   if (!format) throw unreadableImage(label, whyUnknown(bytes));
   if (format === 'bmp') return decodeOwn(bytes, label, options.limitPixels);
+  const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
+  if (plain) return whole(plain);
+  // Not even loaded for what this package decodes itself.
   loaded ??= loadSharp();
   const sharp = await loaded;
   try {
-    const plan = options.decode === 'fast' ? planReduction(bytes, format, options) : undefined;
-    if (!plan) {
-      const image = await decodeWhole(sharp, bytes, format, options);
-      return { ...image, source: { height: image.height, width: image.width }, reduction: 1 };
-    }
+    const plan = planReduction(bytes, format, options);
+    if (!plan) return whole(await decodeWhole(sharp, bytes, format, options));
     const { size, reduction, isCmyk } = plan;
     if (size.height * size.width > options.limitPixels) throw tooLargeImage(label, options.limitPixels);
     const decode = (path: string): Promise<RgbImage> =>
       decodeWith(sharp, path + plan.suffix, format, isCmyk, options);
     const image = await withImagePath(source, bytes, decode);
-    const whole = sourceSize(size, image, reduction);
+    const full = sourceSize(size, image, reduction);
     // JPEG leaves out what makes no whole pixel at the right and the bottom; WebP fits all of it in.
-    const span = format === 'jpeg' ? { span: inPixels(whole, reduction) } : {};
-    return { ...image, ...span, source: whole, reduction };
+    const span = format === 'jpeg' ? { span: inPixels(full, reduction) } : {};
+    return { ...image, ...span, source: full, reduction };
   } catch (error) {
     if (error instanceof TapirError) throw error;
     if (/pixel limit/i.test(reasonOf(error))) throw tooLargeImage(label, options.limitPixels, error);
     throw unreadableImage(label, decoderReason(error), error);
   }
+}
+
+function whole(image: RgbImage): DecodedImage {
+  return { ...image, source: { height: image.height, width: image.width }, reduction: 1 };
 }
 
 /** BMP, which this package decodes itself. */
@@ -154,8 +178,9 @@ interface ReductionPlan {
 function planReduction(
   bytes: Uint8Array,
   format: ImageFormat,
-  { resize, orientation }: DecodeOptions,
+  { decode, resize, orientation }: DecodeOptions,
 ): ReductionPlan | undefined {
+  if (decode !== 'fast') return undefined;
   const frame = format === 'jpeg' ? readJpegFrame(bytes) : undefined;
   const size = format === 'webp' ? readOpaqueWebp(bytes) : frame;
   if (!size) return undefined;

@@ -8,7 +8,7 @@ import { copyRows, type Rows } from './copy-rows.js';
 import type { Kernel } from './kernel.js';
 import { packedKernelOf, type PackedKernel } from './packed-kernel.js';
 import type { ResamplePlan } from './resample-plan.js';
-import type { RgbImage } from './rgb-image.js';
+import { rowsOf, type RgbImage, type RgbRows } from './rgb-image.js';
 import { layOutSimd, type SimdLayout } from './simd-layout.js';
 import type { SimdModule } from './simd-module.js';
 
@@ -23,25 +23,39 @@ export function resampleInSimd(
   plan: ResamplePlan,
   into: Uint8Array,
 ): boolean {
-  const rows = plan.rows && packedKernelOf(plan.rows);
-  const columns = plan.columns && packedKernelOf(plan.columns);
-  const layout = layOutSimd(image.width, plan, rows, columns);
-  const bytes = simd.reserve(layout.bytes);
-  if (!bytes) return false;
-  new Passage({ calls: simd.calls, bytes, image, plan, rows, columns, layout }).run(into);
+  const passes = planPasses(image.width, plan, 0);
+  if (!simd.reserve(passes.layout.end)) return false;
+  runPasses(simd, rowsOf(image), passes, into);
   return true;
 }
 
-/** What stays the same while an image is resampled. */
-interface Given {
-  readonly calls: SimdModule['calls'];
-  /** The module's memory. */
-  readonly bytes: Uint8Array;
-  readonly image: RgbImage;
+/** A plan with its weights as the module takes them, and where everything lies. */
+export interface Passes {
   readonly plan: ResamplePlan;
   readonly rows: PackedKernel | null;
   readonly columns: PackedKernel | null;
   readonly layout: SimdLayout;
+}
+
+/** @param start - Where the module's memory is free: a multiple of 16. */
+export function planPasses(imageWidth: number, plan: ResamplePlan, start: number): Passes {
+  const rows = plan.rows && packedKernelOf(plan.rows);
+  const columns = plan.columns && packedKernelOf(plan.columns);
+  return { plan, rows, columns, layout: layOutSimd(imageWidth, plan, rows, columns, start) };
+}
+
+/** Carries out a plan; the memory up to the layout's end is reserved. */
+export function runPasses(simd: SimdModule, image: RgbRows, passes: Passes, into: Uint8Array): void {
+  const bytes = simd.reserve(passes.layout.end)!;
+  new Passage({ ...passes, calls: simd.calls, bytes, image }).run(into);
+}
+
+/** What stays the same while an image is resampled. */
+interface Given extends Passes {
+  readonly calls: SimdModule['calls'];
+  /** The module's memory. */
+  readonly bytes: Uint8Array;
+  readonly image: RgbRows;
 }
 
 /** One image on its way through the module. */
@@ -100,19 +114,19 @@ class Passage {
     const { calls, bytes, image, plan, columns, layout } = this.#given;
     const { strip, stripPitch, windowPitch } = layout;
     const count = Math.min(layout.stripRows, plan.lastRow - this.#next);
-    const pitch = image.width * 3;
     const column = columns ? layout.stripColumn : plan.firstColumn;
-    const source = { data: image.data, offset: this.#next * pitch + column * 3, pitch };
     const end = layout.window + (this.#next - this.#windowFrom) * windowPitch;
     if (columns) {
-      copyRows(source, { data: bytes, offset: strip, pitch: stripPitch }, count, stripPitch);
+      const to = { data: bytes, offset: strip, pitch: stripPitch };
+      image.copyRows(this.#next, column, count, stripPitch, to);
       // Up to three rows more than were copied, of what was there before: the next strip overwrites what becomes of them.
       const rows = Math.ceil(count / 4) * 4;
       const { offsets, columnWeights } = layout;
       const { pairs } = columns;
       calls.columns(strip, stripPitch, rows, offsets, columnWeights, pairs, plan.width, end, windowPitch);
     } else {
-      copyRows(source, { data: bytes, offset: end, pitch: windowPitch }, count, plan.width * 3);
+      const to = { data: bytes, offset: end, pitch: windowPitch };
+      image.copyRows(this.#next, column, count, plan.width * 3, to);
     }
     this.#next += count;
   }

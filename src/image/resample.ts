@@ -39,18 +39,23 @@ export type Resample = (
  */
 export function createResample(startSimd: () => SimdModule | null): Resample {
   return (image, size, region, interpolation, into) => {
-    const { height, width } = region;
-    const data = into ?? new Uint8Array(height * width * 3);
-    if (data.length !== height * width * 3) {
-      throw invalidOption('into', `${height} × ${width} × 3 bytes`, `${data.length} bytes`);
-    }
     const plan = planResample(image, size, region, interpolation);
-    if (into && (plan.height < height || plan.width < width)) into.fill(0);
+    const data = takeRegion(region, plan, into);
     const simd = plan.rows || plan.columns ? startSimd() : null;
     if (!simd || !resampleInSimd(simd, image, plan, data)) resampleInJs(image, plan, data);
-    return { height, width, data };
+    return { height: region.height, width: region.width, data };
   };
 }
 
 /** {@link Resample} on WebAssembly SIMD where it works, in JavaScript otherwise: the same pixels. One instance per thread. */
 export const resample: Resample = createResample(sharedSimdModule);
+
+/** The bytes of a region: `into` where it is given, 0 where a plan has no pixels. */
+export function takeRegion({ height, width }: Region, plan: Size, into?: Uint8Array): Uint8Array {
+  const bytes = height * width * 3;
+  if (!into) return new Uint8Array(bytes);
+  if (into.length !== bytes)
+    throw invalidOption('into', `${height} × ${width} × 3 bytes`, `${into.length} bytes`);
+  if (plan.height < height || plan.width < width) into.fill(0);
+  return into;
+}

@@ -1,4 +1,5 @@
 /** Decoded pixels. */
+import { copyRows, type Rows } from './copy-rows.js';
 import type { Size } from './geometry.js';
 
 /** An 8-bit RGB image: rows of pixels, three bytes each. */
@@ -7,4 +8,22 @@ export interface RgbImage extends Size {
   readonly data: Uint8Array;
   /** What a resize takes for its size, in its pixels: that of a reduced image is not a whole number of them. Its own if absent. */
   readonly span?: Size;
+}
+
+/** An 8-bit RGB image whose rows may be there only while they are read. */
+export interface RgbRows extends Size {
+  /** Copies `bytes` of each of some rows, from a column on. No row before those that were read last may be asked for. */
+  copyRows(row: number, column: number, count: number, bytes: number, to: Rows): void;
+}
+
+/** The rows of an image that is there. */
+export function rowsOf({ height, width, data }: RgbImage): RgbRows {
+  const pitch = width * 3;
+  return {
+    height,
+    width,
+    copyRows(row, column, count, bytes, to) {
+      copyRows({ data, offset: row * pitch + column * 3, pitch }, to, count, bytes);
+    },
+  };
 }

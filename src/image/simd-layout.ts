@@ -23,8 +23,8 @@ export interface SimdLayout {
   /** Rows after the vertical pass. */
   readonly result: number;
   readonly resultRows: number;
-  /** Bytes of all that. */
-  readonly bytes: number;
+  /** Where all that ends. */
+  readonly end: number;
 }
 
 /** Taken of an image at a time: well within a core's cache. Measured in docs/decisions/009. */
@@ -36,14 +36,15 @@ const MAX_SPARE_BYTES = 1024;
 /** A vector may be read beyond the last pixel of a row, and written beyond its end. */
 const VECTOR_BYTES = 16;
 
-/** Lays out the parts for an image of a width. */
+/** Lays out the parts for an image of a width, from a multiple of 16 on. */
 export function layOutSimd(
   imageWidth: number,
   plan: ResamplePlan,
   rows: PackedKernel | null,
   columns: PackedKernel | null,
+  start: number,
 ): SimdLayout {
-  let end = 0;
+  let end = start;
   const take = (bytes: number): number => {
     const at = end;
     end += roundUp(bytes, VECTOR_BYTES);
@@ -78,7 +79,7 @@ export function layOutSimd(
     windowRows,
     result: take(rows ? resultRows * bytes + VECTOR_BYTES : 0),
     resultRows,
-    bytes: end,
+    end,
   };
 }
 

@@ -1,7 +1,7 @@
 /** The module of `wasm/`, started, and its memory. */
 import { SIMD_BINARY } from './simd-binary.js';
 
-/** What `wasm/resample.ts` and `wasm/normalize.ts` export; addresses and pitches in bytes. */
+/** What the sources in `wasm/` export; addresses and pitches in bytes. */
 interface SimdExports {
   readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
   columns(
@@ -32,6 +32,27 @@ interface SimdExports {
     target: number,
     plane: number,
     ...meanAndStd: [number, number, number, number, number, number]
+  ): void;
+  startScan(components: number, mcusPerRow: number, restartInterval: number): void;
+  setScanInput(from: number, to: number): void;
+  scanPosition(): number;
+  decodeMcuRow(isAll: boolean): number;
+  endsWell(): number;
+  upsample(
+    kind: number,
+    luma: number,
+    pitch: number,
+    blue: number,
+    red: number,
+    chromaPitch: number,
+    lines: number,
+    samples: number,
+    firstChroma: number,
+    lastChroma: number,
+    firstRow: number,
+    lastRow: number,
+    width: number,
+    target: number,
   ): void;
 }
 

@@ -1,11 +1,13 @@
 /** Image → pixels → tensor, with torchvision's numbers. */
 import { checkInteger, checkOneOf, invalidOption, withDefaults, type Given } from '../checks.js';
-import { decodeImage, type DecodedImage } from './decode.js';
+import { jpegOptions, type DecodedImage } from './decode.js';
 import { centerCrop, resizedSize, type Size } from './geometry.js';
 import { Normalization } from './normalize.js';
 import type { ImageSource } from './image-file.js';
+import { loadPixels } from './load-pixels.js';
 import { DECODE_MODES, TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from './presets.js';
 import { resample, type RgbImage } from './resample.js';
+import { resampleJpeg, type ResampleTarget, type ResampledJpeg } from './resample-jpeg.js';
 
 /** Pixels as a model is fed them, and as a tensor. */
 export interface LoadedImage extends RgbImage {
@@ -51,9 +53,23 @@ export class Transform {
    * that was reduced becomes the size that the whole one would.
    */
   apply(image: RgbImage | DecodedImage, into?: Uint8Array): RgbImage {
-    const size = resizedSize('source' in image ? image.source : image, this.options.resize);
-    const crop = this.options.crop === null ? null : toSize(this.options.crop);
-    return resample(image, size, centerCrop(size, crop), this.options.interpolation, into);
+    const { size, region, interpolation } = this.#targetOf('source' in image ? image.source : image);
+    return resample(image, size, region, interpolation, into);
+  }
+
+  /**
+   * {@link apply} of a JPEG while it is decoded.
+   *
+   * @returns Undefined where that does not go; `into` holds anything then.
+   */
+  applyToJpeg(bytes: Uint8Array, into?: Uint8Array): ResampledJpeg | undefined {
+    return resampleJpeg(bytes, jpegOptions(this.options), (image) => this.#targetOf(image), into);
+  }
+
+  #targetOf(image: Size): ResampleTarget {
+    const { resize, crop, interpolation } = this.options;
+    const size = resizedSize(image, resize);
+    return { size, region: centerCrop(size, crop === null ? null : toSize(crop)), interpolation };
   }
 
   /** Normalises pixels into planes (CHW) of an array, from an offset on. */
@@ -153,13 +169,12 @@ export async function loadImage(
     throw invalidOption('image', 'a path, a file: URL or bytes', source);
   }
   const chosen = transform instanceof Transform ? transform : createTransform(transform);
-  const decoded = await decodeImage(source, chosen.options);
-  const image = chosen.apply(decoded);
+  const { image, from, reduction } = await loadPixels(source, chosen);
   return {
     ...image,
-    sourceWidth: decoded.source.width,
-    sourceHeight: decoded.source.height,
-    reduction: decoded.reduction,
+    sourceWidth: from.width,
+    sourceHeight: from.height,
+    reduction,
     toTensor() {
       const data = new Float32Array(CHANNELS * image.height * image.width);
       chosen.normalizeInto(image, data, 0);
