@@ -6,7 +6,7 @@ import type { EmbeddedBatch } from './embed-batches.js';
 import { encodeFloat16 } from '../runtime/float16.js';
 import { unwritable, writeAtomically } from './sinks/atomic-file.js';
 import { makeFolder } from './sinks/make-folder.js';
-import { describeItem, encodeMetadata, type MetadataRow } from './sinks/metadata.js';
+import { MetadataTable } from './sinks/metadata.js';
 import { NpyWriter } from './sinks/npy.js';
 
 /** A finished shard, as the manifest lists it. Paths are relative to the dataset, with `/`. */
@@ -40,7 +40,7 @@ export class ShardWriter {
   /** Outputs seen so far, by key. */
   readonly features: Map<string, FeatureRecord> = new Map();
   #rows = 0;
-  #pending: MetadataRow[] = [];
+  #pending = new MetadataTable();
   #writers = new Map<string, NpyWriter>();
 
   /**
@@ -69,7 +69,7 @@ export class ShardWriter {
   async append(batch: EmbeddedBatch): Promise<void> {
     for (const [key, tensor] of Object.entries(batch.features))
       await this.#appendFeature(key, this.#stored(tensor));
-    for (const item of batch.items) this.#pending.push(describeItem(item, item.error ? null : this.#rows++));
+    for (const item of batch.items) this.#pending.add(item, item.error ? null : this.#rows++);
     if (this.#pending.length >= this.#shardSize) await this.#finishShard();
   }
 
@@ -132,8 +132,8 @@ export class ShardWriter {
     }
     this.#writers.clear();
     const metadata = `metadata/metadata-${this.#number()}.parquet`;
-    await writeAtomically(join(this.#out, metadata), await encodeMetadata(this.#pending));
+    await writeAtomically(join(this.#out, metadata), await this.#pending.encode());
     this.shards.push({ inputs: this.#pending.length, rows, firstRow: this.#rows - rows, metadata, features });
-    this.#pending = [];
+    this.#pending = new MetadataTable();
   }
 }

@@ -115,6 +115,8 @@ export class DecodeLanes {
     const worker = new Worker(new URL('./decode-thread.js', import.meta.url), {
       workerData: this.#transform.options,
       execArgv: [],
+      // Little of what a thread makes outlives an image; with more room the engine would only collect later.
+      resourceLimits: { maxYoungGenerationSizeMb: 4 },
     });
     const jobs = new Map<number, Job>();
     let reason = 'its thread ended';
