@@ -10,7 +10,8 @@ import { fileURLToPath } from 'node:url';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'tapir-package-'));
-const MAX_PACKED_BYTES = 600_000;
+/** 640 kB since the JPEG decoder came; sources with their comments are most of it. */
+const MAX_PACKED_BYTES = 640_000;
 
 function run(command, args, options = {}) {
   const env = {
