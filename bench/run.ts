@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: ratios against limits, all measured in one run. Absolute figures depend on the machine and on what else
- * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling.
+ * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|embed.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,14 +8,7 @@ import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
-import {
-  createFeatureExtractor,
-  createTransform,
-  embedImages,
-  loadImage,
-  openModel,
-  pruneModel,
-} from 'onnx-tapir';
+import { createFeatureExtractor, openModel, pruneModel } from 'onnx-tapir';
 import * as ort from 'onnxruntime-node';
 import { format, interleave, ratios, secondsOf, spreadOf, type Spread } from './measure.js';
 
@@ -24,7 +17,6 @@ const { values } = parseArgs({
 });
 const rounds = Number(values.rounds);
 const model = fileURLToPath(new URL('../models/resnet50-untrained.onnx', import.meta.url));
-const photos = fileURLToPath(new URL('../examples/photos', import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), 'tapir-bench-'));
 const results: { readonly what: string; readonly ratio: Spread; readonly note: string }[] = [];
 
@@ -116,53 +108,21 @@ async function benchPrunedRun(): Promise<void> {
   );
 }
 
-/** End to end against the two ceilings that share the cores: 1 / (1/decode + 1/model). */
-async function benchEmbed(request: string, repeat: number): Promise<void> {
-  const files: string[] = [];
-  const { readdirSync } = await import('node:fs');
-  for (const file of readdirSync(photos, { recursive: true, encoding: 'utf8' }))
-    if (file.endsWith('.jpg')) files.push(join(photos, file));
-  const images = Array.from({ length: repeat }, () => files).flat();
-  const transform = createTransform('ImageNet1K_V1');
-  const extractor = await createFeatureExtractor(model, { [request]: 'features' });
-  const batch = { dtype: 'float32', dims, data };
-  const seconds = await interleave(Math.max(3, Math.floor(rounds / 2)), {
-    decode: async () => {
-      const queue = images.values();
-      const decodeNext = async (): Promise<void> => {
-        for (const file of queue) (await loadImage(file, transform)).toTensor();
-      };
-      await Promise.all(Array.from({ length: availableParallelism() }, decodeNext));
-    },
-    model: async () => {
-      for (let i = 0; i < images.length / BATCH; i++) await extractor.run(batch);
-    },
-    embed: async () => {
-      for await (const { error } of embedImages(extractor, images, { batch: BATCH })) if (error) throw error;
-    },
-  });
-  await extractor.close();
-  const limit = seconds.decode.map((decode, i) => decode + seconds.model[i]!);
-  const rate = (list: readonly number[]): string => (images.length / spreadOf(list).median).toFixed(1);
-  const note = `decode ${rate(seconds.decode)}, model ${rate(seconds.model)}, end to end ${rate(seconds.embed)} images/s`;
-  report(`${request}: folder → vectors / (1/(1/decode + 1/model))`, ratios(limit, seconds.embed), note);
-}
-
-/** In a process of its own: what it watches is the event loop, with nothing else in it. */
-function benchScaling(): unknown {
-  const script = fileURLToPath(new URL('scaling.ts', import.meta.url));
-  const json = join(scratch, 'scaling.json');
-  const args = [...process.execArgv, script, '--rounds', values.rounds, '--json', json];
+/** In a process of its own: what it watches is not to see the others. */
+function benchIn(script: string, options: readonly string[]): unknown {
+  const json = join(scratch, `${script}.json`);
+  const path = fileURLToPath(new URL(script, import.meta.url));
   console.log('');
-  execFileSync(process.execPath, args, { stdio: 'inherit' });
-  const { othersShare, results: found } = JSON.parse(readFileSync(json, 'utf8')) as Record<string, unknown>;
-  return { othersShare, results: found };
+  execFileSync(process.execPath, [...process.execArgv, path, ...options, '--json', json], {
+    stdio: 'inherit',
+  });
+  return JSON.parse(readFileSync(json, 'utf8'));
 }
 
 console.log(
   `Node ${process.versions.node}, ${availableParallelism()} cores, ${cpus()[0]?.model ?? ''}; median [min–max] of paired ratios\n`,
 );
-if (values.only !== 'scaling') {
+if (values.only === undefined || values.only === 'prune') {
   await benchPrune('avgpool');
   await benchPrune('layer2');
   await benchPruneMemory('avgpool');
@@ -171,8 +131,6 @@ if (values.only !== 'scaling') {
 if (values.only === undefined) {
   await benchPrunedRun();
   await benchModel();
-  await benchEmbed('avgpool', 4);
-  await benchEmbed('relu', 16);
   report(
     'peak resident memory of this process, MB',
     spreadOf([process.resourceUsage().maxRSS / 1000]),
@@ -183,7 +141,9 @@ if (values.only === undefined) {
   ]);
   report('open, prune, start a session and close it, seconds', start, 'once');
 }
-const scaling = values.only === 'prune' ? undefined : benchScaling();
+const isWanted = (part: string): boolean => values.only === undefined || values.only === part;
+const scaling = isWanted('scaling') ? benchIn('scaling.ts', ['--rounds', values.rounds]) : undefined;
+const embed = isWanted('embed') ? benchIn('embed.ts', []) : undefined;
 rmSync(scratch, { recursive: true, force: true });
 
 if (values.json !== undefined) {
@@ -196,6 +156,6 @@ if (values.json !== undefined) {
   };
   writeFileSync(
     values.json,
-    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling }, null, 2)}\n`,
+    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, embed }, null, 2)}\n`,
   );
 }

@@ -43,7 +43,7 @@ const readProc = (path: string): string | undefined => {
 };
 
 /** CPU time of all children that have ended, with theirs, in seconds. */
-function endedChildrenCpuS(): number | null {
+export function endedChildrenCpuS(): number | null {
   const fields = readProc('self/stat')
     ?.replace(/^.*\) /su, '')
     .split(' ');

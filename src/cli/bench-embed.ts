@@ -1,7 +1,7 @@
 /** `tapir bench embed`: what decoding and the model reach alone and together, and where the time goes. */
 import { measureEmbedding, type EmbeddingReport, type Throughput } from '../embed/measure-embed.js';
 import { measureBatches } from '../extract/measure-batches.js';
-import { openExtractor, readDeviceFlags, type ExtractorFlags } from './open-extractor.js';
+import { openExtractor, readDeviceFlags, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
 import { readPartFlags } from './part-flags.js';
 import { readReturnFlags } from './return-flags.js';
 import { formatBytes, formatTable } from './table.js';
@@ -21,7 +21,7 @@ export async function runBenchEmbed(
   source: string,
   flags: BenchEmbedFlags,
 ): Promise<void> {
-  const { seconds, rounds, transform, decodeThreads } = flags;
+  const { seconds, rounds, decodeThreads } = flags;
   const say = (text: string): void => {
     if (terminal.isTerminal) terminal.err(`${text}\n`);
   };
@@ -29,7 +29,7 @@ export async function runBenchEmbed(
   const extractor = await openExtractor(flags);
   try {
     const report = await measureEmbedding(extractor, source, {
-      transform,
+      transform: readTransformFlags(flags),
       batch,
       decodeThreads,
       seconds,

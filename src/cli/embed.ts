@@ -1,7 +1,8 @@
 /** `tapir embed`: a folder of images → a dataset. */
-import { embedFolder, type EmbedProgress, type EmbedSummary } from '../embed/embed-folder.js';
+import { embedWarm, type EmbedProgress, type EmbedSummary } from '../embed/embed-folder.js';
+import { DecodeLanes } from '../image/decode-lanes.js';
 import { EXIT } from './exit-code.js';
-import { openExtractor, type ExtractorFlags } from './open-extractor.js';
+import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
 import { formatDims } from './table.js';
 import type { Terminal } from './terminal.js';
 
@@ -21,25 +22,21 @@ const FAILURES_SHOWN = 20;
 
 /** Embeds and reports. Exit code 1 if some images failed. */
 export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
-  const { batch, decodeThreads, transform, dtype, shardSize, keepDims, overwrite, out } = flags;
+  const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
+  const transform = readTransformFlags(flags);
+  // Meanwhile the session opens.
+  const lanes = new DecodeLanes(transform, 1);
+  lanes.warm();
   const extractor = await openExtractor(flags);
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')
     terminal.err(`note: the batch stays ${batchPlan.exported}, because ${batchPlan.reason}\n`);
   const progress = createProgress(terminal);
   try {
-    const summary = await embedFolder(extractor, source, {
-      out,
-      batch,
-      decodeThreads,
-      transform,
-      dtype,
-      shardSize,
-      keepDims,
-      overwrite,
-      signal: terminal.signal,
-      onProgress: (now) => progress.show(now),
-    });
+    const { signal } = terminal;
+    const onProgress = (now: EmbedProgress): void => progress.show(now);
+    const settings = { out, batch, decodeThreads, transform, dtype, shardSize, keepDims, overwrite };
+    const summary = await embedWarm(extractor, source, { ...settings, signal, onProgress }, lanes);
     progress.end();
     report(terminal, summary, flags.json);
     if (summary.failures.length > 0) terminal.exitCode(EXIT.someFailed);

@@ -1,10 +1,11 @@
 /** The flags that say what runs where, shared by the commands that embed. */
 import { checkInteger, invalidOption } from '../checks.js';
 import { createFeatureExtractor, type FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
+import { identifyFile } from '../extract/prune-model.js';
 import type { Extractor } from '../extract/extractor.js';
 import { openModel, type OnnxModel } from '../extract/open-model.js';
-import { createTransform } from '../image/transform.js';
-import type { TransformPreset } from '../image/presets.js';
+import { createTransform, type Transform } from '../image/transform.js';
+import { TRANSFORM_PRESETS, type DecodeMode, type TransformPreset } from '../image/presets.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../runtime/device.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { readReturnFlags } from './return-flags.js';
@@ -21,6 +22,7 @@ export interface ExtractorFlags extends PartFlags {
   readonly cudaLibs?: string;
   readonly cache: boolean;
   readonly transform: TransformPreset;
+  readonly decode: DecodeMode;
   readonly normalize: Normalize;
 }
 
@@ -37,7 +39,7 @@ export async function openExtractor(flags: ExtractorFlags): Promise<Extractor> {
   const isGpu = devices.every(({ type }) => type !== 'cpu' && type !== 'auto');
   const sessions = checkInteger('--sessions', flags.sessions, 0, 4) || (isGpu ? SESSIONS_PER_GPU : 1);
   const model = await openModel(flags.model);
-  return createFeatureExtractor(model, readReturnFlags(flags.return), {
+  const opening = createFeatureExtractor(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     input: chooseInput(model, flags, isGpu),
     ...(devices.length > 1 || sessions > 1
@@ -47,6 +49,15 @@ export async function openExtractor(flags: ExtractorFlags): Promise<Extractor> {
     cudaLibraries: flags.cudaLibs,
     ...(flags.cache ? {} : { cache: 'off' }),
   });
+  // For the manifest, while the session opens; a failure shows again there.
+  void identifyFile(model).catch(() => undefined);
+  return opening;
+}
+
+/** The preprocessing that the flags describe: the preset itself, unless it is decoded in another way. */
+export function readTransformFlags({ transform, decode }: ExtractorFlags): Transform {
+  const preset = TRANSFORM_PRESETS[transform];
+  return createTransform(decode === preset.decode ? transform : { ...preset, decode });
 }
 
 /** The devices that the flags name; `--threads` holds for each on the CPU. */

@@ -6,7 +6,7 @@ import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure-embed.js';
 import { MEASURE_BATCHES_DEFAULTS } from '../extract/measure-batches.js';
 import { PRUNE_DEFAULTS } from '../extract/prune-model.js';
 import { OUTPUT_DTYPES } from '../extract/rewrite-options.js';
-import { TRANSFORM_PRESETS } from '../image/presets.js';
+import { DECODE_MODES, TRANSFORM_PRESETS } from '../image/presets.js';
 import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './doctor.js';
 import { runBenchEmbed, type BenchEmbedFlags } from './bench-embed.js';
@@ -182,6 +182,11 @@ function addExtractorFlags(command: Command): void {
       new Option('--transform <name>', 'preprocessing')
         .choices(Object.keys(TRANSFORM_PRESETS))
         .default(EMBED_FOLDER_DEFAULTS.transform),
+    )
+    .addOption(
+      new Option('--decode <how>', 'fast reduces large photos while decoding; exact has torchvision’s pixels')
+        .choices(DECODE_MODES)
+        .default(TRANSFORM_PRESETS.ImageNet1K_V1.decode),
     )
     .addOption(
       new Option(

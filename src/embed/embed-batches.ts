@@ -25,7 +25,7 @@ export async function* embedBatches(
   extractor: Extractor,
   source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
   setup: EmbedSetup,
-  lanes: DecodeLanes = openDecodeLanes(extractor, setup),
+  lanes: DecodeLanes,
 ): AsyncGenerator<EmbeddedBatch> {
   const { signal } = setup;
   const mostRuns = runsAtOnce(extractor);
@@ -53,13 +53,21 @@ export async function* embedBatches(
   } finally {
     stop.off();
     loader.stop();
-    await lanes.close();
   }
 }
 
-/** The threads that decode for it; `embedBatches` closes them. */
-export function openDecodeLanes(extractor: Extractor, { transform, decodeThreads }: EmbedSetup): DecodeLanes {
-  return new DecodeLanes(transform, decodeThreads || coresToDecode(extractor));
+/**
+ * The threads that decode for an extractor.
+ *
+ * @param warm - Threads of the same transform that were started before.
+ */
+export function openDecodeLanes(
+  extractor: Extractor,
+  { transform, decodeThreads }: EmbedSetup,
+  warm: DecodeLanes = new DecodeLanes(transform, 1),
+): DecodeLanes {
+  warm.most = decodeThreads || coresToDecode(extractor);
+  return warm;
 }
 
 /** Loads batches as many ahead as keep its devices busy. */

@@ -12,14 +12,17 @@ import {
   type Given,
 } from '../checks.js';
 import { TapirError } from '../errors.js';
+import type { DecodeLanes } from '../image/decode-lanes.js';
+import { FORMATS_SHOWN } from '../image/format.js';
 import type { Extractor } from '../extract/extractor.js';
-import { identifyModel } from '../extract/prune-model.js';
-import { embedBatches } from './embed-batches.js';
+import { identifyModel, type ModelIdentity } from '../extract/prune-model.js';
+import { embedBatches, openDecodeLanes } from './embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
 import { itemsOf, type EmbedSource } from './embedder.js';
 import { folderNames } from './folder-name.js';
 import type { ImageError } from './loader.js';
 import { createManifest, DATASET_FORMAT, type Manifest } from './manifest.js';
+import { ReducedImages } from './reduced-images.js';
 import { ShardWriter } from './shards.js';
 import { unwritable, writeAtomically } from './sinks/atomic-file.js';
 import { makeFolder } from './sinks/make-folder.js';
@@ -109,10 +112,20 @@ const MAX_FAILURES_LISTED = 1000;
  * await extractor.close();
  * ```
  */
-export async function embedFolder(
+export function embedFolder(
   extractor: Extractor,
   source: EmbedSource,
   given: Given<EmbedFolderOptions> & { readonly out: string },
+): Promise<EmbedSummary> {
+  return embedWarm(extractor, source, given);
+}
+
+/** {@link embedFolder}, with decoding threads of the transform that may have been started before. */
+export async function embedWarm(
+  extractor: Extractor,
+  source: EmbedSource,
+  given: Given<EmbedFolderOptions> & { readonly out: string },
+  warm?: DecodeLanes,
 ): Promise<EmbedSummary> {
   const options = withDefaults<EmbedFolderOptions>(
     { ...EMBED_FOLDER_DEFAULTS, out: '' },
@@ -130,33 +143,52 @@ export async function embedFolder(
   }
   const folders = folderNames(extractor.outputs.map((output) => output.name));
   const items = await nonEmpty(itemsOf(source), source);
-  // Before the run: the file may be replaced while it is embedded.
-  const model = await identifyModel(extractor.model);
+  await using lanes = openDecodeLanes(extractor, setup, warm);
+  lanes.warm();
+  // At the start of the run: the file may be replaced while it is embedded.
+  const identifying = identifyModel(extractor.model);
+  // Awaited below.
+  identifying.catch(() => undefined);
   await prepareFolder(out, options.overwrite);
   const writer = new ShardWriter(out, folders, shardSize, options.dtype === 'float16');
   const failures: EmbedFailure[] = [];
   const started = performance.now();
   const seconds = (): number => Math.round(performance.now() - started) / 1000;
+  const reduced = new ReducedImages();
+  let model: ModelIdentity;
   let done = 0;
   let failed = 0;
   try {
     await writer.open();
-    for await (const batch of embedBatches(extractor, items, setup)) {
+    for await (const batch of embedBatches(extractor, items, setup, lanes)) {
       await writer.append(batch);
-      for (const { path, error } of batch.items) {
+      for (const item of batch.items) {
+        const { path, error } = item;
         if (error && ++failed <= MAX_FAILURES_LISTED) failures.push({ path, error });
+        reduced.add(item);
       }
       done += batch.items.length;
       options.onProgress?.({ done, failed, seconds: seconds() });
     }
+    model = await identifying;
     await writer.finish();
   } catch (error) {
     await writer.discard();
     throw error;
   }
   const { shards, features } = writer;
-  const facts = { inputs: done, rows: done - failed, seconds: seconds(), folders, features, shards, model };
-  const manifest = await createManifest(extractor, setup, facts);
+  const facts = {
+    inputs: done,
+    rows: done - failed,
+    seconds: seconds(),
+    folders,
+    features,
+    shards,
+    model,
+    reduced: reduced.summary,
+    decoder: lanes.decoder,
+  };
+  const manifest = createManifest(extractor, setup, facts);
   await writeAtomically(join(out, MANIFEST), Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
   await rm(join(out, MARKER), { force: true });
   return { out, manifest, failures };
@@ -171,7 +203,7 @@ async function nonEmpty(
   const first = await iterator.next();
   if (first.done === true) {
     const label = typeof source === 'string' ? source : 'the list of images';
-    const reason = 'no image is in it (JPEG, PNG, WebP, GIF, TIFF, AVIF, by file extension)';
+    const reason = `no image is in it (${FORMATS_SHOWN}, by file extension)`;
     throw new TapirError('SOURCE_INVALID', `"${label}" cannot be embedded: ${reason}`, {
       details: { source: label, reason },
     });

@@ -3,7 +3,7 @@ import { invalidOption, withDefaults, type Given } from '../checks.js';
 import type { Extractor } from '../extract/extractor.js';
 import { takeRows } from '../runtime/rows.js';
 import type { Tensor } from '../runtime/tensor.js';
-import { embedBatches } from './embed-batches.js';
+import { embedBatches, openDecodeLanes } from './embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
 import type { ImageError } from './loader.js';
 import { listImages, type SourceItem } from './source.js';
@@ -79,7 +79,8 @@ export async function* embedImages<Key extends string>(
   given: Given<EmbedOptions> = {},
 ): AsyncGenerator<Embedded<Key>> {
   const setup = setUpEmbedding(extractor, withDefaults(EMBED_DEFAULTS, given, 'embedImages'));
-  for await (const { items, features } of embedBatches(extractor, itemsOf(source), setup)) {
+  await using lanes = openDecodeLanes(extractor, setup);
+  for await (const { items, features } of embedBatches(extractor, itemsOf(source), setup, lanes)) {
     let row = 0;
     for (const { index, path, error } of items) {
       if (error) yield { index, path, error };

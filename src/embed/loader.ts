@@ -4,10 +4,14 @@
  */
 import { TapirError } from '../errors.js';
 import type { DecodeLanes } from '../image/decode-lanes.js';
+import type { Deviation } from '../image/deviation.js';
 import type { SourceItem } from './source.js';
 
 /** The errors of single images: a run goes on over them. */
 export type ImageError = TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE' | 'IMAGE_TOO_LARGE'>;
+
+/** So many are compared with the exact pixels, if a fast mode reduces them. */
+const MEASURED_IMAGES = 64;
 
 /** An input that was read, or why it could not be. */
 export interface LoadedItem {
@@ -17,6 +21,10 @@ export interface LoadedItem {
   /** Size of the file's image, before the transform. */
   readonly width: number | null;
   readonly height: number | null;
+  /** How far the decoder has reduced each side, with `decode: 'fast'`. */
+  readonly reduction: number;
+  /** How far its pixels are from the exact ones, of reduced images among the first {@link MEASURED_IMAGES}. */
+  readonly deviation?: Deviation;
   readonly error: ImageError | null;
 }
 
@@ -136,11 +144,13 @@ export class BatchLoader {
     try {
       if (item.error) throw item.error;
       const into = pixels.subarray(place * imageBytes, (place + 1) * imageBytes);
-      return { index, path, ...(await this.#lanes.load(item.image, into)), error: null };
+      const isMeasured = index < MEASURED_IMAGES;
+      const { width, height, reduction, deviation } = await this.#lanes.load(item.image, into, isMeasured);
+      return { index, path, width, height, reduction, ...(deviation ? { deviation } : {}), error: null };
     } catch (error) {
       // Whatever is not about this image (sharp missing, a defect) must end the run.
       if (!isImageError(error)) throw error;
-      return { index, path, width: null, height: null, error };
+      return { index, path, width: null, height: null, reduction: 1, error };
     }
   }
 }

@@ -2,10 +2,11 @@
 import { readFileSync } from 'node:fs';
 import type { Extractor } from '../extract/extractor.js';
 import type { ModelIdentity } from '../extract/prune-model.js';
-import { decoderVersions } from '../image/decode.js';
+import type { DecoderVersions } from '../image/decode.js';
 import type { TransformOptions } from '../image/presets.js';
 import type { ResolvedRequest } from '../rewrite/plan.js';
 import type { EmbedSetup } from './embed-options.js';
+import type { ReductionSummary } from './reduced-images.js';
 import type { FeatureRecord, ShardRecord } from './shards.js';
 
 /** What tells a manifest from other files of its name. */
@@ -21,7 +22,10 @@ export interface Manifest {
   /** The request, name by name, and the tensors it means. */
   readonly request: readonly ResolvedRequest[];
   readonly transform: { readonly preset: string | null } & TransformOptions;
-  readonly versions: Readonly<Record<'onnx-tapir' | 'node' | 'onnxruntime' | 'sharp' | 'libvips', string>>;
+  /** The decoder's are null if no image needed it. */
+  readonly versions: Readonly<
+    Record<'onnx-tapir' | 'node' | 'onnxruntime', string> & Record<'sharp' | 'libvips', string | null>
+  >;
   /** Settings that can change the last bits of a feature. */
   readonly run: {
     readonly device: string;
@@ -31,6 +35,8 @@ export interface Manifest {
     readonly keepDims: boolean;
     /** Where pixels became floats: in the graph as rewritten, in the model's own, or on the CPU beside the session. */
     readonly normalize: 'graph' | 'model' | 'cpu';
+    /** Images that `transform.decode: 'fast'` has reduced, and how far their pixels are from the exact ones; null if it is exact. */
+    readonly reduced: ReductionSummary | null;
     readonly seconds: number;
   };
   readonly counts: { readonly inputs: number; readonly ok: number; readonly errors: number };
@@ -50,6 +56,8 @@ export interface RunFacts {
   readonly features: ReadonlyMap<string, FeatureRecord>;
   readonly shards: readonly ShardRecord[];
   readonly model: ModelIdentity;
+  readonly reduced: ReductionSummary;
+  readonly decoder: DecoderVersions | undefined;
 }
 
 /** The version of this package. */
@@ -59,11 +67,7 @@ export function packageVersion(): string {
 }
 
 /** Describes a run. */
-export async function createManifest(
-  extractor: Extractor,
-  setup: EmbedSetup,
-  facts: RunFacts,
-): Promise<Manifest> {
+export function createManifest(extractor: Extractor, setup: EmbedSetup, facts: RunFacts): Manifest {
   const { transform, batch, keepDims } = setup;
   const features = [...facts.features].map(([key, record]) => [
     key,
@@ -80,7 +84,8 @@ export async function createManifest(
       'onnx-tapir': packageVersion(),
       node: process.versions.node,
       onnxruntime: extractor.runtime,
-      ...(await decoderVersions()),
+      sharp: facts.decoder?.sharp ?? null,
+      libvips: facts.decoder?.libvips ?? null,
     },
     run: {
       device: extractor.device,
@@ -88,6 +93,7 @@ export async function createManifest(
       batchMode: extractor.model.plan.batch?.mode ?? null,
       keepDims,
       normalize: extractor.imageNormalization ? 'graph' : setup.takesPixels ? 'model' : 'cpu',
+      reduced: transform.options.decode === 'fast' ? facts.reduced : null,
       seconds: facts.seconds,
     },
     counts: { inputs: facts.inputs, ok: facts.rows, errors: facts.inputs - facts.rows },

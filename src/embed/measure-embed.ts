@@ -214,7 +214,7 @@ class Bench {
 
   /** Both, as they are used. */
   async endToEnd(): Promise<Pick<Round, 'endToEnd' | 'busy' | 'spent'>> {
-    const lanes = openDecodeLanes(this.#extractor, this.#setup);
+    await using lanes = openDecodeLanes(this.#extractor, this.#setup);
     const before = spentOf(this.#extractor);
     const endToEnd = await measure(async () => {
       let images = 0;

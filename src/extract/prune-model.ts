@@ -231,11 +231,25 @@ export interface ModelIdentity {
 
 /** Identifies the model that was cut, by its content. */
 export async function identifyModel(pruned: PrunedModel): Promise<ModelIdentity> {
-  const { path, withSource } = stateOf(pruned.source);
-  return withSource(async (source) => ({
+  const file = await identifyFile(pruned.source);
+  return { ...file, externalFiles: pruned.plan.kept.externalFiles };
+}
+
+type FileIdentity = Omit<ModelIdentity, 'externalFiles'>;
+const identified = new WeakMap<OnnxModel, Promise<FileIdentity>>();
+
+/** Identifies the file of a model, once; a caller that will need it can begin early. */
+export function identifyFile(model: OnnxModel): Promise<FileIdentity> {
+  const known = identified.get(model);
+  if (known) return known;
+  const { path, withSource } = stateOf(model);
+  const identifying = withSource(async (source) => ({
     file: path === undefined ? source.label : basename(path),
     bytes: source.sizeBytes,
     sha256: await digestSource(source),
-    externalFiles: pruned.plan.kept.externalFiles,
   }));
+  identified.set(model, identifying);
+  // Awaited by whoever asks; one that fails is tried again.
+  identifying.catch(() => identified.delete(model));
+  return identifying;
 }

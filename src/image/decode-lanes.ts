@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import { TapirError, unpackError } from '../errors.js';
 import type { DecodedSize, DecodeReply, DecodeRequest, DecodeSpent } from './decode-protocol.js';
+import type { DecoderVersions } from './decode.js';
 import type { Transform } from './transform.js';
 
 /** One that is decoded and one whose file is read. */
@@ -22,10 +23,11 @@ interface Lane {
 export class DecodeLanes {
   readonly #transform: Transform;
   /** How many threads may be started. */
-  readonly most: number;
+  most: number;
   readonly #lanes: Lane[] = [];
   readonly #queue: Job[] = [];
   #spent = { decodeMs: 0, resampleMs: 0 };
+  #decoder: DecoderVersions | undefined;
   #nextId = 0;
   #isClosed = false;
 
@@ -33,6 +35,11 @@ export class DecodeLanes {
   constructor(transform: Transform, most: number) {
     this.#transform = transform;
     this.most = most;
+  }
+
+  /** What the images were decoded with; undefined if none of them needed it. */
+  get decoder(): DecoderVersions | undefined {
+    return this.#decoder;
   }
 
   /** What the images have taken so far, failed ones left out. */
@@ -45,16 +52,22 @@ export class DecodeLanes {
    *
    * @param source - A path, or the bytes of a file, which are copied.
    * @param into - Takes the pixels, `height × width × 3` bytes of the transform's size; over a SharedArrayBuffer.
+   * @param isMeasured - Compare what a fast mode makes of it with the exact pixels.
    * @returns The image's size in the file.
    * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`, `DEPENDENCY_MISSING`; `DECODER_DIED` if the
    * thread ends; `CLOSED`.
    */
-  load(source: string | Uint8Array, into: Uint8Array): Promise<DecodedSize> {
+  load(source: string | Uint8Array, into: Uint8Array, isMeasured = false): Promise<DecodedSize> {
     if (this.#isClosed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
-      this.#queue.push({ id: this.#nextId++, source, into, resolve, reject });
+      this.#queue.push({ id: this.#nextId++, source, into, isMeasured, resolve, reject });
       this.#pump();
     });
+  }
+
+  /** Starts a thread before there is anything to do: it takes a fifth of a second. */
+  warm(): void {
+    if (this.#lanes.length === 0) this.#startLane().worker.unref();
   }
 
   /** Gives up what has not begun, waits for what has, and ends the threads. Idempotent. */
@@ -68,6 +81,10 @@ export class DecodeLanes {
     await Promise.all(this.#lanes.map(({ ended }) => ended));
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   #pump(): void {
     while (this.#queue.length > 0) {
       const lane = this.#findLane();
@@ -75,10 +92,13 @@ export class DecodeLanes {
       const job = this.#queue.shift()!;
       lane.jobs.set(job.id, job);
       lane.worker.ref();
-      const { id, source, into } = job;
+      const { id, source, into, isMeasured } = job;
       // A view of a large buffer would take all of it along.
       const own = typeof source === 'string' ? source : Uint8Array.from(source);
-      lane.worker.postMessage({ id, source: own, into }, typeof own === 'string' ? [] : [own.buffer]);
+      lane.worker.postMessage(
+        { id, source: own, into, isMeasured },
+        typeof own === 'string' ? [] : [own.buffer],
+      );
     }
   }
 
@@ -117,7 +137,8 @@ export class DecodeLanes {
       else {
         this.#spent.decodeMs += reply.decodeMs;
         this.#spent.resampleMs += reply.resampleMs;
-        job.resolve({ width: reply.width, height: reply.height });
+        this.#decoder ??= reply.decoder;
+        job.resolve(reply);
       }
       // One that is closing is waited for.
       if (jobs.size === 0 && !this.#isClosed) worker.unref();

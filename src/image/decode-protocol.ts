@@ -1,5 +1,8 @@
 /** Every message between decoding threads and their owner, and nothing else. */
 import type { PackedError } from '../errors.js';
+import type { DecoderVersions } from './decode.js';
+import type { Deviation } from './deviation.js';
+import type { Reduction } from './reduction.js';
 
 /** Owner → thread. */
 export interface DecodeRequest {
@@ -8,12 +11,18 @@ export interface DecodeRequest {
   readonly source: string | Uint8Array;
   /** Takes the pixels, `height × width × 3` bytes of the transform's size; over shared memory. */
   readonly into: Uint8Array;
+  /** Compare what a fast mode makes of it with the exact pixels. */
+  readonly isMeasured: boolean;
 }
 
 /** An image as it was before the transform. */
 export interface DecodedSize {
   readonly width: number;
   readonly height: number;
+  /** How far `decode: 'fast'` has reduced it. */
+  readonly reduction: Reduction;
+  /** Of an image that was reduced, if it was to be measured. */
+  readonly deviation?: Deviation;
 }
 
 /** Milliseconds that an image has taken. */
@@ -26,5 +35,11 @@ export interface DecodeSpent {
 
 /** Thread → owner. */
 export type DecodeReply =
-  | ({ readonly id: number; readonly error?: undefined } & DecodedSize & DecodeSpent)
+  | ({
+      readonly id: number;
+      readonly error?: undefined;
+      /** What the thread decodes with, if it has loaded it. */
+      readonly decoder: DecoderVersions | undefined;
+    } & DecodedSize &
+      DecodeSpent)
   | { readonly id: number; readonly error: PackedError };

@@ -1,6 +1,8 @@
 /** Entry of a decoding thread: files become pixels in shared memory. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { packError } from '../errors.js';
+import { decoderVersions } from './decode.js';
+import { measureDeviation } from './deviation.js';
 import type { DecodeReply, DecodeRequest } from './decode-protocol.js';
 import { loadPixels } from './load-pixels.js';
 import type { TransformOptions } from './presets.js';
@@ -10,11 +12,13 @@ const port = parentPort!;
 // Checked where it was made.
 const transform = new Transform(workerData as TransformOptions, null);
 
-async function decode({ id, source, into }: DecodeRequest): Promise<DecodeReply> {
+async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<DecodeReply> {
   try {
     // A thread that only decodes may wait for its file: a fifth of the CPU time that the thread pool takes.
-    const { from, decodeMs, resampleMs } = await loadPixels(source, transform, true, into);
-    return { id, width: from.width, height: from.height, decodeMs, resampleMs };
+    const { from, reduction, decodeMs, resampleMs } = await loadPixels(source, transform, true, into);
+    const deviation =
+      isMeasured && reduction > 1 ? { deviation: await measureDeviation(source, transform) } : {};
+    return { id, ...from, reduction, ...deviation, decoder: decoderVersions(), decodeMs, resampleMs };
   } catch (error) {
     return { id, error: packError(error) };
   }

@@ -31,6 +31,13 @@ const CMYK = 4;
 
 type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
 let loaded: Promise<SharpFactory> | undefined;
+let versions: DecoderVersions | undefined;
+
+/** Versions of the decoder, for records. */
+export interface DecoderVersions {
+  readonly sharp: string;
+  readonly libvips: string;
+}
 
 async function loadSharp(): Promise<SharpFactory> {
   try {
@@ -38,6 +45,7 @@ async function loadSharp(): Promise<SharpFactory> {
     // One thread per image and nothing kept: the images of a batch are decoded beside each other instead.
     sharp.concurrency(1);
     sharp.cache(false);
+    versions = { sharp: sharp.versions.sharp ?? '', libvips: sharp.versions.vips };
     return (input, options) => sharp(input, options);
   } catch (error) {
     throw new TapirError(
@@ -51,10 +59,9 @@ async function loadSharp(): Promise<SharpFactory> {
   }
 }
 
-/** Versions of the decoder, for records. */
-export async function decoderVersions(): Promise<{ readonly sharp: string; readonly libvips: string }> {
-  const { default: sharp } = await import('sharp');
-  return { sharp: sharp.versions.sharp ?? '', libvips: sharp.versions.vips };
+/** What this thread decodes with; undefined if no image has needed it yet. */
+export function decoderVersions(): DecoderVersions | undefined {
+  return versions;
 }
 
 /**
@@ -107,7 +114,10 @@ export async function decodeBytes(
     const decode = (path: string): Promise<RgbImage> =>
       decodeWith(sharp, path + plan.suffix, format, isCmyk, options);
     const image = await withImagePath(source, bytes, decode);
-    return { ...image, source: sourceSize(size, image, reduction), reduction };
+    const full = sourceSize(size, image, reduction);
+    // JPEG leaves out what makes no whole pixel at the right and the bottom; WebP fits all of it in.
+    const span = format === 'jpeg' ? { span: inPixels(full, reduction) } : {};
+    return { ...image, ...span, source: full, reduction };
   } catch (error) {
     if (error instanceof TapirError) throw error;
     if (/pixel limit/i.test(reasonOf(error))) throw tooLargeImage(label, options.limitPixels, error);
@@ -146,6 +156,10 @@ async function decodeWith(
   const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image.removeAlpha();
   const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });
   return { height: info.height, width: info.width, data: toRgb(data, info.channels, isCmyk) };
+}
+
+function inPixels({ height, width }: Size, reduction: Reduction): Size {
+  return { height: height / reduction, width: width / reduction };
 }
 
 /** How an image is to be reduced. */

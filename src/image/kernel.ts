@@ -46,6 +46,8 @@ interface KernelShape {
   /** Pixels along the axis, before and after. */
   readonly inSize: number;
   readonly outSize: number;
+  /** What is resized to `outSize`, in input pixels; `inSize` but for an image whose last pixel the decoder has left out. */
+  readonly span: number;
   /** Output positions: from this one … */
   readonly from: number;
   /** … to before this one. */
@@ -53,9 +55,9 @@ interface KernelShape {
   readonly interpolation: Interpolation;
 }
 
-function createKernel({ inSize, outSize, from, to, interpolation }: KernelShape): Kernel {
+function createKernel({ inSize, outSize, span, from, to, interpolation }: KernelShape): Kernel {
   const filter = FILTERS[interpolation];
-  const scale = inSize / outSize;
+  const scale = span / outSize;
   const filterScale = Math.max(scale, 1);
   const support = filter.support * filterScale;
   const inverse = 1 / filterScale;
@@ -89,8 +91,8 @@ const kept = new Map<string, Kernel>();
 
 /** The kernel of an axis, made or from the last ones used. It is shared: leave it as it is. */
 export function kernelOf(shape: KernelShape): Kernel {
-  const { inSize, outSize, from, to, interpolation } = shape;
-  const key = `${inSize} ${outSize} ${from} ${to} ${interpolation}`;
+  const { inSize, outSize, span, from, to, interpolation } = shape;
+  const key = `${inSize} ${outSize} ${span} ${from} ${to} ${interpolation}`;
   let kernel = kept.get(key);
   // Taken out and put in again, so that the first of the map is the one unused for longest.
   if (kernel) kept.delete(key);

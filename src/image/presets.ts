@@ -3,6 +3,10 @@ import { IMAGENET_MEAN, IMAGENET_STD } from '../imagenet.js';
 import type { Size } from './geometry.js';
 import type { Interpolation } from './resample.js';
 
+/** How pixels are decoded: as torchvision does, or large ones reduced. */
+export const DECODE_MODES = ['exact', 'fast'] as const;
+export type DecodeMode = (typeof DECODE_MODES)[number];
+
 /** Preprocessing in full. */
 export interface TransformOptions {
   /**
@@ -42,7 +46,7 @@ export interface TransformOptions {
    * images, and smaller ones, are decoded exactly. Bytes are put into a temporary file for it: the decoder reduces only files.
    * @default 'exact'
    */
-  readonly decode: 'exact' | 'fast';
+  readonly decode: DecodeMode;
   /**
    * Images of more pixels are refused (`IMAGE_TOO_LARGE`), from their header alone; an integer from 1 to 2^31 − 1.
    * @default 178956970

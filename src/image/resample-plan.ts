@@ -24,11 +24,12 @@ export interface ResamplePlan extends Size {
 
 /** Plans the resizing of an image, for the pixels of a region of the result only. */
 export function planResample(
-  image: Size,
+  image: Size & { readonly span?: Size },
   size: Size,
   region: Region,
   interpolation: Interpolation,
 ): ResamplePlan {
+  const { span = image } = image;
   const left = Math.max(0, region.left);
   const right = Math.min(size.width, region.left + region.width);
   const top = Math.max(0, region.top);
@@ -36,11 +37,25 @@ export function planResample(
   const rows =
     size.height === image.height
       ? null
-      : kernelOf({ inSize: image.height, outSize: size.height, from: top, to: bottom, interpolation });
+      : kernelOf({
+          inSize: image.height,
+          span: span.height,
+          outSize: size.height,
+          from: top,
+          to: bottom,
+          interpolation,
+        });
   const columns =
     size.width === image.width
       ? null
-      : kernelOf({ inSize: image.width, outSize: size.width, from: left, to: right, interpolation });
+      : kernelOf({
+          inSize: image.width,
+          span: span.width,
+          outSize: size.width,
+          from: left,
+          to: right,
+          interpolation,
+        });
   return {
     height: bottom - top,
     width: right - left,

@@ -6,6 +6,8 @@ import type { Size } from './geometry.js';
 export interface RgbImage extends Size {
   /** `height × width × 3` bytes. */
   readonly data: Uint8Array;
+  /** What a resize takes for its size, in its pixels: that of a reduced image is not a whole number of them. Its own if absent. */
+  readonly span?: Size;
 }
 
 /** An 8-bit RGB image whose rows may be there only while they are read. */

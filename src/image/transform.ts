@@ -5,7 +5,7 @@ import { centerCrop, resizedSize, type Size } from './geometry.js';
 import { Normalization } from './normalize.js';
 import type { ImageSource } from './image-file.js';
 import { loadPixels } from './load-pixels.js';
-import { TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from './presets.js';
+import { DECODE_MODES, TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from './presets.js';
 import { resample, type RgbImage } from './resample.js';
 import { resampleJpeg, type ResampleTarget, type ResampledJpeg } from './resample-jpeg.js';
 
@@ -116,7 +116,7 @@ export function createTransform(
   checkSize('crop', options.crop);
   checkOneOf('interpolation', options.interpolation, ['bilinear', 'bicubic']);
   checkOneOf('orientation', options.orientation, ['ignore', 'exif']);
-  checkOneOf('decode', options.decode, ['exact', 'fast']);
+  checkOneOf('decode', options.decode, DECODE_MODES);
   checkInteger('limitPixels', options.limitPixels, 1, 2 ** 31 - 1);
   checkChannels('mean', options.mean, () => true);
   checkChannels('std', options.std, (value) => value !== 0);

@@ -1,7 +1,7 @@
 /** SHA-256 of a model, in slices: the event loop gets a turn between them. */
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { pieces, type Chunk } from './emit.js';
+import { isCollecting, pieces, type Chunk } from './emit.js';
 import type { ByteSource } from './source.js';
 
 const SLICE_BYTES = 1024 * 1024;
@@ -10,6 +10,7 @@ const SLICE_BYTES = 1024 * 1024;
 export async function digestSource(source: ByteSource): Promise<string> {
   const hash = createHash('sha256');
   for (let offset = 0; offset < source.sizeBytes; offset += SLICE_BYTES) {
+    while (isCollecting()) await nextTurn();
     hash.update(source.read(offset, Math.min(SLICE_BYTES, source.sizeBytes - offset)));
     await nextTurn();
   }

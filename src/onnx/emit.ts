@@ -96,22 +96,30 @@ function isSourceRange(chunk: Chunk): chunk is { readonly start: number; readonl
   return !(chunk instanceof Uint8Array) && !('path' in chunk);
 }
 
-/** The bytes of chunks in order; each piece is a view that the next one may overwrite. */
+/** Where a piece of a length is to be read to. */
+type PieceTarget = (length: number) => Uint8Array;
+
+/**
+ * The bytes of chunks in order; each piece is a view that the next one may overwrite.
+ *
+ * @param targetOf - Where pieces of files are read to instead.
+ */
 export function* pieces(
   source: ByteSource,
   chunks: readonly Chunk[],
   pieceBytes: number = COPY_BYTES,
+  targetOf?: PieceTarget,
 ): Generator<Uint8Array> {
   for (const chunk of chunks) {
     if (chunk instanceof Uint8Array) yield chunk;
     else if ('path' in chunk) {
       const file = openFileSource(chunk.path);
       try {
-        yield* slices(file, chunk, pieceBytes);
+        yield* slices(file, chunk, pieceBytes, targetOf);
       } finally {
         file.close();
       }
-    } else yield* slices(source, chunk, pieceBytes);
+    } else yield* slices(source, chunk, pieceBytes, targetOf);
   }
 }
 
@@ -119,10 +127,11 @@ function* slices(
   source: ByteSource,
   { start, end }: { readonly start: number; readonly end: number },
   pieceBytes: number,
+  targetOf: PieceTarget | undefined,
 ): Generator<Uint8Array> {
   for (let from = start; from < end; from += pieceBytes) {
     const wanted = Math.min(pieceBytes, end - from);
-    const piece = source.read(from, wanted);
+    const piece = source.read(from, wanted, targetOf?.(wanted));
     if (piece.byteLength < wanted) {
       throw new TapirError('MODEL_CHANGED', `${source.label} became shorter while it was copied`, {
         details: { source: source.label },
@@ -132,14 +141,26 @@ function* slices(
   }
 }
 
+let collecting = 0;
+
+/** Whether chunks are being collected, for a session that cannot start before: what can wait gives way to it. */
+export function isCollecting(): boolean {
+  return collecting > 0;
+}
+
 /** All chunks in one buffer; the event loop gets a turn after each piece. */
 export async function collectChunks(source: ByteSource, chunks: readonly Chunk[]): Promise<Uint8Array> {
   const bytes = new Uint8Array(sizeOf(chunks));
   let at = 0;
-  for (const piece of pieces(source, chunks)) {
-    bytes.set(piece, at);
-    at += piece.byteLength;
-    if (piece.byteLength === COPY_BYTES) await nextTurn();
+  collecting++;
+  try {
+    for (const piece of pieces(source, chunks, COPY_BYTES, (length) => bytes.subarray(at, at + length))) {
+      if (piece.buffer !== bytes.buffer) bytes.set(piece, at);
+      at += piece.byteLength;
+      if (piece.byteLength === COPY_BYTES) await nextTurn();
+    }
+  } finally {
+    collecting--;
   }
   return bytes;
 }

@@ -2,12 +2,15 @@
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { TapirError, reasonOf } from '../errors.js';
 
-/** Bytes that can be read at an offset. `read` returns a view that the next call may overwrite. */
+/**
+ * Bytes that can be read at an offset. `read` returns a view that the next call may overwrite, or reads into an array of the
+ * caller's and returns what it has filled of it.
+ */
 export interface ByteSource {
   /** How messages name it: a path, or "model bytes". */
   readonly label: string;
   readonly sizeBytes: number;
-  read(offset: number, length: number): Uint8Array;
+  read(offset: number, length: number, into?: Uint8Array): Uint8Array;
 }
 
 /** A file that is open for reading; close it after use. */
@@ -23,7 +26,11 @@ export function memorySource(bytes: Uint8Array, label = 'model bytes'): ByteSour
   return {
     label,
     sizeBytes: bytes.byteLength,
-    read: (offset, length) => bytes.subarray(offset, offset + length),
+    read(offset, length, into) {
+      const view = bytes.subarray(offset, offset + length);
+      into?.set(view);
+      return into ? into.subarray(0, view.length) : view;
+    },
   };
 }
 
@@ -66,15 +73,16 @@ export function openFileSource(path: string): FileSource {
     path,
     sizeBytes: stats.size,
     stamp: stampOf(stats),
-    read(offset, length) {
-      if (scratch.byteLength < length) scratch = new Uint8Array(length);
+    read(offset, length, into) {
+      if (!into && scratch.byteLength < length) scratch = new Uint8Array(length);
+      const target = into ?? scratch;
       let filled = 0;
       while (filled < length) {
-        const got = readSync(descriptor, scratch, filled, length - filled, offset + filled);
+        const got = readSync(descriptor, target, filled, length - filled, offset + filled);
         if (got === 0) break;
         filled += got;
       }
-      return scratch.subarray(0, filled);
+      return target.subarray(0, filled);
     },
     close: () => closeSync(descriptor),
   };

@@ -14,6 +14,15 @@ export interface LanePort {
   closed(): void;
 }
 
+/** Frees the bytes of the model, of which onnxruntime has a copy: an idle thread would keep them until its next collection. */
+function discard({ buffer }: Uint8Array): void {
+  if (!(buffer instanceof ArrayBuffer)) return;
+  const { port1, port2 } = new MessageChannel();
+  port2.close();
+  port1.postMessage(null, [buffer]);
+  port1.close();
+}
+
 /** Returns the handler of requests; they are worked off one after the other. */
 export function serveLane(port: LanePort): (request: LaneRequest) => void {
   let session: Session | undefined;
@@ -27,9 +36,9 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
     }
     try {
       if (request.type === 'open') {
-        session = await port.enter(async () =>
-          (await import('./session.js')).openSession(request.description),
-        );
+        const { description } = request;
+        session = await port.enter(async () => (await import('./session.js')).openSession(description));
+        discard(description.model);
         port.send({ type: 'opened', facts: session.facts }, []);
       } else {
         const began = performance.now();

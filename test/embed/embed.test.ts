@@ -10,6 +10,7 @@ import {
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
+import sharp from 'sharp';
 import {
   createFeatureExtractor,
   createTransform,
@@ -119,6 +120,31 @@ describe('embedImages', () => {
 });
 
 describe('embedFolder', () => {
+  it('records what a fast mode has done to the pixels, and the sizes of the files', async () => {
+    const source = join(scratch, 'large');
+    mkdirSync(source);
+    const large = sharp(join(photos, 'sea/sea-0.jpg')).resize(2001, 1503, { fit: 'fill' });
+    await large.jpeg({ quality: 90 }).toFile(join(source, 'large.jpg'));
+    copyFileSync(join(photos, 'sea/sea-0.jpg'), join(source, 'small.jpg'));
+    const out = join(scratch, 'fast');
+    const { manifest } = await embedFolder(extractor, source, {
+      out,
+      transform: createTransform({ decode: 'fast' }),
+    });
+    expect(manifest.transform.decode).toBe('fast');
+    const { images, deviation } = manifest.run.reduced!;
+    expect([images, deviation!.images]).toEqual([1, 1]);
+    expect(deviation!.mean).toBeGreaterThan(0);
+    expect(deviation!.mean).toBeLessThan(0.5);
+    const [row] = await readRows(out, 'metadata/metadata-00000.parquet');
+    expect(row).toMatchObject({ path: 'large.jpg', width: 2001, height: 1503 });
+    const exact = await embedFolder(extractor, source, { out: join(scratch, 'exact') });
+    expect(exact.manifest.run.reduced).toBeNull();
+    const features = (folder: string): Buffer =>
+      readFileSync(join(scratch, folder, 'features/embedding/embedding-00000.npy'));
+    expect(features('fast').equals(features('exact'))).toBe(false);
+  });
+
   it('writes features, a metadata row per input, and the manifest', async () => {
     const out = join(scratch, 'dataset');
     const progress: number[] = [];

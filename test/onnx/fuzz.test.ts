@@ -80,7 +80,8 @@ describe('damaged models', () => {
       expect(summary.untyped).toEqual([]);
       expect(summary.cases).toBeGreaterThan(FLIPS);
       expect(summary.plans).toBeGreaterThan(0);
-      expect(summary.slowestMs).toBeLessThan(1000);
+      // No bar of speed: a plan takes milliseconds, a hang for ever, and the machine may be busy.
+      expect(summary.slowestMs).toBeLessThan(30_000);
     },
     120_000,
   );

@@ -1,0 +1,148 @@
+/**
+ * `npx tsx bench/embed.ts [--rounds N] [--seconds S] [--json FILE]`, part of `npm run bench`: photos to vectors, against what
+ * decoding alone and the model alone reach on the same cores, and what memory it takes. Each part is a process of its own.
+ */
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { buildResNet } from '../models/resnet.js';
+import type { EmbeddingReport } from '../src/embed/measure-embed.js';
+import { format, spreadOf, watchOthers, type Spread } from './measure.js';
+import { makePhotos } from './peers/photos.js';
+import { endedChildrenCpuS } from './peers/processes.js';
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '5' },
+    json: { type: 'string' },
+  },
+});
+const root = fileURLToPath(new URL('..', import.meta.url));
+const resnet = join(root, 'models/resnet50-untrained.onnx');
+const work = mkdtempSync(join(tmpdir(), 'tapir-bench-embed-'));
+process.on('exit', () => rmSync(work, { recursive: true, force: true }));
+
+interface Result {
+  readonly what: string;
+  readonly value: Spread;
+  readonly bar: string | null;
+  readonly holds: boolean;
+}
+const results: Result[] = [];
+const notes: string[] = [];
+
+function report(what: string, value: Spread, bar: string | null, holds: boolean): void {
+  results.push({ what, value, bar, holds });
+  const verdict = bar === null ? '' : `${holds ? 'ok' : 'MISSED'}: ${bar}`;
+  console.log(`${what.padEnd(62)} ${format(value, 3).padStart(24)}   ${verdict}`);
+}
+
+function note(text: string): void {
+  notes.push(text);
+  console.log(`  ${text}`);
+}
+
+/** Runs a program of this project; returns what it printed. */
+function run(args: readonly string[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk;
+    });
+    child.on('error', reject);
+    child.on('close', (code) =>
+      code === 0 ? resolve(text) : reject(new Error(`${args.join(' ')}: exit code ${code}`)),
+    );
+  });
+}
+
+/** One round in a process of its own, so that no round is measured in the memory of another. */
+async function benchRound(model: string, photos: string): Promise<EmbeddingReport> {
+  const flags = ['--model', model, '--return', 'avgpool', '--batch', '8', '--seconds', values.seconds];
+  const printed = await run([
+    'dist/cli/bin.cjs',
+    'bench',
+    'embed',
+    photos,
+    ...flags,
+    '--rounds',
+    '1',
+    '--json',
+  ]);
+  return JSON.parse(printed) as EmbeddingReport;
+}
+
+async function benchEndToEnd(name: string, model: string, photos: string): Promise<void> {
+  const rounds: EmbeddingReport[] = [];
+  for (let i = 0; i < Number(values.rounds); i++) rounds.push(await benchRound(model, photos));
+  const spread = (pick: (one: EmbeddingReport) => number): Spread => spreadOf(rounds.map(pick));
+  const ofLimit = spread((one) => one.ofLimit);
+  report(`${name}: photos → vectors / (1/(1/decode + 1/model))`, ofLimit, '>= 0.90', ofLimit.median >= 0.9);
+  const cpu = spread((one) => one.cpuOfParts);
+  report(`${name}: CPU time / (decode + model)`, cpu, '<= 1.10', cpu.median <= 1.1);
+  const main = spread((one) => one.busy.main);
+  report(`${name}: main thread busy, share`, main, '<= 0.15', main.median <= 0.15);
+  const rate = (pick: (one: EmbeddingReport) => number): string => spread(pick).median.toFixed(1);
+  const ms = (pick: (one: EmbeddingReport) => number): string => spread(pick).median.toFixed(2);
+  note(
+    `images/s: decode ${rate((one) => one.decode.imagesPerSecond)} (one thread ${rate((one) => one.decodePerThread.imagesPerSecond)}), model ${rate((one) => one.model.imagesPerSecond)}, end to end ${rate((one) => one.endToEnd.imagesPerSecond)}`,
+  );
+  note(
+    `a thread’s ms per image: read and decode ${ms((one) => one.spent.decode)}, resize ${ms((one) => one.spent.resample)}, feed ${ms((one) => one.spent.feed)}, model ${ms((one) => one.spent.model)}`,
+  );
+}
+
+/** Peak resident memory, in MB, of a process that embeds a folder over and over. */
+async function peakOf(model: string, photos: string, images: number): Promise<number> {
+  const code = `
+    import { readdirSync } from 'node:fs';
+    import { createFeatureExtractor, embedFolder } from 'onnx-tapir';
+    const files = readdirSync(${JSON.stringify(photos)}).map((name) => ${JSON.stringify(photos)} + '/' + name);
+    const source = (function* () { for (let i = 0; i < ${images}; i++) yield files[i % files.length]; })();
+    const extractor = await createFeatureExtractor(${JSON.stringify(model)}, { avgpool: 'v' });
+    await embedFolder(extractor, source, { out: ${JSON.stringify(join(work, 'out'))}, overwrite: true, batch: 8 });
+    await extractor.close();
+    console.log(process.resourceUsage().maxRSS / 1000);`;
+  return Number(await run(['--input-type=module', '--eval', code]));
+}
+
+async function benchMemory(small: string, photos: string): Promise<void> {
+  const large = await peakOf(resnet, photos, 100);
+  report(
+    'ResNet-50, batch 8, one session: peak resident memory, MB',
+    spreadOf([large]),
+    '<= 500',
+    large <= 500,
+  );
+  const ratios: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    const few = await peakOf(small, photos, 1000);
+    ratios.push((await peakOf(small, photos, 10_000)) / few);
+  }
+  const growth = spreadOf(ratios);
+  report('peak resident memory, 10,000 images / 1,000', growth, '<= 1.05', growth.median <= 1.05);
+}
+
+const othersSince = watchOthers();
+const photos = join(work, 'photos');
+await makePhotos(photos, 64);
+const small = join(work, 'small.onnx');
+writeFileSync(small, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);
+console.log(
+  `Node ${process.versions.node}, ${availableParallelism()} cores; ${readdirSync(photos).length} photos of about 500×375; median [min–max] of ${values.rounds} rounds\n`,
+);
+await benchEndToEnd('ResNet-50', resnet, photos);
+await benchEndToEnd('small model', small, photos);
+await benchMemory(small, photos);
+
+const othersShare = othersSince(1000 * (endedChildrenCpuS() ?? 0));
+console.log(`\nother processes used ${(100 * othersShare).toFixed(0)} % of the cores meanwhile`);
+if (values.json !== undefined) {
+  mkdirSync(dirname(values.json), { recursive: true });
+  writeFileSync(values.json, `${JSON.stringify({ othersShare, results, notes }, null, 2)}\n`);
+}
