@@ -10,7 +10,8 @@ import { fileURLToPath } from 'node:url';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'tapir-package-'));
-const MAX_PACKED_BYTES = 600_000;
+/** Some 690 kB since the JPEG decoder (58 kB) came; sources with their comments and maps are most of it. */
+const MAX_PACKED_BYTES = 720_000;
 
 function run(command, args, options = {}) {
   const env = {

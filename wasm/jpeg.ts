@@ -1,6 +1,6 @@
 /**
  * Decoder of baseline JPEG: the entropy-coded data of one scan, a row of MCUs at a time. AssemblyScript; `npm run wasm` builds it.
- * Standard: ITU-T T.81. The pixels are libjpeg-turbo's: `jpeg-idct.ts` and `jpeg-colour.ts`.
+ * Standard: ITU-T T.81 (ISO/IEC 10918-1). The pixels are libjpeg-turbo's, by its documented arithmetic: `jpeg-idct.ts` and `jpeg-colour.ts`.
  *
  * Whatever is not as a sound encoder writes it ends in `BAD`: the caller has another decoder that says what is wrong. Every address comes
  * from the caller, from the sizes of the header, or from a masked index: nothing in the data reaches outside what was laid out.

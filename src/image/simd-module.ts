@@ -66,7 +66,7 @@ export interface WebAssemblyApi {
 const PAGE_BYTES = 65_536;
 /**
  * WebAssembly memory never shrinks, so a thread keeps at most this: 16 MiB. It is the module's own limit too
- * (`scripts/wasm.js`). Photos take half a MiB; what takes more than this, as rows of millions of pixels do, is left to JavaScript.
+ * (`scripts/wasm.js`). Photos take half a MiB to one; what takes more than this, as rows of millions of pixels do, is left to JavaScript.
  */
 const MAX_PAGES = 256;
 
