@@ -63,7 +63,7 @@ describe('a feed of shared images', () => {
           const first = Math.min(at, images.length);
           const rest = images.length - first;
           const parts = [takeImages(whole, 0, first, first), takeImages(whole, first, rest, rest)];
-          const joined = parts.flatMap((part) => [...(fillFeed(part).data as Float32Array)]);
+          const joined = parts.flatMap((part) => Array.from(fillFeed(part).data as Float32Array));
           expect(joined).toEqual([...(fillFeed(whole).data as Float32Array)]);
           const own = ownImages(whole);
           expect(own.pixels.buffer).toBeInstanceOf(ArrayBuffer);
