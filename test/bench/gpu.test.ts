@@ -104,7 +104,7 @@ describe.skipIf(!hasTools)('bench/gpu/run.sh', () => {
     expect(printed).toContain('libonnxruntime_providers_cuda.so');
     expect(printed).toMatch(/kit\/measure\.js --model tiny\n$/);
     expect(run('--kit', kit, '--work', work, '--tapir', '--', 'nodes', 'm.onnx')).toMatch(
-      /dist\/cli\/main\.js nodes m\.onnx\n$/,
+      /dist\/cli\/bin\.cjs nodes m\.onnx\n$/,
     );
     const cudart = join(packages, 'nvidia/cu13/lib/libcudart.so.13');
     mkdirSync(dirname(cudart), { recursive: true });
