@@ -164,7 +164,12 @@ function addExtractorFlags(command: Command): void {
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto (default: cpu)')
     .option('--devices <list>', 'several devices, such as cuda:0,cuda:1: each takes whole batches')
-    .option('--sessions <n>', 'sessions per device; 0 for one on a CPU and two on a GPU', parseCount, 0)
+    .option(
+      '--sessions <n>',
+      'sessions per device; 0 for two on a GPU, and one per core of a CPU, four at most',
+      parseCount,
+      0,
+    )
     .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
     .addOption(
       new Option('--isolation <kind>', 'where sessions live: a thread, or a process that may crash')

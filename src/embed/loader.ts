@@ -110,7 +110,10 @@ export class BatchLoader {
       for await (const item of source) {
         pixels ??= await this.#takePixels();
         if (this.#isDone) return;
-        items.push(this.#load(item, index++, pixels, items.length));
+        const loading = this.#load(item, index++, pixels, items.length);
+        // Awaited with its batch; until that is full, a failure must not count as unhandled.
+        loading.catch(() => undefined);
+        items.push(loading);
         if (items.length === this.#plan.batch) finish();
       }
     } catch (error) {

@@ -104,6 +104,24 @@ describe('a batch loader', () => {
     await expect(loader.next()).rejects.toThrow('the source broke');
   });
 
+  it('leaves no failure unhandled in a batch that is never full', async () => {
+    const { lanes, settle } = playDecoding();
+    const source = (async function* () {
+      yield* items('a');
+      await new Promise(() => undefined);
+    })();
+    const unhandled: unknown[] = [];
+    const listen = (error: unknown): number => unhandled.push(error);
+    process.on('unhandledRejection', listen);
+    const loader = new BatchLoader(source, lanes, PLAN);
+    await turn();
+    settle('a', new Error('closed'));
+    loader.stop();
+    await turn();
+    process.off('unhandledRejection', listen);
+    expect(unhandled).toEqual([]);
+  });
+
   it('takes nothing more once it is stopped, and ends the source', async () => {
     const { lanes, asked } = playDecoding();
     let isEnded = false;
