@@ -1,6 +1,6 @@
 /** Source items → features, batch by batch: decoding, the model and the consumer overlap. */
 import { TapirError } from '../errors.js';
-import { coresToDecode, runsAtOnce, runWhole, type Extractor } from '../extract/extractor.js';
+import { coresToDecode, internalsOf, runsAtOnce, type Extractor } from '../extract/extractor.js';
 import { DecodeLanes } from '../image/decode-lanes.js';
 import { valuesOf } from '../image/transform.js';
 import type { SharedImages } from '../runtime/image-feed.js';
@@ -115,7 +115,7 @@ export async function runBatch(
       ? { dtype: 'uint8', dims: [rows, height, width, CHANNELS], values: null }
       : { dtype: 'float32', dims: [rows, CHANNELS, height, width], values: valuesOf(transform) }),
   };
-  const results = await runWhole(extractor, feed, signal);
+  const results = await internalsOf(extractor).runWhole(feed, signal);
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
     const tensor = results[name]!;

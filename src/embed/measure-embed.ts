@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { checkInteger, checkSignal, invalidOption, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
-import { isOnCpu, runsAtOnce, sessionsOf, spentOf, type Extractor } from '../extract/extractor.js';
+import { internalsOf, isOnCpu, runsAtOnce, type Extractor } from '../extract/extractor.js';
 import { DecodeLanes } from '../image/decode-lanes.js';
 import { embedBatches, openDecodeLanes, openLoader, runBatch } from './embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
@@ -215,25 +215,26 @@ class Bench {
   /** Both, as they are used. */
   async endToEnd(): Promise<Pick<Round, 'endToEnd' | 'busy' | 'spent'>> {
     await using lanes = openDecodeLanes(this.#extractor, this.#setup);
-    const before = spentOf(this.#extractor);
+    const before = internalsOf(this.#extractor).spent;
     const endToEnd = await measure(async () => {
       let images = 0;
       for await (const { items } of embedBatches(this.#extractor, this.#cycle(), this.#setup, lanes))
         images += items.filter(({ error }) => !error).length;
       return images;
     });
-    const devices = spentOf(this.#extractor).map(({ runMs, feedMs }, i) => ({
+    const { sessions, spent } = internalsOf(this.#extractor);
+    const devices = spent.map(({ runMs, feedMs }, i) => ({
       runMs: runMs - before[i]!.runMs,
       feedMs: feedMs - before[i]!.feedMs,
     }));
-    const sessions = sessionsOf(this.#extractor).length / devices.length;
+    const sessionsPerDevice = sessions.length / devices.length;
     const sum = (key: 'runMs' | 'feedMs'): number =>
       devices.reduce((total, device) => total + device[key], 0);
     const { images } = endToEnd;
     const { decodeMs, resampleMs } = lanes.spent;
     return {
       endToEnd,
-      busy: devices.map(({ runMs }) => runMs / (1000 * endToEnd.seconds * sessions)),
+      busy: devices.map(({ runMs }) => runMs / (1000 * endToEnd.seconds * sessionsPerDevice)),
       spent: {
         decode: decodeMs / images,
         resample: resampleMs / images,

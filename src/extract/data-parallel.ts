@@ -6,7 +6,7 @@ import { devicesLike } from '../runtime/device-list.js';
 import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import type { Feed } from '../runtime/image-feed.js';
 import { gather } from '../runtime/gather.js';
-import type { Replica, ReplicaSpent } from '../runtime/replica.js';
+import type { Replica } from '../runtime/replica.js';
 import { deviceRows, readSplit, type Split } from '../runtime/split.js';
 import type { Tensor } from '../runtime/tensor.js';
 import { checkSameRows, readBatch, type Batch } from './batch.js';
@@ -15,6 +15,7 @@ import { internalsOf as extractorInternalsOf, type FeatureExtractor } from './fe
 import type { FeatureInfo } from './feature-info.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
 import { readFeeds } from './feeds.js';
+import type { ExtractorInternals } from './internals.js';
 import { mapInOrder } from './map-in-order.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
 import { openReplicas } from './open-replicas.js';
@@ -66,14 +67,7 @@ interface ParallelState {
 }
 
 /** What other files of the package use of a data-parallel model. */
-interface Internals<Key extends string> extends ParallelState {
-  /** The device of each session, as it is used. */
-  readonly sessions: readonly ResolvedDevice[];
-  /** By device. */
-  readonly spent: readonly ReplicaSpent[];
-  /** Runs checked feeds. */
-  run(feeds: readonly Feed[], options: ParallelRunOptions): Promise<Record<Key, Tensor>>;
-}
+interface Internals<Key extends string> extends ParallelState, ExtractorInternals<Key> {}
 
 let internalsOf: <Key extends string>(parallel: DataParallel<Key>) => Internals<Key>;
 
@@ -111,11 +105,12 @@ export class DataParallel<Key extends string = string> {
   static {
     internalsOf = (parallel) => ({
       ...parallel.#state,
+      model: parallel.#model,
       sessions: parallel.#replicas.flatMap(({ sessions, facts }) =>
         Array.from({ length: sessions }, () => facts.device),
       ),
       spent: parallel.#replicas.map(({ spent }) => spent),
-      run: (feeds, options) => parallel.#run(feeds, options),
+      runWhole: (feed, signal) => parallel.#run([feed], { ...RUN_WITH_SPLIT, signal, split: 'none' }),
     });
   }
 

@@ -1,29 +1,19 @@
 /** The pruned model with a session: tensors in, named features out. */
 import type { Given } from '../checks.js';
 import type { ImageNormalization } from '../rewrite/image-input.js';
-import type { ResolvedDevice } from '../runtime/device.js';
 import type { Feed } from '../runtime/image-feed.js';
-import type { Replica, ReplicaSpent } from '../runtime/replica.js';
+import type { Replica } from '../runtime/replica.js';
 import type { Tensor } from '../runtime/tensor.js';
 import type { FeatureInfo } from './feature-info.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
 import { readFeeds } from './feeds.js';
+import type { ExtractorInternals } from './internals.js';
 import type { PrunedModel } from './prune-model.js';
 import { runBatch } from './run-batch.js';
-import { readRunOptions, type RunInput, type RunOptions } from './run-options.js';
+import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
 import type { TensorInfo } from './value-info.js';
 
-/** What other files of the package use of an extractor. */
-interface Internals<Key extends string> {
-  readonly model: FeatureModel;
-  /** The device of its session. */
-  readonly device: ResolvedDevice;
-  readonly spent: ReplicaSpent;
-  /** Runs checked feeds. */
-  run(feeds: readonly Feed[], options: RunOptions): Promise<Record<Key, Tensor>>;
-}
-
-let internalsOf: <Key extends string>(extractor: FeatureExtractor<Key>) => Internals<Key>;
+let internalsOf: <Key extends string>(extractor: FeatureExtractor<Key>) => ExtractorInternals<Key>;
 
 /**
  * Computes named intermediate features of a model. Made by {@link createFeatureExtractor}.
@@ -50,9 +40,9 @@ export class FeatureExtractor<Key extends string = string> {
   static {
     internalsOf = (extractor) => ({
       model: extractor.#model,
-      device: extractor.#replica.facts.device,
-      spent: extractor.#replica.spent,
-      run: (feeds, options) => extractor.#run(feeds, options),
+      sessions: [extractor.#replica.facts.device],
+      spent: [extractor.#replica.spent],
+      runWhole: (feed, signal) => extractor.#run([feed], { ...RUN_DEFAULTS, signal }),
     });
   }
 
