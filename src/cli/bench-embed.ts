@@ -1,7 +1,14 @@
 /** `tapir bench embed`: what decoding and the model reach alone and together, and where the time goes. */
 import { measureEmbedding, type EmbeddingReport, type Throughput } from '../embed/measure-embed.js';
+import { openModel, type OnnxModel } from '../extract/open-model.js';
 import { measureBatches } from '../extract/measure-batches.js';
-import { openExtractor, readDeviceFlags, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
+import {
+  openExtractor,
+  readDeviceFlags,
+  readSessionsFlag,
+  readTransformFlags,
+  type ExtractorFlags,
+} from './open-extractor.js';
 import { readPartFlags } from './part-flags.js';
 import { readReturnFlags } from './return-flags.js';
 import { formatBytes, formatTable } from './table.js';
@@ -25,8 +32,9 @@ export async function runBenchEmbed(
   const say = (text: string): void => {
     if (terminal.isTerminal) terminal.err(`${text}\n`);
   };
-  const batch = flags.batch || (await findBatch(terminal, flags, say));
-  const extractor = await openExtractor(flags);
+  const model = await openModel(flags.model);
+  const batch = flags.batch || (await findBatch(terminal, model, flags, say));
+  const extractor = await openExtractor(model, flags);
   try {
     const report = await measureEmbedding(extractor, source, {
       transform: readTransformFlags(flags),
@@ -46,13 +54,16 @@ export async function runBenchEmbed(
 /** The batch that the model runs fastest at. */
 async function findBatch(
   { signal }: Terminal,
+  model: OnnxModel,
   flags: BenchEmbedFlags,
   say: (text: string) => void,
 ): Promise<number> {
   say('looking for the fastest batch');
-  const { best } = await measureBatches(flags.model, readReturnFlags(flags.return), {
+  const devices = readDeviceFlags(flags);
+  const { best } = await measureBatches(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
-    devices: readDeviceFlags(flags),
+    devices,
+    sessions: [readSessionsFlag(flags, devices)],
     seconds: 1,
     signal,
   });

@@ -1,5 +1,7 @@
 /** `tapir embed`: a folder of images → a dataset. */
 import { embedWarm, type EmbedProgress, type EmbedSummary } from '../embed/embed-folder.js';
+import { openModel } from '../extract/open-model.js';
+import { identifyFile } from '../extract/prune-model.js';
 import { DecodeLanes } from '../image/decode-lanes.js';
 import { EXIT } from './exit-code.js';
 import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
@@ -27,7 +29,11 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1);
   lanes.warm();
-  const extractor = await openExtractor(flags);
+  const model = await openModel(flags.model);
+  const opening = openExtractor(model, flags);
+  // For the manifest, in the meantime too; a failure shows again there.
+  void identifyFile(model).catch(() => undefined);
+  const extractor = await opening;
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')
     terminal.err(`note: the batch stays ${batchPlan.exported}, because ${batchPlan.reason}\n`);

@@ -2,9 +2,8 @@
 import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption } from '../checks.js';
 import { createFeatureExtractor, type FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
-import { identifyFile } from '../extract/prune-model.js';
 import type { Extractor } from '../extract/extractor.js';
-import { openModel, type OnnxModel } from '../extract/open-model.js';
+import type { OnnxModel } from '../extract/open-model.js';
 import { createTransform, type Transform } from '../image/transform.js';
 import { TRANSFORM_PRESETS, type DecodeMode, type TransformPreset } from '../image/presets.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../runtime/device.js';
@@ -36,23 +35,31 @@ const SESSIONS_PER_GPU = 2;
 /** Sessions that share the cores of a CPU unless told otherwise; each has activations of its own. */
 const MOST_SESSIONS_ON_CPU = 4;
 
-/** Sessions per device unless told otherwise. */
-function chooseSessions([device, ...others]: readonly DeviceSpec[], isGpu: boolean): number {
-  if (isGpu) return SESSIONS_PER_GPU;
+/** Whether every device is a GPU. */
+function isOnGpu(devices: readonly DeviceSpec[]): boolean {
+  return devices.every(({ type }) => type !== 'cpu' && type !== 'auto');
+}
+
+/** Sessions per device. */
+export function readSessionsFlag({ sessions }: ExtractorFlags, devices: readonly DeviceSpec[]): number {
+  return checkInteger('--sessions', sessions, 0, 4) || chooseSessions(devices);
+}
+
+function chooseSessions(devices: readonly DeviceSpec[]): number {
+  const [device, ...others] = devices;
+  if (isOnGpu(devices)) return SESSIONS_PER_GPU;
   // Sessions of fewer threads waste less of them in waiting for each other: on two cores, two are a sixth faster than one.
   const isPlain = others.length === 0 && device?.type === 'cpu' && device.threads === 0;
   return isPlain ? Math.min(availableParallelism(), MOST_SESSIONS_ON_CPU) : 1;
 }
 
 /** Opens the extractor that the flags describe. */
-export async function openExtractor(flags: ExtractorFlags): Promise<Extractor> {
+export function openExtractor(model: OnnxModel, flags: ExtractorFlags): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
-  const isGpu = devices.every(({ type }) => type !== 'cpu' && type !== 'auto');
-  const sessions = checkInteger('--sessions', flags.sessions, 0, 4) || chooseSessions(devices, isGpu);
-  const model = await openModel(flags.model);
-  const opening = createFeatureExtractor(model, readReturnFlags(flags.return), {
+  const sessions = readSessionsFlag(flags, devices);
+  return createFeatureExtractor(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
-    input: chooseInput(model, flags, isGpu),
+    input: chooseInput(model, flags, isOnGpu(devices)),
     ...(devices.length > 1 || sessions > 1
       ? { devices, parallel: { split: 'none', sessionsPerDevice: sessions } }
       : { device: devices[0]! }),
@@ -60,9 +67,6 @@ export async function openExtractor(flags: ExtractorFlags): Promise<Extractor> {
     cudaLibraries: flags.cudaLibs,
     ...(flags.cache ? {} : { cache: 'off' }),
   });
-  // For the manifest, while the session opens; a failure shows again there.
-  void identifyFile(model).catch(() => undefined);
-  return opening;
 }
 
 /** The preprocessing that the flags describe: the preset itself, unless it is decoded in another way. */

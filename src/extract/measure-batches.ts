@@ -4,7 +4,8 @@ import { isTapirError, reasonOf } from '../errors.js';
 import type { Device } from '../runtime/device.js';
 import { createFeatureExtractor } from './create-feature-extractor.js';
 import type { DataParallel } from './data-parallel.js';
-import { openModel, type ModelSource } from './open-model.js';
+import { medianOf } from './median.js';
+import { openModel, OnnxModel, type ModelSource } from './open-model.js';
 import type { ReturnNodes } from './return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
 import type { RunInput } from './run-options.js';
@@ -90,14 +91,14 @@ const SEED = 1;
 /**
  * Measures the throughput of a model at growing batch sizes.
  *
- * @param source - Where the model is.
+ * @param source - The model, opened or where it is.
  * @param returnNodes - What to return; the rest is pruned.
  * @param given - See {@link MeasureBatchesOptions}, and {@link RewriteOptions}.
  * @throws {@link TapirError} `OPTION_INVALID`; those of {@link createFeatureExtractor}; those of a run at the smallest size; the
  * signal's reason if it fires.
  */
 export async function measureBatches(
-  source: ModelSource,
+  source: OnnxModel | ModelSource,
   returnNodes: ReturnNodes,
   given: Given<MeasureBatchesOptions & RewriteOptions> = {},
 ): Promise<BatchReport> {
@@ -111,7 +112,7 @@ export async function measureBatches(
   if (sessions.length === 0) throw invalidOption('sessions', 'a list of numbers from 1 to 4', sessions);
   checkSignal(signal);
   sizes?.forEach((rows, i) => checkInteger(`sizes[${i}]`, rows, 1, 1_000_000));
-  const model = await openModel(source);
+  const model = source instanceof OnnxModel ? source : await openModel(source);
   const series: Series[] = [];
   for (const sessionsPerDevice of sessions) {
     await using parallel = await createFeatureExtractor(model, returnNodes, {
@@ -237,7 +238,7 @@ async function measureOne(
   const perBatch: number[] = [];
   for (let i = 0; i < REPETITIONS; i++) perBatch.push((await msOf(batches)) / batches);
   const sorted = perBatch.toSorted((a, b) => a - b);
-  const median = sorted[Math.floor(REPETITIONS / 2)]!;
+  const median = medianOf(perBatch);
   const rate = (ms: number): number => (1000 * rows) / ms;
   return {
     rows,
