@@ -15,7 +15,7 @@ const transform = new Transform(workerData as TransformOptions, null);
 async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<DecodeReply> {
   try {
     // A thread that only decodes may wait for its file: a fifth of the CPU time that the thread pool takes.
-    const { from, reduction, decodeMs, resampleMs } = await loadPixels(source, transform, true, into);
+    const { from, reduction, decodeMs, resampleMs } = await loadPixels(source, transform, into);
     const deviation =
       isMeasured && reduction > 1 ? { deviation: await measureDeviation(source, transform) } : {};
     return { id, ...from, reduction, ...deviation, decoder: decoderVersions(), decodeMs, resampleMs };

@@ -68,17 +68,11 @@ export function decoderVersions(): DecoderVersions | undefined {
  * Reads and decodes an image: the first frame, no colour profile applied, alpha dropped (not blended), grey repeated, CMYK
  * converted by Pillow's formula.
  *
- * @param isBlocking - Read the file in this thread: for threads that do nothing but decode.
  * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE` (before pixels are allocated),
  * `DEPENDENCY_MISSING`.
  */
-export async function decodeImage(
-  source: ImageSource,
-  options: DecodeOptions,
-  isBlocking = false,
-): Promise<DecodedImage> {
-  const bytes = await readImageFile(source, isBlocking);
-  return decodeBytes(source, bytes, options);
+export async function decodeImage(source: ImageSource, options: DecodeOptions): Promise<DecodedImage> {
+  return decodeBytes(source, readImageFile(source), options);
 }
 
 /** Whether it is a JPEG that is decoded at full size: always, unless `decode: 'fast'` leaves something out. */

@@ -1,6 +1,6 @@
 /** How far a named fast mode is from the exact pixels, measured. */
-import { decodeImage } from './decode.js';
-import type { ImageSource } from './image-file.js';
+import { decodeBytes } from './decode.js';
+import { readImageFile, type ImageSource } from './image-file.js';
 import { createTransform, Transform } from './transform.js';
 import type { TransformPreset } from './presets.js';
 import type { Reduction } from './reduction.js';
@@ -38,9 +38,10 @@ export async function measureDeviation(
   transform: Transform | TransformPreset = 'ImageNet1K_V1',
 ): Promise<Deviation> {
   const chosen = transform instanceof Transform ? transform : createTransform(transform);
-  const fast = await decodeImage(source, { ...chosen.options, decode: 'fast' });
+  const bytes = readImageFile(source);
+  const fast = await decodeBytes(source, bytes, { ...chosen.options, decode: 'fast' });
   if (fast.reduction === 1) return { mean: 0, max: 0, reduction: 1 };
-  const exact = await decodeImage(source, { ...chosen.options, decode: 'exact' });
+  const exact = await decodeBytes(source, bytes, { ...chosen.options, decode: 'exact' });
   return { ...compare(chosen.apply(fast).data, chosen.apply(exact).data), reduction: fast.reduction };
 }
 

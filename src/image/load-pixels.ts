@@ -20,18 +20,16 @@ export interface LoadedPixels {
 /**
  * Reads, decodes and transforms an image.
  *
- * @param isBlocking - Read the file in this thread.
  * @param into - Takes the pixels instead of a new array.
  * @throws {@link TapirError} as `decodeImage` does.
  */
 export async function loadPixels(
   source: ImageSource,
   transform: Transform,
-  isBlocking = false,
   into?: Uint8Array,
 ): Promise<LoadedPixels> {
   const started = performance.now();
-  const bytes = await readImageFile(source, isBlocking);
+  const bytes = readImageFile(source);
   const direct = isWholeJpeg(bytes, transform.options) ? transform.applyToJpeg(bytes, into) : undefined;
   if (direct) {
     const { source: from, resampleMs } = direct;

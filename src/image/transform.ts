@@ -173,7 +173,7 @@ export async function loadImage(
     throw invalidOption('image', 'a path, a file: URL or bytes', source);
   }
   const chosen = transform instanceof Transform ? transform : createTransform(transform);
-  const { image, from, reduction } = await loadPixels(source, chosen, true);
+  const { image, from, reduction } = await loadPixels(source, chosen);
   return {
     ...image,
     sourceWidth: from.width,
