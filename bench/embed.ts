@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { buildResNet } from '../models/resnet.js';
 import type { EmbeddingReport } from '../src/embed/measure-embed.js';
-import { format, spreadOf, watchOthers, type Spread } from './measure.js';
+import { Report, spreadOf, watchOthers, type Spread } from './measure.js';
 import { makePhotos } from './peers/photos.js';
 import { endedChildrenCpuS } from './peers/processes.js';
 
@@ -26,20 +26,8 @@ const resnet = join(root, 'models/resnet50-untrained.onnx');
 const work = mkdtempSync(join(tmpdir(), 'tapir-bench-embed-'));
 process.on('exit', () => rmSync(work, { recursive: true, force: true }));
 
-interface Result {
-  readonly what: string;
-  readonly value: Spread;
-  readonly bar: string | null;
-  readonly holds: boolean;
-}
-const results: Result[] = [];
+const report = new Report();
 const notes: string[] = [];
-
-function report(what: string, value: Spread, bar: string | null, holds: boolean): void {
-  results.push({ what, value, bar, holds });
-  const verdict = bar === null ? '' : `${holds ? 'ok' : 'MISSED'}: ${bar}`;
-  console.log(`${what.padEnd(62)} ${format(value, 3).padStart(24)}   ${verdict}`);
-}
 
 function note(text: string): void {
   notes.push(text);
@@ -82,11 +70,16 @@ async function benchEndToEnd(name: string, model: string, photos: string): Promi
   for (let i = 0; i < Number(values.rounds); i++) rounds.push(await benchRound(model, photos));
   const spread = (pick: (one: EmbeddingReport) => number): Spread => spreadOf(rounds.map(pick));
   const ofLimit = spread((one) => one.ofLimit);
-  report(`${name}: photos → vectors / (1/(1/decode + 1/model))`, ofLimit, '>= 0.90', ofLimit.median >= 0.9);
+  report.add(
+    `${name}: photos → vectors / (1/(1/decode + 1/model))`,
+    ofLimit,
+    '>= 0.90',
+    ofLimit.median >= 0.9,
+  );
   const cpu = spread((one) => one.cpuOfParts);
-  report(`${name}: CPU time / (decode + model)`, cpu, '<= 1.10', cpu.median <= 1.1);
+  report.add(`${name}: CPU time / (decode + model)`, cpu, '<= 1.10', cpu.median <= 1.1);
   const main = spread((one) => one.busy.main);
-  report(`${name}: main thread busy, share`, main, '<= 0.15', main.median <= 0.15);
+  report.add(`${name}: main thread busy, share`, main, '<= 0.15', main.median <= 0.15);
   const rate = (pick: (one: EmbeddingReport) => number): string => spread(pick).median.toFixed(1);
   const ms = (pick: (one: EmbeddingReport) => number): string => spread(pick).median.toFixed(2);
   note(
@@ -113,7 +106,7 @@ async function peakOf(model: string, photos: string, images: number): Promise<nu
 
 async function benchMemory(small: string, photos: string): Promise<void> {
   const large = await peakOf(resnet, photos, 100);
-  report(
+  report.add(
     'ResNet-50, batch 8, one session: peak resident memory, MB',
     spreadOf([large]),
     '<= 500',
@@ -125,7 +118,7 @@ async function benchMemory(small: string, photos: string): Promise<void> {
     ratios.push((await peakOf(small, photos, 10_000)) / few);
   }
   const growth = spreadOf(ratios);
-  report('peak resident memory, 10,000 images / 1,000', growth, '<= 1.05', growth.median <= 1.05);
+  report.add('peak resident memory, 10,000 images / 1,000', growth, '<= 1.05', growth.median <= 1.05);
 }
 
 const othersSince = watchOthers();
@@ -144,5 +137,5 @@ const othersShare = othersSince(1000 * (endedChildrenCpuS() ?? 0));
 console.log(`\nother processes used ${(100 * othersShare).toFixed(0)} % of the cores meanwhile`);
 if (values.json !== undefined) {
   mkdirSync(dirname(values.json), { recursive: true });
-  writeFileSync(values.json, `${JSON.stringify({ othersShare, results, notes }, null, 2)}\n`);
+  writeFileSync(values.json, `${JSON.stringify({ othersShare, results: report.results, notes }, null, 2)}\n`);
 }

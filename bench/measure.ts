@@ -44,6 +44,26 @@ export function ratios(a: readonly number[], b: readonly number[]): Spread {
   return spreadOf(a.map((value, i) => value / b[i]!));
 }
 
+/** A figure, and what it is held to. */
+export interface Result {
+  readonly what: string;
+  readonly value: Spread;
+  /** Null for a figure that is only to be read beside the others. */
+  readonly bar: string | null;
+  readonly holds: boolean;
+}
+
+/** Prints a result as a line, and keeps it. */
+export class Report {
+  readonly results: Result[] = [];
+
+  add(what: string, value: Spread, bar: string | null, holds: boolean, digits = 3): void {
+    this.results.push({ what, value, bar, holds });
+    const verdict = bar === null ? '' : `${holds ? 'ok' : 'MISSED'}: ${bar}`;
+    console.log(`${what.padEnd(62)} ${format(value, digits).padStart(24)}   ${verdict}`);
+  }
+}
+
 export function format({ median, min, max }: Spread, digits = 2): string {
   return `${median.toFixed(digits)} [${min.toFixed(digits)}–${max.toFixed(digits)}]`;
 }

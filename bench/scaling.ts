@@ -18,7 +18,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { createFeatureExtractor, pruneModel, type DataParallel, type Tensor } from 'onnx-tapir';
 import * as ort from 'onnxruntime-node';
-import { format, interleave, ratios, spreadOf, watchOthers, type Spread } from './measure.js';
+import { interleave, ratios, Report, spreadOf, watchOthers, type Spread } from './measure.js';
 
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '9' }, json: { type: 'string' } },
@@ -35,20 +35,7 @@ const lanes = (count: number) =>
 /** Two lanes on two cores leave no core for anybody else. */
 const MOST_OTHERS = 0.05;
 
-interface Result {
-  readonly what: string;
-  readonly value: Spread;
-  /** What it is held to; null for a figure that is only to be read beside the others. */
-  readonly bar: string | null;
-  readonly holds: boolean;
-}
-const results: Result[] = [];
-
-function report(what: string, value: Spread, bar: string | null, holds: boolean, digits = 3): void {
-  results.push({ what, value, bar, holds });
-  const verdict = bar === null ? '' : `${holds ? 'ok' : 'MISSED'}: ${bar}`;
-  console.log(`${what.padEnd(62)} ${format(value, digits).padStart(24)}   ${verdict}`);
-}
+const report = new Report();
 
 /** Milliseconds between two looks of the event loop, while a step runs again and again. */
 interface Delay {
@@ -91,9 +78,9 @@ async function benchSpeed(one: DataParallel, two: DataParallel): Promise<void> {
   });
   await bare.release();
   const speedUp = ratios(seconds.one, seconds.two);
-  report('two lanes of one thread / one lane, images/s', speedUp, '>= 1.85', speedUp.median >= 1.85);
+  report.add('two lanes of one thread / one lane, images/s', speedUp, '>= 1.85', speedUp.median >= 1.85);
   const overhead = ratios(seconds.one, seconds.bare);
-  report('one lane / onnxruntime-node itself, seconds', overhead, '<= 1.02', overhead.median <= 1.02);
+  report.add('one lane / onnxruntime-node itself, seconds', overhead, '<= 1.02', overhead.median <= 1.02);
   const rate = (list: readonly number[]): string => (dims[0]! / spreadOf(list).median).toFixed(1);
   console.log(
     `  images/s: bare ${rate(seconds.bare)}, one lane ${rate(seconds.one)}, two lanes ${rate(seconds.two)}`,
@@ -114,11 +101,11 @@ async function benchLoop(two: DataParallel): Promise<void> {
   const spread = (key: keyof typeof watched, what: keyof Delay): Spread =>
     spreadOf(watched[key].map((delay) => delay[what]));
   const p99 = spread('lanes', 'p99');
-  report('event loop, two lanes at work: p99 of its delay, ms', p99, '<= 10', p99.median <= 10, 1);
-  report('event loop, two lanes at work: longest delay, ms', spread('lanes', 'max'), null, true, 1);
-  report('  floor, two busy native threads: p99, ms', spread('busy', 'p99'), null, true, 1);
-  report('  floor, two busy native threads: longest, ms', spread('busy', 'max'), null, true, 1);
-  report('  floor, nothing at work: p99, ms', spread('idle', 'p99'), null, true, 1);
+  report.add('event loop, two lanes at work: p99 of its delay, ms', p99, '<= 10', p99.median <= 10, 1);
+  report.add('event loop, two lanes at work: longest delay, ms', spread('lanes', 'max'), null, true, 1);
+  report.add('  floor, two busy native threads: p99, ms', spread('busy', 'p99'), null, true, 1);
+  report.add('  floor, two busy native threads: longest, ms', spread('busy', 'max'), null, true, 1);
+  report.add('  floor, nothing at work: p99, ms', spread('idle', 'p99'), null, true, 1);
 }
 
 console.log(
@@ -137,6 +124,12 @@ console.log(others > MOST_OTHERS ? `\nNOT QUIET: ${share}; these figures are wor
 if (values.json !== undefined) {
   mkdirSync(dirname(values.json), { recursive: true });
   const machine = { node: process.versions.node, cores: availableParallelism(), cpu: cpus()[0]?.model };
-  const content = { date: new Date().toISOString(), machine, rounds, othersShare: others, results };
+  const content = {
+    date: new Date().toISOString(),
+    machine,
+    rounds,
+    othersShare: others,
+    results: report.results,
+  };
   writeFileSync(values.json, `${JSON.stringify(content, null, 2)}\n`);
 }
