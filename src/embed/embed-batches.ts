@@ -56,6 +56,11 @@ export async function* embedBatches(
   }
 }
 
+/** How many threads decode for an extractor. */
+export function decodeThreadsOf(extractor: Extractor, { decodeThreads }: EmbedSetup): number {
+  return decodeThreads || coresToDecode(extractor);
+}
+
 /**
  * The threads that decode for an extractor.
  *
@@ -63,10 +68,10 @@ export async function* embedBatches(
  */
 export function openDecodeLanes(
   extractor: Extractor,
-  { transform, decodeThreads }: EmbedSetup,
-  warm: DecodeLanes = new DecodeLanes(transform, 1),
+  setup: EmbedSetup,
+  warm: DecodeLanes = new DecodeLanes(setup.transform, 1),
 ): DecodeLanes {
-  warm.most = decodeThreads || coresToDecode(extractor);
+  warm.most = decodeThreadsOf(extractor, setup);
   return warm;
 }
 

@@ -2,12 +2,13 @@
 import { performance } from 'node:perf_hooks';
 import { checkInteger, checkSignal, invalidOption, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
+import { medianOf } from '../extract/median.js';
 import { internalsOf, isOnCpu, runsAtOnce, type Extractor } from '../extract/extractor.js';
 import { DecodeLanes } from '../image/decode-lanes.js';
-import { embedBatches, openDecodeLanes, openLoader, runBatch } from './embed-batches.js';
+import { decodeThreadsOf, embedBatches, openDecodeLanes, openLoader, runBatch } from './embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
 import { itemsOf, type EmbedSource } from './embedder.js';
-import type { LoadedBatch } from './loader.js';
+import type { LoadedBatch, LoadedItem } from './loader.js';
 import type { SourceItem } from './source.js';
 
 /** Options of {@link measureEmbedding}. */
@@ -156,7 +157,6 @@ class Bench {
   readonly #items: readonly SourceItem[];
   readonly #setup: EmbedSetup;
   readonly #seconds: number;
-  #decodeThreads = 0;
   #batch: LoadedBatch | undefined;
 
   constructor(extractor: Extractor, items: readonly SourceItem[], setup: EmbedSetup, seconds: number) {
@@ -172,13 +172,12 @@ class Bench {
     const lanes = threads
       ? new DecodeLanes(transform, threads)
       : openDecodeLanes(this.#extractor, this.#setup);
-    this.#decodeThreads = lanes.most;
     const loader = openLoader(this.#cycle(), lanes, this.#extractor, this.#setup);
     try {
       return await measure(async () => {
         let images = 0;
         for (let batch = await loader.next(); batch; batch = await loader.next()) {
-          const read = batch.items.filter(({ error }) => !error).length;
+          const read = countRead(batch.items);
           images += read;
           // A copy is kept for the model.
           if (!this.#batch && read > 0) this.#batch = { items: batch.items, pixels: share(batch.pixels) };
@@ -196,7 +195,7 @@ class Bench {
   async model(): Promise<Phase> {
     const batch = this.#batch;
     if (!batch) throw noImage();
-    const read = batch.items.filter(({ error }) => !error).length;
+    const read = countRead(batch.items);
     const end = performance.now() + 1000 * this.#seconds;
     return measure(async () => {
       let images = 0;
@@ -219,7 +218,7 @@ class Bench {
     const endToEnd = await measure(async () => {
       let images = 0;
       for await (const { items } of embedBatches(this.#extractor, this.#cycle(), this.#setup, lanes))
-        images += items.filter(({ error }) => !error).length;
+        images += countRead(items);
       return images;
     });
     const { sessions, spent } = internalsOf(this.#extractor);
@@ -253,27 +252,27 @@ class Bench {
     return {
       device: this.#extractor.device,
       batch: this.#setup.batch,
-      decodeThreads: this.#decodeThreads,
+      decodeThreads: decodeThreadsOf(this.#extractor, this.#setup),
       images: this.#items.length,
       decodePerThread: throughput(rounds.map(({ perThread }) => perThread)),
       decode,
       model,
       endToEnd: throughput(rounds.map(({ endToEnd }) => endToEnd)),
-      limit: median(limits),
+      limit: medianOf(limits),
       limitedBy: decode.imagesPerSecond < model.imagesPerSecond ? 'decoding' : 'the model',
-      ofLimit: median(rounds.map(({ endToEnd }, i) => rateOf(endToEnd) / limits[i]!)),
-      cpuOfParts: median(
+      ofLimit: medianOf(rounds.map(({ endToEnd }, i) => rateOf(endToEnd) / limits[i]!)),
+      cpuOfParts: medianOf(
         rounds.map((round) => cpuOf(round.endToEnd) / (cpuOf(round.decode) + cpuOf(round.model))),
       ),
       busy: {
-        main: median(rounds.map(({ endToEnd }) => endToEnd.mainBusy)),
-        devices: rounds[0]!.busy.map((_, i) => median(rounds.map(({ busy }) => busy[i]!))),
+        main: medianOf(rounds.map(({ endToEnd }) => endToEnd.mainBusy)),
+        devices: rounds[0]!.busy.map((_, i) => medianOf(rounds.map(({ busy }) => busy[i]!))),
       },
       spent: {
-        decode: median(rounds.map(({ spent }) => spent.decode)),
-        resample: median(rounds.map(({ spent }) => spent.resample)),
-        feed: median(rounds.map(({ spent }) => spent.feed)),
-        model: median(rounds.map(({ spent }) => spent.model)),
+        decode: medianOf(rounds.map(({ spent }) => spent.decode)),
+        resample: medianOf(rounds.map(({ spent }) => spent.resample)),
+        feed: medianOf(rounds.map(({ spent }) => spent.feed)),
+        model: medianOf(rounds.map(({ spent }) => spent.model)),
       },
       peakMemoryBytes: process.resourceUsage().maxRSS * 1024,
     };
@@ -292,6 +291,10 @@ class Bench {
       yield this.#items[i % this.#items.length]!;
     }
   }
+}
+
+function countRead(items: readonly LoadedItem[]): number {
+  return items.filter(({ error }) => !error).length;
 }
 
 /** Runs a step that tells how many images it has done. */
@@ -329,10 +332,5 @@ function cpuOf({ images, cpuSeconds }: Phase): number {
 }
 
 function throughput(phases: readonly Phase[]): Throughput {
-  return { imagesPerSecond: median(phases.map(rateOf)), cpuSecondsPerImage: median(phases.map(cpuOf)) };
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return (sorted[Math.floor((sorted.length - 1) / 2)]! + sorted[Math.ceil((sorted.length - 1) / 2)]!) / 2;
+  return { imagesPerSecond: medianOf(phases.map(rateOf)), cpuSecondsPerImage: medianOf(phases.map(cpuOf)) };
 }

@@ -2,6 +2,7 @@
 import { findImbalance } from '../runtime/balance.js';
 import type { Replica } from '../runtime/replica.js';
 import type { Batch } from './batch.js';
+import { medianOf } from './median.js';
 import type { Plan } from './parallel-plan.js';
 
 const RUNS_TO_COMPARE = 16;
@@ -54,8 +55,4 @@ export class ParallelWarnings {
     this.#given.add(code);
     process.emitWarning(message, { code });
   }
-}
-
-function medianOf(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }

@@ -104,10 +104,10 @@ export class DecodeLanes {
 
   /** An idle thread, else a new one, else one with room. */
   #findLane(): Lane | undefined {
-    const [first] = this.#lanes.toSorted((a, b) => a.jobs.size - b.jobs.size);
-    if (first?.jobs.size === 0) return first;
+    const idle = this.#lanes.find(({ jobs }) => jobs.size === 0);
+    if (idle) return idle;
     if (this.#lanes.length < this.most) return this.#startLane();
-    return first && first.jobs.size < IMAGES_PER_LANE ? first : undefined;
+    return this.#lanes.find(({ jobs }) => jobs.size < IMAGES_PER_LANE);
   }
 
   #startLane(): Lane {
