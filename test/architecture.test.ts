@@ -19,7 +19,11 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   image: ['base'],
   extract: ['base', 'onnx', 'graph', 'rewrite', 'runtime'],
   embed: ['base', 'rewrite', 'runtime', 'extract', 'image'],
-  cli: ['base', 'runtime', 'extract', 'image', 'embed'],
+  report: ['base', 'runtime', 'image', 'embed'],
+  search: ['base', 'onnx', 'rewrite', 'runtime', 'extract', 'image', 'embed'],
+  serve: ['base', 'runtime', 'extract', 'image', 'embed'],
+  hub: ['base'],
+  cli: ['base', 'runtime', 'extract', 'image', 'embed', 'report', 'search', 'serve', 'hub'],
   index: ['base', 'rewrite', 'runtime', 'extract', 'image', 'embed'],
 };
 
@@ -35,7 +39,7 @@ function importsOf(file: string): string[] {
 
 describe('architecture', () => {
   it('has rooms, and knows each of them', () => {
-    expect(new Set(files.map(roomOf))).toEqual(new Set(Object.keys(FLOORS)));
+    expect(files.map(roomOf).filter((room) => !(room in FLOORS))).toEqual([]);
   });
 
   it.each(files)('%s imports only lower floors', (file) => {
@@ -86,7 +90,7 @@ describe('architecture', () => {
 
   it('mirrors src/ in test/', () => {
     const tests = readdirSync(projectPath('test'), { recursive: true, encoding: 'utf8' });
-    const rooms = Object.keys(FLOORS).filter((room) => room !== 'base' && room !== 'index');
+    const rooms = new Set(files.map(roomOf).filter((room) => room !== 'base' && room !== 'index'));
     for (const room of rooms) {
       expect(
         tests.some((file) => file.startsWith(`${room}/`) && file.endsWith('.test.ts')),

@@ -4,6 +4,7 @@
  */
 import { TapirError } from '../errors.js';
 import type { DecodeLanes } from '../image/decode-lanes.js';
+import type { FileStamp } from '../image/image-file.js';
 import type { Deviation } from '../image/deviation.js';
 import type { SourceItem } from './source.js';
 
@@ -25,6 +26,8 @@ export interface LoadedItem {
   readonly reduction: number;
   /** How far its pixels are from the exact ones, of reduced images among the first {@link MEASURED_IMAGES}. */
   readonly deviation?: Deviation;
+  /** Of the file as it was read; of its last known state if it could not be read; null if nothing is known. */
+  readonly stamp: FileStamp | null;
   readonly error: ImageError | null;
 }
 
@@ -148,12 +151,23 @@ export class BatchLoader {
       if (item.error) throw item.error;
       const into = pixels.subarray(place * imageBytes, (place + 1) * imageBytes);
       const isMeasured = index < MEASURED_IMAGES;
-      const { width, height, reduction, deviation } = await this.#lanes.load(item.image, into, isMeasured);
-      return { index, path, width, height, reduction, ...(deviation ? { deviation } : {}), error: null };
+      const image = typeof item.image === 'function' ? await item.image() : item.image;
+      const { width, height, reduction, deviation } = await this.#lanes.load(image, into, isMeasured);
+      const stamp = item.stamp ?? null;
+      return {
+        index,
+        path,
+        width,
+        height,
+        reduction,
+        ...(deviation ? { deviation } : {}),
+        stamp,
+        error: null,
+      };
     } catch (error) {
       // Whatever is not about this image (sharp missing, a defect) must end the run.
       if (!isImageError(error)) throw error;
-      return { index, path, width: null, height: null, reduction: 1, error };
+      return { index, path, width: null, height: null, reduction: 1, stamp: item.stamp ?? null, error };
     }
   }
 }

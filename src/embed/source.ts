@@ -3,14 +3,17 @@ import type { Dirent } from 'node:fs';
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join, relative, resolve, sep } from 'node:path';
 import { TapirError, reasonOf } from '../errors.js';
+import type { FileStamp } from '../image/image-file.js';
 import { IMAGE_EXTENSIONS } from '../image/format.js';
 
 /** An image to embed. */
 export interface SourceItem {
   /** How the dataset names it: relative to the folder, with `/`; null for bytes. */
   readonly path: string | null;
-  /** Where it is. */
-  readonly image: string | Uint8Array;
+  /** A file's path, the bytes of a file, or what fetches them when their turn comes (an entry of an archive, a URL). */
+  readonly image: string | Uint8Array | (() => Promise<Uint8Array>);
+  /** Where the source knows it (an archive's index); a file's is taken when it is read. */
+  readonly stamp?: FileStamp;
   /** Why it cannot even be tried. */
   readonly error?: TapirError<'IMAGE_NOT_FOUND'>;
 }
