@@ -2,14 +2,16 @@
  * Source items → batches of pixels in shared memory. A batch is a range of positions in the source, whatever becomes of its
  * images; a bounded number of batches is open at once, so a slow consumer slows the source down.
  */
-import { TapirError } from '../errors.js';
+import { TapirError, type ErrorCode } from '../errors.js';
 import type { DecodeLanes } from '../image/decode-lanes.js';
 import type { FileStamp } from '../image/image-file.js';
 import type { Deviation } from '../image/deviation.js';
 import type { SourceItem } from './source.js';
 
+/** The codes of single images. */
+export type ImageErrorCode = Extract<ErrorCode, `IMAGE_${string}`>;
 /** The errors of single images: a run goes on over them. */
-export type ImageError = TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE' | 'IMAGE_TOO_LARGE'>;
+export type ImageError = TapirError<ImageErrorCode>;
 
 /** So many are compared with the exact pixels, if a fast mode reduces them. */
 const MEASURED_IMAGES = 64;
