@@ -1,6 +1,6 @@
 /** The inputs that a dataset already holds, in bounded memory: hashes in flat arrays, never the paths. */
 import { createHash } from 'node:crypto';
-import type { ImageErrorCode } from './loader.js';
+import type { ImageErrorCode } from '../errors.js';
 import type { FileStamp } from '../image/image-file.js';
 
 /** What became of an input: `ok`, or the code of its error. */

@@ -2,7 +2,16 @@
 import type { PackedError } from '../errors.js';
 import type { DecoderVersions } from './decode.js';
 import type { Deviation } from './deviation.js';
+import type { FileStamp } from './image-file.js';
+import type { TransformOptions } from './presets.js';
 import type { Reduction } from './reduction.js';
+
+/** What a thread is started with. */
+export interface DecodeThreadData {
+  readonly transform: TransformOptions;
+  /** Whether to hash the content of each file. */
+  readonly checksum: boolean;
+}
 
 /** Owner → thread. */
 export interface DecodeRequest {
@@ -23,6 +32,8 @@ export interface DecodedSize {
   readonly reduction: Reduction;
   /** Of an image that was reduced, if it was to be measured. */
   readonly deviation?: Deviation;
+  /** Of the file as it was read. */
+  readonly stamp: FileStamp;
 }
 
 /** Milliseconds that an image has taken. */
@@ -42,4 +53,9 @@ export type DecodeReply =
       readonly decoder: DecoderVersions | undefined;
     } & DecodedSize &
       DecodeSpent)
-  | { readonly id: number; readonly error: PackedError };
+  | {
+      readonly id: number;
+      readonly error: PackedError;
+      /** Of a file that could be opened. */
+      readonly stamp: FileStamp | undefined;
+    };

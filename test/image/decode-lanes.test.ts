@@ -39,7 +39,7 @@ describe('decoding threads', () => {
     );
     expect(results.map((result) => (result.status === 'rejected' ? result.reason.code : 'ok'))).toEqual([
       'IMAGE_NOT_FOUND',
-      'IMAGE_UNREADABLE',
+      'IMAGE_TRUNCATED',
       'IMAGE_UNREADABLE',
       'ok',
     ]);

@@ -27,13 +27,15 @@ describe('readImageFile', () => {
     writeFileSync(long, '');
     // Sparse: no space is taken.
     truncateSync(long, 1024 ** 3 + 1);
-    for (const [path, message] of [
-      [join(folder, 'none'), /ENOENT/],
-      [folder, /no regular file|EISDIR|EPERM/],
-      [long, /more than 1073741824/],
+    for (const [path, code, message] of [
+      [join(folder, 'none'), 'IMAGE_NOT_FOUND', /no such file \(ENOENT\); check its path/],
+      [join(photo, 'inside.jpg'), 'IMAGE_NOT_FOUND', /ENOTDIR/],
+      [folder, 'IMAGE_UNREADABLE', /no regular file|EISDIR|EPERM/],
+      [join(folder, 'nul\0'), 'IMAGE_UNREADABLE', /null bytes/],
+      [long, 'IMAGE_TOO_LARGE', /has 1073741825 bytes, more than 1073741824/],
     ] as const) {
       expect(() => readImageFile(path)).toThrow(
-        expect.objectContaining({ code: 'IMAGE_NOT_FOUND', message: expect.stringMatching(message) }),
+        expect.objectContaining({ code, message: expect.stringMatching(message) }),
       );
     }
   });
@@ -43,7 +45,7 @@ describe('readImageFile', () => {
     execFileSync('mkfifo', [pipe]);
     expect(() => readImageFile(pipe)).toThrow(
       expect.objectContaining({
-        code: 'IMAGE_NOT_FOUND',
+        code: 'IMAGE_UNREADABLE',
         message: expect.stringMatching(/no regular file/),
       }),
     );

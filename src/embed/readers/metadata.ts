@@ -1,7 +1,6 @@
 /** Reads a shard's metadata back. */
 import { readFile } from 'node:fs/promises';
-import { reasonOf, TapirError } from '../../errors.js';
-import type { ImageErrorCode } from '../loader.js';
+import { reasonOf, TapirError, type ImageErrorCode } from '../../errors.js';
 import type { MetadataRow } from '../sinks/metadata.js';
 
 /**

@@ -1,6 +1,7 @@
 /** The metadata of a dataset: a Parquet row per input. */
 import type { FileStamp } from '../../image/image-file.js';
-import type { ImageErrorCode, LoadedItem } from '../loader.js';
+import type { ImageErrorCode } from '../../errors.js';
+import type { LoadedItem } from '../loader.js';
 
 /** What became of an input. */
 export interface MetadataRow {
