@@ -17,7 +17,7 @@ const OWN = [JOURNAL_FILE, MANIFEST_FILE, FEATURES, METADATA];
 export interface DatasetFolder {
   readonly path: string;
   readonly lock: FolderLock;
-  /** What an earlier run has finished. */
+  /** What earlier runs have finished; undefined if that is nothing. */
   readonly before: JournalContent | undefined;
 }
 
@@ -34,7 +34,8 @@ export async function takeFolder(path: string, overwrite: boolean): Promise<Data
   const lock = await FolderLock.acquire(path);
   try {
     if (overwrite) await clear(path);
-    return { path, lock, before: await readJournal(path) };
+    const before = await readJournal(path);
+    return { path, lock, before: before && before.shards.length > 0 ? before : undefined };
   } catch (error) {
     await lock.release();
     throw error instanceof TapirError ? error : unwritable(path, error);
@@ -48,8 +49,6 @@ export async function clearLeftovers(
 ): Promise<void> {
   const finished = new Set(before?.shards.flatMap(filesOf) ?? []);
   try {
-    // Without its manifest a dataset is unfinished, and from here on this one is.
-    await rm(join(path, MANIFEST_FILE), { force: true });
     for (const folder of [METADATA, ...[...featureFolders].map((name) => `${FEATURES}/${name}`)])
       await makeFolder(join(path, folder));
     for (const folder of [METADATA, FEATURES]) {

@@ -3,11 +3,10 @@ import type { Extractor } from '../extract/extractor.js';
 import { internalsOf } from '../extract/extractor.js';
 import type { DecodeLanes } from '../image/decode-lanes.js';
 import type { DatasetFolder } from './dataset-folder.js';
-import type { DatasetIdentity } from './dataset-identity.js';
 import { DatasetInputs } from './dataset-inputs.js';
 import { embedBatches, type EmbeddedBatch } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';
-import { JournalWriter, type JournalRun, type JournalShard } from './journal.js';
+import type { JournalRun, JournalShard, JournalWriter } from './journal.js';
 import { packageVersion } from './manifest.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from './shards.js';
@@ -19,7 +18,6 @@ export interface RunPlan extends ShardPlan {
   readonly setup: EmbedSetup;
   readonly lanes: DecodeLanes;
   readonly pending: PendingOptions;
-  readonly identity: DatasetIdentity;
   /** Called after each batch that is with the writer, before the next one; with the inputs left out so far. */
   onBatch(batch: EmbeddedBatch, skipped: number): void;
 }
@@ -42,12 +40,19 @@ export class DatasetRun {
   readonly #runs: JournalRun[];
   readonly #startedAt = new Date().toISOString();
   readonly #onFirstShard: () => Promise<void>;
-  #journal: JournalWriter | undefined;
+  readonly #journal: JournalWriter;
+  #hasBegun = false;
 
   /** @param onFirstShard - Called before the run's first shard counts: from then on an earlier manifest is wrong. */
-  constructor(folder: DatasetFolder, plan: RunPlan, onFirstShard: () => Promise<void>) {
+  constructor(
+    folder: DatasetFolder,
+    plan: RunPlan,
+    journal: JournalWriter,
+    onFirstShard: () => Promise<void>,
+  ) {
     this.#folder = folder;
     this.#plan = plan;
+    this.#journal = journal;
     this.#shards = [...(folder.before?.shards ?? [])];
     this.#runs = [...(folder.before?.runs ?? [])];
     this.#onFirstShard = onFirstShard;
@@ -69,8 +74,6 @@ export class DatasetRun {
     } catch (error) {
       await writer.discard();
       throw error;
-    } finally {
-      await this.#journal?.close();
     }
     const { skipped, duplicates } = pending;
     return { shards: this.#shards, runs: this.#runs, inputs, skipped, duplicates };
@@ -102,10 +105,10 @@ export class DatasetRun {
   }
 
   async #commit(shard: JournalShard): Promise<void> {
-    if (!this.#journal) {
+    if (!this.#hasBegun) {
+      this.#hasBegun = true;
       await this.#onFirstShard();
       const run = this.#describe(shard.number);
-      this.#journal = await JournalWriter.open(this.#folder.path, this.#plan.identity, this.#folder.before);
       await this.#journal.append(run);
       this.#runs.push(run);
     }

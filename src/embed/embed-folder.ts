@@ -24,6 +24,7 @@ import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } fr
 import { itemsOf, type EmbedSource } from './embedder.js';
 import { checkFailures, readFailureLimit, type FailureLimit, type MaxFailures } from './failure-limit.js';
 import { folderNames } from './folder-name.js';
+import { JournalWriter } from './journal.js';
 import type { ImageError } from './loader.js';
 import { createManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
 import { ProgressMeter, type EmbedProgress } from './progress.js';
@@ -171,9 +172,11 @@ export async function embedWarm(
       options.onProgress?.(meter.progress(skipped, null));
       checkFailures(options.limit, meter, false);
     };
+    await using journal = await JournalWriter.open(out, identity, folder.before);
     const run = new DatasetRun(
       folder,
-      { ...plan, extractor, setup, lanes, pending, identity, onBatch },
+      { ...plan, extractor, setup, lanes, pending, onBatch },
+      journal,
       // From here on the dataset is unfinished.
       () => rm(join(out, MANIFEST_FILE), { force: true }),
     );

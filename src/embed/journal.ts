@@ -176,7 +176,7 @@ export class JournalWriter {
     this.#end += bytes.length;
   }
 
-  async close(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     await this.#file.close().catch(() => undefined);
   }
 }

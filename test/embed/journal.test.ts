@@ -22,7 +22,7 @@ async function write(shards: number): Promise<string> {
   const folder = mkdtempSync(join(scratchFolder(), 'journal-'));
   const journal = await JournalWriter.open(folder, identity, undefined);
   for (let number = 0; number < shards; number++) await journal.append(shard(number));
-  await journal.close();
+  await journal[Symbol.asyncDispose]();
   return folder;
 }
 
@@ -53,7 +53,7 @@ describe('the journal', () => {
       // It goes on behind what is whole.
       const journal = await JournalWriter.open(folder, identity, content);
       await journal.append(shard(lines - 1));
-      await journal.close();
+      await journal[Symbol.asyncDispose]();
       expect((await readJournal(folder))?.shards).toHaveLength(lines);
     }
   });
@@ -65,7 +65,7 @@ describe('the journal', () => {
     expect(content?.shards).toHaveLength(2);
     const journal = await JournalWriter.open(folder, identity, content);
     await journal.append(shard(2));
-    await journal.close();
+    await journal[Symbol.asyncDispose]();
     expect((await readJournal(folder))?.shards).toHaveLength(3);
   });
 
