@@ -34,18 +34,24 @@ function isJpegCut(bytes: Uint8Array): boolean {
     // Over entropy-coded data, and over what does not belong there.
     at = bytes.indexOf(0xff, at);
     if (at < 0) return true;
-    const marker = bytes[at + 1];
+    const marker = bytes[at + 1] ?? 0xff;
     if (marker === END_OF_IMAGE) return false;
     if (marker === 0xff) at += 1;
     else if (isBare(marker)) at += 2;
-    else at += 2 + (bytes[at + 2] ?? 0) * 256 + (bytes[at + 3] ?? 0);
+    else if (at + 4 > bytes.length) return true;
+    else {
+      const sizeBytes = bytes[at + 2]! * 256 + bytes[at + 3]!;
+      // It counts itself.
+      if (sizeBytes < 2) return false;
+      at += 2 + sizeBytes;
+    }
   }
   return true;
 }
 
 /** Bytes behind 0xff that begin no segment: a stuffed zero, TEM, restarts, SOI. */
-function isBare(marker: number | undefined): boolean {
-  return marker === 0x00 || marker === 0x01 || (marker !== undefined && marker >= 0xd0 && marker <= 0xd8);
+function isBare(marker: number): boolean {
+  return marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 }
 
 const IEND = 0x4945_4e44;

@@ -37,7 +37,7 @@ function lengthsOf(bytes: Uint8Array): number[] {
 describe('an image that is cut anywhere', () => {
   it('comes in every format', () => {
     const formats = new Set(FILES.map((file) => imageFormat(read(file))));
-    expect([...formats].toSorted()).toEqual(['bmp', 'gif', 'jpeg', 'png', 'tiff', 'webp']);
+    expect(formats).toEqual(new Set(['jpeg', 'png', 'webp', 'gif', 'tiff', 'bmp']));
   });
 
   it.each(FILES)('%s decodes, or is empty, truncated or too short to be known', async (name, folder) => {
@@ -113,6 +113,10 @@ describe('an image that is damaged, but whole', () => {
     ['PNG with a chunk that is too long', () => damage('own_strip.png', 33, 0x7f, 0xff, 0xff, 0xff)],
     ['PNG with a chunk of no name', () => damage('own_strip.png', 37, 0, 0, 0, 0)],
     ['JPEG with a segment that is too long', () => damage('own_444.jpg', 4, 0xff, 0xff)],
+    [
+      'JPEG of zeros',
+      () => damage('own_444.jpg', 4, ...Array.from({ length: 400 }, () => 0)).subarray(0, 404),
+    ],
     ['JPEG without its tables', () => damage('own_444.jpg', 3, 0xd9)],
     ['GIF with a block of no kind', () => damage('small_frame.gif', GIF_BLOCK, 0x55)],
     ['WebP with wrong pixels', () => Buffer.from(fixture('own.webp')).fill(0xff, 20, 60)],
