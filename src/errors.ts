@@ -110,7 +110,11 @@ export interface ErrorDetails {
   /** The output place holds a dataset that was made in another way. */
   DATASET_MISMATCH: {
     readonly path: string;
-    readonly differences: readonly { readonly what: string; readonly there: string; readonly asked: string }[];
+    readonly differences: readonly {
+      readonly what: string;
+      readonly there: string;
+      readonly asked: string;
+    }[];
   };
   /** More inputs failed than `maxFailures` allows. */
   TOO_MANY_FAILURES: { readonly failed: number; readonly done: number; readonly limit: string };
