@@ -1,14 +1,16 @@
 /** The errors of single images. */
-import { TapirError, reasonOf } from '../errors.js';
+import { TapirError, reasonOf, type ErrorDetails, type ImageErrorCode } from '../errors.js';
 
 /** What a decoder of this package throws where the file ends before its image does; the message says which part is missing. */
 export class CutOff extends Error {}
 
-/** Beside the reason, what a code has in its details. */
-type Cause = { readonly cause?: unknown };
-
-function causeOf(cause: unknown): Cause {
-  return cause === undefined ? {} : { cause };
+function imageError<Code extends ImageErrorCode>(
+  code: Code,
+  message: string,
+  details: ErrorDetails[Code],
+  cause?: unknown,
+): TapirError<Code> {
+  return new TapirError(code, message, { details, ...(cause === undefined ? {} : { cause }) });
 }
 
 /** A file that could not be opened or read, by what the system says. */
@@ -16,48 +18,33 @@ export function fileError(
   label: string,
   error: unknown,
 ): TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_DENIED' | 'IMAGE_UNREADABLE'> {
-  const code = (error as { code?: unknown } | null)?.code;
+  const code = (error as { readonly code?: unknown } | null)?.code;
   if (code === 'ENOENT' || code === 'ENOTDIR') {
     const reason = `there is no such file (${code})`;
-    return new TapirError('IMAGE_NOT_FOUND', `cannot read ${label}: ${reason}; check its path`, {
-      details: { source: label, reason },
-      cause: error,
-    });
+    const message = `cannot read ${label}: ${reason}; check its path`;
+    return imageError('IMAGE_NOT_FOUND', message, { source: label, reason }, error);
   }
   if (code === 'EACCES' || code === 'EPERM') {
     const reason = `permission denied (${code})`;
-    return new TapirError(
-      'IMAGE_DENIED',
-      `cannot read ${label}: ${reason}; let this user read it and enter the folders above it`,
-      { details: { source: label, reason }, cause: error },
-    );
+    const message = `cannot read ${label}: ${reason}; let this user read it and enter the folders above it`;
+    return imageError('IMAGE_DENIED', message, { source: label, reason }, error);
   }
   const reason = reasonOf(error);
-  return new TapirError('IMAGE_UNREADABLE', `cannot read ${label}: ${reason}`, {
-    details: { source: label, reason },
-    cause: error,
-  });
+  return imageError('IMAGE_UNREADABLE', `cannot read ${label}: ${reason}`, { source: label, reason }, error);
 }
 
 /** The source listed the file, and now it is not there. */
-export function vanishedImage(label: string, cause?: unknown): TapirError<'IMAGE_VANISHED'> {
+export function vanishedImage(label: string, cause: unknown): TapirError<'IMAGE_VANISHED'> {
   const reason = 'it was listed, and was gone when its turn came';
-  return new TapirError(
-    'IMAGE_VANISHED',
-    `cannot read ${label}: ${reason}; run again to list what is there now`,
-    {
-      details: { source: label, reason },
-      ...causeOf(cause),
-    },
-  );
+  const message = `cannot read ${label}: ${reason}; run again to list what is there now`;
+  return imageError('IMAGE_VANISHED', message, { source: label, reason }, cause);
 }
 
 /** The file has no bytes. */
 export function emptyImage(label: string): TapirError<'IMAGE_EMPTY'> {
   const reason = 'it is empty: the file has no bytes';
-  return new TapirError('IMAGE_EMPTY', `cannot read ${label}: ${reason}; copy or download it again`, {
-    details: { source: label, reason },
-  });
+  const message = `cannot read ${label}: ${reason}; copy or download it again`;
+  return imageError('IMAGE_EMPTY', message, { source: label, reason });
 }
 
 /** The file ends before its image does. */
@@ -65,13 +52,11 @@ export function truncatedImage(
   label: string,
   sizeBytes: number,
   missing: string,
-  cause?: unknown,
+  cause: unknown,
 ): TapirError<'IMAGE_TRUNCATED'> {
   const reason = `the file ends after ${sizeBytes} bytes, too early: ${missing}`;
-  return new TapirError('IMAGE_TRUNCATED', `cannot read ${label}: ${reason}; copy or download it again`, {
-    details: { source: label, reason, sizeBytes },
-    ...causeOf(cause),
-  });
+  const message = `cannot read ${label}: ${reason}; copy or download it again`;
+  return imageError('IMAGE_TRUNCATED', message, { source: label, reason, sizeBytes }, cause);
 }
 
 /** The file is no image, or none that is read. */
@@ -80,10 +65,8 @@ export function unreadableImage(
   reason: string,
   cause?: unknown,
 ): TapirError<'IMAGE_UNREADABLE'> {
-  return new TapirError('IMAGE_UNREADABLE', `${label} is no image that can be read: ${reason}`, {
-    details: { source: label, reason },
-    ...causeOf(cause),
-  });
+  const message = `${label} is no image that can be read: ${reason}`;
+  return imageError('IMAGE_UNREADABLE', message, { source: label, reason }, cause);
 }
 
 /** The image has more pixels than are allowed. */
@@ -93,14 +76,8 @@ export function tooLargeImage(
   cause?: unknown,
 ): TapirError<'IMAGE_TOO_LARGE'> {
   const reason = `it has more than ${limitPixels} pixels`;
-  return new TapirError(
-    'IMAGE_TOO_LARGE',
-    `${label} is refused: ${reason}; raise limitPixels if it is to be trusted`,
-    {
-      details: { source: label, reason, limitPixels },
-      ...causeOf(cause),
-    },
-  );
+  const message = `${label} is refused: ${reason}; raise limitPixels if it is to be trusted`;
+  return imageError('IMAGE_TOO_LARGE', message, { source: label, reason, limitPixels }, cause);
 }
 
 /** The file has more bytes than are read. */
@@ -110,7 +87,6 @@ export function tooLongFile(
   limitBytes: number,
 ): TapirError<'IMAGE_TOO_LARGE'> {
   const reason = `its file has ${sizeBytes} bytes, more than ${limitBytes}`;
-  return new TapirError('IMAGE_TOO_LARGE', `${label} is refused: ${reason}; store a smaller copy of it`, {
-    details: { source: label, reason, limitBytes },
-  });
+  const message = `${label} is refused: ${reason}; store a smaller copy of it`;
+  return imageError('IMAGE_TOO_LARGE', message, { source: label, reason, limitBytes });
 }
