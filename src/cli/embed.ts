@@ -55,11 +55,13 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
       metrics?.update(now);
     };
     const { format, checksum, maxFailures } = flags;
-    const settings = {
-      ...{ out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims, overwrite },
-      ...{ checksum, maxFailures },
-    };
-    const summary = await embedWarm(extractor, source, { ...settings, signal, onProgress }, lanes);
+    const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
+    const summary = await embedWarm(
+      extractor,
+      source,
+      { ...settings, overwrite, checksum, maxFailures, signal, onProgress },
+      lanes,
+    );
     progress.end();
     report(terminal, summary, flags.json);
     if (summary.failures.length > 0) terminal.exitCode(EXIT.someFailed);

@@ -43,7 +43,7 @@ export class PendingInputs {
 
   /** The inputs that the dataset does not hold, in the source's order. */
   async *fresh(): AsyncGenerator<NamedItem> {
-    let chunk: NamedItem[] = [];
+    const chunk: NamedItem[] = [];
     let position = 0;
     for await (const item of this.#source) {
       const path = item.path ?? `#${position}`;
@@ -66,14 +66,14 @@ export class PendingInputs {
   }
 
   /** Decided before anything is waited for, so that of two the first is the one that counts. */
-  #classify(item: NamedItem): Kind | Promise<Kind> {
+  #classify(item: NamedItem): Promise<Kind> {
     const known = this.#known.find(item.path);
     if (!known) {
       if (!this.#options.isUnique) this.#known.reserve(item.path);
-      return 'fresh';
+      return Promise.resolve('fresh');
     }
-    if (this.#known.markSeen(item.path)) return 'duplicate';
-    return known.outcome === 'ok' ? this.#compare(item, known) : 'again';
+    if (this.#known.markSeen(item.path)) return Promise.resolve('duplicate');
+    return known.outcome === 'ok' ? this.#compare(item, known) : Promise.resolve('again');
   }
 
   async #compare(item: NamedItem, known: KnownInput): Promise<Kind> {
