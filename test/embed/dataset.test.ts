@@ -36,9 +36,17 @@ function broken(name: string, change: (folder: string) => void): string {
   return folder;
 }
 
-function changeManifest(folder: string, change: (manifest: Record<string, any>) => void): void {
+/** What the tests change in a manifest. */
+interface Changeable {
+  format: unknown;
+  formatVersion: unknown;
+  features: { embedding: { dims: unknown } };
+  shards: { firstRow: unknown; features: { embedding?: unknown } }[];
+}
+
+function changeManifest(folder: string, change: (manifest: Changeable) => void): void {
   const path = join(folder, 'manifest.json');
-  const manifest = JSON.parse(readFileSync(path, 'utf8')) as Record<string, any>;
+  const manifest = JSON.parse(readFileSync(path, 'utf8')) as Changeable;
   change(manifest);
   writeFileSync(path, JSON.stringify(manifest));
 }
@@ -101,27 +109,27 @@ describe('openDataset', () => {
     ['a folder that is not there', (folder: string) => rmSync(folder, { recursive: true }), /run the same/],
     ['an unfinished one', (folder: string) => rmSync(join(folder, 'manifest.json')), /run the same/],
     ['no JSON', (folder: string) => writeFileSync(join(folder, 'manifest.json'), '{'), /JSON/],
-    ['no manifest', (folder: string) => changeManifest(folder, (it) => (it['format'] = 'x')), /no manifest/],
-    ['a later version', (folder: string) => changeManifest(folder, (it) => (it['formatVersion'] = 99)), /99/],
+    ['no manifest', (folder: string) => changeManifest(folder, (it) => (it.format = 'x')), /no manifest/],
+    ['a later version', (folder: string) => changeManifest(folder, (it) => (it.formatVersion = 99)), /99/],
     [
       'dims that are no sizes',
-      (folder: string) => changeManifest(folder, (it) => (it['features'].embedding.dims = [-1])),
+      (folder: string) => changeManifest(folder, (it) => (it.features.embedding.dims = [-1])),
       /dims/,
     ],
     [
       'rows that overlap',
-      (folder: string) => changeManifest(folder, (it) => (it['shards'][1].firstRow = 0)),
+      (folder: string) => changeManifest(folder, (it) => (it.shards[1]!.firstRow = 0)),
       /begins at row/,
     ],
     [
       'a path that leaves the folder',
       (folder: string) =>
-        changeManifest(folder, (it) => (it['shards'][0].features.embedding = '../secret.npy')),
+        changeManifest(folder, (it) => (it.shards[0]!.features.embedding = '../secret.npy')),
       /leaves the folder/,
     ],
     [
       'a missing entry',
-      (folder: string) => changeManifest(folder, (it) => delete it['shards'][0].features.embedding),
+      (folder: string) => changeManifest(folder, (it) => delete it.shards[0]!.features.embedding),
       /lacks/,
     ],
   ])('refuses %s', async (name, change, message) => {
