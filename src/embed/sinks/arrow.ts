@@ -6,7 +6,7 @@ import type * as Arrows from 'apache-arrow';
 import type { Bool, Data, DataType, RecordBatch, RecordBatchFileWriter, Schema } from 'apache-arrow';
 import { elementBytes, type DType } from '../../runtime/tensor.js';
 import type { AtomicFile } from './atomic-file.js';
-import type { FeatureColumn, FeatureRows, FeatureWriter } from './feature-rows.js';
+import { factsOf, type FeatureColumn, type FeatureRows, type FeatureWriter } from './feature-rows.js';
 import { packBits, RowStage, type RowGroup } from './row-stage.js';
 
 type Arrow = typeof Arrows;
@@ -15,7 +15,7 @@ type Arrow = typeof Arrows;
 const BATCH_BYTES = 4 * 2 ** 20;
 
 /** Arrow's type of a dtype's elements. */
-export function arrowType(arrow: Arrow, dtype: DType): DataType {
+function arrowType(arrow: Arrow, dtype: DType): DataType {
   const types: Readonly<Partial<Record<DType, DataType>>> = {
     float16: new arrow.Float16(),
     float32: new arrow.Float32(),
@@ -41,11 +41,14 @@ export async function createArrowWriter(file: AtomicFile, column: FeatureColumn)
   const { Field } = arrow;
   const isList = column.dims.length > 0;
   const listed = isList ? new arrow.FixedSizeList(column.elements, new Field('item', type, true)) : type;
-  const schema = new arrow.Schema([
-    new Field('row', new arrow.Int64(), false),
-    new Field('path', new arrow.Utf8(), true),
-    new Field(column.key, listed, false, tensorMetadata(column)),
-  ]);
+  const schema = new arrow.Schema(
+    [
+      new Field('row', new arrow.Int64(), false),
+      new Field('path', new arrow.Utf8(), true),
+      new Field(column.key, listed, false, tensorMetadata(column)),
+    ],
+    new Map(Object.entries(factsOf(column))),
+  );
   return new ArrowWriter(arrow, file, column, schema);
 }
 

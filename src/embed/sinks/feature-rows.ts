@@ -32,3 +32,8 @@ export interface FeatureColumn {
   readonly dims: readonly number[];
   readonly elements: number;
 }
+
+/** What the formats with room for notes say of their rows, which they hold flattened. */
+export function factsOf({ key, dtype, dims }: FeatureColumn): Readonly<Record<string, string>> {
+  return { 'tapir.key': key, 'tapir.dtype': dtype, 'tapir.shape': JSON.stringify(dims) };
+}

@@ -5,7 +5,7 @@
 import { elementBytes } from '../../runtime/tensor.js';
 import { packageVersion } from '../manifest.js';
 import type { AtomicFile } from './atomic-file.js';
-import type { FeatureColumn, FeatureRows, FeatureWriter } from './feature-rows.js';
+import { factsOf, type FeatureColumn, type FeatureRows, type FeatureWriter } from './feature-rows.js';
 import { columnsOf, ENCODINGS, pageHeader, type ParquetColumn } from './parquet/columns.js';
 import { binary, i16, i32, i64, list, struct, type ThriftValue } from './parquet/thrift.js';
 import { RowStage, type RowGroup } from './row-stage.js';
@@ -102,9 +102,9 @@ class ParquetWriter implements FeatureWriter {
   }
 
   #footer(): ThriftValue {
-    const { key, dtype, dims } = this.#column;
-    const facts = { 'tapir.key': key, 'tapir.dtype': dtype, 'tapir.shape': JSON.stringify(dims) };
-    const pairs = Object.entries(facts).map(([name, value]) => struct({ 1: binary(name), 2: binary(value) }));
+    const pairs = Object.entries(factsOf(this.#column)).map(([name, value]) =>
+      struct({ 1: binary(name), 2: binary(value) }),
+    );
     const root = struct({ 4: binary('schema'), 5: i32(this.#columns.length) });
     return struct({
       1: i32(2),
