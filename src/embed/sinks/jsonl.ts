@@ -68,7 +68,8 @@ function show(dtype: DType, value: number | bigint | string): string {
   const number =
     dtype === 'float32' ? shortestFloat32(value) : dtype === 'float16' ? shortestHalf(value) : value;
   if (!Number.isFinite(number)) return 'null';
-  return Object.is(number, -0) ? '-0' : String(number);
+  // Not -0: Python would read that as the integer 0.
+  return Object.is(number, -0) ? '-0.0' : String(number);
 }
 
 function shortestHalf(bits: number): number {
