@@ -34,7 +34,12 @@ const run = (out: string): Promise<EmbedSummary> =>
 const filesOf = (out: string): Map<string, string> =>
   new Map(
     ['features/f', 'metadata']
-      .flatMap((folder) => readdirSync(join(out, folder)).map((file) => `${folder}/${file}`))
+      .flatMap((folder) =>
+        readdirSync(join(out, folder), { withFileTypes: true }).map((entry) => ({ folder, entry })),
+      )
+      // Not the device: there is no end to what it gives.
+      .filter(({ entry }) => entry.isFile())
+      .map(({ folder, entry }) => `${folder}/${entry.name}`)
       .map((file) => [file, readFileSync(join(out, file)).toString('base64')]),
   );
 
@@ -55,7 +60,7 @@ describe.runIf(existsSync('/dev/full'))('a full disk', () => {
       message: /no space left.*same command/s,
     });
     expect(existsSync(join(out, 'manifest.json'))).toBe(false);
-    expect([...filesOf(out).keys()].filter((name) => name.endsWith('partial'))).toEqual([]);
+    expect(readdirSync(join(out, file, '..')).filter((name) => name.endsWith('partial'))).toEqual([]);
     const { embedded, skipped } = await run(out);
     expect([embedded, skipped]).toEqual([16, 8]);
     expect(filesOf(out)).toEqual(filesOf(whole));
