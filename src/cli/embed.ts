@@ -4,6 +4,7 @@ import { openModel } from '../extract/open-model.js';
 import { identifyFile } from '../extract/prune-model.js';
 import { DecodeLanes } from '../image/decode-lanes.js';
 import { EXIT } from './exit-code.js';
+import { findModelFile } from './find-model.js';
 import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
 import { formatDims } from './table.js';
 import type { Terminal } from './terminal.js';
@@ -29,7 +30,7 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1);
   lanes.warm();
-  const model = await openModel(flags.model);
+  const model = await openModel(await findModelFile(flags.model));
   const opening = openExtractor(model, flags);
   // For the manifest, in the meantime too; a failure shows again there.
   void identifyFile(model).catch(() => undefined);
