@@ -86,6 +86,8 @@ export interface ErrorDetails {
   DECODER_DIED: { readonly reason: string };
   /** The folder or list of images cannot be read, or holds no image. */
   SOURCE_INVALID: { readonly source: string; readonly reason: string };
+  /** The folder is no dataset, an unfinished one, or a file of it is missing, damaged or not what the manifest says. */
+  DATASET_INVALID: { readonly path: string; readonly reason: string };
   /** An output whose first axis is not the batch cannot be cut into one row per image. */
   OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
   /** A file cannot be fetched from the network. */

@@ -66,4 +66,5 @@ export {
   type EmbedProgress,
   type EmbedFailure,
 } from './embed/embed-folder.js';
+export { openDataset, type Dataset, type DatasetRow, type FeatureBlock } from './embed/dataset.js';
 export { type Manifest } from './embed/manifest.js';

@@ -27,6 +27,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   INPUT_MISMATCH: EXIT.usage,
   BATCH_FIXED: EXIT.usage,
   SOURCE_INVALID: EXIT.usage,
+  DATASET_INVALID: EXIT.usage,
   IMAGE_NOT_FOUND: EXIT.usage,
   IMAGE_UNREADABLE: EXIT.usage,
   IMAGE_TOO_LARGE: EXIT.usage,

@@ -4,7 +4,7 @@ import type { DType, TensorData } from '../../runtime/tensor.js';
 import { AtomicFile } from './atomic-file.js';
 
 /** NumPy's descriptors; all written little-endian, as the machines that Node runs on are. */
-const DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {
+export const NPY_DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {
   float32: '<f4',
   float64: '<f8',
   float16: '<f2',
@@ -24,7 +24,7 @@ const HEADER_BYTES = 192;
 
 /** The header of a file. Throws `OPTION_INVALID` for strings, which `.npy` stores with a fixed length only. */
 export function encodeNpyHeader(dtype: DType, dims: readonly number[]): Uint8Array {
-  const descriptor = DESCRIPTORS[dtype];
+  const descriptor = NPY_DESCRIPTORS[dtype];
   if (descriptor === undefined)
     throw invalidOption('returnNodes', 'made of numeric outputs to write them as .npy', dtype);
   const shape = dims.length === 1 ? `(${dims[0]},)` : `(${dims.join(', ')})`;
