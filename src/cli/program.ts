@@ -16,6 +16,7 @@ import { runEmbed, type EmbedFlags } from './embed.js';
 import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
+import { addSearchCommand } from './search.js';
 import type { Terminal } from './terminal.js';
 
 function parseCount(text: string): number {
@@ -117,6 +118,7 @@ export function createProgram(terminal: Terminal): Command {
     .action((flags: DoctorFlags) => runDoctor(terminal, flags));
 
   addModelsCommand(program, terminal);
+  addSearchCommand(program, terminal);
 
   const bench = program.command('bench').description('measure speed on this machine');
   const benchModel = bench
