@@ -4,7 +4,7 @@ import { invalidOption } from '../checks.js';
 import { openDataset, type Dataset } from '../embed/dataset.js';
 import { readDevice, type Device } from '../runtime/device.js';
 import { METRICS, type Metric } from '../search/metric.js';
-import { embedQueries, readRowQueries } from '../search/query-vectors.js';
+import { embedQueries, readRecipe, readRowQueries } from '../search/query-vectors.js';
 import { chooseKey, SEARCH_DEFAULTS, searchDataset, type SearchHit } from '../search/search-dataset.js';
 import { findModelFile } from './find-model.js';
 import { formatTable, printable } from './table.js';
@@ -95,7 +95,7 @@ async function runSearch(
   terminal.out(blocks.join('\n'));
 }
 
-function embed(
+async function embed(
   dataset: Dataset,
   images: readonly string[],
   key: string,
@@ -103,17 +103,13 @@ function embed(
   model: string | undefined,
   signal: AbortSignal,
 ): Promise<Float32Array[]> {
-  if (images.length === 0) return Promise.resolve([]);
-  const { file, sha256 } = dataset.manifest.model;
-  if (model === undefined)
-    throw invalidOption(
-      '--model',
-      `the file that the dataset was made with (${file}, SHA-256 ${sha256})`,
-      model,
-    );
-  return findModelFile(model).then((path) =>
-    embedQueries(dataset, images, { key, model: path, device, signal }),
-  );
+  if (images.length === 0) return [];
+  if (model === undefined) {
+    const { file, sha256 } = readRecipe(dataset, key);
+    const expected = `the file that the dataset was made with (${file}, SHA-256 ${sha256})`;
+    throw invalidOption('--model', expected, model);
+  }
+  return embedQueries(dataset, images, { key, model: await findModelFile(model), device, signal });
 }
 
 function blockOf(query: string, hits: readonly SearchHit[], metric: Metric, isNamed: boolean): string {

@@ -3,11 +3,13 @@ import { invalidOption, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
 import type { Dataset } from '../embed/dataset.js';
 import { embedImages } from '../embed/embedder.js';
+import { datasetInvalid } from '../embed/readers/dataset-invalid.js';
 import { widen } from '../embed/readers/widen.js';
 import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import { openModel } from '../extract/open-model.js';
 import { identifyFile } from '../extract/prune-model.js';
 import { POOLS, type RewriteOptions } from '../extract/rewrite-options.js';
+import type { TransformOptions } from '../image/presets.js';
 import { createTransform } from '../image/transform.js';
 import type { Device } from '../runtime/device.js';
 import { elementCount, type Tensor } from '../runtime/tensor.js';
@@ -22,6 +24,40 @@ export interface QueryOptions {
   readonly signal: AbortSignal | undefined;
 }
 
+/** How a feature of a dataset was made. */
+export interface Recipe {
+  /** Name of the model file. */
+  readonly file: string;
+  readonly sha256: string;
+  /** The name that was asked for. */
+  readonly request: string;
+  readonly parts: Given<RewriteOptions>;
+  readonly transform: Given<TransformOptions>;
+}
+
+/**
+ * Reads from the manifest how a feature was made.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` if it does not say.
+ */
+export function readRecipe({ folder, manifest }: Dataset, key: string): Recipe {
+  // Only what reading the features needs was checked when the dataset was opened.
+  const { model, request, transform } = manifest as Partial<Dataset['manifest']>;
+  const own = Array.isArray(request) ? request.find((one) => one?.key === key) : undefined;
+  if (
+    typeof model?.file !== 'string' ||
+    typeof model.sha256 !== 'string' ||
+    typeof own?.request !== 'string' ||
+    !Array.isArray(own.computed) ||
+    transform === null ||
+    typeof transform !== 'object'
+  )
+    throw datasetInvalid(folder, `its manifest does not say how "${key}" was made`);
+  const { preset: _preset, ...options } = transform;
+  const { file, sha256 } = model;
+  return { file, sha256, request: own.request, parts: partsOf(own.computed), transform: options };
+}
+
 /**
  * Embeds images as the dataset's manifest says: with its model (compared by SHA-256), request and transform.
  *
@@ -31,30 +67,29 @@ export interface QueryOptions {
  * the model gives another number of elements than the dataset holds; those of {@link createFeatureExtractor}.
  */
 export async function embedQueries(
-  { manifest }: Dataset,
+  dataset: Dataset,
   images: readonly (string | Uint8Array)[],
   { key, model: path, device, signal }: QueryOptions,
 ): Promise<Float32Array[]> {
+  const recipe = readRecipe(dataset, key);
   const model = await openModel(path);
   const { sha256 } = await identifyFile(model);
-  const { file, sha256: expected } = manifest.model;
-  if (sha256 !== expected) {
-    const message = `"${path}" is not the model of the dataset (${file}): its SHA-256 is ${sha256}, not ${expected}`;
-    throw new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual: sha256 } });
+  if (sha256 !== recipe.sha256) {
+    const message = `"${path}" is not the model of the dataset (${recipe.file}): its SHA-256 is ${sha256}, not ${recipe.sha256}`;
+    throw new TapirError('CHECKSUM_MISMATCH', message, {
+      details: { path, expected: recipe.sha256, actual: sha256 },
+    });
   }
-  const request = manifest.request.find((one) => one.key === key);
-  if (!request) throw invalidOption('key', 'an output that the manifest has the request of', key);
-  const { preset: _preset, ...transform } = manifest.transform;
-  const extractor = await createFeatureExtractor(model, [[request.request, key]], {
+  const transform = createTransform(recipe.transform);
+  const extractor = await createFeatureExtractor(model, [[recipe.request, key]], {
     device,
-    ...partsOf(request.computed),
+    ...recipe.parts,
   });
   try {
     const vectors: Float32Array[] = [];
-    const options = { transform: createTransform(transform), keepDims: manifest.run.keepDims, signal };
-    for await (const { features, error } of embedImages(extractor, images, options)) {
+    for await (const { features, error } of embedImages(extractor, images, { transform, signal })) {
       if (error) throw error;
-      vectors.push(toVector(features[key]!, elementCount(manifest.features[key]!.dims)));
+      vectors.push(toVector(features[key]!, elementCount(dataset.manifest.features[key]!.dims)));
     }
     return vectors;
   } finally {

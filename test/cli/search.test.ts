@@ -1,8 +1,8 @@
 /** `tapir search` on a dataset that `tapir embed` has written. */
-import { cpSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { SearchHit } from 'onnx-tapir';
+import type { Manifest, SearchHit } from 'onnx-tapir';
 import { buildResNet } from '../../models/resnet.js';
 import { fixturePath, projectPath, scratchFolder } from '../support/fixtures.js';
 import { runTapir } from '../support/run.js';
@@ -96,6 +96,18 @@ describe('tapir search', () => {
     expect(lines[1]).toMatch(/^rank +distance +row +path$/);
     expect(lines[2]).toMatch(/^ +1 +\S+ +\d+ +sea\/sea-0\.jpg$/);
     expect(lines[5]).toBe('sea/sea-0.jpg');
+  });
+
+  it('refuses a dataset that does not say how it was made', async () => {
+    const folder = join(scratch, 'silent');
+    cpSync(out, folder, { recursive: true });
+    const path = join(folder, 'manifest.json');
+    const manifest = JSON.parse(readFileSync(path, 'utf8')) as Manifest;
+    for (const without of ['model', 'request', 'transform'] as const) {
+      writeFileSync(path, JSON.stringify({ ...manifest, [without]: null }));
+      const run = await runTapir(['search', folder, sea, '--model', model, '--output', 'logits']);
+      expect(run.stderr).toContain('[DATASET_INVALID]');
+    }
   });
 
   it('refuses another model, a missing one, several outputs, an unknown path and one that failed', async () => {

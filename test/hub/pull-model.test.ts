@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TapirError } from '../../src/errors.js';
 import type { HubFile, HubModel } from '../../src/hub/model-list.js';
+import { unwritable } from '../../src/hub/partial-file.js';
 import { findCachedModel, pullModel, type PullOptions } from '../../src/hub/pull-model.js';
 import type { Given } from '../../src/checks.js';
 import { sendCut, sendFile, startServer } from '../support/file-server.js';
@@ -352,6 +353,13 @@ describe('the cache folder', () => {
     const error = await failureOf(pull(one));
     expect(error).toMatchObject({ code: 'OUTPUT_UNWRITABLE' });
     expect(error.message).toContain(`needs ${2 ** 52} bytes`);
+  });
+
+  it('becomes full', async () => {
+    const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
+    const error = await unwritable(join(scratch, 'file'), full);
+    expect(error).toMatchObject({ code: 'OUTPUT_UNWRITABLE', cause: full });
+    expect(error.message).toMatch(/no space left \(\d+ bytes are free\)/);
   });
 
   it('cannot be made', async () => {
