@@ -3,11 +3,14 @@ import { extname } from 'node:path';
 import { checkInteger, checkText, invalidOption, withDefaults } from '../checks.js';
 import { elementCount } from '../runtime/tensor.js';
 import type { Manifest } from './manifest.js';
+import { readArrowRows } from './readers/arrow.js';
 import { locate } from './readers/dataset-file.js';
 import { datasetInvalid } from './readers/dataset-invalid.js';
 import { cutBlocks, type FeatureFile, type FeatureReader } from './readers/feature-file.js';
+import { readJsonlRows } from './readers/jsonl.js';
 import { readMetadata } from './readers/metadata.js';
 import { readNpyRows } from './readers/npy.js';
+import { readParquetRows } from './readers/parquet.js';
 import { readManifest } from './readers/read-manifest.js';
 
 /** What became of an input. */
@@ -63,7 +66,12 @@ const BLOCK_BYTES = 16 * 2 ** 20;
 const MAX_ROWS_PER_BLOCK = 2 ** 24;
 
 /** By the ending of the file. */
-const READERS: Readonly<Record<string, FeatureReader>> = { '.npy': readNpyRows };
+const READERS: Readonly<Record<string, FeatureReader>> = {
+  '.npy': readNpyRows,
+  '.arrow': readArrowRows,
+  '.parquet': readParquetRows,
+  '.jsonl': readJsonlRows,
+};
 
 /**
  * Opens a dataset: reads its manifest and checks it; the other files are read, and checked, when they are asked for.

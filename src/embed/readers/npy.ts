@@ -1,9 +1,10 @@
 /** Reads NumPy's `.npy` files, a block at a time. */
 import { open, type FileHandle } from 'node:fs/promises';
+import { elementBytes } from '../../runtime/tensor.js';
 import { NPY_DESCRIPTORS } from '../sinks/npy.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 import type { FeatureFile } from './feature-file.js';
-import { elementBytes, widen } from './widen.js';
+import { widen } from './widen.js';
 
 /** Longest header that is read; ours have 192 bytes. */
 const MAX_HEADER_BYTES = 65_536;

@@ -27,8 +27,9 @@ export function widen(dtype: DType, buffer: ArrayBuffer): Float32Array {
   return new Float32Array(data as Exclude<typeof data, string[]>);
 }
 
-/** Bytes of an element; 0 for strings, which no feature file holds. */
-export function elementBytes(dtype: DType): number {
-  const data = createData(dtype, 0);
-  return Array.isArray(data) ? 0 : data.BYTES_PER_ELEMENT;
+/** Bits, the first one lowest, as 0 and 1. */
+export function unpackBits(bits: Uint8Array, count: number): Float32Array {
+  const result = new Float32Array(count);
+  for (let i = 0; i < count; i++) result[i] = (bits[i >> 3]! >> (i & 7)) & 1;
+  return result;
 }

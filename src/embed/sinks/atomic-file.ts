@@ -1,5 +1,6 @@
 /** A file that is complete or not there: written under a temporary name, synced, renamed. */
 import { open, rename, rm, type FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { TapirError, reasonOf } from '../../errors.js';
 
 /** The error for a place that cannot be written, with the system's reason. */
@@ -33,6 +34,11 @@ export class AtomicFile {
     }
   }
 
+  /** Bytes appended so far. */
+  get size(): number {
+    return this.#end;
+  }
+
   async append(bytes: Uint8Array): Promise<void> {
     await this.overwrite(this.#end, bytes);
     this.#end += bytes.byteLength;
@@ -49,12 +55,13 @@ export class AtomicFile {
     }
   }
 
-  /** Gives the file its name, content first on disk. */
+  /** Gives the file its name, content first on disk; then the name is on disk too. */
   async finish(): Promise<void> {
     try {
       await this.#handle.sync();
       await this.#handle.close();
       await rename(this.path + PARTIAL_ENDING, this.path);
+      await syncFolder(dirname(this.path));
     } catch (error) {
       throw unwritable(this.path, error);
     }
@@ -64,6 +71,22 @@ export class AtomicFile {
   async discard(): Promise<void> {
     await this.#handle.close().catch(() => undefined);
     await rm(this.path + PARTIAL_ENDING, { force: true }).catch(() => undefined);
+  }
+}
+
+/** What systems and file systems answer that cannot sync a folder (Windows, some network drives). */
+const NO_FOLDER_SYNC = new Set(['EACCES', 'EBADF', 'EINVAL', 'EISDIR', 'ENOSYS', 'ENOTSUP', 'EPERM']);
+
+/** Brings the names in a folder to disk, where the system allows it. */
+async function syncFolder(path: string): Promise<void> {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(path, 'r');
+    await handle.sync();
+  } catch (error) {
+    if (!NO_FOLDER_SYNC.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  } finally {
+    await handle?.close();
   }
 }
 

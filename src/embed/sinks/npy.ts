@@ -2,6 +2,7 @@
 import { invalidOption } from '../../checks.js';
 import type { DType, TensorData } from '../../runtime/tensor.js';
 import { AtomicFile } from './atomic-file.js';
+import type { FeatureColumn, FeatureWriter } from './feature-rows.js';
 
 /** NumPy's descriptors; all written little-endian, as the machines that Node runs on are. */
 export const NPY_DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {
@@ -52,9 +53,13 @@ export class NpyWriter {
 
   /** Starts a file of rows of the given dtype and dims. */
   static async create(path: string, dtype: DType, rowDims: readonly number[]): Promise<NpyWriter> {
-    const header = encodeNpyHeader(dtype, [0, ...rowDims]);
-    const file = await AtomicFile.create(path);
-    await file.append(header);
+    encodeNpyHeader(dtype, [0, ...rowDims]);
+    return NpyWriter.start(await AtomicFile.create(path), dtype, rowDims);
+  }
+
+  /** The same in a file that is open. */
+  static async start(file: AtomicFile, dtype: DType, rowDims: readonly number[]): Promise<NpyWriter> {
+    await file.append(encodeNpyHeader(dtype, [0, ...rowDims]));
     return new NpyWriter(file, dtype, rowDims);
   }
 
@@ -75,4 +80,14 @@ export class NpyWriter {
   discard(): Promise<void> {
     return this.#file.discard();
   }
+}
+
+/** A `.npy` file behind the interface of all formats; paths and row numbers are in the metadata only. */
+export async function createNpyWriter(file: AtomicFile, column: FeatureColumn): Promise<FeatureWriter> {
+  const writer = await NpyWriter.start(file, column.dtype, column.dims);
+  return {
+    append: ({ tensor }) => writer.append(tensor.data as Exclude<TensorData, string[]>, tensor.dims[0]!),
+    finish: () => writer.finish(),
+    discard: () => writer.discard(),
+  };
 }
