@@ -12,7 +12,7 @@ export interface ErrorDetails {
   GRAPH_INVALID: { readonly reason: string; readonly where: readonly string[] };
   /** The names beside a model (`MODEL.onnx.names.json`) are damaged, or another model's. */
   NAMES_INVALID: { readonly path: string; readonly reason: string };
-  /** No tensor, node or module of these names. */
+  /** No tensor, node or module (or model to pull) of these names. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];
   };
@@ -103,6 +103,10 @@ export interface ErrorDetails {
   DATASET_INVALID: { readonly path: string; readonly reason: string };
   /** An output whose first axis is not the batch cannot be cut into one row per image. */
   OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
+  /** A file cannot be fetched from the network. */
+  DOWNLOAD_FAILED: { readonly url: string; readonly reason: string };
+  /** A file is not the one that was recorded: its SHA-256 is another. */
+  CHECKSUM_MISMATCH: { readonly path: string; readonly expected: string; readonly actual: string };
   /** The output place already holds something. */
   OUTPUT_EXISTS: { readonly path: string };
   /** Another process is writing to the output place; null where it is not known which. */

@@ -51,6 +51,8 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   REPLICA_FAILED: EXIT.model,
   OUTPUT_NOT_GATHERABLE: EXIT.usage,
   DEPENDENCY_MISSING: EXIT.model,
+  DOWNLOAD_FAILED: EXIT.model,
+  CHECKSUM_MISMATCH: EXIT.model,
   EXTERNAL_DATA_ELSEWHERE: EXIT.output,
   MODEL_TOO_LARGE: EXIT.output,
   OUTPUT_EXISTS: EXIT.output,
