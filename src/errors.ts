@@ -84,8 +84,13 @@ export interface ErrorDetails {
   IMAGE_TOO_LARGE: { readonly source: string; readonly reason: string; readonly limitPixels: number };
   /** A thread that decodes images ended by itself. */
   DECODER_DIED: { readonly reason: string };
-  /** The folder or list of images cannot be read, or holds no image. */
-  SOURCE_INVALID: { readonly source: string; readonly reason: string };
+  /** The folder, list or archive of images cannot be read, or holds no image. */
+  SOURCE_INVALID: {
+    readonly source: string;
+    readonly reason: string;
+    /** Of a list, from 1, if that is where it is broken. */
+    readonly line?: number;
+  };
   /** An output whose first axis is not the batch cannot be cut into one row per image. */
   OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
   /** The output place already holds something. */

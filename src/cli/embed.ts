@@ -1,4 +1,4 @@
-/** `tapir embed`: a folder of images → a dataset. */
+/** `tapir embed`: images → a dataset. */
 import { embedWarm, type EmbedProgress, type EmbedSummary } from '../embed/embed-folder.js';
 import { openModel } from '../extract/open-model.js';
 import { identifyFile } from '../extract/prune-model.js';
@@ -15,6 +15,9 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly dtype: 'float32' | 'float16';
   readonly shardSize: number;
   readonly keepDims: boolean;
+  readonly column: string;
+  readonly null: boolean;
+  readonly allowHttp: boolean;
   readonly overwrite: boolean;
   readonly json: boolean;
 }
@@ -25,6 +28,7 @@ const FAILURES_SHOWN = 20;
 /** Embeds and reports. Exit code 1 if some images failed. */
 export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
   const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
+  const { column, null: nulSeparated, allowHttp } = flags;
   const transform = readTransformFlags(flags);
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1);
@@ -42,7 +46,14 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     const { signal } = terminal;
     const onProgress = (now: EmbedProgress): void => progress.show(now);
     const settings = { out, batch, decodeThreads, transform, dtype, shardSize, keepDims, overwrite };
-    const summary = await embedWarm(extractor, source, { ...settings, signal, onProgress }, lanes);
+    const reading = { column, nulSeparated, allowHttp };
+    const images = source === '-' ? { paths: terminal.input() } : source;
+    const summary = await embedWarm(
+      extractor,
+      images,
+      { ...settings, ...reading, signal, onProgress },
+      lanes,
+    );
     progress.end();
     report(terminal, summary, flags.json);
     if (summary.failures.length > 0) terminal.exitCode(EXIT.someFailed);

@@ -23,6 +23,7 @@ async function main(): Promise<number> {
   let code: number = EXIT.done;
   const program = createProgram({
     signal: abort.signal,
+    input: () => process.stdin,
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),
     isTerminal: process.stderr.isTTY === true,

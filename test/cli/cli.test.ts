@@ -301,10 +301,10 @@ describe('wrong input ends with one clear message and the right code', () => {
     ],
     ['an empty key', ['extract', model, '--return', 'layer1=', '-o', out], 2, /NAME or NAME=KEY/],
     [
-      'a file instead of a folder',
+      'a file of another kind',
       ['embed', model, '--model', model, ...base],
       2,
-      /is no folder of images: it is a file/,
+      /it is a file of another kind; give a folder/,
     ],
     [
       'a folder without images',
