@@ -1,6 +1,6 @@
 /** Files by a pattern. */
 import { realpath } from 'node:fs/promises';
-import { join, relative, sep } from 'node:path';
+import { join } from 'node:path';
 import { expandBraces } from './braces.js';
 
 /** A file that a pattern means. */
@@ -64,21 +64,21 @@ export async function* findMatches({ base, patterns, isList }: Pattern): AsyncGe
   yield* withoutLinksTwice(names, base);
 }
 
-/** A link counts if nothing else in the list is the file that it leads to. */
+/** Of several names that lead to one file: its own, else the one through the fewest folders, else the first. */
 async function* withoutLinksTwice(names: readonly string[], base: string): AsyncGenerator<Match> {
   if (names.length === 0) return;
   const root = await realpath(base);
-  const all = new Set(names);
-  const linked = new Set<string>();
+  const depthOf = (name: string, real: string): number =>
+    join(root, name) === real ? 0 : name.split('/').length;
+  const best = new Map<string, string>();
+  const reals: string[] = [];
   for (const name of names) {
-    const path = join(base, name);
     // Gone in the meantime: an input that shows its own error.
-    const real = await realpath(path).catch(() => path);
-    const own = relative(root, real).split(sep).join('/');
-    if (own !== name && real !== path) {
-      if (all.has(own) || linked.has(real)) continue;
-      linked.add(real);
-    }
-    yield { name, path };
+    const real = await realpath(join(base, name)).catch(() => join(root, name));
+    const other = best.get(real);
+    if (other === undefined || depthOf(name, real) < depthOf(other, real)) best.set(real, name);
+    reals.push(real);
   }
+  for (const [i, name] of names.entries())
+    if (best.get(reals[i]!) === name) yield { name, path: join(base, name) };
 }

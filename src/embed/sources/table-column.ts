@@ -22,7 +22,6 @@ export async function* readTableColumn(
 ): AsyncGenerator<string> {
   const { parse } = await import('csv-parse');
   const parser = parse({
-    bom: true,
     delimiter,
     // Fields stay bytes: text that is not UTF-8 is found out below.
     encoding: null,
@@ -33,7 +32,7 @@ export async function* readTableColumn(
     skip_empty_lines: true,
   });
   // The parser throws what the file does, and closes it if it is left early.
-  pipeline(bytes, parser, () => undefined);
+  pipeline(bytes, withoutMark, parser, () => undefined);
   let place: number | undefined;
   try {
     for await (const { record, info } of parser as AsyncIterable<Row>) {
@@ -55,6 +54,16 @@ export async function* readTableColumn(
   }
 }
 
+/** Without a byte order mark: the parser's own way of leaving it out makes text of all fields. */
+async function* withoutMark(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let isFirst = true;
+  for await (const chunk of chunks) {
+    yield isFirst && chunk.subarray(0, MARK.length).equals(MARK) ? chunk.subarray(MARK.length) : chunk;
+    isFirst = false;
+  }
+}
+
+const MARK = Buffer.from('\uFEFF');
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 function textOf(bytes: Buffer, source: string, line: number): string {
