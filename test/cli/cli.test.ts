@@ -189,6 +189,20 @@ describe('tapir embed on several devices', () => {
 });
 
 describe('tapir embed', () => {
+  it('embeds what standard input lists, and stops while it waits for more', async () => {
+    const out = join(scratch, 'listed');
+    const list = `${join(photos, 'sea/sea-0.jpg')}\nnone.jpg\n`;
+    const ended = await runTapir(['embed', '-', ...embed.slice(2), out], { input: list });
+    expect(ended.stdout, ended.stderr).toContain('1 of 2 images embedded');
+    expect(ended.stderr).toContain('none.jpg: ENOENT');
+    const waiting = runTapir(['embed', '-', ...embed.slice(2), join(scratch, 'stopped')], {
+      input: null,
+      signal: { name: 'SIGINT', when: () => existsSync(join(scratch, 'stopped')) },
+    });
+    // Nothing is written before the first image is named; so it is stopped from here.
+    expect((await waiting).code).toBe(130);
+  });
+
   it('embeds a folder, in plain lines where no terminal is', async () => {
     const out = join(scratch, 'dataset');
     const ended = await runTapir([...embed, out]);
