@@ -195,12 +195,13 @@ describe('tapir embed', () => {
     const ended = await runTapir(['embed', '-', ...embed.slice(2), out], { input: list });
     expect(ended.stdout, ended.stderr).toContain('1 of 2 images embedded');
     expect(ended.stderr).toContain('none.jpg: ENOENT');
-    const waiting = runTapir(['embed', '-', ...embed.slice(2), join(scratch, 'stopped')], {
-      input: null,
-      signal: { name: 'SIGINT', when: () => existsSync(join(scratch, 'stopped')) },
+    const stopped = join(scratch, 'stopped');
+    const waiting = await runTapir(['embed', '-', ...embed.slice(2), stopped], {
+      input: list,
+      isInputOpen: true,
+      signal: { name: 'SIGINT', when: () => existsSync(stopped) },
     });
-    // Nothing is written before the first image is named; so it is stopped from here.
-    expect((await waiting).code).toBe(130);
+    expect(waiting.code).toBe(130);
   });
 
   it('embeds a folder, in plain lines where no terminal is', async () => {

@@ -2,7 +2,14 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { createFeatureExtractor, createTransform, embedFolder, embedImages, type EmbedSource, type FeatureExtractor } from 'onnx-tapir';
+import {
+  createFeatureExtractor,
+  createTransform,
+  embedFolder,
+  embedImages,
+  type EmbedSource,
+  type FeatureExtractor,
+} from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeTar, makeZip } from '../support/archives.js';
 import { projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
@@ -10,7 +17,9 @@ import { inPieces } from '../support/sources.js';
 
 const scratch = scratchFolder();
 const photos = projectPath('examples/photos/sea');
-const names = readdirSync(photos).filter((name) => name.endsWith('.jpg')).sort();
+const names = readdirSync(photos)
+  .filter((name) => name.endsWith('.jpg'))
+  .sort();
 const files = names.map((name) => ({ name, bytes: readFileSync(join(photos, name)) }));
 const transform = createTransform({ resize: 64, crop: 64 });
 let extractor: FeatureExtractor<'embedding'>;
@@ -71,7 +80,9 @@ describe('embedImages', () => {
   it('refuses wrong options of sources, and URLs that were not allowed', async () => {
     for (const options of [{ column: '' }, { httpMaxBytes: 0 }, { httpTimeoutMs: 1.5 }, { allowHttp: 1 }]) {
       const given = { transform, ...options } as object;
-      await expect(embedImages(extractor, photos, given).next()).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+      await expect(embedImages(extractor, photos, given).next()).rejects.toMatchObject({
+        code: 'OPTION_INVALID',
+      });
     }
     await expect(embed(['http://127.0.0.1:9/a.jpg'])).rejects.toThrow(/--allow-http/);
   });
@@ -80,7 +91,10 @@ describe('embedImages', () => {
 describe('embedFolder', () => {
   it('writes a dataset of a tar, and ends at the cut in one that is not whole', async () => {
     const tar = await makeTar(files);
-    const { manifest } = await embedFolder(extractor, write('c.tar', tar), { out: join(scratch, 'out'), transform });
+    const { manifest } = await embedFolder(extractor, write('c.tar', tar), {
+      out: join(scratch, 'out'),
+      transform,
+    });
     expect(manifest.counts).toMatchObject({ inputs: files.length, ok: files.length });
     const cut = write('cut.tar', tar.subarray(0, tar.length - 2048));
     const failing = embedFolder(extractor, cut, { out: join(scratch, 'cut'), transform });

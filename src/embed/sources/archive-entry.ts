@@ -5,7 +5,7 @@ import type { SourceItem } from '../source.js';
 import { unavailableImage } from './invalid-source.js';
 
 /** Longer entries are refused: no photo that decodes within the pixel limit is this long. */
-export const MAX_ENTRY_BYTES = 1024 ** 3;
+export const MAX_ENTRY_BYTES: number = 1024 ** 3;
 
 /** An entry that is an image by its name. */
 export interface ImageEntry {

@@ -2,7 +2,7 @@
 import { invalidSource } from './invalid-source.js';
 
 /** Longest line, record or row of a list. */
-export const MAX_LINE_BYTES = 1024 ** 2;
+export const MAX_LINE_BYTES: number = 1024 ** 2;
 
 /** A line without its end. */
 export interface Line {
