@@ -10,7 +10,7 @@ export async function itemsOf(
   options: Partial<SourceOptions> = {},
 ): Promise<SourceItem[]> {
   const { items, error } = await untilError(source, options);
-  if (error !== undefined) throw error;
+  if (error !== undefined) throw error as Error;
   return items;
 }
 
