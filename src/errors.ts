@@ -97,8 +97,13 @@ export interface ErrorDetails {
   };
   /** A thread that decodes images ended by itself. */
   DECODER_DIED: { readonly reason: string };
-  /** The folder or list of images cannot be read, or holds no image. */
-  SOURCE_INVALID: { readonly source: string; readonly reason: string };
+  /** The folder, list or archive of images cannot be read, or holds no image. */
+  SOURCE_INVALID: {
+    readonly source: string;
+    readonly reason: string;
+    /** Of a list, from 1, if that is where it is broken. */
+    readonly line?: number;
+  };
   /** The folder is no dataset, an unfinished one, or a file of it is missing, damaged or not what the manifest says. */
   DATASET_INVALID: { readonly path: string; readonly reason: string };
   /** An output whose first axis is not the batch cannot be cut into one row per image. */

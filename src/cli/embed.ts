@@ -1,4 +1,4 @@
-/** `tapir embed`: a folder of images → a dataset. */
+/** `tapir embed`: images → a dataset. */
 import { embedWarm, type EmbedSummary } from '../embed/embed-folder.js';
 import type { EmbedProgress } from '../embed/progress.js';
 import { openModel } from '../extract/open-model.js';
@@ -25,6 +25,9 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly metricsPort: number | undefined;
   readonly shardSize: number;
   readonly keepDims: boolean;
+  readonly column: string;
+  readonly null: boolean;
+  readonly allowHttp: boolean;
   readonly overwrite: boolean;
   readonly json: boolean;
 }
@@ -34,6 +37,7 @@ const FAILURES_SHOWN = 20;
 /** Embeds and reports. Exit code 1 if some images failed. */
 export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
   const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
+  const { column, null: nulSeparated, allowHttp } = flags;
   const transform = readTransformFlags(flags);
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1);
@@ -57,10 +61,12 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     };
     const { format, checksum, maxFailures } = flags;
     const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
+    const reading = { column, nulSeparated, allowHttp };
+    const images = source === '-' ? { paths: terminal.input() } : source;
     const summary = await embedWarm(
       extractor,
-      source,
-      { ...settings, overwrite, checksum, maxFailures, signal, onProgress },
+      images,
+      { ...settings, ...reading, overwrite, checksum, maxFailures, signal, onProgress },
       lanes,
     );
     progress.end();

@@ -21,8 +21,13 @@ async function main(): Promise<number> {
     process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.internal),
   );
   let code: number = EXIT.done;
+  let isReading = false;
   const program = createProgram({
     signal: abort.signal,
+    input: () => {
+      isReading = true;
+      return process.stdin;
+    },
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),
     isTerminal: process.stderr.isTTY === true,
@@ -38,6 +43,9 @@ async function main(): Promise<number> {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
+  } finally {
+    // Waiting for more would keep a command that was stopped alive.
+    if (isReading) process.stdin.destroy();
   }
 }
 

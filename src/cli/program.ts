@@ -100,8 +100,14 @@ export function createProgram(terminal: Terminal): Command {
     .description(
       'embed images into a dataset; the same command goes on where a run stopped, and adds what is new',
     )
-    .argument('<source>', 'folder of images, searched recursively')
+    .argument(
+      '<source>',
+      'folder (searched recursively), pattern, list (.txt, .csv, .tsv, .jsonl, .parquet), archive (.tar, .tar.gz, .zip; several: "shard-{000..009}.tar"), or - for paths on standard input',
+    )
     .requiredOption('--out <folder>', 'dataset to write')
+    .option('--column <name>', 'column or field of a list that holds the path', EMBED_FOLDER_DEFAULTS.column)
+    .option('--null', 'paths of a plain list end with NUL: find -print0', EMBED_FOLDER_DEFAULTS.nulSeparated)
+    .option('--allow-http', 'fetch entries of a list that are URLs', EMBED_FOLDER_DEFAULTS.allowHttp)
     .option(
       '--batch <n>',
       'images per run; 0 for 8 on the CPU and 32 on a GPU',

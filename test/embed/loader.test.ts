@@ -139,4 +139,31 @@ describe('a batch loader', () => {
     expect(isEnded).toBe(true);
     expect(asked).toHaveLength(6);
   });
+
+  it('holds no more bytes of files than it may, and goes on as they are decoded', async () => {
+    const { lanes, settle } = playDecoding();
+    const fetched: string[] = [];
+    const megabytes = (size: number, name: string): SourceItem => ({
+      path: name,
+      image: () => {
+        fetched.push(name);
+        return Promise.resolve(name as unknown as Uint8Array);
+      },
+      stamp: { sizeBytes: size * 1024 ** 2, modifiedMs: null, sha256: null },
+    });
+    const source = [megabytes(200, 'a'), megabytes(56, 'b'), megabytes(1, 'c'), megabytes(900, 'd')];
+    const loader = new BatchLoader(source, lanes, PLAN);
+    await turn();
+    expect(fetched.join('')).toBe('ab');
+    settle('b');
+    await turn();
+    expect(fetched.join('')).toBe('abc');
+    settle('a');
+    settle('c');
+    await turn();
+    expect(fetched.join('')).toBe('abcd');
+    settle('d');
+    expect((await loader.next())!.items).toHaveLength(2);
+    expect((await loader.next())!.items).toHaveLength(2);
+  });
 });
