@@ -61,6 +61,7 @@ describe('architecture', () => {
     ['sharp', ['image/decode.ts']],
     ['commander', ['cli/main.ts', 'cli/program.ts']],
     ['hyparquet-writer', ['embed/sinks/metadata.ts']],
+    ['apache-arrow', ['embed/sinks/arrow.ts']],
   ])('%s is imported in %j only', (name, allowed) => {
     expect(files.filter((file) => importsOf(file).includes(name))).toEqual(allowed);
   });
