@@ -8,7 +8,7 @@ import { locate } from './readers/dataset-file.js';
 import { datasetInvalid } from './readers/dataset-invalid.js';
 import { cutBlocks, type FeatureFile, type FeatureReader } from './readers/feature-file.js';
 import { readJsonlRows } from './readers/jsonl.js';
-import { readMetadata } from './readers/metadata.js';
+import { readDatasetRows } from './readers/dataset-rows.js';
 import { readNpyRows } from './readers/npy.js';
 import { readParquetRows } from './readers/parquet.js';
 import { readManifest } from './readers/read-manifest.js';
@@ -116,7 +116,8 @@ function checkOptions(manifest: Manifest, key: string, options: BlockOptions): n
 async function* rowsOf(folder: string, manifest: Manifest): AsyncGenerator<DatasetRow> {
   const last = manifest.shards.at(-1);
   const totalRows = last === undefined ? 0 : last.firstRow + last.rows;
-  for (const { metadata } of manifest.shards) yield* readMetadata(await locate(folder, metadata), totalRows);
+  for (const { metadata } of manifest.shards)
+    yield* readDatasetRows(await locate(folder, metadata), totalRows);
 }
 
 async function* blocksOf(

@@ -1,4 +1,4 @@
-/** Reads the metadata of a shard. */
+/** Reads what became of the inputs of a shard, as its metadata has it. */
 import type { DatasetRow } from '../dataset.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 
@@ -11,7 +11,7 @@ const COLUMNS = ['path', 'status', 'row', 'error_code', 'error_message', 'width'
  *
  * @param totalRows - Rows with features of the whole dataset: each `row` lies below.
  */
-export async function* readMetadata(path: string, totalRows: number): AsyncGenerator<DatasetRow> {
+export async function* readDatasetRows(path: string, totalRows: number): AsyncGenerator<DatasetRow> {
   const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
   try {
     const file = await asyncBufferFromFile(path);
