@@ -61,7 +61,7 @@ describe('openDataset', () => {
       path: 'cut.jpg',
       status: 'error',
       row: null,
-      errorCode: 'IMAGE_UNREADABLE',
+      errorCode: expect.stringMatching(/^IMAGE_/),
       errorMessage: expect.stringMatching(/./),
     });
     expect(rows[1]).toEqual({
