@@ -60,6 +60,7 @@ describe('architecture', () => {
     ['protobufjs/minimal.js', ['onnx/wire.ts']],
     ['sharp', ['image/decode.ts']],
     ['hyparquet-writer', ['embed/sinks/metadata.ts']],
+    ['apache-arrow', ['embed/sinks/arrow.ts']],
   ])('%s is imported in %j only', (name, allowed) => {
     expect(files.filter((file) => importsOf(file).includes(name))).toEqual(allowed);
   });
