@@ -87,6 +87,7 @@ export function openLoader(
     batch,
     imageBytes: CHANNELS * height * width,
     openBatches: runsAtOnce(extractor) + ahead,
+    refill: Math.ceil(ahead / 4),
   });
 }
 

@@ -2,9 +2,17 @@
 import type { PackedError } from '../errors.js';
 import type { DecoderVersions } from './decode.js';
 import type { Deviation } from './deviation.js';
+import type { TransformOptions } from './presets.js';
 import type { Reduction } from './reduction.js';
 
-/** Owner → thread. */
+/** What a thread is started with. */
+export interface DecodeSetup {
+  readonly options: TransformOptions;
+  /** Not 0 once no further image shall be begun. */
+  readonly stop: Int32Array;
+}
+
+/** Owner → thread, several in a message: a run. */
 export interface DecodeRequest {
   readonly id: number;
   /** A path, or the bytes of a file. */
@@ -33,7 +41,7 @@ export interface DecodeSpent {
   readonly resampleMs: number;
 }
 
-/** Thread → owner. */
+/** Thread → owner, those of a run in a message; images that were not begun are left out. */
 export type DecodeReply =
   | ({
       readonly id: number;

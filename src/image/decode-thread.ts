@@ -3,14 +3,14 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { packError } from '../errors.js';
 import { decoderVersions } from './decode.js';
 import { measureDeviation } from './deviation.js';
-import type { DecodeReply, DecodeRequest } from './decode-protocol.js';
+import type { DecodeReply, DecodeRequest, DecodeSetup } from './decode-protocol.js';
 import { loadPixels } from './load-pixels.js';
-import type { TransformOptions } from './presets.js';
 import { Transform } from './transform.js';
 
 const port = parentPort!;
+const { options, stop } = workerData as DecodeSetup;
 // Checked where it was made.
-const transform = new Transform(workerData as TransformOptions, null);
+const transform = new Transform(options, null);
 
 async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<DecodeReply> {
   try {
@@ -24,16 +24,22 @@ async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<
   }
 }
 
+async function decodeRun(requests: readonly DecodeRequest[]): Promise<void> {
+  const replies: DecodeReply[] = [];
+  for (const request of requests) {
+    if (Atomics.load(stop, 0) !== 0) break;
+    replies.push(await decode(request));
+  }
+  port.postMessage(replies);
+}
+
 const working = new Set<Promise<void>>();
 
-port.on('message', (request: DecodeRequest | null) => {
-  if (request === null) {
+port.on('message', (requests: readonly DecodeRequest[] | null) => {
+  if (requests === null) {
     void Promise.all(working).then(() => port.close());
     return;
   }
-  const work: Promise<void> = decode(request).then((reply) => {
-    port.postMessage(reply);
-    working.delete(work);
-  });
+  const work: Promise<void> = decodeRun(requests).finally(() => working.delete(work));
   working.add(work);
 });
