@@ -76,12 +76,25 @@ export interface ErrorDetails {
   CLOSED: { readonly what: string };
   /** A package that this call needs is not installed or does not load. */
   DEPENDENCY_MISSING: { readonly package: string; readonly reason: string };
-  /** The image file cannot be opened. */
+  /** There is no such image file. */
   IMAGE_NOT_FOUND: { readonly source: string; readonly reason: string };
-  /** The bytes are no image, or a damaged one. */
+  /** The source listed the image file, and it was gone when its turn came. */
+  IMAGE_VANISHED: { readonly source: string; readonly reason: string };
+  /** This user may not read the image file. */
+  IMAGE_DENIED: { readonly source: string; readonly reason: string };
+  /** The image file has no bytes. */
+  IMAGE_EMPTY: { readonly source: string; readonly reason: string };
+  /** The file ends before its image does. */
+  IMAGE_TRUNCATED: { readonly source: string; readonly reason: string; readonly sizeBytes: number };
+  /** The bytes are no image, a damaged one, or one of a kind that is not read; or reading them failed. */
   IMAGE_UNREADABLE: { readonly source: string; readonly reason: string };
-  /** The image has more pixels than allowed; decided from its header. */
-  IMAGE_TOO_LARGE: { readonly source: string; readonly reason: string; readonly limitPixels: number };
+  /** The image has more pixels than allowed, decided from its header, or its file more bytes: one of the limits is given. */
+  IMAGE_TOO_LARGE: {
+    readonly source: string;
+    readonly reason: string;
+    readonly limitPixels?: number;
+    readonly limitBytes?: number;
+  };
   /** A thread that decodes images ended by itself. */
   DECODER_DIED: { readonly reason: string };
   /** The folder or list of images cannot be read, or holds no image. */
@@ -96,6 +109,9 @@ export interface ErrorDetails {
 
 /** The closed set of codes a {@link TapirError} carries. */
 export type ErrorCode = keyof ErrorDetails;
+
+/** The codes of single images: a run over many goes on. */
+export type ImageErrorCode = Extract<ErrorCode, `IMAGE_${string}`>;
 
 /** `details` and, where there is one, the error underneath. */
 interface ErrorOptionsOf<Code extends ErrorCode> {

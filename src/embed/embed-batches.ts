@@ -64,13 +64,15 @@ export function decodeThreadsOf(extractor: Extractor, { decodeThreads }: EmbedSe
 /**
  * The threads that decode for an extractor.
  *
- * @param warm - Threads of the same transform that were started before.
+ * @param warm - Threads of the same transform and checksum that were started before.
  */
 export function openDecodeLanes(
   extractor: Extractor,
   setup: EmbedSetup,
-  warm: DecodeLanes = new DecodeLanes(setup.transform, 1),
+  warm: DecodeLanes = new DecodeLanes(setup.transform, 1, setup),
 ): DecodeLanes {
+  // A defect of whoever started them: its threads are running without.
+  if (warm.checksum !== setup.checksum) throw new Error('warm decoding threads differ in checksum');
   warm.most = decodeThreadsOf(extractor, setup);
   return warm;
 }

@@ -28,6 +28,11 @@ export interface EmbedOptions {
    */
   readonly decodeThreads: number;
   /**
+   * Hash each file's content, to find changes that size and time do not show.
+   * @default false
+   */
+  readonly checksum: boolean;
+  /**
    * Stops the work when it fires; the call rejects with its reason.
    * @default undefined
    */
@@ -39,6 +44,7 @@ export const EMBED_DEFAULTS: EmbedOptions = {
   batch: 0,
   keepDims: false,
   decodeThreads: 0,
+  checksum: false,
   signal: undefined,
 };
 
@@ -48,6 +54,7 @@ export interface EmbedSetup {
   readonly batch: number;
   readonly keepDims: boolean;
   readonly decodeThreads: number;
+  readonly checksum: boolean;
   readonly signal: AbortSignal | undefined;
   /** Runs are filled up to a multiple of it: rows that the graph was exported for, or all of a batch on a GPU; else null. */
   readonly multiple: number | null;
@@ -64,8 +71,9 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
   const transform =
     options.transform instanceof Transform ? options.transform : createTransform(options.transform);
   const batch = checkInteger('batch', options.batch, 0, 4096) || (isOnCpu(extractor) ? 8 : 32);
-  const { keepDims, decodeThreads } = options;
+  const { keepDims, decodeThreads, checksum } = options;
   checkBoolean('keepDims', keepDims);
+  checkBoolean('checksum', checksum);
   checkInteger('decodeThreads', decodeThreads, 0, 1024);
   const signal = checkSignal(options.signal);
   const [input, ...others] = extractor.inputs;
@@ -96,7 +104,7 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
   if (takesPixels) checkNormalization(extractor, transform);
   const full = wantsFullBatches(extractor) ? batch : null;
   const multiple = typeof dims[0] === 'number' ? dims[0] : full;
-  return { transform, batch, keepDims, decodeThreads, signal, multiple, takesPixels, ...size };
+  return { transform, batch, keepDims, decodeThreads, checksum, signal, multiple, takesPixels, ...size };
 }
 
 /** What the graph computes must be what the transform says: the manifest records the transform. */

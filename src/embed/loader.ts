@@ -2,14 +2,15 @@
  * Source items → batches of pixels in shared memory. A batch is a range of positions in the source, whatever becomes of its
  * images; a bounded number of batches is open at once, so a slow consumer slows the source down.
  */
-import { TapirError } from '../errors.js';
-import type { DecodeLanes } from '../image/decode-lanes.js';
+import { TapirError, type ImageErrorCode } from '../errors.js';
+import { stampOfFailed, type DecodeLanes } from '../image/decode-lanes.js';
+import { vanishedImage } from '../image/image-errors.js';
 import type { FileStamp } from '../image/image-file.js';
 import type { Deviation } from '../image/deviation.js';
 import type { SourceItem } from './source.js';
 
 /** The errors of single images: a run goes on over them. */
-export type ImageError = TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE' | 'IMAGE_TOO_LARGE'>;
+export type ImageError = TapirError<ImageErrorCode>;
 
 /** So many are compared with the exact pixels, if a fast mode reduces them. */
 const MEASURED_IMAGES = 64;
@@ -155,8 +156,7 @@ export class BatchLoader {
       const into = pixels.subarray(place * imageBytes, (place + 1) * imageBytes);
       const isMeasured = index < MEASURED_IMAGES;
       const image = typeof item.image === 'function' ? await item.image() : item.image;
-      const { width, height, reduction, deviation } = await this.#lanes.load(image, into, isMeasured);
-      const stamp = item.stamp ?? null;
+      const { width, height, reduction, deviation, stamp } = await this.#lanes.load(image, into, isMeasured);
       return {
         index,
         path,
@@ -164,17 +164,31 @@ export class BatchLoader {
         height,
         reduction,
         ...(deviation ? { deviation } : {}),
-        stamp,
+        stamp: joinStamps(stamp, item.stamp),
         error: null,
       };
     } catch (error) {
       // Whatever is not about this image (sharp missing, a defect) must end the run.
       if (!isImageError(error)) throw error;
-      return { index, path, width: null, height: null, reduction: 1, stamp: item.stamp ?? null, error };
+      const stamp = joinStamps(stampOfFailed(error), item.stamp);
+      return { index, path, width: null, height: null, reduction: 1, stamp, error: nameFailure(item, error) };
     }
   }
 }
 
 function isImageError(error: unknown): error is ImageError {
   return error instanceof TapirError && error.code.startsWith('IMAGE_');
+}
+
+/** A file that is not there is another thing if the source has found it there before. */
+function nameFailure(item: SourceItem, error: ImageError): ImageError {
+  const isGone = item.listed === true && error.code === 'IMAGE_NOT_FOUND';
+  return isGone ? vanishedImage(error.details.source, error) : error;
+}
+
+/** What was read, and of bytes without a file of their own (an archive's entry) the time that the source knows. */
+function joinStamps(read: FileStamp | undefined, listed: FileStamp | undefined): FileStamp | null {
+  if (!read || !listed) return read ?? listed ?? null;
+  const { sizeBytes, modifiedMs, sha256 } = read;
+  return { sizeBytes, modifiedMs: modifiedMs ?? listed.modifiedMs, sha256: sha256 ?? listed.sha256 };
 }

@@ -12,7 +12,7 @@ import type { LoadedBatch, LoadedItem } from './loader.js';
 import type { SourceItem } from './source.js';
 
 /** Options of {@link measureEmbedding}. */
-export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims'> {
+export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' | 'checksum'> {
   /**
    * Seconds of each measurement, from 0.1.
    * @default 5
@@ -124,7 +124,7 @@ export async function measureEmbedding(
     throw invalidOption('seconds', 'a number from 0.1 to 3600', seconds);
   checkInteger('rounds', rounds, 1, 100);
   const signal = checkSignal(options.signal);
-  const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false });
+  const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
   const items = await takeItems(itemsOf(source));
   const bench = new Bench(extractor, items, setup, seconds);
   const taken: Round[] = [];

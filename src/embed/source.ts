@@ -2,9 +2,10 @@
 import type { Dirent } from 'node:fs';
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join, relative, resolve, sep } from 'node:path';
-import { TapirError, reasonOf } from '../errors.js';
+import { TapirError, reasonOf, type ImageErrorCode } from '../errors.js';
 import type { FileStamp } from '../image/image-file.js';
 import { IMAGE_EXTENSIONS } from '../image/format.js';
+import { fileError } from '../image/image-errors.js';
 
 /** An image to embed. */
 export interface SourceItem {
@@ -14,8 +15,10 @@ export interface SourceItem {
   readonly image: string | Uint8Array | (() => Promise<Uint8Array>);
   /** Where the source knows it (an archive's index); a file's is taken when it is read. */
   readonly stamp?: FileStamp;
+  /** The source has found it there: if it is not when its turn comes, it has vanished (`IMAGE_VANISHED`). */
+  readonly listed?: true;
   /** Why it cannot even be tried. */
-  readonly error?: TapirError<'IMAGE_NOT_FOUND'>;
+  readonly error?: TapirError<ImageErrorCode>;
 }
 
 /**
@@ -67,7 +70,7 @@ async function* walk(folder: string, prefix: string, state: Walk): AsyncGenerato
   try {
     entries = await readFolder(folder, state);
   } catch (error) {
-    yield failed(prefix, folder, error);
+    yield { ...failed(prefix, folder, error), listed: true };
     return;
   }
   for (const entry of entries) {
@@ -75,18 +78,12 @@ async function* walk(folder: string, prefix: string, state: Walk): AsyncGenerato
     const image = join(folder, entry.name);
     if (entry.error !== undefined) yield failed(path, image, entry.error);
     else if (entry.kind === 'folder') yield* walk(image, `${path}/`, state);
-    else yield { path, image };
+    else yield { path, image, listed: true };
   }
 }
 
 function failed(path: string, image: string, error: unknown): SourceItem {
-  const reason = reasonOf(error);
-  const details = { source: path, reason };
-  return {
-    path,
-    image,
-    error: new TapirError('IMAGE_NOT_FOUND', `cannot read ${path}: ${reason}`, { details, cause: error }),
-  };
+  return { path, image, error: fileError(path, error) };
 }
 
 /** Names are read as bytes: one that is not UTF-8 must not be taken for another file. */

@@ -1,5 +1,6 @@
 /** The header of a BMP file: OS/2 1.x, and Windows from BITMAPINFOHEADER to BITMAPV5HEADER. What it does not allow is an Error. */
 import type { Size } from './geometry.js';
+import { CutOff } from './image-errors.js';
 
 /** How the pixels of a BMP file are stored. */
 export interface BmpHeader extends Size {
@@ -52,17 +53,17 @@ function viewOf(bytes: Uint8Array): DataView {
 /**
  * Reads the header of a BMP file; nothing of the size it names is allocated.
  *
- * @throws Error with the reason, where the file is cut off or has a form that is not read.
+ * @throws Error with the reason, where it has a form that is not read; {@link CutOff} where the file ends too early.
  */
 export function readBmpHeader(bytes: Uint8Array): BmpHeader {
   const start = hasFileHeader(bytes) ? FILE_HEADER_BYTES : 0;
-  if (bytes.byteLength < start + 4) throw new Error('its BMP header is cut off');
+  if (bytes.byteLength < start + 4) throw new Error('it is too short for a BMP header');
   const view = viewOf(bytes);
   const headerBytes = view.getUint32(start, true);
   if (!HEADER_BYTES.has(headerBytes))
     throw new Error(`its BMP header has ${headerBytes} bytes, a version that is not known`);
   const end = start + headerBytes;
-  if (bytes.byteLength < end) throw new Error('its BMP header is cut off');
+  if (bytes.byteLength < end) throw new CutOff('its BMP header is cut off');
   const isOs2 = headerBytes === OS2_HEADER_BYTES;
   const width = isOs2 ? view.getUint16(start + 4, true) : view.getInt32(start + 4, true);
   const height = isOs2 ? view.getUint16(start + 6, true) : view.getInt32(start + 8, true);
@@ -106,7 +107,7 @@ function defaultMasks(bits: number): readonly [number, number, number] {
 }
 
 function readMasks(view: DataView, at: number, bits: number): readonly [number, number, number] {
-  if (view.byteLength < at + 12) throw new Error('its BMP masks are cut off');
+  if (view.byteLength < at + 12) throw new CutOff('its BMP masks are cut off');
   const masks = [0, 4, 8].map((offset) => view.getUint32(at + offset, true));
   // Some programs write no masks for the usual order.
   if (bits === 32 && masks.every((mask) => mask === 0)) return MASKS_888;
@@ -126,7 +127,7 @@ function isRun(mask: number): boolean {
 
 /** Blue, green, red in the file. */
 function readPalette(bytes: Uint8Array, start: number, colours: number, entryBytes: number): Uint8Array {
-  if (bytes.byteLength < start + colours * entryBytes) throw new Error('its BMP palette is cut off');
+  if (bytes.byteLength < start + colours * entryBytes) throw new CutOff('its BMP palette is cut off');
   const palette = new Uint8Array(colours * 3);
   for (let colour = 0; colour < colours; colour++) {
     for (let channel = 0; channel < 3; channel++)

@@ -1,8 +1,7 @@
 /** BMP → 8-bit RGB, as Pillow's `convert("RGB")` gives it. sharp's libvips has no decoder for it. */
 import type { BmpHeader } from './bmp-header.js';
 import { decodeRunLengths } from './bmp-rle.js';
-
-const CUT_OFF = 'it is damaged or cut off: the file ends before its pixels do';
+import { CutOff } from './image-errors.js';
 
 /**
  * Decodes the pixels of a BMP; alpha is dropped.
@@ -11,13 +10,13 @@ const CUT_OFF = 'it is damaged or cut off: the file ends before its pixels do';
  * @param header - Its header; the caller has held its size against a limit: `width × height × 3` bytes are allocated, as soon
  * as the file is known to hold the rows of an uncompressed image.
  * @returns `width × height × 3` bytes, rows from top to bottom.
- * @throws Error with the reason, where the file is cut off or an index is outside its palette.
+ * @throws Error with the reason, where an index is outside its palette or runs end too early by their own mark; {@link CutOff}
+ * where the file does.
  */
 export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
   const { width, height, bits, compression, palette, masks } = header;
   if (compression !== 'none') {
     const indices = decodeRunLengths(bytes, header.dataOffset, width, height, compression === 'rle4');
-    if (!indices) throw new Error(CUT_OFF);
     return unpack(header, (to, row, out) => {
       for (let x = 0, from = row * width; x < width; x++, from++, to += 3)
         putColour(out, to, palette!, indices[from]!);
@@ -27,7 +26,8 @@ export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
   const rowBytes = Math.ceil((width * bits) / 8);
   const stride = Math.ceil(rowBytes / 4) * 4;
   const start = header.dataOffset;
-  if (start + stride * (height - 1) + rowBytes > bytes.byteLength) throw new Error(CUT_OFF);
+  if (start + stride * (height - 1) + rowBytes > bytes.byteLength)
+    throw new CutOff('its last rows are cut off');
   if (palette) {
     const mask = 2 ** bits - 1;
     return unpack(header, (to, row, out) => {

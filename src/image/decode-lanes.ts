@@ -1,8 +1,15 @@
 /** Threads that decode images into shared memory, several at a time. */
 import { Worker } from 'node:worker_threads';
 import { TapirError, unpackError } from '../errors.js';
-import type { DecodedSize, DecodeReply, DecodeRequest, DecodeSetup, DecodeSpent } from './decode-protocol.js';
+import type {
+  DecodedSize,
+  DecodeReply,
+  DecodeRequest,
+  DecodeSpent,
+  DecodeThreadData,
+} from './decode-protocol.js';
 import type { DecoderVersions } from './decode.js';
+import type { FileStamp } from './image-file.js';
 import type { Transform } from './transform.js';
 
 /** One at work and one ready behind it. */
@@ -27,6 +34,15 @@ interface Lane {
   readonly ended: Promise<void>;
 }
 
+const NO_CHECKSUM = { checksum: false };
+
+const failedStamps = new WeakMap<Error, FileStamp>();
+
+/** The stamp of a file that could be opened and was then refused with an error by {@link DecodeLanes.load}. */
+export function stampOfFailed(error: Error): FileStamp | undefined {
+  return failedStamps.get(error);
+}
+
 /**
  * Decoding threads of one transform. They start as they are needed, and do not keep the process alive while idle.
  *
@@ -37,6 +53,8 @@ export class DecodeLanes {
   readonly #transform: Transform;
   /** How many threads may be started. */
   most: number;
+  /** Whether they hash the content of each file. */
+  readonly checksum: boolean;
   readonly #lanes: Lane[] = [];
   readonly #queue: Job[] = [];
   #spent = { decodeMs: 0, resampleMs: 0 };
@@ -49,10 +67,14 @@ export class DecodeLanes {
   #isPumping = false;
   #isClosed = false;
 
-  /** @param most - How many threads may be started. */
-  constructor(transform: Transform, most: number) {
+  /**
+   * @param most - How many threads may be started.
+   * @param options - `checksum`: hash the content of each file, for its stamp.
+   */
+  constructor(transform: Transform, most: number, options: { readonly checksum: boolean } = NO_CHECKSUM) {
     this.#transform = transform;
     this.most = most;
+    this.checksum = options.checksum;
   }
 
   /** What the images were decoded with; undefined if none of them needed it. */
@@ -71,9 +93,9 @@ export class DecodeLanes {
    * @param source - A path, or the bytes of a file, which are copied.
    * @param into - Takes the pixels, `height × width × 3` bytes of the transform's size; over a SharedArrayBuffer.
    * @param isMeasured - Compare what a fast mode makes of it with the exact pixels.
-   * @returns The image's size in the file.
-   * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`, `DEPENDENCY_MISSING`; `DECODER_DIED` if the
-   * thread ends; `CLOSED`.
+   * @returns The image's size in the file, and the file's stamp.
+   * @throws {@link TapirError} `IMAGE_*` ({@link stampOfFailed} tells the stamp); `DEPENDENCY_MISSING`; `DECODER_DIED` if
+   * the thread ends; `CLOSED`.
    */
   load(source: string | Uint8Array, into: Uint8Array, isMeasured = false): Promise<DecodedSize> {
     if (this.#isClosed) return Promise.reject(closed());
@@ -159,7 +181,11 @@ export class DecodeLanes {
   #startLane(): Lane {
     // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
     const worker = new Worker(new URL('./decode-thread.js', import.meta.url), {
-      workerData: { options: this.#transform.options, stop: this.#stop } satisfies DecodeSetup,
+      workerData: {
+        transform: this.#transform.options,
+        checksum: this.checksum,
+        stop: this.#stop,
+      } satisfies DecodeThreadData,
       execArgv: [],
       // Little of what a thread makes outlives an image; with more room the engine would only collect later.
       resourceLimits: { maxYoungGenerationSizeMb: 4 },
@@ -183,8 +209,11 @@ export class DecodeLanes {
       for (const reply of replies) {
         const job = jobs.get(reply.id)!;
         jobs.delete(reply.id);
-        if (reply.error) job.reject(unpackError(reply.error));
-        else {
+        if (reply.error) {
+          const error = unpackError(reply.error);
+          if (reply.stamp) failedStamps.set(error, reply.stamp);
+          job.reject(error);
+        } else {
           this.#count(reply);
           job.resolve(reply);
         }

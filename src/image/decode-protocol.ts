@@ -2,12 +2,15 @@
 import type { PackedError } from '../errors.js';
 import type { DecoderVersions } from './decode.js';
 import type { Deviation } from './deviation.js';
+import type { FileStamp } from './image-file.js';
 import type { TransformOptions } from './presets.js';
 import type { Reduction } from './reduction.js';
 
 /** What a thread is started with. */
-export interface DecodeSetup {
-  readonly options: TransformOptions;
+export interface DecodeThreadData {
+  readonly transform: TransformOptions;
+  /** Whether to hash the content of each file. */
+  readonly checksum: boolean;
   /** Not 0 once no further image shall be begun. */
   readonly stop: Int32Array;
 }
@@ -31,6 +34,8 @@ export interface DecodedSize {
   readonly reduction: Reduction;
   /** Of an image that was reduced, if it was to be measured. */
   readonly deviation?: Deviation;
+  /** Of the file as it was read. */
+  readonly stamp: FileStamp;
 }
 
 /** Milliseconds that an image has taken. */
@@ -50,4 +55,9 @@ export type DecodeReply =
       readonly decoder: DecoderVersions | undefined;
     } & DecodedSize &
       DecodeSpent)
-  | { readonly id: number; readonly error: PackedError };
+  | {
+      readonly id: number;
+      readonly error: PackedError;
+      /** Of a file that could be opened. */
+      readonly stamp: FileStamp | undefined;
+    };

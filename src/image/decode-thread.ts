@@ -3,24 +3,28 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { packError } from '../errors.js';
 import { decoderVersions } from './decode.js';
 import { measureDeviation } from './deviation.js';
-import type { DecodeReply, DecodeRequest, DecodeSetup } from './decode-protocol.js';
+import type { DecodeReply, DecodeRequest, DecodeThreadData } from './decode-protocol.js';
+import type { StampTaker } from './image-file.js';
 import { loadPixels } from './load-pixels.js';
 import { Transform } from './transform.js';
 
 const port = parentPort!;
-const { options, stop } = workerData as DecodeSetup;
 // Checked where it was made.
+const { transform: options, checksum, stop } = workerData as DecodeThreadData;
 const transform = new Transform(options, null);
 
 async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<DecodeReply> {
+  const taker: StampTaker = { checksum };
   try {
     // A thread that only decodes may wait for its file: a fifth of the CPU time that the thread pool takes.
-    const { from, reduction, decodeMs, resampleMs } = await loadPixels(source, transform, into);
+    const { from, reduction, decodeMs, resampleMs } = await loadPixels(source, transform, into, taker);
     const deviation =
       isMeasured && reduction > 1 ? { deviation: await measureDeviation(source, transform) } : {};
-    return { id, ...from, reduction, ...deviation, decoder: decoderVersions(), decodeMs, resampleMs };
+    // Taken before anything is decoded.
+    const stamp = taker.stamp!;
+    return { id, ...from, reduction, ...deviation, stamp, decoder: decoderVersions(), decodeMs, resampleMs };
   } catch (error) {
-    return { id, error: packError(error) };
+    return { id, error: packError(error), stamp: taker.stamp };
   }
 }
 

@@ -8,12 +8,13 @@ import { FORMATS_SHOWN, imageFormat, type ImageFormat } from './format.js';
 import type { Size } from './geometry.js';
 import { fillOutside, readGifFrame, withoutTransparency } from './gif.js';
 import { readJpegFrame, readOpaqueWebp, readTiffColour } from './headers.js';
-import { tooLargeImage, unreadableImage } from './image-errors.js';
+import { CutOff, emptyImage, tooLargeImage, truncatedImage, unreadableImage } from './image-errors.js';
 import { decodeJpeg, type JpegOptions } from './jpeg.js';
 import { labelOf, readImageFile, withImagePath, type ImageSource } from './image-file.js';
 import type { TransformOptions } from './presets.js';
 import { chooseReduction, sourceSize, type Reduction } from './reduction.js';
 import type { RgbImage } from './resample.js';
+import { isTruncated } from './truncation.js';
 
 /** How an image is read; `resize` says how much of it `decode: 'fast'` must leave. */
 export type DecodeOptions = Pick<TransformOptions, 'orientation' | 'limitPixels' | 'decode' | 'resize'>;
@@ -68,8 +69,7 @@ export function decoderVersions(): DecoderVersions | undefined {
  * Reads and decodes an image: the first frame, no colour profile applied, alpha dropped (not blended), grey repeated, CMYK
  * converted by Pillow's formula.
  *
- * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE` (before pixels are allocated),
- * `DEPENDENCY_MISSING`.
+ * @throws {@link TapirError} `IMAGE_*`, `IMAGE_TOO_LARGE` before pixels are allocated; `DEPENDENCY_MISSING`.
  */
 export async function decodeImage(source: ImageSource, options: DecodeOptions): Promise<DecodedImage> {
   return decodeBytes(source, readImageFile(source), options);
@@ -93,7 +93,8 @@ export async function decodeBytes(
 ): Promise<DecodedImage> {
   const label = labelOf(source);
   const format = imageFormat(bytes);
-  if (!format) throw unreadableImage(label, whyUnknown(bytes));
+  if (bytes.byteLength === 0) throw emptyImage(label);
+  if (!format) throw unreadableImage(label, `its format is not ${FORMATS_SHOWN}`);
   if (format === 'bmp') return decodeOwn(bytes, label, options.limitPixels);
   const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
   if (plain) return whole(plain);
@@ -115,6 +116,9 @@ export async function decodeBytes(
   } catch (error) {
     if (error instanceof TapirError) throw error;
     if (/pixel limit/i.test(reasonOf(error))) throw tooLargeImage(label, options.limitPixels, error);
+    const { byteLength } = bytes;
+    if (isTruncated(bytes, format))
+      throw truncatedImage(label, byteLength, 'the end of its image is missing', error);
     throw unreadableImage(label, decoderReason(error), error);
   }
 }
@@ -132,6 +136,7 @@ function decodeOwn(bytes: Uint8Array, label: string, limitPixels: number): Decod
     return { ...size, data: decodeBmp(bytes, header), source: size, reduction: 1 };
   } catch (error) {
     if (error instanceof TapirError) throw error;
+    if (error instanceof CutOff) throw truncatedImage(label, bytes.byteLength, error.message, error);
     throw unreadableImage(label, reasonOf(error), error);
   }
 }
@@ -213,9 +218,4 @@ function decoderReason(error: unknown): string {
   );
   const text = [...lines].filter(Boolean).join('; ');
   return text.includes('failOn') ? 'it is damaged or cut off (the decoder warns)' : text;
-}
-
-function whyUnknown(bytes: Uint8Array): string {
-  if (bytes.byteLength === 0) return 'it is empty';
-  return `its format is not ${FORMATS_SHOWN}`;
 }

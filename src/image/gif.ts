@@ -62,8 +62,12 @@ function paletteAt(
   flagsAt: number,
   offset: number,
 ): { readonly offset: number; readonly sizeBytes: number } {
-  const flags = bytes[flagsAt] ?? 0;
-  return { offset, sizeBytes: flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0 };
+  return { offset, sizeBytes: paletteBytes(bytes[flagsAt]) };
+}
+
+/** How long a palette is, by the flags before it; 0 if there is none. */
+export function paletteBytes(flags = 0): number {
+  return flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0;
 }
 
 /** The file with its first frame opaque; a copy if anything had to be changed. */

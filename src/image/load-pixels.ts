@@ -1,7 +1,7 @@
 /** Image file → the pixels that a model is fed, by the shorter way where there is one. */
 import { decodeBytes, isWholeJpeg } from './decode.js';
 import type { Size } from './geometry.js';
-import { readImageFile, type ImageSource } from './image-file.js';
+import { readImageFile, type ImageSource, type StampTaker } from './image-file.js';
 import type { Reduction } from './reduction.js';
 import type { RgbImage } from './rgb-image.js';
 import type { Transform } from './transform.js';
@@ -21,15 +21,17 @@ export interface LoadedPixels {
  * Reads, decodes and transforms an image.
  *
  * @param into - Takes the pixels instead of a new array.
+ * @param taker - Takes the file's stamp, also of one that fails.
  * @throws {@link TapirError} as `decodeImage` does.
  */
 export async function loadPixels(
   source: ImageSource,
   transform: Transform,
   into?: Uint8Array,
+  taker?: StampTaker,
 ): Promise<LoadedPixels> {
   const started = performance.now();
-  const bytes = readImageFile(source);
+  const bytes = readImageFile(source, taker);
   const direct = isWholeJpeg(bytes, transform.options) ? transform.applyToJpeg(bytes, into) : undefined;
   if (direct) {
     const { source: from, resampleMs } = direct;

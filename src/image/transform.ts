@@ -151,7 +151,8 @@ function checkChannels(option: string, value: unknown, allows: (channel: number)
  * @param source - A path, a `file:` URL, or the bytes of a JPEG, PNG, WebP, GIF, TIFF, AVIF or BMP file.
  * @param transform - From {@link createTransform}, or a preset's name.
  * @returns The pixels: `height × width × 3` bytes, RGB, row by row; `toTensor()` normalises them.
- * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`, `DEPENDENCY_MISSING`.
+ * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_DENIED`, `IMAGE_EMPTY`, `IMAGE_TRUNCATED`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`,
+ * `DEPENDENCY_MISSING`.
  *
  * @example
  * ```ts

@@ -55,8 +55,8 @@ describe('embedImages', () => {
     const failed = all.filter(({ error }) => error).map(({ path, error }) => [path, error?.code]);
     expect(failed).toEqual([
       ['bomb.png', 'IMAGE_TOO_LARGE'],
-      ['dunes/cut.jpg', 'IMAGE_UNREADABLE'],
-      ['zero.jpg', 'IMAGE_UNREADABLE'],
+      ['dunes/cut.jpg', 'IMAGE_TRUNCATED'],
+      ['zero.jpg', 'IMAGE_EMPTY'],
     ]);
     const first = all.find(({ features }) => features);
     expect(first?.features?.embedding).toMatchObject({ dtype: 'float32', dims: [128] });

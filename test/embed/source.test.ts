@@ -72,7 +72,7 @@ describe('listImages', () => {
       'x',
     );
     const items = await list(folder);
-    expect(items.map(({ error }) => error?.code)).toEqual([undefined, 'IMAGE_NOT_FOUND', 'IMAGE_NOT_FOUND']);
+    expect(items.map(({ error }) => error?.code)).toEqual([undefined, 'IMAGE_NOT_FOUND', 'IMAGE_UNREADABLE']);
     expect(items[2]?.error?.details.reason).toContain('not UTF-8');
   });
 

@@ -1,8 +1,9 @@
 /** Threads that decode into shared memory: the same pixels as loadImage, and every image settles. */
-import { readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
 import { createTransform, loadImage } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { DecodeLanes } from '../../dist/image/decode-lanes.js';
+import { DecodeLanes, stampOfFailed } from '../../dist/image/decode-lanes.js';
 import type { Transform } from '../../dist/image/transform.js';
 import { fixturePath, projectPath } from '../support/fixtures.js';
 import { runScript } from '../support/run.js';
@@ -39,7 +40,7 @@ describe('decoding threads', () => {
     );
     expect(results.map((result) => (result.status === 'rejected' ? result.reason.code : 'ok'))).toEqual([
       'IMAGE_NOT_FOUND',
-      'IMAGE_UNREADABLE',
+      'IMAGE_TRUNCATED',
       'IMAGE_UNREADABLE',
       'ok',
     ]);
@@ -60,6 +61,27 @@ describe('decoding threads', () => {
       else expect(Buffer.compare(place(pixels, i), exact[i % 3]!.data)).toBe(0);
     }
     expect(results.filter(({ status }) => status === 'rejected')).toHaveLength(13);
+    await lanes.close();
+  });
+
+  it.each([false, true])('tell the stamp of each file, with checksum: %s', async (checksum) => {
+    const lanes = new DecodeLanes(transform, 2, { checksum });
+    const pixels = memory(1);
+    const stampFrom = (path: string): object => ({
+      sizeBytes: statSync(path).size,
+      modifiedMs: Math.floor(statSync(path).mtimeMs),
+      sha256: checksum ? createHash('sha256').update(readFileSync(path)).digest('hex') : null,
+    });
+    const [photo] = photos as [string];
+    expect((await lanes.load(photo, pixels)).stamp).toEqual(stampFrom(photo));
+    const bytes = new Uint8Array(readFileSync(photo));
+    expect((await lanes.load(bytes, pixels)).stamp).toEqual({ ...stampFrom(photo), modifiedMs: null });
+    // A file that could be opened has a stamp though its image fails.
+    const bad = fixturePath('preprocess/bad/truncated.jpg');
+    const stampOfError = (source: string): Promise<object | undefined> =>
+      lanes.load(source, pixels).then(() => expect.unreachable(), stampOfFailed);
+    expect(await stampOfError(bad)).toEqual(stampFrom(bad));
+    expect(await stampOfError('missing.jpg')).toBeUndefined();
     await lanes.close();
   });
 

@@ -31,7 +31,7 @@ describe('GIF', () => {
   it('is refused where it ends before its first frame', async () => {
     for (const end of [6, 13, 40]) {
       const cut = read('transparent.gif').subarray(0, end);
-      await expect(decodeImage(cut, EXACT)).rejects.toMatchObject({ code: 'IMAGE_UNREADABLE' });
+      await expect(decodeImage(cut, EXACT)).rejects.toMatchObject({ code: 'IMAGE_TRUNCATED' });
     }
   });
 

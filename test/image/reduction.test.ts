@@ -152,7 +152,7 @@ describe('decode: fast', () => {
   it('refuses what exact mode refuses', async () => {
     const fast = createTransform({ decode: 'fast', resize: 32, crop: 32 });
     const cut = readFileSync(fixturePath('preprocess/bad/truncated.jpg'));
-    await expect(loadImage(cut, fast)).rejects.toMatchObject({ code: 'IMAGE_UNREADABLE' });
+    await expect(loadImage(cut, fast)).rejects.toMatchObject({ code: 'IMAGE_TRUNCATED' });
     // From the size of the whole image, though the decoder would make a sixteenth of it.
     const small = createTransform({ decode: 'fast', resize: 32, crop: 32, limitPixels: 100_000 });
     await expect(loadImage(imagePath('jpeg_420_500x375.jpg'), small)).rejects.toMatchObject({

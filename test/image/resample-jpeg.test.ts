@@ -88,7 +88,7 @@ describe('resampleJpeg', () => {
     const cut = bytes.subarray(0, bytes.length - 2);
     expect(resampleJpeg(cut, ANY, () => top)).toBeUndefined();
     await expect(loadImage(cut, createTransform({ resize: 100, crop: 5 }))).rejects.toMatchObject({
-      code: 'IMAGE_UNREADABLE',
+      code: 'IMAGE_TRUNCATED',
     });
   });
 

@@ -138,7 +138,7 @@ describe('loadImage', () => {
       code: 'IMAGE_NOT_FOUND',
       message: /ENOENT/,
     });
-    await expect(loadImage(projectPath('src'))).rejects.toMatchObject({ code: 'IMAGE_NOT_FOUND' });
+    await expect(loadImage(projectPath('src'))).rejects.toMatchObject({ code: 'IMAGE_UNREADABLE' });
     await expect(loadImage(Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'))).rejects.toMatchObject({
       code: 'IMAGE_UNREADABLE',
     });
