@@ -103,6 +103,21 @@ export interface ErrorDetails {
   OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
   /** The output place already holds something. */
   OUTPUT_EXISTS: { readonly path: string };
+  /** Another process is writing to the output place; null where it is not known which. */
+  OUTPUT_LOCKED: { readonly path: string; readonly host: string | null; readonly pid: number | null };
+  /** The files of a dataset are not there, or not as its manifest or journal says. */
+  DATASET_INVALID: { readonly path: string; readonly reason: string };
+  /** The output place holds a dataset that was made in another way. */
+  DATASET_MISMATCH: {
+    readonly path: string;
+    readonly differences: readonly {
+      readonly what: string;
+      readonly there: string;
+      readonly asked: string;
+    }[];
+  };
+  /** More inputs failed than `maxFailures` allows. */
+  TOO_MANY_FAILURES: { readonly failed: number; readonly done: number; readonly limit: string };
   /** The output place cannot be written. */
   OUTPUT_UNWRITABLE: { readonly path: string; readonly reason: string };
 }

@@ -63,7 +63,7 @@ export {
   embedFolder,
   type EmbedFolderOptions,
   type EmbedSummary,
-  type EmbedProgress,
   type EmbedFailure,
 } from './embed/embed-folder.js';
+export { type EmbedProgress } from './embed/progress.js';
 export { type Manifest } from './embed/manifest.js';

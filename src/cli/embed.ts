@@ -1,11 +1,16 @@
 /** `tapir embed`: a folder of images → a dataset. */
-import { embedWarm, type EmbedProgress, type EmbedSummary } from '../embed/embed-folder.js';
+import { embedWarm, type EmbedSummary } from '../embed/embed-folder.js';
+import type { EmbedProgress } from '../embed/progress.js';
 import { openModel } from '../extract/open-model.js';
 import { identifyFile } from '../extract/prune-model.js';
 import { DecodeLanes } from '../image/decode-lanes.js';
+import type { FeatureFormat } from '../embed/sinks/feature-writer.js';
+import type { MaxFailures } from '../embed/failure-limit.js';
+import { createProgressView } from './embed-progress.js';
 import { EXIT } from './exit-code.js';
+import { openMetricsServer } from './metrics-server.js';
 import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
-import { formatDims } from './table.js';
+import { formatDims, printable } from './table.js';
 import type { Terminal } from './terminal.js';
 
 export interface EmbedFlags extends ExtractorFlags {
@@ -13,13 +18,16 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly batch: number;
   readonly decodeThreads: number;
   readonly dtype: 'float32' | 'float16';
+  readonly format: FeatureFormat;
+  readonly checksum: boolean;
+  readonly maxFailures: MaxFailures | undefined;
+  readonly metricsPort: number | undefined;
   readonly shardSize: number;
   readonly keepDims: boolean;
   readonly overwrite: boolean;
   readonly json: boolean;
 }
 
-const LINE_EVERY_SECONDS = 10;
 const FAILURES_SHOWN = 20;
 
 /** Embeds and reports. Exit code 1 if some images failed. */
@@ -37,67 +45,59 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
   const { batch: batchPlan } = extractor.model.plan;
   if (batchPlan?.mode === 'per-sample')
     terminal.err(`note: the batch stays ${batchPlan.exported}, because ${batchPlan.reason}\n`);
-  const progress = createProgress(terminal);
+  const progress = createProgressView(terminal, flags.json);
+  const metrics = flags.metricsPort === undefined ? undefined : await openMetricsServer(flags.metricsPort);
   try {
+    if (metrics) terminal.err(`metrics: ${metrics.url}\n`);
     const { signal } = terminal;
-    const onProgress = (now: EmbedProgress): void => progress.show(now);
-    const settings = { out, batch, decodeThreads, transform, dtype, shardSize, keepDims, overwrite };
-    const summary = await embedWarm(extractor, source, { ...settings, signal, onProgress }, lanes);
+    const onProgress = (now: EmbedProgress): void => {
+      progress.show(now);
+      metrics?.update(now);
+    };
+    const { format, checksum, maxFailures } = flags;
+    const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
+    const summary = await embedWarm(
+      extractor,
+      source,
+      { ...settings, overwrite, checksum, maxFailures, signal, onProgress },
+      lanes,
+    );
     progress.end();
     report(terminal, summary, flags.json);
     if (summary.failures.length > 0) terminal.exitCode(EXIT.someFailed);
   } finally {
     progress.end();
+    await metrics?.close();
     await extractor.close();
   }
 }
 
-interface ProgressLine {
-  show(progress: EmbedProgress): void;
-  end(): void;
-}
-
-/** One line that is rewritten on a terminal; a line now and then elsewhere. */
-function createProgress(terminal: Terminal): ProgressLine {
-  let isOpen = false;
-  let next = LINE_EVERY_SECONDS;
-  return {
-    show({ done, failed, seconds }) {
-      const rate = seconds > 0 ? done / seconds : 0;
-      const text = `${done} images, ${rate.toFixed(1)}/s${failed > 0 ? `, ${failed} failed` : ''}`;
-      if (terminal.isTerminal) {
-        terminal.err(`\r\u001b[K${text}`);
-        isOpen = true;
-      } else if (seconds >= next) {
-        terminal.err(`${text}\n`);
-        next = seconds + LINE_EVERY_SECONDS;
-      }
-    },
-    end() {
-      if (isOpen) terminal.err('\n');
-      isOpen = false;
-    },
-  };
-}
-
-function report(terminal: Terminal, { out, manifest, failures }: EmbedSummary, isJson: boolean): void {
+function report(terminal: Terminal, summary: EmbedSummary, isJson: boolean): void {
+  const { out, manifest, failures, embedded, failed, skipped, duplicates } = summary;
   const { counts, run, features } = manifest;
-  if (counts.errors > 0) {
-    terminal.err(`${counts.errors} of ${counts.inputs} images could not be embedded:\n`);
+  if (failed > 0) {
+    terminal.err(`${failed} of ${embedded} images could not be embedded:\n`);
     for (const { path, error } of failures.slice(0, FAILURES_SHOWN)) {
-      terminal.err(`  ${path ?? '(bytes)'}: ${error.details.reason} [${error.code}]\n`);
+      terminal.err(`  ${printable(path ?? '(bytes)')}: ${printable(error.details.reason)} [${error.code}]\n`);
     }
-    if (counts.errors > FAILURES_SHOWN)
-      terminal.err(`  … all of them are in the metadata (status = 'error')\n`);
+    if (failed > FAILURES_SHOWN)
+      terminal.err(
+        `  … all of them are in the metadata (status = 'error'); the same command tries them again\n`,
+      );
   }
   if (isJson) {
-    terminal.out(`${JSON.stringify(manifest, null, 2)}\n`);
+    const event = { event: 'done', embedded, failed, skipped, duplicates, manifest };
+    terminal.out(`${JSON.stringify(event)}\n`);
     return;
   }
-  const rate = run.seconds > 0 ? ` (${(counts.inputs / run.seconds).toFixed(1)}/s)` : '';
-  terminal.out(
-    `${counts.ok} of ${counts.inputs} images embedded in ${run.seconds.toFixed(1)} s${rate} on ${run.device}\n`,
-  );
+  const rate = run.seconds > 0 ? ` (${(embedded / run.seconds).toFixed(1)}/s)` : '';
+  const ok = embedded - failed;
+  const time = `in ${run.seconds.toFixed(1)} s${rate} on ${run.device}`;
+  terminal.out(`${ok} of ${embedded} images embedded ${time}\n`);
+  if (skipped > 0)
+    terminal.out(`  ${skipped} were there already; the dataset has ${counts.inputs} inputs now\n`);
+  if (duplicates > 0)
+    terminal.out(`  ${duplicates} were given more than once; each is in the dataset once\n`);
   for (const [key, { folder, dtype, dims, rows }] of Object.entries(features)) {
     terminal.out(`  ${key}: ${rows} rows of ${formatDims(dims)} ${dtype} in ${out}/${folder}\n`);
   }

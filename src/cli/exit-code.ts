@@ -10,6 +10,8 @@ export const EXIT = {
   model: 3,
   /** The output cannot be written. */
   output: 4,
+  /** Stopped early: more inputs failed than allowed. */
+  stopped: 5,
   internal: 70,
 } as const;
 
@@ -52,6 +54,10 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   MODEL_TOO_LARGE: EXIT.output,
   OUTPUT_EXISTS: EXIT.output,
   OUTPUT_UNWRITABLE: EXIT.output,
+  OUTPUT_LOCKED: EXIT.output,
+  DATASET_INVALID: EXIT.output,
+  DATASET_MISMATCH: EXIT.usage,
+  TOO_MANY_FAILURES: EXIT.stopped,
   CLOSED: EXIT.internal,
 };
 

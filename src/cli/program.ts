@@ -2,6 +2,8 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { packageVersion } from '../embed/manifest.js';
 import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
+import type { MaxFailures } from '../embed/failure-limit.js';
+import { FEATURE_FORMATS } from '../embed/sinks/feature-writer.js';
 import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure-embed.js';
 import { MEASURE_BATCHES_DEFAULTS } from '../extract/measure-batches.js';
 import { PRUNE_DEFAULTS } from '../extract/prune-model.js';
@@ -20,6 +22,12 @@ import type { Terminal } from './terminal.js';
 function parseCount(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
   return Number(text);
+}
+
+function parseFailures(text: string): MaxFailures {
+  if (/^\d+$/.test(text)) return Number(text);
+  if (/^\d+(?:\.\d+)?%$/.test(text)) return text as MaxFailures;
+  throw new InvalidArgumentError('It must be a whole number, or a share such as 1%.');
 }
 
 function parseSeconds(text: string): number {
@@ -87,7 +95,9 @@ export function createProgram(terminal: Terminal): Command {
 
   const embed = program
     .command('embed')
-    .description('embed a folder of images into a dataset of .npy and Parquet files')
+    .description(
+      'embed images into a dataset; the same command goes on where a run stopped, and adds what is new',
+    )
     .argument('<source>', 'folder of images, searched recursively')
     .requiredOption('--out <folder>', 'dataset to write')
     .option(
@@ -101,10 +111,22 @@ export function createProgram(terminal: Terminal): Command {
         .choices(['float32', 'float16'])
         .default(EMBED_FOLDER_DEFAULTS.dtype),
     )
+    .addOption(
+      new Option('--format <format>', 'of the feature files')
+        .choices(FEATURE_FORMATS)
+        .default(EMBED_FOLDER_DEFAULTS.format),
+    )
     .option('--shard-size <n>', 'inputs per file', parseCount, EMBED_FOLDER_DEFAULTS.shardSize)
     .option('--keep-dims', 'keep trailing 1×1 dims', EMBED_FOLDER_DEFAULTS.keepDims)
-    .option('--overwrite', 'replace a dataset that is already there', EMBED_FOLDER_DEFAULTS.overwrite)
-    .option('--json', 'print the manifest as JSON', false)
+    .option('--checksum', 'hash each file, to find changes that size and time do not show', false)
+    .option(
+      '--max-failures <n>',
+      'stop when more inputs fail: a number, or a share such as 1%',
+      parseFailures,
+    )
+    .option('--overwrite', 'throw away a dataset that is already there', EMBED_FOLDER_DEFAULTS.overwrite)
+    .option('--metrics-port <port>', 'serve figures for Prometheus at this port of this machine', parseCount)
+    .option('--json', 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
 
   program

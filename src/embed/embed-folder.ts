@@ -1,6 +1,5 @@
 /** A folder of images → a dataset on disk. */
-import { readdir, readFile, rm } from 'node:fs/promises';
-import { hostname } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import {
   checkBoolean,
@@ -15,26 +14,23 @@ import { TapirError } from '../errors.js';
 import type { DecodeLanes } from '../image/decode-lanes.js';
 import { FORMATS_SHOWN } from '../image/format.js';
 import type { Extractor } from '../extract/extractor.js';
-import { identifyModel, type ModelIdentity } from '../extract/prune-model.js';
-import { embedBatches, openDecodeLanes } from './embed-batches.js';
-import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
+import { identifyModel } from '../extract/prune-model.js';
+import { clearLeftovers, takeFolder } from './dataset-folder.js';
+import { checkIdentity, identifyDataset } from './dataset-identity.js';
+import { DatasetInputs } from './dataset-inputs.js';
+import { DatasetRun, type RunPlan } from './dataset-run.js';
+import { openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
+import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
 import { itemsOf, type EmbedSource } from './embedder.js';
+import { checkFailures, readFailureLimit, type FailureLimit, type MaxFailures } from './failure-limit.js';
 import { folderNames } from './folder-name.js';
+import { JournalWriter } from './journal.js';
 import type { ImageError } from './loader.js';
-import { createManifest, DATASET_FORMAT, type Manifest } from './manifest.js';
-import { ReducedImages } from './reduced-images.js';
-import { ShardWriter } from './shards.js';
-import { unwritable, writeAtomically } from './sinks/atomic-file.js';
-import { makeFolder } from './sinks/make-folder.js';
+import { createManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
+import { ProgressMeter, type EmbedProgress } from './progress.js';
+import { writeAtomically } from './sinks/atomic-file.js';
+import { FEATURE_FORMATS, type FeatureFormat } from './sinks/feature-writer.js';
 import type { SourceItem } from './source.js';
-
-/** How far a run is. */
-export interface EmbedProgress {
-  /** Inputs finished, failed ones included. */
-  readonly done: number;
-  readonly failed: number;
-  readonly seconds: number;
-}
 
 /** Options of {@link embedFolder}. */
 export interface EmbedFolderOptions extends EmbedOptions {
@@ -46,12 +42,25 @@ export interface EmbedFolderOptions extends EmbedOptions {
    */
   readonly dtype: 'float32' | 'float16';
   /**
-   * Inputs per file, an integer from 1 to 10 million, raised to a multiple of the batch.
+   * Format of the feature files: `npy` (NumPy), `arrow` (Arrow IPC), `parquet` or `jsonl` (a line of text per row). The metadata is
+   * Parquet always.
+   * @default 'npy'
+   */
+  readonly format: FeatureFormat;
+  /**
+   * Inputs per file, an integer from 1 to 10 million, raised to a multiple of the batch. A run that is killed loses at most the
+   * inputs of one file.
    * @default 16384
    */
   readonly shardSize: number;
   /**
-   * Replace a dataset that is already there.
+   * End the run with `TOO_MANY_FAILURES` when more inputs have failed: a number of them, or a share such as `'1%'` (of at least 100
+   * that are done).
+   * @default undefined
+   */
+  readonly maxFailures: MaxFailures | undefined;
+  /**
+   * Throw away a dataset that is already there, instead of adding to it.
    * @default false
    */
   readonly overwrite: boolean;
@@ -65,7 +74,9 @@ export interface EmbedFolderOptions extends EmbedOptions {
 export const EMBED_FOLDER_DEFAULTS: Omit<EmbedFolderOptions, 'out'> = {
   ...EMBED_DEFAULTS,
   dtype: 'float32',
+  format: 'npy',
   shardSize: 16_384,
+  maxFailures: undefined,
   overwrite: false,
   onProgress: undefined,
 };
@@ -80,27 +91,36 @@ export interface EmbedFailure {
 export interface EmbedSummary {
   readonly out: string;
   readonly manifest: Manifest;
-  /** The first 1000 failures in input order; all of them are in the metadata. */
+  /** The first 1000 failures of this run in input order; all of them are in the metadata. */
   readonly failures: readonly EmbedFailure[];
+  /** Inputs that this run tried: new ones, and those that had failed or changed. */
+  readonly embedded: number;
+  /** Those of them that failed. */
+  readonly failed: number;
+  /** Inputs that the dataset held already, as they are. */
+  readonly skipped: number;
+  /** Inputs that the source gave more than once; each is embedded once. */
+  readonly duplicates: number;
 }
 
-const MANIFEST = 'manifest.json';
-/** Marks a folder as ours while the manifest is not yet there. */
-const MARKER = '.tapir-unfinished';
 const MAX_FAILURES_LISTED = 1000;
 
 /**
- * Embeds a folder of images into a dataset: features as `.npy`, a metadata row per input as Parquet, and a manifest.
+ * Embeds a folder of images into a dataset: features as `.npy` (or another format), a metadata row per input as Parquet, a
+ * journal of what is finished, and a manifest.
  *
  * An image that cannot be read becomes a metadata row with its error, and the run goes on. The manifest is written last: a
- * folder without it is no finished dataset, and the next run into it starts over.
+ * folder without it is no finished dataset. The same call goes on from where a run was killed, and on a finished dataset it
+ * embeds what is new, what had failed, and files whose size or time has changed (or whose content has, with `checksum`); rows
+ * are appended, none is moved.
  *
  * @param extractor - From {@link createFeatureExtractor}; it stays open.
  * @param source - A folder (searched recursively, in the order of the paths' bytes), or paths or file contents.
  * @param given - See {@link EmbedFolderOptions}; `out` is required.
  * @returns The manifest and the failures.
  * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` for a folder without images; `OUTPUT_EXISTS` if `out` holds
- * something else, or a finished dataset without `overwrite`; `OUTPUT_UNWRITABLE`; those of {@link embedImages}.
+ * something else; `DATASET_MISMATCH` if it holds a dataset of another model, request or transform; `OUTPUT_LOCKED` while another
+ * process writes to it; `OUTPUT_UNWRITABLE` (finished shards are kept); `TOO_MANY_FAILURES`; those of {@link embedImages}.
  *
  * @example
  * ```ts
@@ -127,6 +147,66 @@ export async function embedWarm(
   given: Given<EmbedFolderOptions> & { readonly out: string },
   warm?: DecodeLanes,
 ): Promise<EmbedSummary> {
+  const { setup, out, plan, ...options } = readOptions(extractor, given);
+  const items = await nonEmpty(itemsOf(source), source);
+  await using lanes = openDecodeLanes(extractor, setup, warm);
+  lanes.warm();
+  // At the start of the run: the file may be replaced while it is embedded.
+  const identifying = identifyModel(extractor.model);
+  // Awaited below.
+  identifying.catch(() => undefined);
+  const folder = await takeFolder(out, options.overwrite);
+  try {
+    const model = await identifying;
+    const identity = identifyDataset(extractor, model, setup.transform.options, options);
+    if (folder.before) checkIdentity(out, folder.before.identity, identity);
+    const inputs = await DatasetInputs.read(out, folder.before?.shards ?? []);
+    await clearLeftovers(folder, plan.folders.values());
+    const meter = new ProgressMeter(extractor);
+    const failures: EmbedFailure[] = [];
+    const pending = { isUnique: typeof source === 'string', checksum: options.checksum };
+    const onBatch = (batch: EmbeddedBatch, skipped: number): void => {
+      meter.add(batch);
+      for (const { path, error } of batch.items)
+        if (error && failures.length < MAX_FAILURES_LISTED) failures.push({ path, error });
+      options.onProgress?.(meter.progress(skipped, null));
+      checkFailures(options.limit, meter, false);
+    };
+    await using journal = await JournalWriter.open(out, identity, folder.before);
+    const run = new DatasetRun(
+      folder,
+      { ...plan, extractor, setup, lanes, pending, onBatch },
+      journal,
+      // From here on the dataset is unfinished.
+      () => rm(join(out, MANIFEST_FILE), { force: true }),
+    );
+    const result = await run.embed(items, inputs);
+    const manifest = createManifest(extractor, setup, {
+      ...result,
+      seconds: meter.seconds,
+      source: { kind: 'folder', location: typeof source === 'string' ? resolve(source) : null },
+      model,
+      format: plan.format,
+      folders: plan.folders,
+      decoder: lanes.decoder,
+    });
+    await writeAtomically(join(out, MANIFEST_FILE), Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
+    checkFailures(options.limit, meter, true);
+    const { skipped, duplicates } = result;
+    return { out, manifest, failures, embedded: meter.done, failed: meter.failed, skipped, duplicates };
+  } finally {
+    await folder.lock.release();
+  }
+}
+
+interface CheckedOptions extends EmbedFolderOptions {
+  readonly setup: EmbedSetup;
+  readonly limit: FailureLimit | undefined;
+  readonly plan: Pick<RunPlan, 'folders' | 'shardSize' | 'format' | 'half'>;
+}
+
+/** Checks the options against each other and the extractor. Throws `OPTION_INVALID`. */
+function readOptions(extractor: Extractor, given: Given<EmbedFolderOptions>): CheckedOptions {
   const options = withDefaults<EmbedFolderOptions>(
     { ...EMBED_FOLDER_DEFAULTS, out: '' },
     given,
@@ -135,63 +215,17 @@ export async function embedWarm(
   const setup = setUpEmbedding(extractor, options);
   const out = resolve(checkText('out', options.out));
   checkOneOf('dtype', options.dtype, ['float32', 'float16']);
+  checkOneOf('format', options.format, FEATURE_FORMATS);
   checkBoolean('overwrite', options.overwrite);
   const shardSize =
     Math.ceil(checkInteger('shardSize', options.shardSize, 1, 1e7) / setup.batch) * setup.batch;
   if (options.onProgress !== undefined && typeof options.onProgress !== 'function') {
     throw invalidOption('onProgress', 'a function', options.onProgress);
   }
+  const limit = readFailureLimit(options.maxFailures);
   const folders = folderNames(extractor.outputs.map((output) => output.name));
-  const items = await nonEmpty(itemsOf(source), source);
-  await using lanes = openDecodeLanes(extractor, setup, warm);
-  lanes.warm();
-  // At the start of the run: the file may be replaced while it is embedded.
-  const identifying = identifyModel(extractor.model);
-  // Awaited below.
-  identifying.catch(() => undefined);
-  await prepareFolder(out, options.overwrite);
-  const writer = new ShardWriter(out, folders, shardSize, options.dtype === 'float16');
-  const failures: EmbedFailure[] = [];
-  const started = performance.now();
-  const seconds = (): number => Math.round(performance.now() - started) / 1000;
-  const reduced = new ReducedImages();
-  let model: ModelIdentity;
-  let done = 0;
-  let failed = 0;
-  try {
-    await writer.open();
-    for await (const batch of embedBatches(extractor, items, setup, lanes)) {
-      await writer.append(batch);
-      for (const item of batch.items) {
-        const { path, error } = item;
-        if (error && ++failed <= MAX_FAILURES_LISTED) failures.push({ path, error });
-        reduced.add(item);
-      }
-      done += batch.items.length;
-      options.onProgress?.({ done, failed, seconds: seconds() });
-    }
-    model = await identifying;
-    await writer.finish();
-  } catch (error) {
-    await writer.discard();
-    throw error;
-  }
-  const { shards, features } = writer;
-  const facts = {
-    inputs: done,
-    rows: done - failed,
-    seconds: seconds(),
-    folders,
-    features,
-    shards,
-    model,
-    reduced: reduced.summary,
-    decoder: lanes.decoder,
-  };
-  const manifest = createManifest(extractor, setup, facts);
-  await writeAtomically(join(out, MANIFEST), Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
-  await rm(join(out, MARKER), { force: true });
-  return { out, manifest, failures };
+  const plan = { folders, shardSize, format: options.format, half: options.dtype === 'float16' };
+  return { ...options, out, setup, limit, plan };
 }
 
 /** A source with at least one item: an empty one is refused before anything is written. */
@@ -212,60 +246,4 @@ async function nonEmpty(
     yield first.value;
     yield* { [Symbol.asyncIterator]: () => iterator };
   })();
-}
-
-/** Makes the folder, or clears what an earlier run of ours left in it; never touches anything else. */
-async function prepareFolder(out: string, overwrite: boolean): Promise<void> {
-  let entries: string[];
-  try {
-    await makeFolder(out);
-    entries = await readdir(out);
-  } catch (error) {
-    throw unwritable(out, error);
-  }
-  const isFinished = entries.includes(MANIFEST) && (await isDataset(join(out, MANIFEST)));
-  if (isFinished && !overwrite)
-    throw exists(out, 'it holds a finished dataset; choose another folder, or overwrite it (--overwrite)');
-  if (!isFinished && entries.length > 0 && !entries.includes(MARKER)) {
-    throw exists(out, 'it is not empty, and no dataset; choose another folder');
-  }
-  if (!isFinished && (await isWritten(join(out, MARKER)))) throw exists(out, 'another run is writing to it');
-  try {
-    // The marker first: from here on the folder is known as unfinished.
-    await writeAtomically(
-      join(out, MARKER),
-      Buffer.from(JSON.stringify({ pid: process.pid, host: hostname() })),
-    );
-    for (const entry of [MANIFEST, 'features', 'metadata'])
-      await rm(join(out, entry), { recursive: true, force: true });
-  } catch (error) {
-    throw error instanceof TapirError ? error : unwritable(out, error);
-  }
-}
-
-/** Whether the run that left a marker is still alive on this machine. */
-async function isWritten(marker: string): Promise<boolean> {
-  try {
-    const { pid, host } = JSON.parse(await readFile(marker, 'utf8')) as { pid?: number; host?: string };
-    if (typeof pid !== 'number' || host !== hostname() || pid === process.pid) return false;
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false; // No marker, an unreadable one, or no such process.
-  }
-}
-
-/** Whether a manifest is ours; other programs write files of that name too. */
-async function isDataset(manifest: string): Promise<boolean> {
-  try {
-    return (
-      (JSON.parse(await readFile(manifest, 'utf8')) as Partial<Manifest> | null)?.format === DATASET_FORMAT
-    );
-  } catch {
-    return false; // Unreadable or no JSON: not written by us, so the folder is refused as somebody else's.
-  }
-}
-
-function exists(path: string, reason: string): TapirError<'OUTPUT_EXISTS'> {
-  return new TapirError('OUTPUT_EXISTS', `cannot write to "${path}": ${reason}`, { details: { path } });
 }

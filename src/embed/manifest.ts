@@ -6,11 +6,38 @@ import type { DecoderVersions } from '../image/decode.js';
 import type { TransformOptions } from '../image/presets.js';
 import type { ResolvedRequest } from '../rewrite/plan.js';
 import type { EmbedSetup } from './embed-options.js';
-import type { ReductionSummary } from './reduced-images.js';
-import type { FeatureRecord, ShardRecord } from './shards.js';
+import type { DatasetInputs } from './dataset-inputs.js';
+import type { JournalRun, JournalShard, ShardFeatures } from './journal.js';
+import { summarizeReduced, type ReductionSummary } from './reduced-images.js';
+import type { FeatureFormat } from './sinks/feature-writer.js';
+
+/** The manifest's name in a dataset. */
+export const MANIFEST_FILE = 'manifest.json';
 
 /** What tells a manifest from other files of its name. */
 export const DATASET_FORMAT = 'onnx-tapir dataset';
+
+/** A finished shard. Paths are relative to the dataset, with `/`. */
+export interface ShardRecord {
+  /** Inputs that its metadata holds, those that failed included. */
+  readonly inputs: number;
+  /** Rows of its feature files. */
+  readonly rows: number;
+  /** Those of them that belong to inputs which a later shard holds: no metadata names them. */
+  readonly deadRows: number;
+  /** Row number of the first one, over all shards. */
+  readonly firstRow: number;
+  readonly metadata: string;
+  /** Feature file by output key; none if no input of the shard could be read. */
+  readonly features: Readonly<Record<string, string>>;
+}
+
+/** Where the inputs came from. */
+export interface SourceRecord {
+  readonly kind: string;
+  /** Folder or file; null for what is neither. */
+  readonly location: string | null;
+}
 
 /** `manifest.json` of a dataset. */
 export interface Manifest {
@@ -18,6 +45,7 @@ export interface Manifest {
   readonly formatVersion: 1;
   /** ISO 8601, UTC. */
   readonly createdAt: string;
+  readonly source: SourceRecord;
   readonly model: ModelIdentity;
   /** The request, name by name, and the tensors it means. */
   readonly request: readonly ResolvedRequest[];
@@ -26,7 +54,7 @@ export interface Manifest {
   readonly versions: Readonly<
     Record<'onnx-tapir' | 'node' | 'onnxruntime', string> & Record<'sharp' | 'libvips', string | null>
   >;
-  /** Settings that can change the last bits of a feature. */
+  /** The latest run, with settings that can change the last bits of a feature. */
   readonly run: {
     readonly device: string;
     readonly batch: number;
@@ -39,24 +67,33 @@ export interface Manifest {
     readonly reduced: ReductionSummary | null;
     readonly seconds: number;
   };
+  /** All runs that wrote shards, in order. */
+  readonly runs: readonly JournalRun[];
+  /** Inputs of the whole dataset, each counted once. */
   readonly counts: { readonly inputs: number; readonly ok: number; readonly errors: number };
   /** By output key. */
-  readonly features: Readonly<
-    Record<string, FeatureRecord & { readonly folder: string; readonly rows: number }>
-  >;
+  readonly features: Readonly<Record<string, FeatureRecord>>;
   readonly shards: readonly ShardRecord[];
+}
+
+/** The features of an output. */
+export interface FeatureRecord extends Omit<ShardFeatures, 'path'> {
+  readonly format: FeatureFormat;
+  readonly folder: string;
+  /** Rows of all its files. */
+  readonly rows: number;
 }
 
 /** Facts of a finished run. */
 export interface RunFacts {
-  readonly inputs: number;
-  readonly rows: number;
   readonly seconds: number;
-  readonly folders: ReadonlyMap<string, string>;
-  readonly features: ReadonlyMap<string, FeatureRecord>;
-  readonly shards: readonly ShardRecord[];
+  readonly source: SourceRecord;
   readonly model: ModelIdentity;
-  readonly reduced: ReductionSummary;
+  readonly format: FeatureFormat;
+  readonly folders: ReadonlyMap<string, string>;
+  readonly shards: readonly JournalShard[];
+  readonly runs: readonly JournalRun[];
+  readonly inputs: DatasetInputs;
   readonly decoder: DecoderVersions | undefined;
 }
 
@@ -66,17 +103,15 @@ export function packageVersion(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/** Describes a run. */
+/** Describes a dataset after a run. */
 export function createManifest(extractor: Extractor, setup: EmbedSetup, facts: RunFacts): Manifest {
   const { transform, batch, keepDims } = setup;
-  const features = [...facts.features].map(([key, record]) => [
-    key,
-    { folder: `features/${facts.folders.get(key)!}`, rows: facts.rows, ...record },
-  ]);
+  const { shards, inputs, decoder } = facts;
   return {
     format: DATASET_FORMAT,
     formatVersion: 1,
     createdAt: new Date().toISOString(),
+    source: facts.source,
     model: facts.model,
     request: extractor.model.plan.resolved,
     transform: { preset: transform.preset, ...transform.options },
@@ -84,8 +119,8 @@ export function createManifest(extractor: Extractor, setup: EmbedSetup, facts: R
       'onnx-tapir': packageVersion(),
       node: process.versions.node,
       onnxruntime: extractor.runtime,
-      sharp: facts.decoder?.sharp ?? null,
-      libvips: facts.decoder?.libvips ?? null,
+      sharp: decoder?.sharp ?? null,
+      libvips: decoder?.libvips ?? null,
     },
     run: {
       device: extractor.device,
@@ -93,12 +128,41 @@ export function createManifest(extractor: Extractor, setup: EmbedSetup, facts: R
       batchMode: extractor.model.plan.batch?.mode ?? null,
       keepDims,
       normalize: extractor.imageNormalization ? 'graph' : setup.takesPixels ? 'model' : 'cpu',
-      reduced: transform.options.decode === 'fast' ? facts.reduced : null,
+      reduced:
+        transform.options.decode === 'fast' ? summarizeReduced(shards.map(({ reduced }) => reduced)) : null,
       seconds: facts.seconds,
     },
-    counts: { inputs: facts.inputs, ok: facts.rows, errors: facts.inputs - facts.rows },
-    // Object.fromEntries cannot express the pairs' type.
-    features: Object.fromEntries(features) as Manifest['features'],
-    shards: facts.shards,
+    runs: facts.runs,
+    counts: inputs.counts,
+    features: recordFeatures(facts),
+    shards: shards.map((shard) => recordShard(shard, inputs)),
+  };
+}
+
+function recordFeatures({ shards, folders, format }: RunFacts): Record<string, FeatureRecord> {
+  const rows = shards.reduce((sum, shard) => sum + shard.rows, 0);
+  const known = new Map(shards.flatMap(({ features }) => Object.entries(features)));
+  // In the order of the request.
+  return Object.fromEntries(
+    [...folders].flatMap(([key, folder]) => {
+      const feature = known.get(key);
+      if (!feature) return [];
+      const { dtype, dims } = feature;
+      return [[key, { folder: `features/${folder}`, format, rows, dtype, dims }]];
+    }),
+  );
+}
+
+function recordShard(shard: JournalShard, inputs: DatasetInputs): ShardRecord {
+  const { number, rows, firstRow, metadata } = shard;
+  const live = inputs.liveIn(number);
+  const features = Object.entries(shard.features).map(([key, { path }]) => [key, path] as const);
+  return {
+    inputs: live.inputs,
+    rows,
+    deadRows: rows - live.ok,
+    firstRow,
+    metadata,
+    features: Object.fromEntries(features),
   };
 }

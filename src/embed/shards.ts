@@ -1,81 +1,105 @@
 /** The files of a dataset: features and metadata, shard by shard. */
 import { join } from 'node:path';
 import { TapirError } from '../errors.js';
-import type { DType, Tensor } from '../runtime/tensor.js';
-import type { EmbeddedBatch } from './embed-batches.js';
 import { encodeFloat16 } from '../runtime/float16.js';
-import { unwritable, writeAtomically } from './sinks/atomic-file.js';
-import { makeFolder } from './sinks/make-folder.js';
-import { MetadataTable } from './sinks/metadata.js';
-import { NpyWriter } from './sinks/npy.js';
+import type { Tensor } from '../runtime/tensor.js';
+import type { EmbeddedBatch } from './embed-batches.js';
+import type { JournalShard, ShardFeatures } from './journal.js';
+import type { LoadedItem } from './loader.js';
+import { addReduced, NOTHING_REDUCED, type ReducedSums } from './reduced-images.js';
+import { writeAtomically } from './sinks/atomic-file.js';
+import { createFeatureWriter, type FeatureFormat, type FeatureWriter } from './sinks/feature-writer.js';
+import { MetadataTable, metadataRow } from './sinks/metadata.js';
 
-/** A finished shard, as the manifest lists it. Paths are relative to the dataset, with `/`. */
-export interface ShardRecord {
-  /** Inputs it covers, rows with and without features. */
-  readonly inputs: number;
-  /** Rows with features. */
-  readonly rows: number;
-  /** Row number of the first one, over all shards. */
-  readonly firstRow: number;
-  readonly metadata: string;
-  /** Feature file by output key; none if no input of the shard could be read. */
-  readonly features: Readonly<Record<string, string>>;
+/** How shards are written. */
+export interface ShardPlan {
+  /** Folder name by output key. */
+  readonly folders: ReadonlyMap<string, string>;
+  /** Inputs per shard; a multiple of the batch. */
+  readonly shardSize: number;
+  readonly format: FeatureFormat;
+  /** Write float32 features as float16. */
+  readonly half: boolean;
 }
 
-/** What the features of an output are. */
-export interface FeatureRecord {
-  readonly dtype: DType;
-  /** Dims of one row. */
-  readonly dims: readonly number[];
-}
-
-/** Writes batches into shards. */
+/** Writes batches into shards, behind those that are there. */
 export class ShardWriter {
   readonly #out: string;
-  readonly #folders: ReadonlyMap<string, string>;
-  readonly #shardSize: number;
-  readonly #half: boolean;
-  /** Finished shards. */
-  readonly shards: ShardRecord[] = [];
-  /** Outputs seen so far, by key. */
-  readonly features: Map<string, FeatureRecord> = new Map();
-  #rows = 0;
+  readonly #plan: ShardPlan;
+  readonly #commit: (shard: JournalShard) => Promise<void>;
+  /** What the features of an output are, by key, as far as it is known. */
+  readonly #features: Map<string, Omit<ShardFeatures, 'path'>>;
+  #number: number;
+  /** Of the next row, over all shards. */
+  #row: number;
   #pending = new MetadataTable();
-  #writers = new Map<string, NpyWriter>();
+  #reduced: ReducedSums = NOTHING_REDUCED;
+  #writers = new Map<string, FeatureWriter>();
 
   /**
-   * @param folders - Folder name by output key.
-   * @param shardSize - Inputs per shard; a multiple of the batch.
-   * @param half - Write float32 features as float16.
+   * @param before - The shards that are there.
+   * @param commit - Called when the files of a shard are on disk; it counts when that has returned.
    */
-  constructor(out: string, folders: ReadonlyMap<string, string>, shardSize: number, half: boolean) {
+  constructor(
+    out: string,
+    plan: ShardPlan,
+    before: readonly JournalShard[],
+    commit: (shard: JournalShard) => Promise<void>,
+  ) {
     this.#out = out;
-    this.#folders = folders;
-    this.#shardSize = shardSize;
-    this.#half = half;
+    this.#plan = plan;
+    this.#commit = commit;
+    this.#features = new Map(before.flatMap(({ features }) => Object.entries(features)));
+    this.#number = before.length;
+    this.#row = before.reduce((sum, { rows }) => sum + rows, 0);
   }
 
-  /** Makes the folders. Throws `OUTPUT_UNWRITABLE`. */
-  async open(): Promise<void> {
-    const folders = ['metadata', ...[...this.#folders.values()].map((folder) => `features/${folder}`)];
-    try {
-      for (const folder of folders) await makeFolder(join(this.#out, folder));
-    } catch (error) {
-      throw unwritable(this.#out, error);
-    }
+  /** Number of the shard under way. */
+  get number(): number {
+    return this.#number;
   }
 
-  /** Appends a batch; a full shard is completed. */
-  async append(batch: EmbeddedBatch): Promise<void> {
+  /**
+   * Appends a batch; a full shard is completed.
+   *
+   * @param isWritten - Whether a failed input is written; all are by default.
+   */
+  async append(batch: EmbeddedBatch, isWritten: (item: LoadedItem) => boolean = () => true): Promise<void> {
+    const paths = batch.items.filter(({ error }) => !error).map(({ path }) => path);
     for (const [key, tensor] of Object.entries(batch.features))
-      await this.#appendFeature(key, this.#stored(tensor));
-    for (const item of batch.items) this.#pending.add(item, item.error ? null : this.#rows++);
-    if (this.#pending.length >= this.#shardSize) await this.#finishShard();
+      await this.#appendFeature(key, this.#stored(tensor), paths);
+    for (const item of batch.items) {
+      if (item.error && !isWritten(item)) continue;
+      this.#pending.add(metadataRow(item, item.error ? null : this.#row++));
+      this.#reduced = addReduced(this.#reduced, item);
+    }
+    if (this.#pending.length >= this.#plan.shardSize) await this.finish();
   }
 
-  /** Completes the last shard. */
+  /** Completes the shard under way, if there is anything in it. */
   async finish(): Promise<void> {
-    if (this.#pending.length > 0) await this.#finishShard();
+    if (this.#pending.length === 0) return;
+    const features: Record<string, ShardFeatures> = {};
+    let rows = 0;
+    for (const [key, writer] of this.#writers) {
+      rows = await writer.finish();
+      features[key] = { path: this.#featurePath(key), ...this.#features.get(key)! };
+    }
+    this.#writers.clear();
+    const metadata = `metadata/metadata-${this.#digits()}.parquet`;
+    await writeAtomically(join(this.#out, metadata), await this.#pending.encode());
+    await this.#commit({
+      type: 'shard',
+      number: this.#number++,
+      inputs: this.#pending.length,
+      rows,
+      firstRow: this.#row - rows,
+      metadata,
+      features,
+      reduced: this.#reduced,
+    });
+    this.#pending = new MetadataTable();
+    this.#reduced = NOTHING_REDUCED;
   }
 
   /** Removes the files of the shard under way. */
@@ -85,27 +109,26 @@ export class ShardWriter {
   }
 
   #stored(tensor: Tensor): Tensor {
-    if (!this.#half || tensor.dtype !== 'float32') return tensor;
+    if (!this.#plan.half || tensor.dtype !== 'float32') return tensor;
     return { dtype: 'float16', dims: tensor.dims, data: encodeFloat16(tensor.data as Float32Array) };
   }
 
-  async #appendFeature(key: string, tensor: Tensor): Promise<void> {
-    const [rows, ...dims] = tensor.dims;
+  async #appendFeature(key: string, tensor: Tensor, paths: readonly (string | null)[]): Promise<void> {
+    const { dtype, dims } = tensor;
     this.#checkSame(key, tensor);
     let writer = this.#writers.get(key);
     if (!writer) {
       const path = join(this.#out, this.#featurePath(key));
-      writer = await NpyWriter.create(path, tensor.dtype, dims);
+      writer = await createFeatureWriter(this.#plan.format, path, key, dtype, dims.slice(1));
       this.#writers.set(key, writer);
-      this.features.set(key, { dtype: tensor.dtype, dims });
+      this.#features.set(key, { dtype, dims: dims.slice(1) });
     }
-    // String outputs were refused when the file was created.
-    await writer.append(tensor.data as Exclude<Tensor['data'], string[]>, rows!);
+    await writer.append({ tensor, firstRow: this.#row, paths });
   }
 
   /** All rows of an output have the dims and dtype of the first one. */
   #checkSame(key: string, { dtype, dims }: Tensor): void {
-    const known = this.features.get(key);
+    const known = this.#features.get(key);
     if (!known || (known.dtype === dtype && known.dims.join() === dims.slice(1).join())) return;
     throw new TapirError(
       'OUTPUT_NOT_BATCHED',
@@ -114,26 +137,12 @@ export class ShardWriter {
     );
   }
 
-  #number(): string {
-    return String(this.shards.length).padStart(5, '0');
+  #digits(): string {
+    return String(this.#number).padStart(5, '0');
   }
 
   #featurePath(key: string): string {
-    const folder = this.#folders.get(key)!;
-    return `features/${folder}/${folder}-${this.#number()}.npy`;
-  }
-
-  async #finishShard(): Promise<void> {
-    const features: Record<string, string> = {};
-    let rows = 0;
-    for (const [key, writer] of this.#writers) {
-      features[key] = this.#featurePath(key);
-      rows = await writer.finish();
-    }
-    this.#writers.clear();
-    const metadata = `metadata/metadata-${this.#number()}.parquet`;
-    await writeAtomically(join(this.#out, metadata), await this.#pending.encode());
-    this.shards.push({ inputs: this.#pending.length, rows, firstRow: this.#rows - rows, metadata, features });
-    this.#pending = new MetadataTable();
+    const folder = this.#plan.folders.get(key)!;
+    return `features/${folder}/${folder}-${this.#digits()}.${this.#plan.format}`;
   }
 }

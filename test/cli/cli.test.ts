@@ -20,6 +20,10 @@ const photos = join(scratch, 'photos');
 cpSync(projectPath('examples/photos'), photos, { recursive: true, filter: (file) => !file.endsWith('.ts') });
 const embed = ['embed', photos, '--model', model, '--return', 'avgpool=embedding', '--out'];
 
+/** The manifest of the last event. */
+const doneOf = (stdout: string): Manifest =>
+  (JSON.parse(stdout.trim().split('\n').at(-1)!) as { manifest: Manifest }).manifest;
+
 describe('tapir nodes', () => {
   it('prints a table, a tree cut at a depth, and JSON', async () => {
     const all = await runTapir(['nodes', model]);
@@ -205,7 +209,16 @@ describe('tapir embed', () => {
       '--dtype',
       'float16',
     ]);
-    expect((JSON.parse(json.stdout) as Manifest).run.batch).toBe(7);
+    const events = json.stdout.trim().split('\n');
+    const { manifest, ...done } = JSON.parse(events.at(-1)!) as { manifest: Manifest };
+    expect(manifest.run.batch).toBe(7);
+    expect(done).toEqual({ event: 'done', embedded: 24, failed: 0, skipped: 0, duplicates: 0 });
+    expect(JSON.parse(events.at(-2)!)).toMatchObject({
+      event: 'progress',
+      done: 24,
+      failed: 0,
+      devices: [{ device: expect.stringMatching(/^cpu/) as string }],
+    });
   });
 
   it('computes parts in the graph, and opens a fixed batch', async () => {
@@ -230,7 +243,7 @@ describe('tapir embed', () => {
       );
     const right = await runTapir(['embed', photos, ...flags('y', join(scratch, 'opened'))]);
     expect(right, right.stderr).toMatchObject({ code: 0, stderr: '' });
-    expect(JSON.parse(right.stdout)).toMatchObject({
+    expect(doneOf(right.stdout)).toMatchObject({
       run: { batchMode: 'dynamic' },
       features: { v: { dims: [3], rows: 24 } },
       request: [{ computed: ['pool avg', 'l2Normalize'] }],
@@ -408,7 +421,7 @@ describe('parts of the command', () => {
   it('have an exit code for every error', () => {
     for (const code of ERROR_CODES) {
       // The details do not matter for the exit code.
-      expect([2, 3, 4, 70]).toContain(exitCodeOf(new TapirError(code, '', { details: {} as never })));
+      expect([2, 3, 4, 5, 70]).toContain(exitCodeOf(new TapirError(code, '', { details: {} as never })));
     }
     expect(exitCodeOf(new Error('defect'))).toBe(70);
   });

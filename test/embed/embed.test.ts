@@ -5,9 +5,9 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import sharp from 'sharp';
@@ -172,7 +172,7 @@ describe('embedFolder', () => {
         'map/4': { folder: 'features/map%2F4', rows: 24, dims: [128, 7, 7] },
       },
     });
-    expect(readdirSync(out).toSorted()).toEqual(['features', 'manifest.json', 'metadata']);
+    expect(readdirSync(out).toSorted()).toEqual(['features', 'journal.jsonl', 'manifest.json', 'metadata']);
 
     const rows = await readRows(out, 'metadata/metadata-00000.parquet');
     const array = readNpy(join(out, 'features/embedding/embedding-00000.npy'));
@@ -186,6 +186,9 @@ describe('embedFolder', () => {
       error_message: expect.stringContaining('pixels'),
       width: null,
       height: null,
+      size_bytes: BigInt(statSync(join(photos, 'bomb.png')).size),
+      modified: new Date(Math.floor(statSync(join(photos, 'bomb.png')).mtimeMs)),
+      sha256: null,
     });
     const sea = rows.find(({ path }) => path === 'sea/sea-0.jpg')!;
     expect(sea).toMatchObject({ status: 'ok', error_code: null, width: 400, height: 300 });
@@ -244,7 +247,7 @@ describe('embedFolder', () => {
     });
   });
 
-  it('is unfinished until the manifest is there, and starts over then', async () => {
+  it('is unfinished until the manifest is there', async () => {
     const out = join(scratch, 'stopped');
     const abort = new AbortController();
     const run = embedFolder(extractor, photos, {
@@ -263,13 +266,20 @@ describe('embedFolder', () => {
     expect(readdirSync(join(out, 'metadata'))).toHaveLength(manifest.shards.length);
   });
 
-  it('replaces a dataset only if told to, and never anything else', async () => {
+  it('starts over only if told to, and never writes among anything else', async () => {
     const out = join(scratch, 'dataset');
-    await expect(embedFolder(extractor, photos, { out })).rejects.toMatchObject({
-      code: 'OUTPUT_EXISTS',
-      message: /--overwrite/,
+    const journal = (): string => readFileSync(join(out, 'journal.jsonl'), 'utf8');
+    const before = journal();
+    await expect(embedFolder(extractor, photos, { out })).resolves.toMatchObject({
+      embedded: 3,
+      skipped: 24,
     });
-    await expect(embedFolder(extractor, photos, { out, overwrite: true })).resolves.toBeDefined();
+    expect(journal()).toBe(before);
+    await expect(embedFolder(extractor, photos, { out, overwrite: true })).resolves.toMatchObject({
+      embedded: 27,
+      skipped: 0,
+    });
+    expect(journal()).not.toBe(before);
     const other = join(scratch, 'other');
     mkdirSync(join(other, 'features'), { recursive: true });
     writeFileSync(join(other, 'manifest.json'), '{"name":"a web app"}');
@@ -278,7 +288,7 @@ describe('embedFolder', () => {
         code: 'OUTPUT_EXISTS',
       });
     }
-    expect(existsSync(join(other, 'features'))).toBe(true);
+    expect(readdirSync(other).toSorted()).toEqual(['features', 'manifest.json']);
   });
 
   it('refuses an output whose rows differ from batch to batch, and leaves no dataset', async () => {
@@ -311,15 +321,12 @@ describe('embedFolder', () => {
 
   it('refuses a folder that another run is writing to', async () => {
     const out = join(scratch, 'taken');
-    mkdirSync(out);
-    // The parent of this process is alive, and is not this process.
-    writeFileSync(join(out, '.tapir-unfinished'), JSON.stringify({ pid: process.ppid, host: hostname() }));
-    await expect(embedFolder(extractor, photos, { out })).rejects.toMatchObject({
-      code: 'OUTPUT_EXISTS',
-      message: /another run/,
-    });
-    writeFileSync(join(out, '.tapir-unfinished'), JSON.stringify({ pid: 2 ** 22 + 1, host: hostname() }));
-    await expect(embedFolder(extractor, photos, { out })).resolves.toBeDefined();
+    const run = embedFolder(extractor, photos, { out });
+    // One of the two is first.
+    const settled = await Promise.allSettled([run, embedFolder(extractor, photos, { out })]);
+    const refused = settled.find(({ status }) => status === 'rejected') as PromiseRejectedResult;
+    expect(refused.reason).toMatchObject({ code: 'OUTPUT_LOCKED', message: /another run/ });
+    expect(settled.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
   });
 
   it('refuses before it writes anything', async () => {

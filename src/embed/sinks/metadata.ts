@@ -1,56 +1,91 @@
 /** The metadata of a dataset: a Parquet row per input. */
-import type { ImageError, LoadedItem } from '../loader.js';
+import type { FileStamp } from '../../image/image-file.js';
+import type { ImageErrorCode } from '../../errors.js';
+import type { LoadedItem } from '../loader.js';
 
-/** What became of the inputs of a shard, column by column: as rows they would take ten times the memory. */
+/** What became of an input. */
+export interface MetadataRow {
+  readonly path: string | null;
+  /** Its row in the features, over all shards; null for an error. */
+  readonly row: number | null;
+  readonly errorCode: ImageErrorCode | null;
+  readonly errorMessage: string | null;
+  /** Size of the file's image, before the transform. */
+  readonly width: number | null;
+  readonly height: number | null;
+  /** Of the file as it was read; null if nothing is known. */
+  readonly stamp: FileStamp | null;
+}
+
+/** The row of an input that was loaded, or failed to. */
+export function metadataRow(
+  { path, width, height, stamp, error }: LoadedItem,
+  row: number | null,
+): MetadataRow {
+  // The error's stack is not kept.
+  const [errorCode, errorMessage] = error ? [error.code, error.details.reason] : [null, null];
+  return { path, row, errorCode, errorMessage, width, height, stamp };
+}
+
+/** The metadata of a shard, column by column: as rows they would take ten times the memory. */
 export class MetadataTable {
   readonly #paths: (string | null)[] = [];
-  /** Rows in the features, over all shards; null for an error. */
   readonly #rows: (number | null)[] = [];
   readonly #widths: (number | null)[] = [];
   readonly #heights: (number | null)[] = [];
-  /** By position. */
-  readonly #errors = new Map<number, Pick<ImageError, 'code' | 'details'>>();
+  readonly #sizes: (number | null)[] = [];
+  readonly #times: (number | null)[] = [];
+  /** By position, few as they are. */
+  readonly #errors = new Map<number, Pick<MetadataRow, 'errorCode' | 'errorMessage'>>();
+  readonly #hashes = new Map<number, string>();
 
   get length(): number {
     return this.#paths.length;
   }
 
-  /** @param row - Its row in the features; null for an error. */
-  add({ path, width, height, error }: LoadedItem, row: number | null): void {
-    // Its stack is not kept.
-    if (error) this.#errors.set(this.length, { code: error.code, details: error.details });
+  add({ path, row, errorCode, errorMessage, width, height, stamp }: MetadataRow): void {
+    if (errorCode !== null) this.#errors.set(this.length, { errorCode, errorMessage });
+    if (stamp && stamp.sha256 !== null) this.#hashes.set(this.length, stamp.sha256);
+    this.#sizes.push(stamp?.sizeBytes ?? null);
+    this.#times.push(stamp?.modifiedMs ?? null);
     this.#paths.push(path);
     this.#rows.push(row);
     this.#widths.push(width);
     this.#heights.push(height);
   }
 
-  /** The bytes of a Parquet file; columns `path, status, row, error_code, error_message, width, height`. */
+  /**
+   * The bytes of a Parquet file; columns `path, status, row, error_code, error_message, width, height, size_bytes, modified,
+   * sha256`.
+   */
   async encode(): Promise<Uint8Array> {
     const { parquetWriteBuffer } = await import('hyparquet-writer');
     const perItem = <Value>(of: (position: number) => Value): Value[] =>
       Array.from({ length: this.length }, (_, position) => of(position));
-    const errorAt = (position: number): Pick<ImageError, 'code' | 'details'> | undefined =>
-      this.#errors.get(position);
+    const errorAt = (at: number): Pick<MetadataRow, 'errorCode' | 'errorMessage'> | undefined =>
+      this.#errors.get(at);
     const buffer = parquetWriteBuffer({
       columnData: [
         { name: 'path', type: 'STRING', data: this.#paths },
         { name: 'status', type: 'STRING', data: perItem((at) => (errorAt(at) ? 'error' : 'ok')) },
-        {
-          name: 'row',
-          type: 'INT64',
-          data: this.#rows.map((row) => (row === null ? null : BigInt(row))),
-        },
-        { name: 'error_code', type: 'STRING', data: perItem((at) => errorAt(at)?.code ?? null) },
-        {
-          name: 'error_message',
-          type: 'STRING',
-          data: perItem((at) => errorAt(at)?.details.reason ?? null),
-        },
+        { name: 'row', type: 'INT64', data: this.#rows.map(toBigInt) },
+        { name: 'error_code', type: 'STRING', data: perItem((at) => errorAt(at)?.errorCode ?? null) },
+        { name: 'error_message', type: 'STRING', data: perItem((at) => errorAt(at)?.errorMessage ?? null) },
         { name: 'width', type: 'INT32', data: this.#widths },
         { name: 'height', type: 'INT32', data: this.#heights },
+        { name: 'size_bytes', type: 'INT64', data: this.#sizes.map(toBigInt) },
+        {
+          name: 'modified',
+          type: 'TIMESTAMP',
+          data: this.#times.map((time) => (time === null ? null : new Date(time))),
+        },
+        { name: 'sha256', type: 'STRING', data: perItem((at) => this.#hashes.get(at) ?? null) },
       ],
     });
     return new Uint8Array(buffer);
   }
+}
+
+function toBigInt(value: number | null): bigint | null {
+  return value === null ? null : BigInt(value);
 }

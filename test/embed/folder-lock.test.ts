@@ -1,0 +1,81 @@
+/** One writer at a time, and none that is dead holds a folder for ever. */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { FolderLock, LOCK_FILE } from '../../src/embed/folder-lock.js';
+import { scratchFolder } from '../support/fixtures.js';
+
+const folder = (): string => mkdtempSync(join(scratchFolder(), 'lock-'));
+const holderOf = (at: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(join(at, LOCK_FILE), 'utf8')) as Record<string, unknown>;
+const rewrite = (at: string, change: object): void =>
+  writeFileSync(join(at, LOCK_FILE), `${JSON.stringify({ ...holderOf(at), ...change })}\n`);
+
+describe('FolderLock', () => {
+  it('is taken once, and again when it is given back', async () => {
+    const at = folder();
+    const lock = await FolderLock.acquire(at);
+    expect(holderOf(at)).toMatchObject({ host: hostname(), pid: process.pid });
+    await expect(FolderLock.acquire(at)).rejects.toMatchObject({
+      code: 'OUTPUT_LOCKED',
+      details: { host: hostname(), pid: process.pid },
+      message: /another run is writing here: process \d+ on .*delete that file/,
+    });
+    await lock.release();
+    expect(readdirSync(at)).toEqual([]);
+    await (await FolderLock.acquire(at)).release();
+  });
+
+  it('goes to one of many who want it at once, also where it is stale', async () => {
+    const at = folder();
+    await FolderLock.acquire(at);
+    rewrite(at, { boot: 'an earlier boot' });
+    const attempts = await Promise.allSettled(Array.from({ length: 50 }, () => FolderLock.acquire(at)));
+    expect(attempts.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    expect(readdirSync(at)).toEqual([LOCK_FILE]);
+  });
+
+  it('of a process that was killed is stale, also if its number lives on', async () => {
+    const at = folder();
+    await FolderLock.acquire(at);
+    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)']);
+    await once(child, 'spawn');
+    // Its start time is not that of the holder: the number was used again.
+    rewrite(at, { pid: child.pid });
+    const lock = await FolderLock.acquire(at);
+    expect(holderOf(at)['pid']).toBe(process.pid);
+    rewrite(at, { pid: child.pid, started: null });
+    await expect(FolderLock.acquire(at)).rejects.toMatchObject({ code: 'OUTPUT_LOCKED' });
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await (await FolderLock.acquire(at)).release();
+    await lock.release();
+  });
+
+  it('of another machine, or one that nobody can read, is respected', async () => {
+    const at = folder();
+    await FolderLock.acquire(at);
+    rewrite(at, { host: 'somewhere-else', boot: 'x', pid: 1 });
+    await expect(FolderLock.acquire(at)).rejects.toMatchObject({
+      code: 'OUTPUT_LOCKED',
+      message: /process 1 on somewhere-else/,
+    });
+    writeFileSync(join(at, LOCK_FILE), '');
+    await expect(FolderLock.acquire(at)).rejects.toMatchObject({ code: 'OUTPUT_LOCKED' });
+  });
+
+  it('that another process has taken meanwhile is not given back', async () => {
+    const at = folder();
+    const lock = await FolderLock.acquire(at);
+    rewrite(at, { nonce: 'another' });
+    await lock.release();
+    expect(readdirSync(at)).toEqual([LOCK_FILE]);
+  });
+
+  it('cannot be taken where nothing can be written', async () => {
+    await expect(FolderLock.acquire('/proc/none')).rejects.toMatchObject({ code: 'OUTPUT_UNWRITABLE' });
+  });
+});
