@@ -6,12 +6,15 @@ import { measureDeviation } from './deviation.js';
 import type { DecodeReply, DecodeRequest, DecodeThreadData } from './decode-protocol.js';
 import type { StampTaker } from './image-file.js';
 import { loadPixels } from './load-pixels.js';
+import { sharedSimdModule } from './simd-module.js';
 import { Transform } from './transform.js';
 
 const port = parentPort!;
 // Checked where it was made.
 const { transform: options, checksum, stop } = workerData as DecodeThreadData;
 const transform = new Transform(options, null);
+// Compiled while the session opens, not when the first image waits for it.
+sharedSimdModule();
 
 async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<DecodeReply> {
   const taker: StampTaker = { checksum };
