@@ -12,7 +12,7 @@ export interface ErrorDetails {
   GRAPH_INVALID: { readonly reason: string; readonly where: readonly string[] };
   /** The names beside a model (`MODEL.onnx.names.json`) are damaged, or another model's. */
   NAMES_INVALID: { readonly path: string; readonly reason: string };
-  /** No tensor, node or module of these names. */
+  /** No tensor, node or module (or model to pull) of these names. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];
   };
@@ -99,14 +99,18 @@ export interface ErrorDetails {
   DECODER_DIED: { readonly reason: string };
   /** The folder or list of images cannot be read, or holds no image. */
   SOURCE_INVALID: { readonly source: string; readonly reason: string };
+  /** The folder is no dataset, an unfinished one, or a file of it is missing, damaged or not what the manifest says. */
+  DATASET_INVALID: { readonly path: string; readonly reason: string };
   /** An output whose first axis is not the batch cannot be cut into one row per image. */
   OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
+  /** A file cannot be fetched from the network. */
+  DOWNLOAD_FAILED: { readonly url: string; readonly reason: string };
+  /** A file is not the one that was recorded: its SHA-256 is another. */
+  CHECKSUM_MISMATCH: { readonly path: string; readonly expected: string; readonly actual: string };
   /** The output place already holds something. */
   OUTPUT_EXISTS: { readonly path: string };
   /** Another process is writing to the output place; null where it is not known which. */
   OUTPUT_LOCKED: { readonly path: string; readonly host: string | null; readonly pid: number | null };
-  /** The files of a dataset are not there, or not as its manifest or journal says. */
-  DATASET_INVALID: { readonly path: string; readonly reason: string };
   /** The output place holds a dataset that was made in another way. */
   DATASET_MISMATCH: {
     readonly path: string;

@@ -66,4 +66,7 @@ export {
   type EmbedFailure,
 } from './embed/embed-folder.js';
 export { type EmbedProgress } from './embed/progress.js';
+export { openDataset, type Dataset, type DatasetRow, type FeatureBlock } from './embed/dataset.js';
 export { type Manifest } from './embed/manifest.js';
+export { searchDataset, type SearchHit, type SearchOptions } from './search/search-dataset.js';
+export { type Metric } from './search/metric.js';

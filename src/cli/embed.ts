@@ -10,6 +10,7 @@ import type { MaxFailures } from '../embed/failure-limit.js';
 import { createProgressView } from './embed-progress.js';
 import { EXIT } from './exit-code.js';
 import { openMetricsServer } from './metrics-server.js';
+import { findModelFile } from './find-model.js';
 import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
 import { formatDims, printable } from './table.js';
 import type { Terminal } from './terminal.js';
@@ -38,7 +39,7 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
   lanes.warm();
-  const model = await openModel(flags.model);
+  const model = await openModel(await findModelFile(flags.model));
   const opening = openExtractor(model, flags, await hasFewImages(source));
   // For the manifest, in the meantime too; a failure shows again there.
   void identifyFile(model).catch(() => undefined);

@@ -13,10 +13,12 @@ import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './doctor.js';
 import { runBenchEmbed, type BenchEmbedFlags } from './bench-embed.js';
 import { runBenchModel, type BenchModelFlags } from './bench-model.js';
+import { addModelsCommand } from './models.js';
 import { runEmbed, type EmbedFlags } from './embed.js';
 import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
+import { addSearchCommand } from './search.js';
 import type { Terminal } from './terminal.js';
 
 function parseCount(text: string): number {
@@ -136,6 +138,9 @@ export function createProgram(terminal: Terminal): Command {
     .option('--timeout <seconds>', 'longest time for each device', parseCount, 60)
     .option('--json', 'print JSON', false)
     .action((flags: DoctorFlags) => runDoctor(terminal, flags));
+
+  addModelsCommand(program, terminal);
+  addSearchCommand(program, terminal);
 
   const bench = program.command('bench').description('measure speed on this machine');
   const benchModel = bench
