@@ -1,6 +1,7 @@
 /** `tapir embed`: images → a dataset. */
 import { embedWarm, type EmbedSummary } from '../embed/embed-folder.js';
 import type { EmbedProgress } from '../embed/progress.js';
+import { hasFewImages } from '../embed/few-images.js';
 import { openModel } from '../extract/open-model.js';
 import { identifyFile } from '../extract/prune-model.js';
 import { DecodeLanes } from '../image/decode-lanes.js';
@@ -40,10 +41,10 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
   const { column, null: nulSeparated, allowHttp } = flags;
   const transform = readTransformFlags(flags);
   // Meanwhile the session opens.
-  const lanes = new DecodeLanes(transform, 1);
+  const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
   lanes.warm();
   const model = await openModel(await findModelFile(flags.model));
-  const opening = openExtractor(model, flags);
+  const opening = openExtractor(model, flags, await hasFewImages(source));
   // For the manifest, in the meantime too; a failure shows again there.
   void identifyFile(model).catch(() => undefined);
   const extractor = await opening;

@@ -199,7 +199,7 @@ function addExtractorFlags(command: Command): void {
     .option('--devices <list>', 'several devices, such as cuda:0,cuda:1: each takes whole batches')
     .option(
       '--sessions <n>',
-      'sessions per device; 0 for two on a GPU, and one per core of a CPU, four at most',
+      'sessions per device; 0 for two on a GPU, one per core of a CPU (four at most), one for less than 64 images',
       parseCount,
       0,
     )

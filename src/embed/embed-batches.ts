@@ -31,14 +31,17 @@ export async function* embedBatches(
   const mostRuns = runsAtOnce(extractor);
   const loader = openLoader(source, lanes, extractor, setup);
   const running: Promise<EmbeddedBatch>[] = [];
-  const stop = rejectionOf(signal);
+  const stop = stopOf(signal);
   try {
     let loading = loader.next();
     let isLast = false;
     while (!isLast || running.length > 0) {
       const done = running[0]?.then(() => 'done' as const);
       const loaded = isLast || running.length >= mostRuns ? [] : [loading];
-      const event = await Promise.race([...(done ? [done] : []), ...loaded, stop.promise]);
+      const event = await stop.orFirst<'done' | LoadedBatch | undefined>([
+        ...(done ? [done] : []),
+        ...loaded,
+      ]);
       if (event === 'done') yield await running.shift()!;
       else if (event === undefined) isLast = true;
       else {
@@ -89,19 +92,30 @@ export function openLoader(
     batch,
     imageBytes: CHANNELS * height * width,
     openBatches: runsAtOnce(extractor) + ahead,
+    refill: Math.ceil(ahead / 4),
   });
 }
 
-/** A promise that is rejected when a signal fires, and never fulfilled. */
-function rejectionOf(signal: AbortSignal | undefined): { readonly promise: Promise<never>; off(): void } {
-  let onAbort = (): void => undefined;
-  const promise = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal!.reason as Error);
-    if (signal?.aborted) onAbort();
-    signal?.addEventListener('abort', onAbort, { once: true });
-  });
-  promise.catch(() => undefined);
-  return { promise, off: () => signal?.removeEventListener('abort', onAbort) };
+/**
+ * What a signal stops: `orFirst` settles as the first of some promises, or is rejected when the signal fires. A promise for the
+ * signal in `Promise.race` would keep every result of every race alive until the end.
+ */
+function stopOf(signal: AbortSignal | undefined): {
+  orFirst<Value>(promises: readonly Promise<Value>[]): Promise<Value>;
+  off(): void;
+} {
+  let stopWaiting: ((error: Error) => void) | undefined;
+  const onAbort = (): void => stopWaiting?.(signal!.reason as Error);
+  signal?.addEventListener('abort', onAbort, { once: true });
+  return {
+    orFirst: (promises) =>
+      new Promise((resolve, reject) => {
+        stopWaiting = reject;
+        if (signal?.aborted) onAbort();
+        for (const promise of promises) promise.then(resolve, reject);
+      }),
+    off: () => signal?.removeEventListener('abort', onAbort),
+  };
 }
 
 /** Runs a batch whose images are in memory. */

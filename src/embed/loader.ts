@@ -53,6 +53,8 @@ export interface LoaderPlan {
   readonly imageBytes: number;
   /** Batches that are open at once: being filled, ready, or not yet released. */
   readonly openBatches: number;
+  /** How many of them must be free before the source goes on: the more at once, the fewer messages to the threads. */
+  readonly refill: number;
 }
 
 /** Loads the items of a source, ahead of whoever takes the batches. */
@@ -98,7 +100,8 @@ export class BatchLoader {
   release(pixels: Uint8Array): void {
     this.#open--;
     this.#free.push(pixels);
-    this.#wakeSource?.();
+    const { openBatches, refill } = this.#plan;
+    if (this.#open <= openBatches - refill) this.#wakeSource?.();
   }
 
   /** Ends loading: nothing more is taken from the source. */

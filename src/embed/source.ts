@@ -153,7 +153,8 @@ function isInside(path: string, root: string): boolean {
   return inner === '' || (inner !== '..' && !inner.startsWith(`..${sep}`) && !inner.startsWith(sep));
 }
 
-function isImage(name: string): boolean {
+/** Whether a file is taken for an image, by its extension. */
+export function isImage(name: string): boolean {
   const dot = name.lastIndexOf('.');
   return dot >= 0 && IMAGE_EXTENSIONS.has(name.slice(dot).toLowerCase());
 }
