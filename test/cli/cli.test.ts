@@ -198,7 +198,7 @@ describe('tapir embed', () => {
     const list = `${join(photos, 'sea/sea-0.jpg')}\nnone.jpg\n`;
     const ended = await runTapir(['embed', '-', ...embed.slice(2), out], { input: list });
     expect(ended.stdout, ended.stderr).toContain('1 of 2 images embedded');
-    expect(ended.stderr).toContain('none.jpg: ENOENT');
+    expect(ended.stderr).toContain('none.jpg: ');
     const stopped = join(scratch, 'stopped');
     const waiting = await runTapir(['embed', '-', ...embed.slice(2), stopped], {
       input: list,

@@ -48,7 +48,7 @@ describe('a pattern', () => {
     );
     expect(await pathsOf(join(folder, 'p/**'))).toEqual(['a.jpg', 'a/z.PNG', 'b.jpg', 'é.gif']);
     expect(await itemsOf(join(folder, '*/?.jpg'))).toEqual(
-      ['p/a.jpg', 'p/b.jpg', 'q/c.jpg'].map((path) => ({ path, image: join(folder, path) })),
+      ['p/a.jpg', 'p/b.jpg', 'q/c.jpg'].map((path) => ({ path, image: join(folder, path), listed: true })),
     );
     expect(await pathsOf(join(folder, '{q,p}/[ab]*.jpg'))).toEqual(['p/a.jpg', 'p/b.jpg']);
     expect(await pathsOf(join(folder, 'p/*.txt'))).toEqual(['notes.txt']);
