@@ -90,6 +90,8 @@ export interface ErrorDetails {
   OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
   /** The output place already holds something. */
   OUTPUT_EXISTS: { readonly path: string };
+  /** A service cannot listen where it was told to. */
+  ADDRESS_UNAVAILABLE: { readonly host: string; readonly port: number; readonly reason: string };
   /** The output place cannot be written. */
   OUTPUT_UNWRITABLE: { readonly path: string; readonly reason: string };
 }

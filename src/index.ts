@@ -67,3 +67,5 @@ export {
   type EmbedFailure,
 } from './embed/embed-folder.js';
 export { type Manifest } from './embed/manifest.js';
+export { createService, type ListenOptions, type Service } from './serve/service.js';
+export { type ServiceOptions } from './serve/service-options.js';

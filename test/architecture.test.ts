@@ -24,7 +24,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   serve: ['base', 'runtime', 'extract', 'image', 'embed'],
   hub: ['base'],
   cli: ['base', 'runtime', 'extract', 'image', 'embed', 'report', 'search', 'serve', 'hub'],
-  index: ['base', 'rewrite', 'runtime', 'extract', 'image', 'embed'],
+  index: ['base', 'rewrite', 'runtime', 'extract', 'image', 'embed', 'serve'],
 };
 
 function roomOf(file: string): string {

@@ -46,6 +46,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   DEPENDENCY_MISSING: EXIT.model,
   EXTERNAL_DATA_ELSEWHERE: EXIT.output,
   MODEL_TOO_LARGE: EXIT.output,
+  ADDRESS_UNAVAILABLE: EXIT.usage,
   OUTPUT_EXISTS: EXIT.output,
   OUTPUT_UNWRITABLE: EXIT.output,
   CLOSED: EXIT.internal,
