@@ -3,8 +3,24 @@ import { fromFloat16Bits, toFloat16Bits } from '../runtime/float16.js';
 import { createData, type DType, type Tensor, type TensorData } from '../runtime/tensor.js';
 import { HttpError } from './http-error.js';
 
+/** A datatype of the protocol. */
+export type Datatype =
+  | 'BOOL'
+  | 'UINT8'
+  | 'UINT16'
+  | 'UINT32'
+  | 'UINT64'
+  | 'INT8'
+  | 'INT16'
+  | 'INT32'
+  | 'INT64'
+  | 'FP16'
+  | 'FP32'
+  | 'FP64'
+  | 'BYTES';
+
 /** The protocol's word for each dtype. */
-export const DATATYPES = {
+export const DATATYPES: Readonly<Record<DType, Datatype>> = {
   bool: 'BOOL',
   uint8: 'UINT8',
   uint16: 'UINT16',
@@ -18,10 +34,7 @@ export const DATATYPES = {
   float32: 'FP32',
   float64: 'FP64',
   string: 'BYTES',
-} as const satisfies Record<DType, string>;
-
-/** A datatype of the protocol. */
-export type Datatype = (typeof DATATYPES)[DType];
+};
 
 /** Element types by the protocol's word. */
 export const DTYPES: ReadonlyMap<string, DType> = new Map(

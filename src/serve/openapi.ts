@@ -8,11 +8,12 @@ export interface OpenApiFacts {
   readonly hasToken: boolean;
 }
 
-const BYTES: Schema = { type: 'string', contentMediaType: 'application/octet-stream' };
-
 function contentOf(contents: Contents): Schema {
-  const entries = Object.entries(contents).map(([type, schema]) => [type, { schema: schema ?? BYTES }]);
-  return Object.fromEntries(entries) as Schema;
+  const entries = Object.entries(contents).map(([type, schema]): [string, Schema] => {
+    const plain = type.startsWith('text/') ? {} : { contentMediaType: type };
+    return [type, { schema: schema ?? { type: 'string', ...plain } }];
+  });
+  return Object.fromEntries(entries);
 }
 
 function answerOf({ description, contents }: Answer): Schema {

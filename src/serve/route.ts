@@ -28,7 +28,7 @@ export interface Route {
   readonly headers?: Readonly<Record<string, string>>;
   readonly answers: Readonly<Record<number, Answer>>;
   /** Replies, or returns what is sent. */
-  handle(request: FastifyRequest, reply: FastifyReply): unknown;
+  readonly handle: (request: FastifyRequest, reply: FastifyReply) => unknown;
 }
 
 const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
@@ -42,7 +42,7 @@ export function addRoutes(app: FastifyInstance, routes: readonly Route[]): void 
       url: path,
       config: { isOpen, isQueued },
       ...(json ? { schema: { body: { content: { 'application/json': { schema: json } } } } } : {}),
-      handler: (request, reply) => handle(request, reply),
+      handler: handle,
     });
     const allowed: readonly HTTPMethods[] = method === 'GET' ? ['GET', 'HEAD'] : [method];
     app.route({
