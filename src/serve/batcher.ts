@@ -52,7 +52,7 @@ export class Batcher<Image, Row> {
   readonly #decoding = new Set<Job<Image, Row>>();
   #running = 0;
   #timer: NodeJS.Timeout | undefined;
-  #isDraining = false;
+  #isHurried = false;
   #onIdle: (() => void) | undefined;
 
   constructor(work: BatchWork<Image, Row>, plan: BatchPlan) {
@@ -104,10 +104,15 @@ export class Batcher<Image, Row> {
     return rows;
   }
 
-  /** Waits until all that was taken has settled; batches no longer wait to be full. */
-  async drain(): Promise<void> {
-    this.#isDraining = true;
+  /** From now on no batch waits to be full. */
+  hurry(): void {
+    this.#isHurried = true;
     this.#pump();
+  }
+
+  /** Waits until all that was taken has settled. */
+  async drain(): Promise<void> {
+    this.hurry();
     while (this.queued > 0 || this.#running > 0)
       await new Promise<void>((resolve) => {
         this.#onIdle = resolve;
@@ -159,7 +164,7 @@ export class Batcher<Image, Row> {
     while (this.#ready.length > 0 && this.#running < runsAtOnce) {
       if (this.#ready.length < maxBatch) {
         if (this.#running >= sessions) return;
-        const waitMs = this.#isDraining ? 0 : this.#ready[0]!.readyAt + maxWaitMs - performance.now();
+        const waitMs = this.#isHurried ? 0 : this.#ready[0]!.readyAt + maxWaitMs - performance.now();
         if (waitMs > 0) {
           this.#timer = setTimeout(() => this.#dispatch(), waitMs);
           return;

@@ -161,6 +161,7 @@ class HttpService implements Service {
     // One that is starting is let finish; what it fails with is told to whoever started it.
     await this.#listening?.catch(() => undefined);
     const app = this.#app;
+    this.#open?.batcher.hurry();
     if (app) {
       const late = setTimeout(() => {
         this.#requests!.abort(new HttpError('SHUTTING_DOWN', 'the service is shutting down'));
