@@ -67,11 +67,7 @@ export function addServeCommand(program: Command, terminal: Terminal): Command {
     .option('--name <name>', 'the model’s name in paths and replies (default: the file’s)')
     .option('--token <token>', 'what callers must send as a bearer token (default: TAPIR_TOKEN, if set)')
     .option('--allow-urls', 'fetch images from URLs that a request names', SERVICE_DEFAULTS.allowUrls)
-    .option(
-      '--allow-private-urls',
-      'from private and local addresses too',
-      SERVICE_DEFAULTS.allowPrivateUrls,
-    )
+    .option('--allow-private-urls', 'from private and local addresses too', SERVICE_DEFAULTS.allowPrivateUrls)
     .option('--keep-dims', 'keep trailing 1×1 dims', SERVICE_DEFAULTS.keepDims)
     .option('--json', 'print one line of JSON when ready', false);
   for (const [flag, help, value] of numbers) command.option(`${flag} <n>`, help, count(flag), value);

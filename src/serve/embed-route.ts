@@ -45,8 +45,7 @@ export function embedRoute(context: ServiceContext): Route {
     },
     async handle(request, reply) {
       const forms = acceptedForms(request.headers.accept);
-      if (forms.length === 0 || (forms[0] === 'npy' && forms.length === 1 && !npy))
-        throw notAcceptable(npy);
+      if (forms.length === 0 || (forms[0] === 'npy' && forms.length === 1 && !npy)) throw notAcceptable(npy);
       const state = context.stateOf(request);
       const results = await embed(context, await readSentImages(request, setup, state), state);
       const [only, ...others] = results;
@@ -86,7 +85,11 @@ async function embed(
   });
 }
 
-function sendJson(reply: FastifyReply, { setup, sample }: ServiceContext, results: readonly Result[]): string {
+function sendJson(
+  reply: FastifyReply,
+  { setup, sample }: ServiceContext,
+  results: readonly Result[],
+): string {
   const outputs = Object.entries(sample).map(([name, { dtype, dims }]) => ({
     name,
     dtype,

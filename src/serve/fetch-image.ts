@@ -26,7 +26,11 @@ const HEADERS = { accept: 'image/*', 'accept-encoding': 'identity', 'user-agent'
  * @param signal - Gives up; the call rejects with its reason.
  * @throws {@link HttpError} `URL_REFUSED` for one that must not be fetched, `URL_FAILED` for one that could not be.
  */
-export async function fetchImage(text: string, limits: FetchLimits, signal: AbortSignal): Promise<Uint8Array> {
+export async function fetchImage(
+  text: string,
+  limits: FetchLimits,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
   const timeout = AbortSignal.timeout(limits.timeoutMs);
   const stop = AbortSignal.any([signal, timeout]);
   try {
@@ -97,7 +101,8 @@ async function readBody(response: IncomingMessage, { maxBytes, count }: FetchLim
   const chunks: Buffer[] = [];
   let size = 0;
   try {
-    if (response.statusCode !== 200) throw new Error(`its server answered with status ${response.statusCode}`);
+    if (response.statusCode !== 200)
+      throw new Error(`its server answered with status ${response.statusCode}`);
     const encoding = response.headers['content-encoding'] ?? 'identity';
     if (encoding !== 'identity') throw new Error(`its content is encoded (${encoding})`);
     if (Number(response.headers['content-length'] ?? 0) > maxBytes)

@@ -137,9 +137,7 @@ function readTensor(
   const dtype: DType = DTYPES.get(datatype)!;
   if (bytes && data !== undefined) throw invalid(`input "${name}" must have its elements in one place`);
   checkShape(own, dtype, shape);
-  const elements = bytes
-    ? readBinaryData(name, dtype, shape, bytes)
-    : readJsonData(name, dtype, shape, data);
+  const elements = bytes ? readBinaryData(name, dtype, shape, bytes) : readJsonData(name, dtype, shape, data);
   return { dtype, dims: [...shape], data: elements };
 }
 

@@ -95,6 +95,7 @@ export function inferRoutes(context: ServiceContext): Route[] {
       summary: `Runs tensors, or encoded images given as input "${IMAGE_INPUT}" of datatype BYTES`,
       headers: { 'Inference-Header-Content-Length': 'bytes of the JSON, where tensors lie behind it' },
       body: { 'application/json': INFER_REQUEST, 'application/octet-stream': null },
+      parsed: INFER_REQUEST,
       answers: {
         200: {
           description: 'the outputs',

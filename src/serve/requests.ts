@@ -25,6 +25,8 @@ export class Requests {
   readonly #rules: RequestRules;
   readonly #states = new WeakMap<IncomingMessage, RequestState>();
   readonly #open = new Set<AbortController>();
+  /** Requests that are being answered, by connection. */
+  readonly #connections = new Map<Socket, number>();
 
   constructor(rules: RequestRules) {
     this.#rules = rules;
@@ -45,6 +47,11 @@ export class Requests {
       if (this.#rules.isClosing()) void reply.header('connection', 'close');
       done();
     });
+    app.server.on('connection', (socket: Socket) => {
+      if (this.#rules.isClosing()) socket.destroy();
+      else this.#connections.set(socket, 0);
+      socket.once('close', () => this.#connections.delete(socket));
+    });
     app.setErrorHandler((error, request, reply) => this.#sendError(request, reply, error));
     app.setNotFoundHandler((request) => {
       throw new HttpError('NOT_FOUND', `there is no ${request.method} ${request.url}; see /openapi.json`);
@@ -61,14 +68,30 @@ export class Requests {
     for (const controller of this.#open) controller.abort(reason);
   }
 
+  /**
+   * Ends connections that no request has come from: Node's own list of idle ones leaves out those that never had one, and
+   * its timeouts end with the server.
+   */
+  closeIdle(): void {
+    for (const [socket, requests] of this.#connections) if (requests === 0) socket.destroy();
+  }
+
+  #countOn(socket: Socket, requests: 1 | -1): void {
+    const before = this.#connections.get(socket);
+    if (before !== undefined) this.#connections.set(socket, before + requests);
+  }
+
   #enter(request: FastifyRequest, reply: FastifyReply): void {
     const started = performance.now();
     const { config, url: route = 'unknown' } = request.routeOptions;
     const controller = new AbortController();
     let release = (): void => undefined;
     this.#open.add(controller);
+    const { socket } = request;
+    this.#countOn(socket, 1);
     reply.raw.once('close', () => {
       this.#open.delete(controller);
+      this.#countOn(socket, -1);
       release();
       const isDone = reply.raw.writableFinished;
       if (!isDone) controller.abort(new Error('the client went away'));

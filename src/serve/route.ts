@@ -1,5 +1,5 @@
 /** A route as data: fastify is told of it, and the OpenAPI document. */
-import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods } from 'fastify';
 import { HttpError } from './http-error.js';
 import type { Schema } from './schemas.js';
 
@@ -24,6 +24,8 @@ export interface Route {
   readonly isQueued?: boolean;
   /** What it takes. */
   readonly body?: Contents;
+  /** What the parsed body must be, whatever its media type; without it, only JSON is looked at. */
+  readonly parsed?: Schema;
   /** Headers that it reads. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly answers: Readonly<Record<number, Answer>>;
@@ -35,13 +37,13 @@ const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 
 
 /** Registers routes, and an answer to the methods that a path does not have. */
 export function addRoutes(app: FastifyInstance, routes: readonly Route[]): void {
-  for (const { method, path, body, isOpen = false, isQueued = false, handle } of routes) {
-    const json = body?.['application/json'];
+  for (const route of routes) {
+    const { method, path, isOpen = false, isQueued = false, handle } = route;
     app.route({
       method,
       url: path,
       config: { isOpen, isQueued },
-      ...(json ? { schema: { body: { content: { 'application/json': { schema: json } } } } } : {}),
+      schema: schemaOf(route),
       handler: handle,
     });
     const allowed: readonly HTTPMethods[] = method === 'GET' ? ['GET', 'HEAD'] : [method];
@@ -54,6 +56,12 @@ export function addRoutes(app: FastifyInstance, routes: readonly Route[]): void 
       },
     });
   }
+}
+
+function schemaOf({ body, parsed }: Route): FastifySchema {
+  if (parsed) return { body: parsed };
+  const schema = body?.['application/json'];
+  return schema ? { body: { content: { 'application/json': { schema } } } } : {};
 }
 
 declare module 'fastify' {

@@ -102,7 +102,13 @@ export const INFER_REPLY: Schema = object(
     id: TEXT,
     outputs: list(
       object(
-        { name: TEXT, datatype: DATATYPE, shape: SHAPE, parameters: { type: 'object' }, data: { type: 'array' } },
+        {
+          name: TEXT,
+          datatype: DATATYPE,
+          shape: SHAPE,
+          parameters: { type: 'object' },
+          data: { type: 'array' },
+        },
         ['name', 'datatype', 'shape'],
       ),
     ),

@@ -1,6 +1,11 @@
 /** What a service takes besides its extractor, checked. */
 import { checkBoolean, checkInteger, checkText, invalidOption, withDefaults, type Given } from '../checks.js';
-import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed/embed-options.js';
+import {
+  EMBED_DEFAULTS,
+  setUpEmbedding,
+  type EmbedOptions,
+  type EmbedSetup,
+} from '../embed/embed-options.js';
 import type { Extractor } from '../extract/extractor.js';
 
 /** Options of {@link createService}. Times are in milliseconds. */

@@ -167,6 +167,7 @@ class HttpService implements Service {
         this.#requests!.abort(new HttpError('SHUTTING_DOWN', 'the service is shutting down'));
         setTimeout(() => app.server.closeAllConnections(), FAREWELL_MS).unref();
       }, this.#setup.shutdownTimeoutMs);
+      this.#requests!.closeIdle();
       await app.close();
       clearTimeout(late);
     }

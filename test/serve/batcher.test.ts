@@ -109,9 +109,9 @@ describe('Batcher', () => {
       await settle();
       finish();
     }
-    expect((await settled).map((one) => (one.status === 'fulfilled' ? one.value : String(one.reason)))).toEqual(
-      ['row of a', 'Error: bad b is broken', 'row of c'],
-    );
+    expect(
+      (await settled).map((one) => (one.status === 'fulfilled' ? one.value : String(one.reason))),
+    ).toEqual(['row of a', 'Error: bad b is broken', 'row of c']);
     expect(runs.begun).toEqual([]);
   });
 

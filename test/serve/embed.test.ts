@@ -1,12 +1,12 @@
 /** `/embed` of a real service: the same features as without it, and an answer to everything that is not right. */
+import { writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { embedImages } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readNpy } from '../support/npy.js';
 import { scratchFolder } from '../support/fixtures.js';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { cleanUpServices, photo, postImage, refusalOf, SMALL, startService } from '../support/service.js';
 import type { EmbedReply } from '../support/service.js';
 
@@ -15,49 +15,42 @@ const PHOTOS = ['city/city-0.jpg', 'dunes/dunes-1.jpg', 'sea/sea-2.jpg', 'flower
 const scratch = scratchFolder();
 let url: string;
 let expected: Float32Array[];
-let started: Awaited<ReturnType<typeof startService>>;
 
 beforeAll(async () => {
-  started = await startService();
+  const started = await startService();
   ({ url } = started);
   expected = [];
-  for await (const { features } of embedImages(started.extractor, PHOTOS.map(photo), {
-    transform: SMALL,
-    batch: 1,
-  }))
+  for await (const { features } of embedImages(started.extractor, PHOTOS.map(photo), { transform: SMALL }))
     expected.push(features!.v.data as Float32Array);
 });
 
-function form(files: readonly (readonly [name: string, bytes: Uint8Array<ArrayBuffer> | string])[]): FormData {
+function form(
+  files: readonly (readonly [name: string, bytes: Uint8Array<ArrayBuffer> | string])[],
+): FormData {
   const data = new FormData();
   for (const [name, bytes] of files) data.append('image', new Blob([bytes]), name);
   return data;
 }
 
-const post = (body: BodyInit, headers: Record<string, string> = {}): Promise<Response> =>
+const post = (body: FormData | string, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(`${url}/embed`, { method: 'POST', body, headers });
 
-/** Features of images that were run in one batch may differ in the last bit from those that were not. */
-async function batchOf(images: readonly Uint8Array[]): Promise<Float32Array[]> {
-  const rows: Float32Array[] = [];
-  for await (const { features } of embedImages(started.extractor, images, { transform: SMALL, batch: 4 }))
-    rows.push(features!.v.data as Float32Array);
-  return rows;
-}
-
 describe('POST /embed', () => {
-  it.each(['image/jpeg', 'image/anything', 'application/octet-stream'])('takes %s, bit for bit', async (type) => {
-    const response = await postImage(url, photo(PHOTOS[0]!), { headers: { 'content-type': type } });
-    expect(response.status).toBe(200);
-    expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
-    const reply = (await response.json()) as EmbedReply;
-    expect(reply).toMatchObject({
-      model: 'tiny',
-      outputs: [{ name: 'v', dtype: 'float32', dims: [128] }],
-      results: [{ index: 0 }],
-    });
-    expect(Float32Array.from(reply.results[0]!.features!['v']!)).toEqual(expected[0]);
-  });
+  it.each(['image/jpeg', 'image/anything', 'application/octet-stream'])(
+    'takes %s, bit for bit',
+    async (type) => {
+      const response = await postImage(url, photo(PHOTOS[0]!), { headers: { 'content-type': type } });
+      expect(response.status).toBe(200);
+      expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
+      const reply = (await response.json()) as EmbedReply;
+      expect(reply).toMatchObject({
+        model: 'tiny',
+        outputs: [{ name: 'v', dtype: 'float32', dims: [128] }],
+        results: [{ index: 0 }],
+      });
+      expect(Float32Array.from(reply.results[0]!.features!['v']!)).toEqual(expected[0]);
+    },
+  );
 
   it('takes a form of files, in their order, with their names', async () => {
     const response = await post(form(PHOTOS.map((name) => [name.slice(name.indexOf('/') + 1), photo(name)])));
@@ -70,7 +63,7 @@ describe('POST /embed', () => {
       [3, 'flower-0.jpg'],
     ]);
     const rows = results.map(({ features }) => Float32Array.from(features!['v']!));
-    expect(rows).toEqual(await batchOf(PHOTOS.map(photo)));
+    expect(rows).toEqual(expected);
   });
 
   it('sends the bytes of a .npy file for one image and one output', async () => {
@@ -113,7 +106,11 @@ describe('POST /embed', () => {
 
   it('refuses other methods, types and forms', async () => {
     const get = await fetch(`${url}/embed`);
-    expect([...(await refusalOf(get)), get.headers.get('allow')]).toEqual([405, 'METHOD_NOT_ALLOWED', 'POST']);
+    expect([...(await refusalOf(get)), get.headers.get('allow')]).toEqual([
+      405,
+      'METHOD_NOT_ALLOWED',
+      'POST',
+    ]);
     expect(await refusalOf(await post('x', { 'content-type': 'text/plain' }))).toEqual([
       415,
       'MEDIA_TYPE_UNSUPPORTED',
@@ -232,7 +229,9 @@ describe('POST /embed with URLs', () => {
   });
 
   it('gives up on what is missing, late, large, or sends it about', async () => {
-    const urls = ['/missing', '/silent', '/large', '/redirect/5', '/file', '/photo'].map((path) => files + path);
+    const urls = ['/missing', '/silent', '/large', '/redirect/5', '/file', '/photo'].map(
+      (path) => files + path,
+    );
     expect(await codesOf(await postUrls(fetching, urls))).toEqual([
       'URL_FAILED',
       'URL_FAILED',

@@ -1,6 +1,12 @@
 /** A service over a small model, and requests to it. */
 import { readFileSync } from 'node:fs';
-import { createFeatureExtractor, createService, createTransform, type ServiceOptions } from 'onnx-tapir';
+import {
+  createFeatureExtractor,
+  createService,
+  createTransform,
+  type Extractor,
+  type ServiceOptions,
+} from 'onnx-tapir';
 import { afterAll } from 'vitest';
 import { projectPath, tinyResNet } from './fixtures.js';
 
@@ -15,23 +21,32 @@ export function cleanUpServices(): void {
   });
 }
 
-/** An extractor of the small model: vectors of 128. */
-export async function openSmall(returnNodes: Record<string, string> = { avgpool: 'v' }) {
-  const extractor = await createFeatureExtractor(tinyResNet(), returnNodes);
+/** The small model: vectors of 128. */
+export async function openSmall() {
+  const extractor = await createFeatureExtractor(tinyResNet(), { avgpool: 'v' });
   cleanUps.push(() => extractor.close());
   return extractor;
 }
 
-/** A service that is listening. */
-export async function startService(
-  options: Partial<ServiceOptions> = {},
-  returnNodes: Record<string, string> = { avgpool: 'v' },
-) {
-  const extractor = await openSmall(returnNodes);
+/** The small model with two outputs: vectors and maps. */
+export async function openSmallWithMap() {
+  const extractor = await createFeatureExtractor(tinyResNet(), { avgpool: 'v', layer1: 'map' });
+  cleanUps.push(() => extractor.close());
+  return extractor;
+}
+
+/** A service of an extractor, listening. */
+export async function serve(extractor: Extractor, options: Partial<ServiceOptions> = {}) {
   const service = createService(extractor, { transform: SMALL, name: 'tiny', ...options });
   cleanUps.push(() => service.close());
   const url = await service.listen({ port: 0 });
-  return { extractor, service, url };
+  return { service, url };
+}
+
+/** A service of an extractor of its own. */
+export async function startService(options: Partial<ServiceOptions> = {}) {
+  const extractor = await openSmall();
+  return { extractor, ...(await serve(extractor, options)) };
 }
 
 /** Bytes of a photo of the examples. */
