@@ -1,5 +1,5 @@
 /**
- * `npx tsx bench/serve.ts [--rounds N] [--json FILE]`, part of `npm run bench`: photos by HTTP against the same photos in a
+ * `npx tsx bench/serve.ts [--rounds N] [--photos N] [--json FILE]`, part of `npm run bench`: photos by HTTP against the same photos in a
  * batch run, batching against none, and how fast a full service says so. The callers share the cores with the service.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,11 @@ import { interleave, ratios, Report, spreadOf, watchOthers } from './measure.js'
 import { makePhotos } from './peers/photos.js';
 
 const { values } = parseArgs({
-  options: { rounds: { type: 'string', default: '5' }, json: { type: 'string' } },
+  options: {
+    rounds: { type: 'string', default: '5' },
+    photos: { type: 'string', default: '64' },
+    json: { type: 'string' },
+  },
 });
 const rounds = Number(values.rounds);
 const resnet = fileURLToPath(new URL('../models/resnet50-untrained.onnx', import.meta.url));
@@ -120,7 +124,9 @@ async function benchRefusal(photos: readonly Buffer[]): Promise<void> {
 }
 
 const othersSince = watchOthers();
-const photos = (await makePhotos(join(work, 'photos'), 64)).map((path) => readFileSync(path));
+const photos = (await makePhotos(join(work, 'photos'), Number(values.photos))).map((path) =>
+  readFileSync(path),
+);
 console.log(
   `Node ${process.versions.node}, ${availableParallelism()} cores; ${photos.length} photos of about 500×375; median [min–max] of ${rounds} rounds\n`,
 );

@@ -18,17 +18,13 @@ export function acceptedForms(accept: string | undefined): ReplyForm[] {
     const quality = weight === undefined ? 1 : Number(weight.slice(2));
     qualities.set(type, Math.max(qualities.get(type) ?? 0, Number.isFinite(quality) ? quality : 0));
   }
-  const rate = (form: ReplyForm): { readonly quality: number; readonly isNamed: boolean } => {
+  const rated = (['json', 'npy'] as const).map((form) => {
     const named = TYPES[form].flatMap((type) => qualities.get(type) ?? []);
     const isNamed = named.length > 0;
-    const quality = isNamed
-      ? Math.max(...named)
-      : (qualities.get('application/*') ?? qualities.get('*/*') ?? 0);
-    return { quality, isNamed };
-  };
-  const forms: ReplyForm[] = ['json', 'npy'];
-  return forms
-    .map((form) => ({ form, ...rate(form) }))
+    const any = qualities.get('application/*') ?? qualities.get('*/*') ?? 0;
+    return { form, isNamed, quality: isNamed ? Math.max(...named) : any };
+  });
+  return rated
     .filter(({ quality }) => quality > 0)
     .toSorted((a, b) => b.quality - a.quality || Number(b.isNamed) - Number(a.isNamed))
     .map(({ form }) => form);

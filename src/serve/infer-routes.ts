@@ -135,13 +135,11 @@ function describeModel({ extractor, setup, sample }: ServiceContext): Record<str
     datatype: DATATYPES[(dtype ?? 'float32') as keyof typeof DATATYPES],
     shape: (dims ?? []).map((size) => (typeof size === 'number' ? size : -1)),
   });
-  // What a run has shown is more than the file may say; rows of images lack the batch axis.
-  const outputs = extractor.outputs.map((output) => ({
-    ...describe(output),
-    ...(output.dims === null
-      ? { datatype: DATATYPES[sample[output.name]!.dtype], shape: [-1, ...sample[output.name]!.dims] }
-      : {}),
-  }));
+  // What a run has shown is more than the file may say.
+  const outputs = extractor.outputs.map((output) => {
+    const { dtype, dims } = sample[output.name]!;
+    return describe(output.dims === null ? { name: output.name, dtype, dims: [null, ...dims] } : output);
+  });
   return {
     name: setup.name,
     versions: [VERSION],

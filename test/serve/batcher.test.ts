@@ -13,9 +13,15 @@ const PLAN: BatchPlan = {
 const FOREVER = 10_000;
 const never = new AbortController().signal;
 
+interface Step<Input, Output> {
+  readonly input: Input;
+  readonly resolve: (output: Output) => void;
+  readonly reject: (error: Error) => void;
+}
+
 /** A step that waits until the test lets it go on. */
 class Steps<Input, Output> {
-  readonly begun: { readonly input: Input; resolve(output: Output): void; reject(error: Error): void }[] = [];
+  readonly begun: Step<Input, Output>[] = [];
 
   readonly run = (input: Input): Promise<Output> =>
     new Promise((resolve, reject) => this.begun.push({ input, resolve, reject }));
