@@ -48,7 +48,13 @@ async function load(url: string, images: readonly Buffer[], amount: number, conn
     headers: { 'content-type': 'image/jpeg', accept: 'application/x-npy' },
     body,
   }));
-  const result = await autocannon({ url, connections, amount, requests, timeout: 60 });
+  // Each connection begins with another image: all of them would send the first ones otherwise.
+  let begun = 0;
+  const setupClient = (client: autocannon.Client): void => {
+    const from = Math.floor((begun++ * images.length) / connections);
+    client.setRequests([...requests.slice(from), ...requests.slice(0, from)]);
+  };
+  const result = await autocannon({ url, connections, amount, requests, setupClient, timeout: 60 });
   if (result['2xx'] !== amount)
     throw new Error(`${result['2xx']} of ${amount} answers are good, ${result.errors} errors`);
 }
