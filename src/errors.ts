@@ -127,6 +127,8 @@ export interface ErrorDetails {
   };
   /** More inputs failed than `maxFailures` allows. */
   TOO_MANY_FAILURES: { readonly failed: number; readonly done: number; readonly limit: string };
+  /** A service cannot listen where it was told to. */
+  ADDRESS_UNAVAILABLE: { readonly host: string; readonly port: number; readonly reason: string };
   /** The output place cannot be written. */
   OUTPUT_UNWRITABLE: { readonly path: string; readonly reason: string };
 }

@@ -72,3 +72,5 @@ export { openDataset, type Dataset, type DatasetRow, type FeatureBlock } from '.
 export { type Manifest } from './embed/manifest.js';
 export { searchDataset, type SearchHit, type SearchOptions } from './search/search-dataset.js';
 export { type Metric } from './search/metric.js';
+export { createService, type ListenOptions, type Service } from './serve/service.js';
+export { type ServiceOptions } from './serve/service-options.js';

@@ -55,6 +55,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   CHECKSUM_MISMATCH: EXIT.model,
   EXTERNAL_DATA_ELSEWHERE: EXIT.output,
   MODEL_TOO_LARGE: EXIT.output,
+  ADDRESS_UNAVAILABLE: EXIT.usage,
   OUTPUT_EXISTS: EXIT.output,
   OUTPUT_UNWRITABLE: EXIT.output,
   OUTPUT_LOCKED: EXIT.output,

@@ -20,7 +20,7 @@ async function main(): Promise<number> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.internal),
   );
-  let code: number = EXIT.done;
+  let code: number | undefined;
   let isReading = false;
   const program = createProgram({
     signal: abort.signal,
@@ -37,7 +37,8 @@ async function main(): Promise<number> {
   });
   try {
     await program.parseAsync(process.argv);
-    return stopped ?? code;
+    // A command that says so itself has ended as it should, a service by a signal.
+    return code ?? stopped ?? EXIT.done;
   } catch (error) {
     // Commander has printed its own message.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;

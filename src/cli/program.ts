@@ -19,6 +19,7 @@ import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
 import { addSearchCommand } from './search.js';
+import { addServeCommand } from './serve.js';
 import type { Terminal } from './terminal.js';
 
 function parseCount(text: string): number {
@@ -137,6 +138,8 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
 
+  const serve = addServeCommand(program, terminal);
+
   program
     .command('doctor')
     .description('say what runs here, what does not and why, and what to do; every device is tried')
@@ -185,8 +188,8 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
 
-  for (const command of [embed, benchEmbed]) addExtractorFlags(command);
-  for (const command of [extract, embed, benchModel, benchEmbed]) addPartFlags(command);
+  for (const command of [embed, benchEmbed, serve]) addExtractorFlags(command);
+  for (const command of [extract, embed, benchModel, benchEmbed, serve]) addPartFlags(command);
   return program;
 }
 

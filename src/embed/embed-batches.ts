@@ -126,6 +126,21 @@ export async function runBatch(
 ): Promise<EmbeddedBatch> {
   const images = items.flatMap(({ error }, place) => (error ? [] : [place]));
   if (images.length === 0) return { items, features: {} };
+  return { items, features: await runImages(extractor, pixels, images, setup) };
+}
+
+/**
+ * Runs images that are in memory.
+ *
+ * @param pixels - Images one after the other; they stay as they are until the run has settled.
+ * @param images - Which of them are run, at least one; the rows of the outputs are in this order.
+ */
+export async function runImages(
+  extractor: Extractor,
+  pixels: Uint8Array,
+  images: readonly number[],
+  setup: EmbedSetup,
+): Promise<Record<string, Tensor>> {
   const { multiple, signal, takesPixels, height, width, transform } = setup;
   const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
   const feed: SharedImages = {
@@ -150,7 +165,7 @@ export async function runBatch(
     const kept = rows === images.length ? tensor : takeRows(tensor, 0, images.length);
     features[name] = setup.keepDims ? kept : dropUnitMap(kept);
   }
-  return { items, features };
+  return features;
 }
 
 /** `[N, C, 1, 1]` → `[N, C]`. */
