@@ -15,6 +15,7 @@ import { runEmbed, type EmbedFlags } from './embed.js';
 import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
+import { addReportCommand } from './report.js';
 import type { Terminal } from './terminal.js';
 
 function parseCount(text: string): number {
@@ -106,6 +107,8 @@ export function createProgram(terminal: Terminal): Command {
     .option('--overwrite', 'replace a dataset that is already there', EMBED_FOLDER_DEFAULTS.overwrite)
     .option('--json', 'print the manifest as JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
+
+  addReportCommand(program, terminal);
 
   program
     .command('doctor')
