@@ -1,5 +1,6 @@
 /** `tapir report`: a dataset → one page to look at. */
 import type { Command } from 'commander';
+import { invalidOption } from '../checks.js';
 import { REPORT_DEFAULTS, writeReport } from '../report/write-report.js';
 import { formatBytes, printable } from './table.js';
 import type { Terminal } from './terminal.js';
@@ -23,7 +24,7 @@ export function addReportCommand(program: Command, terminal: Terminal): void {
     .option(
       '--output <key>',
       'show this output only; repeatable (default: all)',
-      (key: string, before: readonly string[] = []) => [...before, key],
+      (key: string, before: readonly string[] | undefined) => [...(before ?? []), key],
     )
     .option('--images <folder>', 'where the images are (default: where they were when they were embedded)')
     .option('--sample <n>', 'most images on the map', String(REPORT_DEFAULTS.sample))
@@ -34,6 +35,7 @@ export function addReportCommand(program: Command, terminal: Terminal): void {
 
 async function runReport(terminal: Terminal, folder: string, flags: ReportFlags): Promise<void> {
   const { out, output, images, umap } = flags;
+  if (!/^\d+$/.test(flags.sample)) throw invalidOption('sample', 'a whole number', flags.sample);
   const sample = Number(flags.sample);
   const summary = await writeReport(folder, {
     out,

@@ -66,7 +66,7 @@ export async function collectInputs(dataset: Dataset, sample: number, breathe: B
     ok,
     failed,
     failures: [...groups]
-      .map(([code, group]) => ({ code, ...group }))
+      .map(([code, { count, listed }]) => ({ code, count, listed }))
       .toSorted((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
     images: reservoir.items.toSorted((a, b) => a.row - b.row),
     live,

@@ -36,7 +36,13 @@ export async function cosineDistances(matrix: Matrix, breathe: Breathe): Promise
   return { rows, data };
 }
 
-/** Rows of length 1 as float64, padded with zero rows to a multiple of 4. */
+/** Rows brought to length 1, as far as float32 goes: what is left of vectors where only their direction counts. */
+export function toUnitLength(matrix: Matrix): Matrix {
+  const { rows, columns } = matrix;
+  return { rows, columns, data: Float32Array.from(toUnitRows(matrix).unit.subarray(0, rows * columns)) };
+}
+
+/** Rows of length 1 as float64, with zero rows at the end for the last block. */
 function toUnitRows({ rows, columns, data }: Matrix): { unit: Float64Array; isZero: Uint8Array } {
   const unit = new Float64Array((rows + 4) * columns);
   const isZero = new Uint8Array(rows);

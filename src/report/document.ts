@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { CollectedOutput } from './collect-output.js';
 import type { Inputs } from './collect-inputs.js';
 import type { Facts } from './facts.js';
-import { html, Markup, shown, toScriptJson } from './html.js';
+import { markup, Markup, shown, toScriptJson } from './html.js';
 import { formatCount } from './numbers.js';
 import type { PageData } from './page/data.js';
 import { renderFacts, renderFailures, renderNumbers, renderStatistics } from './sections.js';
@@ -35,7 +35,7 @@ export function renderDocument(parts: ReportParts): string {
     "base-uri 'none'",
     "form-action 'none'",
   ].join('; ');
-  const page = html`<html lang="en">
+  const page = markup`<html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
@@ -80,7 +80,7 @@ ${renderMap(inputs, data)}
 </section>
 </main>
 <footer>
-  ${notes.map((note) => html`<p>${note}</p>`)}
+  ${notes.map((note) => markup`<p>${note}</p>`)}
   <p>Made by onnx-tapir ${version}. This file is complete in itself: it loads nothing and sends nothing.</p>
 </footer>
 <script type="application/json" id="data">${new Markup(toScriptJson(data))}</script>
@@ -96,22 +96,23 @@ function hashOf(text: string): string {
 }
 
 function subtitle({ requests, createdAt }: Facts, { ok }: Inputs): Markup {
-  const names = requests.map((name) => html`<bdi>${name}</bdi> · `);
+  const names = requests.map((name) => markup`<bdi>${name}</bdi> · `);
   const day = /^\d{4}-\d{2}-\d{2}/.exec(createdAt)?.[0] ?? '';
-  return html`${names}${formatCount(ok)} images${day === '' ? '' : ` · ${day}`}`;
+  return markup`${names}${formatCount(ok)} images${day === '' ? '' : ` · ${day}`}`;
 }
 
 function renderSelector(outputs: readonly CollectedOutput[]): Markup | null {
   if (outputs.length < 2) return null;
-  const options = outputs.map(({ key }, index) => html`<option value="${index}">${shown(key)}</option>`);
-  return html`<label class="select"><span>Output</span><select id="output">${options}</select></label>`;
+  const options = outputs.map(({ key }, index) => markup`<option value="${index}">${shown(key)}</option>`);
+  return markup`<label class="select"><span>Output</span><select id="output">${options}</select></label>`;
 }
 
 function renderMap({ ok }: Inputs, data: PageData): Markup {
   const { images } = data;
   const shownCount = images.names.length;
-  const sampled = shownCount < ok ? `${formatCount(shownCount)} of ${formatCount(ok)} images, drawn at random. ` : '';
-  return html`<section id="map-section" aria-labelledby="map-title">
+  const sampled =
+    shownCount < ok ? `${formatCount(shownCount)} of ${formatCount(ok)} images, drawn at random. ` : '';
+  return markup`<section id="map-section" aria-labelledby="map-title">
   <h2 id="map-title">Map</h2>
   <p class="lead">${sampled}Each point is an image; images that the model finds alike lie together. Point at one to see it, click it for its neighbours.</p>
   <noscript><p class="note">The map needs the page’s script, which this browser does not run.</p></noscript>

@@ -46,7 +46,9 @@ export function readFacts(manifest: unknown): Facts {
 }
 
 function modelFacts(model: unknown): Fact[] {
-  return entriesOf(model).map(([name, text]) => (name === 'bytes' ? ['size', `${text} bytes`] : [name, text]));
+  return entriesOf(model).map(([name, text]) =>
+    name === 'bytes' ? ['size', `${text} bytes`] : [name, text],
+  );
 }
 
 function requestText(entry: unknown): Fact {
@@ -84,8 +86,10 @@ function textOf(value: unknown): string {
   if (value === null || value === undefined) return '';
   if (typeof value === 'string') return shown(value.slice(0, MAX_TEXT));
   if (Array.isArray(value)) return value.slice(0, 50).map(textOf).join(', ').slice(0, MAX_TEXT);
+  const size = [valueAt(value, ['height']), valueAt(value, ['width'])];
+  if (size.every((side) => typeof side === 'number')) return `${size.join(' × ')} (height × width)`;
   if (typeof value === 'object') return shown(JSON.stringify(value).slice(0, MAX_TEXT));
-  return String(value);
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
 }
 
 function numberOf(value: unknown): number | undefined {

@@ -11,8 +11,11 @@ export class Markup {
 
 type Part = string | number | Markup | readonly Markup[] | null;
 
-/** A template whose parts are escaped, unless they are markup themselves; null is nothing. */
-export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Markup {
+/**
+ * A template of HTML whose parts are escaped, unless they are markup themselves; null is nothing. Its name is not `html`, because
+ * prettier would add spaces to what is in such a template, and the hash of a script counts each of them.
+ */
+export function markup(strings: TemplateStringsArray, ...parts: readonly Part[]): Markup {
   let text = strings[0]!;
   parts.forEach((part, index) => {
     text += textOf(part) + strings[index + 1]!;

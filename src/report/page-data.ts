@@ -1,5 +1,5 @@
 /** The computed part of a report → what its page is given. */
-import { cosineDistances } from './cosine.js';
+import { cosineDistances, toUnitLength } from './cosine.js';
 import type { Breathe } from './breathe.js';
 import type { CollectedOutput } from './collect-output.js';
 import type { SampledImage } from './collect-inputs.js';
@@ -20,9 +20,9 @@ export async function describeOutput(
   withUmap: boolean,
   breathe: Breathe,
 ): Promise<PageOutput> {
-  const { points, explained } = await projectToPca(vectors, breathe);
+  const { points, explained } = await projectToPca(toUnitLength(vectors), breathe);
   const distances = await cosineDistances(vectors, breathe);
-  const umap = withUmap ? await projectToUmap(distances, breathe) : undefined;
+  const umap = withUmap ? await projectToUmap(distances, points, breathe) : undefined;
   const { count, indices, distances: near } = findNeighbours(distances, NEIGHBOURS);
   const forest = spanForest(distances);
   const [first, second] = explained.map((share) => `${(100 * share).toFixed(1)} %`);
@@ -32,9 +32,9 @@ export async function describeOutput(
     members: encode(Uint16Array.from(members)),
     pca: encode(Float32Array.from(points)),
     umap: umap ? encode(Float32Array.from(umap)) : null,
-    pcaNote: `PCA: across ${first} of the variance, up ${second}. ${about}`,
+    pcaNote: `PCA of the vectors’ directions: across ${first} of the variance, up ${second}. ${about}`,
     umapNote: umap
-      ? `UMAP: who is near whom counts, distances across the map do not. ${about}`
+      ? `UMAP: who is near whom counts, distances across the map do not; wide gaps are shortened. ${about}`
       : withUmap
         ? `UMAP needs ${MIN_UMAP_ROWS} images at least.`
         : 'Made without UMAP.',

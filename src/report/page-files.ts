@@ -10,6 +10,8 @@ const SCRIPTS = [
   'elements',
   'theme',
   'drawing',
+  'picture-cache',
+  'tip',
   'map',
   'panel',
   'duplicates',
@@ -20,7 +22,10 @@ const SCRIPTS = [
 /** The script and the style to put into a page. */
 export async function readPageFiles(): Promise<{ readonly script: string; readonly style: string }> {
   const read = (name: string): Promise<string> => readFile(new URL(`page/${name}`, import.meta.url), 'utf8');
-  const [style, ...scripts] = await Promise.all([read('page.css'), ...SCRIPTS.map((name) => read(`${name}.js`))]);
+  const [style, ...scripts] = await Promise.all([
+    read('page.css'),
+    ...SCRIPTS.map((name) => read(`${name}.js`)),
+  ]);
   return { script: joinModules(scripts), style: style! };
 }
 

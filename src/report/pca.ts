@@ -149,7 +149,8 @@ function mapBack(
 
 function isSettled(before: readonly number[], now: readonly number[]): boolean {
   return (
-    before.length > 0 && [0, 1].every((i) => Math.abs((before[i] ?? 0) - (now[i] ?? 0)) <= TOLERANCE * now[0]!)
+    before.length > 0 &&
+    [0, 1].every((i) => Math.abs((before[i] ?? 0) - (now[i] ?? 0)) <= TOLERANCE * now[0]!)
   );
 }
 

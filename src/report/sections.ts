@@ -2,7 +2,7 @@
 import type { CollectedOutput } from './collect-output.js';
 import type { FailureGroup, Inputs } from './collect-inputs.js';
 import type { Fact, Facts } from './facts.js';
-import { html, shown, type Markup } from './html.js';
+import { markup, shown, type Markup } from './html.js';
 import { formatCount, formatSeconds, formatValue } from './numbers.js';
 import { countInBins, type Histogram } from './statistics.js';
 
@@ -26,20 +26,20 @@ export function renderNumbers({ ok, failed }: Inputs, facts: Facts): Markup {
   if (facts.device !== '') numbers.push(['device', facts.device]);
   const items = numbers.map(([name, text]) => {
     const mark = name === 'failed' && failed > 0 ? 'bad' : '';
-    return html`<div class="${mark}"><dt>${name}</dt><dd>${text}</dd></div>`;
+    return markup`<div class="${mark}"><dt>${name}</dt><dd>${text}</dd></div>`;
   });
-  return html`<dl class="numbers">${items}</dl>`;
+  return markup`<dl class="numbers">${items}</dl>`;
 }
 
 /** Facts by chapter. */
 export function renderFacts({ chapters }: Facts): Markup {
   const blocks = chapters.map(({ title, facts }) => {
     const rows = facts.map(
-      ([name, text]) => html`<div><dt><bdi>${name}</bdi></dt><dd><bdi>${text}</bdi></dd></div>`,
+      ([name, text]) => markup`<div><dt><bdi>${name}</bdi></dt><dd><bdi>${text}</bdi></dd></div>`,
     );
-    return html`<section class="chapter"><h3>${title}</h3><dl>${rows}</dl></section>`;
+    return markup`<section class="chapter"><h3>${title}</h3><dl>${rows}</dl></section>`;
   });
-  return html`<div class="chapters">${blocks}</div>`;
+  return markup`<div class="chapters">${blocks}</div>`;
 }
 
 /** Statistics of an output. */
@@ -57,10 +57,10 @@ export function renderStatistics({ key, layout, statistics }: CollectedOutput, i
   ];
   const norm = countInBins(norms, BINS);
   const spread = countInBins(channelStd.filter(Number.isFinite), BINS);
-  return html`<div class="statistics" data-output="${index}">
+  return markup`<div class="statistics" data-output="${index}">
     <h3 class="output-name"><bdi>${shown(key)}</bdi></h3>
     <div class="statistics-grid">
-      <dl class="table">${facts.map(([name, text]) => html`<div class="${isBad(name, text)}"><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
+      <dl class="table">${facts.map(([name, text]) => markup`<div class="${isBad(name, text)}"><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
       ${renderHistogram(norm, 'Length of each vector', 'Euclidean norm', 'rows')}
       ${renderHistogram(spread, 'Spread of each channel', 'standard deviation over all rows', 'channels')}
     </div>
@@ -82,9 +82,9 @@ function renderDead(
   channels: number,
   rows: number,
 ): Markup {
-  if (rows < 2) return html`<p class="note">With fewer than two rows no channel can be called dead.</p>`;
+  if (rows < 2) return markup`<p class="note">With fewer than two rows no channel can be called dead.</p>`;
   if (zero.length + constant.length === 0)
-    return html`<p class="note">No dead channels: each of the ${formatCount(channels)} takes more than one value.</p>`;
+    return markup`<p class="note">No dead channels: each of the ${formatCount(channels)} takes more than one value.</p>`;
   const kinds: (readonly [string, readonly number[]])[] = [
     ['0 in every row', zero],
     ['another constant in every row', constant],
@@ -94,9 +94,9 @@ function renderDead(
     .map(([what, found]) => {
       const more = found.length - MAX_CHANNELS_LISTED;
       const listed = found.slice(0, MAX_CHANNELS_LISTED).join(', ');
-      return html`<li><strong>${formatCount(found.length)}</strong> of ${formatCount(channels)} channels are ${what}: <span class="channels">${listed}${more > 0 ? ` and ${formatCount(more)} more` : ''}</span></li>`;
+      return markup`<li><strong>${formatCount(found.length)}</strong> of ${formatCount(channels)} channels are ${what}: <span class="channels">${listed}${more > 0 ? ` and ${formatCount(more)} more` : ''}</span></li>`;
     });
-  return html`<div class="dead"><h4>Dead channels</h4><ul>${lines}</ul></div>`;
+  return markup`<div class="dead"><h4>Dead channels</h4><ul>${lines}</ul></div>`;
 }
 
 const WIDTH = 360;
@@ -109,7 +109,8 @@ function renderHistogram(
   axis: string,
   unit: string,
 ): Markup {
-  if (!histogram) return html`<figure class="histogram"><figcaption>${title}</figcaption><p class="note">There are no finite numbers.</p></figure>`;
+  if (!histogram)
+    return markup`<figure class="histogram"><figcaption>${title}</figcaption><p class="note">There are no finite numbers.</p></figure>`;
   const { min, max, counts } = histogram;
   const most = Math.max(...counts);
   const total = counts.reduce((sum, count) => sum + count, 0);
@@ -119,10 +120,10 @@ function renderHistogram(
     const from = formatValue(min + ((max - min) * bin) / counts.length);
     const to = formatValue(min + ((max - min) * (bin + 1)) / counts.length);
     const x = (bin * step + 0.75).toFixed(2);
-    return html`<rect x="${x}" y="${(HEIGHT - height).toFixed(2)}" width="${(step - 1.5).toFixed(2)}" height="${height.toFixed(2)}"><title>${from} to ${to}: ${formatCount(count)} ${unit}</title></rect>`;
+    return markup`<rect x="${x}" y="${(HEIGHT - height).toFixed(2)}" width="${(step - 1.5).toFixed(2)}" height="${height.toFixed(2)}"><title>${from} to ${to}: ${formatCount(count)} ${unit}</title></rect>`;
   });
   const label = `${title}: ${formatCount(total)} ${unit} from ${formatValue(min)} to ${formatValue(max)}`;
-  return html`<figure class="histogram">
+  return markup`<figure class="histogram">
     <figcaption>${title}<span>${axis}</span></figcaption>
     <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${label}" preserveAspectRatio="none">${bars}</svg>
     <div class="axis"><span>${formatValue(min)}</span><span>${formatValue(max)}</span></div>
@@ -131,8 +132,8 @@ function renderHistogram(
 
 /** Failures by code, with a field to search them. */
 export function renderFailures({ failed, failures }: Inputs): Markup {
-  if (failed === 0) return html`<p class="note">None: every image was embedded.</p>`;
-  return html`<label class="search"><span>Search paths and reasons</span><input id="failure-search" type="search" autocomplete="off" spellcheck="false"></label>
+  if (failed === 0) return markup`<p class="note">None: every image was embedded.</p>`;
+  return markup`<label class="search"><span>Search paths and reasons</span><input id="failure-search" type="search" autocomplete="off" spellcheck="false"></label>
     <p id="failure-count" class="note" role="status"></p>
     ${failures.map((group, index) => renderGroup(group, index === 0))}`;
 }
@@ -140,12 +141,12 @@ export function renderFailures({ failed, failures }: Inputs): Markup {
 function renderGroup({ code, count, listed }: FailureGroup, isOpen: boolean): Markup {
   const rows = listed.map(
     ({ path, message }) =>
-      html`<li><bdi class="path">${path === null ? '(given as bytes)' : shown(path)}</bdi><bdi class="reason">${shown(message)}</bdi></li>`,
+      markup`<li><bdi class="path">${path === null ? '(given as bytes)' : shown(path)}</bdi><bdi class="reason">${shown(message)}</bdi></li>`,
   );
   const more = count - listed.length;
-  return html`<details class="failures"${isOpen ? html` open` : null}>
+  return markup`<details class="failures"${isOpen ? markup` open` : null}>
     <summary><code>${shown(code)}</code><span class="count">${formatCount(count)}</span></summary>
     <ul>${rows}</ul>
-    ${more > 0 ? html`<p class="note">and ${formatCount(more)} more; all of them are in the dataset’s metadata (status = 'error')</p>` : null}
+    ${more > 0 ? markup`<p class="note">and ${formatCount(more)} more; all of them are in the dataset’s metadata (status = 'error')</p>` : null}
   </details>`;
 }

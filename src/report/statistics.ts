@@ -153,7 +153,6 @@ export function countInBins(values: Float64Array, bins: number): Histogram | und
   }
   if (min === max) return { min, max, counts: [values.length] };
   const counts = Array.from({ length: bins }, () => 0);
-  for (const value of values)
-    counts[Math.min(bins - 1, Math.floor(((value - min) / (max - min)) * bins))]!++;
+  for (const value of values) counts[Math.min(bins - 1, Math.floor(((value - min) / (max - min)) * bins))]!++;
   return { min, max, counts };
 }

@@ -30,7 +30,7 @@ export function dotRadius(points: number): number {
 
 /** The side of a picture on the map, in pixels. */
 export function pictureSide(points: number, width: number, height: number): number {
-  return Math.round(Math.min(72, Math.max(30, 0.55 * Math.sqrt((width * height) / Math.max(1, points)))));
+  return Math.round(Math.min(76, Math.max(32, 0.5 * Math.sqrt((width * height) / Math.max(1, points)))));
 }
 
 /** Draws the map. */
@@ -112,7 +112,7 @@ function drawEdges(canvas: CanvasRenderingContext2D, scene: Scene, selected: num
   canvas.globalAlpha = 1;
 }
 
-/** Points whose pictures have room, so that none covers another; what is looked at comes first, and is drawn last. */
+/** Points whose pictures have room, so that none hides another; what is looked at comes first, and is drawn last. */
 function placePictures(scene: Scene): number[] {
   const { places, width, height, cursor, selected, neighbours } = scene;
   const side = pictureSide(places.length / 2, width, height);
@@ -123,7 +123,7 @@ function placePictures(scene: Scene): number[] {
     const [x, y] = [places[point * 2]!, places[point * 2 + 1]!];
     if (chosen.length >= MAX_PICTURES || x < 0 || y < 0 || x > width || y > height) return;
     const covers = (other: number): boolean =>
-      Math.abs(places[other * 2]! - x) < side && Math.abs(places[other * 2 + 1]! - y) < side;
+      Math.abs(places[other * 2]! - x) < side * 0.9 && Math.abs(places[other * 2 + 1]! - y) < side * 0.7;
     if (!chosen.includes(point) && !chosen.some(covers) && scene.pictureOf!(point)) chosen.push(point);
   };
   for (const point of looked) take(point);

@@ -12,15 +12,10 @@ const STEPS = 400;
 const LEAST = 1e-7;
 
 /** Shows the groups of an output. */
-export function showDuplicates(
-  images: PageImages,
-  points: Points,
-  onChoose: (point: number) => void,
-): void {
+export function showDuplicates(images: PageImages, points: Points, onChoose: (point: number) => void): void {
   const most = Math.max(LEAST * 10, points.duplicateDistance, points.forestDistances.at(-1) ?? 0);
   // Equal steps are equal ratios of the distance; the first step is 0.
-  const distanceAt = (step: number): number =>
-    step === 0 ? 0 : LEAST * (most / LEAST) ** (step / STEPS);
+  const distanceAt = (step: number): number => (step === 0 ? 0 : LEAST * (most / LEAST) ** (step / STEPS));
   const stepAt = (distance: number): number =>
     distance < LEAST ? 0 : Math.round((STEPS * Math.log(distance / LEAST)) / Math.log(most / LEAST));
 
@@ -46,7 +41,9 @@ export function showDuplicates(
       groups.length === 0
         ? 'No two images are as near as this.'
         : `${groups.length === 1 ? 'One group' : `${groups.length} groups`}, ${members} images` +
-          (identical === 0 ? '.' : `; identical features in ${identical === 1 ? 'one group' : `${identical} groups`}.`);
+          (identical === 0
+            ? '.'
+            : `; identical features in ${identical === 1 ? 'one group' : `${identical} groups`}.`);
     const shown = groups.slice(0, MAX_GROUPS).map((group) => makeGroup(images, points, group, onChoose));
     const more = groups.length - shown.length;
     list.replaceChildren(...shown, ...(more > 0 ? [make('p', 'note', `and ${more} more groups`)] : []));

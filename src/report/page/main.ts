@@ -97,7 +97,13 @@ function startLegend({ folders, images }: PageData, onHighlight: (folder: number
   const buttons = folders.map((name, folder) => {
     const count = images.folders!.filter((other) => other === folder).length;
     const swatch = make('span', `swatch swatch-${folder}`);
-    const button = make('button', 'chip', swatch, make('bdi', '', name), make('span', 'count', String(count)));
+    const button = make(
+      'button',
+      'chip',
+      swatch,
+      make('bdi', '', name),
+      make('span', 'count', String(count)),
+    );
     button.type = 'button';
     button.setAttribute('aria-pressed', 'false');
     button.addEventListener('click', () => {

@@ -1,7 +1,7 @@
 /** The map: points on a canvas, looked at by pointer or keys. */
 import type { PageImages } from './data.js';
 import { dotRadius, drawScene, pictureSide } from './drawing.js';
-import { byId, make, makePicture, pictureUrl } from './elements.js';
+import { byId } from './elements.js';
 import {
   DIRECTIONS,
   fitPoints,
@@ -14,7 +14,9 @@ import {
   type View,
 } from './geometry.js';
 import type { Points } from './points.js';
+import { PictureCache } from './picture-cache.js';
 import { readColours } from './theme.js';
+import { hideTip, showTip } from './tip.js';
 
 /** Which coordinates are shown. */
 export type Projection = 'pca' | 'umap';
@@ -33,8 +35,7 @@ export class ImageMap {
   readonly #frame = byId('map');
   readonly #canvas = byId('canvas') as HTMLCanvasElement;
   readonly #context = this.#canvas.getContext('2d')!;
-  readonly #tip = byId('tip');
-  readonly #pictures = new Map<number, HTMLImageElement>();
+  readonly #pictures: PictureCache;
   readonly #pointers = new Map<number, Place>();
   #points!: Points;
   #projection: Projection = 'pca';
@@ -55,6 +56,7 @@ export class ImageMap {
   constructor(images: PageImages, onSelect: (point: number | undefined, byKey: boolean) => void) {
     this.#images = images;
     this.#onSelect = onSelect;
+    this.#pictures = new PictureCache(images, () => this.#request());
     const frame = this.#frame;
     frame.addEventListener('pointermove', (event) => this.#onMove(event));
     frame.addEventListener('pointerdown', (event) => this.#onDown(event));
@@ -95,7 +97,8 @@ export class ImageMap {
       const time = Math.min(1, (performance.now() - started) / MOVE_MS);
       const eased = time < 0.5 ? 4 * time ** 3 : 1 - (2 - 2 * time) ** 3 / 2;
       // Another move, or another size, has taken over.
-      if (this.#projection !== projection || this.#places.length !== after.length || this.#view !== WHOLE) return;
+      if (this.#projection !== projection || this.#places.length !== after.length || this.#view !== WHOLE)
+        return;
       this.#places = after.map((value, i) => before[i]! + (value - before[i]!) * eased);
       this.#draw();
       if (time < 1) requestAnimationFrame(step);
@@ -200,22 +203,10 @@ export class ImageMap {
       cursor: this.#cursor,
       selected,
       neighbours: selected === undefined ? [] : this.#points.neighboursOf(selected).map(({ point }) => point),
-      pictureOf: this.#withPictures ? (point) => this.#pictureOf(point) : undefined,
+      pictureOf: this.#withPictures
+        ? (point) => this.#pictures.pictureOf(this.#points.members[point]!)
+        : undefined,
     });
-  }
-
-  #pictureOf(point: number): HTMLImageElement | undefined {
-    const image = this.#points.members[point]!;
-    const url = pictureUrl(this.#images, image);
-    if (url === undefined) return undefined;
-    let picture = this.#pictures.get(image);
-    if (!picture) {
-      picture = new Image();
-      picture.addEventListener('load', () => this.#request());
-      picture.src = url;
-      this.#pictures.set(image, picture);
-    }
-    return picture;
   }
 
   /** Looks at a point without choosing it. */
@@ -228,19 +219,15 @@ export class ImageMap {
 
   #showTip(): void {
     const point = this.#cursor;
-    this.#tip.hidden = point === undefined;
-    if (point === undefined) return;
-    const image = this.#points.members[point]!;
-    const name = make('bdi', 'tip-name', this.#images.names[image]!);
-    this.#tip.replaceChildren(makePicture(this.#images, image), name);
-    const { x, y } = this.#placeOf(point);
-    const { width, height } = this.#size;
-    const [w, h] = [this.#tip.offsetWidth, this.#tip.offsetHeight];
-    const gap = (this.#withPictures ? pictureSide(this.#points.count, width, height) / 2 : dotRadius(this.#points.count)) + 10;
-    const above = y - gap - h >= 4;
-    const left = Math.max(4, Math.min(width - w - 4, x - w / 2));
-    const top = above ? y - gap - h : Math.min(height - h - 4, y + gap);
-    this.#tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
+    if (point === undefined) {
+      hideTip();
+      return;
+    }
+    const size = this.#size;
+    const gap = this.#withPictures
+      ? pictureSide(this.#points.count, size.width, size.height) / 2
+      : dotRadius(this.#points.count);
+    showTip(this.#images, this.#points.members[point]!, this.#placeOf(point), gap + 10, size);
   }
 
   /** Moves the map so that a point is within it. */
@@ -268,7 +255,11 @@ export class ImageMap {
   #pointAt(event: PointerEvent): number | undefined {
     const { width, height } = this.#size;
     const reach = this.#withPictures ? pictureSide(this.#points.count, width, height) / 2 : 14;
-    return nearestPoint(this.#places, this.#placeAt(event), event.pointerType === 'mouse' ? reach : reach + 12);
+    return nearestPoint(
+      this.#places,
+      this.#placeAt(event),
+      event.pointerType === 'mouse' ? reach : reach + 12,
+    );
   }
 
   #onDown(event: PointerEvent): void {

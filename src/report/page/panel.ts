@@ -41,7 +41,9 @@ export function showPanel(
     note,
     ...(neighbours.length === 0 ? [] : [title, make('div', 'tiles', ...neighbours)]),
   );
-  const count = neighbours.length === 1 ? 'Its nearest image is' : `Its ${neighbours.length} nearest images are`;
+  const count =
+    neighbours.length === 1 ? 'Its nearest image is' : `Its ${neighbours.length} nearest images are`;
   const names = neighbours.map((tile) => tile.getAttribute('aria-label')).join('; ');
-  byId('live').textContent = `${name}. ${neighbours.length === 0 ? 'It is the only one.' : `${count}: ${names}.`}`;
+  byId('live').textContent =
+    `${name}. ${neighbours.length === 0 ? 'It is the only one.' : `${count}: ${names}.`}`;
 }
