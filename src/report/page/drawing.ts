@@ -30,7 +30,7 @@ export function dotRadius(points: number): number {
 
 /** The side of a picture on the map, in pixels. */
 export function pictureSide(points: number, width: number, height: number): number {
-  return Math.round(Math.min(76, Math.max(32, 0.5 * Math.sqrt((width * height) / Math.max(1, points)))));
+  return Math.round(Math.min(76, Math.max(40, 0.5 * Math.sqrt((width * height) / Math.max(1, points)))));
 }
 
 /** Draws the map. */
@@ -41,7 +41,6 @@ export function drawScene(canvas: CanvasRenderingContext2D, scene: Scene): void 
   const pictured = scene.pictureOf ? placePictures(scene) : [];
   drawDots(canvas, scene, radius, new Set(pictured));
   if (selected !== undefined) drawEdges(canvas, scene, selected);
-  for (const point of pictured) drawPicture(canvas, scene, point);
   const ring = (point: number, width_: number, colour: string): void => {
     if (pictured.includes(point)) return;
     canvas.beginPath();
@@ -51,6 +50,7 @@ export function drawScene(canvas: CanvasRenderingContext2D, scene: Scene): void 
     canvas.stroke();
   };
   for (const point of scene.neighbours) ring(point, 1.5, colours.accent);
+  for (const point of pictured) drawPicture(canvas, scene, point);
   if (selected !== undefined) ring(selected, 3, colours.accent);
   if (cursor !== undefined) ring(cursor, 2, colours.ink);
 }

@@ -16,6 +16,9 @@ export interface View {
   readonly panY: number;
 }
 
+/** Pixels between the outermost points and the edge of the map. */
+export const MAP_MARGIN = 44;
+
 export const WHOLE: View = { zoom: 1, panX: 0, panY: 0 };
 const MAX_ZOOM = 64;
 

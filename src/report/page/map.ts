@@ -4,6 +4,7 @@ import { dotRadius, drawScene, pictureSide } from './drawing.js';
 import { byId } from './elements.js';
 import {
   DIRECTIONS,
+  MAP_MARGIN,
   fitPoints,
   nearestPoint,
   nextInDirection,
@@ -21,8 +22,6 @@ import { hideTip, showTip } from './tip.js';
 /** Which coordinates are shown. */
 export type Projection = 'pca' | 'umap';
 
-/** Pixels between the outermost points and the edge. */
-const MARGIN = 44;
 const MOVE_MS = 500;
 const ZOOM_STEP = 1.5;
 /** A pointer that moves less has clicked. */
@@ -165,7 +164,7 @@ export class ImageMap {
     this.#canvas.height = Math.round(height * ratio);
     this.#context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const points = this.#projection === 'umap' ? this.#points.umap : undefined;
-    this.#base = fitPoints(points ?? this.#points.pca, width, height, MARGIN);
+    this.#base = fitPoints(points ?? this.#points.pca, width, height, MAP_MARGIN);
     this.#setView(this.#view);
     this.#draw();
   }
@@ -235,7 +234,7 @@ export class ImageMap {
     if (this.#view.zoom === 1) return;
     const { x, y } = this.#placeOf(point);
     const { width, height } = this.#size;
-    const isIn = x > MARGIN && y > MARGIN && x < width - MARGIN && y < height - MARGIN;
+    const isIn = x > MAP_MARGIN && y > MAP_MARGIN && x < width - MAP_MARGIN && y < height - MAP_MARGIN;
     if (isIn) return;
     const { zoom, panX, panY } = this.#view;
     this.#setView({ zoom, panX: panX + width / 2 - x, panY: panY + height / 2 - y });
