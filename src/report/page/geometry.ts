@@ -91,12 +91,13 @@ export function nextInDirection(places: Places, from: number, { x, y }: Place): 
   let best: number | undefined;
   let least = Infinity;
   let bestIsAhead = false;
+  let same: number | undefined;
   for (let i = 0; i < places.length / 2; i++) {
     if (i === from) continue;
     const [dx, dy] = [places[i * 2]! - fromX, places[i * 2 + 1]! - fromY];
     if (dx === 0 && dy === 0) {
-      // Backwards for left and up, so that each can be reached from each.
-      if (x + y > 0 ? i === from + 1 : i === from - 1) return i;
+      // Forwards for right and down, backwards for left and up; the nearest number either way.
+      if (x + y > 0 ? i > from && same === undefined : i < from) same = i;
       continue;
     }
     const ahead = dx * x + dy * y;
@@ -111,5 +112,5 @@ export function nextInDirection(places: Places, from: number, { x, y }: Place): 
       bestIsAhead = isAhead;
     }
   }
-  return best;
+  return same ?? best;
 }
