@@ -59,7 +59,8 @@ describe('architecture', () => {
     ['onnx-proto', ['onnx/schema.ts']],
     ['protobufjs/minimal.js', ['onnx/wire.ts']],
     ['sharp', ['image/decode.ts']],
-    ['commander', ['cli/main.ts', 'cli/program.ts']],
+    ['commander', ['cli/main.ts', 'cli/program.ts', 'cli/report.ts']],
+    ['umap-js', ['report/umap.ts']],
     ['hyparquet-writer', ['embed/sinks/metadata.ts']],
   ])('%s is imported in %j only', (name, allowed) => {
     expect(files.filter((file) => importsOf(file).includes(name))).toEqual(allowed);

@@ -20,6 +20,9 @@ const page = join(dataset, 'report.html');
 /** Its path holds what would end a script, and a handler. */
 const hostile = 'odd</script><img src=x onerror=alert(1)>\u2028\u202e🚀\'".jpg';
 
+/** As the page spells it. */
+const spelt = hostile.replace('\u2028', '\\u2028').replace('\u202e', '\\u202e');
+
 let made: Ended;
 
 beforeAll(async () => {
@@ -115,7 +118,7 @@ async function exactNeighbours(path: string): Promise<string[]> {
       ]);
   const all: { path: string; vector: number[] }[] = [];
   for await (const { path: other, row } of opened.rows())
-    if (row !== null) all.push({ path: other!, vector: vectors.get(row)! });
+    if (row !== null) all.push({ path: other === hostile ? spelt : other!, vector: vectors.get(row)! });
   const own = all.find((item) => item.path === path)!.vector;
   const cosine = (vector: number[]): number =>
     vector.reduce((sum, value, i) => sum + value * own[i]!, 0) / (Math.hypot(...vector) * Math.hypot(...own));
@@ -159,11 +162,14 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
   const drawn = (opened: Page): Promise<{ pixels: number; colours: number }> =>
     opened.locator('#canvas').evaluate((canvas) => {
       const { width, height } = canvas as HTMLCanvasElement;
-      const { data } = (canvas as HTMLCanvasElement).getContext('2d')!.getImageData(0, 0, width, height);
+      // Of a copy, so that the browser does not advise the page to have its canvas read.
+      const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })!;
+      copy.drawImage(canvas as HTMLCanvasElement, 0, 0);
+      const { data } = copy.getImageData(0, 0, width, height);
       const colours = new Set<number>();
       let pixels = 0;
       for (let i = 0; i < data.length; i += 4) {
-        if (data[i + 3] !== 255 && data[i + 3]! < 200) continue;
+        if (data[i + 3]! < 200) continue;
         pixels++;
         colours.add((data[i]! << 16) | (data[i + 1]! << 8) | data[i + 2]!);
       }
@@ -256,13 +262,9 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     const group = opened.locator('.group', { has: opened.locator('.badge') });
     expect(await group.count()).toBe(1);
     const titles = await group
-      .locator('.tile')
+      .locator('.tile.identical')
       .evaluateAll((tiles) => tiles.map((tile) => tile.getAttribute('title')));
-    expect(titles).toEqual([
-      hostile.replace('\u2028', '\\u2028').replace('\u202e', '\\u202e'),
-      'sea/copy.jpg',
-      'sea/sea-0.jpg',
-    ]);
+    expect(titles).toEqual([spelt, 'sea/copy.jpg', 'sea/sea-0.jpg']);
     await group.locator('.tile').first().click();
     expect(await opened.locator('#panel .tile').first().getAttribute('aria-label')).toContain(
       'identical features',
