@@ -107,7 +107,7 @@ describe('countInBins', () => {
 
 describe('Reservoir', () => {
   it('keeps all while they fit, and any of more with the same chance', () => {
-    const counts = new Array<number>(20).fill(0);
+    const counts = Array.from({ length: 20 }, () => 0);
     for (let seed = 0; seed < 4000; seed++) {
       const reservoir = new Reservoir<number>(5, seed);
       for (let i = 0; i < 20; i++) reservoir.add(i);

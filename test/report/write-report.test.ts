@@ -107,6 +107,26 @@ describe('tapir report', () => {
   });
 });
 
+/**
+ * Runs in the page, so it is text: this program knows no DOM. Of a copy of the canvas, so that the browser does not advise the page
+ * to have its own read.
+ */
+const COUNT_DRAWN = `(() => {
+  const canvas = document.querySelector('#canvas');
+  const { width, height } = canvas;
+  const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });
+  copy.drawImage(canvas, 0, 0);
+  const { data } = copy.getImageData(0, 0, width, height);
+  const colours = new Set();
+  let pixels = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 3] < 200) continue;
+    pixels++;
+    colours.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  }
+  return { pixels, colours: colours.size };
+})()`;
+
 /** The eight nearest of an image in float64, by its path. */
 async function exactNeighbours(path: string): Promise<string[]> {
   const opened = await openDataset(dataset);
@@ -159,22 +179,9 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
   }
 
   /** Colours drawn on the map, and how many pixels are. */
-  const drawn = (opened: Page): Promise<{ pixels: number; colours: number }> =>
-    opened.locator('#canvas').evaluate((canvas) => {
-      const { width, height } = canvas as HTMLCanvasElement;
-      // Of a copy, so that the browser does not advise the page to have its canvas read.
-      const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })!;
-      copy.drawImage(canvas as HTMLCanvasElement, 0, 0);
-      const { data } = copy.getImageData(0, 0, width, height);
-      const colours = new Set<number>();
-      let pixels = 0;
-      for (let i = 0; i < data.length; i += 4) {
-        if (data[i + 3]! < 200) continue;
-        pixels++;
-        colours.add((data[i]! << 16) | (data[i + 1]! << 8) | data[i + 2]!);
-      }
-      return { pixels, colours: colours.size };
-    });
+  const drawn = (opened: Page): Promise<{ pixels: number; colours: number }> => opened.evaluate(COUNT_DRAWN);
+  const background = (opened: Page): Promise<string> =>
+    opened.evaluate('getComputedStyle(document.body).backgroundColor');
   const neighbours = (opened: Page): Promise<(string | null)[]> =>
     opened.locator('#panel .tile').evaluateAll((tiles) => tiles.map((tile) => tile.getAttribute('title')));
 
@@ -187,12 +194,12 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     const { pixels, colours } = await drawn(opened);
     expect(pixels).toBeGreaterThan(500);
     expect(colours).toBeGreaterThan(5);
-    expect(await opened.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    expect(await opened.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
     await opened.locator('[data-marks="pictures"]').click();
     await expect.poll(async () => (await drawn(opened)).colours).toBeGreaterThan(500);
-    const background = await opened.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const before = await background(opened);
     await opened.locator('#theme').click();
-    expect(await opened.evaluate(() => getComputedStyle(document.body).backgroundColor)).not.toBe(background);
+    expect(await background(opened)).not.toBe(before);
     await opened.locator('#theme').click();
     await opened.screenshot({ path: projectPath(`out/report-${scheme}-${width}.png`), fullPage: true });
     expect(faults).toEqual([]);
@@ -247,8 +254,8 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     await opened.keyboard.press('Enter');
     expect(await neighbours(opened)).toEqual(await exactNeighbours(next!));
     await opened.keyboard.press('Escape');
-    expect(await map.evaluate((element) => element === document.activeElement)).toBe(true);
-    expect(await map.evaluate((element) => getComputedStyle(element).outlineStyle)).toBe('solid');
+    expect(await opened.evaluate('document.activeElement.id')).toBe('map');
+    expect(await opened.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid');
     await opened.keyboard.press('+');
     expect(await map.getAttribute('class')).toContain('zoomed');
     await opened.keyboard.press('0');

@@ -39,8 +39,10 @@ export function drawScene(canvas: CanvasRenderingContext2D, scene: Scene): void 
   canvas.clearRect(0, 0, width, height);
   const radius = dotRadius(places.length / 2);
   const pictured = scene.pictureOf ? placePictures(scene) : [];
-  drawDots(canvas, scene, radius, new Set(pictured));
   if (selected !== undefined) drawEdges(canvas, scene, selected);
+  for (const point of pictured) drawPicture(canvas, scene, point);
+  // Above the pictures: what had no room for its own is not hidden by another's.
+  drawDots(canvas, scene, radius, new Set(pictured));
   const ring = (point: number, width_: number, colour: string): void => {
     if (pictured.includes(point)) return;
     canvas.beginPath();
@@ -50,7 +52,6 @@ export function drawScene(canvas: CanvasRenderingContext2D, scene: Scene): void 
     canvas.stroke();
   };
   for (const point of scene.neighbours) ring(point, 1.5, colours.accent);
-  for (const point of pictured) drawPicture(canvas, scene, point);
   if (selected !== undefined) ring(selected, 3, colours.accent);
   if (cursor !== undefined) ring(cursor, 2, colours.ink);
 }
