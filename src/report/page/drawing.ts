@@ -144,9 +144,10 @@ function drawPicture(canvas: CanvasRenderingContext2D, scene: Scene, point: numb
   canvas.save();
   canvas.globalAlpha = isFaint(scene, point) ? 0.3 : 1;
   canvas.beginPath();
-  canvas.roundRect(x - 2, y - 2, w + 4, h + 4, 5);
-  canvas.fillStyle = isLooked ? colours.ink : colourOf(scene, point);
-  canvas.fill();
+  canvas.roundRect(x - 1, y - 1, w + 2, h + 2, 4);
+  canvas.lineWidth = 2;
+  canvas.strokeStyle = isLooked ? colours.ink : colourOf(scene, point);
+  canvas.stroke();
   canvas.beginPath();
   canvas.roundRect(x, y, w, h, 3);
   canvas.clip();
