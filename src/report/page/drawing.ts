@@ -20,6 +20,8 @@ export interface Scene {
 }
 
 const FAINT = 0.16;
+/** Most points of a map whose dots are drawn above pictures. */
+const MAX_DOTS_ABOVE = 100;
 /** Most pictures drawn at once. */
 const MAX_PICTURES = 240;
 
@@ -40,9 +42,11 @@ export function drawScene(canvas: CanvasRenderingContext2D, scene: Scene): void 
   const radius = dotRadius(places.length / 2);
   const pictured = scene.pictureOf ? placePictures(scene) : [];
   if (selected !== undefined) drawEdges(canvas, scene, selected);
+  // A few dots show above pictures that they have no room beside; many would cover them.
+  const isCrowded = places.length / 2 > MAX_DOTS_ABOVE;
+  if (isCrowded) drawDots(canvas, scene, radius, new Set(pictured));
   for (const point of pictured) drawPicture(canvas, scene, point);
-  // Above the pictures: what had no room for its own is not hidden by another's.
-  drawDots(canvas, scene, radius, new Set(pictured));
+  if (!isCrowded) drawDots(canvas, scene, radius, new Set(pictured));
   const ring = (point: number, width_: number, colour: string): void => {
     if (pictured.includes(point)) return;
     canvas.beginPath();
