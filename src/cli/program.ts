@@ -20,6 +20,7 @@ import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
 import { addSearchCommand } from './search.js';
 import { addServeCommand } from './serve.js';
+import { addReportCommand } from './report.js';
 import type { Terminal } from './terminal.js';
 
 function parseCount(text: string): number {
@@ -139,6 +140,7 @@ export function createProgram(terminal: Terminal): Command {
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
 
   const serve = addServeCommand(program, terminal);
+  addReportCommand(program, terminal);
 
   program
     .command('doctor')
