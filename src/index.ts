@@ -67,3 +67,4 @@ export {
 } from './embed/embed-folder.js';
 export { type EmbedProgress } from './embed/progress.js';
 export { type Manifest } from './embed/manifest.js';
+export { distributedSampler, type SamplerOptions } from './embed/sampler.js';
