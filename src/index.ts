@@ -68,3 +68,5 @@ export {
 export { type EmbedProgress } from './embed/progress.js';
 export { type Manifest } from './embed/manifest.js';
 export { distributedSampler, type SamplerOptions } from './embed/sampler.js';
+export { mergeDataset, type MergeOptions, type MergeSummary } from './embed/merge.js';
+export { type Shard } from './embed/input-names.js';

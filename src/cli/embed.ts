@@ -10,6 +10,7 @@ import { createProgressView } from './embed-progress.js';
 import { EXIT } from './exit-code.js';
 import { openMetricsServer } from './metrics-server.js';
 import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
+import { chooseLocalDevice, readShardFlag, type ShardFlag } from './shard-flag.js';
 import { formatDims, printable } from './table.js';
 import type { Terminal } from './terminal.js';
 
@@ -24,14 +25,21 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly metricsPort: number | undefined;
   readonly shardSize: number;
   readonly keepDims: boolean;
+  readonly shard: ShardFlag | undefined;
   readonly overwrite: boolean;
   readonly json: boolean;
 }
 
 const FAILURES_SHOWN = 20;
 
-/** Embeds and reports. Exit code 1 if some images failed. */
-export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
+/**
+ * Embeds and reports. Exit code 1 if some images failed; a shard that is done ends with 0 all the same, as launchers take anything
+ * else for a process to be started again, and the merged dataset tells.
+ */
+export async function runEmbed(terminal: Terminal, source: string, given: EmbedFlags): Promise<void> {
+  const place = given.shard && readShardFlag(given.shard, process.env);
+  const flags = place ? await chooseLocalDevice(given, place) : given;
+  const shard = place?.shard;
   const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
   const transform = readTransformFlags(flags);
   // Meanwhile the session opens.
@@ -57,12 +65,14 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     const { format, checksum, maxFailures } = flags;
     const settings = {
       ...{ out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims, overwrite },
-      ...{ checksum, maxFailures },
+      ...{ checksum, maxFailures, shard },
     };
     const summary = await embedWarm(extractor, source, { ...settings, signal, onProgress }, lanes);
     progress.end();
     report(terminal, summary, flags.json);
-    if (summary.failures.length > 0) terminal.exitCode(EXIT.someFailed);
+    if (shard && !flags.json)
+      terminal.out(`  part ${shard.index} of ${shard.count}; when all are there: tapir merge ${out}\n`);
+    if (summary.failures.length > 0 && !shard) terminal.exitCode(EXIT.someFailed);
   } finally {
     progress.end();
     await metrics?.close();

@@ -16,7 +16,9 @@ import { runBenchModel, type BenchModelFlags } from './bench-model.js';
 import { runEmbed, type EmbedFlags } from './embed.js';
 import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
+import { addMergeCommand } from './merge.js';
 import { runNodes, type NodesFlags } from './nodes.js';
+import { parseShard } from './shard-flag.js';
 import type { Terminal } from './terminal.js';
 
 function parseCount(text: string): number {
@@ -116,6 +118,12 @@ export function createProgram(terminal: Terminal): Command {
         .choices(FEATURE_FORMATS)
         .default(EMBED_FOLDER_DEFAULTS.format),
     )
+    .addOption(
+      new Option(
+        '--shard <i/n>',
+        'embed part i (from 0) of n into OUT/parts/i-of-n; auto: as torchrun, Slurm, Open MPI say; auto/n: Kubernetes too',
+      ).argParser(parseShard),
+    )
     .option('--shard-size <n>', 'inputs per file', parseCount, EMBED_FOLDER_DEFAULTS.shardSize)
     .option('--keep-dims', 'keep trailing 1×1 dims', EMBED_FOLDER_DEFAULTS.keepDims)
     .option('--checksum', 'hash each file, to find changes that size and time do not show', false)
@@ -128,6 +136,8 @@ export function createProgram(terminal: Terminal): Command {
     .option('--metrics-port <port>', 'serve figures for Prometheus at this port of this machine', parseCount)
     .option('--json', 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
+
+  addMergeCommand(program, terminal);
 
   program
     .command('doctor')

@@ -61,6 +61,15 @@ export class FolderLock {
   }
 }
 
+/** Checks that nobody holds the lock of a folder. Throws `OUTPUT_LOCKED`. */
+export async function checkUnlocked(folder: string): Promise<void> {
+  const path = join(folder, LOCK_FILE);
+  const found = await readIfThere(path);
+  if (found === undefined) return;
+  const holder = parseHolder(found);
+  if (holder === undefined || (await isAlive(holder))) throw locked(path, holder);
+}
+
 async function linkNew(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to);
