@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: ratios against limits, all measured in one run. Absolute figures depend on the machine and on what else
- * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|embed.
+ * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|embed|sinks.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -144,6 +144,7 @@ if (values.only === undefined) {
 const isWanted = (part: string): boolean => values.only === undefined || values.only === part;
 const scaling = isWanted('scaling') ? benchIn('scaling.ts', ['--rounds', values.rounds]) : undefined;
 const embed = isWanted('embed') ? benchIn('embed.ts', []) : undefined;
+const sinks = isWanted('sinks') ? benchIn('sinks.ts', []) : undefined;
 rmSync(scratch, { recursive: true, force: true });
 
 if (values.json !== undefined) {
@@ -156,6 +157,6 @@ if (values.json !== undefined) {
   };
   writeFileSync(
     values.json,
-    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, embed }, null, 2)}\n`,
+    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, embed, sinks }, null, 2)}\n`,
   );
 }

@@ -99,14 +99,14 @@ export interface ErrorDetails {
   DECODER_DIED: { readonly reason: string };
   /** The folder or list of images cannot be read, or holds no image. */
   SOURCE_INVALID: { readonly source: string; readonly reason: string };
+  /** The folder is no dataset, an unfinished one, or a file of it is missing, damaged or not what the manifest says. */
+  DATASET_INVALID: { readonly path: string; readonly reason: string };
   /** An output whose first axis is not the batch cannot be cut into one row per image. */
   OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
   /** The output place already holds something. */
   OUTPUT_EXISTS: { readonly path: string };
   /** Another process is writing to the output place; null where it is not known which. */
   OUTPUT_LOCKED: { readonly path: string; readonly host: string | null; readonly pid: number | null };
-  /** The files of a dataset are not there, or not as its manifest or journal says. */
-  DATASET_INVALID: { readonly path: string; readonly reason: string };
   /** The output place holds a dataset that was made in another way. */
   DATASET_MISMATCH: {
     readonly path: string;

@@ -66,6 +66,7 @@ export {
   type EmbedFailure,
 } from './embed/embed-folder.js';
 export { type EmbedProgress } from './embed/progress.js';
+export { openDataset, type Dataset, type DatasetRow, type FeatureBlock } from './embed/dataset.js';
 export { type Manifest } from './embed/manifest.js';
 export { distributedSampler, type SamplerOptions } from './embed/sampler.js';
 export { mergeDataset, type MergeOptions, type MergeSummary } from './embed/merge.js';

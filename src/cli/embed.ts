@@ -63,11 +63,13 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
       metrics?.update(now);
     };
     const { format, checksum, maxFailures } = flags;
-    const settings = {
-      ...{ out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims, overwrite },
-      ...{ checksum, maxFailures, shard },
-    };
-    const summary = await embedWarm(extractor, source, { ...settings, signal, onProgress }, lanes);
+    const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
+    const summary = await embedWarm(
+      extractor,
+      source,
+      { ...settings, shard, overwrite, checksum, maxFailures, signal, onProgress },
+      lanes,
+    );
     progress.end();
     report(terminal, summary, flags.json);
     if (shard && !flags.json)

@@ -11,7 +11,7 @@ import { makeFolder } from './sinks/make-folder.js';
 const FEATURES = 'features';
 const METADATA = 'metadata';
 /** What a dataset is made of; a folder with anything else, and no journal, is somebody else's. */
-const OWN = [JOURNAL_FILE, MANIFEST_FILE, FEATURES, METADATA];
+const OWN = new Set([JOURNAL_FILE, MANIFEST_FILE, FEATURES, METADATA]);
 
 /** A dataset's folder, locked. */
 export interface DatasetFolder {
@@ -80,7 +80,7 @@ async function checkOwn(path: string): Promise<void> {
   if (entries.includes(JOURNAL_FILE)) return;
   const rest = entries.filter((entry) => !entry.startsWith(LOCK_FILE));
   // A run that was killed before it wrote its journal has left its lock, or nothing but empty folders.
-  const isLeftover = rest.length < entries.length && rest.every((entry) => OWN.includes(entry));
+  const isLeftover = rest.length < entries.length && rest.every((entry) => OWN.has(entry));
   if (rest.length === 0 || isLeftover) return;
   const reason = 'it is not empty, and no dataset of this version; choose another folder';
   throw new TapirError('OUTPUT_EXISTS', `cannot write to "${path}": ${reason}`, { details: { path } });

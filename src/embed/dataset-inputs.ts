@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { writeAtomically } from './sinks/atomic-file.js';
 import { MetadataTable, type MetadataRow } from './sinks/metadata.js';
+import type { ImageErrorCode } from '../errors.js';
 import type { JournalShard } from './journal.js';
 import { KnownInputs, type Outcome } from './known-inputs.js';
 import type { LoadedItem } from './loader.js';
@@ -29,8 +30,9 @@ export class DatasetInputs {
   static async read(folder: string, shards: readonly JournalShard[]): Promise<DatasetInputs> {
     const inputs = new DatasetInputs(shards.reduce((sum, shard) => sum + shard.inputs, 0));
     for (const { number, metadata } of shards) {
-      for (const { path, errorCode, stamp } of await readMetadata(join(folder, metadata)))
-        inputs.#set(path ?? '', errorCode ?? 'ok', stamp, number);
+      for await (const { path, errorCode, stamp } of readMetadata(join(folder, metadata)))
+        // Written by this package: it is one of its codes.
+        inputs.#set(path ?? '', (errorCode as ImageErrorCode | null) ?? 'ok', stamp, number);
     }
     return inputs;
   }
@@ -66,7 +68,7 @@ export class DatasetInputs {
     for (const number of this.#stale) {
       const path = join(folder, shards[number]!.metadata);
       const table = new MetadataTable();
-      for (const row of await readMetadata(path)) if (!this.#isStale(row, number)) table.add(row);
+      for await (const row of readMetadata(path)) if (!this.#isStale(row, number)) table.add(row);
       await writeAtomically(path, await table.encode());
     }
     this.#stale.clear();

@@ -3,7 +3,7 @@ import type { Extractor } from '../extract/extractor.js';
 import { internalsOf } from '../extract/extractor.js';
 import type { DecodeLanes } from '../image/decode-lanes.js';
 import type { DatasetFolder } from './dataset-folder.js';
-import { DatasetInputs } from './dataset-inputs.js';
+import type { DatasetInputs } from './dataset-inputs.js';
 import { embedBatches, type EmbeddedBatch } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';
 import type { JournalRun, JournalShard, JournalWriter } from './journal.js';
@@ -19,7 +19,7 @@ export interface RunPlan extends ShardPlan {
   readonly lanes: DecodeLanes;
   readonly pending: PendingOptions;
   /** Called after each batch that is with the writer, before the next one; with the inputs left out so far. */
-  onBatch(batch: EmbeddedBatch, skipped: number): void;
+  readonly onBatch: (batch: EmbeddedBatch, skipped: number) => void;
 }
 
 /** A dataset as a run has left it. */

@@ -68,7 +68,7 @@ export interface Manifest {
     readonly seconds: number;
   };
   /** All runs that wrote shards, in order. */
-  readonly runs: readonly Omit<JournalRun, 'type'>[];
+  readonly runs: readonly JournalRun[];
   /** Inputs of the whole dataset, each counted once. */
   readonly counts: { readonly inputs: number; readonly ok: number; readonly errors: number };
   /** By output key. */
@@ -132,7 +132,7 @@ export function createManifest(extractor: Extractor, setup: EmbedSetup, facts: R
         transform.options.decode === 'fast' ? summarizeReduced(shards.map(({ reduced }) => reduced)) : null,
       seconds: facts.seconds,
     },
-    runs: facts.runs.map(({ type: _, ...run }) => run),
+    runs: facts.runs,
     counts: inputs.counts,
     features: recordFeatures(facts),
     shards: shards.map((shard) => recordShard(shard, inputs)),

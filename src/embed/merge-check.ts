@@ -6,7 +6,6 @@ import { incomplete, type Part } from './merge-parts.js';
 import { locate } from './readers/dataset-file.js';
 import { datasetInvalid } from './readers/dataset-invalid.js';
 import { readMetadata } from './readers/metadata.js';
-import type { MetadataRow } from './sinks/metadata.js';
 import type { SourceItem } from './source.js';
 
 const MISSING_KEPT = 10;
@@ -27,10 +26,11 @@ export async function checkInputs(
       signal?.throwIfAborted();
       for (const path of Object.values(shard.features)) await locate(folder, path);
       const path = await locate(folder, shard.metadata);
-      const inputs = await readMetadata(path);
-      checkRows(path, inputs, shard);
-      for (const input of inputs) {
-        const name = input.path ?? '';
+      let inputs = 0;
+      for await (const { path: input, row } of readMetadata(path)) {
+        inputs++;
+        checkRow(path, row, shard);
+        const name = input ?? '';
         const other = known.find(name);
         if (other) {
           const where = [...new Set([other.shard, number])].map((part) => parts[part]!.name).join(' and ');
@@ -38,19 +38,16 @@ export async function checkInputs(
         }
         known.set(name, 'ok', null, number);
       }
+      if (inputs !== shard.inputs)
+        throw datasetInvalid(path, `it holds ${inputs} inputs, the manifest says ${shard.inputs}`);
     }
   }
   return known;
 }
 
-function checkRows(path: string, inputs: readonly MetadataRow[], { firstRow, ...shard }: ShardRecord): void {
-  if (inputs.length !== shard.inputs)
-    throw datasetInvalid(path, `it holds ${inputs.length} inputs, the manifest says ${shard.inputs}`);
-  const stray = inputs.find(
-    ({ row }) => row !== null && !(row >= firstRow && row < firstRow + shard.rows),
-  )?.row;
-  if (stray !== undefined)
-    throw datasetInvalid(path, `row ${stray} is none of the ${shard.rows} from ${firstRow} on`);
+function checkRow(path: string, row: number | null, { firstRow, rows }: ShardRecord): void {
+  if (row !== null && !(row >= firstRow && row < firstRow + rows))
+    throw datasetInvalid(path, `row ${row} is none of the ${rows} from ${firstRow} on`);
 }
 
 /**

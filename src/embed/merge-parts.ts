@@ -70,7 +70,7 @@ export function incomplete(
   path: string,
   what: string,
   names: readonly string[],
-  count = names.length,
+  count: number = names.length,
 ): TapirError<'DATASET_INCOMPLETE'> {
   const missing = names.slice(0, MISSING_NAMED);
   const more = count > missing.length ? `, … (${count} in all)` : '';

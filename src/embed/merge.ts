@@ -92,7 +92,7 @@ async function writeMerged(
     for (const { metadata } of part.shards) {
       signal?.throwIfAborted();
       const table = new MetadataTable();
-      for (const input of await readMetadata(join(folder, metadata)))
+      for await (const input of readMetadata(join(folder, metadata)))
         table.add({ ...input, row: input.row === null ? null : firstRow + input.row });
       await writer.write(manifest.shards[number++]!.metadata, await table.encode());
     }

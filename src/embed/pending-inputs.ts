@@ -39,7 +39,7 @@ export class PendingInputs {
 
   /** The inputs that the dataset does not hold, in the source's order. */
   async *fresh(): AsyncGenerator<NamedItem> {
-    let chunk: NamedItem[] = [];
+    const chunk: NamedItem[] = [];
     for await (const item of nameItems(this.#source)) {
       chunk.push(item);
       // Before there is anything to look up, items go through one by one.
@@ -59,14 +59,14 @@ export class PendingInputs {
   }
 
   /** Decided before anything is waited for, so that of two the first is the one that counts. */
-  #classify(item: NamedItem): Kind | Promise<Kind> {
+  #classify(item: NamedItem): Promise<Kind> {
     const known = this.#known.find(item.path);
     if (!known) {
       if (!this.#options.isUnique) this.#known.reserve(item.path);
-      return 'fresh';
+      return Promise.resolve('fresh');
     }
-    if (this.#known.markSeen(item.path)) return 'duplicate';
-    return known.outcome === 'ok' ? this.#compare(item, known) : 'again';
+    if (this.#known.markSeen(item.path)) return Promise.resolve('duplicate');
+    return known.outcome === 'ok' ? this.#compare(item, known) : Promise.resolve('again');
   }
 
   async #compare(item: NamedItem, known: KnownInput): Promise<Kind> {

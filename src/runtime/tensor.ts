@@ -90,6 +90,11 @@ export function createData(dtype: DType, length: number, buffer?: ArrayBuffer): 
   return buffer ? new ARRAYS[dtype](buffer) : new ARRAYS[dtype](length);
 }
 
+/** Bytes of an element; 0 for strings, which have no fixed size. */
+export function elementBytes(dtype: DType): number {
+  return dtype === 'string' ? 0 : ARRAYS[dtype].BYTES_PER_ELEMENT;
+}
+
 /** The one sentence form for every bad feed. */
 export function mismatch(input: string, expected: string, actual: string): TapirError<'INPUT_MISMATCH'> {
   return new TapirError('INPUT_MISMATCH', `input "${input}" must be ${expected}, got ${actual}`, {

@@ -117,7 +117,7 @@ it(
     const paths = new Set<string | null>();
     let rows = 0;
     for (const name of readdirSync(join(out, 'metadata'))) {
-      for (const { path } of await readMetadata(join(out, 'metadata', name))) {
+      for await (const { path } of readMetadata(join(out, 'metadata', name))) {
         paths.add(path);
         rows++;
       }

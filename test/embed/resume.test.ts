@@ -67,7 +67,9 @@ function contentOf(out: string): Record<string, string> {
 
 async function rowsOf(out: string): Promise<MetadataRow[]> {
   const files = readdirSync(join(out, 'metadata')).toSorted();
-  return (await Promise.all(files.map((file) => readMetadata(join(out, 'metadata', file))))).flat();
+  const rows: MetadataRow[] = [];
+  for (const file of files) for await (const row of readMetadata(join(out, 'metadata', file))) rows.push(row);
+  return rows;
 }
 
 /** The features of a path, found as a reader finds them: by its row. */

@@ -1,33 +1,49 @@
-/** Feature files, whatever their format. */
-import type { DType, Tensor } from '../../runtime/tensor.js';
-import { NpyWriter } from './npy.js';
+/** Feature files in any format. */
+import { checkOneOf, invalidOption } from '../../checks.js';
+import { elementCount, type DType } from '../../runtime/tensor.js';
+import { createArrowWriter } from './arrow.js';
+import { AtomicFile } from './atomic-file.js';
+import type { FeatureColumn, FeatureFormat, FeatureWriter } from './feature-rows.js';
+import { createJsonlWriter } from './jsonl.js';
+import { createNpyWriter } from './npy.js';
+import { createParquetWriter } from './parquet.js';
 
-export const FEATURE_FORMATS = ['npy'] as const;
-export type FeatureFormat = (typeof FEATURE_FORMATS)[number];
+export type { FeatureFormat, FeatureRows, FeatureWriter } from './feature-rows.js';
 
-export interface FeatureRows {
-  readonly tensor: Tensor;
-  readonly firstRow: number;
-  readonly paths: readonly (string | null)[];
-}
+type CreateWriter = (file: AtomicFile, column: FeatureColumn) => Promise<FeatureWriter>;
 
-export interface FeatureWriter {
-  append(rows: FeatureRows): Promise<void>;
-  finish(): Promise<number>;
-  discard(): Promise<void>;
-}
+const WRITERS: Readonly<Record<FeatureFormat, CreateWriter>> = {
+  npy: createNpyWriter,
+  arrow: createArrowWriter,
+  parquet: createParquetWriter,
+  jsonl: createJsonlWriter,
+};
 
+/** All formats that features can be written in. */
+export const FEATURE_FORMATS: readonly FeatureFormat[] = Object.keys(WRITERS) as FeatureFormat[];
+
+/**
+ * Starts a feature file.
+ *
+ * @param path - Where it appears when it is finished; its ending is the format's name.
+ * @param key - The output's key: the name of its column.
+ * @param rowDims - Dims of one row.
+ * @throws {@link TapirError} `OPTION_INVALID` for another format, or for strings; `OUTPUT_UNWRITABLE`.
+ */
 export async function createFeatureWriter(
-  _format: FeatureFormat,
+  format: FeatureFormat,
   path: string,
-  _key: string,
+  key: string,
   dtype: DType,
   rowDims: readonly number[],
 ): Promise<FeatureWriter> {
-  const npy = await NpyWriter.create(path, dtype, rowDims);
-  return {
-    append: ({ tensor }) => npy.append(tensor.data as Exclude<Tensor['data'], string[]>, tensor.dims[0]!),
-    finish: () => npy.finish(),
-    discard: () => npy.discard(),
-  };
+  const create = WRITERS[checkOneOf('format', format, FEATURE_FORMATS)];
+  if (dtype === 'string') throw invalidOption('returnNodes', 'made of numeric outputs to write them', dtype);
+  const file = await AtomicFile.create(path);
+  try {
+    return await create(file, { key, dtype, dims: rowDims, elements: elementCount(rowDims) });
+  } catch (error) {
+    await file.discard();
+    throw error;
+  }
 }

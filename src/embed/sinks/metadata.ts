@@ -1,21 +1,9 @@
 /** The metadata of a dataset: a Parquet row per input. */
-import type { FileStamp } from '../../image/image-file.js';
-import type { ImageErrorCode } from '../../errors.js';
+import type { DatasetRow } from '../dataset.js';
 import type { LoadedItem } from '../loader.js';
 
-/** What became of an input. */
-export interface MetadataRow {
-  readonly path: string | null;
-  /** Its row in the features, over all shards; null for an error. */
-  readonly row: number | null;
-  readonly errorCode: ImageErrorCode | null;
-  readonly errorMessage: string | null;
-  /** Size of the file's image, before the transform. */
-  readonly width: number | null;
-  readonly height: number | null;
-  /** Of the file as it was read; null if nothing is known. */
-  readonly stamp: FileStamp | null;
-}
+/** What became of an input, as it is written. */
+export type MetadataRow = Omit<DatasetRow, 'status'>;
 
 /** The row of an input that was loaded, or failed to. */
 export function metadataRow(

@@ -2,9 +2,10 @@
 import { invalidOption } from '../../checks.js';
 import type { DType, TensorData } from '../../runtime/tensor.js';
 import { AtomicFile } from './atomic-file.js';
+import type { FeatureColumn, FeatureWriter } from './feature-rows.js';
 
 /** NumPy's descriptors; all written little-endian, as the machines that Node runs on are. */
-const DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {
+export const NPY_DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {
   float32: '<f4',
   float64: '<f8',
   float16: '<f2',
@@ -24,7 +25,7 @@ const HEADER_BYTES = 192;
 
 /** The header of a file. Throws `OPTION_INVALID` for strings, which `.npy` stores with a fixed length only. */
 export function encodeNpyHeader(dtype: DType, dims: readonly number[]): Uint8Array {
-  const descriptor = DESCRIPTORS[dtype];
+  const descriptor = NPY_DESCRIPTORS[dtype];
   if (descriptor === undefined)
     throw invalidOption('returnNodes', 'made of numeric outputs to write them as .npy', dtype);
   const shape = dims.length === 1 ? `(${dims[0]},)` : `(${dims.join(', ')})`;
@@ -52,9 +53,13 @@ export class NpyWriter {
 
   /** Starts a file of rows of the given dtype and dims. */
   static async create(path: string, dtype: DType, rowDims: readonly number[]): Promise<NpyWriter> {
-    const header = encodeNpyHeader(dtype, [0, ...rowDims]);
-    const file = await AtomicFile.create(path);
-    await file.append(header);
+    encodeNpyHeader(dtype, [0, ...rowDims]);
+    return NpyWriter.start(await AtomicFile.create(path), dtype, rowDims);
+  }
+
+  /** The same in a file that is open. */
+  static async start(file: AtomicFile, dtype: DType, rowDims: readonly number[]): Promise<NpyWriter> {
+    await file.append(encodeNpyHeader(dtype, [0, ...rowDims]));
     return new NpyWriter(file, dtype, rowDims);
   }
 
@@ -75,4 +80,14 @@ export class NpyWriter {
   discard(): Promise<void> {
     return this.#file.discard();
   }
+}
+
+/** A `.npy` file behind the interface of all formats; paths and row numbers are in the metadata only. */
+export async function createNpyWriter(file: AtomicFile, column: FeatureColumn): Promise<FeatureWriter> {
+  const writer = await NpyWriter.start(file, column.dtype, column.dims);
+  return {
+    append: ({ tensor }) => writer.append(tensor.data as Exclude<TensorData, string[]>, tensor.dims[0]!),
+    finish: () => writer.finish(),
+    discard: () => writer.discard(),
+  };
 }
