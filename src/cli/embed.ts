@@ -43,7 +43,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
   const transform = readTransformFlags(flags);
   // Meanwhile the session opens.
-  const lanes = new DecodeLanes(transform, 1);
+  const lanes = new DecodeLanes(transform, 1, flags);
   lanes.warm();
   const model = await openModel(flags.model);
   const opening = openExtractor(model, flags);

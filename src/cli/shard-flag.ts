@@ -33,10 +33,9 @@ export function readShardFlag(flag: ShardFlag, env: Environment): ShardPlace {
  * Each process of a machine takes a GPU of its own, `cuda:LOCAL_RANK`, unless devices are named. With `auto` that holds where there
  * is a GPU; elsewhere it stays `auto`.
  */
-export async function chooseLocalDevice<Flags extends { readonly device?: string; readonly devices?: string }>(
-  flags: Flags,
-  { localRank }: ShardPlace,
-): Promise<Flags> {
+export async function chooseLocalDevice<
+  Flags extends { readonly device?: string; readonly devices?: string },
+>(flags: Flags, { localRank }: ShardPlace): Promise<Flags> {
   const { device, devices } = flags;
   if (localRank === null || devices !== undefined) return flags;
   const isWanted = device === 'cuda' || (device === 'auto' && (await hasGpu()));

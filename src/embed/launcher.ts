@@ -23,11 +23,7 @@ interface Claim extends Launcher {
 }
 
 const TORCHRUN = ['RANK', 'WORLD_SIZE', 'LOCAL_RANK'] as const;
-const OPEN_MPI = [
-  'OMPI_COMM_WORLD_RANK',
-  'OMPI_COMM_WORLD_SIZE',
-  'OMPI_COMM_WORLD_LOCAL_RANK',
-] as const;
+const OPEN_MPI = ['OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK'] as const;
 const SLURM = ['SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_LOCALID'] as const;
 const SLURM_ARRAY = [
   'SLURM_ARRAY_TASK_ID',
@@ -107,7 +103,10 @@ function readTasks(env: Environment, isInArray: boolean): Claim | undefined {
   if (!set) return undefined;
   const [rank, worldSize, localRank] = readNumbers(set);
   if (!isInStep && worldSize! > 1)
-    throw invalid(set, `the job has ${worldSize} tasks, and this process is none of them: start it with srun`);
+    throw invalid(
+      set,
+      `the job has ${worldSize} tasks, and this process is none of them: start it with srun`,
+    );
   return claim('Slurm', rank!, worldSize!, localRank!, null, set);
 }
 
@@ -135,7 +134,10 @@ function readKubernetes(env: Environment, count: number | undefined): Claim | un
   if (index === '') return undefined;
   const set = { [KUBERNETES]: index };
   if (count === undefined)
-    throw invalid(set, 'Kubernetes does not tell how many indexes there are: say it, --shard auto/COMPLETIONS');
+    throw invalid(
+      set,
+      'Kubernetes does not tell how many indexes there are: say it, --shard auto/COMPLETIONS',
+    );
   return claim('Kubernetes', readNumbers(set)[0]!, count, null, null, set);
 }
 
