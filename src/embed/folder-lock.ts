@@ -156,10 +156,14 @@ async function bootId(): Promise<string | null> {
   );
 }
 
-/** When a process was started: field 22 of its stat, behind a name that may hold anything; null if it is not there. */
+/**
+ * When a process was started: field 22 of its stat, behind a name that may hold anything; null if it is not there, or has ended and
+ * nobody has asked how (a container without an init keeps such).
+ */
 async function startOf(pid: number): Promise<string | null> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
+  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ') ?? [];
+  return /[ZXx]/.test(fields[0] ?? '') ? null : (fields[19] ?? null);
 }
 
 function locked(path: string, holder: Holder | undefined): TapirError<'OUTPUT_LOCKED'> {

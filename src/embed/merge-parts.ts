@@ -61,6 +61,8 @@ async function namesOf(out: string): Promise<string[]> {
     if (counts.length > 1) throw datasetInvalid(out, `it holds parts of ${counts.join(' and of ')}`);
     return Array.from({ length: count }, (_, index) => partPath({ index, count } satisfies Shard));
   } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+      throw datasetInvalid(out, 'there is no such folder', error);
     throw datasetUnreadable(out, error);
   }
 }

@@ -250,7 +250,7 @@ describe('parts that do not fit together', () => {
 
   it('are refused: missing, unfinished, of several counts, misnamed', async () => {
     const { photos, out } = setUp();
-    await expect(mergeDataset(out)).rejects.toMatchObject({ code: 'DATASET_INVALID' });
+    await expect(mergeDataset(out)).rejects.toThrow(/there is no such folder/);
     mkdirSync(out);
     await refuse(out, 'DATASET_INVALID', /no parts in it/);
     await run(photos, out, { shard: { index: 1, count: 3 } });
