@@ -30,9 +30,17 @@ beforeAll(() => {
   copyFileSync(fixturePath('preprocess/bad/truncated.jpg'), join(photos, 'cut.jpg'));
 });
 
+const SETTINGS = '--batch 4 --shard-size 16 --sessions 1 --threads 1 --checksum'.split(' ');
 const flags = (out: string): string[] => [
-  ...['embed', photos, '--model', model, '--return', 'avgpool=f', '--out', out],
-  ...['--batch', '4', '--shard-size', '16', '--sessions', '1', '--threads', '1', '--checksum'],
+  'embed',
+  photos,
+  '--model',
+  model,
+  '--return',
+  'avgpool=f',
+  '--out',
+  out,
+  ...SETTINGS,
 ];
 const torchrun = (rank: number): Record<string, string> => ({
   RANK: `${rank}`,

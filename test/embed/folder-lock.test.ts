@@ -67,7 +67,12 @@ describe('FolderLock', () => {
     const pid = Number(printed.toString());
     const stat = (): string => readFileSync(`/proc/${pid}/stat`, 'utf8');
     while (!stat().includes(') Z ')) await sleep(1);
-    rewrite(at, { pid, started: stat().slice(stat().lastIndexOf(')') + 2).split(' ')[19] });
+    rewrite(at, {
+      pid,
+      started: stat()
+        .slice(stat().lastIndexOf(')') + 2)
+        .split(' ')[19],
+    });
     const lock = await FolderLock.acquire(at);
     await lock.release();
     parent.kill('SIGKILL');

@@ -55,8 +55,8 @@ describe('distributedSampler', () => {
     expect(indices.length).toBe(result.num_samples);
     if (result.indices) expect([...indices]).toEqual(result.indices);
     else {
-      expect([...indices.slice(0, 64)]).toEqual(result.first64);
-      expect([...indices.slice(-64)]).toEqual(result.last64);
+      expect(Array.from(indices.slice(0, 64))).toEqual(result.first64);
+      expect(Array.from(indices.slice(-64))).toEqual(result.last64);
       expect(createHash('sha256').update(indices).digest('hex')).toBe(result.sha256);
     }
   });
@@ -69,7 +69,7 @@ describe('distributedSampler', () => {
         );
         const sizes = all.map((indices) => indices.length);
         expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1);
-        expect(all.flatMap((indices) => [...indices]).toSorted((a, b) => a - b)).toEqual(
+        expect(all.flatMap((indices) => Array.from(indices)).toSorted((a, b) => a - b)).toEqual(
           Array.from({ length }, (_, index) => index),
         );
       }),
