@@ -1,6 +1,7 @@
 /**
  * `npm run bench`: ratios against limits, all measured in one run. Absolute figures depend on the machine and on what else
  * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|embed|sinks.
+ * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|embed|serve.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -145,6 +146,7 @@ const isWanted = (part: string): boolean => values.only === undefined || values.
 const scaling = isWanted('scaling') ? benchIn('scaling.ts', ['--rounds', values.rounds]) : undefined;
 const embed = isWanted('embed') ? benchIn('embed.ts', []) : undefined;
 const sinks = isWanted('sinks') ? benchIn('sinks.ts', []) : undefined;
+const serve = isWanted('serve') ? benchIn('serve.ts', []) : undefined;
 rmSync(scratch, { recursive: true, force: true });
 
 if (values.json !== undefined) {
@@ -158,5 +160,6 @@ if (values.json !== undefined) {
   writeFileSync(
     values.json,
     `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, embed, sinks }, null, 2)}\n`,
+    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, embed, serve }, null, 2)}\n`,
   );
 }

@@ -12,7 +12,7 @@ export interface ErrorDetails {
   GRAPH_INVALID: { readonly reason: string; readonly where: readonly string[] };
   /** The names beside a model (`MODEL.onnx.names.json`) are damaged, or another model's. */
   NAMES_INVALID: { readonly path: string; readonly reason: string };
-  /** No tensor, node or module of these names. */
+  /** No tensor, node or module (or model to pull) of these names. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];
   };
@@ -97,12 +97,21 @@ export interface ErrorDetails {
   };
   /** A thread that decodes images ended by itself. */
   DECODER_DIED: { readonly reason: string };
-  /** The folder or list of images cannot be read, or holds no image. */
-  SOURCE_INVALID: { readonly source: string; readonly reason: string };
+  /** The folder, list or archive of images cannot be read, or holds no image. */
+  SOURCE_INVALID: {
+    readonly source: string;
+    readonly reason: string;
+    /** Of a list, from 1, if that is where it is broken. */
+    readonly line?: number;
+  };
   /** The folder is no dataset, an unfinished one, or a file of it is missing, damaged or not what the manifest says. */
   DATASET_INVALID: { readonly path: string; readonly reason: string };
   /** An output whose first axis is not the batch cannot be cut into one row per image. */
   OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
+  /** A file cannot be fetched from the network. */
+  DOWNLOAD_FAILED: { readonly url: string; readonly reason: string };
+  /** A file is not the one that was recorded: its SHA-256 is another. */
+  CHECKSUM_MISMATCH: { readonly path: string; readonly expected: string; readonly actual: string };
   /** The output place already holds something. */
   OUTPUT_EXISTS: { readonly path: string };
   /** Another process is writing to the output place; null where it is not known which. */
@@ -130,6 +139,8 @@ export interface ErrorDetails {
   };
   /** More inputs failed than `maxFailures` allows. */
   TOO_MANY_FAILURES: { readonly failed: number; readonly done: number; readonly limit: string };
+  /** A service cannot listen where it was told to. */
+  ADDRESS_UNAVAILABLE: { readonly host: string; readonly port: number; readonly reason: string };
   /** The output place cannot be written. */
   OUTPUT_UNWRITABLE: { readonly path: string; readonly reason: string };
 }

@@ -24,7 +24,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   serve: ['base', 'runtime', 'extract', 'image', 'embed'],
   hub: ['base'],
   cli: ['base', 'runtime', 'extract', 'image', 'embed', 'report', 'search', 'serve', 'hub'],
-  index: ['base', 'rewrite', 'runtime', 'extract', 'image', 'embed'],
+  index: ['base', 'rewrite', 'runtime', 'extract', 'image', 'embed', 'search', 'serve'],
 };
 
 function roomOf(file: string): string {
@@ -59,7 +59,9 @@ describe('architecture', () => {
     ['onnx-proto', ['onnx/schema.ts']],
     ['protobufjs/minimal.js', ['onnx/wire.ts']],
     ['sharp', ['image/decode.ts']],
+    ['prom-client', ['cli/metrics-server.ts', 'serve/metrics.ts']],
     ['hyparquet-writer', ['embed/sinks/metadata.ts']],
+    ['apache-arrow', ['embed/sinks/arrow.ts']],
   ])('%s is imported in %j only', (name, allowed) => {
     expect(files.filter((file) => importsOf(file).includes(name))).toEqual(allowed);
   });

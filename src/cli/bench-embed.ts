@@ -2,6 +2,7 @@
 import { measureEmbedding, type EmbeddingReport, type Throughput } from '../embed/measure-embed.js';
 import { openModel, type OnnxModel } from '../extract/open-model.js';
 import { measureBatches } from '../extract/measure-batches.js';
+import { findModelFile } from './find-model.js';
 import {
   openExtractor,
   readDeviceFlags,
@@ -32,7 +33,7 @@ export async function runBenchEmbed(
   const say = (text: string): void => {
     if (terminal.isTerminal) terminal.err(`${text}\n`);
   };
-  const model = await openModel(flags.model);
+  const model = await openModel(await findModelFile(flags.model));
   const batch = flags.batch || (await findBatch(terminal, model, flags, say));
   const extractor = await openExtractor(model, flags);
   try {

@@ -1,6 +1,7 @@
 /** `tapir bench model`: the batch size that a model runs fastest at. */
 import { measureBatches, type BatchMeasurement, type BatchReport } from '../extract/measure-batches.js';
 import { readDevice, type Device } from '../runtime/device.js';
+import { findModelFile } from './find-model.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { readReturnFlags } from './return-flags.js';
 import { formatTable } from './table.js';
@@ -22,7 +23,7 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
   const names = flags.devices === undefined ? [flags.device] : flags.devices.split(',');
   // Read here too, so that a wrong one is called by its flag.
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
-  const report = await measureBatches(path, readReturnFlags(flags.return), {
+  const report = await measureBatches(await findModelFile(path), readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     devices: names as Device[],
     ...(batches === undefined ? {} : { sizes: batches }),

@@ -1,6 +1,7 @@
-/** `tapir embed`: a folder of images → a dataset. */
+/** `tapir embed`: images → a dataset. */
 import { embedWarm, type EmbedSummary } from '../embed/embed-folder.js';
 import type { EmbedProgress } from '../embed/progress.js';
+import { hasFewImages } from '../embed/few-images.js';
 import { openModel } from '../extract/open-model.js';
 import { identifyFile } from '../extract/prune-model.js';
 import { DecodeLanes } from '../image/decode-lanes.js';
@@ -9,6 +10,7 @@ import type { MaxFailures } from '../embed/failure-limit.js';
 import { createProgressView } from './embed-progress.js';
 import { EXIT } from './exit-code.js';
 import { openMetricsServer } from './metrics-server.js';
+import { findModelFile } from './find-model.js';
 import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
 import { chooseLocalDevice, readShardFlag, type ShardFlag } from './shard-flag.js';
 import { formatDims, printable } from './table.js';
@@ -26,6 +28,9 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly shardSize: number;
   readonly keepDims: boolean;
   readonly shard: ShardFlag | undefined;
+  readonly column: string;
+  readonly null: boolean;
+  readonly allowHttp: boolean;
   readonly overwrite: boolean;
   readonly json: boolean;
 }
@@ -41,12 +46,13 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   const flags = place ? await chooseLocalDevice(given, place) : given;
   const shard = place?.shard;
   const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
+  const { column, null: nulSeparated, allowHttp } = flags;
   const transform = readTransformFlags(flags);
   // Meanwhile the session opens.
-  const lanes = new DecodeLanes(transform, 1, flags);
+  const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
   lanes.warm();
-  const model = await openModel(flags.model);
-  const opening = openExtractor(model, flags);
+  const model = await openModel(await findModelFile(flags.model));
+  const opening = openExtractor(model, flags, await hasFewImages(source));
   // For the manifest, in the meantime too; a failure shows again there.
   void identifyFile(model).catch(() => undefined);
   const extractor = await opening;
@@ -64,10 +70,12 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
     };
     const { format, checksum, maxFailures } = flags;
     const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
+    const reading = { column, nulSeparated, allowHttp };
+    const images = source === '-' ? { paths: terminal.input() } : source;
     const summary = await embedWarm(
       extractor,
-      source,
-      { ...settings, shard, overwrite, checksum, maxFailures, signal, onProgress },
+      images,
+      { ...settings, ...reading, shard, overwrite, checksum, maxFailures, signal, onProgress },
       lanes,
     );
     progress.end();

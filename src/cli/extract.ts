@@ -3,6 +3,7 @@ import { invalidOption } from '../checks.js';
 import { pruneModel, type PrunedModel, type PruneOptions } from '../extract/prune-model.js';
 import { verifyModel, type VerifyReport } from '../extract/verify.js';
 import { EXIT } from './exit-code.js';
+import { findModelFile } from './find-model.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { readReturnFlags } from './return-flags.js';
 import { formatBytes, formatDims, formatTable } from './table.js';
@@ -27,7 +28,7 @@ export interface ExtractFlags extends PartFlags {
 export async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
   const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inline, repack } = flags;
   if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
-  const pruned = await pruneModel(model, readReturnFlags(flags.return), {
+  const pruned = await pruneModel(await findModelFile(model), readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     inputs,
     input,

@@ -21,9 +21,14 @@ async function main(): Promise<number> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.internal),
   );
-  let code: number = EXIT.done;
+  let code: number | undefined;
+  let isReading = false;
   const program = createProgram({
     signal: abort.signal,
+    input: () => {
+      isReading = true;
+      return process.stdin;
+    },
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),
     isTerminal: process.stderr.isTTY === true,
@@ -33,7 +38,8 @@ async function main(): Promise<number> {
   });
   try {
     await program.parseAsync(process.argv);
-    return stopped ?? code;
+    // A command that says so itself has ended as it should, a service by a signal.
+    return code ?? stopped ?? EXIT.done;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done;
     // Who is stopped because another process has failed is not the cause.
@@ -42,6 +48,9 @@ async function main(): Promise<number> {
     if (error instanceof CommanderError) return EXIT.usage;
     process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
+  } finally {
+    // Waiting for more would keep a command that was stopped alive.
+    if (isReading) process.stdin.destroy();
   }
 }
 

@@ -1,6 +1,7 @@
 /** `tapir nodes`: the names of a model as a tree, with operator, shape and marks. */
 import { listFeatureTree, type ListedFeature } from '../extract/list-features.js';
 import { openModel } from '../extract/open-model.js';
+import { findModelFile } from './find-model.js';
 import { formatDims, formatTable } from './table.js';
 import type { Terminal } from './terminal.js';
 
@@ -12,7 +13,7 @@ export interface NodesFlags {
 
 /** Prints the names. */
 export async function runNodes(terminal: Terminal, path: string, flags: NodesFlags): Promise<void> {
-  const model = await openModel(path);
+  const model = await openModel(await findModelFile(path));
   const { features, problem } = await listFeatureTree(model, flags.all);
   if (problem !== undefined) terminal.err(`tapir: some shapes are unknown: ${problem}\n`);
   const listed = flags.depth === undefined ? features : atDepth(features, Math.max(1, flags.depth));

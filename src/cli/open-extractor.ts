@@ -40,9 +40,13 @@ function isOnGpu(devices: readonly DeviceSpec[]): boolean {
   return devices.every(({ type }) => type !== 'cpu' && type !== 'auto');
 }
 
-/** Sessions per device. */
-export function readSessionsFlag({ sessions }: ExtractorFlags, devices: readonly DeviceSpec[]): number {
-  return checkInteger('--sessions', sessions, 0, 4) || chooseSessions(devices);
+/** Sessions per device; one, unless told otherwise, where there are few images. */
+export function readSessionsFlag(
+  { sessions }: ExtractorFlags,
+  devices: readonly DeviceSpec[],
+  hasFewImages = false,
+): number {
+  return checkInteger('--sessions', sessions, 0, 4) || (hasFewImages ? 1 : chooseSessions(devices));
 }
 
 function chooseSessions(devices: readonly DeviceSpec[]): number {
@@ -54,9 +58,13 @@ function chooseSessions(devices: readonly DeviceSpec[]): number {
 }
 
 /** Opens the extractor that the flags describe. */
-export function openExtractor(model: OnnxModel, flags: ExtractorFlags): Promise<Extractor> {
+export function openExtractor(
+  model: OnnxModel,
+  flags: ExtractorFlags,
+  hasFewImages = false,
+): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
-  const sessions = readSessionsFlag(flags, devices);
+  const sessions = readSessionsFlag(flags, devices, hasFewImages);
   return createFeatureExtractor(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     input: chooseInput(model, flags, isOnGpu(devices)),

@@ -13,11 +13,14 @@ import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './doctor.js';
 import { runBenchEmbed, type BenchEmbedFlags } from './bench-embed.js';
 import { runBenchModel, type BenchModelFlags } from './bench-model.js';
+import { addModelsCommand } from './models.js';
 import { runEmbed, type EmbedFlags } from './embed.js';
 import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { addMergeCommand } from './merge.js';
 import { runNodes, type NodesFlags } from './nodes.js';
+import { addSearchCommand } from './search.js';
+import { addServeCommand } from './serve.js';
 import { parseShard } from './shard-flag.js';
 import type { Terminal } from './terminal.js';
 
@@ -100,8 +103,14 @@ export function createProgram(terminal: Terminal): Command {
     .description(
       'embed images into a dataset; the same command goes on where a run stopped, and adds what is new',
     )
-    .argument('<source>', 'folder of images, searched recursively')
+    .argument(
+      '<source>',
+      'folder (searched recursively), pattern, list (.txt, .csv, .tsv, .jsonl, .parquet), archive (.tar, .tar.gz, .zip; several: "shard-{000..009}.tar"), or - for paths on standard input',
+    )
     .requiredOption('--out <folder>', 'dataset to write')
+    .option('--column <name>', 'column or field of a list that holds the path', EMBED_FOLDER_DEFAULTS.column)
+    .option('--null', 'paths of a plain list end with NUL: find -print0', EMBED_FOLDER_DEFAULTS.nulSeparated)
+    .option('--allow-http', 'fetch entries of a list that are URLs', EMBED_FOLDER_DEFAULTS.allowHttp)
     .option(
       '--batch <n>',
       'images per run; 0 for 8 on the CPU and 32 on a GPU',
@@ -137,6 +146,7 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
 
+  const serve = addServeCommand(program, terminal);
   addMergeCommand(program, terminal);
 
   program
@@ -146,6 +156,9 @@ export function createProgram(terminal: Terminal): Command {
     .option('--timeout <seconds>', 'longest time for each device', parseCount, 60)
     .option('--json', 'print JSON', false)
     .action((flags: DoctorFlags) => runDoctor(terminal, flags));
+
+  addModelsCommand(program, terminal);
+  addSearchCommand(program, terminal);
 
   const bench = program.command('bench').description('measure speed on this machine');
   const benchModel = bench
@@ -184,8 +197,8 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
 
-  for (const command of [embed, benchEmbed]) addExtractorFlags(command);
-  for (const command of [extract, embed, benchModel, benchEmbed]) addPartFlags(command);
+  for (const command of [embed, benchEmbed, serve]) addExtractorFlags(command);
+  for (const command of [extract, embed, benchModel, benchEmbed, serve]) addPartFlags(command);
   return program;
 }
 
@@ -198,7 +211,7 @@ function addExtractorFlags(command: Command): void {
     .option('--devices <list>', 'several devices, such as cuda:0,cuda:1: each takes whole batches')
     .option(
       '--sessions <n>',
-      'sessions per device; 0 for two on a GPU, and one per core of a CPU, four at most',
+      'sessions per device; 0 for two on a GPU, one per core of a CPU (four at most), one for less than 64 images',
       parseCount,
       0,
     )

@@ -2,6 +2,8 @@
 export interface Terminal {
   /** Fires when the user stops the command. */
   readonly signal: AbortSignal;
+  /** Standard input, opened when it is asked for. */
+  input(): AsyncIterable<Uint8Array>;
   /** Writes to standard output: results. */
   out(text: string): void;
   /** Writes to standard error: progress and errors. */

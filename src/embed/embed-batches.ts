@@ -31,14 +31,17 @@ export async function* embedBatches(
   const mostRuns = runsAtOnce(extractor);
   const loader = openLoader(source, lanes, extractor, setup);
   const running: Promise<EmbeddedBatch>[] = [];
-  const stop = rejectionOf(signal);
+  const stop = stopOf(signal);
   try {
     let loading = loader.next();
     let isLast = false;
     while (!isLast || running.length > 0) {
       const done = running[0]?.then(() => 'done' as const);
       const loaded = isLast || running.length >= mostRuns ? [] : [loading];
-      const event = await Promise.race([...(done ? [done] : []), ...loaded, stop.promise]);
+      const event = await stop.orFirst<'done' | LoadedBatch | undefined>([
+        ...(done ? [done] : []),
+        ...loaded,
+      ]);
       if (event === 'done') yield await running.shift()!;
       else if (event === undefined) isLast = true;
       else {
@@ -89,19 +92,30 @@ export function openLoader(
     batch,
     imageBytes: CHANNELS * height * width,
     openBatches: runsAtOnce(extractor) + ahead,
+    refill: Math.ceil(ahead / 4),
   });
 }
 
-/** A promise that is rejected when a signal fires, and never fulfilled. */
-function rejectionOf(signal: AbortSignal | undefined): { readonly promise: Promise<never>; off(): void } {
-  let onAbort = (): void => undefined;
-  const promise = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal!.reason as Error);
-    if (signal?.aborted) onAbort();
-    signal?.addEventListener('abort', onAbort, { once: true });
-  });
-  promise.catch(() => undefined);
-  return { promise, off: () => signal?.removeEventListener('abort', onAbort) };
+/**
+ * What a signal stops: `orFirst` settles as the first of some promises, or is rejected when the signal fires. A promise for the
+ * signal in `Promise.race` would keep every result of every race alive until the end.
+ */
+function stopOf(signal: AbortSignal | undefined): {
+  orFirst<Value>(promises: readonly Promise<Value>[]): Promise<Value>;
+  off(): void;
+} {
+  let stopWaiting: ((error: Error) => void) | undefined;
+  const onAbort = (): void => stopWaiting?.(signal!.reason as Error);
+  signal?.addEventListener('abort', onAbort, { once: true });
+  return {
+    orFirst: (promises) =>
+      new Promise((resolve, reject) => {
+        stopWaiting = reject;
+        if (signal?.aborted) onAbort();
+        for (const promise of promises) promise.then(resolve, reject);
+      }),
+    off: () => signal?.removeEventListener('abort', onAbort),
+  };
 }
 
 /** Runs a batch whose images are in memory. */
@@ -112,6 +126,21 @@ export async function runBatch(
 ): Promise<EmbeddedBatch> {
   const images = items.flatMap(({ error }, place) => (error ? [] : [place]));
   if (images.length === 0) return { items, features: {} };
+  return { items, features: await runImages(extractor, pixels, images, setup) };
+}
+
+/**
+ * Runs images that are in memory.
+ *
+ * @param pixels - Images one after the other; they stay as they are until the run has settled.
+ * @param images - Which of them are run, at least one; the rows of the outputs are in this order.
+ */
+export async function runImages(
+  extractor: Extractor,
+  pixels: Uint8Array,
+  images: readonly number[],
+  setup: EmbedSetup,
+): Promise<Record<string, Tensor>> {
   const { multiple, signal, takesPixels, height, width, transform } = setup;
   const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
   const feed: SharedImages = {
@@ -136,7 +165,7 @@ export async function runBatch(
     const kept = rows === images.length ? tensor : takeRows(tensor, 0, images.length);
     features[name] = setup.keepDims ? kept : dropUnitMap(kept);
   }
-  return { items, features };
+  return features;
 }
 
 /** `[N, C, 1, 1]` → `[N, C]`. */

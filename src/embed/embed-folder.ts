@@ -20,8 +20,8 @@ import { checkIdentity, identifyDataset } from './dataset-identity.js';
 import { DatasetInputs } from './dataset-inputs.js';
 import { DatasetRun, type RunPlan } from './dataset-run.js';
 import { openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
+import { countInputs } from './sources/count-inputs.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
-import { itemsOf, type EmbedSource } from './embedder.js';
 import { checkFailures, readFailureLimit, type FailureLimit, type MaxFailures } from './failure-limit.js';
 import { folderNames } from './folder-name.js';
 import { checkShard, takeShare, type Shard } from './input-names.js';
@@ -33,6 +33,7 @@ import { ProgressMeter, type EmbedProgress } from './progress.js';
 import { writeAtomically } from './sinks/atomic-file.js';
 import { FEATURE_FORMATS, type FeatureFormat } from './sinks/feature-writer.js';
 import type { SourceItem } from './source.js';
+import { openSource, type EmbedSource, type OpenedSource } from './sources/open-source.js';
 
 /** Options of {@link embedFolder}. */
 export interface EmbedFolderOptions extends EmbedOptions {
@@ -160,7 +161,9 @@ export async function embedWarm(
 ): Promise<EmbedSummary> {
   const { setup, plan, ...options } = readOptions(extractor, given);
   const { shard } = options;
-  const all = await nonEmpty(itemsOf(source), source);
+  const opened = openSource(source, setup.source, setup.signal);
+  const { location } = opened.description;
+  const all = await nonEmpty(opened);
   // A share may be empty: the source is not.
   const items = shard ? takeShare(all, shard) : all;
   await using lanes = openDecodeLanes(extractor, setup, warm);
@@ -169,6 +172,7 @@ export async function embedWarm(
   const identifying = identifyModel(extractor.model);
   // Awaited below.
   identifying.catch(() => undefined);
+  const counting = new AbortController();
   const out = shard ? await makePart(options.out, shard) : options.out;
   const folder = await takeFolder(out, options.overwrite);
   try {
@@ -180,13 +184,21 @@ export async function embedWarm(
     const inputs = await DatasetInputs.read(out, folder.before?.shards ?? []);
     await clearLeftovers(folder, plan.folders.values());
     const meter = new ProgressMeter(extractor);
+    let counted: number | null = null;
+    if (options.onProgress) {
+      // A source that cannot be counted shows its error where it is read.
+      void countInputs(source, setup.source, counting.signal, shard).then(
+        (count) => (counted = count),
+        () => undefined,
+      );
+    }
     const failures: EmbedFailure[] = [];
-    const pending = { isUnique: typeof source === 'string', checksum: options.checksum };
+    const pending = { isUnique: opened.description.kind === 'folder', checksum: options.checksum };
     const onBatch = (batch: EmbeddedBatch, skipped: number): void => {
       meter.add(batch);
       for (const { path, error } of batch.items)
         if (error && failures.length < MAX_FAILURES_LISTED) failures.push({ path, error });
-      options.onProgress?.(meter.progress(skipped, null));
+      options.onProgress?.(meter.progress(skipped, counted));
       checkFailures(options.limit, meter, false);
     };
     await using journal = await JournalWriter.open(out, identity, folder.before);
@@ -201,7 +213,7 @@ export async function embedWarm(
     const manifest = createManifest(extractor, setup, {
       ...result,
       seconds: meter.seconds,
-      source: { kind: 'folder', location: typeof source === 'string' ? resolve(source) : null },
+      source: { kind: opened.description.kind, location: location === null ? null : resolve(location) },
       model,
       format: plan.format,
       folders: plan.folders,
@@ -212,6 +224,7 @@ export async function embedWarm(
     const { skipped, duplicates } = result;
     return { out, manifest, failures, embedded: meter.done, failed: meter.failed, skipped, duplicates };
   } finally {
+    counting.abort();
     await folder.lock.release();
   }
 }
@@ -247,14 +260,11 @@ function readOptions(extractor: Extractor, given: Given<EmbedFolderOptions>): Ch
 }
 
 /** A source with at least one item: an empty one is refused before anything is written. */
-async function nonEmpty(
-  items: AsyncIterable<SourceItem>,
-  source: EmbedSource,
-): Promise<AsyncIterable<SourceItem>> {
-  const iterator = items[Symbol.asyncIterator]();
+async function nonEmpty(source: OpenedSource): Promise<AsyncIterable<SourceItem>> {
+  const iterator = source[Symbol.asyncIterator]();
   const first = await iterator.next();
   if (first.done === true) {
-    const label = typeof source === 'string' ? source : 'the list of images';
+    const label = source.description.location ?? 'the source';
     const reason = `no image is in it (${FORMATS_SHOWN}, by file extension)`;
     throw new TapirError('SOURCE_INVALID', `"${label}" cannot be embedded: ${reason}`, {
       details: { source: label, reason },

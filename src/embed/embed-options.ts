@@ -3,9 +3,10 @@ import { checkBoolean, checkInteger, checkSignal, invalidOption } from '../check
 import { isOnCpu, wantsFullBatches, type Extractor } from '../extract/extractor.js';
 import type { TransformPreset } from '../image/presets.js';
 import { createTransform, Transform } from '../image/transform.js';
+import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from './sources/source-options.js';
 
 /** Options of {@link embedImages}. */
-export interface EmbedOptions {
+export interface EmbedOptions extends SourceOptions {
   /**
    * Preprocessing: a preset's name, or from {@link createTransform}. Its size must be the model's.
    * @default 'ImageNet1K_V1'
@@ -46,6 +47,7 @@ export const EMBED_DEFAULTS: EmbedOptions = {
   decodeThreads: 0,
   checksum: false,
   signal: undefined,
+  ...SOURCE_DEFAULTS,
 };
 
 /** Checked options, and what follows from them and the model. */
@@ -56,6 +58,8 @@ export interface EmbedSetup {
   readonly decodeThreads: number;
   readonly checksum: boolean;
   readonly signal: AbortSignal | undefined;
+  /** How the source is read. */
+  readonly source: SourceOptions;
   /** Runs are filled up to a multiple of it: rows that the graph was exported for, or all of a batch on a GPU; else null. */
   readonly multiple: number | null;
   /** Whether the graph takes pixels `[N, H, W, 3]` and normalises them itself. */
@@ -76,6 +80,7 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
   checkBoolean('checksum', checksum);
   checkInteger('decodeThreads', decodeThreads, 0, 1024);
   const signal = checkSignal(options.signal);
+  const source = checkSourceOptions(options);
   const [input, ...others] = extractor.inputs;
   const size = transform.outputSize;
   if (size === null)
@@ -104,7 +109,8 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
   if (takesPixels) checkNormalization(extractor, transform);
   const full = wantsFullBatches(extractor) ? batch : null;
   const multiple = typeof dims[0] === 'number' ? dims[0] : full;
-  return { transform, batch, keepDims, decodeThreads, checksum, signal, multiple, takesPixels, ...size };
+  const rest = { checksum, signal, source, multiple, takesPixels };
+  return { transform, batch, keepDims, decodeThreads, ...rest, ...size };
 }
 
 /** What the graph computes must be what the transform says: the manifest records the transform. */

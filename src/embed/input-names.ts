@@ -37,16 +37,17 @@ export async function* nameItems(
 }
 
 /** The inputs that belong to a shard, in the source's order. */
-export async function* takeShare(
-  source: AsyncIterable<SourceItem>,
-  { index, count }: Shard,
-): AsyncGenerator<NamedItem> {
+export async function* takeShare(source: AsyncIterable<SourceItem>, shard: Shard): AsyncGenerator<NamedItem> {
   let position = 0;
   for await (const item of source) {
-    const at = position++;
-    const owner = item.path === null ? at % count : shardOf(item.path, count);
-    if (owner === index) yield { ...item, path: item.path ?? nameOf(at) };
+    if (isOwn(item.path, position, shard)) yield { ...item, path: item.path ?? nameOf(position) };
+    position++;
   }
+}
+
+/** Whether an input belongs to a shard: by its name, or where it has none (null) by its position in the source. */
+export function isOwn(name: string | null, position: number, { index, count }: Shard): boolean {
+  return (name === null ? position % count : shardOf(name, count)) === index;
 }
 
 /**

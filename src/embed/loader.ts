@@ -7,6 +7,7 @@ import { stampOfFailed, type DecodeLanes } from '../image/decode-lanes.js';
 import { vanishedImage } from '../image/image-errors.js';
 import type { FileStamp } from '../image/image-file.js';
 import type { Deviation } from '../image/deviation.js';
+import { ByteBudget } from './byte-budget.js';
 import type { SourceItem } from './source.js';
 
 /** The errors of single images: a run goes on over them. */
@@ -14,6 +15,11 @@ export type ImageError = TapirError<ImageErrorCode>;
 
 /** So many are compared with the exact pixels, if a fast mode reduces them. */
 const MEASURED_IMAGES = 64;
+
+/** Files of images that are fetched or decoded: entries of archives, bytes that the source hands over, answers of servers. */
+const MAX_FILE_BYTES = 256 * 1024 ** 2;
+/** Counted for a file whose size shows when it is there: 32 of them are fetched at once. */
+const UNKNOWN_FILE_BYTES = MAX_FILE_BYTES / 32;
 
 /** An input that was read, or why it could not be. */
 export interface LoadedItem {
@@ -47,6 +53,8 @@ export interface LoaderPlan {
   readonly imageBytes: number;
   /** Batches that are open at once: being filled, ready, or not yet released. */
   readonly openBatches: number;
+  /** How many of them must be free before the source goes on: the more at once, the fewer messages to the threads. */
+  readonly refill: number;
 }
 
 /** Loads the items of a source, ahead of whoever takes the batches. */
@@ -55,6 +63,7 @@ export class BatchLoader {
   readonly #plan: LoaderPlan;
   readonly #batches: Promise<LoadedBatch>[] = [];
   readonly #free: Uint8Array[] = [];
+  readonly #files = new ByteBudget(MAX_FILE_BYTES);
   #open = 0;
   #isDone = false;
   #failure: { readonly error: unknown } | undefined;
@@ -91,7 +100,8 @@ export class BatchLoader {
   release(pixels: Uint8Array): void {
     this.#open--;
     this.#free.push(pixels);
-    this.#wakeSource?.();
+    const { openBatches, refill } = this.#plan;
+    if (this.#open <= openBatches - refill) this.#wakeSource?.();
   }
 
   /** Ends loading: nothing more is taken from the source. */
@@ -113,8 +123,12 @@ export class BatchLoader {
     try {
       for await (const item of source) {
         pixels ??= await this.#takePixels();
+        const fileBytes = fileBytesOf(item);
+        await this.#files.acquire(fileBytes);
         if (this.#isDone) return;
-        const loading = this.#load(item, index++, pixels, items.length);
+        const loading = this.#load(item, index++, pixels, items.length).finally(() =>
+          this.#files.release(fileBytes),
+        );
         // Awaited with its batch; until that is full, a failure must not count as unhandled.
         loading.catch(() => undefined);
         items.push(loading);
@@ -171,6 +185,12 @@ export class BatchLoader {
       return { index, path, width: null, height: null, reduction: 1, stamp, error: nameFailure(item, error) };
     }
   }
+}
+
+/** What an image's file takes while it is fetched and decoded; a path's is read where it is decoded, one at a time. */
+function fileBytesOf({ image, stamp, error }: SourceItem): number {
+  if (error || typeof image === 'string') return 0;
+  return image instanceof Uint8Array ? image.byteLength : (stamp?.sizeBytes ?? UNKNOWN_FILE_BYTES);
 }
 
 function isImageError(error: unknown): error is ImageError {

@@ -7,9 +7,10 @@ import { internalsOf, isOnCpu, runsAtOnce, type Extractor } from '../extract/ext
 import { DecodeLanes } from '../image/decode-lanes.js';
 import { decodeThreadsOf, embedBatches, openDecodeLanes, openLoader, runBatch } from './embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
-import { itemsOf, type EmbedSource } from './embedder.js';
 import type { LoadedBatch, LoadedItem } from './loader.js';
 import type { SourceItem } from './source.js';
+import { openSource, type EmbedSource } from './sources/open-source.js';
+import { SOURCE_DEFAULTS } from './sources/source-options.js';
 
 /** Options of {@link measureEmbedding}. */
 export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' | 'checksum'> {
@@ -35,6 +36,7 @@ export const MEASURE_EMBEDDING_DEFAULTS: MeasureEmbeddingOptions = {
   batch: EMBED_DEFAULTS.batch,
   decodeThreads: EMBED_DEFAULTS.decodeThreads,
   signal: undefined,
+  ...SOURCE_DEFAULTS,
   seconds: 5,
   rounds: 3,
   onPhase: undefined,
@@ -125,7 +127,7 @@ export async function measureEmbedding(
   checkInteger('rounds', rounds, 1, 100);
   const signal = checkSignal(options.signal);
   const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
-  const items = await takeItems(itemsOf(source));
+  const items = await takeItems(openSource(source, setup.source, signal));
   const bench = new Bench(extractor, items, setup, seconds);
   const taken: Round[] = [];
   // The first round warms everything up and is not counted.

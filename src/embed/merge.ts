@@ -2,7 +2,6 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { checkSignal, checkText, withDefaults, type Given } from '../checks.js';
-import { itemsOf, type EmbedSource } from './embedder.js';
 import { checkUnlocked, FolderLock } from './folder-lock.js';
 import { MANIFEST_FILE, type Manifest } from './manifest.js';
 import { checkSource, checkInputs } from './merge-check.js';
@@ -11,9 +10,11 @@ import { readMetadata } from './readers/metadata.js';
 import { unwritable, writeAtomically } from './sinks/atomic-file.js';
 import { makeFolder } from './sinks/make-folder.js';
 import { MetadataTable } from './sinks/metadata.js';
+import { openSource, type EmbedSource } from './sources/open-source.js';
+import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from './sources/source-options.js';
 
-/** Options of {@link mergeDataset}. */
-export interface MergeOptions {
+/** Options of {@link mergeDataset}; how the source is read, as for `embedFolder`. */
+export interface MergeOptions extends SourceOptions {
   /**
    * What was embedded: each of its inputs must be in a part.
    * @default undefined
@@ -26,7 +27,7 @@ export interface MergeOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-const MERGE_DEFAULTS: MergeOptions = { source: undefined, signal: undefined };
+const MERGE_DEFAULTS: MergeOptions = { ...SOURCE_DEFAULTS, source: undefined, signal: undefined };
 
 /** What was merged. */
 export interface MergeSummary {
@@ -59,7 +60,9 @@ export async function mergeDataset(folder: string, given: Given<MergeOptions> = 
   const out = resolve(checkText('folder', folder));
   const options = withDefaults(MERGE_DEFAULTS, given, 'mergeDataset');
   const signal = checkSignal(options.signal);
-  const items = options.source === undefined ? undefined : itemsOf(options.source);
+  const { source } = options;
+  const reading = checkSourceOptions(options);
+  const items = source === undefined ? undefined : openSource(source, reading, signal);
   const parts = await readParts(out);
   // Two that merge at once would write the same files.
   const lock = await FolderLock.acquire(out);

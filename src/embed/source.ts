@@ -13,7 +13,7 @@ export interface SourceItem {
   readonly path: string | null;
   /** A file's path, the bytes of a file, or what fetches them when their turn comes (an entry of an archive, a URL). */
   readonly image: string | Uint8Array | (() => Promise<Uint8Array>);
-  /** Where the source knows it (an archive's index); a file's is taken when it is read. */
+  /** Where the source knows it: an archive's index at once, a URL once it was fetched. A file's is taken when it is read. */
   readonly stamp?: FileStamp;
   /** The source has found it there: if it is not when its turn comes, it has vanished (`IMAGE_VANISHED`). */
   readonly listed?: true;
@@ -153,7 +153,8 @@ function isInside(path: string, root: string): boolean {
   return inner === '' || (inner !== '..' && !inner.startsWith(`..${sep}`) && !inner.startsWith(sep));
 }
 
-function isImage(name: string): boolean {
+/** Whether a file is taken for an image, by its extension. */
+export function isImage(name: string): boolean {
   const dot = name.lastIndexOf('.');
   return dot >= 0 && IMAGE_EXTENSIONS.has(name.slice(dot).toLowerCase());
 }

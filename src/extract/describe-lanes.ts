@@ -1,6 +1,6 @@
 /** What the lanes of a model are opened from: the pruned model itself, or one that was prepared for all of them. */
 import { resolve } from 'node:path';
-import { defaultCacheFolder } from '../runtime/cache-folder.js';
+import { defaultCacheFolder } from '../cache-folder.js';
 import type { ResolvedDevice } from '../runtime/device.js';
 import { prepareModel, warnUnprepared, type PreparedFor } from '../runtime/prepare-model.js';
 import { isWhole, type CacheEntry } from '../runtime/prepared-cache.js';

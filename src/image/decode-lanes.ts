@@ -12,8 +12,14 @@ import type { DecoderVersions } from './decode.js';
 import type { FileStamp } from './image-file.js';
 import type { Transform } from './transform.js';
 
-/** One that is decoded and one whose file is read. */
-const IMAGES_PER_LANE = 2;
+/** One at work and one ready behind it. */
+const RUNS_PER_LANE = 2;
+/** Most images of a run, which is one message there and one back. */
+const IMAGES_PER_RUN = 8;
+/** Longest time that a run is to take: behind a slow image, others wait so long. */
+const RUN_MS = 50;
+/** How much of the time per image is the latest one's. */
+const LATEST_SHARE = 0.1;
 
 interface Job extends DecodeRequest {
   resolve(size: DecodedSize): void;
@@ -23,6 +29,8 @@ interface Job extends DecodeRequest {
 interface Lane {
   readonly worker: Worker;
   readonly jobs: Map<number, Job>;
+  /** Runs that are not answered yet. */
+  runs: number;
   readonly ended: Promise<void>;
 }
 
@@ -35,7 +43,12 @@ export function stampOfFailed(error: Error): FileStamp | undefined {
   return failedStamps.get(error);
 }
 
-/** Decoding threads of one transform. They start as they are needed, and do not keep the process alive while idle. */
+/**
+ * Decoding threads of one transform. They start as they are needed, and do not keep the process alive while idle.
+ *
+ * @remarks A thread is handed several images at once, since a reply can block its owner for milliseconds
+ * (docs/decisions/012-embedding.md): as many as take 50 ms, eight at most, and never more than its share of what waits.
+ */
 export class DecodeLanes {
   readonly #transform: Transform;
   /** How many threads may be started. */
@@ -46,7 +59,12 @@ export class DecodeLanes {
   readonly #queue: Job[] = [];
   #spent = { decodeMs: 0, resampleMs: 0 };
   #decoder: DecoderVersions | undefined;
+  /** Milliseconds that an image takes a thread; undefined before the first one. */
+  #imageMs: number | undefined;
   #nextId = 0;
+  /** Set when the threads shall begin no further image. */
+  readonly #stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  #isPumping = false;
   #isClosed = false;
 
   /**
@@ -83,7 +101,13 @@ export class DecodeLanes {
     if (this.#isClosed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
       this.#queue.push({ id: this.#nextId++, source, into, isMeasured, resolve, reject });
-      this.#pump();
+      if (this.#isPumping) return;
+      this.#isPumping = true;
+      // Those that are asked for in the same turn go together.
+      setImmediate(() => {
+        this.#isPumping = false;
+        this.#pump();
+      });
     });
   }
 
@@ -95,6 +119,7 @@ export class DecodeLanes {
   /** Gives up what has not begun, waits for what has, and ends the threads. Idempotent. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    Atomics.store(this.#stop, 0, 1);
     for (const job of this.#queue.splice(0)) job.reject(closed());
     for (const { worker } of this.#lanes) {
       worker.ref();
@@ -111,31 +136,56 @@ export class DecodeLanes {
     while (this.#queue.length > 0) {
       const lane = this.#findLane();
       if (!lane) return;
-      const job = this.#queue.shift()!;
-      lane.jobs.set(job.id, job);
+      const transfer: ArrayBuffer[] = [];
+      const run: DecodeRequest[] = [];
+      for (const job of this.#queue.splice(0, this.#runLength())) {
+        lane.jobs.set(job.id, job);
+        const { id, into, isMeasured } = job;
+        // A view of a large buffer would take all of it along.
+        const source = typeof job.source === 'string' ? job.source : Uint8Array.from(job.source);
+        if (typeof source !== 'string') transfer.push(source.buffer);
+        run.push({ id, source, into, isMeasured });
+      }
+      lane.runs++;
       lane.worker.ref();
-      const { id, source, into, isMeasured } = job;
-      // A view of a large buffer would take all of it along.
-      const own = typeof source === 'string' ? source : Uint8Array.from(source);
-      lane.worker.postMessage(
-        { id, source: own, into, isMeasured },
-        typeof own === 'string' ? [] : [own.buffer],
-      );
+      lane.worker.postMessage(run, transfer);
     }
+  }
+
+  /** How many images the next run has: those that wait are shared by the idle threads, or else by those with room. */
+  #runLength(): number {
+    const inTime = this.#imageMs === undefined ? 1 : Math.floor(RUN_MS / this.#imageMs);
+    const working = this.#lanes.filter(({ runs }) => runs > 0);
+    const takers = this.most - working.length || working.filter(({ runs }) => runs < RUNS_PER_LANE).length;
+    return Math.max(1, Math.min(IMAGES_PER_RUN, inTime, Math.ceil(this.#queue.length / takers)));
   }
 
   /** An idle thread, else a new one, else one with room. */
   #findLane(): Lane | undefined {
-    const idle = this.#lanes.find(({ jobs }) => jobs.size === 0);
+    const idle = this.#lanes.find(({ runs }) => runs === 0);
     if (idle) return idle;
     if (this.#lanes.length < this.most) return this.#startLane();
-    return this.#lanes.find(({ jobs }) => jobs.size < IMAGES_PER_LANE);
+    return this.#lanes.find(({ runs }) => runs < RUNS_PER_LANE);
+  }
+
+  /** Keeps what an image has taken. */
+  #count({ decodeMs, resampleMs, decoder }: DecodeSpent & { decoder: DecoderVersions | undefined }): void {
+    this.#spent.decodeMs += decodeMs;
+    this.#spent.resampleMs += resampleMs;
+    this.#decoder ??= decoder;
+    const ms = decodeMs + resampleMs;
+    this.#imageMs ??= ms;
+    this.#imageMs += LATEST_SHARE * (ms - this.#imageMs);
   }
 
   #startLane(): Lane {
     // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
     const worker = new Worker(new URL('./decode-thread.js', import.meta.url), {
-      workerData: { transform: this.#transform.options, checksum: this.checksum } satisfies DecodeThreadData,
+      workerData: {
+        transform: this.#transform.options,
+        checksum: this.checksum,
+        stop: this.#stop,
+      } satisfies DecodeThreadData,
       execArgv: [],
       // Little of what a thread makes outlives an image; with more room the engine would only collect later.
       resourceLimits: { maxYoungGenerationSizeMb: 4 },
@@ -145,30 +195,31 @@ export class DecodeLanes {
     const ended = new Promise<void>((resolve) => {
       worker.on('exit', () => {
         this.#lanes.splice(this.#lanes.indexOf(lane), 1);
-        for (const job of jobs.values()) job.reject(died(reason));
+        for (const job of jobs.values()) job.reject(this.#isClosed ? closed() : died(reason));
         resolve();
         if (!this.#isClosed) this.#pump();
       });
     });
-    const lane = { worker, jobs, ended };
+    const lane: Lane = { worker, jobs, runs: 0, ended };
     worker.on('error', (error: unknown) => {
       reason = error instanceof Error ? error.message : String(error);
     });
-    worker.on('message', (reply: DecodeReply) => {
-      const job = jobs.get(reply.id)!;
-      jobs.delete(reply.id);
-      if (reply.error) {
-        const error = unpackError(reply.error);
-        if (reply.stamp) failedStamps.set(error, reply.stamp);
-        job.reject(error);
-      } else {
-        this.#spent.decodeMs += reply.decodeMs;
-        this.#spent.resampleMs += reply.resampleMs;
-        this.#decoder ??= reply.decoder;
-        job.resolve(reply);
+    worker.on('message', (replies: readonly DecodeReply[]) => {
+      lane.runs--;
+      for (const reply of replies) {
+        const job = jobs.get(reply.id)!;
+        jobs.delete(reply.id);
+        if (reply.error) {
+          const error = unpackError(reply.error);
+          if (reply.stamp) failedStamps.set(error, reply.stamp);
+          job.reject(error);
+        } else {
+          this.#count(reply);
+          job.resolve(reply);
+        }
       }
       // One that is closing is waited for.
-      if (jobs.size === 0 && !this.#isClosed) worker.unref();
+      if (lane.runs === 0 && !this.#isClosed) worker.unref();
       this.#pump();
     });
     this.#lanes.push(lane);

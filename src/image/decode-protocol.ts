@@ -11,9 +11,11 @@ export interface DecodeThreadData {
   readonly transform: TransformOptions;
   /** Whether to hash the content of each file. */
   readonly checksum: boolean;
+  /** Not 0 once no further image shall be begun. */
+  readonly stop: Int32Array;
 }
 
-/** Owner → thread. */
+/** Owner → thread, several in a message: a run. */
 export interface DecodeRequest {
   readonly id: number;
   /** A path, or the bytes of a file. */
@@ -44,7 +46,7 @@ export interface DecodeSpent {
   readonly resampleMs: number;
 }
 
-/** Thread → owner. */
+/** Thread → owner, those of a run in a message; images that were not begun are left out. */
 export type DecodeReply =
   | ({
       readonly id: number;

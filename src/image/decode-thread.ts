@@ -6,12 +6,15 @@ import { measureDeviation } from './deviation.js';
 import type { DecodeReply, DecodeRequest, DecodeThreadData } from './decode-protocol.js';
 import type { StampTaker } from './image-file.js';
 import { loadPixels } from './load-pixels.js';
+import { sharedSimdModule } from './simd-module.js';
 import { Transform } from './transform.js';
 
 const port = parentPort!;
 // Checked where it was made.
-const { transform: options, checksum } = workerData as DecodeThreadData;
+const { transform: options, checksum, stop } = workerData as DecodeThreadData;
 const transform = new Transform(options, null);
+// Compiled while the session opens, not when the first image waits for it.
+sharedSimdModule();
 
 async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<DecodeReply> {
   const taker: StampTaker = { checksum };
@@ -28,16 +31,22 @@ async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<
   }
 }
 
+async function decodeRun(requests: readonly DecodeRequest[]): Promise<void> {
+  const replies: DecodeReply[] = [];
+  for (const request of requests) {
+    if (Atomics.load(stop, 0) !== 0) break;
+    replies.push(await decode(request));
+  }
+  port.postMessage(replies);
+}
+
 const working = new Set<Promise<void>>();
 
-port.on('message', (request: DecodeRequest | null) => {
-  if (request === null) {
+port.on('message', (requests: readonly DecodeRequest[] | null) => {
+  if (requests === null) {
     void Promise.all(working).then(() => port.close());
     return;
   }
-  const work: Promise<void> = decode(request).then((reply) => {
-    port.postMessage(reply);
-    working.delete(work);
-  });
+  const work: Promise<void> = decodeRun(requests).finally(() => working.delete(work));
   working.add(work);
 });

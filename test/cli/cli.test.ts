@@ -193,6 +193,21 @@ describe('tapir embed on several devices', () => {
 });
 
 describe('tapir embed', () => {
+  it('embeds what standard input lists, and stops while it waits for more', async () => {
+    const out = join(scratch, 'listed');
+    const list = `${join(photos, 'sea/sea-0.jpg')}\nnone.jpg\n`;
+    const ended = await runTapir(['embed', '-', ...embed.slice(2), out], { input: list });
+    expect(ended.stdout, ended.stderr).toContain('1 of 2 images embedded');
+    expect(ended.stderr).toContain('none.jpg: ');
+    const stopped = join(scratch, 'stopped');
+    const waiting = await runTapir(['embed', '-', ...embed.slice(2), stopped], {
+      input: list,
+      isInputOpen: true,
+      signal: { name: 'SIGINT', when: () => existsSync(stopped) },
+    });
+    expect(waiting.code).toBe(130);
+  });
+
   it('embeds a folder, in plain lines where no terminal is', async () => {
     const out = join(scratch, 'dataset');
     const ended = await runTapir([...embed, out]);
@@ -314,10 +329,10 @@ describe('wrong input ends with one clear message and the right code', () => {
     ],
     ['an empty key', ['extract', model, '--return', 'layer1=', '-o', out], 2, /NAME or NAME=KEY/],
     [
-      'a file instead of a folder',
+      'a file of another kind',
       ['embed', model, '--model', model, ...base],
       2,
-      /is no folder of images: it is a file/,
+      /it is a file of another kind; give a folder/,
     ],
     [
       'a folder without images',

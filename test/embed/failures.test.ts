@@ -13,7 +13,12 @@ const photo = projectPath('examples/photos/sea/sea-0.jpg');
 
 async function load(source: AsyncIterable<SourceItem> | Iterable<SourceItem>): Promise<LoadedItem[]> {
   await using lanes = new DecodeLanes(createTransform(), 1);
-  const loader = new BatchLoader(source, lanes, { batch: 2, imageBytes: 224 * 224 * 3, openBatches: 2 });
+  const loader = new BatchLoader(source, lanes, {
+    batch: 2,
+    imageBytes: 224 * 224 * 3,
+    openBatches: 2,
+    refill: 1,
+  });
   const items: LoadedItem[] = [];
   for (let batch = await loader.next(); batch; batch = await loader.next()) {
     items.push(...batch.items);

@@ -5,7 +5,7 @@ import type { SourceItem } from '../../src/embed/source.js';
 import { TapirError } from '../../src/errors.js';
 import type { DecodeLanes } from '../../src/image/decode-lanes.js';
 
-const PLAN: LoaderPlan = { batch: 2, imageBytes: 3, openBatches: 3 };
+const PLAN: LoaderPlan = { batch: 2, imageBytes: 3, openBatches: 3, refill: 1 };
 const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 2));
 
 /** Threads that are played: each image waits until it is let go. */
@@ -53,6 +53,24 @@ describe('a batch loader', () => {
     loader.release(first!.pixels);
     await turn();
     expect(asked.join('')).toBe('abcdefgh');
+  });
+
+  it('goes on when so many batches are free as it is told, so that images come several at once', async () => {
+    const { lanes, asked, settle } = playDecoding();
+    const loader = new BatchLoader(items('abcdefghijklmnopqrstuvwxyz'), lanes, {
+      ...PLAN,
+      openBatches: 8,
+      refill: 2,
+    });
+    await turn();
+    expect(asked).toHaveLength(16);
+    for (const name of 'abcd') settle(name);
+    loader.release((await loader.next())!.pixels);
+    await turn();
+    expect(asked).toHaveLength(16);
+    loader.release((await loader.next())!.pixels);
+    await turn();
+    expect(asked).toHaveLength(20);
   });
 
   it('gives batches in order, each image at its place, whatever is slow', async () => {
@@ -138,5 +156,32 @@ describe('a batch loader', () => {
     await turn();
     expect(isEnded).toBe(true);
     expect(asked).toHaveLength(6);
+  });
+
+  it('holds no more bytes of files than it may, and goes on as they are decoded', async () => {
+    const { lanes, settle } = playDecoding();
+    const fetched: string[] = [];
+    const megabytes = (size: number, name: string): SourceItem => ({
+      path: name,
+      image: () => {
+        fetched.push(name);
+        return Promise.resolve(name as unknown as Uint8Array);
+      },
+      stamp: { sizeBytes: size * 1024 ** 2, modifiedMs: null, sha256: null },
+    });
+    const source = [megabytes(200, 'a'), megabytes(56, 'b'), megabytes(1, 'c'), megabytes(900, 'd')];
+    const loader = new BatchLoader(source, lanes, PLAN);
+    await turn();
+    expect(fetched.join('')).toBe('ab');
+    settle('b');
+    await turn();
+    expect(fetched.join('')).toBe('abc');
+    settle('a');
+    settle('c');
+    await turn();
+    expect(fetched.join('')).toBe('abcd');
+    settle('d');
+    expect((await loader.next())!.items).toHaveLength(2);
+    expect((await loader.next())!.items).toHaveLength(2);
   });
 });

@@ -4,7 +4,7 @@ import { isTapirError, type TapirError } from '../../src/errors.js';
 import { buildGraph, type Graph } from '../../src/graph/graph.js';
 import { listNames } from '../../src/graph/name-list.js';
 import { resolveNames } from '../../src/graph/names.js';
-import { editDistance, nearestNames } from '../../src/graph/suggest.js';
+import { editDistance, nearestNames } from '../../src/suggest.js';
 import { scanModel } from '../../src/onnx/scan.js';
 import { memorySource } from '../../src/onnx/source.js';
 import { fixturePath, tinyResNet } from '../support/fixtures.js';

@@ -47,6 +47,23 @@ describe('decoding threads', () => {
     await lanes.close();
   });
 
+  it('settle each image by itself when many are handed over at once', async () => {
+    const lanes = new DecodeLanes(transform, 2);
+    const sources = Array.from({ length: 90 }, (_, i) => (i % 7 === 3 ? `missing-${i}.jpg` : photos[i % 3]!));
+    const pixels = memory(sources.length);
+    const results = await Promise.allSettled(
+      sources.map((source, i) => lanes.load(source, place(pixels, i))),
+    );
+    const exact = await Promise.all(photos.map((path) => loadImage(path, transform)));
+    for (const [i, result] of results.entries()) {
+      if (result.status === 'rejected')
+        expect(result.reason).toMatchObject({ code: 'IMAGE_NOT_FOUND', details: { source: sources[i] } });
+      else expect(Buffer.compare(place(pixels, i), exact[i % 3]!.data)).toBe(0);
+    }
+    expect(results.filter(({ status }) => status === 'rejected')).toHaveLength(13);
+    await lanes.close();
+  });
+
   it.each([false, true])('tell the stamp of each file, with checksum: %s', async (checksum) => {
     const lanes = new DecodeLanes(transform, 2, { checksum });
     const pixels = memory(1);

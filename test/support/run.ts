@@ -13,6 +13,10 @@ export interface Ended {
 export interface RunOptions {
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
+  /** What is on standard input. */
+  readonly input?: string;
+  /** More may come on standard input. */
+  readonly isInputOpen?: boolean;
   /** Sent as soon as what was printed matches, or a condition holds. */
   readonly signal?: { readonly name: NodeJS.Signals; readonly when: RegExp | (() => boolean) };
 }
@@ -24,6 +28,8 @@ export function runNode(args: readonly string[], options: RunOptions = {}): Prom
     // The test runner's own settings are of no use to the child.
     delete env['NODE_OPTIONS'];
     const child = spawn(process.execPath, args, { cwd: options.cwd ?? projectPath('.'), env });
+    child.stdin.write(options.input ?? '');
+    if (options.isInputOpen !== true) child.stdin.end();
     let stdout = '';
     let stderr = '';
     let sent = false;

@@ -1,4 +1,4 @@
-/** Reads the metadata of a shard. */
+/** Reads what became of the inputs of a shard, as its metadata has it. */
 import type { DatasetRow } from '../dataset.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 

@@ -14,6 +14,9 @@ type Arrow = typeof Arrows;
 /** Bytes of a record batch: what a reader has to hold at least. */
 const BATCH_BYTES = 4 * 2 ** 20;
 
+/** Pieces below are joined: the encoder gives some ten of them a batch, and each write is a turn of another thread. */
+const SMALL_PIECE_BYTES = 65_536;
+
 /** Arrow's type of a dtype's elements. */
 function arrowType(arrow: Arrow, dtype: DType): DataType {
   const types: Readonly<Partial<Record<DType, DataType>>> = {
@@ -106,7 +109,16 @@ class ArrowWriter implements FeatureWriter {
   }
 
   async #drain(): Promise<void> {
-    for (const piece of this.#pieces) await this.#file.append(piece);
+    let small: Uint8Array[] = [];
+    for (const piece of [...this.#pieces, undefined]) {
+      if (piece && piece.byteLength < SMALL_PIECE_BYTES) {
+        small.push(piece);
+        continue;
+      }
+      await this.#file.append(Buffer.concat(small));
+      small = [];
+      if (piece) await this.#file.append(piece);
+    }
     this.#pieces.length = 0;
   }
 

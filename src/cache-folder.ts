@@ -1,8 +1,8 @@
-/** Where prepared models are kept: the user's cache folder, by the rules of the system. */
+/** Where this package keeps files of its own: the user’s cache folder, by the rules of the system. */
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 
-/** The folder for prepared models: `$XDG_CACHE_HOME/onnx-tapir` or what the system has instead. It need not exist. */
+/** The folder of prepared and downloaded models: `$XDG_CACHE_HOME/onnx-tapir` or what the system has instead. It need not exist. */
 export function defaultCacheFolder(): string {
   return join(userCacheFolder(), 'onnx-tapir');
 }

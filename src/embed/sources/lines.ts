@@ -1,0 +1,74 @@
+/** Bytes → lines: for lists of paths, JSON lines, and whatever else comes line by line. */
+import { invalidSource } from './invalid-source.js';
+
+/** Longest line, record or row of a list. */
+export const MAX_LINE_BYTES: number = 1024 ** 2;
+
+/** A line without its end. */
+export interface Line {
+  readonly text: string;
+  /** From 1. */
+  readonly number: number;
+}
+
+/** How a stream is cut. */
+export interface LinePlan {
+  /** What messages call the stream. */
+  readonly source: string;
+  /** Lines end with a NUL character instead of LF or CRLF. */
+  readonly nulSeparated?: boolean;
+  /** Longest line. */
+  readonly maxBytes: number;
+}
+
+const [NUL, LF, CR] = [0, 10, 13];
+
+/**
+ * Cuts bytes into lines; the last one needs no end. A byte order mark at the very beginning is left out.
+ *
+ * @throws {@link TapirError} `SOURCE_INVALID`, naming the line, if one is too long or not UTF-8.
+ */
+export async function* splitLines(chunks: AsyncIterable<Uint8Array>, plan: LinePlan): AsyncGenerator<Line> {
+  const { source, maxBytes } = plan;
+  const end = plan.nulSeparated === true ? NUL : LF;
+  let number = 1;
+  let open: Uint8Array[] = [];
+  let openBytes = 0;
+  const add = (bytes: Uint8Array): void => {
+    openBytes += bytes.length;
+    if (openBytes > maxBytes)
+      throw invalidSource(source, `it is longer than ${maxBytes} bytes`, { line: number });
+    open.push(bytes);
+  };
+  const finish = (): Line => {
+    let bytes = open.length === 1 ? open[0]! : Buffer.concat(open);
+    if (end === LF && bytes.at(-1) === CR) bytes = bytes.subarray(0, -1);
+    const line = { text: decode(bytes, source, number), number };
+    open = [];
+    openBytes = 0;
+    number++;
+    return line;
+  };
+  for await (const chunk of chunks) {
+    let from = 0;
+    for (let at = chunk.indexOf(end); at >= 0; at = chunk.indexOf(end, from)) {
+      add(chunk.subarray(from, at));
+      yield finish();
+      from = at + 1;
+    }
+    // Copied: the producer may use its memory again.
+    if (from < chunk.length) add(chunk.slice(from));
+  }
+  if (openBytes > 0) yield finish();
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function decode(bytes: Uint8Array, source: string, line: number): string {
+  try {
+    const text = decoder.decode(bytes);
+    return line === 1 && text.startsWith('\uFEFF') ? text.slice(1) : text;
+  } catch (error) {
+    throw invalidSource(source, 'it is not UTF-8', { line, cause: error });
+  }
+}

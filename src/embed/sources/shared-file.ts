@@ -1,0 +1,57 @@
+/** A file that several readers share: open while one of them needs it. */
+import { open, type FileHandle } from 'node:fs/promises';
+
+/** Reads ranges of a file. */
+export class SharedFile {
+  readonly path: string;
+  #opening: Promise<FileHandle> | undefined;
+  #holders = 0;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** Keeps the file open while a step runs, so that it is not opened for each range. */
+  async hold<Result>(step: (handle: FileHandle) => Promise<Result>): Promise<Result> {
+    const handle = await this.acquire();
+    try {
+      return await step(handle);
+    } finally {
+      await this.release();
+    }
+  }
+
+  /** Keeps the file open until {@link release} is called as often. */
+  async acquire(): Promise<FileHandle> {
+    this.#holders++;
+    try {
+      return await (this.#opening ??= open(this.path, 'r'));
+    } catch (error) {
+      this.#holders--;
+      this.#opening = undefined;
+      throw error;
+    }
+  }
+
+  async release(): Promise<void> {
+    if (--this.#holders > 0) return;
+    const opening = this.#opening;
+    this.#opening = undefined;
+    await (await opening)?.close();
+  }
+
+  /** The bytes of a range; fewer where the file ends. */
+  read(start: number, length: number): Promise<Buffer<ArrayBuffer>> {
+    return this.hold(async (handle) => {
+      // Every byte of it that is returned has been read.
+      const bytes = Buffer.allocUnsafeSlow(length);
+      let filled = 0;
+      while (filled < length) {
+        const { bytesRead } = await handle.read(bytes, filled, length - filled, start + filled);
+        if (bytesRead === 0) break;
+        filled += bytesRead;
+      }
+      return bytes.subarray(0, filled);
+    });
+  }
+}

@@ -1,0 +1,135 @@
+/** The list of known models, `models/manifest.json` of this package: where they lie, what they are, and what to ask them for. */
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { invalidOption } from '../checks.js';
+import { reasonOf, TapirError } from '../errors.js';
+import { nearestNames } from '../suggest.js';
+
+/** A file of a model: the graph, or weights that lie beside it. */
+export interface HubFile {
+  /** Its name in the cache; a graph with external weights refers to them by it. */
+  readonly name: string;
+  readonly url: string;
+  /** Null where it is not known exactly. */
+  readonly sizeBytes: number | null;
+  /** 64 hexadecimal digits; null where it is not known: the first download is then trusted, and recorded. */
+  readonly sha256: string | null;
+}
+
+/** A model that can be pulled by name. */
+export interface HubModel {
+  readonly name: string;
+  readonly description: string;
+  /** The model file first, external weights after it. */
+  readonly files: readonly HubFile[];
+  readonly licence: { readonly spdx: string; readonly url: string };
+  /** A preset of `--transform`; null where none is what the model was trained with. */
+  readonly transform: string | null;
+  /** Rows and columns of the input, in pixels. */
+  readonly inputSize: readonly [height: number, width: number];
+  /** Names worth asking for. */
+  readonly nodes: readonly { readonly name: string; readonly meaning: string }[];
+  /** What a user should know before choosing it; may be empty. */
+  readonly note: string;
+  /** The page that it comes from. */
+  readonly source: string;
+}
+
+const SHIPPED_LIST = new URL('../../models/manifest.json', import.meta.url);
+/** A name becomes a folder or a file: one that is the same on every system. */
+const IS_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+const IS_SHA256 = /^[0-9a-f]{64}$/;
+
+/**
+ * Reads a list of models.
+ *
+ * @param path - A list of the same format; the one of this package if left out.
+ * @throws {@link TapirError} `OPTION_INVALID` if it is not such a list.
+ */
+export async function readModelList(path: string = fileURLToPath(SHIPPED_LIST)): Promise<HubModel[]> {
+  try {
+    const list: unknown = JSON.parse(await readFile(path, 'utf8'));
+    const models = isRecord(list) && Array.isArray(list['models']) ? list['models'] : null;
+    if (models === null) throw new Error('it has no array "models"');
+    const read = models.map(readModel);
+    const names = new Set(read.map(({ name }) => name.toLowerCase()));
+    if (names.size < read.length) throw new Error('two models have the same name');
+    return read;
+  } catch (error) {
+    throw invalidOption('manifest', `a readable list of models (${reasonOf(error)})`, path);
+  }
+}
+
+/**
+ * The model of a name.
+ *
+ * @throws {@link TapirError} `NAME_NOT_FOUND` with the nearest names.
+ */
+export function findHubModel(models: readonly HubModel[], name: string): HubModel {
+  const found = models.find((model) => model.name === name);
+  if (found) return found;
+  const names = models.map((model) => model.name);
+  const nearest = nearestNames(name, names);
+  const hint = nearest.length > 0 ? `; nearest: ${nearest.join(', ')}` : '';
+  throw new TapirError('NAME_NOT_FOUND', `no known model is called "${name}"${hint} (tapir models list)`, {
+    details: { names: [{ request: name, nearest }] },
+  });
+}
+
+function readModel(value: unknown, index: number): HubModel {
+  if (!isRecord(value)) throw new Error(`model ${index} is no object`);
+  const name = textOf(value, 'name', `model ${index}`);
+  if (!IS_NAME.test(name)) throw new Error(`the name of model ${index} is no file name`);
+  const { licence, files, nodes, transform, inputSize } = value;
+  if (!isRecord(licence)) throw new Error(`${name} has no licence`);
+  if (!Array.isArray(files) || files.length === 0) throw new Error(`${name} has no files`);
+  const read = files.map((file) => readFileEntry(file, name));
+  if (new Set(read.map((file) => file.name.toLowerCase())).size < read.length)
+    throw new Error(`two files of ${name} have the same name`);
+  return {
+    name,
+    description: textOf(value, 'description', name),
+    files: read,
+    licence: { spdx: textOf(licence, 'spdx', name), url: textOf(licence, 'url', name) },
+    transform: transform === null ? null : textOf(value, 'transform', name),
+    inputSize: readSize(inputSize, name),
+    nodes: Array.isArray(nodes) ? nodes.map((node) => readNode(node, name)) : [],
+    note: typeof value['note'] === 'string' ? value['note'] : '',
+    source: textOf(value, 'source', name),
+  };
+}
+
+function readFileEntry(value: unknown, model: string): HubFile {
+  if (!isRecord(value)) throw new Error(`a file of ${model} is no object`);
+  const name = textOf(value, 'name', model);
+  const { sizeBytes, sha256 } = value;
+  if (!IS_NAME.test(name)) throw new Error(`"${name}" of ${model} is no file name`);
+  if (sizeBytes !== null && !(Number.isSafeInteger(sizeBytes) && Number(sizeBytes) > 0))
+    throw new Error(`the size of ${name} is neither a number of bytes nor null`);
+  if (sha256 !== null && !(typeof sha256 === 'string' && IS_SHA256.test(sha256)))
+    throw new Error(`the SHA-256 of ${name} is neither 64 hexadecimal digits nor null`);
+  const url = textOf(value, 'url', name);
+  if (!URL.canParse(url)) throw new Error(`the address of ${name} is none`);
+  return { name, url, sizeBytes: sizeBytes === null ? null : Number(sizeBytes), sha256 };
+}
+
+function readNode(value: unknown, model: string): HubModel['nodes'][number] {
+  if (!isRecord(value)) throw new Error(`a node of ${model} is no object`);
+  return { name: textOf(value, 'name', model), meaning: textOf(value, 'meaning', model) };
+}
+
+function readSize(value: unknown, model: string): readonly [number, number] {
+  const [height, width] = Array.isArray(value) ? (value as unknown[]) : [];
+  if (typeof height === 'number' && typeof width === 'number') return [height, width];
+  throw new Error(`${model} has no inputSize`);
+}
+
+function textOf(record: Readonly<Record<string, unknown>>, key: string, where: string): string {
+  const text = record[key];
+  if (typeof text === 'string' && text !== '') return text;
+  throw new Error(`"${key}" of ${where} is missing`);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}

@@ -1,0 +1,55 @@
+/** What a service says about itself. */
+import type { ServiceContext } from './context.js';
+import { createOpenApi } from './openapi.js';
+import type { Route } from './route.js';
+
+/**
+ * The routes.
+ *
+ * @param others - All other routes, for the document.
+ */
+export function infoRoutes(context: ServiceContext, others: readonly Route[]): Route[] {
+  const { metrics, setup, extractor, version } = context;
+  const routes: Route[] = [
+    {
+      method: 'GET',
+      path: '/',
+      summary: 'What this is, as text',
+      answers: { 200: { description: 'a few lines', contents: { 'text/plain': null } } },
+      handle: (_, reply) => {
+        const outputs = extractor.outputs.map(({ name }) => name).join(', ');
+        void reply.type('text/plain; charset=utf-8');
+        return `onnx-tapir ${version}: model "${setup.name}" on ${extractor.device}, output ${outputs}
+
+curl --data-binary @photo.jpg -H 'Content-Type: image/jpeg' URL/embed
+curl -F image=@a.jpg -F image=@b.png URL/embed
+
+/openapi.json   all routes
+/v2             Open Inference Protocol
+/metrics        Prometheus
+`;
+      },
+    },
+    {
+      method: 'GET',
+      path: '/metrics',
+      summary: 'Counters, in Prometheus’ text format',
+      answers: { 200: { description: 'the counters', contents: { 'text/plain': null } } },
+      handle: async (_, reply) => {
+        const text = await metrics.text();
+        void reply.type(metrics.contentType);
+        return text;
+      },
+    },
+    {
+      method: 'GET',
+      path: '/openapi.json',
+      summary: 'This document',
+      answers: { 200: { description: 'OpenAPI 3.1', contents: { 'application/json': { type: 'object' } } } },
+      handle: () => document,
+    },
+  ];
+  const facts = { version, hasToken: setup.token !== undefined };
+  const document = createOpenApi([...routes, ...others], facts);
+  return routes;
+}

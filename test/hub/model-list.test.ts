@@ -1,0 +1,79 @@
+/** The list of models: the one of the package, and bad ones. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { findHubModel, readModelList } from '../../src/hub/model-list.js';
+import { TRANSFORM_PRESETS } from '../../src/image/presets.js';
+import { scratchFolder } from '../support/fixtures.js';
+
+const scratch = scratchFolder();
+const models = await readModelList();
+
+describe('the list of the package', () => {
+  it('has models', () => expect(models.length).toBeGreaterThan(10));
+
+  it.each(models.map((model) => [model.name, model] as const))('%s is complete', (_name, model) => {
+    for (const { url } of model.files) expect(url).toMatch(/^https:\/\//);
+    for (const url of [model.source, model.licence.url]) expect(url).toMatch(/^https:\/\//);
+    if (model.transform !== null) expect(Object.keys(TRANSFORM_PRESETS)).toContain(model.transform);
+    else expect(model.note).not.toBe('');
+    expect(model.nodes.length).toBeGreaterThan(0);
+    expect(model.licence.spdx).toMatch(/^[A-Za-z0-9.-]+$/);
+  });
+});
+
+describe('findHubModel', () => {
+  it('finds a name, and names the nearest ones of one that is unknown', () => {
+    expect(findHubModel(models, 'mobilenetv2-12').files[0]!.sizeBytes).toBe(13_964_571);
+    expect(() => findHubModel(models, 'mobilnetv2-12')).toThrow(
+      expect.objectContaining({
+        code: 'NAME_NOT_FOUND',
+        details: { names: [{ request: 'mobilnetv2-12', nearest: ['mobilenetv2-12', 'mobilenetv2-7'] }] },
+      }),
+    );
+  });
+});
+
+describe('a list that is none', () => {
+  const model = {
+    name: 'a',
+    description: 'd',
+    files: [{ name: 'a.onnx', url: 'https://example.org/a', sizeBytes: null, sha256: null }],
+    licence: { spdx: 'MIT', url: 'https://example.org' },
+    transform: null,
+    inputSize: [1, 1],
+    nodes: [{ name: 'n', meaning: 'm' }],
+    note: '',
+    source: 'https://example.org',
+  };
+  const file = model.files[0]!;
+
+  it('reads a good one', async () => {
+    const path = join(scratch, 'good.json');
+    writeFileSync(path, JSON.stringify({ models: [model] }));
+    expect(await readModelList(path)).toEqual([model]);
+  });
+
+  it.each([
+    ['no JSON', '{'],
+    ['no list', '[]'],
+    ['no object in it', { models: [1] }],
+    ['a name that leaves the folder', { models: [{ ...model, name: '../a' }] }],
+    ['a hidden name', { models: [{ ...model, name: '.a' }] }],
+    ['names that are one on some systems', { models: [model, { ...model, name: 'A' }] }],
+    ['a file that leaves the folder', { models: [{ ...model, files: [{ ...file, name: 'b/a.onnx' }] }] }],
+    ['two files of one name', { models: [{ ...model, files: [file, file] }] }],
+    ['no file', { models: [{ ...model, files: [] }] }],
+    ['no address', { models: [{ ...model, files: [{ ...file, url: 'here' }] }] }],
+    ['a bad size', { models: [{ ...model, files: [{ ...file, sizeBytes: -1 }] }] }],
+    ['a bad checksum', { models: [{ ...model, files: [{ ...file, sha256: 'A' }] }] }],
+    ['no licence', { models: [{ ...model, licence: undefined }] }],
+    ['no size of the input', { models: [{ ...model, inputSize: [1] }] }],
+    ['no description', { models: [{ ...model, description: undefined }] }],
+    ['a bad node', { models: [{ ...model, nodes: [{}] }] }],
+  ])('%s', async (_what, content) => {
+    const path = join(scratch, 'bad.json');
+    writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+    await expect(readModelList(path)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+  });
+});

@@ -1,0 +1,51 @@
+/** What tests of sources share. */
+import { readFileSync } from 'node:fs';
+import type { SourceItem } from '../../src/embed/source.js';
+import { openSource, type EmbedSource } from '../../src/embed/sources/open-source.js';
+import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/embed/sources/source-options.js';
+
+/** All items of a source. */
+export async function itemsOf(
+  source: EmbedSource,
+  options: Partial<SourceOptions> = {},
+): Promise<SourceItem[]> {
+  const { items, error } = await untilError(source, options);
+  if (error !== undefined) throw error as Error;
+  return items;
+}
+
+/** The items of a source up to its failure. */
+export async function untilError(
+  source: EmbedSource,
+  options: Partial<SourceOptions> = {},
+): Promise<{ items: SourceItem[]; error?: unknown }> {
+  const items: SourceItem[] = [];
+  try {
+    for await (const item of openSource(source, { ...SOURCE_DEFAULTS, ...options })) items.push(item);
+    return { items };
+  } catch (error) {
+    return { items, error };
+  }
+}
+
+/** How the dataset names the items. */
+export async function pathsOf(
+  source: EmbedSource,
+  options: Partial<SourceOptions> = {},
+): Promise<(string | null)[]> {
+  return (await itemsOf(source, options)).map(({ path }) => path);
+}
+
+/** What the loader would hand to a decoder. */
+export async function bytesOf({ image }: SourceItem): Promise<Uint8Array> {
+  if (typeof image === 'function') return image();
+  return typeof image === 'string' ? readFileSync(image) : image;
+}
+
+/** Bytes in pieces. */
+export async function* inPieces(bytes: Uint8Array, length: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += length) {
+    await Promise.resolve();
+    yield bytes.subarray(at, at + length);
+  }
+}
