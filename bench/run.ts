@@ -159,7 +159,6 @@ if (values.json !== undefined) {
   };
   writeFileSync(
     values.json,
-    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, embed, sinks }, null, 2)}\n`,
-    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, embed, serve }, null, 2)}\n`,
+    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, embed, sinks, serve }, null, 2)}\n`,
   );
 }

@@ -60,6 +60,7 @@ describe('architecture', () => {
     ['protobufjs/minimal.js', ['onnx/wire.ts']],
     ['sharp', ['image/decode.ts']],
     ['prom-client', ['cli/metrics-server.ts', 'serve/metrics.ts']],
+    ['umap-js', ['report/umap.ts']],
     ['hyparquet-writer', ['embed/sinks/metadata.ts']],
     ['apache-arrow', ['embed/sinks/arrow.ts']],
   ])('%s is imported in %j only', (name, allowed) => {

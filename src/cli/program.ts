@@ -21,6 +21,7 @@ import { addMergeCommand } from './merge.js';
 import { runNodes, type NodesFlags } from './nodes.js';
 import { addSearchCommand } from './search.js';
 import { addServeCommand } from './serve.js';
+import { addReportCommand } from './report.js';
 import { parseShard } from './shard-flag.js';
 import type { Terminal } from './terminal.js';
 
@@ -147,6 +148,7 @@ export function createProgram(terminal: Terminal): Command {
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
 
   const serve = addServeCommand(program, terminal);
+  addReportCommand(program, terminal);
   addMergeCommand(program, terminal);
 
   program

@@ -30,7 +30,8 @@ export interface DecodedImage extends RgbImage {
 /** Number of components of a JPEG that is stored as ink. */
 const CMYK = 4;
 
-type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
+/** sharp itself; internal, like all that takes it. */
+export type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
 let loaded: Promise<SharpFactory> | undefined;
 let versions: DecoderVersions | undefined;
 
@@ -58,6 +59,12 @@ async function loadSharp(): Promise<SharpFactory> {
       },
     );
   }
+}
+
+/** Loads sharp, once. Throws `DEPENDENCY_MISSING`. */
+export function openSharp(): Promise<SharpFactory> {
+  loaded ??= loadSharp();
+  return loaded;
 }
 
 /** What this thread decodes with; undefined if no image has needed it yet. */
@@ -99,8 +106,7 @@ export async function decodeBytes(
   const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
   if (plain) return whole(plain);
   // Not even loaded for what this package decodes itself.
-  loaded ??= loadSharp();
-  const sharp = await loaded;
+  const sharp = await openSharp();
   try {
     const plan = planReduction(bytes, format, options);
     if (!plan) return whole(await decodeWhole(sharp, bytes, format, options));

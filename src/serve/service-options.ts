@@ -142,11 +142,11 @@ export function setUpService(extractor: Extractor, given: Given<ServiceOptions>)
   const options = withDefaults(SERVICE_DEFAULTS, given, 'createService');
   const batch = checkInteger('maxBatch', options.maxBatch, 0, 4096);
   const embed = setUpEmbedding(extractor, {
+    ...EMBED_DEFAULTS,
     transform: options.transform,
     keepDims: options.keepDims,
     decodeThreads: options.decodeThreads,
     batch,
-    signal: undefined,
   });
   if (!NAME.test(checkText('name', options.name)))
     throw invalidOption('name', 'made of letters, digits, ".", "_" and "-", 128 at most', options.name);

@@ -1,0 +1,24 @@
+/** Numbers as people read them; the same on every machine. */
+
+/** `12 345`, with narrow spaces. */
+export function formatCount(count: number): string {
+  return String(count).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
+}
+
+/** Four significant digits: `0.01234`, `1.234e-7`; a dash for what is no number. */
+export function formatValue(value: number): string {
+  if (!Number.isFinite(value)) return '–';
+  if (value === 0) return '0';
+  const size = Math.abs(value);
+  const text = size < 1e-3 || size >= 1e6 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+  return text.replace('-', '−').replace('e-', 'e−').replace('e+', 'e');
+}
+
+/** `4 min 12 s`. */
+export function formatSeconds(seconds: number): string {
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}

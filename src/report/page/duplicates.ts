@@ -1,0 +1,98 @@
+/** Near-duplicates: groups at a threshold that one can move. */
+import type { PageImages } from './data.js';
+import { formatCosine } from './decode.js';
+import { byId, make, makeTile, shortName } from './elements.js';
+import { groupsWithin } from './groups.js';
+import type { Points } from './points.js';
+
+const MAX_GROUPS = 40;
+const MAX_TILES = 12;
+const STEPS = 400;
+/** Least distance but 0 that the slider reaches. */
+const LEAST = 1e-7;
+
+/** Shows the groups of an output. */
+export function showDuplicates(images: PageImages, points: Points, onChoose: (point: number) => void): void {
+  const most = Math.max(LEAST * 10, points.duplicateDistance, points.forestDistances.at(-1) ?? 0);
+  // Equal steps are equal ratios of the distance; the first step is 0.
+  const distanceAt = (step: number): number => (step === 0 ? 0 : LEAST * (most / LEAST) ** (step / STEPS));
+  const stepAt = (distance: number): number =>
+    distance < LEAST ? 0 : Math.round((STEPS * Math.log(distance / LEAST)) / Math.log(most / LEAST));
+
+  const slider = make('input', '');
+  slider.type = 'range';
+  slider.id = 'threshold';
+  slider.max = String(STEPS);
+  slider.value = String(stepAt(points.duplicateDistance));
+  const output = make('output', '');
+  const label = make('label', 'threshold', make('span', '', 'As near as'), slider, output);
+  const summary = make('p', 'lead');
+  summary.setAttribute('role', 'status');
+  const list = make('div', 'groups');
+  const update = (): void => {
+    const distance = distanceAt(slider.valueAsNumber);
+    const text = `cosine ≥ ${formatCosine(distance)}`;
+    output.textContent = text;
+    slider.setAttribute('aria-valuetext', text);
+    const groups = groupsWithin(points.forest, points.forestDistances, points.count, distance);
+    const identical = groups.filter((group) => sharedBy(points, group).size > 0).length;
+    const members = groups.reduce((sum, group) => sum + group.length, 0);
+    summary.textContent =
+      groups.length === 0
+        ? 'No two images are as near as this.'
+        : `${groups.length === 1 ? 'One group' : `${groups.length} groups`}, ${members} images` +
+          (identical === 0
+            ? '.'
+            : `; identical features in ${identical === 1 ? 'one group' : `${identical} groups`}.`);
+    const shown = groups.slice(0, MAX_GROUPS).map((group) => makeGroup(images, points, group, onChoose));
+    const more = groups.length - shown.length;
+    list.replaceChildren(...shown, ...(more > 0 ? [make('p', 'note', `and ${more} more groups`)] : []));
+  };
+  slider.addEventListener('input', update);
+  const note = make(
+    'p',
+    'note',
+    'A group holds images that a chain of such pairs connects, among those on the map. At first the threshold is a twentieth of ' +
+      'the distance that two images have in the median, and no cosine below 0.98.',
+  );
+  byId('duplicates').replaceChildren(label, summary, list, note);
+  update();
+}
+
+/** Numbers of features that more than one member has. */
+function sharedBy({ sameAs }: Points, group: readonly number[]): Set<number> {
+  const once = new Set<number>();
+  const twice = new Set<number>();
+  for (const point of group) {
+    const number = sameAs[point]!;
+    if (once.has(number)) twice.add(number);
+    once.add(number);
+  }
+  return twice;
+}
+
+function makeGroup(
+  images: PageImages,
+  points: Points,
+  group: readonly number[],
+  onChoose: (point: number) => void,
+): HTMLElement {
+  const shared = sharedBy(points, group);
+  const tiles = group.slice(0, MAX_TILES).map((point) => {
+    const name = images.names[points.members[point]!]!;
+    const isShared = shared.has(points.sameAs[point]!);
+    const label = isShared ? `${name}, identical features` : name;
+    const tile = makeTile(images, points.members[point]!, label, shortName(name), () => onChoose(point));
+    if (isShared) tile.classList.add('identical');
+    return tile;
+  });
+  const more = group.length - tiles.length;
+  const heading = make('p', 'group-name', `${group.length} images`);
+  if (shared.size > 0) heading.append(make('span', 'badge', 'identical'));
+  return make(
+    'div',
+    'group',
+    heading,
+    make('div', 'tiles', ...tiles, ...(more > 0 ? [make('span', 'more', `+${more}`)] : [])),
+  );
+}

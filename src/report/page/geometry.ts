@@ -1,0 +1,116 @@
+/** Places on the map; no part of the browser is used here. */
+
+/** Pixels from the left upper corner of the map. */
+export interface Place {
+  readonly x: number;
+  readonly y: number;
+}
+
+/** x and y of each point, one after the other. */
+export type Places = Float32Array;
+
+/** How much larger than the whole map, and how far it was moved. */
+export interface View {
+  readonly zoom: number;
+  readonly panX: number;
+  readonly panY: number;
+}
+
+/** Pixels between the outermost points and the edge of the map. */
+export const MAP_MARGIN = 44;
+
+export const WHOLE: View = { zoom: 1, panX: 0, panY: 0 };
+const MAX_ZOOM = 64;
+
+/** Fits points into a rectangle with equal scales on both axes, y upwards. */
+export function fitPoints(points: Float32Array, width: number, height: number, margin: number): Places {
+  let [left, right, bottom, top] = [Infinity, -Infinity, Infinity, -Infinity];
+  for (let i = 0; i < points.length; i += 2) {
+    left = Math.min(left, points[i]!);
+    right = Math.max(right, points[i]!);
+    bottom = Math.min(bottom, points[i + 1]!);
+    top = Math.max(top, points[i + 1]!);
+  }
+  const scale = Math.min(
+    (width - 2 * margin) / Math.max(right - left, Number.MIN_VALUE),
+    (height - 2 * margin) / Math.max(top - bottom, Number.MIN_VALUE),
+  );
+  // All in one place.
+  const finite = Number.isFinite(scale) ? scale : 0;
+  const places = new Float32Array(points.length);
+  for (let i = 0; i < points.length; i += 2) {
+    places[i] = width / 2 + (points[i]! - (left + right) / 2) * finite;
+    places[i + 1] = height / 2 - (points[i + 1]! - (bottom + top) / 2) * finite;
+  }
+  return places;
+}
+
+/** Zooms by a factor, keeping what is at a place there; never smaller than the whole, which is never moved. */
+export function zoomAt(view: View, factor: number, at: Place, centre: Place): View {
+  const zoom = Math.min(MAX_ZOOM, Math.max(1, view.zoom * factor));
+  if (zoom === 1) return WHOLE;
+  const ratio = zoom / view.zoom;
+  return {
+    zoom,
+    panX: at.x - centre.x - (at.x - centre.x - view.panX) * ratio,
+    panY: at.y - centre.y - (at.y - centre.y - view.panY) * ratio,
+  };
+}
+
+/** The point nearest to a place, if it is within a radius. */
+export function nearestPoint(places: Places, { x, y }: Place, radius: number): number | undefined {
+  let best: number | undefined;
+  let least = radius * radius;
+  for (let i = 0; i < places.length; i += 2) {
+    const distance = (places[i]! - x) ** 2 + (places[i + 1]! - y) ** 2;
+    if (distance <= least) {
+      least = distance;
+      best = i / 2;
+    }
+  }
+  return best;
+}
+
+/** The four directions of the arrow keys. */
+export const DIRECTIONS: Readonly<Record<string, Place>> = {
+  ArrowLeft: { x: -1, y: 0 },
+  ArrowRight: { x: 1, y: 0 },
+  ArrowUp: { x: 0, y: -1 },
+  ArrowDown: { x: 0, y: 1 },
+};
+
+/** How much farther a point seems for lying aside. */
+const ASIDE = 2.5;
+
+/**
+ * The next point in a direction: the nearest one within 45° of it, those straight ahead preferred; failing that, of those ahead at
+ * all. Points in the very same place follow one another by number.
+ */
+export function nextInDirection(places: Places, from: number, { x, y }: Place): number | undefined {
+  const [fromX, fromY] = [places[from * 2]!, places[from * 2 + 1]!];
+  let best: number | undefined;
+  let least = Infinity;
+  let bestIsAhead = false;
+  let same: number | undefined;
+  for (let i = 0; i < places.length / 2; i++) {
+    if (i === from) continue;
+    const [dx, dy] = [places[i * 2]! - fromX, places[i * 2 + 1]! - fromY];
+    if (dx === 0 && dy === 0) {
+      // Forwards for right and down, backwards for left and up; the nearest number either way.
+      if (x + y > 0 ? i > from && same === undefined : i < from) same = i;
+      continue;
+    }
+    const ahead = dx * x + dy * y;
+    const aside = Math.abs(dx * y) + Math.abs(dy * x);
+    if (ahead <= 0) continue;
+    const isAhead = aside <= ahead;
+    if (bestIsAhead && !isAhead) continue;
+    const score = ahead + ASIDE * aside;
+    if (score < least || (isAhead && !bestIsAhead)) {
+      least = score;
+      best = i;
+      bestIsAhead = isAhead;
+    }
+  }
+  return same ?? best;
+}

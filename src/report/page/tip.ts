@@ -1,0 +1,30 @@
+/** The small card beside the point that is looked at. */
+import type { PageImages } from './data.js';
+import { byId, make, makePicture } from './elements.js';
+import type { Place } from './geometry.js';
+
+/** Pixels that the card keeps from the map's edge. */
+const EDGE = 4;
+
+/** Shows an image's card above a place of the map, or below it where there is no room. */
+export function showTip(
+  images: PageImages,
+  image: number,
+  { x, y }: Place,
+  gap: number,
+  { width, height }: { readonly width: number; readonly height: number },
+): void {
+  const tip = byId('tip');
+  tip.hidden = false;
+  tip.replaceChildren(makePicture(images, image), make('bdi', 'tip-name', images.names[image]!));
+  const [w, h] = [tip.offsetWidth, tip.offsetHeight];
+  const above = y - gap - h;
+  const left = Math.max(EDGE, Math.min(width - w - EDGE, x - w / 2));
+  const top = above >= EDGE ? above : Math.min(height - h - EDGE, y + gap);
+  tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
+}
+
+/** Takes the card away. */
+export function hideTip(): void {
+  byId('tip').hidden = true;
+}

@@ -1,0 +1,16 @@
+/** Random numbers that are the same every time. */
+
+/**
+ * Returns a source of numbers from 0 (included) to 1 (excluded), by Tommy Ettinger's mulberry32.
+ *
+ * @param seed - An integer; the same one gives the same numbers.
+ */
+export function createRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
