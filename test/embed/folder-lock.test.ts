@@ -1,5 +1,6 @@
 /** One writer at a time, and none that is dead holds a folder for ever. */
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
@@ -39,6 +40,18 @@ describe('FolderLock', () => {
     expect(readdirSync(at)).toEqual([LOCK_FILE]);
   });
 
+  it('is taken over also from one that died while it took over', async () => {
+    const at = folder();
+    await FolderLock.acquire(at);
+    rewrite(at, { boot: 'an earlier boot' });
+    const stale = readFileSync(join(at, LOCK_FILE));
+    const name = `${LOCK_FILE}.claim-${createHash('sha256').update(stale).digest('hex').slice(0, 16)}`;
+    writeFileSync(join(at, name), stale);
+    const lock = await FolderLock.acquire(at);
+    expect(readdirSync(at)).toEqual([LOCK_FILE]);
+    await lock.release();
+  });
+
   it('of a process that was killed is stale, also if its number lives on', async () => {
     const at = folder();
     await FolderLock.acquire(at);
@@ -60,7 +73,7 @@ describe('FolderLock', () => {
     const at = folder();
     await FolderLock.acquire(at);
     // The shell becomes a sleep that never asks how its child has ended.
-    const parent = spawn('sh', ['-c', 'sh -c "exit 0" & echo $!; exec sleep 100'], {
+    const parent = spawn('sh', ['-c', 'sleep 1 & echo $!; exec sleep 100'], {
       stdio: ['ignore', 'pipe', 'ignore'],
     });
     const [printed] = (await once(parent.stdout, 'data')) as [Buffer];
