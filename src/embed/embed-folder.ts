@@ -131,8 +131,9 @@ const MAX_FAILURES_LISTED = 1000;
  * @param given - See {@link EmbedFolderOptions}; `out` is required.
  * @returns The manifest and the failures.
  * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` for a folder without images; `OUTPUT_EXISTS` if `out` holds
- * something else, or parts of another count; `DATASET_MISMATCH` if it holds a dataset of another model, request or transform; `OUTPUT_LOCKED` while another
- * process writes to it; `OUTPUT_UNWRITABLE` (finished shards are kept); `TOO_MANY_FAILURES`; those of {@link embedImages}.
+ * something else, or parts of another count; `DATASET_MISMATCH` if it holds a dataset of another model, request or transform;
+ * `OUTPUT_LOCKED` while another process writes to it; `OUTPUT_UNWRITABLE` (finished shards are kept); `TOO_MANY_FAILURES`;
+ * those of {@link embedImages}.
  *
  * @example
  * ```ts

@@ -25,6 +25,8 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
 import { shardOf } from '../../src/embed/input-names.js';
+import { countInputs } from '../../src/embed/sources/count-inputs.js';
+import { SOURCE_DEFAULTS } from '../../src/embed/sources/source-options.js';
 import { fixturePath, projectPath, scratchFolder } from '../support/fixtures.js';
 import { vectorsOf } from '../support/vectors.js';
 
@@ -108,6 +110,17 @@ describe('the parts of a dataset', () => {
     expect((await vectorsOf(join(out, 'parts/2-of-3'))).size).toBeLessThan(26);
   });
 
+  it('are counted each for itself', async () => {
+    const { photos } = setUp();
+    const { signal } = new AbortController();
+    const list = [readFileSync(sea), readFileSync(sea), sea];
+    const count = (source: EmbedSource, index: number): Promise<number | null> =>
+      countInputs(source, SOURCE_DEFAULTS, signal, { index, count: 2 });
+    const counts = await Promise.all([count(photos, 0), count(photos, 1), count(list, 0), count(list, 1)]);
+    expect(counts.every((inputs) => inputs !== null && inputs > 0)).toBe(true);
+    expect([counts[0]! + counts[1]!, counts[2]! + counts[3]!]).toEqual([26, 3]);
+  });
+
   it('are named so that they sort', async () => {
     const { photos, out } = setUp();
     const summary = await run(photos, out, { shard: { index: 7, count: 12 } });
@@ -120,6 +133,12 @@ describe('the parts of a dataset', () => {
     await mergeDataset(out);
     const first = contentOf(out);
     const vectors = await vectorsOf(out);
+    // What a merge that was killed may leave.
+    writeFileSync(join(out, 'metadata/metadata-00000.parquet.partial'), 'left over');
+    writeFileSync(join(out, 'metadata/metadata-00090.parquet'), 'left over');
+    rmSync(join(out, 'manifest.json'));
+    await mergeDataset(out);
+    expect(contentOf(out)).toEqual(first);
     await mergeDataset(out);
     expect(contentOf(out)).toEqual(first);
 
