@@ -4,15 +4,12 @@ import { join } from 'node:path';
 import { TapirError } from '../errors.js';
 import { LOCK_FILE } from './folder-lock.js';
 import type { Shard } from './input-names.js';
-import { MANIFEST_FILE } from './manifest.js';
-import { PARTIAL_ENDING, unwritable } from './sinks/atomic-file.js';
+import { JOURNAL_FILE } from './journal.js';
+import { unwritable } from './sinks/atomic-file.js';
 import { makeFolder } from './sinks/make-folder.js';
 
 /** The folder of the parts in a dataset. */
 export const PARTS = 'parts';
-
-/** What a folder of parts may hold besides them: the dataset that they were merged into. */
-const MERGED = new Set([PARTS, 'metadata', MANIFEST_FILE, MANIFEST_FILE + PARTIAL_ENDING]);
 
 /** A part's path in its dataset: `parts/07-of-12`, with as many digits as the last one has, so that they sort. */
 export function partPath({ index, count }: Shard): string {
@@ -50,9 +47,7 @@ export async function makePart(folder: string, shard: Shard): Promise<string> {
   const path = join(folder, partPath(shard));
   try {
     await makeFolder(folder);
-    const other = (await readdir(folder)).find((name) => !MERGED.has(name) && !name.startsWith(LOCK_FILE));
-    if (other !== undefined)
-      throw refused(folder, `it holds "${other}", so it is no folder of parts; choose another one`);
+    await checkFree(folder);
     await checkCount(folder, shard);
     await makeFolder(path);
     // Of two that begin at once with different counts, one at least finds the other here.
@@ -64,6 +59,19 @@ export async function makePart(folder: string, shard: Shard): Promise<string> {
     throw error instanceof TapirError ? error : unwritable(path, error);
   }
   return path;
+}
+
+/** A folder of parts may hold anything beside them (what was merged, a report) but a dataset; another one must be empty. */
+async function checkFree(folder: string): Promise<void> {
+  const names = await readdir(folder);
+  if (names.includes(JOURNAL_FILE))
+    throw refused(
+      folder,
+      'it holds a dataset that is not in parts; go on without shards, or choose another folder',
+    );
+  const other = names.find((name) => !name.startsWith(LOCK_FILE));
+  if (other === undefined || names.includes(PARTS)) return;
+  throw refused(folder, `it holds "${other}", so it is no folder of parts; choose another one`);
 }
 
 async function checkCount(folder: string, { count }: Shard): Promise<void> {

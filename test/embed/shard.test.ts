@@ -235,9 +235,13 @@ describe('a folder that is something else', () => {
 
     const whole = `${out}-whole`;
     await run(photos, whole);
-    await refuse({ shard }, /it holds "features", so it is no folder of parts/, whole);
+    await refuse({ shard }, /a dataset that is not in parts/, whole);
     expect(readdirSync(whole)).not.toContain('parts');
     await expect(mergeDataset(whole)).rejects.toThrow(/a dataset by itself/);
+    await refuse({ shard }, /it holds ".+", so it is no folder of parts/, join(out, '..'));
+    // What others write beside the parts is in nobody's way.
+    writeFileSync(join(out, 'report.html'), '');
+    await run(photos, out, { shard });
     writeFileSync(join(out, 'parts/notes.txt'), '');
     await refuse({ shard }, /parts\/notes.txt.*no part/);
   });
