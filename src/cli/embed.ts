@@ -12,6 +12,7 @@ import { EXIT } from './exit-code.js';
 import { openMetricsServer } from './metrics-server.js';
 import { findModelFile } from './find-model.js';
 import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
+import { chooseLocalDevice, readShardFlag, type ShardFlag } from './shard-flag.js';
 import { formatDims, printable } from './table.js';
 import type { Terminal } from './terminal.js';
 
@@ -26,6 +27,7 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly metricsPort: number | undefined;
   readonly shardSize: number;
   readonly keepDims: boolean;
+  readonly shard: ShardFlag | undefined;
   readonly column: string;
   readonly null: boolean;
   readonly allowHttp: boolean;
@@ -35,8 +37,14 @@ export interface EmbedFlags extends ExtractorFlags {
 
 const FAILURES_SHOWN = 20;
 
-/** Embeds and reports. Exit code 1 if some images failed. */
-export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
+/**
+ * Embeds and reports. Exit code 1 if some images failed; a shard that is done ends with 0 all the same, as launchers take anything
+ * else for a process to be started again, and the merged dataset tells.
+ */
+export async function runEmbed(terminal: Terminal, source: string, given: EmbedFlags): Promise<void> {
+  const place = given.shard && readShardFlag(given.shard, process.env);
+  const flags = place ? await chooseLocalDevice(given, place) : given;
+  const shard = place?.shard;
   const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
   const { column, null: nulSeparated, allowHttp } = flags;
   const transform = readTransformFlags(flags);
@@ -67,12 +75,14 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     const summary = await embedWarm(
       extractor,
       images,
-      { ...settings, ...reading, overwrite, checksum, maxFailures, signal, onProgress },
+      { ...settings, ...reading, shard, overwrite, checksum, maxFailures, signal, onProgress },
       lanes,
     );
     progress.end();
     report(terminal, summary, flags.json);
-    if (summary.failures.length > 0) terminal.exitCode(EXIT.someFailed);
+    if (shard && !flags.json)
+      terminal.out(`  part ${shard.index} of ${shard.count}; when all are there: tapir merge ${out}\n`);
+    if (summary.failures.length > 0 && !shard) terminal.exitCode(EXIT.someFailed);
   } finally {
     progress.end();
     await metrics?.close();

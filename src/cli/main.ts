@@ -1,5 +1,6 @@
 /** The command `tapir`: signals, streams and exit codes. What the commands do is in program.ts and beside it. */
 import { CommanderError } from 'commander';
+import { writeErrorFile } from './error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './exit-code.js';
 import { createProgram } from './program.js';
 
@@ -40,8 +41,11 @@ async function main(): Promise<number> {
     // A command that says so itself has ended as it should, a service by a signal.
     return code ?? stopped ?? EXIT.done;
   } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done;
+    // Who is stopped because another process has failed is not the cause.
+    if (stopped === undefined) writeErrorFile(process.env, error);
     // Commander has printed its own message.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+    if (error instanceof CommanderError) return EXIT.usage;
     process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
   } finally {
