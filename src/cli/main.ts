@@ -3,6 +3,7 @@ import { CommanderError } from 'commander';
 import { writeErrorFile } from './error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './exit-code.js';
 import { createProgram } from './program.js';
+import type { Terminal } from './terminal.js';
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
@@ -23,7 +24,7 @@ async function main(): Promise<number> {
   );
   let code: number | undefined;
   let isReading = false;
-  const program = createProgram({
+  const terminal: Terminal = {
     signal: abort.signal,
     input: () => {
       isReading = true;
@@ -35,8 +36,10 @@ async function main(): Promise<number> {
     exitCode: (value) => {
       code = value;
     },
-  });
+  };
   try {
+    const asked = process.argv.slice(2).find((word) => !word.startsWith('-'));
+    const program = await createProgram(terminal, asked);
     await program.parseAsync(process.argv);
     // A command that says so itself has ended as it should, a service by a signal.
     return code ?? stopped ?? EXIT.done;
