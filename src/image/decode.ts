@@ -121,7 +121,7 @@ export async function decodeBytes(
     return { ...image, ...span, source: full, reduction };
   } catch (error) {
     if (error instanceof TapirError) throw error;
-    if (/^Input image exceeds pixel limit/.test(reasonOf(error)))
+    if (reasonOf(error).startsWith('Input image exceeds pixel limit'))
       throw tooLargeImage(label, options.limitPixels, error);
     const { byteLength } = bytes;
     if (isTruncated(bytes, format))
