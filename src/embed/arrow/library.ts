@@ -44,6 +44,11 @@ function arrowType(arrow: Arrow, dtype: DType): DataType {
   return types[dtype]!;
 }
 
+/** A type as messages call it. */
+export function nameOfType(type: DataType): string {
+  return (type as { toString(): string }).toString();
+}
+
 /** A feature's column: a list of fixed size, or single values for `[]`; more than one dim makes it a tensor for readers. */
 export function featureField(arrow: Arrow, column: FeatureColumn, isNullable: boolean): Field {
   const { key, dtype, dims, elements } = column;

@@ -102,7 +102,6 @@ export function readChecked<Value>(source: string, number: number, read: () => V
 
 /** The error of a message. */
 export function broken(source: string, number: number, reason: string, cause?: unknown): Error {
-  return invalidSource(source, `message ${number} of the Arrow stream: ${reason}`, {
-    ...(cause === undefined ? {} : { cause }),
-  });
+  const place = cause === undefined ? {} : { cause };
+  return invalidSource(source, `message ${number} of the Arrow stream: ${reason}`, place);
 }

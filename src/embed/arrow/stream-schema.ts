@@ -144,17 +144,13 @@ class SchemaReader {
 /** Makes a type of its table; undefined for one that Arrow does not know. */
 type BuildType = (arrow: Arrow, table: FlatTable, children: readonly Field[]) => DataType | undefined;
 
-const INTS = {
-  true: { 8: 'Int8', 16: 'Int16', 32: 'Int32', 64: 'Int64' },
-  false: { 8: 'Uint8', 16: 'Uint16', 32: 'Uint32', 64: 'Uint64' },
-} as const;
+const INTS = ['Int8', 'Int16', 'Int32', 'Int64', 'Uint8', 'Uint16', 'Uint32', 'Uint64'] as const;
 
 const TYPES: Readonly<Partial<Record<TypeName, BuildType>>> = {
   null: (arrow) => new arrow.Null(),
   int: (arrow, table) => {
-    const names: Readonly<Record<number, keyof typeof import('apache-arrow')>> =
-      INTS[table.uint8(1) !== 0 ? 'true' : 'false'];
-    const name = names[table.int32(0)] as 'Int8' | undefined;
+    const wanted = `${table.uint8(1) !== 0 ? 'Int' : 'Uint'}${table.int32(0)}`;
+    const name = INTS.find((one) => one === wanted);
     return name ? new arrow[name]() : undefined;
   },
   'floating point': (arrow, table) => {

@@ -1,5 +1,5 @@
 /** Values of Arrow columns as JSON. */
-import type { Arrow, Data, DataType, Field } from '../arrow/library.js';
+import { nameOfType, type Arrow, type Data, type DataType, type Field } from '../arrow/library.js';
 import { showElement } from '../sinks/jsonl.js';
 import { cannotCarry } from './row-output.js';
 
@@ -19,7 +19,7 @@ export function arrowToJson(
   const write = writerOf(arrow, field.type, (type) =>
     cannotCarry(
       source,
-      `its column "${field.name}" is of type ${String(type)}, which has no form in JSON; cast or drop it, or use --format arrow`,
+      `its column "${field.name}" is of type ${nameOfType(type)}, which has no form in JSON; cast or drop it, or use --format arrow`,
     ),
   );
   return (column, row) => write(new arrow.Vector([column]).get(row));

@@ -1,5 +1,5 @@
 /** Records of an Arrow stream: a column of paths or of image files, and the columns that come along. */
-import { loadArrow, type Arrow, type Data, type Field } from '../arrow/library.js';
+import { loadArrow, nameOfType, type Arrow, type Data, type Field } from '../arrow/library.js';
 import { readBatch } from '../arrow/stream-batch.js';
 import { broken, readChecked, readMessages, type ArrowMessage } from '../arrow/stream-messages.js';
 import { readSchema, type StreamSchema } from '../arrow/stream-schema.js';
@@ -70,7 +70,7 @@ function chooseColumns(arrow: Arrow, fields: readonly Field[], column: string, s
   if (!holdsPaths && !Types.isBinary(type) && !Types.isLargeBinary(type))
     throw invalidSource(
       source,
-      `its column "${names[image]!}" is of type ${String(type)}; images are text (paths) or binary (files)`,
+      `its column "${names[image]!}" is of type ${nameOfType(type)}; images are text (paths) or binary (files)`,
     );
   const paths = names.indexOf(PATH_COLUMN);
   const label = !holdsPaths && paths !== image && isText(paths) ? paths : undefined;
