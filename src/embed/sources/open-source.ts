@@ -129,11 +129,21 @@ async function* readIterable(
   plan: EntryPlan,
 ): AsyncGenerator<SourceItem> {
   for await (const image of source) {
-    if (image instanceof Uint8Array) yield { path: null, image };
-    else if (image instanceof URL) yield itemOfUrlObject(image, plan);
-    else if (typeof image === 'string' && image !== '') yield itemOfEntry(image, plan);
-    else throw invalidOption('source', 'made of paths, URLs or bytes', image);
+    const item = itemOfImage(image, plan);
+    if (!item) throw invalidOption('source', 'made of paths, URLs or bytes', image);
+    yield item;
   }
+}
+
+/**
+ * The item of a single image; undefined for anything else.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for a URL of another kind, or of http(s) without `allowHttp`.
+ */
+export function itemOfImage(image: unknown, plan: EntryPlan): SourceItem | undefined {
+  if (image instanceof Uint8Array) return { path: null, image };
+  if (image instanceof URL) return itemOfUrlObject(image, plan);
+  return typeof image === 'string' && image !== '' ? itemOfEntry(image, plan) : undefined;
 }
 
 function itemOfUrlObject(url: URL, plan: EntryPlan): SourceItem {
