@@ -4,16 +4,25 @@ import type { Given } from '../../checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 
-/** A stream in object mode: images go in, rows come out. */
-export interface EmbedStream<Key extends string = string, Extra extends object = object> extends Duplex {
-  write(input: StreamInput<Extra>, callback?: (error: Error | null | undefined) => void): boolean;
+type Written = (error?: Error | null) => void;
+
+/**
+ * A stream in object mode: images go in, rows come out. Rows are typed where they are iterated over; the types of Node.js take
+ * strings and bytes for any stream in a pipeline, so these cannot be refused where all are to carry something.
+ */
+export interface EmbedStream<
+  Key extends string = string,
+  Extra extends object = Record<string, unknown>,
+> extends Duplex {
+  write(input: StreamInput<Extra> | string | Uint8Array, callback?: Written): boolean;
   write(
-    input: StreamInput<Extra>,
-    encoding: BufferEncoding,
-    callback?: (error: Error | null | undefined) => void,
+    input: StreamInput<Extra> | string | Uint8Array,
+    encoding?: BufferEncoding,
+    callback?: Written,
   ): boolean;
-  read(size?: number): StreamRow<Key, Extra> | null;
   [Symbol.asyncIterator](): NodeJS.AsyncIterator<StreamRow<Key, Extra>>;
+  /** As pipelines see it. */
+  [Symbol.asyncIterator](): ReturnType<Duplex[typeof Symbol.asyncIterator]>;
 }
 
 /**
@@ -42,7 +51,7 @@ export interface EmbedStream<Key extends string = string, Extra extends object =
  * await extractor.close();
  * ```
  */
-export function embedStream<Key extends string, Extra extends object = object>(
+export function embedStream<Key extends string, Extra extends object = Record<string, unknown>>(
   extractor: Extractor<Key>,
   given: Given<EmbedStreamOptions> = {},
 ): EmbedStream<Key, Extra> {
@@ -62,7 +71,7 @@ export function embedStream<Key extends string, Extra extends object = object>(
       if (isReading) return;
       isReading = true;
       try {
-        for (let isWanted = true; isWanted; ) {
+        for (let isWanted = true; isWanted;) {
           const row = await pipe.next();
           isWanted = stream.push(row ?? null) && row !== undefined;
         }

@@ -5,7 +5,10 @@ import type { Extractor } from '../../extract/extractor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 
 /** Two ends, as a `TransformStream` has them: images go in, rows come out. */
-export interface EmbedTransformStream<Key extends string = string, Extra extends object = object> {
+export interface EmbedTransformStream<
+  Key extends string = string,
+  Extra extends object = Record<string, unknown>,
+> {
   readonly writable: WritableStream<StreamInput<Extra>>;
   readonly readable: ReadableStream<StreamRow<Key, Extra>>;
 }
@@ -31,7 +34,7 @@ export interface EmbedTransformStream<Key extends string = string, Extra extends
  * await extractor.close();
  * ```
  */
-export function embedTransformStream<Key extends string, Extra extends object = object>(
+export function embedTransformStream<Key extends string, Extra extends object = Record<string, unknown>>(
   extractor: Extractor<Key>,
   given: Given<EmbedStreamOptions> = {},
 ): EmbedTransformStream<Key, Extra> {

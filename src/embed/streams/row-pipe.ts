@@ -30,17 +30,23 @@ export const EMBED_STREAM_DEFAULTS: EmbedStreamOptions = {
   maxWaitMs: 50,
 };
 
-function withoutLists({ column, nulSeparated, ...rest }: EmbedOptions): Omit<EmbedOptions, 'column' | 'nulSeparated'> {
+function withoutLists({
+  column,
+  nulSeparated,
+  ...rest
+}: EmbedOptions): Omit<EmbedOptions, 'column' | 'nulSeparated'> {
   return rest;
 }
 
 /** What a stream takes: a record of an image and whatever its row shall carry; or the image alone, where rows need not carry more. */
-export type StreamInput<Extra extends object = object> =
-  | ({ readonly image: ListedImage } & Extra)
-  | (object extends Extra ? ListedImage : never);
+export type StreamInput<Extra extends object = Record<string, unknown>> =
+  ({ readonly image: ListedImage } & Extra) | (Record<never, never> extends Extra ? ListedImage : never);
 
 /** What a stream gives: an image's features, or why there are none, and what its record carried. */
-export type StreamRow<Key extends string = string, Extra extends object = object> = Embedded<Key> & Extra;
+export type StreamRow<
+  Key extends string = string,
+  Extra extends object = Record<string, unknown>,
+> = Embedded<Key> & Extra;
 
 /** Fields that every row has. */
 const ROW_FIELDS = ['index', 'path', 'features', 'error'] as const;
