@@ -57,10 +57,7 @@ export { createTransform, loadImage, type Transform, type LoadedImage } from './
 export { type TransformOptions, type TransformPreset } from './image/presets.js';
 export { embedImages, type Embedded } from './embed/embedder.js';
 export { embedStream, type EmbedStream } from './embed/streams/embed-stream.js';
-export {
-  embedTransformStream,
-  type EmbedTransformStream,
-} from './embed/streams/embed-transform-stream.js';
+export { embedTransformStream, type EmbedTransformStream } from './embed/streams/embed-transform-stream.js';
 export { type EmbedStreamOptions, type StreamInput, type StreamRow } from './embed/streams/row-pipe.js';
 export { type EmbedSource, type ListedImage, type PathStream } from './embed/sources/open-source.js';
 export { type SourceOptions } from './embed/sources/source-options.js';

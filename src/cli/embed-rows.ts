@@ -1,6 +1,7 @@
 /** `tapir embed --out -`: images → rows on standard output. Nothing else is written there. */
 import { invalidOption } from '../checks.js';
 import type { EmbeddedBatch } from '../embed/embed-batches.js';
+import { hasFewImages } from '../embed/few-images.js';
 import { EMBED_FOLDER_DEFAULTS, type EmbedFailure } from '../embed/embed-folder.js';
 import { embedRows } from '../embed/rows/embed-rows.js';
 import { ROW_FORMATS, type RowFormat } from '../embed/rows/row-output.js';
@@ -16,7 +17,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
   const format = checkFlags(flags);
   // Opened now: what comes meanwhile waits in the pipe.
   const images = source === '-' ? terminal.input() : source;
-  const { extractor, lanes, transform } = await openRun(terminal, flags, false);
+  const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
   const progress = createProgressView(terminal, false);
   const metrics = flags.metricsPort === undefined ? undefined : await openMetricsServer(flags.metricsPort);
   let embedded = 0;

@@ -49,7 +49,7 @@ export const FAILURES_SHOWN = 20;
 export async function openRun(
   terminal: Terminal,
   flags: EmbedFlags,
-  hasFew: boolean | Promise<boolean>,
+  hasFew: Promise<boolean>,
 ): Promise<OpenedRun> {
   const transform = readTransformFlags(flags);
   // Meanwhile the session opens.

@@ -28,7 +28,7 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     const { format, checksum, maxFailures } = flags;
     const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
     const reading = { column, nulSeparated, allowHttp };
-    const images = source === '-' ? { paths: terminal.input() } : source;
+    const images = source === '-' ? { paths: terminal.input(), format: flags.inputFormat } : source;
     const summary = await embedWarm(
       extractor,
       images,
