@@ -11,6 +11,7 @@ import { arrowStream } from '../support/arrow-streams.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { runTapir, type Ended, type RunOptions } from '../support/run.js';
 
+const bin = projectPath('dist/cli/bin.cjs');
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
 const photos = join(scratch, 'photos');
@@ -25,7 +26,7 @@ const embed = (source: string, flags: string, options: RunOptions = {}): Promise
 
 /** The command with bytes at both ends. */
 function pipe(input: Uint8Array, flags: string): { code: number | null; stdout: Buffer; stderr: string } {
-  const args = [projectPath('dist/cli/bin.cjs'), 'embed', '-', ...command, '--out', '-', ...flags.split(' ')];
+  const args = [bin, 'embed', '-', ...command, '--out', '-', ...flags.split(' ')];
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { input, maxBuffer: 2 ** 28 });
   return { code: status, stdout, stderr: stderr.toString() };
 }
@@ -101,8 +102,9 @@ describe('tapir embed --out -, JSON lines', () => {
     const reply = await connection.runAndReadAll(
       `SELECT label, status, error.code AS code, len(embedding) AS length, embedding[1] AS first FROM read_json_auto('${file}')`,
     );
-    const rows = reply.getRowObjectsJson().map((row) => ({ ...row, first: row['first'] as number | null }));
-    expect(rows.map(({ first, ...row }) => [row, first === null ? null : Math.fround(first)])).toEqual([
+    const rows = reply.getRowObjectsJson();
+    const split = rows.map(({ first, ...row }) => [row, first === null ? null : Math.fround(Number(first))]);
+    expect(split).toEqual([
       [{ label: 'sea', status: 'ok', code: null, length: '128' }, vectors[sea]![0]],
       [{ label: 'city', status: 'ok', code: null, length: '128' }, vectors[city]![0]],
       [{ label: null, status: 'error', code: 'IMAGE_NOT_FOUND', length: null }, null],
@@ -193,7 +195,9 @@ describe('tapir embed --out -, Arrow', () => {
       expect(table.schema.fields.map(({ name }) => name)).toEqual(names);
       expect([...table.getChild('id')!]).toEqual([2n ** 62n, null, 3n]);
       expect([...table.getChild('error_code')!]).toEqual([null, 'IMAGE_NOT_FOUND', null]);
-      const rows = [...table.getChild('embedding')!].map((row: Iterable<number> | null) => row && [...row]);
+      const rows = [...table.getChild('embedding')!].map(
+        (row: Iterable<number> | null) => row && Array.from(row),
+      );
       const close = (value: number): number =>
         (dtype === 'float32' ? value : expect.closeTo(value, 2)) as number;
       expect(rows).toEqual([vectors[sea]!.map(close), null, vectors[city]!.map(close)]);
@@ -274,10 +278,7 @@ describe('tapir embed -, with a dataset', () => {
 
 describe('tapir embed --out -, as part of a pipe', () => {
   const start = (flags: string): ReturnType<typeof spawn> =>
-    spawn(process.execPath, [
-      ...[projectPath('dist/cli/bin.cjs'), 'embed', '-', ...command, '--out', '-'],
-      ...flags.split(' '),
-    ]);
+    spawn(process.execPath, [bin, 'embed', '-', ...command, '--out', '-', ...flags.split(' ')]);
   const ended = (child: ReturnType<typeof spawn>): Promise<readonly [number | null, string]> => {
     let stderr = '';
     child.stderr!.on('data', (chunk: Buffer) => (stderr += chunk.toString()));

@@ -1,5 +1,6 @@
 /** Images through a stream of Node.js. */
 import { Duplex } from 'node:stream';
+import { callbackify } from 'node:util';
 import type { Given } from '../../checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
@@ -62,7 +63,7 @@ export function embedStream<Key extends string, Extra extends object = Record<st
   const stream: Duplex = new Duplex({
     objectMode: true,
     highWaterMark,
-    write: (input: unknown, _encoding, done) => settle(pipe.write(input), done),
+    write: (input: unknown, _encoding, done) => callbackify(() => pipe.write(input))(done),
     final: (done) => {
       pipe.end();
       done();
@@ -84,17 +85,10 @@ export function embedStream<Key extends string, Extra extends object = Record<st
     },
     destroy: (error, done) => {
       signal?.removeEventListener('abort', stop);
-      settle(pipe.stop(), (failure) => done(error ?? failure ?? null));
+      callbackify(() => pipe.stop())((failure) => done(error ?? failure));
     },
   });
   if (signal?.aborted) stop();
   else signal?.addEventListener('abort', stop, { once: true });
   return stream as EmbedStream<Key, Extra>;
-}
-
-function settle(work: Promise<void>, done: (error?: Error | null) => void): void {
-  work.then(
-    () => done(),
-    (error: Error) => done(error),
-  );
 }

@@ -24,19 +24,9 @@ export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSe
   readonly maxWaitMs: number;
 }
 
-export const EMBED_STREAM_DEFAULTS: EmbedStreamOptions = {
-  ...withoutLists(EMBED_DEFAULTS),
-  highWaterMark: 16,
-  maxWaitMs: 50,
-};
+const { column: _column, nulSeparated: _nulSeparated, ...DEFAULTS } = EMBED_DEFAULTS;
 
-function withoutLists({
-  column,
-  nulSeparated,
-  ...rest
-}: EmbedOptions): Omit<EmbedOptions, 'column' | 'nulSeparated'> {
-  return rest;
-}
+export const EMBED_STREAM_DEFAULTS: EmbedStreamOptions = { ...DEFAULTS, highWaterMark: 16, maxWaitMs: 50 };
 
 /** What a stream takes: a record of an image and whatever its row shall carry; or the image alone, where rows need not carry more. */
 export type StreamInput<Extra extends object = Record<string, unknown>> =
@@ -65,7 +55,7 @@ export class RowPipe<Key extends string> {
   constructor(extractor: Extractor<Key>, given: Given<EmbedStreamOptions>, what: string) {
     const options = withDefaults(EMBED_STREAM_DEFAULTS, given, what);
     const signal = this.#stopping.signal;
-    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...withoutOwn(options) });
+    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
     this.signal = setup.signal;
     this.highWaterMark = checkInteger('highWaterMark', options.highWaterMark, 1, 65_536);
     const maxWaitMs = checkInteger('maxWaitMs', options.maxWaitMs, 0, 3_600_000);
@@ -99,10 +89,6 @@ export class RowPipe<Key extends string> {
     this.#inputs.stop();
     await this.#rows.return(undefined);
   }
-}
-
-function withoutOwn({ highWaterMark, maxWaitMs, ...rest }: EmbedStreamOptions): Partial<EmbedOptions> {
-  return rest;
 }
 
 async function* embedInputs<Key extends string>(
