@@ -8,6 +8,7 @@ import { createFeatureExtractor, embedImages, openDataset } from 'onnx-tapir';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
 import { arrowStream } from '../support/arrow-streams.js';
+import { modelBytes } from '../support/graphs.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { runTapir, type Ended, type RunOptions } from '../support/run.js';
 
@@ -261,6 +262,48 @@ describe('tapir embed --out -, Arrow', () => {
     expect(ended.code).toBe(2);
     expect(ended.stderr).toMatch(/message 3 of the Arrow stream: it ends within .* \[SOURCE_INVALID\]\n$/);
     expect(rowsOf(ended.stdout.toString()).map(({ path }) => path)).toEqual([sea]);
+  });
+});
+
+describe('tapir embed --out -, an output whose dims the model does not state', () => {
+  it('has those of a black image, and may have no others', async () => {
+    const bytes = modelBytes({
+      inputs: ['x'],
+      outputs: ['y'],
+      nodes: [
+        { op: 'Flatten', inputs: ['x'], outputs: ['f'] },
+        { op: 'Transpose', inputs: ['f'], outputs: ['t'] },
+        { op: 'MatMul', inputs: ['f', 't'], outputs: ['y'] },
+      ],
+    });
+    const { onnx } = (await import('onnx-proto')).default;
+    const proto = onnx.ModelProto.decode(bytes);
+    const sizes = [3, 224, 224].map((dimValue) => ({ dimValue }));
+    proto.graph!.input![0]!.type!.tensorType!.shape!.dim = [{ dimParam: 'n' }, ...sizes];
+    proto.graph!.output![0]!.type!.tensorType!.shape = null;
+    const gram = join(scratch, 'gram.onnx');
+    writeFileSync(gram, onnx.ModelProto.encode(proto).finish());
+    const run = (batch: string): Promise<Ended> =>
+      runTapir([
+        'embed',
+        photos,
+        '--model',
+        gram,
+        '--return',
+        'y',
+        '--out',
+        '-',
+        '--format',
+        'jsonl',
+        '--batch',
+        batch,
+      ]);
+    const single = await run('1');
+    expect(single).toMatchObject({ code: 0, stderr: '' });
+    expect(rowsOf(single.stdout).every(({ y }) => (y as number[]).length === 1)).toBe(true);
+    const pairs = await run('2');
+    expect(pairs.stdout).toBe('');
+    expect(pairs.stderr).toContain('output "y" has rows of [2] float32 instead of [1] float32');
   });
 });
 
