@@ -73,6 +73,9 @@ export {
 export { type EmbedProgress } from './embed/progress.js';
 export { openDataset, type Dataset, type DatasetRow, type FeatureBlock } from './embed/dataset.js';
 export { type Manifest } from './embed/manifest.js';
+export { distributedSampler, type SamplerOptions } from './embed/sampler.js';
+export { mergeDataset, type MergeOptions, type MergeSummary } from './embed/merge.js';
+export { type Shard } from './embed/input-names.js';
 export { searchDataset, type SearchHit, type SearchOptions } from './search/search-dataset.js';
 export { type Metric } from './search/metric.js';
 export { createService, type ListenOptions, type Service } from './serve/service.js';

@@ -56,7 +56,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
 
 /** Flags that mean something else, or nothing, where rows are written. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
-  const { format, json, overwrite, checksum, shardSize } = flags;
+  const { format, json, overwrite, checksum, shardSize, shard } = flags;
   const found = ROW_FORMATS.find((one) => one === format);
   if (!found) throw invalidOption('--format', 'jsonl or arrow with --out -', format);
   const refuse = (flag: string, value: unknown): Error =>
@@ -65,5 +65,6 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (overwrite) throw refuse('--overwrite', overwrite);
   if (checksum) throw refuse('--checksum', checksum);
   if (shardSize !== EMBED_FOLDER_DEFAULTS.shardSize) throw refuse('--shard-size', shardSize);
+  if (shard !== undefined) throw refuse('--shard', shard);
   return found;
 }

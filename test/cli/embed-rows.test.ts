@@ -163,6 +163,7 @@ describe('tapir embed --out -, JSON lines', () => {
     ['--format jsonl --overwrite', '--overwrite'],
     ['--format jsonl --checksum', '--checksum'],
     ['--format jsonl --shard-size 5', '--shard-size'],
+    ['--format jsonl --shard 0/2', '--shard'],
     ['--format jsonl --return layer4=status', 'returnNodes'],
   ])('refuses %s', async (flags, option) => {
     const ended = await embed('-', flags, { input: '' });
@@ -355,6 +356,14 @@ describe('tapir embed --out -, as part of a pipe', () => {
     // Without an end: it must not be waited for.
     child.stdin!.write(`${sea}\n`.repeat(300));
     expect(await end).toEqual([0, '']);
+  });
+
+  it('says so when its output cannot be written', () => {
+    const args = [bin, 'embed', '-', ...command, '--out', '-', '--format', 'jsonl'];
+    const shell = `"$0" "$@" > /dev/full`;
+    const { status, stderr } = spawnSync('sh', ['-c', shell, process.execPath, ...args], { input: sea });
+    expect(status).toBe(4);
+    expect(stderr.toString()).toMatch(/cannot write to standard output: ENOSPC.* \[OUTPUT_UNWRITABLE\]\n$/);
   });
 
   it.each([
