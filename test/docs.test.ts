@@ -69,6 +69,8 @@ describe('code in the documentation', () => {
       'loadImage',
       'embedImages',
       'embedFolder',
+      'embedStream',
+      'embedTransformStream',
       'chunkSizes',
       'DataParallel.create',
       'listDevices',

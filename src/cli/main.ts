@@ -1,5 +1,6 @@
 /** The command `tapir`: signals, streams and exit codes. What the commands do is in program.ts and beside it. */
 import { CommanderError } from 'commander';
+import { reasonOf, TapirError } from '../errors.js';
 import { writeErrorFile } from './error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './exit-code.js';
 import { createProgram } from './program.js';
@@ -10,20 +11,27 @@ const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 async function main(): Promise<number> {
   const abort = new AbortController();
   let stopped: number | undefined;
+  let isReading = false;
+  let isStreaming = false;
   for (const [signal, code] of Object.entries(SIGNALS)) {
     process.on(signal, () => {
       // The second time there is no tidy end; the exit guard still waits for onnxruntime.
       if (stopped !== undefined) process.exit(code);
       stopped = code;
       abort.abort(new Error(`stopped by ${signal}`));
+      // Whoever waits for more shall not wait on.
+      if (isReading) process.stdin.destroy();
     });
   }
   // A reader that goes away (`tapir nodes … | head`) is no failure.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) =>
-    process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.internal),
-  );
+  const onOutputError = (error: NodeJS.ErrnoException): void => {
+    const isGone = error.code === 'EPIPE';
+    // A command that streams is told by its write, and closes what it has open.
+    if (!isStreaming) process.exit(isGone ? EXIT.done : EXIT.internal);
+    if (isGone) stopped ??= EXIT.done;
+  };
+  process.stdout.on('error', onOutputError);
   let code: number | undefined;
-  let isReading = false;
   const terminal: Terminal = {
     signal: abort.signal,
     input: () => {
@@ -31,6 +39,10 @@ async function main(): Promise<number> {
       return process.stdin;
     },
     out: (text) => void process.stdout.write(text),
+    write: (bytes) => {
+      isStreaming = true;
+      return writeData(bytes, abort.signal, onOutputError);
+    },
     err: (text) => void process.stderr.write(text),
     isTerminal: process.stderr.isTTY === true,
     exitCode: (value) => {
@@ -49,12 +61,42 @@ async function main(): Promise<number> {
     if (stopped === undefined) writeErrorFile(process.env, error);
     // Commander has printed its own message.
     if (error instanceof CommanderError) return EXIT.usage;
-    process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
+    if (stopped !== EXIT.done)
+      process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
   } finally {
     // Waiting for more would keep a command that was stopped alive.
     if (isReading) process.stdin.destroy();
+    // Neither a reader that stalls: all else is closed, and what it has not read is lost.
+    if (isStreaming && stopped !== undefined) process.exit(stopped);
   }
+}
+
+/** Settles when the bytes have been taken, or will not be. */
+function writeData(
+  bytes: Uint8Array,
+  signal: AbortSignal,
+  onError: (error: NodeJS.ErrnoException) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason as Error);
+    if (signal.aborted) return stop();
+    signal.addEventListener('abort', stop);
+    process.stdout.write(bytes, (error) => {
+      signal.removeEventListener('abort', stop);
+      if (!error) return resolve();
+      onError(error);
+      reject(unwritableOutput(error));
+    });
+  });
+}
+
+function unwritableOutput(error: Error): TapirError<'OUTPUT_UNWRITABLE'> {
+  const [path, reason] = ['standard output', reasonOf(error)];
+  return new TapirError('OUTPUT_UNWRITABLE', `cannot write to ${path}: ${reason}`, {
+    details: { path, reason },
+    cause: error,
+  });
 }
 
 process.exitCode = await main();

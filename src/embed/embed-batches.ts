@@ -20,42 +20,63 @@ export interface EmbeddedBatch {
 /** Images that are decoded ahead of the runs, so that a slow one holds nothing up; at least two batches. */
 const IMAGES_AHEAD = 64;
 
-/** Runs the images of a source batch by batch. A batch is a range of positions; an image that fails leaves a gap. */
+/**
+ * Runs the images of a source batch by batch. A batch is a range of positions; an image that fails leaves a gap.
+ *
+ * @param maxWaitMs - A batch that is not full runs when the source pauses for so long; without it, only the last one is not full.
+ */
 export async function* embedBatches(
   extractor: Extractor,
   source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
   setup: EmbedSetup,
   lanes: DecodeLanes,
+  maxWaitMs?: number,
 ): AsyncGenerator<EmbeddedBatch> {
   const { signal } = setup;
   const mostRuns = runsAtOnce(extractor);
-  const loader = openLoader(source, lanes, extractor, setup);
+  const loader = openLoader(source, lanes, extractor, setup, maxWaitMs);
   const running: Promise<EmbeddedBatch>[] = [];
   const stop = stopOf(signal);
   try {
-    let loading = loader.next();
+    const load = (): Promise<LoadedBatch | LoadFailure | undefined> =>
+      loader.next().catch((error: unknown) => new LoadFailure(error));
+    let loading = load();
     let isLast = false;
+    let failure: LoadFailure | undefined;
     while (!isLast || running.length > 0) {
       const done = running[0]?.then(() => 'done' as const);
       const loaded = isLast || running.length >= mostRuns ? [] : [loading];
-      const event = await stop.orFirst<'done' | LoadedBatch | undefined>([
+      const event = await stop.orFirst<'done' | LoadedBatch | LoadFailure | undefined>([
         ...(done ? [done] : []),
         ...loaded,
       ]);
       if (event === 'done') yield await running.shift()!;
       else if (event === undefined) isLast = true;
-      else {
+      else if (event instanceof LoadFailure) {
+        // What was loaded before it is not lost.
+        isLast = true;
+        failure = event;
+      } else {
         const run = runBatch(extractor, event, setup).finally(() => loader.release(event.pixels));
         // Awaited in order; until then a failure must not count as unhandled.
         run.catch(() => undefined);
         running.push(run);
-        loading = loader.next();
-        loading.catch(() => undefined);
+        loading = load();
       }
     }
+    if (failure) throw failure.error;
   } finally {
     stop.off();
     loader.stop();
+  }
+}
+
+/** Why no further batch can be loaded. */
+class LoadFailure {
+  readonly error: unknown;
+
+  constructor(error: unknown) {
+    this.error = error;
   }
 }
 
@@ -86,13 +107,16 @@ export function openLoader(
   lanes: DecodeLanes,
   extractor: Extractor,
   { batch, height, width }: EmbedSetup,
+  maxWaitMs?: number,
 ): BatchLoader {
   const ahead = Math.max(2, Math.ceil(IMAGES_AHEAD / batch));
   return new BatchLoader(source, lanes, {
     batch,
     imageBytes: CHANNELS * height * width,
     openBatches: runsAtOnce(extractor) + ahead,
-    refill: Math.ceil(ahead / 4),
+    // A source that pauses may be waiting for the rows of what it gave: one free batch is enough to go on.
+    refill: maxWaitMs === undefined ? Math.ceil(ahead / 4) : 1,
+    maxWaitMs,
   });
 }
 
@@ -163,14 +187,13 @@ export async function runImages(
       );
     }
     const kept = rows === images.length ? tensor : takeRows(tensor, 0, images.length);
-    features[name] = setup.keepDims ? kept : dropUnitMap(kept);
+    features[name] = { ...kept, dims: writtenDims(kept.dims, setup) };
   }
   return features;
 }
 
-/** `[N, C, 1, 1]` → `[N, C]`. */
-function dropUnitMap(tensor: Tensor): Tensor {
-  const [rows, channels, height, width, ...more] = tensor.dims;
-  if (height !== 1 || width !== 1 || more.length > 0) return tensor;
-  return { ...tensor, dims: [rows!, channels!] };
+/** `[N, C, 1, 1]` → `[N, C]`, unless they are to be kept. */
+export function writtenDims<Size>(dims: readonly Size[], { keepDims }: EmbedSetup): readonly Size[] {
+  const [, , height, width] = dims;
+  return !keepDims && dims.length === 4 && height === 1 && width === 1 ? dims.slice(0, 2) : dims;
 }
