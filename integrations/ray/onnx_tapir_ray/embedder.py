@@ -1,0 +1,101 @@
+"""What a Ray actor runs: batches of a dataset through one tapir process."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from typing import Mapping, Optional
+
+import pyarrow as pa
+
+from .errors import TapirProcessError
+from .process import STATUS_COLUMNS, TapirProcess
+
+
+@dataclass(frozen=True)
+class EmbedderOptions:
+    """What an actor needs to know."""
+
+    #: Command line up to ``--column``, which depends on the type of the column.
+    command: tuple[str, ...]
+    column: str
+    keep_column: bool
+    #: Fresh processes that a batch is given after the first.
+    retries: int
+    timeout_s: Optional[float]
+    env: Optional[Mapping[str, str]]
+
+
+class Embedder:
+    """Adds features to batches. Threads may call it at once: they share the process."""
+
+    def __init__(self, options: EmbedderOptions) -> None:
+        self._options = options
+        self._starting = threading.Lock()
+        self._process: Optional[TapirProcess] = None
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        options = self._options
+        name, cells = _read_column(table, options.column)
+        for attempt in range(options.retries + 1):
+            process = self._running(name)
+            try:
+                answer = process.embed(cells, options.timeout_s)
+                break
+            except TapirProcessError as error:
+                if error.is_final or attempt == options.retries:
+                    raise
+        kept = table if options.keep_column else table.drop_columns([options.column])
+        return _join(kept, answer)
+
+    def close(self) -> None:
+        """Ends the process. The next batch would start another."""
+        with self._starting:
+            if self._process is not None:
+                self._process.close()
+                self._process = None
+
+    def __del__(self) -> None:
+        # Ray drops the object when the actor ends in peace; when it is killed, the kernel ends the process.
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def _running(self, name: str) -> TapirProcess:
+        """The process, or a fresh one if that has ended or takes another kind of column."""
+        with self._starting:
+            process = self._process
+            if process is None or not process.is_usable or process.column != name:
+                if process is not None:
+                    process.close()
+                command = [*self._options.command, "--column", name]
+                process = self._process = TapirProcess(command, name, self._options.env)
+            return process
+
+
+def _read_column(table: pa.Table, column: str) -> tuple[str, pa.ChunkedArray]:
+    """The column's name for tapir, and its cells as the type that tapir takes."""
+    if column not in table.column_names:
+        raise ValueError(f"column={column!r}: the dataset has {', '.join(table.column_names)}")
+    cells = table.column(column)
+    kind = cells.type.value_type if pa.types.is_dictionary(cells.type) else cells.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "path", cells.cast(pa.string())
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return "image", cells.cast(pa.binary())
+    raise TypeError(
+        f"column={column!r} is {kind}; it must be text (paths) or binary (the bytes of image files, as "
+        "ray.data.read_binary_files gives them; ray.data.read_images gives pixels)"
+    )
+
+
+def _join(table: pa.Table, answer: pa.Table) -> pa.Table:
+    taken = [name for name in answer.column_names if name in table.column_names]
+    if taken:
+        raise ValueError(
+            f"the dataset has a column {', '.join(taken)} already, which tapir adds: rename it before, or name the output "
+            f"otherwise; added are {', '.join(STATUS_COLUMNS)} and a column per output"
+        )
+    for name in answer.column_names:
+        table = table.append_column(answer.schema.field(name), answer.column(name))
+    return table
