@@ -34,6 +34,8 @@ BATCH = 40
 MODEL_BATCH = 8
 OBJECT_STORE_BYTES = 200 * 2**20
 NODES = 2
+#: As Ray counts: one for the actor, one for the tasks that hand it blocks.
+NODE_CPUS = 2
 
 #: What is known of an image: status, error code, the bytes of its vector.
 Row = tuple[str, Optional[str], Optional[bytes]]
@@ -170,11 +172,11 @@ def main() -> None:
     # Ray puts sockets there, whose paths may have 107 bytes.
     cluster = Cluster(
         initialize_head=True,
-        head_node_args={"num_cpus": 1, "object_store_memory": OBJECT_STORE_BYTES, "include_dashboard": False},
+        head_node_args={"num_cpus": NODE_CPUS, "object_store_memory": OBJECT_STORE_BYTES, "include_dashboard": False},
     )
     try:
         for _ in range(NODES - 1):
-            cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES)
+            cluster.add_node(num_cpus=NODE_CPUS, object_store_memory=OBJECT_STORE_BYTES)
         ray.init(address=cluster.address, logging_level="warning", log_to_driver=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
         check(len(ray.nodes()) == NODES, f"{len(ray.nodes())} nodes")

@@ -33,7 +33,7 @@ def embed(
     keep_column: bool = True,
     retries: int = 2,
     timeout_s: Optional[float] = None,
-    **ray_remote_args: Any,
+    **map_options: Any,
 ) -> ray.data.Dataset:
     """Adds features of images to a dataset, with one long-lived tapir process per actor.
 
@@ -60,7 +60,7 @@ def embed(
         keep_column: Whether the result keeps ``column``; False drops images once they are embedded.
         retries: Fresh processes that a batch gets when the process ends under it, before the error is Ray's.
         timeout_s: Seconds that a batch may take, the start of the process included. None: any time.
-        **ray_remote_args: What else Ray is to know of the actors: ``resources``, ``runtime_env``, ``max_restarts``, …
+        **map_options: What else ``Dataset.map_batches`` takes: ``resources``, ``runtime_env``, ``memory``, …
 
     Returns:
         The dataset, not yet computed.
@@ -91,8 +91,7 @@ def embed(
         timeout_s=timeout_s,
         env=env,
     )
-    # A worker or a node that goes away costs a restart, however often: nodes of a spot market do.
-    remote_args = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": _BATCHES_AT_ONCE, **ray_remote_args}
+    # Ray Data restarts actors whose worker or node went away, and repeats what they had in hand, as often as it takes.
     return dataset.map_batches(
         Embedder,
         fn_constructor_args=(options,),
@@ -102,7 +101,7 @@ def embed(
         udf_modifying_row_count=False,
         num_cpus=num_cpus,
         **({} if not num_gpus else {"num_gpus": num_gpus}),
-        **remote_args,
+        **map_options,
     )
 
 
@@ -143,4 +142,6 @@ def _pool(concurrency: Union[int, tuple[int, ...], None]) -> ray.data.ActorPoolS
         sizes = {"size": concurrency}
     else:
         sizes = dict(zip(("min_size", "max_size", "initial_size"), concurrency))
-    return ray.data.ActorPoolStrategy(**sizes, enable_true_multi_threading=True)
+    return ray.data.ActorPoolStrategy(
+        **sizes, max_concurrent_calls_per_actor=_BATCHES_AT_ONCE, enable_true_multi_threading=True
+    )
