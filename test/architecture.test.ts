@@ -62,7 +62,7 @@ describe('architecture', () => {
     ['prom-client', ['cli/metrics-server.ts', 'serve/metrics.ts']],
     ['umap-js', ['report/umap.ts']],
     ['hyparquet-writer', ['embed/sinks/metadata.ts']],
-    ['apache-arrow', ['embed/sinks/arrow.ts']],
+    ['apache-arrow', ['embed/arrow/library.ts']],
   ])('%s is imported in %j only', (name, allowed) => {
     expect(files.filter((file) => importsOf(file).includes(name))).toEqual(allowed);
   });

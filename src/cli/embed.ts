@@ -1,56 +1,21 @@
 /** `tapir embed`: images → a dataset. */
 import { embedWarm, type EmbedSummary } from '../embed/embed-folder.js';
-import type { EmbedProgress } from '../embed/progress.js';
 import { hasFewImages } from '../embed/few-images.js';
-import { openModel } from '../extract/open-model.js';
-import { identifyFile } from '../extract/prune-model.js';
-import { DecodeLanes } from '../image/decode-lanes.js';
-import type { FeatureFormat } from '../embed/sinks/feature-writer.js';
-import type { MaxFailures } from '../embed/failure-limit.js';
+import type { EmbedProgress } from '../embed/progress.js';
 import { createProgressView } from './embed-progress.js';
+import { runEmbedRows } from './embed-rows.js';
+import { openRun, reportFailures, type EmbedFlags } from './embed-run.js';
 import { EXIT } from './exit-code.js';
 import { openMetricsServer } from './metrics-server.js';
-import { findModelFile } from './find-model.js';
-import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
-import { formatDims, printable } from './table.js';
+import { formatDims } from './table.js';
 import type { Terminal } from './terminal.js';
-
-export interface EmbedFlags extends ExtractorFlags {
-  readonly out: string;
-  readonly batch: number;
-  readonly decodeThreads: number;
-  readonly dtype: 'float32' | 'float16';
-  readonly format: FeatureFormat;
-  readonly checksum: boolean;
-  readonly maxFailures: MaxFailures | undefined;
-  readonly metricsPort: number | undefined;
-  readonly shardSize: number;
-  readonly keepDims: boolean;
-  readonly column: string;
-  readonly null: boolean;
-  readonly allowHttp: boolean;
-  readonly overwrite: boolean;
-  readonly json: boolean;
-}
-
-const FAILURES_SHOWN = 20;
 
 /** Embeds and reports. Exit code 1 if some images failed. */
 export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
+  if (flags.out === '-') return runEmbedRows(terminal, source, flags);
   const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
   const { column, null: nulSeparated, allowHttp } = flags;
-  const transform = readTransformFlags(flags);
-  // Meanwhile the session opens.
-  const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
-  lanes.warm();
-  const model = await openModel(await findModelFile(flags.model));
-  const opening = openExtractor(model, flags, await hasFewImages(source));
-  // For the manifest, in the meantime too; a failure shows again there.
-  void identifyFile(model).catch(() => undefined);
-  const extractor = await opening;
-  const { batch: batchPlan } = extractor.model.plan;
-  if (batchPlan?.mode === 'per-sample')
-    terminal.err(`note: the batch stays ${batchPlan.exported}, because ${batchPlan.reason}\n`);
+  const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
   const progress = createProgressView(terminal, flags.json);
   const metrics = flags.metricsPort === undefined ? undefined : await openMetricsServer(flags.metricsPort);
   try {
@@ -83,16 +48,8 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
 function report(terminal: Terminal, summary: EmbedSummary, isJson: boolean): void {
   const { out, manifest, failures, embedded, failed, skipped, duplicates } = summary;
   const { counts, run, features } = manifest;
-  if (failed > 0) {
-    terminal.err(`${failed} of ${embedded} images could not be embedded:\n`);
-    for (const { path, error } of failures.slice(0, FAILURES_SHOWN)) {
-      terminal.err(`  ${printable(path ?? '(bytes)')}: ${printable(error.details.reason)} [${error.code}]\n`);
-    }
-    if (failed > FAILURES_SHOWN)
-      terminal.err(
-        `  … all of them are in the metadata (status = 'error'); the same command tries them again\n`,
-      );
-  }
+  const whereAll = "all of them are in the metadata (status = 'error'); the same command tries them again";
+  reportFailures(terminal, failures, failed, embedded, whereAll);
   if (isJson) {
     const event = { event: 'done', embedded, failed, skipped, duplicates, manifest };
     terminal.out(`${JSON.stringify(event)}\n`);

@@ -8,20 +8,26 @@ const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 async function main(): Promise<number> {
   const abort = new AbortController();
   let stopped: number | undefined;
+  let isReading = false;
+  let isStreaming = false;
   for (const [signal, code] of Object.entries(SIGNALS)) {
     process.on(signal, () => {
       // The second time there is no tidy end; the exit guard still waits for onnxruntime.
       if (stopped !== undefined) process.exit(code);
       stopped = code;
       abort.abort(new Error(`stopped by ${signal}`));
+      // Whoever waits for more shall not wait on.
+      if (isReading) process.stdin.destroy();
     });
   }
   // A reader that goes away (`tapir nodes … | head`) is no failure.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) =>
-    process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.internal),
-  );
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    const isGone = error.code === 'EPIPE';
+    // A command that streams is told by its next write, and closes what it has open.
+    if (isGone && isStreaming) stopped ??= EXIT.done;
+    else process.exit(isGone ? EXIT.done : EXIT.internal);
+  });
   let code: number | undefined;
-  let isReading = false;
   const program = createProgram({
     signal: abort.signal,
     input: () => {
@@ -29,6 +35,10 @@ async function main(): Promise<number> {
       return process.stdin;
     },
     out: (text) => void process.stdout.write(text),
+    write: (bytes) => {
+      isStreaming = true;
+      return writeData(bytes, abort.signal);
+    },
     err: (text) => void process.stderr.write(text),
     isTerminal: process.stderr.isTTY === true,
     exitCode: (value) => {
@@ -42,12 +52,29 @@ async function main(): Promise<number> {
   } catch (error) {
     // Commander has printed its own message.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
-    process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
+    if (stopped !== EXIT.done)
+      process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
   } finally {
     // Waiting for more would keep a command that was stopped alive.
     if (isReading) process.stdin.destroy();
+    // Neither a reader that stalls: all else is closed, and what it has not read is lost.
+    if (isStreaming && stopped !== undefined) process.exit(stopped);
   }
+}
+
+/** Settles when the bytes have been taken, or will not be. */
+function writeData(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason as Error);
+    if (signal.aborted) return stop();
+    signal.addEventListener('abort', stop);
+    process.stdout.write(bytes, (error) => {
+      signal.removeEventListener('abort', stop);
+      if (error) reject(error);
+      else resolve();
+    });
+  });
 }
 
 process.exitCode = await main();

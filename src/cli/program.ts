@@ -4,6 +4,8 @@ import { packageVersion } from '../embed/manifest.js';
 import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
 import type { MaxFailures } from '../embed/failure-limit.js';
 import { FEATURE_FORMATS } from '../embed/sinks/feature-writer.js';
+import { EMBED_ROWS_DEFAULTS } from '../embed/rows/embed-rows.js';
+import { INPUT_FORMATS } from '../embed/rows/record-input.js';
 import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure-embed.js';
 import { MEASURE_BATCHES_DEFAULTS } from '../extract/measure-batches.js';
 import { PRUNE_DEFAULTS } from '../extract/prune-model.js';
@@ -14,7 +16,8 @@ import { runDoctor, type DoctorFlags } from './doctor.js';
 import { runBenchEmbed, type BenchEmbedFlags } from './bench-embed.js';
 import { runBenchModel, type BenchModelFlags } from './bench-model.js';
 import { addModelsCommand } from './models.js';
-import { runEmbed, type EmbedFlags } from './embed.js';
+import { runEmbed } from './embed.js';
+import type { EmbedFlags } from './embed-run.js';
 import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
@@ -104,10 +107,27 @@ export function createProgram(terminal: Terminal): Command {
     )
     .argument(
       '<source>',
-      'folder (searched recursively), pattern, list (.txt, .csv, .tsv, .jsonl, .parquet), archive (.tar, .tar.gz, .zip; several: "shard-{000..009}.tar"), or - for paths on standard input',
+      'folder (searched recursively), pattern, list (.txt, .csv, .tsv, .jsonl, .parquet), archive (.tar, .tar.gz, .zip; several: "shard-{000..009}.tar"), or - for standard input',
     )
-    .requiredOption('--out <folder>', 'dataset to write')
+    .requiredOption(
+      '--out <folder>',
+      'dataset to write, or - for rows on standard output (docs/guides/pipes.md)',
+    )
     .option('--column <name>', 'column or field of a list that holds the path', EMBED_FOLDER_DEFAULTS.column)
+    .addOption(
+      new Option(
+        '--input-format <format>',
+        'of standard input: a path per line, a JSON object per line, an Arrow stream; auto looks at the first bytes',
+      )
+        .choices(INPUT_FORMATS)
+        .default(EMBED_ROWS_DEFAULTS.inputFormat),
+    )
+    .option(
+      '--max-wait-ms <n>',
+      'with --out -: a batch that is not full runs when standard input pauses for so long',
+      parseCount,
+      EMBED_ROWS_DEFAULTS.maxWaitMs,
+    )
     .option('--null', 'paths of a plain list end with NUL: find -print0', EMBED_FOLDER_DEFAULTS.nulSeparated)
     .option('--allow-http', 'fetch entries of a list that are URLs', EMBED_FOLDER_DEFAULTS.allowHttp)
     .option(
@@ -122,7 +142,7 @@ export function createProgram(terminal: Terminal): Command {
         .default(EMBED_FOLDER_DEFAULTS.dtype),
     )
     .addOption(
-      new Option('--format <format>', 'of the feature files')
+      new Option('--format <format>', 'of the feature files, or of the rows: jsonl or arrow')
         .choices(FEATURE_FORMATS)
         .default(EMBED_FOLDER_DEFAULTS.format),
     )

@@ -6,6 +6,8 @@ export interface Terminal {
   input(): AsyncIterable<Uint8Array>;
   /** Writes to standard output: results. */
   out(text: string): void;
+  /** Writes data to standard output, waiting while its reader is busy; rejects when that goes away, or `signal` fires. */
+  write(bytes: Uint8Array): Promise<void>;
   /** Writes to standard error: progress and errors. */
   err(text: string): void;
   /** Whether standard error is a terminal, where a line can be rewritten. */

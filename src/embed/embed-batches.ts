@@ -20,16 +20,21 @@ export interface EmbeddedBatch {
 /** Images that are decoded ahead of the runs, so that a slow one holds nothing up; at least two batches. */
 const IMAGES_AHEAD = 64;
 
-/** Runs the images of a source batch by batch. A batch is a range of positions; an image that fails leaves a gap. */
+/**
+ * Runs the images of a source batch by batch. A batch is a range of positions; an image that fails leaves a gap.
+ *
+ * @param maxWaitMs - A batch that is not full runs when the source pauses for so long; without it, only the last one is not full.
+ */
 export async function* embedBatches(
   extractor: Extractor,
   source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
   setup: EmbedSetup,
   lanes: DecodeLanes,
+  maxWaitMs?: number,
 ): AsyncGenerator<EmbeddedBatch> {
   const { signal } = setup;
   const mostRuns = runsAtOnce(extractor);
-  const loader = openLoader(source, lanes, extractor, setup);
+  const loader = openLoader(source, lanes, extractor, setup, maxWaitMs);
   const running: Promise<EmbeddedBatch>[] = [];
   const stop = stopOf(signal);
   try {
@@ -86,13 +91,16 @@ export function openLoader(
   lanes: DecodeLanes,
   extractor: Extractor,
   { batch, height, width }: EmbedSetup,
+  maxWaitMs?: number,
 ): BatchLoader {
   const ahead = Math.max(2, Math.ceil(IMAGES_AHEAD / batch));
   return new BatchLoader(source, lanes, {
     batch,
     imageBytes: CHANNELS * height * width,
     openBatches: runsAtOnce(extractor) + ahead,
-    refill: Math.ceil(ahead / 4),
+    // A source that pauses may be waiting for the rows of what it gave: one free batch is enough to go on.
+    refill: maxWaitMs === undefined ? Math.ceil(ahead / 4) : 1,
+    maxWaitMs,
   });
 }
 
@@ -163,14 +171,13 @@ export async function runImages(
       );
     }
     const kept = rows === images.length ? tensor : takeRows(tensor, 0, images.length);
-    features[name] = setup.keepDims ? kept : dropUnitMap(kept);
+    features[name] = { ...kept, dims: writtenDims(kept.dims, setup) };
   }
   return features;
 }
 
-/** `[N, C, 1, 1]` → `[N, C]`. */
-function dropUnitMap(tensor: Tensor): Tensor {
-  const [rows, channels, height, width, ...more] = tensor.dims;
-  if (height !== 1 || width !== 1 || more.length > 0) return tensor;
-  return { ...tensor, dims: [rows!, channels!] };
+/** `[N, C, 1, 1]` → `[N, C]`, unless they are to be kept. */
+export function writtenDims<Size>(dims: readonly Size[], { keepDims }: EmbedSetup): readonly Size[] {
+  const [, , height, width] = dims;
+  return !keepDims && dims.length === 4 && height === 1 && width === 1 ? dims.slice(0, 2) : dims;
 }

@@ -8,6 +8,7 @@ import { vanishedImage } from '../image/image-errors.js';
 import type { FileStamp } from '../image/image-file.js';
 import type { Deviation } from '../image/deviation.js';
 import { ByteBudget } from './byte-budget.js';
+import { PAUSE, withPauses } from './pauses.js';
 import type { SourceItem } from './source.js';
 
 /** The errors of single images: a run goes on over them. */
@@ -55,6 +56,11 @@ export interface LoaderPlan {
   readonly openBatches: number;
   /** How many of them must be free before the source goes on: the more at once, the fewer messages to the threads. */
   readonly refill: number;
+  /**
+   * Longest time in milliseconds that an image waits for others of its batch while the source has none; undefined for ever, so
+   * that batches are cut by position alone.
+   */
+  readonly maxWaitMs?: number | undefined;
 }
 
 /** Loads the items of a source, ahead of whoever takes the batches. */
@@ -115,17 +121,29 @@ export class BatchLoader {
     let pixels: Uint8Array | undefined;
     let items: Promise<LoadedItem>[] = [];
     let index = 0;
+    let waitingSince: number | undefined;
     const finish = (): void => {
       if (pixels) this.#push(pixels, items);
       pixels = undefined;
+      waitingSince = undefined;
       items = [];
     };
     try {
-      for await (const item of source) {
+      const { maxWaitMs } = this.#plan;
+      const given =
+        maxWaitMs === undefined
+          ? source
+          : withPauses(source, { maxWaitMs, waitingSince: () => waitingSince });
+      for await (const item of given) {
+        if (item === PAUSE) {
+          finish();
+          continue;
+        }
         pixels ??= await this.#takePixels();
         const fileBytes = fileBytesOf(item);
         await this.#files.acquire(fileBytes);
         if (this.#isDone) return;
+        waitingSince ??= performance.now();
         const loading = this.#load(item, index++, pixels, items.length).finally(() =>
           this.#files.release(fileBytes),
         );

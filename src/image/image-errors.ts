@@ -47,6 +47,12 @@ export function emptyImage(label: string): TapirError<'IMAGE_EMPTY'> {
   return imageError('IMAGE_EMPTY', message, { source: label, reason });
 }
 
+/** A record has neither a path nor bytes where its image should be. */
+export function missingImage(label: string): TapirError<'IMAGE_EMPTY'> {
+  const reason = 'its record holds null instead of an image';
+  return imageError('IMAGE_EMPTY', `cannot read ${label}: ${reason}`, { source: label, reason });
+}
+
 /** The file ends before its image does. */
 export function truncatedImage(
   label: string,

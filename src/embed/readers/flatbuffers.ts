@@ -32,9 +32,19 @@ export class FlatTable {
     return this.#field(id) !== undefined;
   }
 
-  uint8(id: number): number {
+  uint8(id: number, fallback = 0): number {
     const at = this.#field(id);
-    return at === undefined ? 0 : this.#view.getUint8(at);
+    return at === undefined ? fallback : this.#view.getUint8(at);
+  }
+
+  int16(id: number, fallback = 0): number {
+    const at = this.#field(id);
+    return at === undefined ? fallback : this.#view.getInt16(at, true);
+  }
+
+  int32(id: number, fallback = 0): number {
+    const at = this.#field(id);
+    return at === undefined ? fallback : this.#view.getInt32(at, true);
   }
 
   int64(id: number): number {

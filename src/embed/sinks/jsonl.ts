@@ -27,11 +27,10 @@ class JsonlWriter implements FeatureWriter {
   }
 
   async append({ tensor, firstRow, paths }: FeatureRows): Promise<void> {
-    const { dtype, dims, elements } = this.#column;
     const rows = tensor.dims[0]!;
     for (let row = 0; row < rows; row++) {
       const path = JSON.stringify(paths[row] ?? null);
-      const value = nest(showElements(dtype, tensor.data, row * elements, elements), dims);
+      const value = jsonOfRow(this.#column, tensor.data, row);
       this.#text += `{"path":${path},"row":${firstRow + row},${this.#name}:${value}}\n`;
       if (this.#text.length >= CHUNK_LENGTH) await this.#flush();
     }
@@ -55,14 +54,20 @@ class JsonlWriter implements FeatureWriter {
   }
 }
 
+/** A row of a feature as JSON: arrays nested by its dims, numbers with the fewest digits. */
+export function jsonOfRow({ dtype, dims, elements }: FeatureColumn, data: TensorData, row: number): string {
+  return nest(showElements(dtype, data, row * elements, elements), dims);
+}
+
 /** The elements of a row as JSON; what is no number, JSON calls null. */
 function showElements(dtype: DType, data: TensorData, start: number, count: number): string[] {
   const texts: string[] = [];
-  for (let i = start; i < start + count; i++) texts.push(show(dtype, data[i]!));
+  for (let i = start; i < start + count; i++) texts.push(showElement(dtype, data[i]!));
   return texts;
 }
 
-function show(dtype: DType, value: number | bigint | string): string {
+/** An element as JSON. */
+export function showElement(dtype: DType, value: number | bigint | string): string {
   if (typeof value !== 'number') return String(value);
   if (dtype === 'bool') return value === 0 ? 'false' : 'true';
   const number =
