@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Ray package on a local cluster (integrations/ray/run_cluster_test.py), in a Python environment that is thrown away.
 # Needs dist/, python3 and the Python package index; where the latter two are missing it says so and is no failure.
-# TAPIR_RAY_PYTHON: a Python that has ray[data], pytest and setuptools already.
+# TAPIR_RAY_PYTHON: a Python that has ray[data], pytest and setuptools >= 77 already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ -f dist/cli/bin.cjs ] || { echo "dist/ is missing: npm run build" >&2; exit 1; }
@@ -21,7 +21,7 @@ if [ -z "$python" ]; then
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || skip "python3 is older than 3.10"
   python3 -m venv "$folder/venv" >"$folder/log" 2>&1 || skip "python3 -m venv does not work here: $(reason)"
   python=$folder/venv/bin/python
-  timeout 120 "$python" -m pip install -q --retries 1 'ray[data]>=2.60' pytest setuptools >"$folder/log" 2>&1 ||
+  timeout 120 "$python" -m pip install -q --retries 1 'ray[data]>=2.60' pytest 'setuptools>=77' >"$folder/log" 2>&1 ||
     skip "pip install ray does not work here: $(reason)"
 fi
 
@@ -35,5 +35,6 @@ node_modules/.bin/tsx --eval "
   import { writeFileSync } from 'node:fs';
   import { buildResNet } from './models/resnet.ts';
   writeFileSync(process.argv[1], buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);" "$model"
-XDG_CACHE_HOME=$folder/cache "$python" integrations/ray/run_cluster_test.py --tapir node "$PWD/dist/cli/bin.cjs" \
+export XDG_CACHE_HOME=$folder/cache RAY_TMPDIR=$folder RAY_USAGE_STATS_ENABLED=0
+"$python" integrations/ray/run_cluster_test.py --tapir node "$PWD/dist/cli/bin.cjs" \
   --model "$model" --return avgpool=embedding --photos examples/photos

@@ -126,6 +126,29 @@ def run(args: argparse.Namespace, paths: list[str], disturb: Callable[[dict[int,
     return rows, sorted(seen)
 
 
+def check_bytes(args: argparse.Namespace, paths: list[str], expected: dict[str, Row]) -> int:
+    """Images as bytes that Ray has read, which are not kept: the same rows as from their paths."""
+    dataset = ray.data.read_binary_files([path for path in paths if os.path.exists(path)], include_paths=True)
+    key = args.request.split("=")[-1]
+    dataset = embed(
+        dataset,
+        model=args.model,
+        return_nodes=args.request,
+        column="bytes",
+        keep_column=False,
+        batch_size=BATCH,
+        model_batch=MODEL_BATCH,
+        concurrency=NODES,
+        tapir=args.tapir,
+    )
+    rows = dataset.take_all()
+    check("bytes" not in rows[0], "the images were kept")
+    for row in rows:
+        vector = None if row[key] is None else np.array(row[key], np.float32).tobytes()
+        check(expected[row["path"]] == (row["status"], row["error_code"], vector), f"as bytes, {row['path']} differs")
+    return len(rows)
+
+
 def check(holds: bool, what: str) -> None:
     if not holds:
         sys.exit(f"FAILED: {what}")
@@ -169,7 +192,6 @@ def main() -> None:
     parser.add_argument("--photos", required=True, type=Path)
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="tapir-ray-"))
-    # Ray puts sockets there, whose paths may have 107 bytes.
     cluster = Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": NODE_CPUS, "object_store_memory": OBJECT_STORE_BYTES, "include_dashboard": False},
@@ -197,6 +219,10 @@ def main() -> None:
             check_none_left(args.model)
             summary = {"rows": len(rows), "equal": True, "processes": len(seen), "seconds": round(time.monotonic() - began, 1)}
             print(f"{name}: {json.dumps(summary)}", flush=True)
+        count = check_bytes(args, paths[-BROKEN_EVERY:], expected)
+        check(count == BROKEN_EVERY - 1, f"{count} rows of images as bytes")
+        check_none_left(args.model)
+        print(f"as bytes: {count} rows, equal", flush=True)
         check_failure_is_told(args, paths)
         check_none_left(args.model)
         print("a wrong name: the error holds what tapir wrote", flush=True)

@@ -37,8 +37,9 @@ def embed(
 ) -> ray.data.Dataset:
     """Adds features of images to a dataset, with one long-lived tapir process per actor.
 
-    Added are ``status`` (``ok`` or ``error``), ``error_code``, ``error_message``, and a list of float32 per output, null
-    where the image could not be read: such an image is a row, not an exception. Order and the other columns stay.
+    Added are ``status`` (``ok`` or ``error``), ``error_code``, ``error_message`` and a column per output: a vector is a list of
+    fixed size, null where the image could not be read; a map is a tensor, of NaN there. Such an image is a row, not an
+    exception. The other columns stay as they are.
 
     Args:
         dataset: A dataset with the column below. A file at a path is read on the node that the actor runs on.
@@ -130,8 +131,8 @@ def _device_flags(num_gpus: float, num_cpus: float, devices: Optional[str]) -> l
         return ["--devices", devices, "--decode-threads", cores]
     if num_gpus > 0:
         # Ray leaves an actor its own GPUs in CUDA_VISIBLE_DEVICES, so they count from 0.
-        listed = ",".join(f"cuda:{i}" for i in range(max(1, math.floor(num_gpus))))
-        return ["--devices", listed, "--decode-threads", cores]
+        listed = ",".join(f"cuda:{i}" for i in range(math.floor(num_gpus))) if num_gpus >= 2 else "cuda"
+        return ["--devices" if "," in listed else "--device", listed, "--decode-threads", cores]
     return ["--device", "cpu", "--sessions", "1", "--threads", cores, "--decode-threads", cores]
 
 

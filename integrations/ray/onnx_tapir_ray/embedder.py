@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import Mapping, Optional
 
+import numpy as np
 import pyarrow as pa
 
 from .errors import TapirProcessError
@@ -97,5 +98,19 @@ def _join(table: pa.Table, answer: pa.Table) -> pa.Table:
             f"otherwise; added are {', '.join(STATUS_COLUMNS)} and a column per output"
         )
     for name in answer.column_names:
-        table = table.append_column(answer.schema.field(name), answer.column(name))
+        column = answer.column(name)
+        if isinstance(column.type, pa.FixedShapeTensorType) and column.null_count > 0:
+            column = pa.chunked_array([_fill_nulls(chunk) for chunk in column.chunks], column.type)
+        table = table.append_column(answer.schema.field(name), column)
     return table
+
+
+def _fill_nulls(tensors: pa.FixedShapeTensorArray) -> pa.FixedShapeTensorArray:
+    """NaN (0 where there is none) instead of null: Ray and pyarrow make no numpy array of tensors some of which are null."""
+    storage = tensors.storage
+    values = storage.drop_null().flatten().to_numpy(zero_copy_only=False)
+    size = storage.type.list_size
+    filled = np.full((len(storage), size), np.nan if values.dtype.kind == "f" else 0, values.dtype)
+    filled[storage.is_valid().to_numpy(zero_copy_only=False)] = values.reshape(-1, size)
+    flat = pa.array(filled.reshape(-1), storage.type.value_type)
+    return pa.ExtensionArray.from_storage(tensors.type, pa.FixedSizeListArray.from_arrays(flat, type=storage.type))

@@ -13,6 +13,8 @@ import time
 import pyarrow as pa
 
 DIMS = 4
+#: What tapir says of an output with more than one dimension.
+MAP = {"ARROW:extension:name": "arrow.fixed_shape_tensor", "ARROW:extension:metadata": '{"shape":[2,2]}'}
 OUTPUT_ROWS = 5
 
 
@@ -53,7 +55,7 @@ def main() -> None:
             ("status", pa.string()),
             ("error_code", pa.string()),
             ("error_message", pa.string()),
-            ("embedding", pa.list_(pa.float32(), DIMS)),
+            pa.field("embedding", pa.list_(pa.float32(), DIMS), metadata=MAP if how == "map" else None),
         ]
     )
     done = 0

@@ -39,7 +39,7 @@ def test_the_command() -> None:
 
 @pytest.mark.parametrize(
     ("num_gpus", "flag"),
-    [(1, "--devices cuda:0 "), (0.5, "--devices cuda:0 "), (2, "--devices cuda:0,cuda:1 "), (0, "--device cpu ")],
+    [(1, "--device cuda "), (0.5, "--device cuda "), (2, "--devices cuda:0,cuda:1 "), (0, "--device cpu ")],
 )
 def test_the_devices_follow_from_ray(num_gpus: float, flag: str) -> None:
     assert flag in command(num_gpus=num_gpus, num_cpus=8)

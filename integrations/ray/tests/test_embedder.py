@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -30,6 +31,16 @@ def test_images_that_fail_are_rows(options) -> None:
     assert [i for i, value in enumerate(status) if value == "error"] == [0, 4]
     assert result.column("error_code").to_pylist()[4] == "IMAGE_UNREADABLE"
     assert [i for i, value in enumerate(result.column("embedding").to_pylist()) if value is None] == [0, 4]
+
+
+def test_maps_are_tensors_and_of_nan_where_images_fail(options) -> None:
+    column = Embedder(options("map"))(paths(7, broken=(0, 6))).column("embedding")
+    tensors = column.combine_chunks()
+    assert tensors.type == pa.fixed_shape_tensor(pa.float32(), [2, 2])
+    values = tensors.to_numpy_ndarray()
+    assert values.shape == (7, 2, 2)
+    assert np.isnan(values[[0, 6]]).all()
+    assert values[3].reshape(-1).tolist() == features(b"photo-3.jpg")
 
 
 def test_one_process_serves_all_batches(options, pids) -> None:
