@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import shutil
 import signal
@@ -18,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Callable, Optional
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -38,7 +39,7 @@ NODES = 2
 NODE_CPUS = 2
 
 #: What is known of an image: status, error code, the bytes of its vector.
-Row = tuple[str, Optional[str], Optional[bytes]]
+Row = tuple[str, str | None, bytes | None]
 
 
 def make_images(photos: Path, folder: Path) -> list[str]:
@@ -95,9 +96,9 @@ def tapir_processes(model: str) -> dict[int, int]:
 
 def run(args: argparse.Namespace, paths: list[str], disturb: Callable[[dict[int, int]], int] | None) -> tuple[dict, list]:
     """Embeds on the cluster; after the first rows, disturbs it once."""
-    dataset = ray.data.from_items([{"path": path, "number": i} for i, path in enumerate(paths)])
+    images = ray.data.from_items([{"path": path, "number": i} for i, path in enumerate(paths)])
     dataset = embed(
-        dataset.repartition(len(paths) // ROWS_PER_BLOCK),
+        images.repartition(len(paths) // ROWS_PER_BLOCK),
         model=args.model,
         return_nodes=dict([args.request.split("=")]),
         batch_size=BATCH,
@@ -174,8 +175,8 @@ def check_none_left(model: str) -> None:
 
 
 def check_failure_is_told(args: argparse.Namespace, paths: list[str]) -> None:
-    dataset = ray.data.from_items([{"path": path} for path in paths[:10]])
-    dataset = embed(dataset, model=args.model, return_nodes="no.such.layer", tapir=args.tapir, concurrency=1)
+    images = ray.data.from_items([{"path": path} for path in paths[:10]])
+    dataset = embed(images, model=args.model, return_nodes="no.such.layer", tapir=args.tapir, concurrency=1)
     try:
         dataset.materialize()
     except Exception as error:
@@ -199,7 +200,7 @@ def main() -> None:
     try:
         for _ in range(NODES - 1):
             cluster.add_node(num_cpus=NODE_CPUS, object_store_memory=OBJECT_STORE_BYTES)
-        ray.init(address=cluster.address, logging_level="warning", log_to_driver=False)
+        ray.init(address=cluster.address, logging_level=logging.WARNING, log_to_driver=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
         check(len(ray.nodes()) == NODES, f"{len(ray.nodes())} nodes")
         paths = make_images(args.photos, folder)

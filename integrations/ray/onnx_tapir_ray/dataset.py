@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any
+from collections.abc import Mapping, Sequence
 
 import ray.data
 
@@ -17,22 +18,22 @@ _BATCHES_AT_ONCE = 2
 def embed(
     dataset: ray.data.Dataset,
     *,
-    model: Union[str, os.PathLike[str]],
-    return_nodes: Union[str, Sequence[str], Mapping[str, str]],
+    model: str | os.PathLike[str],
+    return_nodes: str | Sequence[str] | Mapping[str, str],
     column: str = "path",
-    transform: Optional[str] = None,
+    transform: str | None = None,
     batch_size: int = 256,
-    model_batch: Optional[int] = None,
-    num_gpus: Optional[float] = None,
+    model_batch: int | None = None,
+    num_gpus: float | None = None,
     num_cpus: float = 1,
-    devices: Optional[str] = None,
-    concurrency: Union[int, tuple[int, int], tuple[int, int, int], None] = None,
-    tapir: Union[str, Sequence[str]] = "tapir",
+    devices: str | None = None,
+    concurrency: int | tuple[int, int] | tuple[int, int, int] | None = None,
+    tapir: str | Sequence[str] = "tapir",
     flags: Sequence[str] = (),
-    env: Optional[Mapping[str, str]] = None,
+    env: Mapping[str, str] | None = None,
     keep_column: bool = True,
     retries: int = 2,
-    timeout_s: Optional[float] = None,
+    timeout_s: float | None = None,
     **map_options: Any,
 ) -> ray.data.Dataset:
     """Adds features of images to a dataset, with one long-lived tapir process per actor.
@@ -60,7 +61,7 @@ def embed(
         env: Environment variables of the process, besides the actor's own.
         keep_column: Whether the result keeps ``column``; False drops images once they are embedded.
         retries: Fresh processes that a batch gets when the process ends under it, before the error is Ray's.
-        timeout_s: Seconds that a batch may take, the start of the process included. None: any time.
+        timeout_s: Seconds that a batch may take, the start of the process and the batch before it included. None: any time.
         **map_options: What else ``Dataset.map_batches`` takes: ``resources``, ``runtime_env``, ``memory``, …
 
     Returns:
@@ -101,19 +102,19 @@ def embed(
         compute=_pool(concurrency),
         udf_modifying_row_count=False,
         num_cpus=num_cpus,
-        **({} if not num_gpus else {"num_gpus": num_gpus}),
+        num_gpus=num_gpus or None,
         **map_options,
     )
 
 
-def _read_command(tapir: Union[str, Sequence[str]]) -> list[str]:
+def _read_command(tapir: str | Sequence[str]) -> list[str]:
     command = [tapir] if isinstance(tapir, str) else [*tapir]
     if not command:
         raise ValueError("tapir must be a command, not an empty list")
     return command
 
 
-def _return_flags(return_nodes: Union[str, Sequence[str], Mapping[str, str]]) -> list[str]:
+def _return_flags(return_nodes: str | Sequence[str] | Mapping[str, str]) -> list[str]:
     if isinstance(return_nodes, str):
         requests = [return_nodes]
     elif isinstance(return_nodes, Mapping):
@@ -125,7 +126,7 @@ def _return_flags(return_nodes: Union[str, Sequence[str], Mapping[str, str]]) ->
     return [part for request in requests for part in ("--return", request)]
 
 
-def _device_flags(num_gpus: float, num_cpus: float, devices: Optional[str]) -> list[str]:
+def _device_flags(num_gpus: float, num_cpus: float, devices: str | None) -> list[str]:
     cores = str(max(1, math.ceil(num_cpus)))
     if devices is not None:
         return ["--devices", devices, "--decode-threads", cores]
@@ -136,7 +137,7 @@ def _device_flags(num_gpus: float, num_cpus: float, devices: Optional[str]) -> l
     return ["--device", "cpu", "--sessions", "1", "--threads", cores, "--decode-threads", cores]
 
 
-def _pool(concurrency: Union[int, tuple[int, ...], None]) -> ray.data.ActorPoolStrategy:
+def _pool(concurrency: int | tuple[int, ...] | None) -> ray.data.ActorPoolStrategy:
     if concurrency is None:
         sizes: dict[str, int] = {"min_size": 1}
     elif isinstance(concurrency, int):

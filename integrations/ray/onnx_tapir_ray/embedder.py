@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import dataclass
-from typing import Mapping, Optional
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,8 @@ class EmbedderOptions:
     keep_column: bool
     #: Fresh processes that a batch is given after the first.
     retries: int
-    timeout_s: Optional[float]
-    env: Optional[Mapping[str, str]]
+    timeout_s: float | None
+    env: Mapping[str, str] | None
 
 
 class Embedder:
@@ -34,10 +34,12 @@ class Embedder:
     def __init__(self, options: EmbedderOptions) -> None:
         self._options = options
         self._starting = threading.Lock()
-        self._process: Optional[TapirProcess] = None
+        self._process: TapirProcess | None = None
 
     def __call__(self, table: pa.Table) -> pa.Table:
         options = self._options
+        if table.num_rows == 0:
+            return table
         name, cells = _read_column(table, options.column)
         for attempt in range(options.retries + 1):
             process = self._running(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
 
 
 class TapirProcessError(RuntimeError):
@@ -12,7 +11,7 @@ class TapirProcessError(RuntimeError):
     ``stderr`` the end of what it wrote to standard error.
     """
 
-    def __init__(self, message: str, returncode: Optional[int] = None, stderr: str = "") -> None:
+    def __init__(self, message: str, returncode: int | None = None, stderr: str = "") -> None:
         super().__init__(message)
         self.returncode = returncode
         self.stderr = stderr

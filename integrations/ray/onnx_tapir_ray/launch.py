@@ -1,4 +1,4 @@
-"""Becomes the given command, which the kernel then kills when its parent dies. Usage: launch.py PARENT COMMAND [ARGUMENT ...].
+"""Becomes the given command, which Linux then kills when its parent dies. Usage: launch.py PARENT COMMAND [ARGUMENT ...].
 
 A script of its own because the alternative, code between fork and exec (``preexec_fn``), can deadlock in a process with
 threads, and a Ray worker has dozens.
@@ -14,11 +14,9 @@ PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
-    # Elsewhere the end of standard input has to do: tapir ends there too, after what it has in hand.
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:
-            sys.exit("the parent is gone already")
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("the parent is gone already")
     try:
         os.execvp(command[0], command)
     except OSError as error:

@@ -9,7 +9,8 @@ import sys
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import IO, Mapping, Optional, Sequence
+from typing import IO
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ ROW_COLUMN = "tapir_row"
 #: What tapir says of each row, besides the features.
 STATUS_COLUMNS = ("status", "error_code", "error_message")
 #: Columns of tapir's output that are no features.
-_NOT_FEATURES = frozenset({ROW_COLUMN, "path", "image", *STATUS_COLUMNS})
+_NOT_FEATURES = frozenset({ROW_COLUMN, "path", *STATUS_COLUMNS})
 
 _LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
 _STDERR_TAIL_BYTES = 8192
@@ -75,27 +76,27 @@ class TapirProcess:
     ``column`` is the name of the column that is sent: ``path`` (text) or ``image`` (bytes).
     """
 
-    def __init__(self, command: Sequence[str], column: str, env: Optional[Mapping[str, str]] = None) -> None:
+    def __init__(self, command: Sequence[str], column: str, env: Mapping[str, str] | None = None) -> None:
         self.column = column
         self._command = [*command]
         self._env = None if env is None else {**os.environ, **env}
         self._writing = threading.Lock()
         self._state = threading.Lock()
         self._pending: deque[_Request] = deque()
-        self._reason: Optional[str] = None
-        self._failure: Optional[TapirProcessError] = None
+        self._reason: str | None = None
+        self._failure: TapirProcessError | None = None
         self._sent_rows = 0
         self._received_rows = 0
-        self._writer: Optional[pa.ipc.RecordBatchStreamWriter] = None
+        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
         self._stderr = b""
-        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._process: subprocess.Popen[bytes] | None = None
         started = threading.Event()
         self._reader = threading.Thread(target=self._run, args=(started,), daemon=True, name="tapir-reader")
         self._reader.start()
         started.wait()
 
     @property
-    def pid(self) -> Optional[int]:
+    def pid(self) -> int | None:
         """The process's id; None if it could not be started."""
         return None if self._process is None else self._process.pid
 
@@ -105,12 +106,14 @@ class TapirProcess:
         with self._state:
             return self._failure is None and self._reason is None
 
-    def embed(self, cells: pa.ChunkedArray, timeout_s: Optional[float] = None) -> pa.Table:
+    def embed(self, cells: pa.ChunkedArray, timeout_s: float | None = None) -> pa.Table:
         """Sends paths or image bytes, and returns as many rows in their order: :data:`STATUS_COLUMNS` and the features.
 
-        Raises :class:`TapirProcessError` if the process ends before the last row, or takes longer than ``timeout_s``
-        (None: any time).
+        ``timeout_s`` includes the wait for requests before this one; None is any time. Raises :class:`TapirProcessError` if
+        the process ends before the last row, or that time passes: then it is ended.
         """
+        if len(cells) == 0:
+            raise ValueError("there is nothing to send")
         timer = None if timeout_s is None else threading.Timer(timeout_s, self._fail, [f"took longer than {timeout_s} s"])
         if timer:
             timer.daemon = True
@@ -156,17 +159,19 @@ class TapirProcess:
             self._sent_rows += len(cells)
             rows = pa.array(np.arange(first, first + len(cells), dtype=np.int64))
             table = pa.table({self.column: cells, ROW_COLUMN: rows})
+            # There is one, or a failure.
+            process = self._process
+            assert process is not None and process.stdin is not None
             try:
-                assert self._process is not None and self._process.stdin is not None
                 if self._writer is None:
-                    self._writer = pa.ipc.new_stream(self._process.stdin, table.schema)
+                    self._writer = pa.ipc.new_stream(process.stdin, table.schema)
                 for batch in table.to_batches(max_chunksize=_IMAGES_PER_MESSAGE):
                     self._writer.write_batch(batch)
-                self._process.stdin.flush()
+                process.stdin.flush()
             except (OSError, ValueError) as error:
                 # It reads no more. Mostly it is about to exit and to say why.
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_GRACE_S)
+                    process.wait(_GRACE_S)
                 self._fail(f"reads no more ({error})")
             except BaseException:
                 # Interrupted in the middle of a message: nothing sensible can follow it.
@@ -176,12 +181,13 @@ class TapirProcess:
 
     def _run(self, started: threading.Event) -> None:
         """The reader's thread. It starts the process too, because the kernel kills the process when this *thread* ends."""
-        launcher = [sys.executable, "-I", "-S", _LAUNCHER, str(os.getpid()), *self._command]
-        pipe = subprocess.PIPE
+        # Elsewhere the end of its input has to do: tapir ends there too, after what it has in hand.
+        launcher = [sys.executable, "-I", "-S", _LAUNCHER, str(os.getpid())] if sys.platform == "linux" else []
+        command, pipe = [*launcher, *self._command], subprocess.PIPE
         try:
-            self._process = process = subprocess.Popen(launcher, stdin=pipe, stdout=pipe, stderr=pipe, env=self._env)
-        except OSError as error:
-            self._end(f"could not be started: {error}", 126)
+            self._process = process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=self._env)
+        except (OSError, ValueError) as error:
+            self._end(f"could not be started: {error}", 127 if isinstance(error, FileNotFoundError) else 126)
             return
         finally:
             started.set()
@@ -228,17 +234,19 @@ class TapirProcess:
         start = 0
         while start < len(rows):
             with self._state:
-                if not self._pending:
-                    raise ValueError("more rows than were sent")
-                request = self._pending[0]
-                taken = min(request.missing, len(rows) - start)
-                request.missing -= taken
-                if request.missing == 0:
-                    self._pending.popleft()
+                request = self._pending[0] if self._pending else None
+            if request is None:
+                raise ValueError("more rows than were sent")
+            taken = min(request.missing, len(rows) - start)
             request.parts.append(answer.slice(start, taken))
+            request.missing -= taken
             start += taken
             if request.missing == 0:
-                request.result.set_result(pa.Table.from_batches(request.parts).combine_chunks())
+                # First what can fail: whoever has left the queue hears of no failure.
+                table = pa.Table.from_batches(request.parts).combine_chunks()
+                with self._state:
+                    self._pending.popleft()
+                request.result.set_result(table)
 
     def _fail(self, reason: str) -> None:
         """Ends the process for a reason that it does not know, unless it has ended; the reader's thread tells the callers."""
