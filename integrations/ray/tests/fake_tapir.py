@@ -34,6 +34,9 @@ def main() -> None:
     if pids:
         with open(pids, "a") as file:
             file.write(f"{os.getpid()}\n")
+    if how == "mute":
+        # Reads nothing, writes nothing: no end of its input ends it.
+        time.sleep(600)
     if how == "usage":
         _exit("error: unknown option '--nonsense'", 2)
     if how == "noise":

@@ -7,7 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
-import textwrap
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -150,27 +150,20 @@ def test_the_error_survives_pickle() -> None:
 
 OWNER = """
 import sys, time
-import pyarrow as pa
 from onnx_tapir_ray.process import TapirProcess
-process = TapirProcess(sys.argv[1:], "path", {"FAKE": "hang:1"})
-print(process.pid, flush=True)
-try:
-    process.embed(pa.chunked_array([["a", "b"]]))
-finally:
-    time.sleep(600)
+process = TapirProcess(sys.argv[2:], "path", {"FAKE": "mute", "FAKE_PIDS": sys.argv[1]})
+time.sleep(600)
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel does this on Linux only")
 def test_it_does_not_outlive_its_owner(tmp_path: Path) -> None:
-    script = tmp_path / "owner.py"
-    script.write_text(textwrap.dedent(OWNER))
-    command = [sys.executable, str(script), *FAKE, "--column", "path"]
-    owner = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert owner.stdout
-    pid = int(owner.stdout.readline())
+    pids = tmp_path / "pids"
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(pids), *FAKE], cwd=Path(__file__).parent.parent)
+    while not pids.exists() or not pids.read_text().endswith("\n"):
+        time.sleep(0.05)
+    pid = int(pids.read_text())
     assert is_alive(pid)
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
-    # It hangs, so that neither the end of its input nor a closed output would end it.
     assert wait_until_gone(pid)
