@@ -64,7 +64,7 @@ try {
   ]).trim();
   check(
     names ===
-      'DataParallel,TapirError,chunkSizes,createFeatureExtractor,createService,createTransform,embedFolder,embedImages,featureInfo,getGraphNodeNames,isTapirError,listDevices,loadImage,measureDeviation,openDataset,openModel,pruneModel,searchDataset,verifyModel',
+      'DataParallel,TapirError,chunkSizes,createFeatureExtractor,createService,createTransform,distributedSampler,embedFolder,embedImages,embedStream,embedTransformStream,featureInfo,getGraphNodeNames,isTapirError,listDevices,loadImage,measureDeviation,mergeDataset,openDataset,openModel,pruneModel,searchDataset,verifyModel',
     `import gives ${names}`,
   );
   check(

@@ -125,6 +125,18 @@ export interface ErrorDetails {
       readonly asked: string;
     }[];
   };
+  /** Parts of a dataset, or inputs of its source, that are not there yet: the first ones by name, and how many. */
+  DATASET_INCOMPLETE: {
+    readonly path: string;
+    readonly missing: readonly string[];
+    readonly count: number;
+  };
+  /** The environment does not say which of several processes this one is. */
+  LAUNCHER_INVALID: {
+    /** What is set. */
+    readonly variables: Readonly<Record<string, string>>;
+    readonly reason: string;
+  };
   /** More inputs failed than `maxFailures` allows. */
   TOO_MANY_FAILURES: { readonly failed: number; readonly done: number; readonly limit: string };
   /** A service cannot listen where it was told to. */

@@ -33,6 +33,7 @@ const fences = [
   'README.md',
   'CONTRIBUTING.md',
   'models/README.md',
+  'docs/guides/slurm-kubernetes.md',
 ].flatMap(fencesOf);
 
 function compile(files: readonly Fence[]): string {
@@ -68,9 +69,13 @@ describe('code in the documentation', () => {
       'loadImage',
       'embedImages',
       'embedFolder',
+      'embedStream',
+      'embedTransformStream',
       'chunkSizes',
       'DataParallel.create',
       'listDevices',
+      'mergeDataset',
+      'distributedSampler',
     ];
     for (const name of functions)
       expect(

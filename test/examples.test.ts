@@ -38,6 +38,11 @@ const cases: Readonly<Record<string, readonly [args: readonly string[], printed:
       [model],
       /device: 'cpu:1', rows: 2[^]*one batch, split: \[ 5, 256, 1, 1 \]\na stream: 14 rows by cpu:0 \(3 runs\), cpu:1 \(3 runs\)/,
     ],
+    '08-stream.ts': [
+      [model, join(scratch, 'rows.jsonl')],
+      /24 rows, the first one city\/city-0.jpg of city: \d+ numbers/,
+      join(scratch, 'rows.jsonl'),
+    ],
   };
 
 describe('examples', () => {

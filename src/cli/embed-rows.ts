@@ -1,6 +1,7 @@
 /** `tapir embed --out -`: images → rows on standard output. Nothing else is written there. */
 import { invalidOption } from '../checks.js';
 import type { EmbeddedBatch } from '../embed/embed-batches.js';
+import { hasFewImages } from '../embed/few-images.js';
 import { EMBED_FOLDER_DEFAULTS, type EmbedFailure } from '../embed/embed-folder.js';
 import { embedRows } from '../embed/rows/embed-rows.js';
 import { ROW_FORMATS, type RowFormat } from '../embed/rows/row-output.js';
@@ -16,7 +17,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
   const format = checkFlags(flags);
   // Opened now: what comes meanwhile waits in the pipe.
   const images = source === '-' ? terminal.input() : source;
-  const { extractor, lanes, transform } = await openRun(terminal, flags, false);
+  const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
   const progress = createProgressView(terminal, false);
   const metrics = flags.metricsPort === undefined ? undefined : await openMetricsServer(flags.metricsPort);
   let embedded = 0;
@@ -55,7 +56,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
 
 /** Flags that mean something else, or nothing, where rows are written. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
-  const { format, json, overwrite, checksum, shardSize } = flags;
+  const { format, json, overwrite, checksum, shardSize, shard } = flags;
   const found = ROW_FORMATS.find((one) => one === format);
   if (!found) throw invalidOption('--format', 'jsonl or arrow with --out -', format);
   const refuse = (flag: string, value: unknown): Error =>
@@ -64,5 +65,6 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (overwrite) throw refuse('--overwrite', overwrite);
   if (checksum) throw refuse('--checksum', checksum);
   if (shardSize !== EMBED_FOLDER_DEFAULTS.shardSize) throw refuse('--shard-size', shardSize);
+  if (shard !== undefined) throw refuse('--shard', shard);
   return found;
 }

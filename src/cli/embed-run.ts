@@ -10,6 +10,7 @@ import { DecodeLanes } from '../image/decode-lanes.js';
 import type { Transform } from '../image/transform.js';
 import { findModelFile } from './find-model.js';
 import { openExtractor, readTransformFlags, type ExtractorFlags } from './open-extractor.js';
+import type { ShardFlag } from './shard-flag.js';
 import { printable } from './table.js';
 import type { Terminal } from './terminal.js';
 
@@ -25,6 +26,7 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly metricsPort: number | undefined;
   readonly shardSize: number;
   readonly keepDims: boolean;
+  readonly shard: ShardFlag | undefined;
   readonly column: string;
   readonly null: boolean;
   readonly allowHttp: boolean;
@@ -49,7 +51,7 @@ export const FAILURES_SHOWN = 20;
 export async function openRun(
   terminal: Terminal,
   flags: EmbedFlags,
-  hasFew: boolean | Promise<boolean>,
+  hasFew: Promise<boolean>,
 ): Promise<OpenedRun> {
   const transform = readTransformFlags(flags);
   // Meanwhile the session opens.

@@ -7,12 +7,19 @@ import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, type EmbedFlags } from './embed-run.js';
 import { EXIT } from './exit-code.js';
 import { openMetricsServer } from './metrics-server.js';
+import { chooseLocalDevice, readShardFlag } from './shard-flag.js';
 import { formatDims } from './table.js';
 import type { Terminal } from './terminal.js';
 
-/** Embeds and reports. Exit code 1 if some images failed. */
-export async function runEmbed(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
-  if (flags.out === '-') return runEmbedRows(terminal, source, flags);
+/**
+ * Embeds and reports. Exit code 1 if some images failed; a shard that is done ends with 0 all the same, as launchers take anything
+ * else for a process to be started again, and the merged dataset tells.
+ */
+export async function runEmbed(terminal: Terminal, source: string, given: EmbedFlags): Promise<void> {
+  if (given.out === '-') return runEmbedRows(terminal, source, given);
+  const place = given.shard && readShardFlag(given.shard, process.env);
+  const flags = place ? await chooseLocalDevice(given, place) : given;
+  const shard = place?.shard;
   const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
   const { column, null: nulSeparated, allowHttp } = flags;
   const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
@@ -28,16 +35,18 @@ export async function runEmbed(terminal: Terminal, source: string, flags: EmbedF
     const { format, checksum, maxFailures } = flags;
     const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
     const reading = { column, nulSeparated, allowHttp };
-    const images = source === '-' ? { paths: terminal.input() } : source;
+    const images = source === '-' ? { paths: terminal.input(), format: flags.inputFormat } : source;
     const summary = await embedWarm(
       extractor,
       images,
-      { ...settings, ...reading, overwrite, checksum, maxFailures, signal, onProgress },
+      { ...settings, ...reading, shard, overwrite, checksum, maxFailures, signal, onProgress },
       lanes,
     );
     progress.end();
     report(terminal, summary, flags.json);
-    if (summary.failures.length > 0) terminal.exitCode(EXIT.someFailed);
+    if (shard && !flags.json)
+      terminal.out(`  part ${shard.index} of ${shard.count}; when all are there: tapir merge ${out}\n`);
+    if (summary.failures.length > 0 && !shard) terminal.exitCode(EXIT.someFailed);
   } finally {
     progress.end();
     await metrics?.close();

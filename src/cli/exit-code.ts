@@ -60,6 +60,8 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   OUTPUT_UNWRITABLE: EXIT.output,
   OUTPUT_LOCKED: EXIT.output,
   DATASET_MISMATCH: EXIT.usage,
+  DATASET_INCOMPLETE: EXIT.output,
+  LAUNCHER_INVALID: EXIT.usage,
   TOO_MANY_FAILURES: EXIT.stopped,
   CLOSED: EXIT.internal,
 };

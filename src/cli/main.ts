@@ -1,5 +1,7 @@
 /** The command `tapir`: signals, streams and exit codes. What the commands do is in program.ts and beside it. */
 import { CommanderError } from 'commander';
+import { reasonOf, TapirError } from '../errors.js';
+import { writeErrorFile } from './error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './exit-code.js';
 import { createProgram } from './program.js';
 
@@ -21,12 +23,13 @@ async function main(): Promise<number> {
     });
   }
   // A reader that goes away (`tapir nodes … | head`) is no failure.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  const onOutputError = (error: NodeJS.ErrnoException): void => {
     const isGone = error.code === 'EPIPE';
-    // A command that streams is told by its next write, and closes what it has open.
-    if (isGone && isStreaming) stopped ??= EXIT.done;
-    else process.exit(isGone ? EXIT.done : EXIT.internal);
-  });
+    // A command that streams is told by its write, and closes what it has open.
+    if (!isStreaming) process.exit(isGone ? EXIT.done : EXIT.internal);
+    if (isGone) stopped ??= EXIT.done;
+  };
+  process.stdout.on('error', onOutputError);
   let code: number | undefined;
   const program = createProgram({
     signal: abort.signal,
@@ -37,7 +40,7 @@ async function main(): Promise<number> {
     out: (text) => void process.stdout.write(text),
     write: (bytes) => {
       isStreaming = true;
-      return writeData(bytes, abort.signal);
+      return writeData(bytes, abort.signal, onOutputError);
     },
     err: (text) => void process.stderr.write(text),
     isTerminal: process.stderr.isTTY === true,
@@ -50,8 +53,11 @@ async function main(): Promise<number> {
     // A command that says so itself has ended as it should, a service by a signal.
     return code ?? stopped ?? EXIT.done;
   } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done;
+    // Who is stopped because another process has failed is not the cause.
+    if (stopped === undefined) writeErrorFile(process.env, error);
     // Commander has printed its own message.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+    if (error instanceof CommanderError) return EXIT.usage;
     if (stopped !== EXIT.done)
       process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
@@ -64,16 +70,29 @@ async function main(): Promise<number> {
 }
 
 /** Settles when the bytes have been taken, or will not be. */
-function writeData(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+function writeData(
+  bytes: Uint8Array,
+  signal: AbortSignal,
+  onError: (error: NodeJS.ErrnoException) => void,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (): void => reject(signal.reason as Error);
     if (signal.aborted) return stop();
     signal.addEventListener('abort', stop);
     process.stdout.write(bytes, (error) => {
       signal.removeEventListener('abort', stop);
-      if (error) reject(error);
-      else resolve();
+      if (!error) return resolve();
+      onError(error);
+      reject(unwritableOutput(error));
     });
+  });
+}
+
+function unwritableOutput(error: Error): TapirError<'OUTPUT_UNWRITABLE'> {
+  const [path, reason] = ['standard output', reasonOf(error)];
+  return new TapirError('OUTPUT_UNWRITABLE', `cannot write to ${path}: ${reason}`, {
+    details: { path, reason },
+    cause: error,
   });
 }
 

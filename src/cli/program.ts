@@ -20,10 +20,12 @@ import { runEmbed } from './embed.js';
 import type { EmbedFlags } from './embed-run.js';
 import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
+import { addMergeCommand } from './merge.js';
 import { runNodes, type NodesFlags } from './nodes.js';
 import { addSearchCommand } from './search.js';
 import { addServeCommand } from './serve.js';
 import { addReportCommand } from './report.js';
+import { parseShard } from './shard-flag.js';
 import type { Terminal } from './terminal.js';
 
 function parseCount(text: string): number {
@@ -146,6 +148,12 @@ export function createProgram(terminal: Terminal): Command {
         .choices(FEATURE_FORMATS)
         .default(EMBED_FOLDER_DEFAULTS.format),
     )
+    .addOption(
+      new Option(
+        '--shard <i/n>',
+        'embed part i (from 0) of n into OUT/parts/i-of-n; auto: as torchrun, Slurm, Open MPI say; auto/n: Kubernetes too',
+      ).argParser(parseShard),
+    )
     .option('--shard-size <n>', 'inputs per file', parseCount, EMBED_FOLDER_DEFAULTS.shardSize)
     .option('--keep-dims', 'keep trailing 1×1 dims', EMBED_FOLDER_DEFAULTS.keepDims)
     .option('--checksum', 'hash each file, to find changes that size and time do not show', false)
@@ -161,6 +169,7 @@ export function createProgram(terminal: Terminal): Command {
 
   const serve = addServeCommand(program, terminal);
   addReportCommand(program, terminal);
+  addMergeCommand(program, terminal);
 
   program
     .command('doctor')

@@ -1,6 +1,6 @@
 /** What makes a dataset one: what may not differ between the runs that write it. */
 import { show } from '../checks.js';
-import { TapirError } from '../errors.js';
+import { TapirError, type ErrorDetails } from '../errors.js';
 import type { Extractor } from '../extract/extractor.js';
 import type { ModelIdentity } from '../extract/prune-model.js';
 import type { TransformOptions } from '../image/presets.js';
@@ -49,11 +49,7 @@ export function identifyDataset(
  * @throws {@link TapirError} `DATASET_MISMATCH` with each difference.
  */
 export function checkIdentity(path: string, there: DatasetIdentity, asked: DatasetIdentity): void {
-  const before = flatten(there);
-  const now = flatten(asked);
-  const differences = [...new Set([...before.keys(), ...now.keys()])]
-    .filter((what) => before.get(what) !== now.get(what))
-    .map((what) => ({ what, there: before.get(what) ?? 'nothing', asked: now.get(what) ?? 'nothing' }));
+  const differences = compareIdentities(there, asked);
   if (differences.length === 0) return;
   const list = differences.map((one) => `${one.what} is ${one.there}, asked for is ${one.asked}`).join('; ');
   throw new TapirError(
@@ -61,6 +57,18 @@ export function checkIdentity(path: string, there: DatasetIdentity, asked: Datas
     `"${path}" holds a dataset made in another way: ${list}; choose another folder, or start over (--overwrite)`,
     { details: { path, differences } },
   );
+}
+
+/** What differs, by the name that a user knows it by. */
+export function compareIdentities(
+  there: DatasetIdentity,
+  asked: DatasetIdentity,
+): ErrorDetails['DATASET_MISMATCH']['differences'] {
+  const before = flatten(there);
+  const now = flatten(asked);
+  return [...new Set([...before.keys(), ...now.keys()])]
+    .filter((what) => before.get(what) !== now.get(what))
+    .map((what) => ({ what, there: before.get(what) ?? 'nothing', asked: now.get(what) ?? 'nothing' }));
 }
 
 /** Settings by the name that a user knows them by, as texts that can be compared and shown. */

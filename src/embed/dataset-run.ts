@@ -2,6 +2,7 @@
 import type { Extractor } from '../extract/extractor.js';
 import { internalsOf } from '../extract/extractor.js';
 import type { DecodeLanes } from '../image/decode-lanes.js';
+import { collectGarbage } from './collect-garbage.js';
 import type { DatasetFolder } from './dataset-folder.js';
 import type { DatasetInputs } from './dataset-inputs.js';
 import { embedBatches, type EmbeddedBatch } from './embed-batches.js';
@@ -114,6 +115,7 @@ export class DatasetRun {
     }
     await this.#journal.append(shard);
     this.#shards.push(shard);
+    collectGarbage();
   }
 
   #describe(firstShard: number): JournalRun {

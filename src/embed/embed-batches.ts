@@ -38,29 +38,45 @@ export async function* embedBatches(
   const running: Promise<EmbeddedBatch>[] = [];
   const stop = stopOf(signal);
   try {
-    let loading = loader.next();
+    const load = (): Promise<LoadedBatch | LoadFailure | undefined> =>
+      loader.next().catch((error: unknown) => new LoadFailure(error));
+    let loading = load();
     let isLast = false;
+    let failure: LoadFailure | undefined;
     while (!isLast || running.length > 0) {
       const done = running[0]?.then(() => 'done' as const);
       const loaded = isLast || running.length >= mostRuns ? [] : [loading];
-      const event = await stop.orFirst<'done' | LoadedBatch | undefined>([
+      const event = await stop.orFirst<'done' | LoadedBatch | LoadFailure | undefined>([
         ...(done ? [done] : []),
         ...loaded,
       ]);
       if (event === 'done') yield await running.shift()!;
       else if (event === undefined) isLast = true;
-      else {
+      else if (event instanceof LoadFailure) {
+        // What was loaded before it is not lost.
+        isLast = true;
+        failure = event;
+      } else {
         const run = runBatch(extractor, event, setup).finally(() => loader.release(event.pixels));
         // Awaited in order; until then a failure must not count as unhandled.
         run.catch(() => undefined);
         running.push(run);
-        loading = loader.next();
-        loading.catch(() => undefined);
+        loading = load();
       }
     }
+    if (failure) throw failure.error;
   } finally {
     stop.off();
     loader.stop();
+  }
+}
+
+/** Why no further batch can be loaded. */
+class LoadFailure {
+  readonly error: unknown;
+
+  constructor(error: unknown) {
+    this.error = error;
   }
 }
 

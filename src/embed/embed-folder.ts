@@ -24,9 +24,11 @@ import { countInputs } from './sources/count-inputs.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
 import { checkFailures, readFailureLimit, type FailureLimit, type MaxFailures } from './failure-limit.js';
 import { folderNames } from './folder-name.js';
+import { checkShard, takeShare, type Shard } from './input-names.js';
 import { JournalWriter } from './journal.js';
 import type { ImageError } from './loader.js';
 import { createManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
+import { makePart } from './parts.js';
 import { ProgressMeter, type EmbedProgress } from './progress.js';
 import { writeAtomically } from './sinks/atomic-file.js';
 import { FEATURE_FORMATS, type FeatureFormat } from './sinks/feature-writer.js';
@@ -61,7 +63,14 @@ export interface EmbedFolderOptions extends EmbedOptions {
    */
   readonly maxFailures: MaxFailures | undefined;
   /**
-   * Throw away a dataset that is already there, instead of adding to it.
+   * Embed only the inputs of one shard, into the part `out/parts/i-of-n`: one of several processes, which need not know of each
+   * other; {@link mergeDataset} makes one dataset of the parts. An input belongs to shard SHA-256(name) mod count, whatever else
+   * is in the source; bytes, which have no name, to that of their position mod count.
+   * @default undefined
+   */
+  readonly shard: Shard | undefined;
+  /**
+   * Throw away a dataset that is already there, instead of adding to it; of a sharded one, this part.
    * @default false
    */
   readonly overwrite: boolean;
@@ -78,6 +87,7 @@ export const EMBED_FOLDER_DEFAULTS: Omit<EmbedFolderOptions, 'out'> = {
   format: 'npy',
   shardSize: 16_384,
   maxFailures: undefined,
+  shard: undefined,
   overwrite: false,
   onProgress: undefined,
 };
@@ -90,6 +100,7 @@ export interface EmbedFailure {
 
 /** What a run did. */
 export interface EmbedSummary {
+  /** The folder that was written: with `shard`, that of the part. */
   readonly out: string;
   readonly manifest: Manifest;
   /** The first 1000 failures of this run in input order; all of them are in the metadata. */
@@ -120,8 +131,9 @@ const MAX_FAILURES_LISTED = 1000;
  * @param given - See {@link EmbedFolderOptions}; `out` is required.
  * @returns The manifest and the failures.
  * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` for a folder without images; `OUTPUT_EXISTS` if `out` holds
- * something else; `DATASET_MISMATCH` if it holds a dataset of another model, request or transform; `OUTPUT_LOCKED` while another
- * process writes to it; `OUTPUT_UNWRITABLE` (finished shards are kept); `TOO_MANY_FAILURES`; those of {@link embedImages}.
+ * something else, or parts of another count; `DATASET_MISMATCH` if it holds a dataset of another model, request or transform;
+ * `OUTPUT_LOCKED` while another process writes to it; `OUTPUT_UNWRITABLE` (finished shards are kept); `TOO_MANY_FAILURES`;
+ * those of {@link embedImages}.
  *
  * @example
  * ```ts
@@ -148,10 +160,13 @@ export async function embedWarm(
   given: Given<EmbedFolderOptions> & { readonly out: string },
   warm?: DecodeLanes,
 ): Promise<EmbedSummary> {
-  const { setup, out, plan, ...options } = readOptions(extractor, given);
+  const { setup, plan, ...options } = readOptions(extractor, given);
+  const { shard } = options;
   const opened = openSource(source, setup.source, setup.signal);
   const { location } = opened.description;
-  const items = await nonEmpty(opened);
+  const all = await nonEmpty(opened);
+  // A share may be empty: the source is not.
+  const items = shard ? takeShare(all, shard) : all;
   await using lanes = openDecodeLanes(extractor, setup, warm);
   lanes.warm();
   // At the start of the run: the file may be replaced while it is embedded.
@@ -159,8 +174,11 @@ export async function embedWarm(
   // Awaited below.
   identifying.catch(() => undefined);
   const counting = new AbortController();
+  const out = shard ? await makePart(options.out, shard) : options.out;
   const folder = await takeFolder(out, options.overwrite);
   try {
+    // What the parts were merged into would name files that are not there any more.
+    if (shard && options.overwrite) await rm(join(options.out, MANIFEST_FILE), { force: true });
     const model = await identifying;
     const identity = identifyDataset(extractor, model, setup.transform.options, options);
     if (folder.before) checkIdentity(out, folder.before.identity, identity);
@@ -170,7 +188,7 @@ export async function embedWarm(
     let counted: number | null = null;
     if (options.onProgress) {
       // A source that cannot be counted shows its error where it is read.
-      void countInputs(source, setup.source, counting.signal).then(
+      void countInputs(source, setup.source, counting.signal, shard).then(
         (count) => (counted = count),
         () => undefined,
       );
@@ -236,9 +254,10 @@ function readOptions(extractor: Extractor, given: Given<EmbedFolderOptions>): Ch
     throw invalidOption('onProgress', 'a function', options.onProgress);
   }
   const limit = readFailureLimit(options.maxFailures);
+  const shard = options.shard === undefined ? undefined : checkShard('shard', options.shard);
   const folders = folderNames(extractor.outputs.map((output) => output.name));
   const plan = { folders, shardSize, format: options.format, half: options.dtype === 'float16' };
-  return { ...options, out, setup, limit, plan };
+  return { ...options, out, shard, setup, limit, plan };
 }
 
 /** A source with at least one item: an empty one is refused before anything is written. */

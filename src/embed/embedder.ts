@@ -3,7 +3,7 @@ import { withDefaults, type Given } from '../checks.js';
 import type { Extractor } from '../extract/extractor.js';
 import { takeRows } from '../runtime/rows.js';
 import type { Tensor } from '../runtime/tensor.js';
-import { embedBatches, openDecodeLanes } from './embed-batches.js';
+import { embedBatches, openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
 import type { ImageError } from './loader.js';
 import { openSource, type EmbedSource } from './sources/open-source.js';
@@ -55,16 +55,19 @@ export async function* embedImages<Key extends string>(
   const setup = setUpEmbedding(extractor, withDefaults(EMBED_DEFAULTS, given, 'embedImages'));
   const items = openSource(source, setup.source, setup.signal);
   await using lanes = openDecodeLanes(extractor, setup);
-  for await (const batch of embedBatches(extractor, items, setup, lanes)) {
-    let row = 0;
-    for (const { index, path, error } of batch.items) {
-      if (error) yield { index, path, error };
-      else {
-        const entries = Object.entries(batch.features).map(([key, tensor]) => [key, copyRow(tensor, row)]);
-        row++;
-        // Exactly the extractor's keys.
-        yield { index, path, features: Object.fromEntries(entries) as Record<Key, Tensor> };
-      }
+  for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf<Key>(batch);
+}
+
+/** The rows of a batch, one by one. */
+export function* rowsOf<Key extends string>({ items, features }: EmbeddedBatch): Generator<Embedded<Key>> {
+  let row = 0;
+  for (const { index, path, error } of items) {
+    if (error) yield { index, path, error };
+    else {
+      const entries = Object.entries(features).map(([key, tensor]) => [key, copyRow(tensor, row)]);
+      row++;
+      // Exactly the extractor's keys.
+      yield { index, path, features: Object.fromEntries(entries) as Record<Key, Tensor> };
     }
   }
 }

@@ -1,5 +1,6 @@
 /** One process at a time writes to a dataset. */
-import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { link, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { TapirError } from '../errors.js';
@@ -61,6 +62,15 @@ export class FolderLock {
   }
 }
 
+/** Checks that nobody holds the lock of a folder. Throws `OUTPUT_LOCKED`. */
+export async function checkUnlocked(folder: string): Promise<void> {
+  const path = join(folder, LOCK_FILE);
+  const found = await readIfThere(path);
+  if (found === undefined) return;
+  const holder = parseHolder(found);
+  if (holder === undefined || (await isAlive(holder))) throw locked(path, holder);
+}
+
 async function linkNew(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to);
@@ -80,23 +90,28 @@ async function linkNew(from: string, to: string): Promise<boolean> {
   }
 }
 
-/** Takes a stale lock out of the way; throws if it is held. */
+/**
+ * Takes a stale lock out of the way; throws if it is held. Who does it has a claim on this very lock, as else one of two that find
+ * it stale would remove what the other has put in its place.
+ */
 async function removeStale(path: string, own: string): Promise<void> {
   const found = await readIfThere(path);
   if (found === undefined) return;
   const holder = parseHolder(found);
   // A file that is no lock yet is one that is being written where there are no links.
   if (holder === undefined || (await isAlive(holder))) throw locked(path, holder);
-  const aside = `${own}.stale`;
-  try {
-    await rename(path, aside);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
-    throw error;
+  const claim = `${path}.claim-${createHash('sha256').update(found).digest('hex').slice(0, 16)}`;
+  if (!(await linkNew(own, claim))) {
+    const claimant = parseHolder((await readIfThere(claim)) ?? '');
+    // It died in the middle of this.
+    if (claimant && !(await isAlive(claimant))) await rm(claim, { force: true });
+    return;
   }
-  // Meanwhile another process may have replaced it by its own: that one is put back.
-  if ((await readFile(aside, 'utf8')) !== found) await linkNew(aside, path);
-  await rm(aside, { force: true });
+  try {
+    if ((await readIfThere(path)) === found) await rm(path, { force: true });
+  } finally {
+    await rm(claim, { force: true });
+  }
 }
 
 async function readIfThere(path: string): Promise<string | undefined> {
@@ -147,10 +162,14 @@ async function bootId(): Promise<string | null> {
   );
 }
 
-/** When a process was started: field 22 of its stat, behind a name that may hold anything; null if it is not there. */
+/**
+ * When a process was started: field 22 of its stat, behind a name that may hold anything; null if it is not there, or has ended and
+ * nobody has asked how (a container without an init keeps such).
+ */
 async function startOf(pid: number): Promise<string | null> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
+  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ') ?? [];
+  return /[ZXx]/.test(fields[0] ?? '') ? null : (fields[19] ?? null);
 }
 
 function locked(path: string, holder: Holder | undefined): TapirError<'OUTPUT_LOCKED'> {

@@ -1,5 +1,5 @@
 /** The inputs that a dataset already holds, in bounded memory: hashes in flat arrays, never the paths. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { ImageErrorCode } from '../errors.js';
 import type { FileStamp } from '../image/image-file.js';
 
@@ -126,13 +126,21 @@ function isSame(slots: Uint32Array, at: number, hash: Uint32Array): boolean {
 }
 
 function hashOf(text: string): Uint32Array {
-  const digest = createHash('sha256').update(text).digest();
+  const digest = hash('sha256', text, 'buffer');
   return new Uint32Array(digest.buffer.slice(digest.byteOffset, digest.byteOffset + 4 * STAMP));
 }
 
-/** Of the content where it is known, else of size and time. */
+const WORD = 2 ** 32;
+
+/** Of the content where it is known, else size and time themselves, mixed where they are longer than a word. */
 function stampHash(stamp: FileStamp | null): readonly [number, number] {
   if (stamp === null) return [0, 0];
-  const [high, low] = hashOf(stamp.sha256 ?? `${stamp.sizeBytes} ${stamp.modifiedMs}`);
-  return [high!, low!];
+  const { sizeBytes, modifiedMs, sha256 } = stamp;
+  if (sha256 !== null)
+    return [Number.parseInt(sha256.slice(0, 8), 16), Number.parseInt(sha256.slice(8, 16), 16)];
+  const time = modifiedMs ?? -1;
+  return [
+    (sizeBytes ^ Math.imul(Math.floor(sizeBytes / WORD) + 1, 0x9e3779b1) ^ Math.floor(time / WORD)) >>> 0,
+    time >>> 0,
+  ];
 }

@@ -79,6 +79,7 @@ export interface Manifest {
 /** The features of an output. */
 export interface FeatureRecord extends Omit<ShardFeatures, 'path'> {
   readonly format: FeatureFormat;
+  /** Where its files are; of a dataset that was merged, `parts`: shards name each file. */
   readonly folder: string;
   /** Rows of all its files. */
   readonly rows: number;

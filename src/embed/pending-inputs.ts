@@ -1,13 +1,9 @@
 /** A source without what its dataset already holds. */
 import { createHash } from 'node:crypto';
 import { stampOf, type FileStamp } from '../image/image-file.js';
+import { nameItems, type NamedItem } from './input-names.js';
 import type { KnownInput, KnownInputs } from './known-inputs.js';
 import type { SourceItem } from './source.js';
-
-/** A source item with the name that its dataset knows it by. */
-export interface NamedItem extends SourceItem {
-  readonly path: string;
-}
 
 /** So many files are looked at together. */
 const STAMPS_AT_ONCE = 64;
@@ -44,11 +40,8 @@ export class PendingInputs {
   /** The inputs that the dataset does not hold, in the source's order. */
   async *fresh(): AsyncGenerator<NamedItem> {
     const chunk: NamedItem[] = [];
-    let position = 0;
-    for await (const item of this.#source) {
-      const path = item.path ?? `#${position}`;
-      position++;
-      chunk.push({ ...item, path });
+    for await (const item of nameItems(this.#source)) {
+      chunk.push(item);
       // Before there is anything to look up, items go through one by one.
       if (chunk.length >= STAMPS_AT_ONCE || this.#known.size === 0) yield* this.#take(chunk.splice(0));
     }

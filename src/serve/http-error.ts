@@ -28,7 +28,8 @@ export type HttpCode = keyof typeof STATUS;
 /** Status of errors that images and models fail with; 500 for those that are not the request's fault. */
 const TAPIR_STATUS: Readonly<Partial<Record<ErrorCode, number>>> = {
   IMAGE_UNREADABLE: 422,
-  IMAGE_NOT_FOUND: 422,
+  IMAGE_TRUNCATED: 422,
+  IMAGE_EMPTY: 422,
   IMAGE_TOO_LARGE: 413,
   INPUT_MISMATCH: 400,
   BATCH_FIXED: 400,

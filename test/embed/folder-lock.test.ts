@@ -1,9 +1,11 @@
 /** One writer at a time, and none that is dead holds a folder for ever. */
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { FolderLock, LOCK_FILE } from '../../src/embed/folder-lock.js';
 import { scratchFolder } from '../support/fixtures.js';
@@ -38,6 +40,18 @@ describe('FolderLock', () => {
     expect(readdirSync(at)).toEqual([LOCK_FILE]);
   });
 
+  it('is taken over also from one that died while it took over', async () => {
+    const at = folder();
+    await FolderLock.acquire(at);
+    rewrite(at, { boot: 'an earlier boot' });
+    const stale = readFileSync(join(at, LOCK_FILE));
+    const name = `${LOCK_FILE}.claim-${createHash('sha256').update(stale).digest('hex').slice(0, 16)}`;
+    writeFileSync(join(at, name), stale);
+    const lock = await FolderLock.acquire(at);
+    expect(readdirSync(at)).toEqual([LOCK_FILE]);
+    await lock.release();
+  });
+
   it('of a process that was killed is stale, also if its number lives on', async () => {
     const at = folder();
     await FolderLock.acquire(at);
@@ -53,6 +67,28 @@ describe('FolderLock', () => {
     await once(child, 'exit');
     await (await FolderLock.acquire(at)).release();
     await lock.release();
+  });
+
+  it.runIf(process.platform === 'linux')('of a process that has ended unnoticed is stale', async () => {
+    const at = folder();
+    await FolderLock.acquire(at);
+    // The shell becomes a sleep that never asks how its child has ended.
+    const parent = spawn('sh', ['-c', 'sleep 1 & echo $!; exec sleep 100'], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const [printed] = (await once(parent.stdout, 'data')) as [Buffer];
+    const pid = Number(printed.toString());
+    const stat = (): string => readFileSync(`/proc/${pid}/stat`, 'utf8');
+    while (!stat().includes(') Z ')) await sleep(1);
+    rewrite(at, {
+      pid,
+      started: stat()
+        .slice(stat().lastIndexOf(')') + 2)
+        .split(' ')[19],
+    });
+    const lock = await FolderLock.acquire(at);
+    await lock.release();
+    parent.kill('SIGKILL');
   });
 
   it('of another machine, or one that nobody can read, is respected', async () => {

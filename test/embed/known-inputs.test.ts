@@ -49,10 +49,10 @@ describe('KnownInputs', () => {
 
   it('compares contents where they are known, else size and time', () => {
     const known = new KnownInputs();
-    const hashed = { sizeBytes: 3, modifiedMs: 5, sha256: 'ab' };
+    const hashed = { sizeBytes: 3, modifiedMs: 5, sha256: 'ab'.repeat(32) };
     known.set('a', 'ok', hashed, 0);
     expect(known.find('a')?.isAs({ ...hashed, modifiedMs: 6 })).toBe(true);
-    expect(known.find('a')?.isAs({ ...hashed, sha256: 'cd' })).toBe(false);
+    expect(known.find('a')?.isAs({ ...hashed, sha256: 'cd'.repeat(32) })).toBe(false);
     expect(known.find('a')?.isAs({ ...hashed, sha256: null })).toBe(false);
   });
 });

@@ -143,10 +143,12 @@ function makeDataset(): Dataset {
     errorMessage: null,
     width: 4,
     height: 3,
+    stamp: null,
   }));
   const failures = ['A', 'B', 'B', null].map((errorCode): DatasetRow => ({
     path: null,
     status: 'error',
+    stamp: null,
     row: null,
     errorCode,
     errorMessage: 'why',

@@ -96,7 +96,7 @@ describe('POST /embed', () => {
   it('refuses a single image that cannot be read', async () => {
     expect(await refusalOf(await postImage(url, Buffer.from('no image')))).toEqual([422, 'IMAGE_UNREADABLE']);
     const cut = photo(PHOTOS[0]!).subarray(0, 2000);
-    expect(await refusalOf(await postImage(url, cut))).toEqual([422, 'IMAGE_UNREADABLE']);
+    expect(await refusalOf(await postImage(url, cut))).toEqual([422, 'IMAGE_TRUNCATED']);
     expect(await refusalOf(await post(form([['a.jpg', 'no image']])))).toEqual([422, 'IMAGE_UNREADABLE']);
   });
 

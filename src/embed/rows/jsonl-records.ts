@@ -53,6 +53,8 @@ function readRecord({ text, number }: Line, source: string, plan: EntryPlan): Em
   if (typeof value !== 'string' || value === '') throw fail(`it has no text in the field "${field}"`);
   if (!isBytes) return { item: itemOfEntry(value, plan), extra };
   if (!isBase64(value)) throw fail(`its field "${field}" is no base64`);
+  // Parts of a text keep all of it in memory: here an image.
+  for (const [name, part] of fields) fields.set(name, Buffer.from(part, 'utf8').toString('utf8'));
   const item: SourceItem = { path, image: Buffer.from(value, 'base64') };
   return { item, extra };
 }

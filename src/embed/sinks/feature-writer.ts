@@ -8,7 +8,7 @@ import { createJsonlWriter } from './jsonl.js';
 import { createNpyWriter } from './npy.js';
 import { createParquetWriter } from './parquet.js';
 
-export type { FeatureFormat, FeatureRows, FeatureWriter } from './feature-rows.js';
+export type { FeatureFormat, FeatureWriter } from './feature-rows.js';
 
 type CreateWriter = (file: AtomicFile, column: FeatureColumn) => Promise<FeatureWriter>;
 

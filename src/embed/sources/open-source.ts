@@ -3,24 +3,31 @@ import { statSync, type Stats } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { invalidOption } from '../../checks.js';
+import { checkOneOf, invalidOption } from '../../checks.js';
 import { reasonOf } from '../../errors.js';
 import { IMAGE_EXTENSIONS } from '../../image/format.js';
+import { INPUT_FORMATS, openRecords, type InputFormat } from '../rows/record-input.js';
 import { listImages, type SourceItem } from '../source.js';
 import { archiveKind, listArchive, listShards } from './archives.js';
 import { itemOfEntry, type EntryPlan } from './entries.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './glob.js';
 import { isHttpUrl, labelOfUrl } from './http-image.js';
 import { invalidSource } from './invalid-source.js';
-import { LIST_EXTENSIONS, readList, readPathStream } from './lists.js';
+import { LIST_EXTENSIONS, readList } from './lists.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from './source-options.js';
 
 /** One image: a path, an http(s) URL, a `file:` URL, or the bytes of the file. */
 export type ListedImage = string | URL | Uint8Array;
 
-/** A stream of bytes that names images: a path or URL per line, relative to the working directory. */
+/** A stream of bytes that names or holds images; paths are relative to the working directory. */
 export interface PathStream {
   readonly paths: AsyncIterable<Uint8Array>;
+  /**
+   * What is in it: a path or URL per line; a JSON object per line, with a path (`column`) or a file as base64 in `image`; an Arrow
+   * stream with a column of paths or of files (`column`, else `image`). `auto` looks at the first bytes.
+   * @default 'paths'
+   */
+  readonly format?: InputFormat;
 }
 
 /**
@@ -63,7 +70,8 @@ export function openSource(
   if ('paths' in source) {
     if (!isAsyncIterable(source.paths))
       throw invalidOption('source', 'a stream of bytes as paths', source.paths);
-    return opened('stream', null, () => readPathStream(source.paths, options, signal));
+    const format = checkOneOf('format', source.format ?? 'paths', INPUT_FORMATS);
+    return opened('stream', null, () => readItems(source.paths, format, options, signal));
   }
   if (source instanceof Uint8Array)
     throw invalidOption('source', 'an iterable: put a single image in a list', source);
@@ -124,16 +132,36 @@ async function* listMatches(pattern: Pattern): AsyncGenerator<SourceItem> {
       yield { path: name, image: path, ...(pattern.isList ? {} : { listed: true }) };
 }
 
+async function* readItems(
+  bytes: AsyncIterable<Uint8Array>,
+  format: InputFormat,
+  options: SourceOptions,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<SourceItem> {
+  const { records } = await openRecords(bytes, 'the stream of images', format, options, signal);
+  for await (const { item } of records) yield item;
+}
+
 async function* readIterable(
   source: Iterable<unknown> | AsyncIterable<unknown>,
   plan: EntryPlan,
 ): AsyncGenerator<SourceItem> {
   for await (const image of source) {
-    if (image instanceof Uint8Array) yield { path: null, image };
-    else if (image instanceof URL) yield itemOfUrlObject(image, plan);
-    else if (typeof image === 'string' && image !== '') yield itemOfEntry(image, plan);
-    else throw invalidOption('source', 'made of paths, URLs or bytes', image);
+    const item = itemOfImage(image, plan);
+    if (!item) throw invalidOption('source', 'made of paths, URLs or bytes', image);
+    yield item;
   }
+}
+
+/**
+ * The item of a single image; undefined for anything else.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for a URL of another kind, or of http(s) without `allowHttp`.
+ */
+export function itemOfImage(image: unknown, plan: EntryPlan): SourceItem | undefined {
+  if (image instanceof Uint8Array) return { path: null, image };
+  if (image instanceof URL) return itemOfUrlObject(image, plan);
+  return typeof image === 'string' && image !== '' ? itemOfEntry(image, plan) : undefined;
 }
 
 function itemOfUrlObject(url: URL, plan: EntryPlan): SourceItem {

@@ -1,0 +1,81 @@
+/** Arrow streams for tests, and rows read and written without threads. */
+import * as arrow from 'apache-arrow';
+import { createArrowRows } from '../../src/embed/rows/arrow-rows.js';
+import { openRecords, type Carried, type InputFormat } from '../../src/embed/rows/record-input.js';
+import { createJsonlRows } from '../../src/embed/rows/jsonl-rows.js';
+import type { RowFormat } from '../../src/embed/rows/row-output.js';
+import type { EmbedRecord } from '../../src/embed/embed-records.js';
+import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/embed/sources/source-options.js';
+import type { FeatureColumn } from '../../src/embed/sinks/feature-rows.js';
+import { TapirError } from '../../src/errors.js';
+
+/** A stream of one record batch per table. */
+export function arrowStream(...batches: readonly Record<string, arrow.Vector>[]): Uint8Array {
+  const tables = batches.map((columns) => new arrow.Table(columns));
+  return arrow.RecordBatchStreamWriter.writeAll(tables.flatMap((table) => table.batches)).toUint8Array(true);
+}
+
+/** Bytes in pieces of a size. */
+export async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+
+/** What is tried with a stream. */
+export interface RowsPlan {
+  readonly input?: InputFormat;
+  readonly output?: RowFormat;
+  readonly options?: Partial<SourceOptions>;
+  readonly piece?: number;
+  readonly batch?: number;
+}
+
+/** The key and dims of the made-up output. */
+export const COLUMN: FeatureColumn = { key: 'vector', dtype: 'float32', dims: [2], elements: 2 };
+
+/** The records of a stream. */
+export async function recordsOf(bytes: Uint8Array, plan: RowsPlan = {}): Promise<EmbedRecord<Carried>[]> {
+  const { input = 'auto', options = {}, piece = bytes.length || 1 } = plan;
+  const source = { ...SOURCE_DEFAULTS, ...options };
+  const opened = await openRecords(inPieces(bytes, piece), 'the test', input, source);
+  const records = [];
+  for await (const record of opened.records) records.push(record);
+  return records;
+}
+
+/** Reads records and writes rows as if each image had the vector [row, -row]; every third one fails. */
+export async function rowsOf(bytes: Uint8Array, plan: RowsPlan = {}): Promise<Uint8Array> {
+  const { input = 'auto', output = 'arrow', options = {}, piece = bytes.length || 1, batch = 4 } = plan;
+  const source = { ...SOURCE_DEFAULTS, ...options };
+  const opened = await openRecords(inPieces(bytes, piece), 'the test', input, source);
+  const encoder =
+    output === 'arrow' ? createArrowRows(opened, [COLUMN], arrow) : createJsonlRows(opened, [COLUMN], arrow);
+  const pieces = encoder.begin().map((part) => Buffer.from(part));
+  let row = 0;
+  let records: EmbedRecord<Carried>[] = [];
+  const write = (): void => {
+    if (records.length === 0) return;
+    const items = records.map(({ item }, i) => {
+      const error = item.error ?? ((row + i) % 3 === 2 ? failure() : null);
+      return { index: row + i, path: item.path, width: 1, height: 1, reduction: 1, stamp: null, error };
+    });
+    const ok = items.filter(({ error }) => !error);
+    const data = Float32Array.from(ok.flatMap(({ index }) => [index, -index]));
+    const features: Record<string, { dtype: 'float32'; dims: number[]; data: Float32Array }> =
+      ok.length > 0 ? { vector: { dtype: 'float32', dims: [ok.length, 2], data } } : {};
+    const extras = records.map(({ extra }) => extra);
+    for (const part of encoder.encode({ items, features, extras })) pieces.push(Buffer.from(part));
+    row += records.length;
+    records = [];
+  };
+  for await (const record of opened.records) {
+    records.push(record);
+    if (records.length === batch) write();
+  }
+  write();
+  for (const part of encoder.finish()) pieces.push(Buffer.from(part));
+  return Buffer.concat(pieces);
+}
+
+function failure(): TapirError<'IMAGE_UNREADABLE'> {
+  return new TapirError('IMAGE_UNREADABLE', 'cannot', { details: { source: 'x', reason: 'cannot' } });
+}
