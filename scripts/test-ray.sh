@@ -28,7 +28,7 @@ fi
 # From a copy: building leaves files behind.
 cp -R integrations/ray "$folder/package"
 "$python" -m pip install -q --no-deps --no-build-isolation --force-reinstall "$folder/package"
-(cd "$folder/package" && "$python" -m pytest -q -p no:cacheprovider)
+(cd "$folder/package" && "$python" -m pytest -q)
 
 model=$folder/model.onnx
 node_modules/.bin/tsx --eval "

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .errors import TapirProcessError
-from .process import STATUS_COLUMNS, TapirProcess
+from .process import IMAGE_BYTES_MAX, STATUS_COLUMNS, TapirProcess
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class Embedder:
         if table.num_rows == 0:
             return table
         name, cells = _read_column(table, options.column)
+        too_large = pc.fill_null(pc.greater(pc.binary_length(cells), IMAGE_BYTES_MAX), False)
+        if pc.any(too_large).as_py():
+            # One such image would break the stream for all others.
+            cells = pc.if_else(too_large, pa.scalar(None, cells.type), cells)
         for attempt in range(options.retries + 1):
             process = self._running(name)
             try:
@@ -49,6 +54,7 @@ class Embedder:
             except TapirProcessError as error:
                 if error.is_final or attempt == options.retries:
                     raise
+        answer = _mark_too_large(answer, too_large)
         kept = table if options.keep_column else table.drop_columns([options.column])
         return _join(kept, answer)
 
@@ -83,13 +89,24 @@ def _read_column(table: pa.Table, column: str) -> tuple[str, pa.ChunkedArray]:
     cells = table.column(column)
     kind = cells.type.value_type if pa.types.is_dictionary(cells.type) else cells.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return "path", cells.cast(pa.string())
+        return "path", cells.cast(pa.large_string())
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return "image", cells.cast(pa.binary())
+        return "image", cells.cast(pa.large_binary())
     raise TypeError(
         f"column={column!r} is {kind}; it must be text (paths) or binary (the bytes of image files, as "
         "ray.data.read_binary_files gives them; ray.data.read_images gives pixels)"
     )
+
+
+def _mark_too_large(answer: pa.Table, too_large: pa.ChunkedArray) -> pa.Table:
+    """Says of images that were left out why; tapir has seen a null instead."""
+    if not pc.any(too_large).as_py():
+        return answer
+    message = f"cannot read an image: it has more than {IMAGE_BYTES_MAX} bytes, which is too much for a pipe; give its path"
+    for name, said in (("error_code", "IMAGE_TOO_LARGE"), ("error_message", message)):
+        at = answer.column_names.index(name)
+        answer = answer.set_column(at, answer.schema.field(name), pc.if_else(too_large, said, answer.column(name)))
+    return answer
 
 
 def _join(table: pa.Table, answer: pa.Table) -> pa.Table:

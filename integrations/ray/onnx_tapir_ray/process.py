@@ -10,10 +10,11 @@ import threading
 from collections import deque
 from concurrent.futures import Future
 from typing import IO
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .errors import TapirProcessError
 
@@ -28,6 +29,10 @@ _LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py"
 _STDERR_TAIL_BYTES = 8192
 #: Images per message: tapir begins with the first while the others are still being sent.
 _IMAGES_PER_MESSAGE = 32
+#: Bytes of images per message, unless one image alone has more. tapir takes 256 MiB.
+_IMAGE_BYTES_PER_MESSAGE = 64 * 2**20
+#: Of one image that is sent.
+IMAGE_BYTES_MAX = 192 * 2**20
 #: How long a process that was told to end, or has closed its output, may take to exit.
 _GRACE_S = 10.0
 #: What every message of an Arrow stream begins with.
@@ -73,7 +78,8 @@ class TapirProcess:
     The caller's thread writes while a thread of its own reads, so neither side ever waits for the other with a full pipe.
     Requests of several threads follow each other in the pipe: while tapir works on one, the next is decoded.
 
-    ``column`` is the name of the column that is sent: ``path`` (text) or ``image`` (bytes).
+    ``column`` is the name of the column that is sent: ``path`` (text) or ``image`` (bytes). The type of the cells must not
+    change from request to request, and an image has at most :data:`IMAGE_BYTES_MAX`.
     """
 
     def __init__(self, command: Sequence[str], column: str, env: Mapping[str, str] | None = None) -> None:
@@ -165,7 +171,7 @@ class TapirProcess:
             try:
                 if self._writer is None:
                     self._writer = pa.ipc.new_stream(process.stdin, table.schema)
-                for batch in table.to_batches(max_chunksize=_IMAGES_PER_MESSAGE):
+                for batch in _messages(table, self.column):
                     self._writer.write_batch(batch)
                 process.stdin.flush()
             except (OSError, ValueError) as error:
@@ -270,6 +276,17 @@ class TapirProcess:
     def _keep_tail(self, stream: IO[bytes]) -> None:
         while chunk := stream.read1(_STDERR_TAIL_BYTES):  # type: ignore[attr-defined]
             self._stderr = (self._stderr + chunk)[-_STDERR_TAIL_BYTES:]
+
+
+def _messages(table: pa.Table, column: str) -> Iterator[pa.RecordBatch]:
+    """The rows in parts that tapir takes."""
+    start, size = 0, 0
+    for row, length in enumerate(pc.fill_null(pc.binary_length(table.column(column)), 0).to_numpy()):
+        if row - start == _IMAGES_PER_MESSAGE or (row > start and size + length > _IMAGE_BYTES_PER_MESSAGE):
+            yield from table.slice(start, row - start).to_batches()
+            start, size = row, 0
+        size += length
+    yield from table.slice(start).to_batches()
 
 
 def _describe_exit(returncode: int) -> str:

@@ -84,7 +84,9 @@ def main() -> None:
                     if how == "swap" and done == int(number):
                         row += 1
                     done += 1
-                    if b"broken" in data:
+                    if data is None:
+                        held.append((row, path, "error", "IMAGE_EMPTY", "its record holds null", None))
+                    elif b"broken" in data:
                         held.append((row, path, "error", "IMAGE_UNREADABLE", "no image", None))
                     else:
                         held.append((row, path, "ok", None, None, features(data)))

@@ -72,6 +72,16 @@ def test_bytes_are_images(options, kind) -> None:
     assert result.column("embedding").to_pylist() == [features(b"one"), features(b"two")]
 
 
+def test_one_image_that_is_too_large_is_a_row(options, monkeypatch) -> None:
+    monkeypatch.setattr("onnx_tapir_ray.embedder.IMAGE_BYTES_MAX", 1000)
+    table = pa.table({"path": [b"x" * 1000, b"x" * 1001, None, b"y"]})
+    result = Embedder(options())(table)
+    assert result.column("error_code").to_pylist() == [None, "IMAGE_TOO_LARGE", "IMAGE_EMPTY", None]
+    assert "more than 1000 bytes" in result.column("error_message").to_pylist()[1]
+    assert result.column("embedding").to_pylist() == [features(b"x" * 1000), None, None, features(b"y")]
+    assert result.select(["path"]).equals(table)
+
+
 def test_another_kind_of_column_gets_another_process(options, pids) -> None:
     embedder = Embedder(options())
     embedder(pa.table({"path": ["a"]}))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from onnx_tapir_ray import TapirProcessError
-from onnx_tapir_ray.process import TapirProcess
+from onnx_tapir_ray.process import TapirProcess, _messages
 
 from .conftest import FAKE, is_alive, wait_until_gone
 from .fake_tapir import features
@@ -61,6 +61,15 @@ def test_more_than_pipes_hold_goes_through_both_ways() -> None:
     answer = process.embed(pa.chunked_array([pa.array(images)]))
     assert answer.column("embedding").to_pylist() == [features(image) for image in images]
     process.close()
+
+
+def test_messages_are_of_a_size_that_tapir_takes() -> None:
+    sizes = [1] * 33 + [40 * 2**20, 40 * 2**20, 100 * 2**20, 1]
+    block = bytes(max(sizes))
+    table = pa.table({"image": pa.array([block[:size] for size in sizes], pa.large_binary()), "row": range(len(sizes))})
+    messages = [*_messages(table, "image")]
+    assert [message.num_rows for message in messages] == [32, 2, 1, 1, 1]
+    assert pa.Table.from_batches(messages).column("row").to_pylist() == [*range(len(sizes))]
 
 
 def test_much_on_standard_error_does_not_stop_it() -> None:
