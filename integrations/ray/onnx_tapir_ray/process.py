@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import subprocess
@@ -100,6 +101,8 @@ class TapirProcess:
         self._reader = threading.Thread(target=self._run, args=(started,), daemon=True, name="tapir-reader")
         self._reader.start()
         started.wait()
+        # Python may not end while the reader's thread is inside pyarrow.
+        atexit.register(self.close)
 
     @property
     def pid(self) -> int | None:
@@ -147,8 +150,7 @@ class TapirProcess:
                 self._writing.release()
         else:
             process.terminate()
-        if sys.is_finalizing():
-            return
+        atexit.unregister(self.close)
         self._reader.join(_GRACE_S)
         if self._reader.is_alive():
             process.kill()

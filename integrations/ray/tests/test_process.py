@@ -157,6 +157,23 @@ def test_the_error_survives_pickle() -> None:
     assert (str(error), error.returncode, error.stderr) == ("tapir ended", -9, "why")
 
 
+FORGETFUL = """
+import sys
+import pyarrow as pa
+from onnx_tapir_ray.process import TapirProcess
+process = TapirProcess([*sys.argv[1:], "--column", "path"], "path", {"FAKE": ""})
+print(process.pid, process.embed(pa.chunked_array([["a", "b"]])).num_rows)
+"""
+
+
+def test_python_ends_well_where_nobody_closes_it() -> None:
+    command = [sys.executable, "-c", FORGETFUL, *FAKE]
+    ended = subprocess.run(command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    pid, rows = ended.stdout.split()
+    assert rows == "2" and not is_alive(int(pid))
+
+
 OWNER = """
 import sys, time
 from onnx_tapir_ray.process import TapirProcess
