@@ -160,9 +160,11 @@ def test_the_error_survives_pickle() -> None:
 FORGETFUL = """
 import sys
 import pyarrow as pa
-from onnx_tapir_ray.process import TapirProcess
-process = TapirProcess([*sys.argv[1:], "--column", "path"], "path", {"FAKE": ""})
-print(process.pid, process.embed(pa.chunked_array([["a", "b"]])).num_rows)
+from onnx_tapir_ray.embedder import Embedder, EmbedderOptions
+command = tuple(sys.argv[1:])
+embedder = Embedder(EmbedderOptions(command, "path", keep_column=True, retries=0, timeout_s=None, env={"FAKE": ""}))
+rows = embedder(pa.table({"path": ["a", "b"]})).num_rows
+print(embedder._process.pid, rows)
 """
 
 
