@@ -4,6 +4,7 @@ import { reasonOf, TapirError } from '../errors.js';
 import { writeErrorFile } from './error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './exit-code.js';
 import { createProgram } from './program.js';
+import type { Terminal } from './terminal.js';
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
@@ -31,7 +32,7 @@ async function main(): Promise<number> {
   };
   process.stdout.on('error', onOutputError);
   let code: number | undefined;
-  const program = createProgram({
+  const terminal: Terminal = {
     signal: abort.signal,
     input: () => {
       isReading = true;
@@ -47,8 +48,10 @@ async function main(): Promise<number> {
     exitCode: (value) => {
       code = value;
     },
-  });
+  };
   try {
+    const asked = process.argv.slice(2).find((word) => !word.startsWith('-'));
+    const program = await createProgram(terminal, asked);
     await program.parseAsync(process.argv);
     // A command that says so itself has ended as it should, a service by a signal.
     return code ?? stopped ?? EXIT.done;

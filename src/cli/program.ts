@@ -15,16 +15,11 @@ import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './doctor.js';
 import { runBenchEmbed, type BenchEmbedFlags } from './bench-embed.js';
 import { runBenchModel, type BenchModelFlags } from './bench-model.js';
-import { addModelsCommand } from './models.js';
 import { runEmbed } from './embed.js';
 import type { EmbedFlags } from './embed-run.js';
 import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
-import { addMergeCommand } from './merge.js';
 import { runNodes, type NodesFlags } from './nodes.js';
-import { addSearchCommand } from './search.js';
-import { addServeCommand } from './serve.js';
-import { addReportCommand } from './report.js';
 import { parseShard } from './shard-flag.js';
 import type { Terminal } from './terminal.js';
 
@@ -58,8 +53,25 @@ const RETURN_HELP =
 const CUDA_LIBS_HELP =
   'folder with the CUDA and cuDNN libraries, searched recursively (pip: site-packages/nvidia)';
 
-/** Builds the command line. */
-export function createProgram(terminal: Terminal): Command {
+/** Commands whose code the others do without: it takes as long to load as theirs. */
+const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Terminal) => Promise<void>>> = {
+  serve: async (program, terminal) => {
+    const command = (await import('./serve.js')).addServeCommand(program, terminal);
+    addExtractorFlags(command);
+    addPartFlags(command);
+  },
+  report: async (program, terminal) => (await import('./report.js')).addReportCommand(program, terminal),
+  search: async (program, terminal) => (await import('./search.js')).addSearchCommand(program, terminal),
+  merge: async (program, terminal) => (await import('./merge.js')).addMergeCommand(program, terminal),
+  models: async (program, terminal) => (await import('./models.js')).addModelsCommand(program, terminal),
+};
+
+/**
+ * Builds the command line.
+ *
+ * @param asked - The command that is asked for, if one is: of the others only what costs nothing is there.
+ */
+export async function createProgram(terminal: Terminal, asked: string | undefined): Promise<Command> {
   const program = new Command('tapir')
     .description('Tap the intermediate representation of any ONNX vision model.')
     .version(packageVersion())
@@ -167,10 +179,6 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
 
-  const serve = addServeCommand(program, terminal);
-  addReportCommand(program, terminal);
-  addMergeCommand(program, terminal);
-
   program
     .command('doctor')
     .description('say what runs here, what does not and why, and what to do; every device is tried')
@@ -178,9 +186,6 @@ export function createProgram(terminal: Terminal): Command {
     .option('--timeout <seconds>', 'longest time for each device', parseCount, 60)
     .option('--json', 'print JSON', false)
     .action((flags: DoctorFlags) => runDoctor(terminal, flags));
-
-  addModelsCommand(program, terminal);
-  addSearchCommand(program, terminal);
 
   const bench = program.command('bench').description('measure speed on this machine');
   const benchModel = bench
@@ -219,8 +224,13 @@ export function createProgram(terminal: Terminal): Command {
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
 
-  for (const command of [embed, benchEmbed, serve]) addExtractorFlags(command);
-  for (const command of [extract, embed, benchModel, benchEmbed, serve]) addPartFlags(command);
+  for (const command of [embed, benchEmbed]) addExtractorFlags(command);
+  for (const command of [extract, embed, benchModel, benchEmbed]) addPartFlags(command);
+  const isHere = program.commands.some((command) => command.name() === asked);
+  for (const [name, add] of Object.entries(MORE_COMMANDS))
+    // The help, and whoever mistypes one, is told of all.
+    if (name === asked || !(isHere || Object.hasOwn(MORE_COMMANDS, asked ?? '')))
+      await add(program, terminal);
   return program;
 }
 

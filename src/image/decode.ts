@@ -121,11 +121,12 @@ export async function decodeBytes(
     return { ...image, ...span, source: full, reduction };
   } catch (error) {
     if (error instanceof TapirError) throw error;
-    if (/pixel limit/i.test(reasonOf(error))) throw tooLargeImage(label, options.limitPixels, error);
+    if (reasonOf(error).startsWith('Input image exceeds pixel limit'))
+      throw tooLargeImage(label, options.limitPixels, error);
     const { byteLength } = bytes;
     if (isTruncated(bytes, format))
       throw truncatedImage(label, byteLength, 'the end of its image is missing', error);
-    throw unreadableImage(label, decoderReason(error), error);
+    throw unreadableImage(label, decoderReason(error, format), error);
   }
 }
 
@@ -204,7 +205,7 @@ async function decodeWhole(
 ): Promise<RgbImage> {
   if (format === 'gif') {
     const shown = readGifFrame(bytes);
-    if (!shown) throw new Error('its first frame is damaged or cut off');
+    if (!shown) throw new NotRead('its first frame is damaged or cut off');
     const image = await decodeWith(sharp, withoutTransparency(bytes, shown), format, false, options);
     fillOutside(image.data, image, shown);
     return image;
@@ -212,16 +213,20 @@ async function decodeWhole(
   const colour = format === 'tiff' ? readTiffColour(bytes) : 'other';
   // libvips would give these out as if they were RGB.
   if (colour === 'ycbcr')
-    throw new Error('its colours are YCbCr without JPEG compression, which is not read');
+    throw new NotRead('its colours are YCbCr without JPEG compression, which is not read');
   const isCmyk = colour === 'cmyk' || (format === 'jpeg' && readJpegFrame(bytes)?.components === CMYK);
   return decodeWith(sharp, bytes, format, isCmyk, options);
 }
 
-/** libvips says the same several times over, one message a line. */
-function decoderReason(error: unknown): string {
-  const lines = new Set(
-    (error instanceof Error ? error.message : String(error)).split('\n').map((line) => line.trim()),
-  );
-  const text = [...lines].filter(Boolean).join('; ');
-  return text.includes('failOn') ? 'it is damaged or cut off (the decoder warns)' : text;
+/** A reason of this package's own. */
+class NotRead extends Error {}
+
+/**
+ * Why an image cannot be decoded, in words that are the same each time: libvips's own are those of all images that its threads
+ * fail on at the same moment, mixed. They are the error's cause.
+ */
+function decoderReason(error: unknown, format: ImageFormat): string {
+  return error instanceof NotRead
+    ? error.message
+    : `its ${format.toUpperCase()} data is damaged, or of a kind that is not read`;
 }

@@ -1,3 +1,4 @@
+import type { ProgressMeter as Meter } from '../../src/embed/progress.js';
 import { createFeatureExtractor } from 'onnx-tapir';
 import { afterEach, expect, it, vi } from 'vitest';
 import { tinyResNet } from '../support/fixtures.js';
@@ -6,9 +7,9 @@ afterEach(() => vi.restoreAllMocks());
 
 it('tells speed and time left over the last ten seconds, and what is waited for', async () => {
   // From the built package, as the extractor is: the meter looks into it.
-  const { ProgressMeter } = (await import(
-    new URL('../../dist/embed/progress.js', import.meta.url).href
-  )) as typeof import('../../src/embed/progress.js');
+  const { ProgressMeter } = (await import(new URL('../../dist/embed/progress.js', import.meta.url).href)) as {
+    ProgressMeter: typeof Meter;
+  };
   const extractor = await createFeatureExtractor(tinyResNet(), ['fc']);
   let now = 1000;
   vi.spyOn(performance, 'now').mockImplementation(() => now);

@@ -26,7 +26,7 @@ describe('makeThumbnail', () => {
 
   it('says what is wrong with an image', async () => {
     await expect(makeThumbnail(fixturePath('preprocess/bad/truncated.jpg'), 64)).rejects.toMatchObject({
-      code: 'IMAGE_UNREADABLE',
+      code: 'IMAGE_TRUNCATED',
     });
     await expect(makeThumbnail('nowhere.jpg', 64)).rejects.toMatchObject({ code: 'IMAGE_NOT_FOUND' });
     await expect(makeThumbnail(fixturePath('preprocess/bad/bomb_32768x32768.png'), 64)).rejects.toMatchObject(
