@@ -53,7 +53,7 @@ export interface EmbedFolderOptions extends EmbedOptions {
   /**
    * Inputs per file, an integer from 1 to 10 million, raised to a multiple of the batch. A run that is killed loses at most the
    * inputs of one file.
-   * @default 16384
+   * @default 8192
    */
   readonly shardSize: number;
   /**
@@ -85,7 +85,7 @@ export const EMBED_FOLDER_DEFAULTS: Omit<EmbedFolderOptions, 'out'> = {
   ...EMBED_DEFAULTS,
   dtype: 'float32',
   format: 'npy',
-  shardSize: 16_384,
+  shardSize: 8192,
   maxFailures: undefined,
   shard: undefined,
   overwrite: false,
