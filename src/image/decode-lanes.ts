@@ -187,8 +187,9 @@ export class DecodeLanes {
         stop: this.#stop,
       } satisfies DecodeThreadData,
       execArgv: [],
-      // Little of what a thread makes outlives an image; with more room the engine would only collect later.
-      resourceLimits: { maxYoungGenerationSizeMb: 4 },
+      // Little of what a thread makes outlives an image, and pixels are outside its heap; with more room the engine would only
+      // collect later: memory would grow with the number of images.
+      resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 },
     });
     const jobs = new Map<number, Job>();
     let reason = 'its thread ended';

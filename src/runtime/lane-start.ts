@@ -50,6 +50,8 @@ function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneCh
   const worker = new Worker(new URL('./lane-thread.js', import.meta.url), {
     workerData: state,
     execArgv: [],
+    // Tensors are outside its heap; with more room the engine would only collect later.
+    resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 512 },
   });
   const unguard = guardExit({ state, timeoutMs: exitTimeoutMs });
   let reason = 'its thread ended';
