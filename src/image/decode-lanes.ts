@@ -15,7 +15,7 @@ import type { Transform } from './transform.js';
 /** One at work and one ready behind it. */
 const RUNS_PER_LANE = 2;
 /** Most images of a run, which is one message there and one back. */
-const IMAGES_PER_RUN = 8;
+const IMAGES_PER_RUN = 16;
 /** Longest time that a run is to take: behind a slow image, others wait so long. */
 const RUN_MS = 50;
 /** How much of the time per image is the latest one's. */
