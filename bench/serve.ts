@@ -99,7 +99,7 @@ async function benchBatching(photos: readonly Buffer[]): Promise<void> {
     { avgpool: 'v' },
     { device: { type: 'cpu', threads: 1 } },
   );
-  const on = await listen(extractor, { transform, maxBatch: 16 });
+  const on = await listen(extractor, { transform, maxBatch: 32 });
   const off = await listen(extractor, { transform, maxBatch: 1 });
   const amount = 1000;
   const seconds = await interleave(rounds, {
