@@ -4,9 +4,9 @@ import { BatchLoader, type LoaderPlan } from '../../src/embed/loader.js';
 import type { SourceItem } from '../../src/embed/source.js';
 import { TapirError } from '../../src/errors.js';
 import type { DecodeLanes } from '../../src/image/decode-lanes.js';
+import { untilQuiet } from '../support/quiet.js';
 
 const PLAN: LoaderPlan = { batch: 2, imageBytes: 3, openBatches: 3, refill: 1 };
-const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 2));
 
 /** Threads that are played: each image waits until it is let go. */
 function playDecoding(): {
@@ -44,14 +44,14 @@ describe('a batch loader', () => {
   it('opens no more batches than it may, and goes on as they are released', async () => {
     const { lanes, asked, settle } = playDecoding();
     const loader = new BatchLoader(items('abcdefghij'), lanes, PLAN);
-    await turn();
+    await untilQuiet();
     expect(asked.join('')).toBe('abcdef');
     for (const name of 'abcdef') settle(name);
     const first = await loader.next();
-    await turn();
+    await untilQuiet();
     expect(asked).toHaveLength(6);
     loader.release(first!.pixels);
-    await turn();
+    await untilQuiet();
     expect(asked.join('')).toBe('abcdefgh');
   });
 
@@ -62,28 +62,28 @@ describe('a batch loader', () => {
       openBatches: 8,
       refill: 2,
     });
-    await turn();
+    await untilQuiet();
     expect(asked).toHaveLength(16);
     for (const name of 'abcd') settle(name);
     loader.release((await loader.next())!.pixels);
-    await turn();
+    await untilQuiet();
     expect(asked).toHaveLength(16);
     loader.release((await loader.next())!.pixels);
-    await turn();
+    await untilQuiet();
     expect(asked).toHaveLength(20);
   });
 
   it('gives batches in order, each image at its place, whatever is slow', async () => {
     const { lanes, settle } = playDecoding();
     const loader = new BatchLoader(items('abcde'), lanes, PLAN);
-    await turn();
+    await untilQuiet();
     for (const name of 'edcb') settle(name);
     let isReady = false;
     const first = loader.next().then((batch) => {
       isReady = true;
       return batch;
     });
-    await turn();
+    await untilQuiet();
     expect(isReady).toBe(false);
     settle('a');
     expect([...(await first)!.pixels]).toEqual([97, 97, 97, 98, 98, 98]);
@@ -96,7 +96,7 @@ describe('a batch loader', () => {
   it('keeps the place of an image that fails, and ends on what is no image’s fault', async () => {
     const { lanes, settle } = playDecoding();
     const loader = new BatchLoader(items('abcd'), lanes, PLAN);
-    await turn();
+    await untilQuiet();
     const details = { source: 'a', reason: 'it is empty' };
     settle('a', new TapirError('IMAGE_UNREADABLE', 'a is empty', { details }));
     settle('b');
@@ -115,7 +115,7 @@ describe('a batch loader', () => {
       throw new Error('the source broke');
     })();
     const loader = new BatchLoader(source, lanes, PLAN);
-    await turn();
+    await untilQuiet();
     for (const name of 'abc') settle(name);
     expect((await loader.next())!.items).toHaveLength(2);
     expect((await loader.next())!.items).toHaveLength(1);
@@ -132,10 +132,10 @@ describe('a batch loader', () => {
     const listen = (error: unknown): number => unhandled.push(error);
     process.on('unhandledRejection', listen);
     const loader = new BatchLoader(source, lanes, PLAN);
-    await turn();
+    await untilQuiet();
     settle('a', new Error('closed'));
     loader.stop();
-    await turn();
+    await untilQuiet();
     process.off('unhandledRejection', listen);
     expect(unhandled).toEqual([]);
   });
@@ -151,9 +151,9 @@ describe('a batch loader', () => {
       }
     })();
     const loader = new BatchLoader(source, lanes, PLAN);
-    await turn();
+    await untilQuiet();
     loader.stop();
-    await turn();
+    await untilQuiet();
     expect(isEnded).toBe(true);
     expect(asked).toHaveLength(6);
   });
@@ -171,14 +171,14 @@ describe('a batch loader', () => {
     });
     const source = [megabytes(200, 'a'), megabytes(56, 'b'), megabytes(1, 'c'), megabytes(900, 'd')];
     const loader = new BatchLoader(source, lanes, PLAN);
-    await turn();
+    await untilQuiet();
     expect(fetched.join('')).toBe('ab');
     settle('b');
-    await turn();
+    await untilQuiet();
     expect(fetched.join('')).toBe('abc');
     settle('a');
     settle('c');
-    await turn();
+    await untilQuiet();
     expect(fetched.join('')).toBe('abcd');
     settle('d');
     expect((await loader.next())!.items).toHaveLength(2);

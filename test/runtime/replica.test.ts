@@ -6,6 +6,7 @@ import type { LaneRequest, NamedTensor } from '../../src/runtime/protocol.js';
 import { openReplica, type Replica, type ReplicaPlace } from '../../src/runtime/replica.js';
 import { wholePart } from '../../src/runtime/tensor-part.js';
 import { describeLane, done, place, playLanes } from '../support/fake-lane.js';
+import { untilQuiet } from '../support/quiet.js';
 
 type Run = Extract<LaneRequest, { type: 'run' }>;
 
@@ -16,7 +17,6 @@ const feed = (value: number): NamedTensor => ({
   data: Float32Array.of(value),
 });
 const whole = (value: number): ReturnType<typeof wholePart>[] => [wholePart(feed(value))];
-const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
 async function open(
   answer: (run: Run, events: LaneEvents, lane: number) => void,
@@ -48,12 +48,12 @@ describe('a replica', () => {
       await replica.run(whole(value), ['y']);
       order.push(value);
     });
-    await turn();
+    await untilQuiet();
     expect(posted.map((run) => fedOf(run).data[0])).toEqual([1, 2]);
     expect(replica.load).toBe(4);
     for (let i = 0; i < 4; i++) {
       port!.reply(done(posted[i]!.id));
-      await turn();
+      await untilQuiet();
     }
     await Promise.all(runs);
     expect(order).toEqual([1, 2, 3, 4]);
@@ -85,10 +85,10 @@ describe('a replica', () => {
     });
     const last = feed(1);
     const runs = [feed(0), feed(0), last].map((one) => replica.run([wholePart(one)], []));
-    await turn();
+    await untilQuiet();
     (last.data as Float32Array)[0] = 7;
     port!.reply(done(posted[0]!.id));
-    await turn();
+    await untilQuiet();
     expect(fedOf(posted[2]!).data[0]).toBe(7);
     for (const run of posted.slice(1)) port!.reply(done(run.id));
     await Promise.all(runs);
@@ -123,7 +123,7 @@ describe('a replica', () => {
     });
     const abort = new AbortController();
     const runs = [1, 2, 3].map((value) => replica.run(whole(value), [], { signal: abort.signal }));
-    await turn();
+    await untilQuiet();
     abort.abort(new Error('enough'));
     for (const run of runs) await expect(run).rejects.toThrow('enough');
     expect(replica.load).toBe(2);
@@ -131,7 +131,7 @@ describe('a replica', () => {
     const closing = replica.close().then(() => {
       isClosed = true;
     });
-    await turn();
+    await untilQuiet();
     expect(isClosed).toBe(false);
     for (const run of posted) port!.reply(done(run.id));
     await closing;
@@ -175,7 +175,7 @@ describe('a replica whose lane dies', () => {
     });
     await replica.run(whole(1), []);
     kill!();
-    await turn();
+    await untilQuiet();
     expect(started()).toBe(1);
     expect((await replica.run(whole(2), ['x']))[0]!.data[0]).toBe(2);
     expect(started()).toBe(2);
