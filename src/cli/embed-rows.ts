@@ -6,10 +6,9 @@ import { EMBED_FOLDER_DEFAULTS, type EmbedFailure } from '../embed/embed-folder.
 import { embedRows } from '../embed/rows/embed-rows.js';
 import { ROW_FORMATS, type RowFormat } from '../embed/rows/row-output.js';
 import type { EmbedProgress } from '../embed/progress.js';
-import { createProgressView } from './embed-progress.js';
 import { FAILURES_SHOWN, openRun, reportFailures, type EmbedFlags } from './embed-run.js';
 import { EXIT } from './exit-code.js';
-import { openMetricsServer } from './metrics-server.js';
+import { openRunView } from './run-view.js';
 import type { Terminal } from './terminal.js';
 
 /** Embeds and writes rows. Exit code 1 if some images failed. */
@@ -18,8 +17,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
   // Opened now: what comes meanwhile waits in the pipe.
   const images = source === '-' ? terminal.input() : source;
   const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
-  const progress = createProgressView(terminal, false);
-  const metrics = flags.metricsPort === undefined ? undefined : await openMetricsServer(flags.metricsPort);
+  const view = await openRunView(terminal, flags.metricsPort, false);
   let embedded = 0;
   let failed = 0;
   const failures: EmbedFailure[] = [];
@@ -30,11 +28,9 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
       failed++;
       if (failures.length < FAILURES_SHOWN) failures.push({ path, error });
     }
-    progress.show(now);
-    metrics?.update(now);
+    view.show(now);
   };
   try {
-    if (metrics) terminal.err(`metrics: ${metrics.url}\n`);
     const { batch, decodeThreads, dtype, keepDims, column, allowHttp, maxFailures } = flags;
     const { null: nulSeparated, inputFormat, maxWaitMs } = flags;
     const settings = { format, dtype, batch, decodeThreads, transform, keepDims, maxFailures, onBatch };
@@ -42,12 +38,11 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
     const { signal } = terminal;
     for await (const bytes of embedRows(extractor, images, { ...settings, ...reading, signal }, lanes))
       await terminal.write(bytes);
-    progress.end();
+    view.end();
     reportFailures(terminal, failures, failed, embedded, "all of them are rows with status 'error'");
     if (failed > 0) terminal.exitCode(EXIT.someFailed);
   } finally {
-    progress.end();
-    await metrics?.close();
+    await view.close();
     // Where the run did not come to use them.
     await lanes.close();
     await extractor.close();

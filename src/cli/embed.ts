@@ -2,11 +2,10 @@
 import { embedWarm, type EmbedSummary } from '../embed/embed-folder.js';
 import { hasFewImages } from '../embed/few-images.js';
 import type { EmbedProgress } from '../embed/progress.js';
-import { createProgressView } from './embed-progress.js';
 import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, type EmbedFlags } from './embed-run.js';
 import { EXIT } from './exit-code.js';
-import { openMetricsServer } from './metrics-server.js';
+import { openRunView } from './run-view.js';
 import { chooseLocalDevice, readShardFlag } from './shard-flag.js';
 import { formatDims } from './table.js';
 import type { Terminal } from './terminal.js';
@@ -23,15 +22,10 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
   const { column, null: nulSeparated, allowHttp } = flags;
   const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
-  const progress = createProgressView(terminal, flags.json);
-  const metrics = flags.metricsPort === undefined ? undefined : await openMetricsServer(flags.metricsPort);
+  const view = await openRunView(terminal, flags.metricsPort, flags.json);
   try {
-    if (metrics) terminal.err(`metrics: ${metrics.url}\n`);
     const { signal } = terminal;
-    const onProgress = (now: EmbedProgress): void => {
-      progress.show(now);
-      metrics?.update(now);
-    };
+    const onProgress = (now: EmbedProgress): void => view.show(now);
     const { format, checksum, maxFailures } = flags;
     const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
     const reading = { column, nulSeparated, allowHttp };
@@ -42,14 +36,13 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
       { ...settings, ...reading, shard, overwrite, checksum, maxFailures, signal, onProgress },
       lanes,
     );
-    progress.end();
+    view.end();
     report(terminal, summary, flags.json);
     if (shard && !flags.json)
       terminal.out(`  part ${shard.index} of ${shard.count}; when all are there: tapir merge ${out}\n`);
     if (summary.failures.length > 0 && !shard) terminal.exitCode(EXIT.someFailed);
   } finally {
-    progress.end();
-    await metrics?.close();
+    await view.close();
     await extractor.close();
   }
 }

@@ -17,16 +17,12 @@ import { runBenchEmbed, type BenchEmbedFlags } from './bench-embed.js';
 import { runBenchModel, type BenchModelFlags } from './bench-model.js';
 import { runEmbed } from './embed.js';
 import type { EmbedFlags } from './embed-run.js';
+import { collect, parseCount } from './flag-values.js';
 import { NORMALIZE } from './open-extractor.js';
 import { runExtract, type ExtractFlags } from './extract.js';
 import { runNodes, type NodesFlags } from './nodes.js';
 import { parseShard } from './shard-flag.js';
 import type { Terminal } from './terminal.js';
-
-function parseCount(text: string): number {
-  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
-  return Number(text);
-}
 
 function parseFailures(text: string): MaxFailures {
   if (/^\d+$/.test(text)) return Number(text);
@@ -41,10 +37,6 @@ function parseSeconds(text: string): number {
 
 function parseCounts(text: string): number[] {
   return text.split(',').map(parseCount);
-}
-
-function collect(text: string, before: readonly string[] = []): string[] {
-  return [...before, text];
 }
 
 const RETURN_HELP =

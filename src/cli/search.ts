@@ -1,11 +1,12 @@
 /** `tapir search`: the nearest images of a dataset. */
-import { InvalidArgumentError, Option, type Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { invalidOption } from '../checks.js';
 import { openDataset, type Dataset } from '../embed/dataset.js';
 import { readDevice, type Device } from '../runtime/device.js';
 import { METRICS, type Metric } from '../search/metric.js';
 import { embedQueries, readRecipe, readRowQueries } from '../search/query-vectors.js';
 import { chooseKey, SEARCH_DEFAULTS, searchDataset, type SearchHit } from '../search/search-dataset.js';
+import { collect, parseCount } from './flag-values.js';
 import { findModelFile } from './find-model.js';
 import { formatTable, printable } from './table.js';
 import type { Terminal } from './terminal.js';
@@ -30,7 +31,7 @@ export function addSearchCommand(program: Command, terminal: Terminal): void {
     .option('--path <path>', 'look for an input of the dataset, by its path there; repeatable', collect)
     .option('--model <file>', 'the ONNX file that the dataset was made with; needed for images')
     .option('--output <key>', 'output key of the features; needed if the dataset has several')
-    .option('--top <n>', 'neighbours of each', parseTop, SEARCH_DEFAULTS.top)
+    .option('--top <n>', 'neighbours of each', parseCount, SEARCH_DEFAULTS.top)
     .addOption(
       new Option('--metric <name>', 'cosine, the product, or the Euclidean distance')
         .choices(METRICS)
@@ -41,15 +42,6 @@ export function addSearchCommand(program: Command, terminal: Terminal): void {
     .action((folder: string, images: string[], flags: SearchFlags) =>
       runSearch(terminal, folder, images, flags),
     );
-}
-
-function collect(text: string, before: readonly string[] = []): string[] {
-  return [...before, text];
-}
-
-function parseTop(text: string): number {
-  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
-  return Number(text);
 }
 
 /** What is looked for. */

@@ -2,7 +2,8 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TapirError } from '../errors.js';
-import { FolderLock, LOCK_FILE } from './folder-lock.js';
+import type { ProcessLock } from '../process-lock.js';
+import { LOCK_FILE, lockFolder } from './folder-lock.js';
 import { JOURNAL_FILE, readJournal, type JournalContent, type JournalShard } from './journal.js';
 import { MANIFEST_FILE } from './manifest.js';
 import { PARTIAL_ENDING, unwritable } from './sinks/atomic-file.js';
@@ -16,7 +17,7 @@ const OWN = new Set([JOURNAL_FILE, MANIFEST_FILE, FEATURES, METADATA]);
 /** A dataset's folder, locked. */
 export interface DatasetFolder {
   readonly path: string;
-  readonly lock: FolderLock;
+  readonly lock: ProcessLock;
   /** What earlier runs have finished; undefined if that is nothing. */
   readonly before: JournalContent | undefined;
 }
@@ -24,14 +25,13 @@ export interface DatasetFolder {
 /**
  * Makes a folder a dataset's, or takes one that is.
  *
- * @param folders - Names of the feature folders.
  * @param overwrite - Throw away what is there.
  * @throws {@link TapirError} `OUTPUT_EXISTS` for a folder that holds something else; `OUTPUT_LOCKED`; `DATASET_INVALID`;
  * `OUTPUT_UNWRITABLE`.
  */
 export async function takeFolder(path: string, overwrite: boolean): Promise<DatasetFolder> {
   await checkOwn(path);
-  const lock = await FolderLock.acquire(path);
+  const lock = await lockFolder(path);
   try {
     if (overwrite) await clear(path);
     const before = await readJournal(path);

@@ -27,7 +27,7 @@ import { folderNames } from './folder-name.js';
 import { checkShard, takeShare, type Shard } from './input-names.js';
 import { JournalWriter } from './journal.js';
 import type { ImageError } from './loader.js';
-import { createManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
+import { createManifest, encodeManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
 import { makePart } from './parts.js';
 import { ProgressMeter, type EmbedProgress } from './progress.js';
 import { writeAtomically } from './sinks/atomic-file.js';
@@ -220,7 +220,7 @@ export async function embedWarm(
       folders: plan.folders,
       decoder: lanes.decoder,
     });
-    await writeAtomically(join(out, MANIFEST_FILE), Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
+    await writeAtomically(join(out, MANIFEST_FILE), encodeManifest(manifest));
     checkFailures(options.limit, meter, true);
     const { skipped, duplicates } = result;
     return { out, manifest, failures, embedded: meter.done, failed: meter.failed, skipped, duplicates };

@@ -32,6 +32,8 @@ export class KnownInputs {
   #slots: Uint32Array;
   #count = 0;
   readonly #outcomes: Outcome[] = ['ok'];
+  /** Of the latest path: one is looked up, marked and set in turn. */
+  #latest: { readonly path: string; readonly hash: Uint32Array } | undefined;
 
   /** @param expected - Inputs to make room for. */
   constructor(expected = 0) {
@@ -46,7 +48,7 @@ export class KnownInputs {
   /** Looks an input up. */
   find(path: string): KnownInput | undefined {
     const slots = this.#slots;
-    const at = this.#slotOf(hashOf(path));
+    const at = this.#slotOf(this.#hashOf(path));
     if (slots[at + OUTCOME] === 0) return undefined;
     return {
       outcome: this.#outcomes[(slots[at + OUTCOME]! & ~SEEN) - 1]!,
@@ -60,7 +62,7 @@ export class KnownInputs {
 
   /** Sets what is known of an input. */
   set(path: string, outcome: Outcome, stamp: FileStamp | null, shard: number): void {
-    const hash = hashOf(path);
+    const hash = this.#hashOf(path);
     let at = this.#slotOf(hash);
     const isNew = this.#slots[at + OUTCOME] === 0;
     if (isNew) {
@@ -83,10 +85,15 @@ export class KnownInputs {
 
   /** Marks a known input as seen in this run; true if it was already. */
   markSeen(path: string): boolean {
-    const at = this.#slotOf(hashOf(path)) + OUTCOME;
+    const at = this.#slotOf(this.#hashOf(path)) + OUTCOME;
     const value = this.#slots[at]!;
     this.#slots[at] = (value | SEEN) >>> 0;
     return (value & SEEN) !== 0;
+  }
+
+  #hashOf(path: string): Uint32Array {
+    if (this.#latest?.path !== path) this.#latest = { path, hash: hashOf(path) };
+    return this.#latest.hash;
   }
 
   #numberOf(outcome: Outcome): number {

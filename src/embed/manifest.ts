@@ -17,6 +17,11 @@ export const MANIFEST_FILE = 'manifest.json';
 /** What tells a manifest from other files of its name. */
 export const DATASET_FORMAT = 'onnx-tapir dataset';
 
+/** The manifest as it is written. */
+export function encodeManifest(manifest: Manifest): Uint8Array {
+  return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
+}
+
 /** A finished shard. Paths are relative to the dataset, with `/`. */
 export interface ShardRecord {
   /** Inputs that its metadata holds, those that failed included. */

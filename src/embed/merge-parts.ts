@@ -11,6 +11,7 @@ import { listParts, partPath, PARTS, readPartName } from './parts.js';
 import { datasetInvalid, datasetUnreadable } from './readers/dataset-invalid.js';
 import { readManifest } from './readers/read-manifest.js';
 import { summarizeReduced } from './reduced-images.js';
+import { metadataFile } from './sinks/metadata.js';
 
 /** A finished part. */
 export interface Part {
@@ -159,7 +160,7 @@ function moveShard(shard: ShardRecord, part: string, number: number, firstRow: n
   return {
     ...shard,
     firstRow: firstRow + shard.firstRow,
-    metadata: `metadata/metadata-${String(number).padStart(5, '0')}.parquet`,
+    metadata: metadataFile(number),
     features: Object.fromEntries(features),
   };
 }

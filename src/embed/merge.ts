@@ -2,8 +2,8 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { checkSignal, checkText, withDefaults, type Given } from '../checks.js';
-import { checkUnlocked, FolderLock } from './folder-lock.js';
-import { MANIFEST_FILE, type Manifest } from './manifest.js';
+import { checkUnlocked, lockFolder } from './folder-lock.js';
+import { encodeManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
 import { checkSource, checkInputs } from './merge-check.js';
 import { checkSameJournals, mergeManifests, readParts, type Part } from './merge-parts.js';
 import { readMetadata } from './readers/metadata.js';
@@ -65,7 +65,7 @@ export async function mergeDataset(folder: string, given: Given<MergeOptions> = 
   const items = source === undefined ? undefined : openSource(source, reading, signal);
   const parts = await readParts(out);
   // Two that merge at once would write the same files.
-  const lock = await FolderLock.acquire(out);
+  const lock = await lockFolder(out);
   try {
     const known = await checkInputs(out, parts, signal);
     if (items) await checkSource(out, items, known, signal);
@@ -105,7 +105,7 @@ async function writeMerged(
   // What was read must still be what the parts are.
   for (const { folder } of parts) await checkUnlocked(folder);
   await checkSameJournals(parts);
-  await writer.write(MANIFEST_FILE, Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
+  await writer.write(MANIFEST_FILE, encodeManifest(manifest));
 }
 
 function rowsOf({ shards }: Manifest): number {

@@ -1,7 +1,6 @@
 /** The files of a dataset: features and metadata, shard by shard. */
 import { join } from 'node:path';
 import { TapirError } from '../errors.js';
-import { encodeFloat16 } from '../runtime/float16.js';
 import type { Tensor } from '../runtime/tensor.js';
 import type { EmbeddedBatch } from './embed-batches.js';
 import type { JournalShard, ShardFeatures } from './journal.js';
@@ -9,7 +8,8 @@ import type { LoadedItem } from './loader.js';
 import { addReduced, NOTHING_REDUCED, type ReducedSums } from './reduced-images.js';
 import { writeAtomically } from './sinks/atomic-file.js';
 import { createFeatureWriter, type FeatureFormat, type FeatureWriter } from './sinks/feature-writer.js';
-import { MetadataTable, metadataRow } from './sinks/metadata.js';
+import { metadataFile, metadataRow, MetadataTable, shardDigits } from './sinks/metadata.js';
+import { storedTensor } from './stored-tensor.js';
 
 /** How shards are written. */
 export interface ShardPlan {
@@ -67,7 +67,7 @@ export class ShardWriter {
   async append(batch: EmbeddedBatch, isWritten: (item: LoadedItem) => boolean = () => true): Promise<void> {
     const paths = batch.items.filter(({ error }) => !error).map(({ path }) => path);
     for (const [key, tensor] of Object.entries(batch.features))
-      await this.#appendFeature(key, this.#stored(tensor), paths);
+      await this.#appendFeature(key, storedTensor(tensor, this.#plan.half), paths);
     for (const item of batch.items) {
       if (item.error && !isWritten(item)) continue;
       this.#pending.add(metadataRow(item, item.error ? null : this.#row++));
@@ -86,7 +86,7 @@ export class ShardWriter {
       features[key] = { path: this.#featurePath(key), ...this.#features.get(key)! };
     }
     this.#writers.clear();
-    const metadata = `metadata/metadata-${this.#digits()}.parquet`;
+    const metadata = metadataFile(this.#number);
     await writeAtomically(join(this.#out, metadata), await this.#pending.encode());
     await this.#commit({
       type: 'shard',
@@ -106,11 +106,6 @@ export class ShardWriter {
   async discard(): Promise<void> {
     for (const writer of this.#writers.values()) await writer.discard();
     this.#writers.clear();
-  }
-
-  #stored(tensor: Tensor): Tensor {
-    if (!this.#plan.half || tensor.dtype !== 'float32') return tensor;
-    return { dtype: 'float16', dims: tensor.dims, data: encodeFloat16(tensor.data as Float32Array) };
   }
 
   async #appendFeature(key: string, tensor: Tensor, paths: readonly (string | null)[]): Promise<void> {
@@ -137,12 +132,8 @@ export class ShardWriter {
     );
   }
 
-  #digits(): string {
-    return String(this.#number).padStart(5, '0');
-  }
-
   #featurePath(key: string): string {
     const folder = this.#plan.folders.get(key)!;
-    return `features/${folder}/${folder}-${this.#digits()}.${this.#plan.format}`;
+    return `features/${folder}/${folder}-${shardDigits(this.#number)}.${this.#plan.format}`;
   }
 }

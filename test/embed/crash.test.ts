@@ -16,6 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
 import { readMetadata } from '../../src/embed/readers/metadata.js';
+import { createRandom } from '../../src/report/random.js';
 import { fixturePath, projectPath, scratchFolder } from '../support/fixtures.js';
 
 const KILLS = 20;
@@ -68,17 +69,6 @@ const linesOf = (out: string): number => {
   const path = join(out, 'journal.jsonl');
   return existsSync(path) ? readFileSync(path, 'utf8').split('\n').length - 1 : 0;
 };
-
-/** A generator of the same numbers for each seed (mulberry32). */
-function createRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
 
 it(
   `loses nothing and does nothing twice when it is killed ${KILLS} times`,

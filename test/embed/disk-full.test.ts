@@ -1,6 +1,5 @@
 /** A disk that is full: a clear error, nothing corrupt, and the same command goes on when there is room. */
 import {
-  cpSync,
   existsSync,
   mkdtempSync,
   readdirSync,
@@ -13,17 +12,15 @@ import { join } from 'node:path';
 import { createFeatureExtractor, embedFolder, type EmbedSummary, type FeatureExtractor } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
-import { projectPath, scratchFolder } from '../support/fixtures.js';
+import { scratchFolder } from '../support/fixtures.js';
+import { copyPhotos } from '../support/photos.js';
 
 const scratch = mkdtempSync(join(scratchFolder(), 'full-'));
 const photos = join(scratch, 'photos');
 let extractor: FeatureExtractor<'f'>;
 
 beforeAll(async () => {
-  cpSync(projectPath('examples/photos'), photos, {
-    recursive: true,
-    filter: (file) => !file.endsWith('.ts'),
-  });
+  copyPhotos(photos);
   const model = buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes;
   extractor = await createFeatureExtractor(model, { avgpool: 'f' });
 });

@@ -1,8 +1,6 @@
 /** A dataset that several runs write: the same command goes on, adds, heals, and refuses what does not belong. */
 import {
   copyFileSync,
-  cpSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -22,7 +20,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
 import { readMetadata } from '../../src/embed/readers/metadata.js';
 import type { MetadataRow } from '../../src/embed/sinks/metadata.js';
-import { fixturePath, projectPath, scratchFolder } from '../support/fixtures.js';
+import { projectPath } from '../support/fixtures.js';
+import { photosAndPlace } from '../support/photos.js';
 import { readNpy } from '../support/npy.js';
 
 const model = buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes;
@@ -35,18 +34,7 @@ beforeAll(async () => {
 });
 afterAll(() => extractor.close());
 
-/** A folder of 24 photos and two that cannot be read, and a place for a dataset. */
-function setUp(): { photos: string; out: string } {
-  const folder = mkdtempSync(join(scratchFolder(), 'resume-'));
-  const photos = join(folder, 'photos');
-  cpSync(projectPath('examples/photos'), photos, {
-    recursive: true,
-    filter: (file) => !file.endsWith('.ts'),
-  });
-  copyFileSync(fixturePath('preprocess/bad/truncated.jpg'), join(photos, 'dunes/cut.jpg'));
-  writeFileSync(join(photos, 'zero.jpg'), '');
-  return { photos, out: join(folder, 'out') };
-}
+const setUp = (): { photos: string; out: string } => photosAndPlace('resume-');
 
 const SETTINGS = { batch: 4, shardSize: 8 };
 const run = (photos: string, out: string, options: object = {}): Promise<EmbedSummary> =>

@@ -5,7 +5,6 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -27,7 +26,8 @@ import { buildResNet } from '../../models/resnet.js';
 import { shardOf } from '../../src/embed/input-names.js';
 import { countInputs } from '../../src/embed/sources/count-inputs.js';
 import { SOURCE_DEFAULTS } from '../../src/embed/sources/source-options.js';
-import { fixturePath, projectPath, scratchFolder } from '../support/fixtures.js';
+import { projectPath } from '../support/fixtures.js';
+import { photosAndPlace } from '../support/photos.js';
 import { vectorsOf } from '../support/vectors.js';
 
 const model = buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes;
@@ -39,18 +39,7 @@ beforeAll(async () => {
 });
 afterAll(() => extractor.close());
 
-/** A folder of 24 photos and two that cannot be read, and a place for a dataset. */
-function setUp(): { photos: string; out: string } {
-  const folder = mkdtempSync(join(scratchFolder(), 'shard-'));
-  const photos = join(folder, 'photos');
-  cpSync(projectPath('examples/photos'), photos, {
-    recursive: true,
-    filter: (file) => !file.endsWith('.ts'),
-  });
-  copyFileSync(fixturePath('preprocess/bad/truncated.jpg'), join(photos, 'dunes/cut.jpg'));
-  writeFileSync(join(photos, 'zero.jpg'), '');
-  return { photos, out: join(folder, 'out') };
-}
+const setUp = (): { photos: string; out: string } => photosAndPlace('shard-');
 
 const run = (source: EmbedSource, out: string, options: object = {}): Promise<EmbedSummary> =>
   embedFolder(extractor, source, { out, batch: 4, shardSize: 8, ...options });

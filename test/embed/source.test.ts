@@ -1,8 +1,8 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { listImages, type SourceItem } from '../../src/embed/source.js';
-import { scratchFolder } from '../support/fixtures.js';
+import { folderWith } from '../support/sources.js';
 
 async function list(folder: string): Promise<SourceItem[]> {
   const items = [];
@@ -11,15 +11,6 @@ async function list(folder: string): Promise<SourceItem[]> {
 }
 const paths = async (folder: string): Promise<(string | null)[]> =>
   (await list(folder)).map(({ path }) => path);
-
-function folderWith(...files: string[]): string {
-  const folder = scratchFolder();
-  for (const file of files) {
-    mkdirSync(join(folder, file, '..'), { recursive: true });
-    writeFileSync(join(folder, file), 'x');
-  }
-  return folder;
-}
 
 describe('listImages', () => {
   it('finds images by extension, of any case, in the order of the paths’ bytes', async () => {

@@ -1,7 +1,7 @@
 /** Search against a brute-force comparison of all rows in double precision. */
 import { searchDataset, type Dataset, type DatasetRow, type Metric } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../support/random.js';
+import { createRandom } from '../../src/report/random.js';
 
 const METRICS: readonly Metric[] = ['cosine', 'dot', 'l2'];
 
@@ -102,7 +102,7 @@ describe('searchDataset', () => {
   it.each(METRICS)(
     'finds what brute force finds, by %s: ties, odd blocks, shards, dead rows',
     async (metric) => {
-      const random = seededRandom(1);
+      const random = createRandom(1);
       for (const { count, elements, shard, block } of [
         { count: 1, elements: 1, shard: 1, block: 1 },
         { count: 211, elements: 5, shard: 50, block: 7 },
@@ -128,7 +128,7 @@ describe('searchDataset', () => {
   );
 
   it.each(METRICS)('is exact where float32 is not, by %s', async (metric) => {
-    const random = seededRandom(2);
+    const random = createRandom(2);
     const base = Array.from({ length: 256 }, () => random() + 1);
     // Neighbours that differ in the seventh digit: scores in float32 would order them by chance.
     const rows = Array.from({ length: 400 }, () =>
@@ -138,7 +138,7 @@ describe('searchDataset', () => {
   });
 
   it.each(METRICS)('bears huge and tiny numbers, by %s', async (metric) => {
-    const random = seededRandom(3);
+    const random = createRandom(3);
     const scales = [1e38, 1e20, 1, 1e-20, 1e-38, 1e-44];
     const rows = Array.from({ length: 120 }, (_, i) =>
       Array.from({ length: 16 }, () => (random() - 0.5) * scales[i % scales.length]!),

@@ -1,8 +1,20 @@
 /** What tests of sources share. */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { SourceItem } from '../../src/embed/source.js';
 import { openSource, type EmbedSource } from '../../src/embed/sources/open-source.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/embed/sources/source-options.js';
+import { scratchFolder } from './fixtures.js';
+
+/** A folder with these files, whose content does not matter. */
+export function folderWith(...files: string[]): string {
+  const folder = scratchFolder();
+  for (const file of files) {
+    mkdirSync(join(folder, file, '..'), { recursive: true });
+    writeFileSync(join(folder, file), 'x');
+  }
+  return folder;
+}
 
 /** All items of a source. */
 export async function itemsOf(

@@ -2,11 +2,11 @@
 import { invalidOption } from '../../checks.js';
 import { TapirError } from '../../errors.js';
 import type { Extractor } from '../../extract/extractor.js';
-import { encodeFloat16 } from '../../runtime/float16.js';
 import { elementCount, type DType, type Tensor } from '../../runtime/tensor.js';
 import { runImages, writtenDims } from '../embed-batches.js';
 import { CHANNELS, type EmbedSetup } from '../embed-options.js';
 import type { FeatureColumn } from '../sinks/feature-rows.js';
+import { storedTensor, storedType } from '../stored-tensor.js';
 
 /**
  * The columns of an extractor's outputs. Where the model does not say all of their sizes, a black image is run.
@@ -42,10 +42,6 @@ function isStatic(dims: readonly unknown[] | null): boolean {
   return dims !== null && dims.every((size) => typeof size === 'number');
 }
 
-function storedType(dtype: DType, half: boolean): DType {
-  return half && dtype === 'float32' ? 'float16' : dtype;
-}
-
 /**
  * The features of a batch as they are written.
  *
@@ -60,10 +56,7 @@ export function storedFeatures(
   for (const { key, dtype, dims } of columns) {
     const tensor = features[key];
     if (!tensor) continue;
-    const isHalved = half && tensor.dtype === 'float32';
-    stored[key] = isHalved
-      ? { dtype: 'float16', dims: tensor.dims, data: encodeFloat16(tensor.data as Float32Array) }
-      : tensor;
+    stored[key] = storedTensor(tensor, half);
     if (stored[key].dtype === dtype && tensor.dims.slice(1).join() === dims.join()) continue;
     throw new TapirError(
       'OUTPUT_NOT_BATCHED',

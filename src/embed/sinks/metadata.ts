@@ -15,6 +15,16 @@ export function metadataRow(
   return { path, row, errorCode, errorMessage, width, height, stamp };
 }
 
+/** Number of a shard as the names of its files have it. */
+export function shardDigits(number: number): string {
+  return String(number).padStart(5, '0');
+}
+
+/** A shard's metadata file, relative to the dataset. */
+export function metadataFile(number: number): string {
+  return `metadata/metadata-${shardDigits(number)}.parquet`;
+}
+
 /** The metadata of a shard, column by column: as rows they would take ten times the memory. */
 export class MetadataTable {
   readonly #paths: (string | null)[] = [];

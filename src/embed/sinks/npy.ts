@@ -1,7 +1,7 @@
 /** NumPy's `.npy` files (format 1.0), written row by row. */
 import { invalidOption } from '../../checks.js';
 import type { DType, TensorData } from '../../runtime/tensor.js';
-import { AtomicFile } from './atomic-file.js';
+import type { AtomicFile } from './atomic-file.js';
 import type { FeatureColumn, FeatureWriter } from './feature-rows.js';
 
 /** NumPy's descriptors; all written little-endian, as the machines that Node runs on are. */
@@ -51,13 +51,7 @@ export class NpyWriter {
     this.#rowDims = rowDims;
   }
 
-  /** Starts a file of rows of the given dtype and dims. */
-  static async create(path: string, dtype: DType, rowDims: readonly number[]): Promise<NpyWriter> {
-    encodeNpyHeader(dtype, [0, ...rowDims]);
-    return NpyWriter.start(await AtomicFile.create(path), dtype, rowDims);
-  }
-
-  /** The same in a file that is open. */
+  /** Begins rows of the given dtype and dims in a file that is open. */
   static async start(file: AtomicFile, dtype: DType, rowDims: readonly number[]): Promise<NpyWriter> {
     await file.append(encodeNpyHeader(dtype, [0, ...rowDims]));
     return new NpyWriter(file, dtype, rowDims);

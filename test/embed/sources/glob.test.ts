@@ -1,19 +1,9 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { expandBraces } from '../../../src/embed/sources/braces.js';
 import { openSource } from '../../../src/embed/sources/open-source.js';
-import { scratchFolder } from '../../support/fixtures.js';
-import { itemsOf, pathsOf } from '../../support/sources.js';
-
-function folderWith(...files: string[]): string {
-  const folder = scratchFolder();
-  for (const file of files) {
-    mkdirSync(join(folder, file, '..'), { recursive: true });
-    writeFileSync(join(folder, file), 'x');
-  }
-  return folder;
-}
+import { folderWith, itemsOf, pathsOf } from '../../support/sources.js';
 
 describe('expandBraces', () => {
   it.each([
