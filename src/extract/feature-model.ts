@@ -11,7 +11,7 @@ import { checkRunnable } from './check-runnable.js';
 import { describeFeature, type FeatureInfo } from './feature-info.js';
 import { preparedOf, rewriteOf, type PrunedModel } from './prune-model.js';
 import type { Runnable } from './run-batch.js';
-import { describeModel } from './session-model.js';
+import { describeMapped } from './session-model.js';
 import { describeInputs } from './value-info.js';
 
 /** How sessions of a model are opened, whatever the device. */
@@ -38,7 +38,7 @@ export async function describeLane(
   { session, lane }: SessionSetup,
 ): Promise<LaneDescription> {
   checkRunnable(rewriteOf(pruned), device);
-  const model = await describeModel(pruned.source, rewriteOf(pruned));
+  const model = await describeMapped(pruned.source, rewriteOf(pruned), session);
   return { ...model, device, session, cudaLibraries: lane.cudaLibraries };
 }
 

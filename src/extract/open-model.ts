@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkText, invalidOption, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
+import type { StampedFile } from '../file-stamp.js';
 import { buildGraph, type Graph } from '../graph/graph.js';
 import { moduleTree } from '../graph/module-tree.js';
 import { listNames, nameValues } from '../graph/name-list.js';
@@ -47,7 +48,8 @@ interface ModelState {
   readonly graph: Graph;
   /** Folder that external weights are relative to; undefined for a model in memory. */
   readonly folder: string | undefined;
-  readonly path: string | undefined;
+  /** The file; undefined for a model in memory. */
+  readonly file: StampedFile | undefined;
   /** Runs a step with the source open; a file is checked to be still the one that was indexed. */
   readonly withSource: <Result>(step: (source: ByteSource) => Result | Promise<Result>) => Promise<Result>;
 }
@@ -122,7 +124,7 @@ function listNodes(graph: Graph): NodeInfo[] {
 /**
  * Opens a model: indexes its nodes, tensors and names without reading its weights.
  *
- * @param source - A path, a `file:` URL, or the bytes of an ONNX file (IR version 3 and later).
+ * @param from - A path, a `file:` URL, or the bytes of an ONNX file (IR version 3 and later).
  * @param given - See {@link OpenOptions}.
  * @returns The model; nothing stays open.
  * @throws {@link TapirError} `MODEL_UNREADABLE` if the file cannot be opened, `MODEL_MALFORMED` (with the byte offset, and
@@ -138,27 +140,27 @@ function listNodes(graph: Graph): NodeInfo[] {
  * ```
  */
 // oxlint-disable-next-line require-await -- the contract: what touches a file returns a promise, errors included
-export async function openModel(source: ModelSource, given: Given<OpenOptions> = {}): Promise<OnnxModel> {
+export async function openModel(from: ModelSource, given: Given<OpenOptions> = {}): Promise<OnnxModel> {
   const names = checkText('names', withDefaults(OPEN_DEFAULTS, given, 'openModel').names);
-  if (source instanceof Uint8Array) {
-    const memory = memorySource(source);
+  if (from instanceof Uint8Array) {
+    const memory = memorySource(from);
     return new OnnxModel({
       graph: indexModel(memory, names, undefined),
       folder: undefined,
-      path: undefined,
+      file: undefined,
       withSource: async (step) => await step(memory),
     });
   }
-  const path = pathOf(source);
-  const file = openFileSource(path);
-  const { stamp } = file;
+  const path = pathOf(from);
+  const source = openFileSource(path);
+  const file = { path, stamp: source.stamp };
   try {
     return new OnnxModel({
-      graph: indexModel(file, names, sidecarPath(path)),
+      graph: indexModel(source, names, sidecarPath(path)),
       folder: dirname(path),
-      path,
+      file,
       withSource: async (step) => {
-        const again = reopenFileSource(path, stamp);
+        const again = reopenFileSource(file);
         try {
           return await step(again);
         } finally {
@@ -167,7 +169,7 @@ export async function openModel(source: ModelSource, given: Given<OpenOptions> =
       },
     });
   } finally {
-    file.close();
+    source.close();
   }
 }
 

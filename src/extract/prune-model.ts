@@ -242,9 +242,9 @@ const identified = new WeakMap<OnnxModel, Promise<FileIdentity>>();
 export function identifyFile(model: OnnxModel): Promise<FileIdentity> {
   const known = identified.get(model);
   if (known) return known;
-  const { path, withSource } = stateOf(model);
+  const { file, withSource } = stateOf(model);
   const identifying = withSource(async (source) => ({
-    file: path === undefined ? source.label : basename(path),
+    file: file ? basename(file.path) : source.label,
     bytes: source.sizeBytes,
     sha256: await digestSource(source),
   }));

@@ -1,10 +1,11 @@
 /** A rewrite as a session opens it: its bytes, and the folder of its external weights. */
 import { realpathSync, statSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
 import { TapirError } from '../errors.js';
 import { digestChunks } from '../onnx/digest.js';
 import { collectChunks, sizeOf, type Chunk } from '../onnx/emit.js';
 import { findExternalFiles, type ExternalFiles } from '../onnx/external-data.js';
-import { relocateWeights } from '../onnx/move-weights.js';
+import { pointAtWeights, relocateWeights } from '../onnx/move-weights.js';
 import type { ByteSource } from '../onnx/source.js';
 import { WireReader } from '../onnx/wire.js';
 import { externalTensors } from '../rewrite/describe.js';
@@ -14,8 +15,9 @@ import { readDevice } from '../runtime/device.js';
 import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import type { LaneDescription } from '../runtime/protocol.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
-import { readSessionOptions } from '../runtime/session-options.js';
+import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
 import { checkRunnable } from './check-runnable.js';
+import { bytesOf, repackedWeights } from './mapped-weights.js';
 import { stateOf, type OnnxModel } from './open-model.js';
 
 /** What a lane needs to open a rewritten model, without device and session options. */
@@ -27,6 +29,31 @@ export function describeModel(
     model: await collectChunks(source, chunks),
     externalFolder,
   }));
+}
+
+/**
+ * The same, with weights that the session reads from the model's own file: they need not be copied before, which is a third of the
+ * time that it takes to open (docs/decisions/015-mapped-weights.md).
+ */
+export function describeMapped(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  session: SessionOptions,
+): Promise<Pick<LaneDescription, 'model' | 'externalFolder' | 'weightsFile'>> {
+  const { file, withSource } = stateOf(model);
+  const weights = repackedWeights(rewrite, session);
+  if (!file || weights.length === 0 || externalTensors(rewrite.cut).length > 0)
+    return describeModel(model, rewrite);
+  return withSource(async (source) => {
+    // onnxruntime follows no link out of the folder it is given.
+    const path = realpathSync(file.path);
+    const reader = new WireReader(source);
+    const lengths = new Map(weights.map((tensor) => [tensor, bytesOf(tensor)]));
+    const pointed = pointAtWeights(reader, lengths, basename(path));
+    const chunks = layOutRewrite(rewrite, 'tensors', reader, pointed);
+    const bytes = await collectChunks(source, chunks);
+    return { model: bytes, externalFolder: dirname(path), weightsFile: { ...file, path } };
+  });
 }
 
 /** What identifies the content of a rewritten model, and its size: its own bytes are read, external files are only looked up. */

@@ -1,12 +1,13 @@
-/** External weights in other places: inside the model file, in a new file, or under another path. */
+/** Weights in other places: inside the model file, in a new file, under another path, or read from where they lie. */
 import { relative, sep } from 'node:path';
 import { fieldChunks, type Chunk } from './emit.js';
 import { payloadRange, type ExternalFiles, type ExternalTensor } from './external-data.js';
 import type { Patch } from './patch.js';
+import type { ScannedTensor } from './scan-value.js';
 import { encodeEntry, TENSOR } from './schema.js';
 import { encodeFieldHead, type Field, type WireReader } from './wire.js';
 
-/** What takes the place of external tensors, by the field of graph or model in which they lie. */
+/** What takes the place of tensors, by the field of graph or model in which they lie. */
 export type MovedWeights = ReadonlyMap<Field, readonly Patch[]>;
 
 /** Payloads start at a page, so that they can be mapped; small ones only as processors like it. */
@@ -65,6 +66,37 @@ export function relocateWeights(
   });
 }
 
+/**
+ * Weights inside the model file said to be external, in that very file: who opens it need not be handed them.
+ *
+ * @param initializers - Tensors in the source with the bytes that they must have; one that does not lie there in a piece stays.
+ * @param location - The source's own file, as the weights' place.
+ */
+export function pointAtWeights(
+  reader: WireReader,
+  initializers: ReadonlyMap<ScannedTensor, number>,
+  location: string,
+): MovedWeights {
+  const offsets = new Map<ScannedTensor, number>();
+  for (const [tensor, length] of initializers) {
+    const payloads: Field[] = [];
+    reader.readBody(tensor.field, (inner) => {
+      if (!HEAD_FIELDS.has(inner.number)) payloads.push(inner);
+    });
+    const [payload, ...others] = payloads;
+    const isWhole = payload?.number === TENSOR.rawData && payload.end - payload.bodyStart === length;
+    if (isWhole && others.length === 0) offsets.set(tensor, payload.bodyStart);
+  }
+  const items = [...offsets.keys()].map((tensor) => ({ tensor, owner: tensor.field }));
+  return patchTensors(reader, items, ({ tensor }) =>
+    locationChunks({
+      location,
+      offset: String(offsets.get(tensor)!),
+      length: String(initializers.get(tensor)!),
+    }),
+  );
+}
+
 function locationChunks(entries: Readonly<Record<string, string>>): Chunk[] {
   const body = Object.entries(entries).flatMap(([key, value]) =>
     fieldChunks(TENSOR.externalData, [encodeEntry(key, value)]),
@@ -72,22 +104,33 @@ function locationChunks(entries: Readonly<Record<string, string>>): Chunk[] {
   return [...body, EXTERNAL_LOCATION];
 }
 
+/** Fields with the values of a tensor that has them in one piece, or elsewhere. */
+const PLACES: ReadonlySet<number> = new Set([TENSOR.rawData, TENSOR.externalData, TENSOR.dataLocation]);
+
 /** `data_location: EXTERNAL` */
 const EXTERNAL_LOCATION = Uint8Array.of((TENSOR.dataLocation << 3) | 0, 1);
 
-/** Tensors whose statement of where they lie is replaced; all other fields stay. */
-function patchTensors(
+/** The fields of a tensor that say what it is; all others hold its values, or say where they lie. */
+const HEAD_FIELDS: ReadonlySet<number> = new Set([
+  TENSOR.dims,
+  TENSOR.dataType,
+  TENSOR.name,
+  TENSOR.docString,
+  TENSOR.metadataProps,
+]);
+
+/** Tensors whose values, or what says where they lie, are replaced; all other fields stay. */
+function patchTensors<Item extends Pick<ExternalTensor, 'tensor' | 'owner'>>(
   reader: WireReader,
-  tensors: readonly ExternalTensor[],
-  place: (item: ExternalTensor) => readonly Chunk[],
+  tensors: readonly Item[],
+  place: (item: Item) => readonly Chunk[],
 ): MovedWeights {
   const patches = new Map<Field, Patch[]>();
   for (const item of tensors) {
     const { field } = item.tensor;
     const body: Chunk[] = [];
     reader.readBody(field, (inner) => {
-      const isPlace = inner.number === TENSOR.externalData || inner.number === TENSOR.dataLocation;
-      if (!isPlace) body.push({ start: inner.start, end: inner.end });
+      if (!PLACES.has(inner.number)) body.push({ start: inner.start, end: inner.end });
     });
     const patch = { field, chunks: fieldChunks(field.number, [...body, ...place(item)]) };
     const others = patches.get(item.owner);

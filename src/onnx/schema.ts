@@ -60,8 +60,10 @@ export const TENSOR = {
   int64Data: 7,
   name: 8,
   rawData: 9,
+  docString: 12,
   externalData: 13,
   dataLocation: 14,
+  metadataProps: 16,
 } as const;
 export const SPARSE_TENSOR = { values: 1, indices: 2, dims: 3 } as const;
 export const VALUE_INFO = { name: 1, type: 2 } as const;

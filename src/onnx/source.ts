@@ -1,6 +1,7 @@
 /** Where model bytes come from: memory, or a file read at offsets so that weights need not be loaded. */
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { TapirError, reasonOf } from '../errors.js';
+import { modelChanged, stampOf, type StampedFile } from '../file-stamp.js';
 
 /**
  * Bytes that can be read at an offset. `read` returns a view that the next call may overwrite, or reads into an array of the
@@ -14,10 +15,7 @@ export interface ByteSource {
 }
 
 /** A file that is open for reading; close it after use. */
-export interface FileSource extends ByteSource {
-  readonly path: string;
-  /** Identity of the content: differs after the file was replaced or written to. */
-  readonly stamp: string;
+export interface FileSource extends ByteSource, StampedFile {
   close(): void;
 }
 
@@ -32,10 +30,6 @@ export function memorySource(bytes: Uint8Array, label = 'model bytes'): ByteSour
       return into ? into.subarray(0, view.length) : view;
     },
   };
-}
-
-function stampOf(stats: Stats): string {
-  return `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeMs}`;
 }
 
 /**
@@ -93,15 +87,9 @@ export function openFileSource(path: string): FileSource {
  *
  * @throws {@link TapirError} `MODEL_CHANGED` if it was replaced or written to since.
  */
-export function reopenFileSource(path: string, stamp: string): FileSource {
+export function reopenFileSource({ path, stamp }: StampedFile): FileSource {
   const source = openFileSource(path);
   if (source.stamp === stamp) return source;
   source.close();
-  throw new TapirError(
-    'MODEL_CHANGED',
-    `"${path}" changed on disk after it was opened; open the model again`,
-    {
-      details: { source: path },
-    },
-  );
+  throw modelChanged(path);
 }

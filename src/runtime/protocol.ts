@@ -1,5 +1,6 @@
 /** Every message between a lane and its owner, and nothing else. All survive structured clone. */
 import type { PackedError } from '../errors.js';
+import type { StampedFile } from '../file-stamp.js';
 import type { ResolvedDevice } from './device.js';
 import type { Feed } from './image-feed.js';
 import type { SaveTo } from './prepared-files.js';
@@ -12,6 +13,8 @@ export interface LaneDescription {
   readonly model: Uint8Array;
   /** Folder of external weights, checked before. */
   readonly externalFolder: string | undefined;
+  /** The model's own file, where weights are read from it: once the session is open, it must still be as it was. */
+  readonly weightsFile?: StampedFile | undefined;
   readonly device: ResolvedDevice;
   readonly session: SessionOptions;
   /** Folder of CUDA libraries to load beforehand. */

@@ -1,5 +1,6 @@
 /** A session of onnxruntime. The only import of onnxruntime-node; loaded inside a lane, never in the caller's thread. */
 import { TapirError, reasonOf } from '../errors.js';
+import { checkUnchanged } from '../file-stamp.js';
 import { cudaFailure, prepareCuda } from './cuda-setup.js';
 import { deviceName, type ResolvedDevice } from './device.js';
 import { explainWebGpu, isDeviceFailure, refused, unavailable } from './device-failure.js';
@@ -99,7 +100,14 @@ async function openOn(
   try {
     session = await ort.InferenceSession.create(description.model, ortOptions(description, device));
   } catch (error) {
+    if (description.weightsFile) checkUnchanged(description.weightsFile);
     throw await openFailure(device, error);
+  }
+  try {
+    if (description.weightsFile) checkUnchanged(description.weightsFile);
+  } catch (error) {
+    await session.release();
+    throw error;
   }
   return {
     facts: {
