@@ -53,7 +53,7 @@ function run(args: readonly string[]): Promise<string> {
 async function benchRound(model: string, photos: string): Promise<EmbeddingReport> {
   const flags = ['--model', model, '--return', 'avgpool', '--batch', '8', '--seconds', values.seconds];
   const printed = await run([
-    'dist/cli/bin.cjs',
+    'dist/lib/bin.cjs',
     'bench',
     'embed',
     photos,

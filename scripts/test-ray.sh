@@ -4,7 +4,7 @@
 # TAPIR_RAY_PYTHON: a Python that has ray[data], pytest and setuptools >= 77 already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ -f dist/cli/bin.cjs ] || { echo "dist/ is missing: npm run build" >&2; exit 1; }
+[ -f dist/lib/bin.cjs ] || { echo "dist/ is missing: npm run build" >&2; exit 1; }
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/tapir-ray.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
@@ -36,5 +36,5 @@ node_modules/.bin/tsx --eval "
   import { buildResNet } from './models/resnet.ts';
   writeFileSync(process.argv[1], buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);" "$model"
 export XDG_CACHE_HOME=$folder/cache RAY_TMPDIR=$folder RAY_USAGE_STATS_ENABLED=0
-"$python" integrations/ray/run_cluster_test.py --tapir node "$PWD/dist/cli/bin.cjs" \
+"$python" integrations/ray/run_cluster_test.py --tapir node "$PWD/dist/lib/bin.cjs" \
   --model "$model" --return avgpool=embedding --photos examples/photos

@@ -77,7 +77,7 @@ if [ "$with_cuda" = 1 ] && command -v ldd >/dev/null; then
   if [ -n "$lacking" ]; then printf 'run.sh: the CUDA provider lacks\n%s\n' "$lacking" >&2; fi
 fi
 if [ "$program" = tapir ]; then
-  "$work/kit/node" "$package/dist/cli/bin.cjs" "$@"
+  "$work/kit/node" "$package/dist/lib/bin.cjs" "$@"
 else
   "$work/kit/node" "$work/kit/measure.js" "$@"
 fi

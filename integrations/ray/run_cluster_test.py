@@ -1,6 +1,6 @@
 """The real thing: `embed` on a local Ray cluster of two nodes, with processes and workers that are killed while it runs.
 
-    python run_cluster_test.py --tapir node dist/cli/bin.cjs --model tiny.onnx --return avgpool=embedding --photos examples/photos
+    python run_cluster_test.py --tapir node dist/lib/bin.cjs --model tiny.onnx --return avgpool=embedding --photos examples/photos
 
 Each run's rows must equal those of one `tapir embed` into a dataset, bit for bit, and no tapir process may be left.
 """

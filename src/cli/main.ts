@@ -1,9 +1,8 @@
 /** The command `tapir`: signals, streams and exit codes. What the commands do is in program.ts and beside it. */
-import { CommanderError } from 'commander';
 import { reasonOf, TapirError } from '../errors.js';
+import { warmLane } from '../runtime/lane-start.js';
 import { writeErrorFile } from './error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './exit-code.js';
-import { createProgram } from './program.js';
 import type { Terminal } from './terminal.js';
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
@@ -50,17 +49,22 @@ async function main(): Promise<number> {
     },
   };
   try {
-    const asked = process.argv.slice(2).find((word) => !word.startsWith('-'));
+    const words = process.argv.slice(2);
+    const asked = words.find((word) => !word.startsWith('-'));
+    // Its thread loads onnxruntime while this one loads what reads the flags, which takes as long.
+    if (asked === 'embed' && !/--isolation[= ]process/.test(words.join(' '))) warmLane();
+    const { createProgram } = await import('./program.js');
     const program = await createProgram(terminal, asked);
     await program.parseAsync(process.argv);
     // A command that says so itself has ended as it should, a service by a signal.
     return code ?? stopped ?? EXIT.done;
   } catch (error) {
-    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done;
+    const usage = exitCodeOfUsage(error);
+    if (usage === 0) return EXIT.done;
     // Who is stopped because another process has failed is not the cause.
     if (stopped === undefined) writeErrorFile(process.env, error);
     // Commander has printed its own message.
-    if (error instanceof CommanderError) return EXIT.usage;
+    if (usage !== undefined) return EXIT.usage;
     if (stopped !== EXIT.done)
       process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
@@ -70,6 +74,12 @@ async function main(): Promise<number> {
     // Neither a reader that stalls: all else is closed, and what it has not read is lost.
     if (isStreaming && stopped !== undefined) process.exit(stopped);
   }
+}
+
+/** What commander ends with, for an error of its own: its class is not loaded yet when this file is. */
+function exitCodeOfUsage(error: unknown): unknown {
+  const isUsage = error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
+  return isUsage && 'exitCode' in error ? error.exitCode : undefined;
 }
 
 /** Settles when the bytes have been taken, or will not be. */

@@ -2,6 +2,7 @@
 import { invalidOption, withDefaults, type Given } from '../checks.js';
 import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lane-options.js';
+import { warmLane } from '../runtime/lane-start.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
 import { DataParallel, internalsOf as parallelInternalsOf } from './data-parallel.js';
@@ -109,17 +110,21 @@ export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
     session: readSessionOptions(session),
     lane: readLaneOptions({ isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes }),
   };
-  // Pruning and the start of the session's thread take about as long; they run beside each other.
+  // Its thread takes as long to start as pruning does, which begins at once; they run beside each other.
+  const prune = (onto: ResolvedDevice): Promise<PrunedModel> => {
+    warmLane(setup.lane, onto);
+    return pruneModel(model, returnNodes, rewriting);
+  };
   if (devices === undefined) {
     if (Object.keys(parallel).length > 0)
       throw invalidOption('parallel', 'left out without "devices"', parallel);
     const single = readDevice('device', device);
-    return createSingle(pruneModel(model, returnNodes, rewriting), single, setup);
+    return createSingle(prune(single), single, setup);
   }
   if (given.device !== undefined) throw invalidOption('device', 'left out where "devices" is given', device);
   const list = readDevices('devices', devices);
   const how = readParallelOptions(parallel, list.length);
-  return createParallel(pruneModel(model, returnNodes, rewriting), list, how, setup);
+  return createParallel(prune(list[0]!), list, how, setup);
 }
 
 async function createSingle<Key extends string>(

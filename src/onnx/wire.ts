@@ -173,8 +173,9 @@ export class WireReader {
   }
 
   #int64(): number {
-    const value: unknown = this.#reader.int64();
-    return typeof value === 'number' ? value : Number(String(value));
+    // A number where protobufjs finds no "long" to load.
+    const value = this.#reader.int64() as unknown as number | { toNumber(): number };
+    return typeof value === 'number' ? value : value.toNumber();
   }
 
   /** Puts the reader at an offset, with at least `length` bytes in the window. */

@@ -3,7 +3,7 @@ import { fork } from 'node:child_process';
 import { isMainThread, Worker } from 'node:worker_threads';
 import type { ResolvedDevice } from './device.js';
 import { guardExit } from './exit-guard.js';
-import type { LaneOptions } from './lane-options.js';
+import { LANE_DEFAULTS, type LaneOptions } from './lane-options.js';
 import { isShared, ownImages } from './image-feed.js';
 import { fillsBuffer } from './tensor.js';
 import { STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
@@ -30,8 +30,11 @@ export interface LaneEvents {
  * switched off nor the exit of the process be guarded.
  */
 export function startLane(events: LaneEvents, device: ResolvedDevice, options: LaneOptions): LaneChannel {
-  const isProcess = options.isolation === 'process' || device.uuid !== undefined || !isMainThread;
-  return isProcess ? startProcess(events, device) : startThread(events, options);
+  return isProcess(options, device) ? startProcess(events, device) : startThread(events, options);
+}
+
+function isProcess({ isolation }: LaneOptions, { uuid }: Pick<ResolvedDevice, 'uuid'>): boolean {
+  return isolation === 'process' || uuid !== undefined || !isMainThread;
 }
 
 /** Read by native code before its first session; what the user has set stays. */
@@ -42,7 +45,42 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
   CUDA_DEVICE_ORDER: 'PCI_BUS_ID',
 };
 
-function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneChannel {
+/** A thread that serves a lane, and why it has ended if it has. */
+interface LaneThread {
+  readonly worker: Worker;
+  readonly exitTimeoutMs: number;
+  reason: string;
+}
+
+/** Started before it was known what it will run. */
+let warm: LaneThread | undefined;
+
+/**
+ * Starts the thread of the next lane, if it will have one: it loads onnxruntime while its owner still reads the model. It does not
+ * keep the process alive.
+ */
+export function warmLane(
+  options: LaneOptions = LANE_DEFAULTS,
+  device: Pick<ResolvedDevice, 'uuid'> = {},
+): void {
+  if (warm || isProcess(options, device)) return;
+  const thread = spawnThread(options.exitTimeoutMs);
+  thread.worker.unref();
+  thread.worker.once('exit', () => {
+    if (warm === thread) warm = undefined;
+  });
+  warm = thread;
+}
+
+function takeThread(exitTimeoutMs: number): LaneThread {
+  if (warm?.exitTimeoutMs !== exitTimeoutMs) return spawnThread(exitTimeoutMs);
+  const thread = warm;
+  warm = undefined;
+  thread.worker.ref();
+  return thread;
+}
+
+function spawnThread(exitTimeoutMs: number): LaneThread {
   // A worker would change only its own copy of the environment, so this is done here.
   for (const [name, value] of Object.entries(ENVIRONMENT)) process.env[name] ??= value;
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
@@ -53,16 +91,19 @@ function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneCh
     // Tensors are outside its heap; with more room the engine would only collect later.
     resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 512 },
   });
-  const unguard = guardExit({ state, timeoutMs: exitTimeoutMs });
-  let reason = 'its thread ended';
-  worker.on('message', (reply: LaneReply) => events.reply(reply));
+  const thread: LaneThread = { worker, exitTimeoutMs, reason: 'its thread ended' };
   worker.on('error', (error: unknown) => {
-    reason = error instanceof Error ? error.message : String(error);
+    thread.reason = error instanceof Error ? error.message : String(error);
   });
-  worker.on('exit', () => {
-    unguard();
-    events.gone(reason);
-  });
+  worker.on('exit', guardExit({ state, timeoutMs: exitTimeoutMs }));
+  return thread;
+}
+
+function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneChannel {
+  const thread = takeThread(exitTimeoutMs);
+  const { worker } = thread;
+  worker.on('message', (reply: LaneReply) => events.reply(reply));
+  worker.on('exit', () => events.gone(thread.reason));
   return {
     pid: process.pid,
     post: (request, transfer) => worker.postMessage(request, transfer),

@@ -39,7 +39,7 @@ function fakeKit(): string {
   const runtime = join(scratch, 'runtime');
   const binding = join(runtime, 'node_modules/onnxruntime-node/bin/napi-v6/linux/x64');
   mkdirSync(binding, { recursive: true });
-  mkdirSync(join(runtime, 'node_modules/onnx-tapir/dist/cli'), { recursive: true });
+  mkdirSync(join(runtime, 'node_modules/onnx-tapir/dist/lib'), { recursive: true });
   writeFileSync(
     join(runtime, 'node'),
     '#!/bin/sh\necho "libs $LD_LIBRARY_PATH"; ls "$(dirname "$0")"/node_modules/onnxruntime-node/bin/napi-v6/linux/x64; echo "$@"\n',
@@ -104,7 +104,7 @@ describe.skipIf(!hasTools)('bench/gpu/run.sh', () => {
     expect(printed).toContain('libonnxruntime_providers_cuda.so');
     expect(printed).toMatch(/kit\/measure\.js --model tiny\n$/);
     expect(run('--kit', kit, '--work', work, '--tapir', '--', 'nodes', 'm.onnx')).toMatch(
-      /dist\/cli\/bin\.cjs nodes m\.onnx\n$/,
+      /dist\/lib\/bin\.cjs nodes m\.onnx\n$/,
     );
     const cudart = join(packages, 'nvidia/cu13/lib/libcudart.so.13');
     mkdirSync(dirname(cudart), { recursive: true });

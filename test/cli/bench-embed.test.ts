@@ -61,7 +61,7 @@ describe('the command', () => {
       ${size}
       process.argv = [process.execPath, 'tapir', '--version'];
       process.on('exit', () => console.log(process.env.UV_THREADPOOL_SIZE));
-      require(${JSON.stringify(projectPath('dist/cli/bin.cjs'))});`;
+      require(${JSON.stringify(projectPath('dist/lib/bin.cjs'))});`;
     const sized = await runNode(['-e', code('delete process.env.UV_THREADPOOL_SIZE;')]);
     expect(Number(sized.stdout.trim().split('\n').at(-1))).toBeGreaterThanOrEqual(4);
     const own = await runNode(['-e', code("process.env.UV_THREADPOOL_SIZE = '3';")]);

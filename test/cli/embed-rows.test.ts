@@ -12,7 +12,7 @@ import { modelBytes } from '../support/graphs.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { runTapir, type Ended, type RunOptions } from '../support/run.js';
 
-const bin = projectPath('dist/cli/bin.cjs');
+const bin = projectPath('dist/lib/bin.cjs');
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
 const photos = join(scratch, 'photos');

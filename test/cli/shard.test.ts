@@ -54,7 +54,7 @@ describe('tapir embed --shard auto', () => {
     const whole = join(scratch, 'whole');
     expect(await runTapir(flags(whole))).toMatchObject({ code: 1 });
     const out = join(scratch, 'out');
-    const args = [projectPath('dist/cli/bin.cjs'), ...flags(out), '--shard', 'auto'];
+    const args = [projectPath('dist/lib/bin.cjs'), ...flags(out), '--shard', 'auto'];
     const start = (rank: number): ReturnType<typeof spawn> =>
       spawn(process.execPath, args, { env: { ...process.env, ...torchrun(rank) }, stdio: 'ignore' });
     const children = [0, 1, 2].map(start);
@@ -150,9 +150,7 @@ describe('the error file of torchrun', () => {
       message: {
         message: expect.stringMatching(/^tapir: cannot open the model .*\[MODEL_UNREADABLE\]$/) as string,
         extraInfo: {
-          py_callstack: expect.stringMatching(
-            /\[MODEL_UNREADABLE\]\n[\s\S]*\n {4}at .*open-model\.js/,
-          ) as string,
+          py_callstack: expect.stringMatching(/\[MODEL_UNREADABLE\]\n[\s\S]*\n {4}at .*openModel/) as string,
           timestamp: expect.stringMatching(/^\d{10}$/) as string,
         },
       },

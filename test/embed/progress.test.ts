@@ -1,19 +1,15 @@
-import type { ProgressMeter as Meter } from '../../src/embed/progress.js';
-import { createFeatureExtractor } from 'onnx-tapir';
 import { afterEach, expect, it, vi } from 'vitest';
+import { ProgressMeter } from '../../build/modules/embed/progress.js';
+import { createFeatureExtractor } from '../../build/modules/index.js';
 import { tinyResNet } from '../support/fixtures.js';
 
 afterEach(() => vi.restoreAllMocks());
 
 it('tells speed and time left over the last ten seconds, and what is waited for', async () => {
-  // From the built package, as the extractor is: the meter looks into it.
-  const { ProgressMeter } = (await import(new URL('../../dist/embed/progress.js', import.meta.url).href)) as {
-    ProgressMeter: typeof Meter;
-  };
   const extractor = await createFeatureExtractor(tinyResNet(), ['fc']);
   let now = 1000;
   vi.spyOn(performance, 'now').mockImplementation(() => now);
-  const meter = new ProgressMeter(extractor as never);
+  const meter = new ProgressMeter(extractor);
   expect(meter.progress(0, null)).toMatchObject({
     done: 0,
     etaSeconds: null,

@@ -1,10 +1,10 @@
 /** Threads that decode into shared memory: the same pixels as loadImage, and every image settles. */
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
-import { createTransform, loadImage } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { DecodeLanes, stampOfFailed } from '../../dist/image/decode-lanes.js';
-import type { Transform } from '../../dist/image/transform.js';
+import { DecodeLanes, stampOfFailed } from '../../build/modules/image/decode-lanes.js';
+import type { Transform } from '../../build/modules/image/transform.js';
+import { createTransform, loadImage } from '../../build/modules/index.js';
 import { fixturePath, projectPath } from '../support/fixtures.js';
 import { runScript } from '../support/run.js';
 
@@ -124,7 +124,7 @@ describe('decoding threads', () => {
 describe('a process whose images are being decoded', () => {
   const script = (end: string): string => `
     import { createTransform } from 'onnx-tapir';
-    import { DecodeLanes } from ${JSON.stringify(projectPath('dist/image/decode-lanes.js'))};
+    import { DecodeLanes } from ${JSON.stringify(projectPath('build/modules/image/decode-lanes.js'))};
     const lanes = new DecodeLanes(createTransform('ImageNet1K_V1'), 2);
     const pixels = new Uint8Array(new SharedArrayBuffer(${BYTES}));
     const loads = Array.from({ length: 40 }, () => lanes.load(${JSON.stringify(photos[0])}, pixels));

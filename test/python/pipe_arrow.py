@@ -23,7 +23,7 @@ def pipe(table, *flags, batch_rows=3, returned="avgpool=embedding"):
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=batch_rows)
-    command = ["node", "dist/cli/bin.cjs", "embed", "-", "--model", model, "--return", returned]
+    command = ["node", "dist/lib/bin.cjs", "embed", "-", "--model", model, "--return", returned]
     command += ["--format", "arrow", "--out", "-", *flags]
     ended = subprocess.run(command, input=sink.getvalue(), capture_output=True, timeout=120)
     assert ended.returncode in (0, 1), (ended.returncode, ended.stderr.decode())

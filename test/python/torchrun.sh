@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 photos=$1 model=$2 returned=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-tapir="node $PWD/dist/cli/bin.cjs"
+tapir="node $PWD/dist/lib/bin.cjs"
 
 cat > "$work/rank.sh" <<END
 #!/bin/sh

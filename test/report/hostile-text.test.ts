@@ -1,12 +1,10 @@
 /** Names out of files, on their way into a page. */
-import { Script } from 'node:vm';
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readFacts } from '../../src/report/facts.js';
 import { groupByFolder } from '../../src/report/folders.js';
 import { markup, shown, toScriptJson } from '../../src/report/html.js';
 import { formatCount, formatSeconds, formatValue } from '../../src/report/numbers.js';
-import { joinModules } from '../../src/report/page-files.js';
 import { renderFailures } from '../../src/report/sections.js';
 import { RowSet } from '../../src/report/row-set.js';
 import { pathInside } from '../../src/report/thumbnails.js';
@@ -123,18 +121,6 @@ describe('readFacts', () => {
     };
     expect(readFacts(manifest).imagesPerSecond).toBe(6);
     expect(readFacts({ ...manifest, runs: undefined }).imagesPerSecond).toBe(31);
-  });
-});
-
-describe('joinModules', () => {
-  it('makes one script of modules', () => {
-    const script = joinModules([
-      "export const a = 'import x';\nexport function f() {\n    return a;\n}\nexport {};\n",
-      "import { a, f } from './first.js';\nexport class C {\n}\nresult = f() + a + C.name;\n",
-    ]);
-    const context = { result: '' };
-    new Script(`var result;\n${script}`).runInNewContext(context);
-    expect(context.result).toBe('import ximport xC');
   });
 });
 

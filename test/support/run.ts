@@ -61,5 +61,5 @@ export function runScript(code: string, options: RunOptions = {}): Promise<Ended
 
 /** Runs the built command. */
 export function runTapir(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
-  return runNode([projectPath('dist/cli/bin.cjs'), ...args], options);
+  return runNode([projectPath('dist/lib/bin.cjs'), ...args], options);
 }

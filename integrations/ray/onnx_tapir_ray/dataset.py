@@ -56,7 +56,7 @@ def embed(
         devices: Devices for tapir instead of those that follow from ``num_gpus``, such as ``auto``.
         concurrency: Number of actors, or the smallest and the largest number (and the first) of a pool that Ray scales.
             None: from one to as many as there is room for.
-        tapir: The command on the nodes, or its parts: ``["node", "/opt/tapir/dist/cli/bin.cjs"]``.
+        tapir: The command on the nodes, or its parts: ``["node", "/opt/tapir/dist/lib/bin.cjs"]``.
         flags: More flags of ``tapir embed``.
         env: Environment variables of the process, besides the actor's own.
         keep_column: Whether the result keeps ``column``; False drops images once they are embedded.

@@ -1,4 +1,5 @@
 /** The metadata of a dataset: a Parquet row per input. */
+import type * as writer from 'hyparquet-writer';
 import type { DatasetRow } from '../dataset.js';
 import type { LoadedItem } from '../loader.js';
 
@@ -36,6 +37,8 @@ export class MetadataTable {
   /** By position, few as they are. */
   readonly #errors = new Map<number, Pick<MetadataRow, 'errorCode' | 'errorMessage'>>();
   readonly #hashes = new Map<number, string>();
+  /** Loaded while the first batch is on its way. */
+  readonly #library = loadWriter();
 
   get length(): number {
     return this.#paths.length;
@@ -57,7 +60,7 @@ export class MetadataTable {
    * sha256`.
    */
   async encode(): Promise<Uint8Array> {
-    const { parquetWriteBuffer } = await import('hyparquet-writer');
+    const { parquetWriteBuffer } = await this.#library;
     const perItem = <Value>(of: (position: number) => Value): Value[] =>
       Array.from({ length: this.length }, (_, position) => of(position));
     const errorAt = (at: number): Pick<MetadataRow, 'errorCode' | 'errorMessage'> | undefined =>
@@ -82,6 +85,13 @@ export class MetadataTable {
     });
     return new Uint8Array(buffer);
   }
+}
+
+function loadWriter(): Promise<typeof writer> {
+  const loading = import('hyparquet-writer');
+  // Told when it is used.
+  loading.catch(() => undefined);
+  return loading;
 }
 
 function toBigInt(value: number | null): bigint | null {
