@@ -2,7 +2,7 @@
 import { show } from '../checks.js';
 import { TapirError, type ErrorDetails } from '../errors.js';
 import type { Extractor } from '../extract/extractor.js';
-import type { ModelIdentity } from '../extract/prune-model.js';
+import type { ModelIdentity } from '../extract/identify-model.js';
 import type { TransformOptions } from '../image/presets.js';
 
 /** What every run into a dataset has in common. */

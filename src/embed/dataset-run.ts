@@ -115,7 +115,8 @@ export class DatasetRun {
     }
     await this.#journal.append(shard);
     this.#shards.push(shard);
-    collectGarbage();
+    // The last one is rarely full, and nothing comes behind it.
+    if (shard.inputs >= this.#plan.shardSize) collectGarbage();
   }
 
   #describe(firstShard: number): JournalRun {

@@ -14,7 +14,7 @@ import { TapirError } from '../errors.js';
 import type { DecodeLanes } from '../image/decode-lanes.js';
 import { FORMATS_SHOWN } from '../image/format.js';
 import type { Extractor } from '../extract/extractor.js';
-import { identifyModel } from '../extract/prune-model.js';
+import { identifyFile } from '../extract/identify-model.js';
 import { clearLeftovers, takeFolder } from './dataset-folder.js';
 import { checkIdentity, identifyDataset } from './dataset-identity.js';
 import { DatasetInputs } from './dataset-inputs.js';
@@ -170,7 +170,7 @@ export async function embedWarm(
   await using lanes = openDecodeLanes(extractor, setup, warm);
   lanes.warm();
   // At the start of the run: the file may be replaced while it is embedded.
-  const identifying = identifyModel(extractor.model);
+  const identifying = identifyFile(extractor.model.source);
   // Awaited below.
   identifying.catch(() => undefined);
   const counting = new AbortController();
@@ -179,7 +179,8 @@ export async function embedWarm(
   try {
     // What the parts were merged into would name files that are not there any more.
     if (shard && options.overwrite) await rm(join(options.out, MANIFEST_FILE), { force: true });
-    const model = await identifying;
+    const { externalFiles } = extractor.model.plan.kept;
+    const model = { ...(await identifying), externalFiles };
     const identity = identifyDataset(extractor, model, setup.transform.options, options);
     if (folder.before) checkIdentity(out, folder.before.identity, identity);
     const inputs = await DatasetInputs.read(out, folder.before?.shards ?? []);

@@ -1,7 +1,7 @@
 /** The manifest of a dataset: what was embedded, how, and where it lies. Written last: without it a dataset is unfinished. */
 import { readFileSync } from 'node:fs';
 import type { Extractor } from '../extract/extractor.js';
-import type { ModelIdentity } from '../extract/prune-model.js';
+import type { ModelIdentity } from '../extract/identify-model.js';
 import type { DecoderVersions } from '../image/decode.js';
 import type { TransformOptions } from '../image/presets.js';
 import type { ResolvedRequest } from '../rewrite/plan.js';

@@ -1,9 +1,8 @@
 /** Model + request → a smaller model. */
 import { realpathSync } from 'node:fs';
-import { basename, dirname, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { checkBoolean, checkOneOf, checkText, withDefaults, type Given } from '../checks.js';
 import { TapirError } from '../errors.js';
-import { digestSource } from '../onnx/digest.js';
 import { collectChunks, writeChunks, type Chunk } from '../onnx/emit.js';
 import { WireReader } from '../onnx/wire.js';
 import { planOf } from '../rewrite/describe.js';
@@ -217,39 +216,4 @@ export async function pruneModel(
     layOutRewrite(prepared.rewrite, naming, new WireReader(source)),
   );
   return new PrunedModel(prepared, naming, chunks);
-}
-
-/** What identifies a model file in records. */
-export interface ModelIdentity {
-  /** File name without folder, or "model bytes". */
-  readonly file: string;
-  readonly bytes: number;
-  /** SHA-256 of the file, without its external weights. */
-  readonly sha256: string;
-  readonly externalFiles: readonly string[];
-}
-
-/** Identifies the model that was cut, by its content. */
-export async function identifyModel(pruned: PrunedModel): Promise<ModelIdentity> {
-  const file = await identifyFile(pruned.source);
-  return { ...file, externalFiles: pruned.plan.kept.externalFiles };
-}
-
-type FileIdentity = Omit<ModelIdentity, 'externalFiles'>;
-const identified = new WeakMap<OnnxModel, Promise<FileIdentity>>();
-
-/** Identifies the file of a model, once; a caller that will need it can begin early. */
-export function identifyFile(model: OnnxModel): Promise<FileIdentity> {
-  const known = identified.get(model);
-  if (known) return known;
-  const { file, withSource } = stateOf(model);
-  const identifying = withSource(async (source) => ({
-    file: file ? basename(file.path) : source.label,
-    bytes: source.sizeBytes,
-    sha256: await digestSource(source),
-  }));
-  identified.set(model, identifying);
-  // Awaited by whoever asks; one that fails is tried again.
-  identifying.catch(() => identified.delete(model));
-  return identifying;
 }

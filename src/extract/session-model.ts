@@ -2,7 +2,6 @@
 import { realpathSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { TapirError } from '../errors.js';
-import { digestChunks } from '../onnx/digest.js';
 import { collectChunks, sizeOf, type Chunk } from '../onnx/emit.js';
 import { findExternalFiles, type ExternalFiles } from '../onnx/external-data.js';
 import { pointAtWeights, relocateWeights } from '../onnx/move-weights.js';
@@ -17,6 +16,7 @@ import type { LaneDescription } from '../runtime/protocol.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
 import { checkRunnable } from './check-runnable.js';
+import { identifyFile } from './identify-model.js';
 import { bytesOf, repackedWeights } from './mapped-weights.js';
 import { stateOf, type OnnxModel } from './open-model.js';
 
@@ -56,22 +56,30 @@ export function describeMapped(
   });
 }
 
-/** What identifies the content of a rewritten model, and its size: its own bytes are read, external files are only looked up. */
-export function identifyRewrite(
+/**
+ * What identifies the content of a rewritten model, and its size: the file that it was made of is hashed, what was made of it is told
+ * by ranges, and external files are only looked up.
+ */
+export async function identifyRewrite(
   model: OnnxModel,
   rewrite: Rewrite,
 ): Promise<{ readonly identity: string; readonly bytes: number }> {
-  return withLaidOut(model, rewrite, async (source, chunks, files) => {
+  const { sha256 } = await identifyFile(model);
+  return withLaidOut(model, rewrite, (_source, chunks, files) => {
     const weights = [...(files?.pathOf ?? [])].map(([location, path]) => {
       const { dev, ino, size, mtimeMs } = statSync(path);
       return { size, stamp: [location, path, dev, ino, size, mtimeMs].join(':') };
     });
     const stamps = weights.map(({ stamp }) => stamp);
     return {
-      identity: JSON.stringify([await digestChunks(source, chunks), ...stamps]),
+      identity: JSON.stringify([sha256, chunks.map(describeChunk), ...stamps]),
       bytes: weights.reduce((sum, { size }) => sum + size, sizeOf(chunks)),
     };
   });
+}
+
+function describeChunk(chunk: Chunk): unknown {
+  return chunk instanceof Uint8Array ? Buffer.from(chunk).toString('base64') : chunk;
 }
 
 /** Runs a step on the pieces of a rewritten model as a session opens it. */

@@ -1,7 +1,7 @@
-/** SHA-256 of a model, in slices: the event loop gets a turn between them. */
+/** SHA-256 of a model. */
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isCollecting, pieces, type Chunk } from './emit.js';
+import { isCollecting } from './emit.js';
 import type { ByteSource } from './source.js';
 
 const SLICE_BYTES = 1024 * 1024;
@@ -12,16 +12,6 @@ export async function digestSource(source: ByteSource): Promise<string> {
   for (let offset = 0; offset < source.sizeBytes; offset += SLICE_BYTES) {
     while (isCollecting()) await nextTurn();
     hash.update(source.read(offset, Math.min(SLICE_BYTES, source.sizeBytes - offset)));
-    await nextTurn();
-  }
-  return hash.digest('hex');
-}
-
-/** Hashes a file that is not written: chunks in order. */
-export async function digestChunks(source: ByteSource, chunks: readonly Chunk[]): Promise<string> {
-  const hash = createHash('sha256');
-  for (const piece of pieces(source, chunks, SLICE_BYTES)) {
-    hash.update(piece);
     await nextTurn();
   }
   return hash.digest('hex');

@@ -7,7 +7,7 @@ import { datasetInvalid } from '../embed/readers/dataset-invalid.js';
 import { widen } from '../embed/readers/widen.js';
 import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import { openModel } from '../extract/open-model.js';
-import { identifyFile } from '../extract/prune-model.js';
+import { identifyFile } from '../extract/identify-model.js';
 import { POOLS, type RewriteOptions } from '../extract/rewrite-options.js';
 import type { TransformOptions } from '../image/presets.js';
 import { createTransform } from '../image/transform.js';
