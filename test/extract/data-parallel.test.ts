@@ -256,7 +256,7 @@ describe('torch’s tests', () => {
       held.push(new WeakRef(x), new WeakRef(x.data), new WeakRef(results.y.data));
     };
     await runOnce();
-    for (let i = 0; i < 10 && held.some((ref) => ref.deref()); i++) {
+    for (let i = 0; i < 200 && held.some((ref) => ref.deref()); i++) {
       await new Promise((resolve) => setTimeout(resolve, 20));
       collect();
     }
