@@ -2,6 +2,7 @@
 import { realpathSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { TapirError } from '../errors.js';
+import { stampOf } from '../file-stamp.js';
 import { collectChunks, sizeOf, type Chunk } from '../onnx/emit.js';
 import { findExternalFiles, type ExternalFiles } from '../onnx/external-data.js';
 import { pointAtWeights, relocateWeights } from '../onnx/move-weights.js';
@@ -57,14 +58,14 @@ export function describeMapped(
 }
 
 /**
- * What identifies the content of a rewritten model, and its size: the file that it was made of is hashed, what was made of it is told
- * by ranges, and external files are only looked up.
+ * What identifies the content of a rewritten model, and its size: the file that it was made of, what was made of it in ranges of that,
+ * and its external files, which are only looked up.
  */
 export async function identifyRewrite(
   model: OnnxModel,
   rewrite: Rewrite,
 ): Promise<{ readonly identity: string; readonly bytes: number }> {
-  const { sha256 } = await identifyFile(model);
+  const content = await contentOf(model);
   return withLaidOut(model, rewrite, (_source, chunks, files) => {
     const weights = [...(files?.pathOf ?? [])].map(([location, path]) => {
       const { dev, ino, size, mtimeMs } = statSync(path);
@@ -72,10 +73,24 @@ export async function identifyRewrite(
     });
     const stamps = weights.map(({ stamp }) => stamp);
     return {
-      identity: JSON.stringify([sha256, chunks.map(describeChunk), ...stamps]),
+      identity: JSON.stringify([content, chunks.map(describeChunk), ...stamps]),
       bytes: weights.reduce((sum, { size }) => sum + size, sizeOf(chunks)),
     };
   });
+}
+
+/** A file that was written less long ago may be written again within one tick of its file system's clock. */
+const SETTLED_MS = 10_000;
+
+/** What tells the content of a model: where its file is and when it was last touched in any way, or its hash. */
+async function contentOf(model: OnnxModel): Promise<unknown> {
+  const { file } = stateOf(model);
+  const stats = file && statSync(file.path, { throwIfNoEntry: false });
+  if (stats && stampOf(stats) === file.stamp) {
+    const { ctimeMs, mtimeMs } = stats;
+    if (Date.now() - Math.max(ctimeMs, mtimeMs) > SETTLED_MS) return [file.path, file.stamp, ctimeMs];
+  }
+  return (await identifyFile(model)).sha256;
 }
 
 function describeChunk(chunk: Chunk): unknown {
