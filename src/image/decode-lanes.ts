@@ -47,7 +47,7 @@ export function stampOfFailed(error: Error): FileStamp | undefined {
  * Decoding threads of one transform. They start as they are needed, and do not keep the process alive while idle.
  *
  * @remarks A thread is handed several images at once, since a reply can block its owner for milliseconds
- * (docs/decisions/012-embedding.md): as many as take 50 ms, eight at most, and never more than its share of what waits.
+ * (docs/decisions/012-embedding.md): as many as take 50 ms, sixteen at most, and never more than its share of what waits.
  */
 export class DecodeLanes {
   readonly #transform: Transform;
