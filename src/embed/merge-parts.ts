@@ -114,6 +114,12 @@ export async function checkSameJournals(parts: readonly Part[]): Promise<void> {
   }
 }
 
+/** The rows of a part, dead ones included. */
+export function rowsOf({ shards }: Manifest): number {
+  const last = shards.at(-1);
+  return last ? last.firstRow + last.rows : 0;
+}
+
 /** Describes the parts as one dataset: the same for the same parts. Rows are numbered over all parts, in their order. */
 export function mergeManifests(parts: readonly Part[]): Manifest {
   const { latest, locations } = summarize(parts);
@@ -124,7 +130,7 @@ export function mergeManifests(parts: readonly Part[]): Manifest {
     const firstShard = shards.length;
     for (const shard of manifest.shards) shards.push(moveShard(shard, name, shards.length, row));
     for (const run of manifest.runs) runs.push({ ...run, firstShard: firstShard + run.firstShard });
-    row = (shards.at(-1)?.firstRow ?? 0) + (shards.at(-1)?.rows ?? 0);
+    row += rowsOf(manifest);
   }
   const sums = parts.flatMap(({ journal }) => journal.shards.map(({ reduced }) => reduced));
   return {

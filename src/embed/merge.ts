@@ -5,7 +5,7 @@ import { checkSignal, checkText, withDefaults, type Given } from '../checks.js';
 import { checkUnlocked, lockFolder } from './folder-lock.js';
 import { encodeManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
 import { checkSource, checkInputs } from './merge-check.js';
-import { checkSameJournals, mergeManifests, readParts, type Part } from './merge-parts.js';
+import { checkSameJournals, mergeManifests, readParts, rowsOf, type Part } from './merge-parts.js';
 import { readMetadata } from './readers/metadata.js';
 import { unwritable, writeAtomically } from './sinks/atomic-file.js';
 import { makeFolder } from './sinks/make-folder.js';
@@ -106,11 +106,6 @@ async function writeMerged(
   for (const { folder } of parts) await checkUnlocked(folder);
   await checkSameJournals(parts);
   await writer.write(MANIFEST_FILE, encodeManifest(manifest));
-}
-
-function rowsOf({ shards }: Manifest): number {
-  const last = shards.at(-1);
-  return last ? last.firstRow + last.rows : 0;
 }
 
 /** Writes files that are not there as they should be. Before the first one is changed, the manifest that names it is removed. */

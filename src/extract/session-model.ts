@@ -68,8 +68,8 @@ export async function identifyRewrite(
   const content = await contentOf(model);
   return withLaidOut(model, rewrite, (_source, chunks, files) => {
     const weights = [...(files?.pathOf ?? [])].map(([location, path]) => {
-      const { dev, ino, size, mtimeMs } = statSync(path);
-      return { size, stamp: [location, path, dev, ino, size, mtimeMs].join(':') };
+      const stats = statSync(path);
+      return { size: stats.size, stamp: [location, path, stampOf(stats)].join(':') };
     });
     const stamps = weights.map(({ stamp }) => stamp);
     return {
