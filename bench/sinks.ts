@@ -8,8 +8,8 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { AtomicFile } from '../src/embed/sinks/atomic-file.js';
-import { createFeatureWriter, type FeatureFormat } from '../src/embed/sinks/feature-writer.js';
+import { AtomicFile } from '../src/base/atomic-file.js';
+import { createFeatureWriter, type FeatureFormat } from '../src/dataset/formats/feature-writer.js';
 import { ratios, Report, spreadOf } from './measure.js';
 
 const ROWS = 20_000;

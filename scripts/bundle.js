@@ -15,18 +15,16 @@ await Promise.all([
     ...common,
     // Threads and processes start from files of their own.
     entryPoints: [
-      path('src/index.ts'),
-      path('src/cli/main.ts'),
-      path('src/runtime/lane-thread.ts'),
-      path('src/runtime/lane-process.ts'),
-      path('src/image/decode-thread.ts'),
+      { in: path('src/index.ts'), out: 'index' },
+      { in: path('src/cli/main.ts'), out: 'main' },
+      { in: path('src/runtime/engines/lane-thread.ts'), out: 'engines/lane-thread' },
+      { in: path('src/runtime/engines/lane-process.ts'), out: 'engines/lane-process' },
+      { in: path('src/image/lanes/decode-thread.ts'), out: 'decode-thread' },
     ],
     format: 'esm',
     bundle: true,
     splitting: true,
     packages: 'external',
-    // All beside each other: files that are found by their place are found from every one of them.
-    entryNames: '[name]',
     chunkNames: 'part-[hash]',
     sourcesContent: false,
   }),
@@ -38,7 +36,7 @@ await Promise.all([
     sourcemap: false,
   }),
   build({
-    entryPoints: [path('src/report/page/main.ts')],
+    entryPoints: [path('src/apps/report/page/main.ts')],
     outfile: path('dist/lib/page/page.js'),
     format: 'iife',
     bundle: true,
@@ -46,7 +44,7 @@ await Promise.all([
     logLevel: 'warning',
   }),
 ]);
-copyFileSync(path('src/report/page/page.css'), path('dist/lib/page/page.css'));
+copyFileSync(path('src/apps/report/page/page.css'), path('dist/lib/page/page.css'));
 cpSync(path('build/modules'), path('dist/types'), {
   recursive: true,
   filter: (from) => !/\.[cm]?js(?:\.map)?$/.test(from),

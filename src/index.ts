@@ -1,31 +1,31 @@
 /** The public API of onnx-tapir. */
-export { TapirError, isTapirError, type ErrorCode, type ErrorDetails } from './errors.js';
-export { type Given } from './checks.js';
+export { TapirError, isTapirError, type ErrorCode, type ErrorDetails } from './base/errors.js';
+export { type Given } from './base/checks.js';
 export {
   openModel,
   getGraphNodeNames,
   type OnnxModel,
   type ModelSource,
   type NodeInfo,
-} from './extract/open-model.js';
-export { pruneModel, type PrunedModel, type PruneOptions, type SaveOptions } from './extract/prune-model.js';
+} from './model/open-model.js';
+export { pruneModel, type PrunedModel, type PruneOptions, type SaveOptions } from './model/prune-model.js';
+export { type RewriteOptions, type ImageInput, type PerOutput, type Pool } from './model/rewrite-options.js';
+export { featureInfo } from './model/list-features.js';
 export {
-  type RewriteOptions,
-  type ImageInput,
-  type PerOutput,
-  type Pool,
-} from './extract/rewrite-options.js';
-export { featureInfo } from './extract/list-features.js';
-export { verifyModel, type VerifyOptions, type VerifyReport, type VerifiedOutput } from './extract/verify.js';
+  verifyModel,
+  type VerifyOptions,
+  type VerifyReport,
+  type VerifiedOutput,
+} from './model/oracle/verify.js';
 export {
   type PrunePlan,
   type PartList,
   type AddedParts,
   type BatchPlan,
   type ResolvedRequest,
-} from './rewrite/plan.js';
-export { type ImageNormalization } from './rewrite/image-input.js';
-export { type ReturnNodes, type KeysOf } from './extract/return-nodes.js';
+} from './graph/rewrite/plan.js';
+export { type ImageNormalization } from './graph/rewrite/image-input.js';
+export { type ReturnNodes, type KeysOf } from './model/return-nodes.js';
 export { createFeatureExtractor, type FeatureExtractorOptions } from './extract/create-feature-extractor.js';
 export { type FeatureExtractor } from './extract/feature-extractor.js';
 export {
@@ -36,13 +36,13 @@ export {
 } from './extract/data-parallel.js';
 export { type ParallelOptions } from './extract/parallel-options.js';
 export { type RunInput, type NestedFeeds, type RunOptions } from './extract/run-options.js';
-export { chunkSizes, type Split } from './runtime/split.js';
+export { chunkSizes, type Split } from './tensor/split.js';
 export { type LaneDeathPolicy } from './runtime/replica.js';
 export { type Extractor } from './extract/extractor.js';
 export { type LaneOptions } from './runtime/lane-options.js';
-export { type TensorInfo } from './extract/value-info.js';
-export { type FeatureInfo, type Layout } from './extract/feature-info.js';
-export { type Tensor, type TensorLike, type TensorData, type DType } from './runtime/tensor.js';
+export { type TensorInfo } from './model/value-info.js';
+export { type FeatureInfo, type Layout } from './model/feature-info.js';
+export { type Tensor, type TensorLike, type TensorData, type DType } from './tensor/tensor.js';
 export { type Device, type DeviceSpec, type DeviceType } from './runtime/device.js';
 export {
   listDevices,
@@ -50,8 +50,8 @@ export {
   type CudaDevice,
   type DeviceInfo,
   type WebGpuDevice,
-} from './runtime/device-list.js';
-export { type MigSlice } from './runtime/gpu.js';
+} from './runtime/devices/device-list.js';
+export { type MigSlice } from './runtime/devices/gpu.js';
 export { type SessionOptions } from './runtime/session-options.js';
 export { createTransform, loadImage, type Transform, type LoadedImage } from './image/transform.js';
 export { type TransformOptions, type TransformPreset } from './image/presets.js';
@@ -59,10 +59,10 @@ export { embedImages, type Embedded } from './embed/embedder.js';
 export { embedStream, type EmbedStream } from './embed/streams/embed-stream.js';
 export { embedTransformStream, type EmbedTransformStream } from './embed/streams/embed-transform-stream.js';
 export { type EmbedStreamOptions, type StreamInput, type StreamRow } from './embed/streams/row-pipe.js';
-export { type EmbedSource, type ListedImage, type PathStream } from './embed/sources/open-source.js';
-export { type SourceOptions } from './embed/sources/source-options.js';
+export { type EmbedSource, type ListedImage, type PathStream } from './sources/open-source.js';
+export { type SourceOptions } from './sources/items/source-options.js';
 export { type EmbedOptions } from './embed/embed-options.js';
-export { type ImageSource } from './image/image-file.js';
+export { type ImageSource } from './image/pixels/image-file.js';
 export { measureDeviation, type Deviation } from './image/deviation.js';
 export {
   embedFolder,
@@ -71,12 +71,12 @@ export {
   type EmbedFailure,
 } from './embed/embed-folder.js';
 export { type EmbedProgress } from './embed/progress.js';
-export { openDataset, type Dataset, type DatasetRow, type FeatureBlock } from './embed/dataset.js';
-export { type Manifest } from './embed/manifest.js';
-export { distributedSampler, type SamplerOptions } from './embed/sampler.js';
-export { mergeDataset, type MergeOptions, type MergeSummary } from './embed/merge.js';
-export { type Shard } from './embed/input-names.js';
-export { searchDataset, type SearchHit, type SearchOptions } from './search/search-dataset.js';
-export { type Metric } from './search/metric.js';
-export { createService, type ListenOptions, type Service } from './serve/service.js';
-export { type ServiceOptions } from './serve/service-options.js';
+export { openDataset, type Dataset, type DatasetRow, type FeatureBlock } from './dataset/dataset.js';
+export { type Manifest } from './dataset/manifest.js';
+export { distributedSampler, type SamplerOptions } from './sources/sampler.js';
+export { mergeDataset, type MergeOptions, type MergeSummary } from './dataset/merge.js';
+export { type Shard } from './sources/items/input-names.js';
+export { searchDataset, type SearchHit, type SearchOptions } from './apps/search/search-dataset.js';
+export { type Metric } from './apps/search/metric.js';
+export { createService, type ListenOptions, type Service } from './apps/serve/service.js';
+export { type ServiceOptions } from './apps/serve/service-options.js';

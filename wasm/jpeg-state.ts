@@ -1,5 +1,5 @@
 /**
- * Where things lie in memory while a JPEG is decoded, and the state of the bit reader. `src/image/jpeg-layout.ts` has the same
+ * Where things lie in memory while a JPEG is decoded, and the state of the bit reader. `src/image/jpeg/jpeg-layout.ts` has the same
  * addresses. Everything before `FREE` is fixed, the rest is the caller's to lay out.
  */
 

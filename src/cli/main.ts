@@ -1,9 +1,9 @@
 /** The command `tapir`: signals, streams and exit codes. What the commands do is in program.ts and beside it. */
-import { reasonOf, TapirError } from '../errors.js';
+import { reasonOf, TapirError } from '../base/errors.js';
 import { warmLane } from '../runtime/lane-start.js';
-import { writeErrorFile } from './error-file.js';
-import { EXIT, exitCodeOf, messageOf } from './exit-code.js';
-import type { Terminal } from './terminal.js';
+import { writeErrorFile } from './terminal/error-file.js';
+import { EXIT, exitCodeOf, messageOf } from './terminal/exit-code.js';
+import type { Terminal } from './terminal/terminal.js';
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 

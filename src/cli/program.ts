@@ -1,28 +1,28 @@
 /** The commands and their flags. */
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { packageVersion } from '../embed/manifest.js';
+import { packageVersion } from '../dataset/manifest.js';
 import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
 import type { MaxFailures } from '../embed/failure-limit.js';
-import { FEATURE_FORMATS } from '../embed/sinks/feature-writer.js';
-import { EMBED_ROWS_DEFAULTS } from '../embed/rows/embed-rows.js';
-import { INPUT_FORMATS } from '../embed/rows/record-input.js';
+import { FEATURE_FORMATS } from '../dataset/formats/feature-writer.js';
+import { EMBED_ROWS_DEFAULTS } from '../embed/streams/embed-rows.js';
+import { INPUT_FORMATS } from '../sources/records/record-input.js';
 import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure-embed.js';
 import { MEASURE_BATCHES_DEFAULTS } from '../extract/measure-batches.js';
-import { PRUNE_DEFAULTS } from '../extract/prune-model.js';
-import { OUTPUT_DTYPES } from '../extract/rewrite-options.js';
+import { PRUNE_DEFAULTS } from '../model/prune-model.js';
+import { OUTPUT_DTYPES } from '../model/rewrite-options.js';
 import { DECODE_MODES, TRANSFORM_PRESETS } from '../image/presets.js';
 import { LANE_DEFAULTS } from '../runtime/lane-options.js';
-import { runDoctor, type DoctorFlags } from './doctor.js';
-import { runBenchEmbed, type BenchEmbedFlags } from './bench-embed.js';
-import { runBenchModel, type BenchModelFlags } from './bench-model.js';
-import { runEmbed } from './embed.js';
-import type { EmbedFlags } from './embed-run.js';
-import { collect, parseCount } from './flag-values.js';
-import { NORMALIZE } from './open-extractor.js';
-import { runExtract, type ExtractFlags } from './extract.js';
-import { runNodes, type NodesFlags } from './nodes.js';
-import { parseShard } from './shard-flag.js';
-import type { Terminal } from './terminal.js';
+import { runDoctor, type DoctorFlags } from './commands/doctor.js';
+import { runBenchEmbed, type BenchEmbedFlags } from './commands/bench-embed.js';
+import { runBenchModel, type BenchModelFlags } from './commands/bench-model.js';
+import { runEmbed } from './commands/embed.js';
+import type { EmbedFlags } from './commands/embed-run.js';
+import { collect, parseCount } from './flags/flag-values.js';
+import { NORMALIZE } from './flags/open-extractor.js';
+import { runExtract, type ExtractFlags } from './commands/extract.js';
+import { runNodes, type NodesFlags } from './commands/nodes.js';
+import { parseShard } from './flags/shard-flag.js';
+import type { Terminal } from './terminal/terminal.js';
 
 function parseFailures(text: string): MaxFailures {
   if (/^\d+$/.test(text)) return Number(text);
@@ -48,14 +48,18 @@ const CUDA_LIBS_HELP =
 /** Commands whose code the others do without: it takes as long to load as theirs. */
 const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Terminal) => Promise<void>>> = {
   serve: async (program, terminal) => {
-    const command = (await import('./serve.js')).addServeCommand(program, terminal);
+    const command = (await import('./commands/serve.js')).addServeCommand(program, terminal);
     addExtractorFlags(command);
     addPartFlags(command);
   },
-  report: async (program, terminal) => (await import('./report.js')).addReportCommand(program, terminal),
-  search: async (program, terminal) => (await import('./search.js')).addSearchCommand(program, terminal),
-  merge: async (program, terminal) => (await import('./merge.js')).addMergeCommand(program, terminal),
-  models: async (program, terminal) => (await import('./models.js')).addModelsCommand(program, terminal),
+  report: async (program, terminal) =>
+    (await import('./commands/report.js')).addReportCommand(program, terminal),
+  search: async (program, terminal) =>
+    (await import('./commands/search.js')).addSearchCommand(program, terminal),
+  merge: async (program, terminal) =>
+    (await import('./commands/merge.js')).addMergeCommand(program, terminal),
+  models: async (program, terminal) =>
+    (await import('./commands/models.js')).addModelsCommand(program, terminal),
 };
 
 /**

@@ -1,17 +1,17 @@
 /** One run into a dataset: what is new is appended shard by shard, then what had failed or changed. */
 import type { Extractor } from '../extract/extractor.js';
 import { internalsOf } from '../extract/extractor.js';
-import type { DecodeLanes } from '../image/decode-lanes.js';
+import type { DecodeLanes } from '../image/lanes/decode-lanes.js';
 import { collectGarbage } from './collect-garbage.js';
-import type { DatasetFolder } from './dataset-folder.js';
-import type { DatasetInputs } from './dataset-inputs.js';
+import type { DatasetFolder } from '../dataset/dataset-folder.js';
+import type { DatasetInputs } from '../dataset/dataset-inputs.js';
 import { embedBatches, type EmbeddedBatch } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';
-import type { JournalRun, JournalShard, JournalWriter } from './journal.js';
-import { packageVersion } from './manifest.js';
+import type { JournalRun, JournalShard, JournalWriter } from '../dataset/journal.js';
+import { packageVersion } from '../dataset/manifest.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
-import { ShardWriter, type ShardPlan } from './shards.js';
-import type { SourceItem } from './source.js';
+import { ShardWriter, type ShardPlan } from '../dataset/shards.js';
+import type { SourceItem } from '../sources/items/list-folder.js';
 
 /** What a run works with. */
 export interface RunPlan extends ShardPlan {

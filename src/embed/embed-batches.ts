@@ -1,14 +1,14 @@
 /** Source items → features, batch by batch: decoding, the model and the consumer overlap. */
-import { TapirError } from '../errors.js';
+import { TapirError } from '../base/errors.js';
 import { coresToDecode, internalsOf, runsAtOnce, type Extractor } from '../extract/extractor.js';
-import { DecodeLanes } from '../image/decode-lanes.js';
+import { DecodeLanes } from '../image/lanes/decode-lanes.js';
 import { valuesOf } from '../image/transform.js';
-import type { SharedImages } from '../runtime/image-feed.js';
-import { takeRows } from '../runtime/rows.js';
-import type { Tensor } from '../runtime/tensor.js';
+import type { SharedImages } from '../tensor/image-feed.js';
+import { takeRows } from '../tensor/rows.js';
+import type { Tensor } from '../tensor/tensor.js';
 import { CHANNELS, type EmbedSetup } from './embed-options.js';
 import { BatchLoader, type LoadedBatch, type LoadedItem } from './loader.js';
-import type { SourceItem } from './source.js';
+import type { SourceItem } from '../sources/items/list-folder.js';
 
 /** The images of one run: the items in order, and a row per item that could be read. */
 export interface EmbeddedBatch {

@@ -9,31 +9,31 @@ import {
   invalidOption,
   withDefaults,
   type Given,
-} from '../checks.js';
-import { TapirError } from '../errors.js';
-import type { DecodeLanes } from '../image/decode-lanes.js';
-import { FORMATS_SHOWN } from '../image/format.js';
+} from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
+import type { DecodeLanes } from '../image/lanes/decode-lanes.js';
+import { FORMATS_SHOWN } from '../image/decode/format.js';
 import type { Extractor } from '../extract/extractor.js';
-import { identifyFile } from '../extract/identify-model.js';
-import { clearLeftovers, takeFolder } from './dataset-folder.js';
-import { checkIdentity, identifyDataset } from './dataset-identity.js';
-import { DatasetInputs } from './dataset-inputs.js';
+import { identifyFile } from '../model/identify-model.js';
+import { clearLeftovers, takeFolder } from '../dataset/dataset-folder.js';
+import { checkIdentity, identifyDataset } from '../dataset/dataset-identity.js';
+import { DatasetInputs } from '../dataset/dataset-inputs.js';
 import { DatasetRun, type RunPlan } from './dataset-run.js';
 import { openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
-import { countInputs } from './sources/count-inputs.js';
+import { countInputs } from '../sources/count-inputs.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
 import { checkFailures, readFailureLimit, type FailureLimit, type MaxFailures } from './failure-limit.js';
-import { folderNames } from './folder-name.js';
-import { checkShard, takeShare, type Shard } from './input-names.js';
-import { JournalWriter } from './journal.js';
+import { folderNames } from '../dataset/folder-name.js';
+import { checkShard, takeShare, type Shard } from '../sources/items/input-names.js';
+import { JournalWriter } from '../dataset/journal.js';
 import type { ImageError } from './loader.js';
-import { createManifest, encodeManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
-import { makePart } from './parts.js';
+import { createManifest, encodeManifest, MANIFEST_FILE, type Manifest } from '../dataset/manifest.js';
+import { makePart } from '../dataset/parts.js';
 import { ProgressMeter, type EmbedProgress } from './progress.js';
-import { writeAtomically } from './sinks/atomic-file.js';
-import { FEATURE_FORMATS, type FeatureFormat } from './sinks/feature-writer.js';
-import type { SourceItem } from './source.js';
-import { openSource, type EmbedSource, type OpenedSource } from './sources/open-source.js';
+import { writeAtomically } from '../base/atomic-file.js';
+import { FEATURE_FORMATS, type FeatureFormat } from '../dataset/formats/feature-writer.js';
+import type { SourceItem } from '../sources/items/list-folder.js';
+import { openSource, type EmbedSource, type OpenedSource } from '../sources/open-source.js';
 
 /** Options of {@link embedFolder}. */
 export interface EmbedFolderOptions extends EmbedOptions {

@@ -1,9 +1,9 @@
 /** What embedding takes besides model and source, checked against the model. */
-import { checkBoolean, checkInteger, checkSignal, invalidOption } from '../checks.js';
+import { checkBoolean, checkInteger, checkSignal, invalidOption } from '../base/checks.js';
 import { isOnCpu, wantsFullBatches, type Extractor } from '../extract/extractor.js';
 import type { TransformPreset } from '../image/presets.js';
 import { createTransform, Transform } from '../image/transform.js';
-import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from './sources/source-options.js';
+import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
 
 /** Options of {@link embedImages}. */
 export interface EmbedOptions extends SourceOptions {

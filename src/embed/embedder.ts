@@ -1,12 +1,12 @@
 /** Many images → features, one after the other. */
-import { withDefaults, type Given } from '../checks.js';
+import { withDefaults, type Given } from '../base/checks.js';
 import type { Extractor } from '../extract/extractor.js';
-import { takeRows } from '../runtime/rows.js';
-import type { Tensor } from '../runtime/tensor.js';
+import { takeRows } from '../tensor/rows.js';
+import type { Tensor } from '../tensor/tensor.js';
 import { embedBatches, openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
 import type { ImageError } from './loader.js';
-import { openSource, type EmbedSource } from './sources/open-source.js';
+import { openSource, type EmbedSource } from '../sources/open-source.js';
 
 /** An image's features, or why there are none. */
 export type Embedded<Key extends string = string> =

@@ -1,6 +1,6 @@
 /** How many inputs may fail before a run is given up. */
-import { invalidOption } from '../checks.js';
-import { TapirError } from '../errors.js';
+import { invalidOption } from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
 
 /** A number of inputs, or a share of them such as `'1%'` or `'0.5%'`. */
 export type MaxFailures = number | `${number}%`;

@@ -2,14 +2,14 @@
  * Source items → batches of pixels in shared memory. A batch is a range of positions in the source, whatever becomes of its
  * images; a bounded number of batches is open at once, so a slow consumer slows the source down.
  */
-import { TapirError, type ImageErrorCode } from '../errors.js';
-import { stampOfFailed, type DecodeLanes } from '../image/decode-lanes.js';
-import { vanishedImage } from '../image/image-errors.js';
-import type { FileStamp } from '../image/image-file.js';
+import { TapirError, type ImageErrorCode } from '../base/errors.js';
+import { stampOfFailed, type DecodeLanes } from '../image/lanes/decode-lanes.js';
+import { vanishedImage } from '../image/pixels/image-errors.js';
+import type { FileStamp } from '../image/pixels/image-file.js';
 import type { Deviation } from '../image/deviation.js';
 import { ByteBudget } from './byte-budget.js';
 import { PAUSE, withPauses } from './pauses.js';
-import type { SourceItem } from './source.js';
+import type { SourceItem } from '../sources/items/list-folder.js';
 
 /** The errors of single images: a run goes on over them. */
 export type ImageError = TapirError<ImageErrorCode>;

@@ -1,9 +1,9 @@
 /** A source without what its dataset already holds. */
 import { createHash } from 'node:crypto';
-import { stampOf, type FileStamp } from '../image/image-file.js';
-import { nameItems, type NamedItem } from './input-names.js';
-import type { KnownInput, KnownInputs } from './known-inputs.js';
-import type { SourceItem } from './source.js';
+import { stampOf, type FileStamp } from '../image/pixels/image-file.js';
+import { nameItems, type NamedItem } from '../sources/items/input-names.js';
+import type { KnownInput, KnownInputs } from '../dataset/known-inputs.js';
+import type { SourceItem } from '../sources/items/list-folder.js';
 
 /** So many files are looked at together. */
 const STAMPS_AT_ONCE = 64;

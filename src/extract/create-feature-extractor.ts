@@ -1,5 +1,5 @@
 /** Model + names → an extractor on one device or several. */
-import { invalidOption, withDefaults, type Given } from '../checks.js';
+import { invalidOption, withDefaults, type Given } from '../base/checks.js';
 import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lane-options.js';
 import { warmLane } from '../runtime/lane-start.js';
@@ -10,12 +10,12 @@ import type { Extractor } from './extractor.js';
 import { FeatureExtractor, internalsOf } from './feature-extractor.js';
 import { createFeatureModel, type SessionSetup } from './feature-model.js';
 import { describeLanes } from './describe-lanes.js';
-import type { OnnxModel, ModelSource } from './open-model.js';
+import type { OnnxModel, ModelSource } from '../model/open-model.js';
 import { openReplicas } from './open-replicas.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
-import { pruneModel, type PrunedModel } from './prune-model.js';
-import type { KeysOf, ReturnNodes } from './return-nodes.js';
-import { REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
+import { pruneModel, type PrunedModel } from '../model/prune-model.js';
+import type { KeysOf, ReturnNodes } from '../model/return-nodes.js';
+import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
 
 /** Options of {@link createFeatureExtractor}. */
 export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {

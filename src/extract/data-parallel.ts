@@ -1,30 +1,30 @@
 /** One model on several devices: a batch is split over them, the outputs are joined. */
-import { checkInteger, invalidOption, withDefaults, type Given } from '../checks.js';
-import { TapirError } from '../errors.js';
-import type { ImageNormalization } from '../rewrite/image-input.js';
-import { devicesLike } from '../runtime/device-list.js';
+import { checkInteger, invalidOption, withDefaults, type Given } from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
+import type { ImageNormalization } from '../graph/rewrite/image-input.js';
+import { devicesLike } from '../runtime/devices/device-list.js';
 import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
-import type { Feed } from '../runtime/image-feed.js';
-import { gather } from '../runtime/gather.js';
+import type { Feed } from '../tensor/image-feed.js';
+import { gather } from '../tensor/gather.js';
 import type { Replica } from '../runtime/replica.js';
-import { deviceRows, readSplit, type Split } from '../runtime/split.js';
-import type { Tensor } from '../runtime/tensor.js';
-import { checkSameRows, readBatch, type Batch } from './batch.js';
+import { deviceRows, readSplit, type Split } from '../tensor/split.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { checkSameRows, readBatch, type Batch } from '../tensor/batch.js';
 import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
 import { internalsOf as extractorInternalsOf, type FeatureExtractor } from './feature-extractor.js';
-import type { FeatureInfo } from './feature-info.js';
+import type { FeatureInfo } from '../model/feature-info.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
-import { readFeeds } from './feeds.js';
+import { readFeeds } from '../tensor/feeds.js';
 import type { ExtractorInternals } from './internals.js';
 import { mapInOrder } from './map-in-order.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
 import { openReplicas } from './open-replicas.js';
 import { planBatch, type Plan } from './parallel-plan.js';
 import { ParallelWarnings } from './parallel-warnings.js';
-import type { PrunedModel } from './prune-model.js';
-import { runRange } from './run-batch.js';
+import type { PrunedModel } from '../model/prune-model.js';
+import { runRange } from '../runtime/run-batch.js';
 import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
-import type { TensorInfo } from './value-info.js';
+import type { TensorInfo } from '../model/value-info.js';
 
 /** Options of {@link DataParallel.create}. */
 export interface DataParallelOptions extends ParallelOptions {

@@ -1,14 +1,14 @@
 /** What the lanes of a model are opened from: the pruned model itself, or one that was prepared for all of them. */
 import { resolve } from 'node:path';
-import { defaultCacheFolder } from '../cache-folder.js';
+import { defaultCacheFolder } from '../base/cache-folder.js';
 import type { ResolvedDevice } from '../runtime/device.js';
 import { prepareModel, warnUnprepared, type PreparedFor } from '../runtime/prepare-model.js';
 import { isWhole, type CacheEntry } from '../runtime/prepared-cache.js';
 import type { LaneDescription } from '../runtime/protocol.js';
 import { arePacksSafe, whyNotOnGpu } from './check-prepared.js';
 import { describeLane, type SessionSetup } from './feature-model.js';
-import { rewriteOf, type PrunedModel } from './prune-model.js';
-import { describeModel, identifyRewrite } from './session-model.js';
+import { rewriteOf, type PrunedModel } from '../model/prune-model.js';
+import { describeModel, identifyRewrite } from '../model/session-model.js';
 
 /** Describes a lane; called again with the failure if what it gave does not open. */
 type DescribeLane = (failure?: unknown) => Promise<LaneDescription>;

@@ -1,8 +1,8 @@
 /** Runs that belong to one batch, on several devices: all settle, then the first failure in order counts. */
-import { reasonOf, TapirError } from '../errors.js';
+import { reasonOf, TapirError } from '../base/errors.js';
 import type { NamedTensor } from '../runtime/protocol.js';
 import type { Replica } from '../runtime/replica.js';
-import type { RowRange } from './batch.js';
+import type { RowRange } from '../tensor/batch.js';
 
 /** Outputs of a run. */
 export type Outputs = readonly NamedTensor[];

@@ -1,17 +1,17 @@
 /** The pruned model with a session: tensors in, named features out. */
-import type { Given } from '../checks.js';
-import type { ImageNormalization } from '../rewrite/image-input.js';
-import type { Feed } from '../runtime/image-feed.js';
+import type { Given } from '../base/checks.js';
+import type { ImageNormalization } from '../graph/rewrite/image-input.js';
+import type { Feed } from '../tensor/image-feed.js';
 import type { Replica } from '../runtime/replica.js';
-import type { Tensor } from '../runtime/tensor.js';
-import type { FeatureInfo } from './feature-info.js';
+import type { Tensor } from '../tensor/tensor.js';
+import type { FeatureInfo } from '../model/feature-info.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
-import { readFeeds } from './feeds.js';
+import { readFeeds } from '../tensor/feeds.js';
 import type { ExtractorInternals } from './internals.js';
-import type { PrunedModel } from './prune-model.js';
-import { runBatch } from './run-batch.js';
+import type { PrunedModel } from '../model/prune-model.js';
+import { runBatch } from '../runtime/run-batch.js';
 import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
-import type { TensorInfo } from './value-info.js';
+import type { TensorInfo } from '../model/value-info.js';
 
 let internalsOf: <Key extends string>(extractor: FeatureExtractor<Key>) => ExtractorInternals<Key>;
 

@@ -1,18 +1,18 @@
 /** A pruned model as it is run: what a feature extractor and a data-parallel one share. */
-import { TapirError } from '../errors.js';
-import type { ImageNormalization } from '../rewrite/image-input.js';
+import { TapirError } from '../base/errors.js';
+import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import type { ResolvedDevice } from '../runtime/device.js';
 import type { LaneOptions } from '../runtime/lane-options.js';
 import type { LaneDescription, SessionFacts } from '../runtime/protocol.js';
 import type { SessionOptions } from '../runtime/session-options.js';
-import type { Tensor } from '../runtime/tensor.js';
-import { copyTensor } from '../runtime/tensor-part.js';
-import { checkRunnable } from './check-runnable.js';
-import { describeFeature, type FeatureInfo } from './feature-info.js';
-import { preparedOf, rewriteOf, type PrunedModel } from './prune-model.js';
-import type { Runnable } from './run-batch.js';
-import { describeMapped } from './session-model.js';
-import { describeInputs } from './value-info.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { copyTensor } from '../tensor/tensor-part.js';
+import { checkRunnable } from '../model/check-runnable.js';
+import { describeFeature, type FeatureInfo } from '../model/feature-info.js';
+import { preparedOf, rewriteOf, type PrunedModel } from '../model/prune-model.js';
+import type { Runnable } from '../runtime/run-batch.js';
+import { describeMapped } from '../model/session-model.js';
+import { describeInputs } from '../model/value-info.js';
 
 /** How sessions of a model are opened, whatever the device. */
 export interface SessionSetup {

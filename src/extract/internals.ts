@@ -1,8 +1,8 @@
 /** What other files of the package use of an extractor, whether it runs on one device or on several. */
 import type { ResolvedDevice } from '../runtime/device.js';
-import type { Feed } from '../runtime/image-feed.js';
+import type { Feed } from '../tensor/image-feed.js';
 import type { ReplicaSpent } from '../runtime/replica.js';
-import type { Tensor } from '../runtime/tensor.js';
+import type { Tensor } from '../tensor/tensor.js';
 import type { FeatureModel } from './feature-model.js';
 
 export interface ExtractorInternals<Key extends string> {

@@ -1,16 +1,16 @@
 /** Which batch size a model runs fastest at: batches of made-up input, larger and larger, timed. */
-import { checkInteger, checkSignal, invalidOption, withDefaults, type Given } from '../checks.js';
-import { isTapirError, reasonOf } from '../errors.js';
+import { checkInteger, checkSignal, invalidOption, withDefaults, type Given } from '../base/checks.js';
+import { isTapirError, reasonOf } from '../base/errors.js';
 import type { Device } from '../runtime/device.js';
 import { createFeatureExtractor } from './create-feature-extractor.js';
 import type { DataParallel } from './data-parallel.js';
-import { medianOf } from './median.js';
-import { openModel, OnnxModel, type ModelSource } from './open-model.js';
-import type { ReturnNodes } from './return-nodes.js';
-import { REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
+import { medianOf } from '../base/median.js';
+import { openModel, OnnxModel, type ModelSource } from '../model/open-model.js';
+import type { ReturnNodes } from '../model/return-nodes.js';
+import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
 import type { RunInput } from './run-options.js';
-import { seededFeeds } from './seeded-feeds.js';
-import type { TensorInfo } from './value-info.js';
+import { seededFeeds } from '../model/oracle/seeded-feeds.js';
+import type { TensorInfo } from '../model/value-info.js';
 
 /** Options of {@link measureBatches}. */
 export interface MeasureBatchesOptions {

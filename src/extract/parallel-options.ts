@@ -1,7 +1,7 @@
 /** How a data-parallel model splits its batches. */
-import { checkInteger, checkOneOf, withDefaults, type Given } from '../checks.js';
+import { checkInteger, checkOneOf, withDefaults, type Given } from '../base/checks.js';
 import type { LaneDeathPolicy } from '../runtime/replica.js';
-import { readSplit, type Split } from '../runtime/split.js';
+import { readSplit, type Split } from '../tensor/split.js';
 
 /** Options of data parallelism. */
 export interface ParallelOptions {

@@ -1,6 +1,6 @@
 /** Which device runs which rows of a batch. Pure: devices are seen by what they are doing. */
-import { deviceRows, evenParts, type Split } from '../runtime/split.js';
-import { cutRange, wholeRanges, type Batch, type RowRange } from './batch.js';
+import { deviceRows, evenParts, type Split } from '../tensor/split.js';
+import { cutRange, wholeRanges, type Batch, type RowRange } from '../tensor/batch.js';
 import type { Task } from './dispatch.js';
 
 /** Runs on named devices, or rows for whichever is free. */

@@ -1,8 +1,8 @@
 /** What a data-parallel model warns of, each kind once. */
-import { findImbalance } from '../runtime/balance.js';
+import { findImbalance } from '../runtime/devices/balance.js';
 import type { Replica } from '../runtime/replica.js';
-import type { Batch } from './batch.js';
-import { medianOf } from './median.js';
+import type { Batch } from '../tensor/batch.js';
+import { medianOf } from '../base/median.js';
 import type { Plan } from './parallel-plan.js';
 
 const RUNS_TO_COMPARE = 16;

@@ -1,6 +1,6 @@
 /** What `run` takes besides its input. */
-import { checkBoolean, checkSignal, withDefaults, type Given } from '../checks.js';
-import type { TensorLike } from '../runtime/tensor.js';
+import { checkBoolean, checkSignal, withDefaults, type Given } from '../base/checks.js';
+import type { TensorLike } from '../tensor/tensor.js';
 
 /**
  * What `run` accepts: a tensor for the only input, or tensors by input name. Records may be nested; lists give inputs in the

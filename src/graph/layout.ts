@@ -1,6 +1,6 @@
 /** Which axis of a tensor holds the channels, proven by the operators that made it. */
 import type { Graph, Node, Value } from './graph.js';
-import { moduleTree } from './module-tree.js';
+import { moduleTree } from './names/module-tree.js';
 
 /** How the axes of a tensor are meant: N batch, C channels, H and W a map, L tokens. */
 export type Layout = 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';

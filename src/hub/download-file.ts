@@ -2,9 +2,9 @@
 import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { TapirError } from '../errors.js';
+import { TapirError } from '../base/errors.js';
 import type { HubFile } from './model-list.js';
-import { asTransient, downloadFailed, openUrl, StallTimer, TransientFailure } from './open-url.js';
+import { asTransient, downloadFailed, openUrl, StallTimer, TransientFailure } from '../base/http.js';
 import { freeBytes, type PartialFile, unwritable } from './partial-file.js';
 
 /** How a file is fetched. */

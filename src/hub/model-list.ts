@@ -1,9 +1,9 @@
 /** The list of known models, `models/manifest.json` of this package: where they lie, what they are, and what to ask them for. */
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { invalidOption } from '../checks.js';
-import { reasonOf, TapirError } from '../errors.js';
-import { nearestNames } from '../suggest.js';
+import { invalidOption } from '../base/checks.js';
+import { reasonOf, TapirError } from '../base/errors.js';
+import { nearestNames } from '../base/suggest.js';
 
 /** A file of a model: the graph, or weights that lie beside it. */
 export interface HubFile {

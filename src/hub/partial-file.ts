@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readFile, rename, rm, stat, statfs, writeFile, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { reasonOf, TapirError } from '../errors.js';
+import { reasonOf, TapirError } from '../base/errors.js';
 
 /** What the bytes so far belong to. */
 interface PartialRecord {

@@ -1,7 +1,7 @@
 /** A lock on a folder, so that two pulls do not write the same file. */
 import { join } from 'node:path';
-import { ProcessLock } from '../process-lock.js';
-import { downloadFailed } from './open-url.js';
+import { ProcessLock } from '../base/process-lock.js';
+import { downloadFailed } from '../base/http.js';
 
 const LOCK = '.pull-lock';
 

@@ -1,9 +1,9 @@
 /** A known model into the cache folder, checked, once. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { defaultCacheFolder } from '../cache-folder.js';
-import { checkInteger, checkSignal, withDefaults, type Given } from '../checks.js';
-import { TapirError } from '../errors.js';
+import { defaultCacheFolder } from '../base/cache-folder.js';
+import { checkInteger, checkSignal, withDefaults, type Given } from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
 import { downloadFile, type DownloadOptions } from './download-file.js';
 import type { HubFile, HubModel } from './model-list.js';
 import { PartialFile, sha256OfFile, sizeOfFile, unwritable } from './partial-file.js';

@@ -1,9 +1,9 @@
 /** How far a named fast mode is from the exact pixels, measured. */
-import { decodeBytes } from './decode.js';
-import { readImageFile, type ImageSource } from './image-file.js';
+import { decodeBytes } from './decode/decode.js';
+import { readImageFile, type ImageSource } from './pixels/image-file.js';
 import { createTransform, Transform } from './transform.js';
 import type { TransformPreset } from './presets.js';
-import type { Reduction } from './reduction.js';
+import type { Reduction } from './decode/reduction.js';
 
 /** The difference between an image read both ways, over its transformed 8-bit values (0 to 255, before normalisation). */
 export interface Deviation {

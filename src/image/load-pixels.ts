@@ -1,9 +1,9 @@
 /** Image file → the pixels that a model is fed, by the shorter way where there is one. */
-import { decodeBytes, isWholeJpeg } from './decode.js';
-import type { Size } from './geometry.js';
-import { readImageFile, type ImageSource, type StampTaker } from './image-file.js';
-import type { Reduction } from './reduction.js';
-import type { RgbImage } from './rgb-image.js';
+import { decodeBytes, isWholeJpeg } from './decode/decode.js';
+import type { Size } from './pixels/geometry.js';
+import { readImageFile, type ImageSource, type StampTaker } from './pixels/image-file.js';
+import type { Reduction } from './decode/reduction.js';
+import type { RgbImage } from './pixels/rgb-image.js';
 import type { Transform } from './transform.js';
 
 /** Transformed pixels, and what they were made of. */

@@ -1,7 +1,7 @@
 /** Preprocessing: its options, and their values by name. */
-import { IMAGENET_MEAN, IMAGENET_STD } from '../imagenet.js';
-import type { Size } from './geometry.js';
-import type { Interpolation } from './resample.js';
+import { IMAGENET_MEAN, IMAGENET_STD } from '../base/imagenet.js';
+import type { Size } from './pixels/geometry.js';
+import type { Interpolation } from './resample/resample.js';
 
 /** How pixels are decoded: as torchvision does, or large ones reduced. */
 export const DECODE_MODES = ['exact', 'fast'] as const;

@@ -1,12 +1,12 @@
 /** Resizing a JPEG while it is decoded: the whole image is never there. */
-import type { Region, Size } from './geometry.js';
-import { readJpegRows, type JpegOptions } from './jpeg.js';
-import type { Interpolation } from './kernel.js';
-import { takeRegion } from './resample.js';
-import { planResample } from './resample-plan.js';
-import { planPasses, runPasses, type Passes } from './resample-simd.js';
-import type { RgbImage, RgbRows } from './rgb-image.js';
-import { sharedSimdModule, type SimdModule } from './simd-module.js';
+import type { Region, Size } from './pixels/geometry.js';
+import { readJpegRows, type JpegOptions } from './jpeg/jpeg.js';
+import type { Interpolation } from './resample/kernel.js';
+import { takeRegion } from './resample/resample.js';
+import { planResample } from './resample/resample-plan.js';
+import { planPasses, runPasses, type Passes } from './resample/resample-simd.js';
+import type { RgbImage, RgbRows } from './pixels/rgb-image.js';
+import { sharedSimdModule, type SimdModule } from './pixels/simd-module.js';
 
 /** What becomes of an image: the size of all of it, and what is cut out. */
 export interface ResampleTarget {

@@ -1,6 +1,6 @@
 /** Image file → a small picture of it. */
-import { decodeImage, openSharp } from './decode.js';
-import type { ImageSource } from './image-file.js';
+import { decodeImage, openSharp } from './decode/decode.js';
+import type { ImageSource } from './pixels/image-file.js';
 import { TRANSFORM_PRESETS } from './presets.js';
 
 /** WebP's quality: at 96 pixels some 2 kB for a photo. */

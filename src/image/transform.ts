@@ -1,12 +1,12 @@
 /** Image → pixels → tensor, with torchvision's numbers. */
-import { checkInteger, checkOneOf, invalidOption, withDefaults, type Given } from '../checks.js';
-import { jpegOptions, type DecodedImage } from './decode.js';
-import { centerCrop, resizedSize, type Size } from './geometry.js';
+import { checkInteger, checkOneOf, invalidOption, withDefaults, type Given } from '../base/checks.js';
+import { jpegOptions, type DecodedImage } from './decode/decode.js';
+import { centerCrop, resizedSize, type Size } from './pixels/geometry.js';
 import { Normalization } from './normalize.js';
-import type { ImageSource } from './image-file.js';
+import type { ImageSource } from './pixels/image-file.js';
 import { loadPixels } from './load-pixels.js';
 import { DECODE_MODES, TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from './presets.js';
-import { resample, type RgbImage } from './resample.js';
+import { resample, type RgbImage } from './resample/resample.js';
 import { resampleJpeg, type ResampleTarget, type ResampledJpeg } from './resample-jpeg.js';
 
 /** Pixels as a model is fed them, and as a tensor. */

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { TapirError, reasonOf } from '../errors.js';
+import { TapirError, reasonOf } from '../base/errors.js';
 import { GRAPH, MODEL } from './schema.js';
 import type { ScannedModel } from './scan.js';
 import { openFileSource, type ByteSource } from './source.js';

@@ -1,7 +1,7 @@
 /** Weights that lie outside the model file: found, checked, and never let out of their folder. */
 import { realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { TapirError, reasonOf } from '../errors.js';
+import { TapirError, reasonOf } from '../base/errors.js';
 import type { ScannedNode } from './scan-graph.js';
 import type { ScannedTensor } from './scan-value.js';
 import type { Field } from './wire.js';

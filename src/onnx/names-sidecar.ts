@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync, type Stats } from 'node:fs';
-import { TapirError, reasonOf } from '../errors.js';
+import { TapirError, reasonOf } from '../base/errors.js';
 import type { ScannedModel } from './scan.js';
 import { encodeText } from './wire.js';
 

@@ -2,7 +2,7 @@
  * One pass over a ModelProto: names and byte ranges of everything that a rewrite decides about. Payloads of
  * tensors are seeked past; whatever the index does not name stays in the file as bytes.
  */
-import { TapirError } from '../errors.js';
+import { TapirError } from '../base/errors.js';
 import { scanGraph, scanNode, type ScannedGraph, type ScannedNode } from './scan-graph.js';
 import { FUNCTION, MODEL, normalDomain, OPSET } from './schema.js';
 import { sniffFormat } from './sniff.js';

@@ -1,7 +1,7 @@
 /** Where model bytes come from: memory, or a file read at offsets so that weights need not be loaded. */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
-import { TapirError, reasonOf } from '../errors.js';
-import { modelChanged, stampOf, type StampedFile } from '../file-stamp.js';
+import { TapirError, reasonOf } from '../base/errors.js';
+import { modelChanged, stampOf, type StampedFile } from '../base/file-stamp.js';
 
 /**
  * Bytes that can be read at an offset. `read` returns a view that the next call may overwrite, or reads into an array of the

@@ -3,7 +3,7 @@
  * with the limits that it leaves out (nesting, message ends, field 0, groups). Knows no ONNX.
  */
 import protobuf from 'protobufjs/minimal.js';
-import { TapirError, reasonOf } from '../errors.js';
+import { TapirError, reasonOf } from '../base/errors.js';
 import type { ByteSource } from './source.js';
 
 /** Nesting that C++ protobuf, and so ONNX Runtime, accepts. */

@@ -1,7 +1,7 @@
 /** Devices: what a user writes, and the execution provider it means. */
 import { availableParallelism } from 'node:os';
-import { checkInteger, invalidOption, show } from '../checks.js';
-import { TapirError } from '../errors.js';
+import { checkInteger, invalidOption, show } from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
 import { CUDA_IGNORED } from './session-options.js';
 
 /** Kinds of device that a session can run on. `auto` is CUDA if it works, else the CPU, with a warning. */

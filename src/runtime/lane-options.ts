@@ -1,5 +1,5 @@
 /** How a lane is held: in a thread or a process, and how long an exit waits for it. */
-import { checkInteger, checkOneOf, checkText, type Given } from '../checks.js';
+import { checkInteger, checkOneOf, checkText, type Given } from '../base/checks.js';
 
 /** Options of every lane of an extractor. */
 export interface LaneOptions {

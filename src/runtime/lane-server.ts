@@ -1,9 +1,9 @@
 /** The lane's side: one session that answers requests in order. Knows no threads; its entries give it a port. */
-import { packError } from '../errors.js';
-import { fillFeed, isShared, madeFeeds } from './image-feed.js';
+import { packError } from '../base/errors.js';
+import { fillFeed, isShared, madeFeeds } from '../tensor/image-feed.js';
 import type { LaneReply, LaneRequest } from './protocol.js';
-import { buffersOf } from './tensor.js';
-import type { Session } from './session.js';
+import { buffersOf } from '../tensor/tensor.js';
+import type { Session } from './engines/onnxruntime.js';
 
 /** How a lane talks to its owner, and how it enters onnxruntime. */
 export interface LanePort {
@@ -37,7 +37,9 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
     try {
       if (request.type === 'open') {
         const { description } = request;
-        session = await port.enter(async () => (await import('./session.js')).openSession(description));
+        session = await port.enter(async () =>
+          (await import('./engines/onnxruntime.js')).openSession(description),
+        );
         discard(description.model);
         port.send({ type: 'opened', facts: session.facts }, []);
       } else {
@@ -66,7 +68,7 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
   };
   // Loading takes as long as the owner needs to prepare the model. A failure shows again when the session is opened.
   let last: Promise<unknown> = port
-    .enter(async () => (await import('./session.js')).loadRuntime())
+    .enter(async () => (await import('./engines/onnxruntime.js')).loadRuntime())
     .catch(() => undefined);
   return (request) => {
     last = last.then(() => handle(request));

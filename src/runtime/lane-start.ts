@@ -4,8 +4,8 @@ import { isMainThread, Worker } from 'node:worker_threads';
 import type { ResolvedDevice } from './device.js';
 import { guardExit } from './exit-guard.js';
 import { LANE_DEFAULTS, type LaneOptions } from './lane-options.js';
-import { isShared, ownImages } from './image-feed.js';
-import { fillsBuffer } from './tensor.js';
+import { isShared, ownImages } from '../tensor/image-feed.js';
+import { fillsBuffer } from '../tensor/tensor.js';
 import { STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
 
 /** The owner's end of a lane. */
@@ -85,7 +85,7 @@ function spawnThread(exitTimeoutMs: number): LaneThread {
   for (const [name, value] of Object.entries(ENVIRONMENT)) process.env[name] ??= value;
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
   // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
-  const worker = new Worker(new URL('./lane-thread.js', import.meta.url), {
+  const worker = new Worker(new URL('./engines/lane-thread.js', import.meta.url), {
     workerData: state,
     execArgv: [],
     // Tensors are outside its heap; with more room the engine would only collect later.
@@ -122,7 +122,7 @@ export function startProcess(
   onText?: (text: string) => void,
 ): LaneChannel {
   const visible = uuid === undefined ? {} : { CUDA_VISIBLE_DEVICES: uuid };
-  const child = fork(new URL('./lane-process.js', import.meta.url), {
+  const child = fork(new URL('./engines/lane-process.js', import.meta.url), {
     env: { ...ENVIRONMENT, ...process.env, ...visible },
     execArgv: [],
     serialization: 'advanced',

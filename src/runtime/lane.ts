@@ -1,11 +1,11 @@
 /** A lane as its owner sees it: one session, behind a thread or process, that runs requests in order. */
-import { isTapirError, reasonOf, TapirError, unpackError } from '../errors.js';
+import { isTapirError, reasonOf, TapirError, unpackError } from '../base/errors.js';
 import { deviceName, type ResolvedDevice } from './device.js';
-import { madeFeeds, type Feed } from './image-feed.js';
+import { madeFeeds, type Feed } from '../tensor/image-feed.js';
 import type { LaneOptions } from './lane-options.js';
 import { startLane, type LaneChannel } from './lane-start.js';
 import type { LaneDescription, LaneReply, NamedTensor, SessionFacts } from './protocol.js';
-import { buffersOf, mismatch } from './tensor.js';
+import { buffersOf, mismatch } from '../tensor/tensor.js';
 
 /** What a run gave. */
 export interface LaneResult {

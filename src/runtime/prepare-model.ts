@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFile, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { reasonOf } from '../errors.js';
+import { reasonOf } from '../base/errors.js';
 import { openLane } from './lane.js';
 import type { LaneOptions } from './lane-options.js';
 import { describeMachine } from './machine.js';

@@ -1,11 +1,11 @@
 /** Every message between a lane and its owner, and nothing else. All survive structured clone. */
-import type { PackedError } from '../errors.js';
-import type { StampedFile } from '../file-stamp.js';
+import type { PackedError } from '../base/errors.js';
+import type { StampedFile } from '../base/file-stamp.js';
 import type { ResolvedDevice } from './device.js';
-import type { Feed } from './image-feed.js';
+import type { Feed } from '../tensor/image-feed.js';
 import type { SaveTo } from './prepared-files.js';
 import type { SessionOptions } from './session-options.js';
-import type { Tensor } from './tensor.js';
+import type { Tensor } from '../tensor/tensor.js';
 
 /** What a lane needs to open its session; immutable, shared with nobody. */
 export interface LaneDescription {

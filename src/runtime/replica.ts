@@ -2,13 +2,13 @@
  * A model on one device: a queue of runs before one session or several. Feeds are cut out when a session is about to take
  * them, one run ahead of the one at work, so that copying and computing overlap and memory stays bounded.
  */
-import { TapirError } from '../errors.js';
+import { TapirError } from '../base/errors.js';
 import { deviceName } from './device.js';
 import { openLane, type Lane, type LanePlace } from './lane.js';
 import type { startLane } from './lane-start.js';
-import { isShared, type Feed } from './image-feed.js';
+import { isShared, type Feed } from '../tensor/image-feed.js';
 import type { LaneDescription, NamedTensor, SessionFacts } from './protocol.js';
-import { checkPresent, cutFeed, type FeedPart } from './tensor-part.js';
+import { checkPresent, cutFeed, type FeedPart } from '../tensor/tensor-part.js';
 import { WarmSizes } from './warm-sizes.js';
 
 /** Options of one run. */

@@ -6,8 +6,8 @@ import {
   invalidOption,
   withDefaults,
   type Given,
-} from '../checks.js';
-import { TapirError } from '../errors.js';
+} from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
 
 /** Session options; names and meaning are onnxruntime's. */
 export interface SessionOptions {

@@ -3,8 +3,8 @@ import { chmodSync, copyFileSync, mkdirSync, rmSync, statSync, symlinkSync, writ
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { BatchLoader, type LoadedItem } from '../../build/modules/embed/loader.js';
-import { listImages, type SourceItem } from '../../build/modules/embed/source.js';
-import { DecodeLanes } from '../../build/modules/image/decode-lanes.js';
+import { listImages, type SourceItem } from '../../build/modules/sources/items/list-folder.js';
+import { DecodeLanes } from '../../build/modules/image/lanes/decode-lanes.js';
 import { createTransform } from '../../build/modules/index.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { runScript } from '../support/run.js';
@@ -94,8 +94,8 @@ describe.skipIf(process.platform === 'win32')('a file that this user may not rea
     // The superuser may read everything, so it becomes nobody first; whatever is loaded must be there before.
     const script = `
       import { loadImage } from 'onnx-tapir';
-      import { listImages } from ${JSON.stringify(projectPath('build/modules/embed/source.js'))};
-      import { stampOf } from ${JSON.stringify(projectPath('build/modules/image/image-file.js'))};
+      import { listImages } from ${JSON.stringify(projectPath('build/modules/sources/items/list-folder.js'))};
+      import { stampOf } from ${JSON.stringify(projectPath('build/modules/image/pixels/image-file.js'))};
       const folder = ${JSON.stringify(folder)};
       if (process.getuid() === 0) {
         process.setgid(65534);

@@ -18,8 +18,8 @@ import {
 } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
-import { readMetadata } from '../../src/embed/readers/metadata.js';
-import type { MetadataRow } from '../../src/embed/sinks/metadata.js';
+import { readMetadata } from '../../src/dataset/formats/read-metadata.js';
+import type { MetadataRow } from '../../src/dataset/formats/write-metadata.js';
 import { projectPath } from '../support/fixtures.js';
 import { photosAndPlace } from '../support/photos.js';
 import { readNpy } from '../support/npy.js';

@@ -6,13 +6,13 @@ import { DataParallel } from '../../src/extract/data-parallel.js';
 import { FeatureExtractor } from '../../src/extract/feature-extractor.js';
 import { createFeatureModel } from '../../src/extract/feature-model.js';
 import { PARALLEL_DEFAULTS } from '../../src/extract/parallel-options.js';
-import { pruneModel } from '../../src/extract/prune-model.js';
-import { madeFeeds } from '../../src/runtime/image-feed.js';
+import { pruneModel } from '../../src/model/prune-model.js';
+import { madeFeeds } from '../../src/tensor/image-feed.js';
 import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
 import { openReplica } from '../../src/runtime/replica.js';
 import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
-import type { Split } from '../../src/runtime/split.js';
-import type { Tensor } from '../../src/runtime/tensor.js';
+import type { Split } from '../../src/tensor/split.js';
+import type { Tensor } from '../../src/tensor/tensor.js';
 import { describeLane, done, playLanes } from '../support/fake-lane.js';
 import { modelBytes } from '../support/graphs.js';
 

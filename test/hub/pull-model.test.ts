@@ -4,11 +4,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { TapirError } from '../../src/errors.js';
+import { TapirError } from '../../src/base/errors.js';
 import type { HubFile, HubModel } from '../../src/hub/model-list.js';
 import { unwritable } from '../../src/hub/partial-file.js';
 import { findCachedModel, pullModel, type PullOptions } from '../../src/hub/pull-model.js';
-import type { Given } from '../../src/checks.js';
+import type { Given } from '../../src/base/checks.js';
 import { sendCut, sendFile, startServer } from '../support/file-server.js';
 import { scratchFolder } from '../support/fixtures.js';
 

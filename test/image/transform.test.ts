@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { imageFormat } from '../../src/image/format.js';
-import { centerCrop, resizedSize } from '../../src/image/geometry.js';
-import { resample } from '../../src/image/resample.js';
+import { imageFormat } from '../../src/image/decode/format.js';
+import { centerCrop, resizedSize } from '../../src/image/pixels/geometry.js';
+import { resample } from '../../src/image/resample/resample.js';
 import { createTransform, loadImage } from '../../src/image/transform.js';
 import { projectPath } from '../support/fixtures.js';
 

@@ -2,9 +2,9 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { isTapirError } from '../../src/errors.js';
-import { getGraphNodeNames, openModel } from '../../src/extract/open-model.js';
-import { pruneModel } from '../../src/extract/prune-model.js';
+import { isTapirError } from '../../src/base/errors.js';
+import { getGraphNodeNames, openModel } from '../../src/model/open-model.js';
+import { pruneModel } from '../../src/model/prune-model.js';
 import { fixturePath, scratchFolder } from '../support/fixtures.js';
 import { chain, modelBytes } from '../support/graphs.js';
 

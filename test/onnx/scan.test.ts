@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isTapirError } from '../../src/errors.js';
+import { isTapirError } from '../../src/base/errors.js';
 import { scanModel } from '../../src/onnx/scan.js';
 import { memorySource, openFileSource } from '../../src/onnx/source.js';
 import { decodeText, encodeFieldHead, encodeText } from '../../src/onnx/wire.js';

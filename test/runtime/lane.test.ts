@@ -1,6 +1,6 @@
 /** A lane's owner, with a lane that is played by the test. */
 import { describe, expect, it } from 'vitest';
-import { packError, TapirError } from '../../src/errors.js';
+import { packError, TapirError } from '../../src/base/errors.js';
 import { openLane, type Lane } from '../../src/runtime/lane.js';
 import type { LaneChannel, LaneEvents } from '../../src/runtime/lane-start.js';
 import type { LaneDescription, LaneRequest } from '../../src/runtime/protocol.js';

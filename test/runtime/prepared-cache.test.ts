@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { defaultCacheFolder } from '../../src/cache-folder.js';
+import { defaultCacheFolder } from '../../src/base/cache-folder.js';
 import { addEntry, findEntry, isWhole } from '../../src/runtime/prepared-cache.js';
 import { PREPARED_GRAPH, PREPARED_WEIGHTS } from '../../src/runtime/prepared-files.js';
 import { scratchFolder } from '../support/fixtures.js';

@@ -1,10 +1,10 @@
 /** A device's queue before its sessions, with lanes that are played by the test. */
 import { describe, expect, it } from 'vitest';
-import { madeFeeds } from '../../src/runtime/image-feed.js';
+import { madeFeeds } from '../../src/tensor/image-feed.js';
 import type { LaneEvents } from '../../src/runtime/lane-start.js';
 import type { LaneRequest, NamedTensor } from '../../src/runtime/protocol.js';
 import { openReplica, type Replica, type ReplicaPlace } from '../../src/runtime/replica.js';
-import { wholePart } from '../../src/runtime/tensor-part.js';
+import { wholePart } from '../../src/tensor/tensor-part.js';
 import { describeLane, done, place, playLanes } from '../support/fake-lane.js';
 import { untilQuiet } from '../support/quiet.js';
 

@@ -1,13 +1,13 @@
 /** Arrow streams for tests, and rows read and written without threads. */
 import * as arrow from 'apache-arrow';
-import { createArrowRows } from '../../src/embed/rows/arrow-rows.js';
-import { openRecords, type Carried, type InputFormat } from '../../src/embed/rows/record-input.js';
-import { createJsonlRows } from '../../src/embed/rows/jsonl-rows.js';
-import type { RowFormat } from '../../src/embed/rows/row-output.js';
-import type { EmbedRecord } from '../../src/embed/embed-records.js';
-import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/embed/sources/source-options.js';
-import type { FeatureColumn } from '../../src/embed/sinks/feature-rows.js';
-import { TapirError } from '../../src/errors.js';
+import { createArrowRows } from '../../src/embed/streams/arrow-rows.js';
+import { openRecords, type Carried, type InputFormat } from '../../src/sources/records/record-input.js';
+import { createJsonlRows } from '../../src/embed/streams/jsonl-rows.js';
+import type { RowFormat } from '../../src/embed/streams/row-output.js';
+import type { EmbedRecord } from '../../src/sources/items/embed-records.js';
+import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/sources/items/source-options.js';
+import type { FeatureColumn } from '../../src/dataset/formats/feature-rows.js';
+import { TapirError } from '../../src/base/errors.js';
 
 /** A stream of one record batch per table. */
 export function arrowStream(...batches: readonly Record<string, arrow.Vector>[]): Uint8Array {

@@ -1,7 +1,7 @@
 /** Images through a stream of Node.js. */
 import { Duplex } from 'node:stream';
 import { callbackify } from 'node:util';
-import type { Given } from '../../checks.js';
+import type { Given } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 

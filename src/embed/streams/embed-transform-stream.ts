@@ -1,6 +1,6 @@
 /** Images through the streams of the web. */
 import { ReadableStream, WritableStream } from 'node:stream/web';
-import type { Given } from '../../checks.js';
+import type { Given } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 

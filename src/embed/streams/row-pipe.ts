@@ -1,12 +1,12 @@
 /** Images in, rows out: what the streams of Node.js and of the web are shells of. */
-import { checkInteger, invalidOption, withDefaults, type Given } from '../../checks.js';
+import { checkInteger, invalidOption, withDefaults, type Given } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { openDecodeLanes } from '../embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed-options.js';
-import { embedRecords, type EmbedRecord } from '../embed-records.js';
+import { embedRecords, type EmbedRecord } from '../../sources/items/embed-records.js';
 import { rowsOf, type Embedded } from '../embedder.js';
-import type { EntryPlan } from '../sources/entries.js';
-import { itemOfImage, type ListedImage } from '../sources/open-source.js';
+import type { EntryPlan } from '../../sources/items/entries.js';
+import { itemOfImage, type ListedImage } from '../../sources/open-source.js';
 import { Handover } from './handover.js';
 
 /** Options of {@link embedStream} and {@link embedTransformStream}. */

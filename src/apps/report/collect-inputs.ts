@@ -1,0 +1,74 @@
+/** What became of the inputs of a dataset: a sample of the images, and the failures. */
+import type { Dataset } from '../../dataset/dataset.js';
+import type { Breathe } from './breathe.js';
+import { Reservoir } from './reservoir.js';
+import { RowSet } from './row-set.js';
+
+/** An image with features. */
+export interface SampledImage {
+  readonly path: string | null;
+  /** Its row in the features. */
+  readonly row: number;
+  readonly width: number | null;
+  readonly height: number | null;
+}
+
+/** Failures of one code. */
+export interface FailureGroup {
+  readonly code: string;
+  readonly count: number;
+  /** The first of them, in the order of the metadata. */
+  readonly listed: readonly { readonly path: string | null; readonly message: string }[];
+}
+
+/** The inputs in brief; its memory does not grow with the dataset, but for a bit per row. */
+export interface Inputs {
+  readonly ok: number;
+  readonly failed: number;
+  /** Most frequent code first. */
+  readonly failures: readonly FailureGroup[];
+  /** In the order of rows. */
+  readonly images: readonly SampledImage[];
+  /** Rows that an input names; others are older outcomes. */
+  readonly live: RowSet;
+}
+
+const SEED = 0;
+/** Failures listed of each code. */
+const MAX_LISTED = 400;
+/** Codes counted apart; a damaged dataset could hold as many as rows. */
+const MAX_CODES = 40;
+const OTHER_CODES = 'other codes';
+
+/** Reads the metadata once. */
+export async function collectInputs(dataset: Dataset, sample: number, breathe: Breathe): Promise<Inputs> {
+  const reservoir = new Reservoir<SampledImage>(sample, SEED);
+  const live = new RowSet();
+  const groups = new Map<string, { count: number; listed: { path: string | null; message: string }[] }>();
+  let ok = 0;
+  let failed = 0;
+  for await (const { path, row, errorCode, errorMessage, width, height } of dataset.rows()) {
+    await breathe();
+    if (row !== null) {
+      ok++;
+      live.add(row);
+      reservoir.add({ path, row, width, height });
+      continue;
+    }
+    failed++;
+    const named = errorCode ?? 'without a code';
+    const code = groups.has(named) || groups.size < MAX_CODES ? named : OTHER_CODES;
+    let group = groups.get(code);
+    if (!group) groups.set(code, (group = { count: 0, listed: [] }));
+    if (++group.count <= MAX_LISTED) group.listed.push({ path, message: errorMessage ?? '' });
+  }
+  return {
+    ok,
+    failed,
+    failures: [...groups]
+      .map(([code, { count, listed }]) => ({ code, count, listed }))
+      .toSorted((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
+    images: reservoir.items.toSorted((a, b) => a.row - b.row),
+    live,
+  };
+}

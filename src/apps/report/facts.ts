@@ -1,0 +1,110 @@
+/** What the manifest says, as rows of text. Only what the reader of datasets relies on was checked: the rest may be anything. */
+import { shown } from '../pages/html.js';
+
+/** A name and its text. */
+export type Fact = readonly [name: string, text: string];
+
+/** The manifest's facts by chapter. */
+export interface Facts {
+  readonly title: string;
+  /** Under the title: the outputs. */
+  readonly requests: readonly string[];
+  /** As recorded, such as `2026-11-21T19:33:00.000Z`; empty if it is not. */
+  readonly createdAt: string;
+  readonly imagesPerSecond: number | undefined;
+  readonly seconds: number | undefined;
+  readonly device: string;
+  /** Folder that the images were in. */
+  readonly imageFolder: string | undefined;
+  readonly chapters: readonly { readonly title: string; readonly facts: readonly Fact[] }[];
+}
+
+/** Reads the facts; what is not there is left out. */
+export function readFacts(manifest: unknown): Facts {
+  const at = (...path: string[]): unknown => valueAt(manifest, path);
+  const source = textOf(at('source', 'location'));
+  const seconds = numberOf(at('run', 'seconds'));
+  const inputs = inputsOfLatestRun(manifest);
+  const file = textOf(at('model', 'file'));
+  const requests = listOf(at('request')).map((entry) => requestText(entry));
+  return {
+    title: file === '' ? 'Dataset' : file.replace(/\.onnx$/i, ''),
+    requests: requests.map(([key]) => key),
+    createdAt: textOf(at('createdAt')),
+    imagesPerSecond: seconds !== undefined && seconds > 0 ? inputs / seconds : undefined,
+    seconds,
+    device: textOf(at('run', 'device')),
+    imageFolder: source === '' ? undefined : source,
+    chapters: [
+      { title: 'Model', facts: existing(modelFacts(at('model'))) },
+      { title: 'Request', facts: requests },
+      { title: 'Images', facts: existing([['source', source], ...entriesOf(at('transform'))]) },
+      { title: 'Run', facts: existing(entriesOf(at('run'))) },
+      { title: 'Versions', facts: existing(entriesOf(at('versions'))) },
+    ].filter(({ facts }) => facts.length > 0),
+  };
+}
+
+function modelFacts(model: unknown): Fact[] {
+  return entriesOf(model).map(([name, text]) =>
+    name === 'bytes' ? ['size', `${text} bytes`] : [name, text],
+  );
+}
+
+function requestText(entry: unknown): Fact {
+  const text = (name: string): string => textOf(valueAt(entry, [name]));
+  const computed = listOf(valueAt(entry, ['computed'])).map(textOf);
+  const [key, request, tensor] = [text('key'), text('request'), text('tensor')];
+  const name = request === key || request === '' ? key : `${request} → ${key}`;
+  return [name, [tensor === '' ? '' : `tensor ${tensor}`, ...computed].filter(Boolean).join(', then ')];
+}
+
+/** A manifest after several runs has the time of the latest one only. */
+function inputsOfLatestRun(manifest: unknown): number {
+  const firstShard = numberOf(valueAt(listOf(valueAt(manifest, ['runs'])).at(-1), ['firstShard']));
+  const shards = listOf(valueAt(manifest, ['shards'])).slice(firstShard ?? 0);
+  return shards.reduce<number>((sum, shard) => sum + (numberOf(valueAt(shard, ['inputs'])) ?? 0), 0);
+}
+
+function existing(facts: readonly Fact[]): Fact[] {
+  return facts.filter(([, text]) => text !== '');
+}
+
+/** Fields of an object as text, in their order. */
+function entriesOf(value: unknown): Fact[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
+  return Object.entries(value).map(([name, inner]) => [shown(spaced(name)), textOf(inner)]);
+}
+
+function spaced(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}
+
+const MAX_TEXT = 400;
+
+function textOf(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  if (typeof value === 'string') return shown(value.slice(0, MAX_TEXT));
+  if (Array.isArray(value)) return value.slice(0, 50).map(textOf).join(', ').slice(0, MAX_TEXT);
+  const size = [valueAt(value, ['height']), valueAt(value, ['width'])];
+  if (size.every((side) => typeof side === 'number')) return `${size.join(' × ')} (height × width)`;
+  if (typeof value === 'object') return shown(JSON.stringify(value).slice(0, MAX_TEXT));
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
+}
+
+function numberOf(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? (value as unknown[]) : [];
+}
+
+function valueAt(value: unknown, path: readonly string[]): unknown {
+  let inner = value;
+  for (const name of path) {
+    if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, name)) return undefined;
+    inner = (inner as Record<string, unknown>)[name];
+  }
+  return inner;
+}

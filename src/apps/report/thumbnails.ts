@@ -1,0 +1,116 @@
+/** Small pictures of the sampled images. */
+import { stat } from 'node:fs/promises';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { isTapirError, TapirError, reasonOf } from '../../base/errors.js';
+import { makeThumbnail } from '../../image/thumbnail.js';
+import type { SampledImage } from './collect-inputs.js';
+
+/** Pictures, and why some are not there. */
+export interface Thumbnails {
+  /** WebP in base64, in the order of the images; null where there is none. */
+  readonly pictures: readonly (string | null)[];
+  /** Images whose file is missing or damaged now, or has no path within the folder. */
+  readonly unreadable: number;
+  /** Images left out because the page would become too large. */
+  readonly leftOut: number;
+}
+
+/** Longer side in pixels: of a few images, and of many. */
+const LARGE_SIDE = 96;
+const SMALL_SIDE = 64;
+const MANY_IMAGES = 1500;
+/** Images decoded at once. */
+const AT_ONCE = 8;
+
+/**
+ * Makes pictures until `maxBytes` of base64 are full.
+ *
+ * @param folder - Folder that the images' paths are relative to; undefined for no pictures.
+ */
+export async function makeThumbnails(
+  images: readonly SampledImage[],
+  folder: string | undefined,
+  maxBytes: number,
+  onPicture: () => Promise<void>,
+): Promise<Thumbnails> {
+  const pictures: (string | null)[] = images.map(() => null);
+  if (folder === undefined) return { pictures, unreadable: 0, leftOut: 0 };
+  const side = images.length > MANY_IMAGES ? SMALL_SIDE : LARGE_SIDE;
+  let unreadable = 0;
+  let leftOut = 0;
+  let bytes = 0;
+  const order = spreadOut(images.length);
+  for (let start = 0; start < order.length; start += AT_ONCE) {
+    await onPicture();
+    const places = order.slice(start, start + AT_ONCE);
+    if (bytes >= maxBytes) {
+      leftOut += places.length;
+      continue;
+    }
+    const made = await Promise.all(places.map((place) => makePicture(folder, images[place]!.path, side)));
+    // What counts is the order of the images, not which one was decoded first.
+    made.forEach((picture, index) => {
+      if (picture === null) unreadable++;
+      else if (bytes + picture.length > maxBytes) leftOut++;
+      else {
+        pictures[places[index]!] = picture;
+        bytes += picture.length;
+      }
+    });
+  }
+  return { pictures, unreadable, leftOut };
+}
+
+/** Every place once, so that those that come first lie evenly in the list: their bits in reverse order. */
+function spreadOut(length: number): number[] {
+  const bits = Math.max(1, Math.ceil(Math.log2(Math.max(2, length))));
+  const reversed = (value: number): number => {
+    let result = 0;
+    for (let bit = 0; bit < bits; bit++) result = (result << 1) | ((value >> bit) & 1);
+    return result;
+  };
+  return Array.from({ length: 2 ** bits }, (_, i) => reversed(i)).filter((place) => place < length);
+}
+
+async function makePicture(folder: string, path: string | null, side: number): Promise<string | null> {
+  const file = path === null ? undefined : pathInside(folder, path);
+  if (file === undefined) return null;
+  try {
+    return Buffer.from((await makeThumbnail(file, side)).bytes).toString('base64');
+  } catch (error) {
+    if (isTapirError(error) && error.code.startsWith('IMAGE_')) return null;
+    throw error;
+  }
+}
+
+/** The file that a path of the metadata names, if it lies in the folder. */
+export function pathInside(folder: string, path: string): string | undefined {
+  if (path === '' || path.includes('\0')) return undefined;
+  const file = isAbsolute(path) ? resolve(path) : resolve(join(folder, path));
+  const inside = relative(resolve(folder), file);
+  const leaves = inside === '' || inside === '..' || inside.startsWith(`..${sep}`) || isAbsolute(inside);
+  return leaves ? undefined : file;
+}
+
+/**
+ * The folder of the images: the given one, or the one that the manifest records if it is still there.
+ *
+ * @throws {@link TapirError} `SOURCE_INVALID` if a given one is no folder.
+ */
+export async function findImageFolder(
+  given: string | undefined,
+  recorded: string | undefined,
+): Promise<string | undefined> {
+  const folder = given ?? recorded;
+  if (folder === undefined) return undefined;
+  let reason = 'it is no folder';
+  try {
+    if ((await stat(folder)).isDirectory()) return folder;
+  } catch (error) {
+    reason = reasonOf(error);
+  }
+  if (given === undefined) return undefined;
+  throw new TapirError('SOURCE_INVALID', `"${given}" cannot be the folder of the images: ${reason}`, {
+    details: { source: given, reason },
+  });
+}

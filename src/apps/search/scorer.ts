@@ -1,0 +1,74 @@
+/** A session that scores blocks of rows, in a lane of its own. */
+import type { FeatureBlock } from '../../dataset/dataset.js';
+import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
+import { readDevice, type Device } from '../../runtime/device.js';
+import { openReplica, type Replica } from '../../runtime/replica.js';
+import { readSessionOptions } from '../../runtime/session-options.js';
+import { wholePart } from '../../tensor/tensor-part.js';
+import { encodeScoreModel, SCORE_INPUT, SCORE_OUTPUTS } from './score-model.js';
+
+/** What the graph computed of a block, in float32. */
+export interface BlockScores {
+  readonly block: FeatureBlock;
+  /** Row by row, a number per query. */
+  readonly dots: Float32Array;
+  /** A number per row. */
+  readonly squares: Float32Array;
+}
+
+/** Scores blocks. Open it with {@link openScorer}, and close it. */
+export class Scorer {
+  readonly #replica: Replica;
+  readonly #elements: number;
+
+  constructor(replica: Replica, elements: number) {
+    this.#replica = replica;
+    this.#elements = elements;
+  }
+
+  get isOnCpu(): boolean {
+    return this.#replica.facts.device.type === 'cpu';
+  }
+
+  /** The block's data stays the caller's: exact values are computed of it. */
+  async score(block: FeatureBlock, signal: AbortSignal | undefined): Promise<BlockScores> {
+    const feed = {
+      name: SCORE_INPUT,
+      dtype: 'float32',
+      dims: [block.rows, this.#elements],
+      data: block.data,
+    } as const;
+    const [dots, squares] = await this.#replica.run([wholePart(feed)], SCORE_OUTPUTS, { signal });
+    // The graph's outputs are float32.
+    return { block, dots: dots!.data as Float32Array, squares: squares!.data as Float32Array };
+  }
+
+  close(): Promise<void> {
+    return this.#replica.close();
+  }
+}
+
+/**
+ * Opens a session for queries.
+ *
+ * @param vectors - Each of `elements` numbers.
+ */
+export async function openScorer(
+  vectors: readonly Float32Array[],
+  elements: number,
+  given: Device,
+): Promise<Scorer> {
+  const device = readDevice('device', given);
+  const queries = new Float32Array(vectors.length * elements);
+  for (const [i, vector] of vectors.entries()) queries.set(vector, i * elements);
+  const replica = await openReplica(
+    { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' },
+    async () => ({
+      model: encodeScoreModel(queries, vectors.length, elements),
+      externalFolder: undefined,
+      device,
+      session: readSessionOptions({}),
+    }),
+  );
+  return new Scorer(replica, elements);
+}

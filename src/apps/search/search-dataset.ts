@@ -1,0 +1,236 @@
+/** Exact nearest neighbours in a dataset: block by block, so that memory does not grow with it. */
+import {
+  checkInteger,
+  checkOneOf,
+  checkSignal,
+  invalidOption,
+  withDefaults,
+  type Given,
+} from '../../base/checks.js';
+import type { Dataset } from '../../dataset/dataset.js';
+import type { Device } from '../../runtime/device.js';
+import { elementCount } from '../../tensor/tensor.js';
+import { BestRows } from './best-rows.js';
+import { readLiveRows, readPaths, type LiveRows } from './live-rows.js';
+import {
+  createQuery,
+  exactValue,
+  METRICS,
+  scoreOf,
+  slackOf,
+  unitVector,
+  upperBound,
+  type Metric,
+  type Query,
+} from './metric.js';
+import { openScorer, type BlockScores, type Scorer } from './scorer.js';
+
+/** Options of {@link searchDataset}. */
+export interface SearchOptions {
+  /**
+   * Output key of the features to search; may be left out if the dataset has one.
+   * @default undefined
+   */
+  readonly key: string | undefined;
+  /**
+   * Most neighbours of each query, an integer from 1 to 10000.
+   * @default 10
+   */
+  readonly top: number;
+  /**
+   * `cosine` (of the angle; 0 for a vector of zeros), `dot` (the product) or `l2` (Euclidean distance, nearest first).
+   * @default 'cosine'
+   */
+  readonly metric: Metric;
+  /**
+   * Where scores are computed; only `'auto'` falls back to the CPU.
+   * @default 'cpu'
+   */
+  readonly device: Device;
+  /**
+   * A row per query that is no result of it (the query's own), or null.
+   * @default []
+   */
+  readonly exclude: readonly (number | null)[];
+  /**
+   * Stops the search when it fires; the call rejects with its reason.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+export const SEARCH_DEFAULTS: SearchOptions = {
+  key: undefined,
+  top: 10,
+  metric: 'cosine',
+  device: 'cpu',
+  exclude: [],
+  signal: undefined,
+};
+
+/** A neighbour. */
+export interface SearchHit {
+  /** From 1. */
+  readonly rank: number;
+  /** The cosine, product or distance, in double precision. */
+  readonly score: number;
+  /** As listed when it was embedded; null for inputs given as bytes. */
+  readonly path: string | null;
+  /** Its row in the features, over all shards. */
+  readonly row: number;
+}
+
+const MOST_TOP = 10_000;
+export const MOST_QUERIES = 1024;
+/** Of a block's rows, and of its scores. */
+const BLOCK_BYTES = 16 * 2 ** 20;
+
+/**
+ * Finds the nearest neighbours of vectors in a dataset, exactly: ONNX Runtime scores all rows in float32, and every row that may
+ * be among the nearest, rounding errors considered, is compared in double precision.
+ *
+ * @remarks Equally near rows come in the order of their rows. Rows that no input refers to any more, and rows with a NaN or an
+ * infinity, are no results. A few blocks of 16 MiB are in memory, whatever the size of the dataset.
+ *
+ * @param dataset - From {@link openDataset}.
+ * @param vectors - Up to 1024 queries, each with as many finite numbers as a row of the feature has elements.
+ * @param given - See {@link SearchOptions}.
+ * @returns For each query its neighbours, nearest first; fewer than `top` where the dataset has fewer rows.
+ * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `DEVICE_UNAVAILABLE`.
+ *
+ * @example
+ * ```ts
+ * import { openDataset, searchDataset } from 'onnx-tapir';
+ *
+ * const dataset = await openDataset('vectors');
+ * const [hits] = await searchDataset(dataset, [new Float32Array(2048).fill(1)], { top: 3 });
+ * console.log(hits); // [{ rank: 1, score: 0.83, path: 'sea/sea-0.jpg', row: 12 }, …]
+ * ```
+ */
+export async function searchDataset(
+  dataset: Dataset,
+  vectors: readonly (Float32Array | readonly number[])[],
+  given: Given<SearchOptions> = {},
+): Promise<SearchHit[][]> {
+  const options = withDefaults(SEARCH_DEFAULTS, given, 'searchDataset');
+  const { metric, device, signal } = options;
+  const top = checkInteger('top', options.top, 1, MOST_TOP);
+  checkOneOf('metric', metric, METRICS);
+  checkSignal(signal);
+  const key = chooseKey(dataset, options.key);
+  const elements = elementCount(dataset.manifest.features[key]!.dims);
+  const queries = readQueries(vectors, elements);
+  if (queries.length === 0) return [];
+  const exclude = readExclude(options.exclude, queries.length);
+  const live = await readLiveRows(dataset);
+  const scorer = await openScorer(queries.map(unitVector), elements, device);
+  try {
+    const best = queries.map(() => new BestRows(top));
+    const search: Search = { metric, queries, best, live, exclude, slack: slackOf(elements, scorer.isOnCpu) };
+    const widest = Math.max(elements, queries.length);
+    const rowsPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / (4 * Math.max(1, widest))));
+    for await (const scores of scoreBlocks(dataset, key, rowsPerBlock, scorer, signal)) merge(search, scores);
+    return await describeHits(dataset, metric, best);
+  } finally {
+    await scorer.close();
+  }
+}
+
+/** The feature to search. Throws `OPTION_INVALID` for one that does not exist, and where there are several to choose from. */
+export function chooseKey({ manifest }: Dataset, given: string | undefined): string {
+  const keys = Object.keys(manifest.features);
+  if (given === undefined && keys.length === 1) return keys[0]!;
+  if (given !== undefined && keys.includes(given)) return given;
+  const list = keys.map((key) => JSON.stringify(key)).join(', ');
+  throw invalidOption('key', `a feature of the dataset (${list || 'it has none'})`, given);
+}
+
+function readQueries(vectors: readonly (Float32Array | readonly number[])[], elements: number): Query[] {
+  if (!Array.isArray(vectors) || vectors.length > MOST_QUERIES)
+    throw invalidOption('vectors', `a list of at most ${MOST_QUERIES} vectors`, vectors);
+  return vectors.map((given: unknown, i) => {
+    const isVector = given instanceof Float32Array || Array.isArray(given);
+    const vector = isVector ? Float32Array.from(given as ArrayLike<number>) : new Float32Array(0);
+    if (isVector && vector.length === elements && vector.every(Number.isFinite)) return createQuery(vector);
+    throw invalidOption(
+      `vectors[${i}]`,
+      `${elements} finite numbers`,
+      isVector ? `${vector.length} of them, or others` : given,
+    );
+  });
+}
+
+function readExclude(given: readonly (number | null)[], queries: number): readonly (number | null)[] {
+  const isRight =
+    Array.isArray(given) &&
+    (given.length === 0 || given.length === queries) &&
+    given.every((row: unknown) => row === null || Number.isSafeInteger(row));
+  if (isRight) return given;
+  throw invalidOption('exclude', 'a row or null for each query', given);
+}
+
+/** Scores the blocks in order; the next one is read while the session works on one. */
+async function* scoreBlocks(
+  dataset: Dataset,
+  key: string,
+  rowsPerBlock: number,
+  scorer: Scorer,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<BlockScores> {
+  let running: Promise<BlockScores> | undefined;
+  for await (const block of dataset.blocks(key, { rowsPerBlock })) {
+    const before = running;
+    running = scorer.score(block, signal);
+    // Awaited a block later; until then a failure must not count as unhandled.
+    running.catch(() => undefined);
+    if (before) yield await before;
+  }
+  if (running) yield await running;
+}
+
+/** What the blocks are merged into. */
+interface Search {
+  readonly metric: Metric;
+  readonly queries: readonly Query[];
+  readonly best: readonly BestRows[];
+  readonly live: LiveRows;
+  readonly exclude: readonly (number | null)[];
+  readonly slack: number;
+}
+
+/** Compares exactly what may be among the best. */
+function merge(
+  { metric, queries, best, live, exclude, slack }: Search,
+  { block, dots, squares }: BlockScores,
+): void {
+  const count = queries.length;
+  for (const [q, query] of queries.entries()) {
+    const { length } = query.vector;
+    const found = best[q]!;
+    const own = exclude[q] ?? null;
+    for (let i = 0; i < block.rows; i++) {
+      const bound = upperBound(metric, query, dots[i * count + q]!, squares[i]!, slack);
+      // Rows come in order: an equally near one that comes later is not better.
+      if (bound <= found.least) continue;
+      const row = block.firstRow + i;
+      if (row === own || !live.has(row)) continue;
+      found.add({ row, value: exactValue(metric, query, block.data, i * length) });
+    }
+  }
+}
+
+async function describeHits(
+  dataset: Dataset,
+  metric: Metric,
+  best: readonly BestRows[],
+): Promise<SearchHit[][]> {
+  const paths = await readPaths(dataset, new Set(best.flatMap(({ rows }) => rows.map(({ row }) => row))));
+  return best.map(({ rows }) =>
+    rows.map(({ row, value }, i) => ({
+      rank: i + 1,
+      score: scoreOf(metric, value),
+      path: paths.get(row) ?? null,
+      row,
+    })),
+  );
+}

@@ -1,0 +1,80 @@
+/** The batcher of images: decoding threads write into shared memory, and the extractor runs what is there. */
+import { openDecodeLanes, runImages } from '../../embed/embed-batches.js';
+import { CHANNELS } from '../../embed/embed-options.js';
+import { internalsOf, runsAtOnce, type Extractor } from '../../extract/extractor.js';
+import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
+import { takeRows } from '../../tensor/rows.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { Batcher, placesOf } from './batcher.js';
+import type { ServiceSetup } from './service-options.js';
+
+/** An image's features by key, without the batch axis: views of the run's outputs. */
+export type ImageFeatures = Readonly<Record<string, Tensor>>;
+
+/** Images to features. */
+export type ImageBatcher = Batcher<Uint8Array, ImageFeatures>;
+
+/** Told of each run: how many images it had, and how long it took, queueing for the device included. */
+export type OnRun = (images: number, seconds: number) => void;
+
+/** An image that is decoded and one whose bytes are on their way, for each thread. */
+const IMAGES_PER_THREAD = 2;
+
+/** An image batcher, its threads, and what a row of each output looks like. */
+export interface OpenBatcher {
+  readonly batcher: ImageBatcher;
+  readonly lanes: DecodeLanes;
+  /** Features of a black image, for their dtypes and dims. */
+  readonly sample: ImageFeatures;
+}
+
+/**
+ * Opens the batcher, and runs one black image: what is wrong with the model shows here, and the first request finds it warm.
+ *
+ * @throws {@link TapirError} `OUTPUT_NOT_BATCHED`; those of a run.
+ */
+export async function openImageBatcher(
+  extractor: Extractor,
+  setup: ServiceSetup,
+  onRun: OnRun,
+): Promise<OpenBatcher> {
+  const { maxBatch, maxWaitMs, maxQueue } = setup;
+  // The Open Inference Protocol has the model's own dims; `/embed` drops them itself.
+  const embed = { ...setup.embed, keepDims: true };
+  const lanes = openDecodeLanes(extractor, embed);
+  const sessions = internalsOf(extractor).sessions.length;
+  const decodesAtOnce = IMAGES_PER_THREAD * lanes.most;
+  const plan = { maxBatch, maxWaitMs, maxQueue, decodesAtOnce, sessions, runsAtOnce: runsAtOnce(extractor) };
+  const imageBytes = CHANNELS * embed.height * embed.width;
+  const pixels = new Uint8Array(new SharedArrayBuffer(placesOf(plan) * imageBytes));
+  const run = async (places: readonly number[]): Promise<readonly ImageFeatures[]> => {
+    const features = Object.entries(await runImages(extractor, pixels, places, embed));
+    return places.map((_, row) =>
+      Object.fromEntries(features.map(([key, tensor]) => [key, rowOf(tensor, row)])),
+    );
+  };
+  lanes.warm();
+  const [sample] = await run([0]).catch(async (error: unknown) => {
+    await lanes.close();
+    throw error;
+  });
+  const batcher = new Batcher<Uint8Array, ImageFeatures>(
+    {
+      decode: (image, place) =>
+        lanes.load(image, pixels.subarray(place * imageBytes, (place + 1) * imageBytes)),
+      run: async (places) => {
+        const started = performance.now();
+        const rows = await run(places);
+        onRun(places.length, (performance.now() - started) / 1000);
+        return rows;
+      },
+    },
+    plan,
+  );
+  return { batcher, lanes, sample: sample! };
+}
+
+function rowOf(tensor: Tensor, row: number): Tensor {
+  const { dtype, dims, data } = takeRows(tensor, row, 1);
+  return { dtype, dims: dims.slice(1), data };
+}

@@ -1,0 +1,103 @@
+/** `tapir bench embed`: what decoding and the model reach alone and together, and where the time goes. */
+import { measureEmbedding, type EmbeddingReport, type Throughput } from '../../embed/measure-embed.js';
+import { openModel, type OnnxModel } from '../../model/open-model.js';
+import { measureBatches } from '../../extract/measure-batches.js';
+import { findModelFile } from '../flags/find-model.js';
+import {
+  openExtractor,
+  readDeviceFlags,
+  readSessionsFlag,
+  readTransformFlags,
+  type ExtractorFlags,
+} from '../flags/open-extractor.js';
+import { readPartFlags } from '../flags/part-flags.js';
+import { readReturnFlags } from '../flags/return-flags.js';
+import { formatBytes, formatTable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+export interface BenchEmbedFlags extends ExtractorFlags {
+  readonly batch: number;
+  readonly decodeThreads: number;
+  readonly seconds: number;
+  readonly rounds: number;
+  readonly json: boolean;
+}
+
+/** Measures and reports. */
+export async function runBenchEmbed(
+  terminal: Terminal,
+  source: string,
+  flags: BenchEmbedFlags,
+): Promise<void> {
+  const { seconds, rounds, decodeThreads } = flags;
+  const say = (text: string): void => {
+    if (terminal.isTerminal) terminal.err(`${text}\n`);
+  };
+  const model = await openModel(await findModelFile(flags.model));
+  const batch = flags.batch || (await findBatch(terminal, model, flags, say));
+  const extractor = await openExtractor(model, flags);
+  try {
+    const report = await measureEmbedding(extractor, source, {
+      transform: readTransformFlags(flags),
+      batch,
+      decodeThreads,
+      seconds,
+      rounds,
+      signal: terminal.signal,
+      onPhase: say,
+    });
+    terminal.out(flags.json ? `${JSON.stringify(report, null, 2)}\n` : textOf(report));
+  } finally {
+    await extractor.close();
+  }
+}
+
+/** The batch that the model runs fastest at. */
+async function findBatch(
+  { signal }: Terminal,
+  model: OnnxModel,
+  flags: BenchEmbedFlags,
+  say: (text: string) => void,
+): Promise<number> {
+  say('looking for the fastest batch');
+  const devices = readDeviceFlags(flags);
+  const { best } = await measureBatches(model, readReturnFlags(flags.return), {
+    ...readPartFlags(flags),
+    devices,
+    sessions: [readSessionsFlag(flags, devices)],
+    seconds: 1,
+    signal,
+  });
+  return best.rows;
+}
+
+function textOf(report: EmbeddingReport): string {
+  const { decode, decodePerThread, model, endToEnd, busy, spent } = report;
+  const row = (what: string, { imagesPerSecond, cpuSecondsPerImage }: Throughput): string[] => [
+    what,
+    imagesPerSecond.toFixed(1),
+    (1000 * cpuSecondsPerImage).toFixed(2),
+  ];
+  const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
+  const threads = report.decodeThreads === 1 ? '1 thread' : `${report.decodeThreads} threads`;
+  return [
+    `${report.images} images, batches of ${report.batch}, on ${report.device}\n\n`,
+    formatTable(
+      [
+        ['', 'images/s', 'CPU-ms per image'],
+        row('decoding, 1 thread', decodePerThread),
+        row(`decoding, ${threads}`, decode),
+        row('the model', model),
+        row('end to end', endToEnd),
+      ],
+      [1, 2],
+    ),
+    `\n${percent(report.ofLimit)} of what both could reach together (${report.limit.toFixed(1)} images/s); `,
+    `${report.limitedBy} is the limit\n`,
+    `CPU time: ${percent(report.cpuOfParts)} of decoding and the model alone\n`,
+    `busy: the main thread ${percent(busy.main)}, the device ${busy.devices.map(percent).join(', ')}\n`,
+    `a thread’s milliseconds per image: read and decode ${spent.decode.toFixed(2)}, resize ${spent.resample.toFixed(2)}, `,
+    `make the feed ${spent.feed.toFixed(2)}, model ${spent.model.toFixed(2)}\n`,
+    `peak memory ${formatBytes(report.peakMemoryBytes)}\n`,
+  ].join('');
+}

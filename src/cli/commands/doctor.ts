@@ -1,0 +1,156 @@
+/** `tapir doctor`: what runs here, what does not and why, and what to do next. */
+import type { CudaDevice } from '../../runtime/devices/device-list.js';
+import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnosis.js';
+import { EXIT } from '../terminal/exit-code.js';
+import { formatBytes, printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+export interface DoctorFlags {
+  readonly json: boolean;
+  readonly cudaLibs?: string;
+  /** Seconds. */
+  readonly timeout: number;
+}
+
+/** Examines and reports. Exit code 3 if no device works. */
+export async function runDoctor(terminal: Terminal, flags: DoctorFlags): Promise<void> {
+  const diagnosis = await diagnose({
+    timeoutMs: flags.timeout * 1000,
+    cudaLibraries: flags.cudaLibs,
+    signal: terminal.signal,
+  });
+  terminal.out(flags.json ? `${JSON.stringify(diagnosis, null, 2)}\n` : formatDiagnosis(diagnosis));
+  if (!diagnosis.devices.some(({ isWorking }) => isWorking)) terminal.exitCode(EXIT.model);
+}
+
+/** `ok`, `missing`, or a fact that is neither. */
+type Mark = 'ok' | 'missing' | 'note';
+type Line = readonly [mark: Mark, what: string, text: string];
+
+const MARKS: Readonly<Record<Mark, string>> = { ok: '✓', missing: '✗', note: '·' };
+
+/** The facts as a block of text. */
+export function formatDiagnosis(diagnosis: Diagnosis): string {
+  const lines: readonly Line[] = [
+    ...systemLines(diagnosis),
+    ...cudaLines(diagnosis),
+    ...diagnosis.devices.flatMap(deviceLines),
+    ...diagnosis.notes.map((note): Line => ['note', 'note', note]),
+  ];
+  const width = Math.max(...lines.map(([, what]) => what.length));
+  const block = lines.map(
+    ([mark, what, text]) => `${MARKS[mark]} ${printable(what).padEnd(width)}  ${printable(text)}`,
+  );
+  const next = nextSteps(diagnosis).map((step) => `  ${printable(step)}`);
+  return `${[...block, ...(next.length > 0 ? ['', 'next:', ...next] : [])].join('\n')}\n`;
+}
+
+function systemLines({ node, runtime, cpu, isTelemetryOff, environment }: Diagnosis): Line[] {
+  const needsGlibc = node.platform === 'linux' && node.glibc === null;
+  const libc = node.glibc === null ? '' : `, glibc ${node.glibc}`;
+  const telemetry = environment['ORT_DISABLE_TELEMETRY'] ?? null;
+  return [
+    [needsGlibc ? 'missing' : 'ok', 'node', `${node.version} (ABI ${node.abi}), ${system(node)}${libc}`],
+    runtime.version === null
+      ? ['missing', 'onnxruntime', 'onnxruntime-node is not installed']
+      : ['ok', 'onnxruntime', `${runtime.version}, compiled for ${runtime.providers.join(', ') || '?'}`],
+    ['ok', 'processor', `${cpu.name}, ${count(cpu.cores, 'core')}, ${formatBytes(cpu.memoryBytes)}`],
+    isTelemetryOff
+      ? ['ok', 'telemetry', `off (ORT_DISABLE_TELEMETRY=1${telemetry === null ? ', set by tapir' : ''})`]
+      : ['note', 'telemetry', `on, because ORT_DISABLE_TELEMETRY=${telemetry}`],
+  ];
+}
+
+function system({ platform, arch }: Diagnosis['node']): string {
+  return `${platform} ${arch}`;
+}
+
+function cudaLines({ cuda, environment }: Diagnosis): Line[] {
+  const { problem, needed, driver, gpus, hidden, problemOfList, deviceFiles, provider } = cuda;
+  const files = provider?.files.map(
+    ({ name, bytes }) => `${name} (${bytes === null ? 'missing' : formatBytes(bytes)})`,
+  );
+  const visible = environment['CUDA_VISIBLE_DEVICES'] ?? null;
+  const order = environment['CUDA_DEVICE_ORDER'] ?? null;
+  const lines: Line[] = [
+    [problem === null ? 'ok' : 'missing', 'CUDA provider', files?.join(', ') || (problem ?? '')],
+  ];
+  if (needed.length > 0) lines.push(['note', 'it needs', needed.join(', ')]);
+  if (problemOfList !== null) lines.push(['missing', 'NVIDIA driver', problemOfList]);
+  else
+    lines.push([
+      'ok',
+      'NVIDIA driver',
+      `${driver.driver ?? 'unknown version'}, runs CUDA up to ${driver.cuda ?? '?'}`,
+    ]);
+  for (const { path, problem: denied } of deviceFiles)
+    if (denied !== null) lines.push(['missing', path, denied]);
+  for (const gpu of gpus) lines.push(...gpuLines(gpu));
+  if (gpus.length === 0) lines.push(['missing', 'GPU', 'none is visible']);
+  if (visible !== null)
+    lines.push(['note', 'visible GPUs', `CUDA_VISIBLE_DEVICES=${visible} hides ${hidden}`]);
+  if (order !== null) lines.push(['note', 'GPU order', `CUDA_DEVICE_ORDER=${order}`]);
+  return lines;
+}
+
+function gpuLines(gpu: CudaDevice): Line[] {
+  const { index, name, memoryBytes, freeBytes, computeCapability, uuid, pciBusId, migSlices } = gpu;
+  const facts = [
+    name,
+    memoryBytes === null ? '' : formatBytes(memoryBytes),
+    freeBytes === null ? '' : `${formatBytes(freeBytes)} free`,
+    computeCapability === null ? '' : `compute capability ${computeCapability}`,
+    pciBusId ?? '',
+    uuid ?? '',
+  ];
+  return [
+    ['ok', `GPU ${index}`, facts.filter((fact) => fact !== '').join(', ')],
+    ...migSlices.map((slice): Line => ['ok', '  slice', `${slice.profile}, ${slice.uuid}`]),
+  ];
+}
+
+function deviceLines({ device, isWorking, reason, weakness, milliseconds, log }: ProbedDevice): Line[] {
+  const name = nameOf(device);
+  const hints = log.map((line): Line => ['note', '', line.slice(0, 300)]);
+  if (weakness !== null) return [['missing', name, `works, but ${weakness}`], ...hints];
+  if (isWorking) return [['ok', name, `works (two small models ran in ${milliseconds} ms)`]];
+  return [['missing', name, reason ?? 'does not work'], ...hints];
+}
+
+function nameOf(device: ProbedDevice['device']): string {
+  return typeof device === 'string' ? device : `${device.type}:${device.id ?? 0}`;
+}
+
+/** What to do, the most useful first. */
+function nextSteps({ runtime, cuda, devices, node }: Diagnosis): string[] {
+  const steps: string[] = [];
+  const works = (type: string): boolean =>
+    devices.some(({ device, isWorking }) => isWorking && nameOf(device).startsWith(type));
+  if (runtime.version === null) steps.push('npm install onnxruntime-node');
+  if (!works('cpu') && node.platform === 'linux' && node.glibc === null)
+    steps.push('use a Linux with glibc (Debian, Ubuntu, …): onnxruntime-node does not run on musl');
+  if (devices.some(({ device, weakness }) => weakness !== null && nameOf(device).startsWith('cuda')))
+    steps.push(
+      'install cuDNN of the version that the CUDA provider takes, or name its folder: --cuda-libs DIR',
+    );
+  if (works('cuda')) return steps;
+  if (cuda.gpus.length === 0) {
+    if (cuda.hidden > 0) return [...steps, 'unset CUDA_VISIBLE_DEVICES, or name a GPU that exists'];
+    return [...steps, 'no NVIDIA GPU is visible here: use device "cpu", or a machine or container with one'];
+  }
+  const isSystem = (cuda.provider?.files.length ?? 0) > 0;
+  if (cuda.problem !== null && isSystem)
+    steps.push(`fetch the CUDA provider of onnxruntime-node ${runtime.version}: ${cuda.installCommand}`);
+  if (cuda.deviceFiles.some(({ problem }) => problem !== null))
+    steps.push('let this user read and write the /dev/nvidia* files (groups video and render)');
+  const missing = [...new Set(devices.flatMap(({ missingLibraries }) => missingLibraries))];
+  if (missing.length > 0)
+    steps.push(
+      `install the libraries ${missing.join(', ')}, and name their folder: tapir doctor --cuda-libs DIR, then cudaLibraries or tapir embed --cuda-libs DIR`,
+    );
+  return steps;
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,65 @@
+/** `tapir embed --out -`: images → rows on standard output. Nothing else is written there. */
+import { invalidOption } from '../../base/checks.js';
+import type { EmbeddedBatch } from '../../embed/embed-batches.js';
+import { hasFewImages } from '../../embed/few-images.js';
+import { EMBED_FOLDER_DEFAULTS, type EmbedFailure } from '../../embed/embed-folder.js';
+import { embedRows } from '../../embed/streams/embed-rows.js';
+import { ROW_FORMATS, type RowFormat } from '../../embed/streams/row-output.js';
+import type { EmbedProgress } from '../../embed/progress.js';
+import { FAILURES_SHOWN, openRun, reportFailures, type EmbedFlags } from './embed-run.js';
+import { EXIT } from '../terminal/exit-code.js';
+import { openRunView } from '../terminal/run-view.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+/** Embeds and writes rows. Exit code 1 if some images failed. */
+export async function runEmbedRows(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
+  const format = checkFlags(flags);
+  // Opened now: what comes meanwhile waits in the pipe.
+  const images = source === '-' ? terminal.input() : source;
+  const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
+  const view = await openRunView(terminal, flags.metricsPort, false);
+  let embedded = 0;
+  let failed = 0;
+  const failures: EmbedFailure[] = [];
+  const onBatch = ({ items }: EmbeddedBatch, now: EmbedProgress): void => {
+    embedded += items.length;
+    for (const { path, error } of items) {
+      if (!error) continue;
+      failed++;
+      if (failures.length < FAILURES_SHOWN) failures.push({ path, error });
+    }
+    view.show(now);
+  };
+  try {
+    const { batch, decodeThreads, dtype, keepDims, column, allowHttp, maxFailures } = flags;
+    const { null: nulSeparated, inputFormat, maxWaitMs } = flags;
+    const settings = { format, dtype, batch, decodeThreads, transform, keepDims, maxFailures, onBatch };
+    const reading = { column, nulSeparated, allowHttp, inputFormat, maxWaitMs };
+    const { signal } = terminal;
+    for await (const bytes of embedRows(extractor, images, { ...settings, ...reading, signal }, lanes))
+      await terminal.write(bytes);
+    view.end();
+    reportFailures(terminal, failures, failed, embedded, "all of them are rows with status 'error'");
+    if (failed > 0) terminal.exitCode(EXIT.someFailed);
+  } finally {
+    await view.close();
+    // Where the run did not come to use them.
+    await lanes.close();
+    await extractor.close();
+  }
+}
+
+/** Flags that mean something else, or nothing, where rows are written. Throws `OPTION_INVALID`. */
+function checkFlags(flags: EmbedFlags): RowFormat {
+  const { format, json, overwrite, checksum, shardSize, shard } = flags;
+  const found = ROW_FORMATS.find((one) => one === format);
+  if (!found) throw invalidOption('--format', 'jsonl or arrow with --out -', format);
+  const refuse = (flag: string, value: unknown): Error =>
+    invalidOption(flag, 'left out with --out -, where only rows are written', value);
+  if (json) throw refuse('--json', json);
+  if (overwrite) throw refuse('--overwrite', overwrite);
+  if (checksum) throw refuse('--checksum', checksum);
+  if (shardSize !== EMBED_FOLDER_DEFAULTS.shardSize) throw refuse('--shard-size', shardSize);
+  if (shard !== undefined) throw refuse('--shard', shard);
+  return found;
+}

@@ -1,0 +1,84 @@
+/** What both kinds of `tapir embed` begin and end with. */
+import type { EmbedFailure } from '../../embed/embed-folder.js';
+import type { MaxFailures } from '../../embed/failure-limit.js';
+import type { InputFormat } from '../../sources/records/record-input.js';
+import type { FeatureFormat } from '../../dataset/formats/feature-writer.js';
+import type { Extractor } from '../../extract/extractor.js';
+import { identifyFile } from '../../model/identify-model.js';
+import { openModel } from '../../model/open-model.js';
+import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
+import type { Transform } from '../../image/transform.js';
+import { findModelFile } from '../flags/find-model.js';
+import { openExtractor, readTransformFlags, type ExtractorFlags } from '../flags/open-extractor.js';
+import type { ShardFlag } from '../flags/shard-flag.js';
+import { printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+/** The flags of `tapir embed`. */
+export interface EmbedFlags extends ExtractorFlags {
+  readonly out: string;
+  readonly batch: number;
+  readonly decodeThreads: number;
+  readonly dtype: 'float32' | 'float16';
+  readonly format: FeatureFormat;
+  readonly checksum: boolean;
+  readonly maxFailures: MaxFailures | undefined;
+  readonly metricsPort: number | undefined;
+  readonly shardSize: number;
+  readonly keepDims: boolean;
+  readonly shard: ShardFlag | undefined;
+  readonly column: string;
+  readonly null: boolean;
+  readonly allowHttp: boolean;
+  readonly overwrite: boolean;
+  readonly json: boolean;
+  readonly inputFormat: InputFormat;
+  readonly maxWaitMs: number;
+}
+
+/** A run that is about to begin. */
+export interface OpenedRun {
+  readonly extractor: Extractor;
+  /** Decoding threads that have been started. */
+  readonly lanes: DecodeLanes;
+  readonly transform: Transform;
+}
+
+/** Failures that are listed on the terminal. */
+export const FAILURES_SHOWN = 20;
+
+/** Opens the extractor that the flags describe, with threads that decode for it. */
+export async function openRun(
+  terminal: Terminal,
+  flags: EmbedFlags,
+  hasFew: Promise<boolean>,
+): Promise<OpenedRun> {
+  const transform = readTransformFlags(flags);
+  // Meanwhile the session opens.
+  const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
+  lanes.warm();
+  const model = await openModel(await findModelFile(flags.model));
+  const opening = openExtractor(model, flags, await hasFew);
+  // For the manifest, in the meantime too; a failure shows again there.
+  if (flags.out !== '-') void identifyFile(model).catch(() => undefined);
+  const extractor = await opening;
+  const { batch } = extractor.model.plan;
+  if (batch?.mode === 'per-sample')
+    terminal.err(`note: the batch stays ${batch.exported}, because ${batch.reason}\n`);
+  return { extractor, lanes, transform };
+}
+
+/** Lists images that failed, the first ones of them. */
+export function reportFailures(
+  terminal: Terminal,
+  failures: readonly EmbedFailure[],
+  failed: number,
+  embedded: number,
+  whereAll: string,
+): void {
+  if (failed === 0) return;
+  terminal.err(`${failed} of ${embedded} images could not be embedded:\n`);
+  for (const { path, error } of failures.slice(0, FAILURES_SHOWN))
+    terminal.err(`  ${printable(path ?? '(bytes)')}: ${printable(error.details.reason)} [${error.code}]\n`);
+  if (failed > FAILURES_SHOWN) terminal.err(`  … ${whereAll}\n`);
+}

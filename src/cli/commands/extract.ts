@@ -1,0 +1,106 @@
+/** `tapir extract`: a pruned ONNX file, and what became of the model. */
+import { invalidOption } from '../../base/checks.js';
+import { pruneModel, type PrunedModel, type PruneOptions } from '../../model/prune-model.js';
+import { verifyModel, type VerifyReport } from '../../model/oracle/verify.js';
+import { EXIT } from '../terminal/exit-code.js';
+import { findModelFile } from '../flags/find-model.js';
+import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
+import { readReturnFlags } from '../flags/return-flags.js';
+import { formatBytes, formatDims, formatTable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+export interface ExtractFlags extends PartFlags {
+  readonly return: readonly string[];
+  readonly inputs?: readonly string[];
+  readonly input: 'tensor' | 'image-uint8';
+  readonly outputDtype: PruneOptions['outputDtype'];
+  readonly out: string;
+  readonly keepTensorNames: boolean;
+  readonly fillTypes: boolean;
+  readonly tidy: boolean;
+  readonly inline: boolean;
+  readonly repack: boolean;
+  readonly verify: boolean;
+  readonly json: boolean;
+}
+
+/** Prunes, saves and reports. Exit code 3 if the pruned model does not give the full graph's values. */
+export async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
+  const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inline, repack } = flags;
+  if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
+  const pruned = await pruneModel(await findModelFile(model), readReturnFlags(flags.return), {
+    ...readPartFlags(flags),
+    inputs,
+    input,
+    outputDtype,
+    keepTensorNames,
+    fillTypes,
+    tidy,
+  });
+  // Before anything is written: a file that is wrong shall not lie there.
+  const verified = flags.verify ? await verifyModel(pruned) : undefined;
+  const isRight = verified === undefined || verified.maxRelative <= TOLERANCE;
+  if (isRight) await pruned.save(flags.out, { weights: inline ? 'inline' : repack ? 'repack' : 'keep' });
+  else terminal.exitCode(EXIT.model);
+  if (flags.json) {
+    const report = verified ? { ...pruned.plan, verified } : pruned.plan;
+    terminal.out(`${JSON.stringify(report, null, 2)}\n`);
+    return;
+  }
+  report(terminal, pruned.plan, flags);
+  if (verified) reportVerified(terminal, verified);
+  terminal.out(
+    isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values are not those of the model\n',
+  );
+}
+
+/** A dynamic batch is summed up in another order; everything else is equal bit for bit. */
+const TOLERANCE = 1e-4;
+
+function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack, out }: ExtractFlags): void {
+  const { kept, dropped, added, resolved, batch, notes } = plan;
+  const outputs = resolved.map(({ request, key, tensor, why, computed }) => [
+    key,
+    request,
+    tensor,
+    [why, ...computed].join(', '),
+  ]);
+  const counts = [
+    ['', 'kept', 'dropped', 'added'],
+    ['nodes', String(kept.nodes.length), String(dropped.nodes.length), String(added.nodes.length)],
+    [
+      'weights',
+      String(kept.initializers.length),
+      String(dropped.initializers.length),
+      String(added.initializers.length),
+    ],
+    ['inputs', kept.inputs.join(', '), dropped.inputs.join(', '), added.inputs.join(', ')],
+    ['bytes', formatBytes(kept.bytes), formatBytes(dropped.bytes), ''],
+  ];
+  terminal.out(formatTable([['output', 'asked for', 'tensor', 'read as'], ...outputs]));
+  terminal.out(`\n${formatTable(counts)}`);
+  if (kept.externalFiles.length > 0) {
+    const files = kept.externalFiles.join(', ');
+    if (inline) terminal.out(`\nweights from ${files} went inside\n`);
+    else
+      terminal.out(
+        repack ? `\nweights from ${files} went to ${out}.data\n` : `\nweights stay in: ${files}\n`,
+      );
+  }
+  if (batch?.mode === 'dynamic')
+    terminal.out(`\nbatch: ${batch.exported} → dynamic, ${batch.changes.length} nodes changed, verified\n`);
+  else if (batch?.mode === 'per-sample')
+    terminal.out(`\nbatch: stays ${batch.exported}, because ${batch.reason}\n`);
+  else if (batch) terminal.out('\nbatch: dynamic already\n');
+  for (const note of notes) terminal.out(`\nnote: ${note}\n`);
+}
+
+function reportVerified(terminal: Terminal, { outputs, rows, seed }: VerifyReport): void {
+  terminal.out(`\nverified against the full graph on ${rows} rows of made-up inputs (seed ${seed}):\n`);
+  const lines = outputs.map(({ name, dims, isEqual, maxDifference }) => [
+    `  ${name}`,
+    formatDims(dims),
+    isEqual ? 'equal, bit for bit' : `largest difference ${maxDifference.toPrecision(3)}`,
+  ]);
+  terminal.out(formatTable(lines));
+}

@@ -1,0 +1,51 @@
+/** `tapir merge`: the parts of a sharded dataset → one dataset. */
+import type { Command } from 'commander';
+import { SOURCE_DEFAULTS } from '../../sources/items/source-options.js';
+import { mergeDataset } from '../../dataset/merge.js';
+import { EXIT } from '../terminal/exit-code.js';
+import { formatDims } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface MergeFlags {
+  readonly source?: string;
+  readonly column: string;
+  readonly null: boolean;
+  readonly allowHttp: boolean;
+  readonly json: boolean;
+}
+
+/** Adds the command to the program. */
+export function addMergeCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('merge')
+    .description(
+      'make one dataset of the parts that embed --shard has written; their features stay where they are',
+    )
+    .argument('<folder>', 'what was OUT for embed')
+    .option('--source <source>', 'check that every input of it is there: what was SOURCE for embed')
+    .option('--column <name>', 'as for embed', SOURCE_DEFAULTS.column)
+    .option('--null', 'as for embed', SOURCE_DEFAULTS.nulSeparated)
+    .option('--allow-http', 'as for embed', SOURCE_DEFAULTS.allowHttp)
+    .option('--json', 'print the manifest as JSON', false)
+    .action((folder: string, flags: MergeFlags) => runMerge(terminal, folder, flags));
+}
+
+/** Merges and reports. Exit code 1 if inputs of the dataset have failed. */
+async function runMerge(terminal: Terminal, folder: string, flags: MergeFlags): Promise<void> {
+  const { column, null: nulSeparated, allowHttp, json } = flags;
+  const source = flags.source === '-' ? { paths: terminal.input() } : flags.source;
+  const { signal } = terminal;
+  const { manifest, parts } = await mergeDataset(folder, { source, column, nulSeparated, allowHttp, signal });
+  const { counts, features } = manifest;
+  if (counts.errors > 0) terminal.exitCode(EXIT.someFailed);
+  if (json) {
+    terminal.out(`${JSON.stringify({ event: 'done', parts, manifest })}\n`);
+    return;
+  }
+  const failed = counts.errors > 0 ? `, ${counts.errors} of them failed (status = 'error')` : '';
+  terminal.out(`${parts} parts merged: ${counts.inputs} inputs${failed}\n`);
+  for (const [key, { dtype, dims, rows }] of Object.entries(features))
+    terminal.out(`  ${key}: ${rows} rows of ${formatDims(dims)} ${dtype}, left in ${folder}/parts\n`);
+  terminal.out(`  a row per input (path, status, row, size, error): ${folder}/metadata\n`);
+  terminal.out(`  how it was made: ${folder}/manifest.json\n`);
+}

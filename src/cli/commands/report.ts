@@ -1,0 +1,59 @@
+/** `tapir report`: a dataset → one page to look at. */
+import type { Command } from 'commander';
+import { invalidOption } from '../../base/checks.js';
+import { REPORT_DEFAULTS, writeReport } from '../../apps/report/write-report.js';
+import { formatBytes, printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface ReportFlags {
+  readonly out?: string;
+  readonly output?: readonly string[];
+  readonly images?: string;
+  readonly sample: string;
+  readonly umap: boolean;
+  readonly json: boolean;
+}
+
+/** Adds the command. */
+export function addReportCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('report')
+    .description('write one HTML page about a dataset: a map, near-duplicates, statistics, failures')
+    .argument('<dataset>', 'folder that "tapir embed" has written')
+    .option('--out <file>', 'HTML file to write (default: report.html in the dataset)')
+    .option(
+      '--output <key>',
+      'show this output only; repeatable (default: all)',
+      (key: string, before: readonly string[] | undefined) => [...(before ?? []), key],
+    )
+    .option('--images <folder>', 'where the images are (default: where they were when they were embedded)')
+    .option('--sample <n>', 'most images on the map', String(REPORT_DEFAULTS.sample))
+    .option('--no-umap', 'make the map by PCA only, which is faster')
+    .option('--json', 'print what was written as JSON', false)
+    .action((folder: string, flags: ReportFlags) => runReport(terminal, folder, flags));
+}
+
+async function runReport(terminal: Terminal, folder: string, flags: ReportFlags): Promise<void> {
+  const { out, output, images, umap } = flags;
+  if (!/^\d+$/.test(flags.sample)) throw invalidOption('sample', 'a whole number', flags.sample);
+  const sample = Number(flags.sample);
+  const summary = await writeReport(folder, {
+    out,
+    outputs: output,
+    images,
+    sample,
+    umap,
+    signal: terminal.signal,
+    onPhase: (phase) => {
+      if (terminal.isTerminal) terminal.err(`${printable(phase)}\n`);
+    },
+  });
+  if (flags.json) {
+    terminal.out(`${JSON.stringify(summary, null, 2)}\n`);
+    return;
+  }
+  for (const note of summary.notes) terminal.err(`note: ${note}\n`);
+  terminal.out(
+    `${printable(summary.path)}: ${summary.images} images, ${summary.pictures} with a picture, ${formatBytes(summary.bytes)}\n`,
+  );
+}

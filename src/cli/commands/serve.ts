@@ -1,0 +1,139 @@
+/** `tapir serve`: an extractor as an HTTP service. */
+import { isIP } from 'node:net';
+import { basename, extname } from 'node:path';
+import type { Command } from 'commander';
+import { checkInteger, invalidOption } from '../../base/checks.js';
+import { openModel } from '../../model/open-model.js';
+import { createTransform, type Transform } from '../../image/transform.js';
+import { createService, LISTEN_DEFAULTS } from '../../apps/serve/service.js';
+import { SERVICE_DEFAULTS } from '../../apps/serve/service-options.js';
+import { EXIT, messageOf } from '../terminal/exit-code.js';
+import { openExtractor, readTransformFlags, type ExtractorFlags } from '../flags/open-extractor.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface ServeFlags extends ExtractorFlags {
+  readonly host: string;
+  readonly port: number;
+  readonly name?: string;
+  readonly maxBatch: number;
+  readonly maxWaitMs: number;
+  readonly maxQueue: number;
+  readonly maxImages: number;
+  readonly maxBodyMb: number;
+  readonly maxRequests: number;
+  readonly maxPixels: number;
+  readonly decodeThreads: number;
+  readonly keepDims: boolean;
+  readonly token?: string;
+  readonly allowUrls: boolean;
+  readonly allowPrivateUrls: boolean;
+  readonly requestTimeout: number;
+  readonly shutdownTimeout: number;
+  readonly json: boolean;
+}
+
+const MIB = 1024 ** 2;
+const MOST_BODY_MB = 2047;
+const HOUR_S = 3600;
+/** That of the presets. */
+const { limitPixels } = createTransform().options;
+
+/** Adds the command; the flags of model and transform are those of `embed`. */
+export function addServeCommand(program: Command, terminal: Terminal): Command {
+  const count = (flag: string) => (text: string) => {
+    if (/^\d{1,15}$/.test(text)) return Number(text);
+    throw invalidOption(flag, 'a whole number', text);
+  };
+  const numbers: readonly (readonly [flag: string, help: string, value: number])[] = [
+    ['--port', 'port; 0 takes a free one', LISTEN_DEFAULTS.port],
+    ['--max-batch', 'images per run; 0 for 8 on the CPU and 32 on a GPU', SERVICE_DEFAULTS.maxBatch],
+    ['--max-wait-ms', 'how long an image waits for others to fill its batch', SERVICE_DEFAULTS.maxWaitMs],
+    ['--max-queue', 'images that may wait; then 503', SERVICE_DEFAULTS.maxQueue],
+    ['--max-images', 'images of one request', SERVICE_DEFAULTS.maxImages],
+    ['--max-body-mb', 'size of a request, in MiB', SERVICE_DEFAULTS.maxBodyBytes / MIB],
+    ['--max-requests', 'requests that are answered at once; then 429', SERVICE_DEFAULTS.maxRequests],
+    ['--max-pixels', 'pixels of an image; then 413', limitPixels],
+    ['--request-timeout', 'seconds for a request to arrive', SERVICE_DEFAULTS.requestTimeoutMs / 1000],
+    [
+      '--shutdown-timeout',
+      'seconds to answer what is there when stopped',
+      SERVICE_DEFAULTS.shutdownTimeoutMs / 1000,
+    ],
+  ];
+  const command = program
+    .command('serve')
+    .description('serve features of images by HTTP: /embed, and the Open Inference Protocol under /v2')
+    .option('--host <address>', 'address to bind to; 0.0.0.0 for all', LISTEN_DEFAULTS.host)
+    .option('--name <name>', 'the model’s name in paths and replies (default: the file’s)')
+    .option('--token <token>', 'what callers must send as a bearer token (default: TAPIR_TOKEN, if set)')
+    .option('--allow-urls', 'fetch images from URLs that a request names', SERVICE_DEFAULTS.allowUrls)
+    .option('--allow-private-urls', 'from private and local addresses too', SERVICE_DEFAULTS.allowPrivateUrls)
+    .option('--keep-dims', 'keep trailing 1×1 dims', SERVICE_DEFAULTS.keepDims)
+    .option('--json', 'print one line of JSON when ready', false);
+  for (const [flag, help, value] of numbers) command.option(`${flag} <n>`, help, count(flag), value);
+  return command.action((flags: ServeFlags) => runServe(terminal, flags));
+}
+
+/** Serves until it is stopped; that is a success. */
+async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
+  const { host, port, maxBatch, maxWaitMs, maxQueue, maxImages, maxRequests } = flags;
+  const { keepDims, allowUrls, allowPrivateUrls, decodeThreads } = flags;
+  const token = flags.token ?? (process.env['TAPIR_TOKEN'] || undefined);
+  const settings = {
+    transform: readTransform(flags),
+    keepDims,
+    decodeThreads,
+    name: flags.name ?? basename(flags.model, extname(flags.model)).replaceAll(/[^A-Za-z0-9._-]/g, '-'),
+    maxBatch,
+    maxWaitMs,
+    maxQueue,
+    maxImages,
+    maxRequests,
+    maxBodyBytes: checkInteger('--max-body-mb', flags.maxBodyMb, 1, MOST_BODY_MB) * MIB,
+    token,
+    allowUrls,
+    allowPrivateUrls,
+    requestTimeoutMs: checkInteger('--request-timeout', flags.requestTimeout, 1, HOUR_S) * 1000,
+    shutdownTimeoutMs: checkInteger('--shutdown-timeout', flags.shutdownTimeout, 0, HOUR_S) * 1000,
+    onError: (error: unknown) => terminal.err(messageOf(error)),
+  };
+  const extractor = await openExtractor(await openModel(flags.model), flags);
+  try {
+    await using service = createService(extractor, {
+      ...settings,
+      maxBufferedBytes: Math.max(SERVICE_DEFAULTS.maxBufferedBytes, settings.maxBodyBytes),
+    });
+    const url = await service.listen({ host, port });
+    if (token === undefined && !isLoopback(host))
+      terminal.err(`warning: whoever reaches ${host} can use this service: no token is set (--token)\n`);
+    terminal.err(`serving "${settings.name}" on ${extractor.device} at ${url}\n`);
+    const outputs = extractor.outputs.map(({ name }) => name);
+    if (flags.json) terminal.out(`${JSON.stringify({ url, name: settings.name, outputs })}\n`);
+    await aborted(terminal.signal);
+    terminal.err('stopping: answering what is there\n');
+    await service.close();
+  } finally {
+    await extractor.close();
+  }
+  terminal.exitCode(EXIT.done);
+}
+
+function readTransform(flags: ServeFlags): Transform {
+  const transform = readTransformFlags(flags);
+  if (flags.maxPixels === transform.options.limitPixels) return transform;
+  return createTransform({
+    ...transform.options,
+    limitPixels: checkInteger('--max-pixels', flags.maxPixels, 1, 2 ** 31 - 1),
+  });
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

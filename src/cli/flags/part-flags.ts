@@ -1,0 +1,42 @@
+/** Flags for what is computed in the graph besides the cut. */
+import { checkOneOf, invalidOption, type Given } from '../../base/checks.js';
+import { POOLS, type Pool, type RewriteOptions } from '../../model/rewrite-options.js';
+
+/** Flags that several commands take. */
+export interface PartFlags {
+  readonly pool?: readonly string[];
+  readonly l2Normalize: boolean;
+  readonly tokensToMap: boolean;
+  readonly dynamicBatch: boolean;
+}
+
+/** Reads the flags into options. Throws `OPTION_INVALID`. */
+export function readPartFlags({
+  pool,
+  l2Normalize,
+  tokensToMap,
+  dynamicBatch,
+}: PartFlags): Given<RewriteOptions> {
+  return {
+    pool: readPool(pool ?? []),
+    l2Normalize,
+    tokensToMap,
+    batch: dynamicBatch ? 'dynamic' : 'keep',
+  };
+}
+
+/** `--pool avg` for all outputs, or `--pool KEY=avg` for each. */
+function readPool(flags: readonly string[]): RewriteOptions['pool'] {
+  const [first] = flags;
+  if (first === undefined) return 'none';
+  if (flags.length === 1 && !first.includes('=')) return checkOneOf('--pool', first, POOLS);
+  const pools = new Map<string, Pool>();
+  for (const flag of flags) {
+    const equals = flag.lastIndexOf('=');
+    const key = flag.slice(0, Math.max(0, equals));
+    if (key === '' || pools.has(key))
+      throw invalidOption('--pool', 'HOW once, or KEY=HOW once for each output', flag);
+    pools.set(key, checkOneOf('--pool', flag.slice(equals + 1), POOLS));
+  }
+  return pools;
+}

@@ -1,0 +1,92 @@
+/** How a run of `tapir embed` shows how far it is. */
+import type { EmbedProgress } from '../../embed/progress.js';
+import type { Terminal } from './terminal.js';
+
+/** Shows progress as it comes. */
+export interface ProgressView {
+  show(progress: EmbedProgress): void;
+  end(): void;
+}
+
+const LINE_EVERY_SECONDS = 10;
+const EVENT_EVERY_SECONDS = 1;
+/** A terminal cannot show more, and each costs time. */
+const REDRAW_EVERY_SECONDS = 0.1;
+
+/** One line that is rewritten on a terminal, a line now and then elsewhere; JSON events for programs. */
+export function createProgressView(terminal: Terminal, isJson: boolean): ProgressView {
+  if (isJson) return createEvents(terminal);
+  return terminal.isTerminal ? createLine(terminal) : createLog(terminal);
+}
+
+/** A line of JSON per second and at the end. */
+function createEvents(terminal: Terminal): ProgressView {
+  return throttle(EVENT_EVERY_SECONDS, (progress) =>
+    terminal.out(`${JSON.stringify({ event: 'progress', ...progress })}\n`),
+  );
+}
+
+function createLog(terminal: Terminal): ProgressView {
+  return throttle(LINE_EVERY_SECONDS, (progress) => terminal.err(`${describe(progress)}\n`), false);
+}
+
+function createLine(terminal: Terminal): ProgressView {
+  const view = throttle(REDRAW_EVERY_SECONDS, (progress) => terminal.err(`\r\u001b[K${describe(progress)}`));
+  let isOpen = false;
+  return {
+    show(progress) {
+      isOpen = true;
+      view.show(progress);
+    },
+    end() {
+      view.end();
+      if (isOpen) terminal.err('\n');
+      isOpen = false;
+    },
+  };
+}
+
+/** Lets one through in so many seconds, and the last one if it is to be seen. */
+function throttle(
+  everySeconds: number,
+  show: (progress: EmbedProgress) => void,
+  isLastShown = true,
+): ProgressView {
+  let next = isLastShown ? 0 : everySeconds;
+  let held: EmbedProgress | undefined;
+  return {
+    show(progress) {
+      held = progress;
+      if (progress.seconds < next) return;
+      held = undefined;
+      next = progress.seconds + everySeconds;
+      show(progress);
+    },
+    end() {
+      if (held && isLastShown) show(held);
+      held = undefined;
+    },
+  };
+}
+
+/** `1200 of 10000 images, 57.3/s, 2 min left, 3 failed, waiting for images; cpu 62 %`. */
+function describe({ done, failed, skipped, total, ...rest }: EmbedProgress): string {
+  const { imagesPerSecond, etaSeconds, devices, limit } = rest;
+  const count = total === null ? `${done}` : `${done} of ${Math.max(total - skipped, done)}`;
+  const parts = [
+    `${count} images`,
+    `${imagesPerSecond.toFixed(1)}/s`,
+    ...(etaSeconds === null ? [] : [`${formatSeconds(etaSeconds)} left`]),
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(skipped > 0 ? [`${skipped} already there`] : []),
+    ...(limit === null ? [] : [limit === 'decode' ? 'waiting for images' : 'waiting for the model']),
+  ];
+  const load = devices.map(({ device, busy }) => `${device} ${Math.round(100 * busy)} %`).join(', ');
+  return `${parts.join(', ')}; ${load}`;
+}
+
+function formatSeconds(seconds: number): string {
+  if (seconds < 90) return `${Math.ceil(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86_400).toFixed(1)} days`;
+}

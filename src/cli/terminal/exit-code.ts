@@ -1,0 +1,79 @@
+/** What the command's exit code means, and how its errors read. */
+import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
+
+export const EXIT = {
+  done: 0,
+  /** Done, with a written manifest; some inputs failed. */
+  someFailed: 1,
+  usage: 2,
+  /** A problem of the model or the device. */
+  model: 3,
+  /** The output cannot be written. */
+  output: 4,
+  /** Stopped early: more inputs failed than allowed. */
+  stopped: 5,
+  internal: 70,
+} as const;
+
+const CODES: Readonly<Record<ErrorCode, number>> = {
+  OPTION_INVALID: EXIT.usage,
+  NAME_NOT_FOUND: EXIT.usage,
+  NAME_AMBIGUOUS: EXIT.usage,
+  NAME_FOLDED: EXIT.usage,
+  NAME_INSIDE_BODY: EXIT.usage,
+  OUTPUT_NOT_TENSOR: EXIT.usage,
+  OUTPUT_NAME_TAKEN: EXIT.usage,
+  OUTPUT_NOT_BATCHED: EXIT.usage,
+  OUTPUT_MISFIT: EXIT.usage,
+  INPUTS_MISSING: EXIT.usage,
+  INPUT_MISMATCH: EXIT.usage,
+  BATCH_FIXED: EXIT.usage,
+  SOURCE_INVALID: EXIT.usage,
+  DATASET_INVALID: EXIT.usage,
+  IMAGE_NOT_FOUND: EXIT.usage,
+  IMAGE_VANISHED: EXIT.usage,
+  IMAGE_DENIED: EXIT.usage,
+  IMAGE_EMPTY: EXIT.usage,
+  IMAGE_TRUNCATED: EXIT.usage,
+  IMAGE_UNREADABLE: EXIT.usage,
+  IMAGE_TOO_LARGE: EXIT.usage,
+  MODEL_UNREADABLE: EXIT.model,
+  MODEL_MALFORMED: EXIT.model,
+  MODEL_CHANGED: EXIT.model,
+  NAMES_INVALID: EXIT.model,
+  GRAPH_INVALID: EXIT.model,
+  EXTERNAL_DATA_UNSAFE: EXIT.model,
+  DEVICE_UNAVAILABLE: EXIT.model,
+  SESSION_FAILED: EXIT.model,
+  RUN_FAILED: EXIT.model,
+  LANE_DIED: EXIT.model,
+  DECODER_DIED: EXIT.internal,
+  REPLICA_FAILED: EXIT.model,
+  OUTPUT_NOT_GATHERABLE: EXIT.usage,
+  DEPENDENCY_MISSING: EXIT.model,
+  DOWNLOAD_FAILED: EXIT.model,
+  CHECKSUM_MISMATCH: EXIT.model,
+  EXTERNAL_DATA_ELSEWHERE: EXIT.output,
+  MODEL_TOO_LARGE: EXIT.output,
+  ADDRESS_UNAVAILABLE: EXIT.usage,
+  OUTPUT_EXISTS: EXIT.output,
+  OUTPUT_UNWRITABLE: EXIT.output,
+  OUTPUT_LOCKED: EXIT.output,
+  DATASET_MISMATCH: EXIT.usage,
+  DATASET_INCOMPLETE: EXIT.output,
+  LAUNCHER_INVALID: EXIT.usage,
+  TOO_MANY_FAILURES: EXIT.stopped,
+  CLOSED: EXIT.internal,
+};
+
+/** The exit code for an error. */
+export function exitCodeOf(error: unknown): number {
+  return isTapirError(error) ? CODES[error.code] : EXIT.internal;
+}
+
+/** An error as a block of text for standard error. A defect shows its stack. */
+export function messageOf(error: unknown): string {
+  if (error instanceof TapirError) return `tapir: ${error.message} [${error.code}]\n`;
+  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return `tapir: this is a defect of onnx-tapir, please report it: ${detail}\n`;
+}

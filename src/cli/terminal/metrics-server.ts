@@ -1,0 +1,79 @@
+/** A run's figures for Prometheus. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { invalidOption } from '../../base/checks.js';
+import { reasonOf } from '../../base/errors.js';
+import type { EmbedProgress } from '../../embed/progress.js';
+
+/** A server of one page. */
+export interface MetricsServer {
+  readonly url: string;
+  update(progress: EmbedProgress): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Serves `GET /metrics` of this machine only.
+ *
+ * @param port - 0 takes a free one.
+ * @throws {@link TapirError} `OPTION_INVALID` if the port cannot be had.
+ */
+export async function openMetricsServer(port: number): Promise<MetricsServer> {
+  const { Gauge, Registry } = await import('prom-client');
+  const registry = new Registry();
+  const gauge = (name: string, help: string): InstanceType<typeof Gauge> =>
+    new Gauge({ name: `tapir_embed_${name}`, help, registers: [registry] });
+  const done = gauge('images_done', 'Inputs finished by this run, failed ones included.');
+  const failed = gauge('images_failed', 'Inputs that failed in this run.');
+  const skipped = gauge('images_skipped', 'Inputs that the dataset held already.');
+  const total = gauge('images_total', 'Inputs of the source; absent while it is counted.');
+  const rate = gauge('images_per_second', 'Over the last ten seconds.');
+  const seconds = gauge('seconds', 'Seconds since the run began.');
+  const limit = new Gauge({
+    name: 'tapir_embed_limited_by',
+    help: '1 for what the run waits for.',
+    labelNames: ['what'],
+    registers: [registry],
+  });
+  const busy = new Gauge({
+    name: 'tapir_embed_device_busy_ratio',
+    help: 'Share of the last ten seconds that a device was at work.',
+    labelNames: ['device'],
+    registers: [registry],
+  });
+  total.remove();
+  const server = createServer((request, response) => {
+    const isMetrics = request.method === 'GET' && request.url?.split('?')[0] === '/metrics';
+    if (!isMetrics) return response.writeHead(404).end('GET /metrics\n');
+    void registry.metrics().then(
+      (text) => response.writeHead(200, { 'content-type': registry.contentType }).end(text),
+      (error: unknown) => response.writeHead(500).end(reasonOf(error)),
+    );
+    return undefined;
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) =>
+      reject(invalidOption('--metrics-port', `a free port (${reasonOf(error)})`, port)),
+    );
+    server.listen(port, '127.0.0.1', resolve);
+  });
+  // The run decides how long the process lives.
+  server.unref();
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`,
+    update(progress) {
+      done.set(progress.done);
+      failed.set(progress.failed);
+      skipped.set(progress.skipped);
+      if (progress.total !== null) total.set(progress.total);
+      rate.set(progress.imagesPerSecond);
+      seconds.set(progress.seconds);
+      for (const what of ['decode', 'device']) limit.set({ what }, progress.limit === what ? 1 : 0);
+      for (const one of progress.devices) busy.set({ device: one.device }, one.busy);
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

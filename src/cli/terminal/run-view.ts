@@ -1,0 +1,35 @@
+/** What a run of `tapir embed` shows of itself while it is at work. */
+import type { EmbedProgress } from '../../embed/progress.js';
+import { createProgressView } from './embed-progress.js';
+import { openMetricsServer } from './metrics-server.js';
+import type { Terminal } from './terminal.js';
+
+/** Progress for people or programs, and for Prometheus where that is asked for. */
+export interface RunView {
+  show(progress: EmbedProgress): void;
+  /** Nothing more is to come: what else is printed has a line of its own. Idempotent. */
+  end(): void;
+  close(): Promise<void>;
+}
+
+/** Opens a view. Throws `OPTION_INVALID` for a port that cannot be had. */
+export async function openRunView(
+  terminal: Terminal,
+  metricsPort: number | undefined,
+  isJson: boolean,
+): Promise<RunView> {
+  const progress = createProgressView(terminal, isJson);
+  const metrics = metricsPort === undefined ? undefined : await openMetricsServer(metricsPort);
+  if (metrics) terminal.err(`metrics: ${metrics.url}\n`);
+  return {
+    show(now) {
+      progress.show(now);
+      metrics?.update(now);
+    },
+    end: () => progress.end(),
+    async close() {
+      progress.end();
+      await metrics?.close();
+    },
+  };
+}

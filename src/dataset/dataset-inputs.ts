@@ -1,0 +1,96 @@
+/** What a dataset holds, input by input: read from its metadata when a run begins, kept up to date while it writes. */
+import { join } from 'node:path';
+import { writeAtomically } from '../base/atomic-file.js';
+import { MetadataTable, type MetadataRow } from './formats/write-metadata.js';
+import type { ImageErrorCode } from '../base/errors.js';
+import type { JournalShard } from './journal.js';
+import { KnownInputs, type Outcome } from './known-inputs.js';
+import type { LoadedItem } from '../embed/loader.js';
+import { readMetadata } from './formats/read-metadata.js';
+
+/** Inputs of a shard that no later shard holds. */
+export interface LiveCounts {
+  readonly inputs: number;
+  readonly ok: number;
+}
+
+/** The inputs of a dataset. */
+export class DatasetInputs {
+  readonly known: KnownInputs;
+  /** By shard. */
+  readonly #live: { inputs: number; ok: number }[] = [];
+  /** Shards that hold inputs which a later one holds too. */
+  readonly #stale = new Set<number>();
+
+  private constructor(expected: number) {
+    this.known = new KnownInputs(expected);
+  }
+
+  /** Reads the metadata of finished shards. Throws `DATASET_INVALID`. */
+  static async read(folder: string, shards: readonly JournalShard[]): Promise<DatasetInputs> {
+    const inputs = new DatasetInputs(shards.reduce((sum, shard) => sum + shard.inputs, 0));
+    for (const { number, metadata } of shards) {
+      for await (const { path, errorCode, stamp } of readMetadata(join(folder, metadata)))
+        // Written by this package: it is one of its codes.
+        inputs.#set(path ?? '', (errorCode as ImageErrorCode | null) ?? 'ok', stamp, number);
+    }
+    return inputs;
+  }
+
+  /** Counts an input that a shard newly holds. */
+  addNew({ error }: LoadedItem, shard: number): void {
+    this.#count(shard, error?.code ?? 'ok', 1);
+  }
+
+  /** Counts an input that a shard holds now, whatever held it before. */
+  replace({ path, error, stamp }: LoadedItem, shard: number): void {
+    this.#set(path ?? '', error?.code ?? 'ok', stamp, shard);
+  }
+
+  /** Whether an input that failed again has failed otherwise than before. */
+  isNews({ path, error }: LoadedItem): boolean {
+    return this.known.find(path ?? '')?.outcome !== (error?.code ?? 'ok');
+  }
+
+  /** What a shard holds. */
+  liveIn(shard: number): LiveCounts {
+    return this.#live[shard] ?? { inputs: 0, ok: 0 };
+  }
+
+  get counts(): { readonly inputs: number; readonly ok: number; readonly errors: number } {
+    const inputs = this.#live.reduce((sum, live) => sum + live.inputs, 0);
+    const ok = this.#live.reduce((sum, live) => sum + live.ok, 0);
+    return { inputs, ok, errors: inputs - ok };
+  }
+
+  /** Takes out of older shards' metadata the inputs that later ones hold. Throws `OUTPUT_UNWRITABLE`. */
+  async dropStale(folder: string, shards: readonly JournalShard[]): Promise<void> {
+    for (const number of this.#stale) {
+      const path = join(folder, shards[number]!.metadata);
+      const table = new MetadataTable();
+      for await (const row of readMetadata(path)) if (!this.#isStale(row, number)) table.add(row);
+      await writeAtomically(path, await table.encode());
+    }
+    this.#stale.clear();
+  }
+
+  #isStale({ path }: MetadataRow, shard: number): boolean {
+    const latest = this.known.find(path ?? '');
+    return latest !== undefined && latest.shard > shard;
+  }
+
+  #set(path: string, outcome: Outcome, stamp: MetadataRow['stamp'], shard: number): void {
+    const before = this.known.find(path);
+    this.known.set(path, outcome, stamp, shard);
+    this.#count(shard, outcome, 1);
+    if (!before) return;
+    this.#count(before.shard, before.outcome, -1);
+    this.#stale.add(before.shard);
+  }
+
+  #count(shard: number, outcome: Outcome, by: 1 | -1): void {
+    const live = (this.#live[shard] ??= { inputs: 0, ok: 0 });
+    live.inputs += by;
+    if (outcome === 'ok') live.ok += by;
+  }
+}

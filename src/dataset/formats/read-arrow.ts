@@ -1,0 +1,105 @@
+/**
+ * Reads the Arrow files that sinks/arrow.ts writes, a record batch at a time. Not with apache-arrow, which takes counts from a file
+ * for granted: a damaged one keeps it busy for ever.
+ */
+import { open, type FileHandle } from 'node:fs/promises';
+import { elementBytes } from '../../tensor/tensor.js';
+import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
+import type { FeatureFile } from './feature-file.js';
+import { FlatTable } from '../../tensor/arrow/flatbuffers.js';
+import { readExactly } from './read-npy.js';
+import { unpackBits, widen } from './widen.js';
+
+/** Ids of the fields that are read: Footer, Schema, KeyValue, Message and RecordBatch of Arrow's File.fbs, Schema.fbs, Message.fbs. */
+const FOOTER = { schema: 1, recordBatches: 3 } as const;
+const SCHEMA = { metadata: 2 } as const;
+const PAIR = { key: 0, value: 1 } as const;
+const MESSAGE = { headerType: 1, header: 2 } as const;
+const BATCH = { length: 0, buffers: 2, compression: 3 } as const;
+const RECORD_BATCH = 3;
+
+const MAGIC = 'ARROW1';
+const BLOCK_BYTES = 24;
+const BUFFER_BYTES = 16;
+/** Largest footer: some ten million batches; and metadata of a batch, of ours a few hundred bytes. */
+const MAX_FOOTER_BYTES = 256 * 2 ** 20;
+const MAX_MESSAGE_BYTES = 65_536;
+/** Largest batch of more than one row that is read; ours have 4 MiB. */
+const MAX_BATCH_BYTES = 64 * 2 ** 20;
+
+/** The rows of an `.arrow` file. */
+export async function* readArrowRows(file: FeatureFile): AsyncGenerator<Float32Array> {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(file.path);
+    const { size } = await handle.stat();
+    const footer = await readFooter(handle, size, file.path);
+    checkSchema(footer.table(FOOTER.schema), file);
+    for (const block of footer.structs(FOOTER.recordBatches, BLOCK_BYTES)) {
+      const { offset, bytes, rows } = await locateValues(handle, block, size, file);
+      const buffer = new ArrayBuffer(bytes);
+      await readExactly(handle, new Uint8Array(buffer), offset, file.path);
+      yield file.dtype === 'bool'
+        ? unpackBits(new Uint8Array(buffer), rows * file.elements)
+        : widen(file.dtype, buffer);
+    }
+  } catch (error) {
+    throw datasetUnreadable(file.path, error);
+  } finally {
+    await handle?.close();
+  }
+}
+
+async function readFooter(handle: FileHandle, size: number, path: string): Promise<FlatTable> {
+  const end = Buffer.alloc(4 + MAGIC.length);
+  if (size < 2 * end.length) throw datasetInvalid(path, 'it is no Arrow file');
+  await readExactly(handle, end, size - end.length, path);
+  const length = end.readInt32LE(0);
+  if (end.toString('latin1', 4) !== MAGIC || length < 8 || length > Math.min(size, MAX_FOOTER_BYTES))
+    throw datasetInvalid(path, 'it is no Arrow file');
+  const bytes = new Uint8Array(length);
+  await readExactly(handle, bytes, Math.max(0, size - end.length - length), path);
+  return FlatTable.root(bytes);
+}
+
+function checkSchema(schema: FlatTable | undefined, { path, dtype, dims }: FeatureFile): void {
+  const pairs = schema?.tables(SCHEMA.metadata) ?? [];
+  const facts = new Map(pairs.map((pair) => [pair.text(PAIR.key), pair.text(PAIR.value)]));
+  const shape = JSON.stringify(dims);
+  if (facts.get('tapir.dtype') === dtype && facts.get('tapir.shape') === shape) return;
+  const found = facts.has('tapir.dtype')
+    ? `it holds ${facts.get('tapir.dtype')} ${facts.get('tapir.shape')}`
+    : 'it was not written by onnx-tapir';
+  throw datasetInvalid(path, `${found}, the manifest says ${dtype} ${shape}`);
+}
+
+/** Where the values of a batch lie: they are its last buffer. */
+async function locateValues(
+  handle: FileHandle,
+  block: DataView,
+  size: number,
+  { path, dtype, elements }: FeatureFile,
+): Promise<{ readonly offset: number; readonly bytes: number; readonly rows: number }> {
+  const start = Number(block.getBigInt64(0, true));
+  const messageBytes = block.getInt32(8, true);
+  if (start < 0 || messageBytes < 8 || messageBytes > MAX_MESSAGE_BYTES)
+    throw datasetInvalid(path, 'a batch does not lie as onnx-tapir writes it');
+  const message = new Uint8Array(messageBytes);
+  await readExactly(handle, message, start, path);
+  // Before the message: a mark, and its size.
+  const table = FlatTable.root(message.subarray(8));
+  const batch = table.uint8(MESSAGE.headerType) === RECORD_BATCH ? table.table(MESSAGE.header) : undefined;
+  const buffer = batch?.structs(BATCH.buffers, BUFFER_BYTES).at(-1);
+  const rows = batch?.int64(BATCH.length) ?? 0;
+  const bytes = dtype === 'bool' ? Math.ceil((rows * elements) / 8) : rows * elements * elementBytes(dtype);
+  const offset = buffer ? start + messageBytes + Number(buffer.getBigInt64(0, true)) : -1;
+  const isOurs =
+    rows > 0 &&
+    offset >= start &&
+    offset + bytes <= size &&
+    bytes <= Number(buffer!.getBigInt64(8, true)) &&
+    (rows === 1 || bytes <= MAX_BATCH_BYTES) &&
+    !batch!.has(BATCH.compression);
+  if (!isOurs) throw datasetInvalid(path, 'a batch does not lie as onnx-tapir writes it');
+  return { offset, bytes, rows };
+}

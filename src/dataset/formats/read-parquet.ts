@@ -1,0 +1,85 @@
+/** Reads the Parquet files that sinks/parquet.ts writes: the values of a row group are the last bytes of its page. */
+import { open, type FileHandle } from 'node:fs/promises';
+import type { FileMetaData } from 'hyparquet';
+import { elementBytes, type DType } from '../../tensor/tensor.js';
+import { CREATED_BY } from './write-parquet.js';
+import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
+import type { FeatureFile } from './feature-file.js';
+import { readExactly } from './read-npy.js';
+import { unpackBits, widen } from './widen.js';
+
+/** Largest group of more than one row that is read; ours have 16 MiB, before integers of 8 bits become 32. */
+const MAX_GROUP_BYTES = 64 * 2 ** 20;
+
+/** dtypes whose elements lie there as those of another. */
+const STORED_AS: Readonly<Partial<Record<DType, DType>>> = {
+  int8: 'int32',
+  int16: 'int32',
+  uint8: 'int32',
+  uint16: 'int32',
+};
+
+/** The rows of a `.parquet` file, a row group at a time. */
+export async function* readParquetRows(file: FeatureFile): AsyncGenerator<Float32Array> {
+  const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
+  let handle: FileHandle | undefined;
+  try {
+    const metadata = await parquetMetadataAsync(await asyncBufferFromFile(file.path));
+    checkMetadata(metadata, file);
+    handle = await open(file.path);
+    const { size } = await handle.stat();
+    for (const group of metadata.row_groups) {
+      const { offset, bytes } = locateValues(group, size, file);
+      const buffer = new ArrayBuffer(bytes);
+      await readExactly(handle, new Uint8Array(buffer), offset, file.path);
+      const elements = Number(group.num_rows) * file.elements;
+      yield file.dtype === 'bool'
+        ? unpackBits(new Uint8Array(buffer), elements)
+        : widen(STORED_AS[file.dtype] ?? file.dtype, buffer);
+    }
+  } catch (error) {
+    throw datasetUnreadable(file.path, error);
+  } finally {
+    await handle?.close();
+  }
+}
+
+function checkMetadata({ created_by, num_rows, key_value_metadata }: FileMetaData, file: FeatureFile): void {
+  const facts = new Map(key_value_metadata?.map(({ key, value }) => [key, value]));
+  if (!created_by?.startsWith(CREATED_BY))
+    throw datasetInvalid(file.path, `it was written by ${created_by ?? 'another program'}`);
+  if (facts.get('tapir.dtype') !== file.dtype || facts.get('tapir.shape') !== JSON.stringify(file.dims))
+    throw datasetInvalid(
+      file.path,
+      `it holds ${facts.get('tapir.dtype')} ${facts.get('tapir.shape')}, the manifest says ${file.dtype} ${JSON.stringify(file.dims)}`,
+    );
+  if (Number(num_rows) !== file.rows)
+    throw datasetInvalid(file.path, `it has ${num_rows} rows, the manifest says ${file.rows}`);
+}
+
+/** Where the values of a group lie. */
+function locateValues(
+  group: FileMetaData['row_groups'][number],
+  size: number,
+  { path, key, dtype, dims, elements }: FeatureFile,
+): { readonly offset: number; readonly bytes: number } {
+  const rows = Number(group.num_rows);
+  const expected = dims.length > 0 ? `${key}/list/element` : key;
+  const chunk = group.columns.find(({ meta_data }) => meta_data?.path_in_schema.join('/') === expected);
+  const { codec, num_values, total_compressed_size, data_page_offset } = chunk?.meta_data ?? {};
+  const bytes =
+    dtype === 'bool'
+      ? Math.ceil((rows * elements) / 8)
+      : rows * elements * elementBytes(STORED_AS[dtype] ?? dtype);
+  const start = Number(data_page_offset);
+  const end = start + Number(total_compressed_size);
+  const isOurs =
+    codec === 'UNCOMPRESSED' &&
+    Number(num_values) === rows * Math.max(1, elements) &&
+    start >= 4 &&
+    end <= size &&
+    end - start > bytes &&
+    (rows === 1 || bytes <= MAX_GROUP_BYTES);
+  if (!isOurs) throw datasetInvalid(path, 'its pages do not lie as onnx-tapir writes them');
+  return { offset: end - bytes, bytes };
+}

@@ -1,0 +1,35 @@
+/** Elements of any dtype as float32. */
+import { fromFloat16Bits } from '../../tensor/float16.js';
+import { createData, type DType } from '../../tensor/tensor.js';
+
+/** The values of all half-precision bits, made when first needed: looking one up is some ten times faster than computing it. */
+let halves: Float32Array | undefined;
+
+/** Half-precision bits as float32. */
+export function widenFloat16(bits: Uint16Array): Float32Array {
+  halves ??= Float32Array.from({ length: 0x10000 }, (_, half) => fromFloat16Bits(half));
+  const result = new Float32Array(bits.length);
+  for (let i = 0; i < bits.length; i++) result[i] = halves[bits[i]!]!;
+  return result;
+}
+
+/**
+ * Elements as float32. float16 and integers of up to 24 bits keep their value; float64, int32, uint32, int64 and uint64 are rounded
+ * to the nearest float32.
+ *
+ * @param buffer - The elements' little-endian bytes. Those of float32 are not copied.
+ */
+export function widen(dtype: DType, buffer: ArrayBuffer): Float32Array {
+  const data = createData(dtype, 0, buffer);
+  if (data instanceof Float32Array) return data;
+  if (dtype === 'float16') return widenFloat16(data as Uint16Array);
+  if (data instanceof BigInt64Array || data instanceof BigUint64Array) return Float32Array.from(data, Number);
+  return new Float32Array(data as Exclude<typeof data, string[]>);
+}
+
+/** Bits, the first one lowest, as 0 and 1. */
+export function unpackBits(bits: Uint8Array, count: number): Float32Array {
+  const result = new Float32Array(count);
+  for (let i = 0; i < count; i++) result[i] = (bits[i >> 3]! >> (i & 7)) & 1;
+  return result;
+}

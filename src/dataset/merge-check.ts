@@ -1,0 +1,73 @@
+/** Whether the parts of a dataset hold every input, and each once: in bounded memory. */
+import { nameItems } from '../sources/items/input-names.js';
+import { KnownInputs } from './known-inputs.js';
+import type { ShardRecord } from './manifest.js';
+import { incomplete, type Part } from './merge-parts.js';
+import { locate } from './formats/dataset-file.js';
+import { datasetInvalid } from './formats/dataset-invalid.js';
+import { readMetadata } from './formats/read-metadata.js';
+import type { SourceItem } from '../sources/items/list-folder.js';
+
+const MISSING_KEPT = 10;
+
+/**
+ * Reads the inputs of all parts, and checks that their files are there and say what the manifests say.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` if an input is there twice, or a file is missing or damaged.
+ */
+export async function checkInputs(
+  out: string,
+  parts: readonly Part[],
+  signal: AbortSignal | undefined,
+): Promise<KnownInputs> {
+  const known = new KnownInputs(parts.reduce((sum, { manifest }) => sum + manifest.counts.inputs, 0));
+  for (const [number, { folder, manifest }] of parts.entries()) {
+    for (const shard of manifest.shards) {
+      signal?.throwIfAborted();
+      for (const path of Object.values(shard.features)) await locate(folder, path);
+      const path = await locate(folder, shard.metadata);
+      let inputs = 0;
+      for await (const { path: input, row } of readMetadata(path)) {
+        inputs++;
+        checkRow(path, row, shard);
+        const name = input ?? '';
+        const other = known.find(name);
+        if (other) {
+          const where = [...new Set([other.shard, number])].map((part) => parts[part]!.name).join(' and ');
+          throw datasetInvalid(out, `input "${name}" is there more than once: in ${where}`);
+        }
+        known.set(name, 'ok', null, number);
+      }
+      if (inputs !== shard.inputs)
+        throw datasetInvalid(path, `it holds ${inputs} inputs, the manifest says ${shard.inputs}`);
+    }
+  }
+  return known;
+}
+
+function checkRow(path: string, row: number | null, { firstRow, rows }: ShardRecord): void {
+  if (row !== null && !(row >= firstRow && row < firstRow + rows))
+    throw datasetInvalid(path, `row ${row} is none of the ${rows} from ${firstRow} on`);
+}
+
+/**
+ * Checks that each input of a source is known.
+ *
+ * @throws {@link TapirError} `DATASET_INCOMPLETE` with the first ones that are not.
+ */
+export async function checkSource(
+  out: string,
+  source: AsyncIterable<SourceItem>,
+  known: KnownInputs,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const missing: string[] = [];
+  let count = 0;
+  for await (const { path } of nameItems(source)) {
+    signal?.throwIfAborted();
+    if (known.find(path)) continue;
+    count++;
+    if (missing.length < MISSING_KEPT) missing.push(path);
+  }
+  if (count > 0) throw incomplete(out, 'inputs of the source are in no part', missing, count);
+}

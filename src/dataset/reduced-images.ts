@@ -1,0 +1,45 @@
+/** What a fast mode has done to the pixels of a run. */
+import type { LoadedItem } from '../embed/loader.js';
+
+/** As a manifest records it. */
+export interface ReductionSummary {
+  /** Images that were reduced while they were decoded. */
+  readonly images: number;
+  /** Over those among the first 64 inputs of each run, against exact pixels, of 8-bit values after resize and crop; null if there are none. */
+  readonly deviation: { readonly images: number; readonly mean: number; readonly max: number } | null;
+}
+
+/** What can be added up over images, shards and runs. */
+export interface ReducedSums {
+  readonly images: number;
+  readonly measured: number;
+  /** Sum of the mean deviations. */
+  readonly sum: number;
+  readonly max: number;
+}
+
+export const NOTHING_REDUCED: ReducedSums = { images: 0, measured: 0, sum: 0, max: 0 };
+
+/** Adds an image. */
+export function addReduced(sums: ReducedSums, { reduction, deviation }: LoadedItem): ReducedSums {
+  if (reduction === 1 && !deviation) return sums;
+  const { images, measured, sum, max } = sums;
+  return {
+    images: images + (reduction > 1 ? 1 : 0),
+    measured: measured + (deviation ? 1 : 0),
+    sum: sum + (deviation?.mean ?? 0),
+    max: Math.max(max, deviation?.max ?? 0),
+  };
+}
+
+/** Sums up shards. */
+export function summarizeReduced(parts: readonly ReducedSums[]): ReductionSummary {
+  const total = (of: (part: ReducedSums) => number): number => parts.reduce((all, part) => all + of(part), 0);
+  const measured = total((part) => part.measured);
+  const deviation = {
+    images: measured,
+    mean: total((part) => part.sum) / measured,
+    max: parts.reduce((most, { max }) => Math.max(most, max), 0),
+  };
+  return { images: total((part) => part.images), deviation: measured === 0 ? null : deviation };
+}

@@ -1,0 +1,112 @@
+/** Images → rows as a stream of bytes: what `tapir embed --out -` writes. */
+import { checkInteger, checkOneOf, withDefaults, type Given } from '../../base/checks.js';
+import type { Extractor } from '../../extract/extractor.js';
+import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
+import { loadArrow } from '../../tensor/arrow/library.js';
+import { openDecodeLanes, type EmbeddedBatch } from '../embed-batches.js';
+import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed-options.js';
+import { embedRecords, type EmbedRecord } from '../../sources/items/embed-records.js';
+import { checkFailures, readFailureLimit, type MaxFailures } from '../failure-limit.js';
+import { ProgressMeter, type EmbedProgress } from '../progress.js';
+import type { FeatureColumn } from '../../dataset/formats/feature-rows.js';
+import { openSource } from '../../sources/open-source.js';
+import { createArrowRows } from './arrow-rows.js';
+import { describeFeatures, storedFeatures } from './feature-columns.js';
+import { createJsonlRows } from './jsonl-rows.js';
+import {
+  NOTHING,
+  openRecords,
+  type Carried,
+  type InputFormat,
+  type RecordInput,
+} from '../../sources/records/record-input.js';
+import { checkKeys, ROW_FORMATS, type RowEncoder, type RowFormat } from './row-output.js';
+
+/** Options of {@link embedRows}. */
+export interface EmbedRowsOptions extends EmbedOptions {
+  /** Format of the rows. */
+  readonly format: RowFormat;
+  /** Element type that float32 features are written in. */
+  readonly dtype: 'float32' | 'float16';
+  /** Format of a stream of images. */
+  readonly inputFormat: InputFormat;
+  /** A batch that is not full runs when the source pauses for so long: an integer from 0 to 3 600 000 milliseconds. */
+  readonly maxWaitMs: number;
+  /** End the run with `TOO_MANY_FAILURES` when more inputs have failed. */
+  readonly maxFailures: MaxFailures | undefined;
+  /** Called after each batch. */
+  readonly onBatch: ((batch: EmbeddedBatch, progress: EmbedProgress) => void) | undefined;
+}
+
+export const EMBED_ROWS_DEFAULTS: EmbedRowsOptions = {
+  ...EMBED_DEFAULTS,
+  format: 'jsonl',
+  dtype: 'float32',
+  inputFormat: 'auto',
+  maxWaitMs: 50,
+  maxFailures: undefined,
+  onBatch: undefined,
+};
+
+/**
+ * Embeds images into a stream of rows, one per input and in input order; an image that cannot be read is a row with its error.
+ *
+ * @param source - A location as for `embedImages`, or a stream of bytes with a record per image ({@link openRecords}), whose
+ * other fields or columns the rows carry.
+ * @param warm - Decoding threads of the transform that were started before.
+ * @returns The bytes, as each batch is finished; a piece is valid until the next one is asked for.
+ * @throws {@link TapirError} as `embedImages`, after the rows before; `SOURCE_INVALID` for a carried field that has the name of
+ * an output, or none in the format; `TOO_MANY_FAILURES`.
+ */
+export async function* embedRows(
+  extractor: Extractor,
+  source: string | AsyncIterable<Uint8Array>,
+  given: Given<EmbedRowsOptions>,
+  warm?: DecodeLanes,
+): AsyncGenerator<Uint8Array> {
+  const options = withDefaults(EMBED_ROWS_DEFAULTS, given, 'embedRows');
+  const setup = setUpEmbedding(extractor, options);
+  checkOneOf('format', options.format, ROW_FORMATS);
+  const half = checkOneOf('dtype', options.dtype, ['float32', 'float16']) === 'float16';
+  const maxWaitMs = checkInteger('maxWaitMs', options.maxWaitMs, 0, 3_600_000);
+  const limit = readFailureLimit(options.maxFailures);
+  await using lanes = openDecodeLanes(extractor, setup, warm);
+  const input = await openInput(source, options.inputFormat, setup);
+  const columns = await describeFeatures(extractor, setup, half);
+  checkKeys(options.format, columns);
+  const encoder = await createEncoder(options.format, input, columns);
+  const meter = new ProgressMeter(extractor);
+  yield* encoder.begin();
+  // What lies on disk has no pauses to speak of, and is cut by position.
+  const maxWait = typeof source === 'string' ? undefined : maxWaitMs;
+  for await (const batch of embedRecords(extractor, input.records, setup, lanes, maxWait)) {
+    yield* encoder.encode({ ...batch, features: storedFeatures(batch.features, columns, half) });
+    meter.add(batch);
+    options.onBatch?.(batch, meter.progress(0, null));
+    checkFailures(limit, meter, false);
+  }
+  yield* encoder.finish();
+  checkFailures(limit, meter, true);
+}
+
+async function openInput(
+  source: string | AsyncIterable<Uint8Array>,
+  format: InputFormat,
+  { source: options, signal }: EmbedSetup,
+): Promise<RecordInput> {
+  if (typeof source !== 'string') return openRecords(source, 'standard input', format, options, signal);
+  const items = openSource(source, options, signal);
+  async function* records(): AsyncGenerator<EmbedRecord<Carried>> {
+    for await (const item of items) yield { item, extra: NOTHING };
+  }
+  return { format: 'paths', name: source, records: records() };
+}
+
+async function createEncoder(
+  format: RowFormat,
+  input: RecordInput,
+  columns: readonly FeatureColumn[],
+): Promise<RowEncoder> {
+  if (format === 'arrow') return createArrowRows(input, columns, await loadArrow());
+  return createJsonlRows(input, columns, input.format === 'arrow' ? await loadArrow() : undefined);
+}

@@ -1,0 +1,38 @@
+/** What a reader of a listing should know of a node's value. */
+import { mayHoldBatchNorm } from './batch-norm.js';
+import type { Graph, Node } from '../graph.js';
+import { foldedConvolutions } from './keras-names.js';
+import { moduleTree } from './module-tree.js';
+import { ordinalNames } from './ordinal-names.js';
+
+/**
+ * `folded`: a convolution that holds the value of the BatchNorm behind it; `quantized`: integers that stand for other
+ * numbers, or numbers made of such; `constant`: it depends on no input; `sizes`: it depends on sizes of inputs only.
+ */
+export type Mark = 'folded' | 'quantized' | 'constant' | 'sizes';
+
+const QUANTIZED = /^(QLinear|Quantize|Dequantize|DynamicQuantize|QGemm|QAttention)|(Integer|NBits|Bnb4)$/;
+/** What dynamo's optimiser notes where it folded a BatchNorm. */
+const FOLDING_RULE = /FuseBatchNorm|BatchNormInto/;
+
+/** The marks of a node. */
+export function marksOf(graph: Graph, node: Node): Mark[] {
+  const { roles } = moduleTree(graph);
+  const role = roles.get(node);
+  return [
+    ...(isFolded(graph, node) ? (['folded'] as const) : []),
+    ...(QUANTIZED.test(node.opType) ? (['quantized'] as const) : []),
+    ...(role === 'constant' ? (['constant'] as const) : role === 'shape' ? (['sizes'] as const) : []),
+  ];
+}
+
+function isFolded(graph: Graph, node: Node): boolean {
+  const place = moduleTree(graph).places.get(node);
+  if (place?.scheme === 'torchscript') return mayHoldBatchNorm(node, place);
+  if (place) return FOLDING_RULE.test(node.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name') ?? '');
+  const names = ordinalNames(graph);
+  const [value] = node.outputs;
+  if (names && value && node.opType === 'Conv')
+    return [...names.folded.values()].some((name) => names.values.get(name) === value);
+  return foldedConvolutions(graph).has(node);
+}

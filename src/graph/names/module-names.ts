@@ -1,0 +1,262 @@
+/** Module path → value: right, or refused with what exists instead; never a value of another name. */
+import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
+import { readStage } from './flat-names.js';
+import type { Graph, Node, Value } from '../graph.js';
+import { readLayer } from './keras-names.js';
+import { joinPath, splitPath } from './module-path.js';
+import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
+import { readOrdinal } from './ordinal-names.js';
+import { readOperation } from './operations.js';
+
+/** What a module path denotes. */
+export type ModuleReading =
+  | { readonly kind: 'value'; readonly value: Value; readonly why: string }
+  /** The value is not in the file. */
+  | { readonly kind: 'folded'; readonly why: string; readonly instead?: string }
+  /** It may be one of several nodes, and the file does not tell which. */
+  | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] }
+  | { readonly kind: 'clash'; readonly readings: readonly { readonly path: string; readonly value: Value }[] }
+  | { readonly kind: 'outputs'; readonly node: Node };
+
+/**
+ * Reads a module path.
+ *
+ * @param strict - Take the path as the module's true name and leave torchvision's renumbering aside (`module:`).
+ * @returns undefined if no module or operation has this name.
+ */
+export function readModulePath(graph: Graph, path: string, strict: boolean): ModuleReading | undefined {
+  const tree = moduleTree(graph);
+  if (path === '') return undefined;
+  if (tree.scheme === undefined) return readOtherNaming(graph, path);
+  const module = tree.modules.get(path);
+  const reading = module
+    ? module.children.size > 0
+      ? readContainer(tree, module)
+      : readLeaf(tree, module, strict)
+    : readAbsent(graph, tree, path, strict);
+  return reading ?? readOutsideModules(tree, path);
+}
+
+/** Files without module paths: Keras layers, stages in flat names. */
+function readOtherNaming(graph: Graph, path: string): ModuleReading | undefined {
+  const layer = readLayer(graph, path);
+  if (layer) return layer.kind === 'folded' ? layer : readNode(layer.node, layer.why);
+  const last = readStage(graph, path);
+  if (last) return readNode(last, `last node whose name begins with "${path}"`);
+  const step = readOrdinal(graph, path);
+  if (!step) return undefined;
+  if ('folded' in step) {
+    const why = `the exporter folded what follows (BatchNorm) into the convolution "${path}", and its value before that is not in the file`;
+    return { kind: 'folded', why, instead: step.folded };
+  }
+  const why = `"${step.name}" of torchvision's ${step.architecture}, whose operators these are, one by one`;
+  return { kind: 'value', value: step.value, why };
+}
+
+/** The tensor that a node stands for: its only used output. */
+function readNode(node: Node, why: string): ModuleReading {
+  const outputs = node.outputs.filter((value) => value !== undefined);
+  const used = outputs.filter((value) => value.uses.length > 0);
+  const value = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
+  return value ? { kind: 'value', value, why } : { kind: 'outputs', node };
+}
+
+/** A container means the last node under it. */
+function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefined {
+  let { last } = module;
+  // TorchScript numbers only the innermost scope: the operations of a second run of `blk` stand under `blk_1`.
+  const repeated = [...module.children].some((child) => /_\d+$/.test(child));
+  for (let k = 1; repeated && tree.scheme === 'torchscript'; k++) {
+    const again = tree.modules.get(`${module.path}_${k}`);
+    if (!again) break;
+    if (again.children.size > 0) {
+      const why = `"${module.path}" runs several times, and the exporter mixed its runs with the module "${again.path}"`;
+      return { kind: 'folded', why };
+    }
+    if (again.last && (!last || again.last.index > last.index)) last = again.last;
+  }
+  if (!last) return undefined;
+  return mergedBehind(tree, module.path, last) ?? readNode(last, `last node under module "${module.path}"`);
+}
+
+/** A product whose bias an operator of ONNX Runtime's own adds (BiasGelu, SkipLayerNormalization, …). */
+function losesBias(node: Node): boolean {
+  const users = node.outputs.flatMap((output) => output?.uses ?? []);
+  return node.opType === 'MatMul' && users.some((user) => user.domain === 'com.microsoft');
+}
+
+/** Whether an optimiser took the end of a module over into what follows. */
+function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
+  if (losesBias(last)) {
+    const why = `ONNX Runtime's optimiser took the bias of "${path}" over into the operator behind it; cut the file from before that`;
+    return { kind: 'folded', why };
+  }
+  if (tree.scheme !== 'dynamo') return undefined;
+  const users = last.outputs.flatMap((output) => output?.uses ?? []);
+  const isMerged = users.some((user) => {
+    const rules = user.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name') ?? '';
+    const place = tree.places.get(user)?.path ?? '';
+    return rules.includes('ReshapeReshape') && place !== path && !place.startsWith(`${path}.`);
+  });
+  if (!isMerged) return undefined;
+  return {
+    kind: 'folded',
+    why: `the exporter merged the end of "${path}" into what follows; export with optimize=False to keep it`,
+  };
+}
+
+function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleReading | undefined {
+  const { path } = module;
+  const first = module.calls[0]?.at(-1);
+  if (!first) return undefined;
+  const place = tree.places.get(first);
+  if (place && mayHoldBatchNorm(first, place)) return foldedInto(tree, first, path);
+  const merged = mergedBehind(tree, path, first);
+  if (merged) return merged;
+  const own = readNode(
+    first,
+    module.calls.length > 1 ? `first of ${module.calls.length} calls of "${path}"` : `module "${path}"`,
+  );
+  const other = strict ? undefined : tree.torchvision.get(path);
+  if (!other || other === first) return own;
+  const otherPath = tree.places.get(other)?.path ?? '';
+  const reading = readNode(other, '');
+  if (own.kind !== 'value' || reading.kind !== 'value') return own;
+  return {
+    kind: 'clash',
+    readings: [
+      { path, value: own.value },
+      { path: otherPath, value: reading.value },
+    ],
+  };
+}
+
+/** The refusal for a convolution that holds its BatchNorm's value; names the BatchNorm if that is sure. */
+function foldedInto(tree: ModuleTree, node: Node, path: string): ModuleReading {
+  const instead = foldedNames(tree, node, path).find((name) => readFoldedNorm(tree, name));
+  const hint =
+    'its value before that is not in the file; export again with training=TrainingMode.PRESERVE to keep it';
+  const why = `the exporter folded what follows (BatchNorm) into the convolution "${path}", and ${hint}`;
+  return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
+}
+
+/** The BatchNorm paths whose value a folded convolution may hold, by the naming rules alone. */
+function foldedNames(tree: ModuleTree, node: Node, convolution: string): string[] {
+  const place = tree.places.get(node);
+  if (!place || !mayHoldBatchNorm(node, place)) return [];
+  const isPresent = (path: string): boolean => (tree.modules.get(path)?.own.length ?? 0) > 0;
+  return batchNormNames(convolution, isPresent).filter((path) => !tree.modules.has(path));
+}
+
+/** A name under which no node stands: a module that vanished, or torchvision's spelling of another. */
+function readAbsent(
+  graph: Graph,
+  tree: ModuleTree,
+  path: string,
+  strict: boolean,
+): ModuleReading | undefined {
+  const renumbered = strict ? undefined : tree.torchvision.get(path);
+  if (renumbered) {
+    const place = tree.places.get(renumbered)!;
+    if (mayHoldBatchNorm(renumbered, place)) return foldedInto(tree, renumbered, place.path);
+    return readNode(renumbered, `torchvision's name for a call of module "${place.path}"`);
+  }
+  const owner = ownerOfWeights(graph, path);
+  if (owner) {
+    const instead = moduleTree(graph).places.get(owner)?.path;
+    const why = `the exporter folded module "${path}" into what follows; its own value is not in the file`;
+    return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
+  }
+  return readFoldedNorm(tree, path) ?? readVanished(tree, path);
+}
+
+/** The node that reads the weights of a module that has no node of its own. */
+function ownerOfWeights(graph: Graph, path: string): Node | undefined {
+  const weight = graph.values.get(`${path}.weight`);
+  return weight?.initializer && weight.uses.find((node) => weightModules(node).includes(path));
+}
+
+/** A BatchNorm that was folded: exactly one convolution beside it can hold its value. */
+function readFoldedNorm(tree: ModuleTree, path: string): ModuleReading | undefined {
+  const [parent] = splitPath(path);
+  const folded = [...(tree.modules.get(parent)?.children ?? [])].flatMap((child) => {
+    const convolution = joinPath(parent, child);
+    const module = tree.modules.get(convolution);
+    const node = module?.own.length === 1 ? module.own[0] : undefined;
+    const names = node && isConvolution(node) ? foldedNames(tree, node, convolution) : [];
+    return names.length > 0 ? [{ node: node!, convolution, child, names }] : [];
+  });
+  // Numbered and plain names mixed (conv, conv1) follow no rule.
+  const plain = folded.filter(({ child }) => !/\d$/.test(child)).length;
+  if (plain > 0 && plain < folded.length) return undefined;
+  const holders = folded.filter(({ names }) => names.includes(path));
+  if (holders.length !== 1) return undefined;
+  const { node, convolution } = holders[0]!;
+  return readNode(node, `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`);
+}
+
+/**
+ * A gap in a Sequential: a child that left no node between two that did passes its input on (Dropout, Identity).
+ * TorchScript and dynamo give only modules whose forward runs a scope, so a ModuleList has none to be asked for.
+ */
+function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined {
+  const [parent, atom] = splitPath(path);
+  const container = tree.modules.get(parent);
+  if (!container || !/^\d+$/.test(atom) || container.own.length > 0) return undefined;
+  const present = [...container.children];
+  if (!present.every((child) => /^\d+$/.test(child))) return undefined;
+  const indices = present.map(Number).sort((a, b) => a - b);
+  if (indices.at(-1)! < Number(atom) || !runsInOrder(tree, parent, indices)) return undefined;
+  const why = `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`;
+  const before = indices.findLast((index) => index < Number(atom));
+  if (before === undefined) return readEntered(tree, joinPath(parent, String(indices[0])), why);
+  const source = tree.modules.get(joinPath(parent, String(before)));
+  return source?.last && readNode(source.last, why);
+}
+
+/**
+ * What enters a Sequential, for children that vanished in front of its first one. Only where that is a Linear: a
+ * convolution there may hold those children itself.
+ */
+function readEntered(tree: ModuleTree, path: string, why: string): ModuleReading | undefined {
+  const module = tree.modules.get(path);
+  const node = module && firstNode(tree, module);
+  if (!node || (node.opType !== 'Gemm' && node.opType !== 'MatMul')) return undefined;
+  const [value] = node.inputs;
+  return value && !value.initializer ? { kind: 'value', value, why } : undefined;
+}
+
+/** Whether numbered children run one after the other, as in a Sequential and not as in a list of branches. */
+function runsInOrder(tree: ModuleTree, parent: string, indices: readonly number[]): boolean {
+  const modules = indices.map((index) => tree.modules.get(joinPath(parent, String(index))));
+  return modules.every((module, i) => {
+    const next = modules[i + 1];
+    if (!module?.last || !next) return true;
+    const firstOfNext = firstNode(tree, next);
+    return (
+      firstOfNext !== undefined &&
+      firstOfNext.index > module.last.index &&
+      module.last.outputs.some((output) => output?.uses.includes(firstOfNext))
+    );
+  });
+}
+
+function firstNode(tree: ModuleTree, module: Module): Node | undefined {
+  const under = [...tree.modules.values()].filter(
+    (other) => other.path === module.path || other.path.startsWith(`${module.path}.`),
+  );
+  return under
+    .flatMap((other) => other.own.slice(0, 1))
+    .reduce<Node | undefined>((first, node) => (first && first.index < node.index ? first : node), undefined);
+}
+
+/** An operation outside modules: `layer1.0.add`, `flatten`, `add_1` for the second one. */
+function readOutsideModules(tree: ModuleTree, path: string): ModuleReading | undefined {
+  const [parent, atom] = splitPath(path);
+  const module = tree.modules.get(parent);
+  const reading = module && readOperation(tree, module, atom);
+  if (!reading) return undefined;
+  if (reading.kind === 'unsure') return reading;
+  const where = parent === '' ? 'the model' : `module "${parent}"`;
+  return readNode(reading.node, `operation "${atom}" in ${where}`);
+}

@@ -1,0 +1,157 @@
+/** The module tree of the source network, as far as its nodes still carry it. */
+import type { Graph, Node } from '../graph.js';
+import { joinPath, placeOf, splitPath, type NameScheme, type Place } from './module-path.js';
+import { nodeRoles, type Role } from '../roles.js';
+
+/** One module that still has nodes. */
+export interface Module {
+  readonly path: string;
+  /** Its own nodes that carry data, not those of its children, in file order. */
+  readonly own: readonly Node[];
+  /** Its own nodes that carry sizes or constants only. */
+  readonly aside: readonly Node[];
+  /** Its own nodes, call by call; a module that runs three times has three. */
+  readonly calls: readonly (readonly Node[])[];
+  /** First atoms of the modules below it. */
+  readonly children: ReadonlySet<string>;
+  /** The last node that carries data under this path. */
+  readonly last: Node | undefined;
+}
+
+export interface ModuleTree {
+  readonly scheme: NameScheme | undefined;
+  readonly modules: ReadonlyMap<string, Module>;
+  readonly places: ReadonlyMap<Node, Place>;
+  readonly roles: ReadonlyMap<Node, Role>;
+  /**
+   * The node that torchvision's list means by a leaf name. torchvision strips a trailing `_<int>` of the last atom
+   * and counts anew per parent, for calls as well as for modules that are really named so.
+   */
+  readonly torchvision: ReadonlyMap<string, Node>;
+}
+
+interface Draft {
+  readonly path: string;
+  readonly own: Node[];
+  readonly aside: Node[];
+  readonly calls: Node[][];
+  readonly children: Set<string>;
+  last: Node | undefined;
+}
+
+const trees = new WeakMap<Graph, ModuleTree>();
+
+/** The module tree of a graph; built on first use. */
+export function moduleTree(graph: Graph): ModuleTree {
+  let tree = trees.get(graph);
+  if (!tree) trees.set(graph, (tree = buildTree(graph)));
+  return tree;
+}
+
+function buildTree(graph: Graph): ModuleTree {
+  const roles = nodeRoles(graph);
+  const places = new Map<Node, Place>();
+  const modules = new Map<string, Draft>();
+  const moduleOf = (path: string): Draft => {
+    let module = modules.get(path);
+    if (!module) {
+      module = { path, own: [], aside: [], calls: [], children: new Set(), last: undefined };
+      modules.set(path, module);
+      if (path !== '') {
+        const [parent, atom] = splitPath(path);
+        moduleOf(parent).children.add(atom);
+      }
+    }
+    return module;
+  };
+  const calls: Call[] = [];
+  let before: string | undefined;
+  for (const node of graph.nodes) {
+    const place = placeOf(node);
+    if (!place) continue;
+    places.set(node, place);
+    const module = moduleOf(place.path);
+    // Sizes computed inside a module (for a Reshape behind it) and folded constants are not its result.
+    if (roles.get(node) !== 'data') {
+      module.aside.push(node);
+      continue;
+    }
+    // Nodes of one call follow each other; a node of another module between them means the module ran again.
+    if (place.path !== before) calls.push({ module, nodes: [] });
+    before = place.path;
+    module.own.push(node);
+    calls.at(-1)!.nodes.push(node);
+  }
+  const single = joinInterleaved(calls, places).flatMap((call) => splitRepeated(call, places));
+  for (const { module } of calls) module.calls.length = 0;
+  for (const { module, nodes } of single) module.calls.push(nodes);
+  for (const module of modules.values()) {
+    const last = module.own.at(-1);
+    if (last) raiseLast(modules, module.path, last);
+  }
+  const scheme = [...places.values()][0]?.scheme;
+  return { scheme, modules, places, roles, torchvision: torchvisionNames(single) };
+}
+
+interface Call {
+  readonly module: Draft;
+  readonly nodes: Node[];
+}
+
+/**
+ * TorchScript marks a further call of a module in its path, so what other modules' nodes divide is still one call, unless
+ * its operators begin anew: files that were sorted again mix the nodes of parallel branches.
+ */
+function joinInterleaved(calls: readonly Call[], places: ReadonlyMap<Node, Place>): Call[] {
+  const last = new Map<Draft, Call>();
+  const joined: Call[] = [];
+  for (const call of calls) {
+    const before = last.get(call.module);
+    const kinds = new Set(before?.nodes.map((node) => node.opType));
+    const isMarked = places.get(call.nodes[0]!)!.scheme === 'torchscript';
+    if (before && isMarked && !call.nodes.some((node) => kinds.has(node.opType)))
+      before.nodes.push(...call.nodes);
+    else {
+      last.set(call.module, call);
+      joined.push(call);
+    }
+  }
+  return joined;
+}
+
+/** A layer that runs several times in a row leaves the same operators over and over: one call each. */
+function splitRepeated({ module, nodes }: Call, places: ReadonlyMap<Node, Place>): Call[] {
+  const isLayer = module.children.size === 0 && places.get(nodes[0]!)!.isLayer;
+  if (!isLayer || nodes.length === 1) return [{ module, nodes }];
+  const kinds = nodes.map((node) => `${node.opType} ${places.get(node)!.operation.replace(/_\d+$/, '')}`);
+  const period = kinds.findIndex(
+    (_, i) => i > 0 && kinds.length % i === 0 && kinds.every((kind, j) => kind === kinds[j % i]),
+  );
+  if (period < 0) return [{ module, nodes }];
+  return Array.from({ length: nodes.length / period }, (_, k) => ({
+    module,
+    nodes: nodes.slice(k * period, (k + 1) * period),
+  }));
+}
+
+function raiseLast(modules: ReadonlyMap<string, Draft>, path: string, node: Node): void {
+  for (let at = path; ; at = splitPath(at)[0]) {
+    const module = modules.get(at);
+    if (module && (!module.last || module.last.index < node.index)) module.last = node;
+    if (at === '') return;
+  }
+}
+
+function torchvisionNames(calls: readonly Call[]): ReadonlyMap<string, Node> {
+  const counts = new Map<string, number>();
+  const names = new Map<string, Node>();
+  for (const { module, nodes } of calls) {
+    if (module.children.size > 0 || module.path === '') continue;
+    const [parent, atom] = splitPath(module.path);
+    const base = joinPath(parent, atom.replace(/_\d+$/, ''));
+    const count = counts.get(base) ?? 0;
+    counts.set(base, count + 1);
+    names.set(count === 0 ? base : `${base}_${count}`, nodes.at(-1)!);
+  }
+  return names;
+}

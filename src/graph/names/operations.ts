@@ -1,0 +1,182 @@
+/**
+ * Torch's names for operations outside modules, as torchvision lists them (`layer1.0.add`, `flatten`), and the nodes
+ * they became. torchvision numbers equal operations of a module; an exporter may fold some of them away or make
+ * the same operator of others, so a node is named only where nothing in its module can have shifted the count.
+ */
+import type { Node } from '../graph.js';
+import type { Module, ModuleTree } from './module-tree.js';
+
+/** ONNX operators by torch operation; the names that dynamo gives them in FX are torch's own unless stated here. */
+const OPERATORS: Readonly<Record<string, readonly string[]>> = {
+  add: ['Add'],
+  cat: ['Concat'],
+  relu: ['Relu'],
+  max_pool2d: ['MaxPool'],
+  flatten: ['Flatten', 'Reshape'],
+  reshape: ['Reshape'],
+  view: ['Reshape'],
+  permute: ['Transpose'],
+  transpose: ['Transpose'],
+  sub: ['Sub'],
+  mul: ['Mul'],
+  div: ['Div'],
+  truediv: ['Div'],
+  matmul: ['MatMul'],
+  sigmoid: ['Sigmoid'],
+  tanh: ['Tanh'],
+  softmax: ['Softmax'],
+  hardsigmoid: ['HardSigmoid'],
+  hardswish: ['HardSwish'],
+  layer_norm: ['LayerNormalization'],
+  mean: ['ReduceMean'],
+  adaptive_avg_pool2d: ['GlobalAveragePool', 'AveragePool', 'ReduceMean'],
+  avg_pool2d: ['AveragePool'],
+  pad: ['Pad'],
+  expand: ['Expand'],
+};
+/** Operations of which a module often runs several; all others are named only where there is one. */
+const COUNTED = new Set(['add', 'cat', 'relu', 'max_pool2d']);
+/** What `x[…]`, `chunk` and the like become; too many forms to tell apart. */
+const PICKING = new Set(['Gather', 'Slice', 'Split', 'Squeeze', 'Unsqueeze', 'GatherElements', 'GatherND']);
+/** Parts of one torch call that TorchScript spells out (gelu, silu, group_norm, layer_norm, normalize): they shift counts. */
+const SPELLED_OUT = new Set([
+  'Erf',
+  'Sigmoid',
+  'InstanceNormalization',
+  'Pow',
+  'Sqrt',
+  'ReduceL2',
+  'Tanh',
+  'Softplus',
+]);
+
+/** All of torch's operation names known here. */
+export const OPERATIONS: readonly string[] = Object.keys(OPERATORS);
+
+/** What an operation's name denotes in a module. */
+export type OperationReading =
+  | { readonly kind: 'node'; readonly node: Node }
+  /** There are such nodes, but which one is meant cannot be told. */
+  | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] };
+
+/** Reads `add_1` in a module: the second `+`. Undefined if the module has no such operation. */
+export function readOperation(tree: ModuleTree, module: Module, atom: string): OperationReading | undefined {
+  const match = /^([a-z]\w*?)(?:_(\d+))?$/.exec(atom);
+  const operation = match?.[1] ?? '';
+  const position = Number(match?.[2] ?? 0);
+  if (operation === 'getitem') return readPicking(module, atom);
+  if (!Object.hasOwn(OPERATORS, operation)) return undefined;
+  const { nodes, unsure } = callsOfOperation(tree, module, operation);
+  const node = nodes[position];
+  if (!node) return undefined;
+  return unsure === undefined ? { kind: 'node', node } : { kind: 'unsure', why: unsure, candidates: nodes };
+}
+
+function readPicking(module: Module, atom: string): OperationReading | undefined {
+  const candidates = module.own.filter((node) => PICKING.has(node.opType));
+  if (candidates.length === 0) return undefined;
+  return {
+    kind: 'unsure',
+    why: `indexing takes many forms in ONNX, so "${atom}" cannot be told`,
+    candidates,
+  };
+}
+
+interface Calls {
+  readonly nodes: readonly Node[];
+  /** Why the nodes cannot be told apart by their position. */
+  readonly unsure: string | undefined;
+}
+
+const cache = new WeakMap<Module, Map<string, Calls>>();
+
+/** The nodes that the calls of one torch operation in a module became, one per call, in order. */
+export function callsOfOperation(tree: ModuleTree, module: Module, operation: string): Calls {
+  let known = cache.get(module);
+  if (!known) cache.set(module, (known = new Map()));
+  let calls = known.get(operation);
+  if (!calls) known.set(operation, (calls = findCalls(tree, module, operation)));
+  return calls;
+}
+
+function findCalls(tree: ModuleTree, module: Module, operation: string): Calls {
+  const operators = OPERATORS[operation]!;
+  const isSuch = (node: Node): boolean => operators.includes(node.opType);
+  const all = (operation === 'expand' ? [...module.own, ...module.aside] : module.own).filter(isSuch);
+  const siblings = new Set(module.own);
+  const named = tree.scheme === 'dynamo' ? all.filter((node) => isFxName(tree, node, operation)) : all;
+  const nodes = onePerCall(
+    tree,
+    COUNTED.has(operation) ? named.filter((node) => !isBiasOfLinear(node, siblings)) : named,
+  );
+  return { nodes, unsure: whyUnsure(tree, module, operation, nodes, isSuch) };
+}
+
+function whyUnsure(
+  tree: ModuleTree,
+  module: Module,
+  operation: string,
+  nodes: readonly Node[],
+  isSuch: (node: Node) => boolean,
+): string | undefined {
+  const where = module.path === '' ? 'the model' : `"${module.path}"`;
+  if (!COUNTED.has(operation)) {
+    const others = [...module.own, ...module.aside].filter(isSuch);
+    const many = `${where} has several nodes that "${operation}" may mean`;
+    return nodes.length > 1 || others.some((node) => !nodes.includes(node) && operation !== 'expand')
+      ? many
+      : undefined;
+  }
+  if (tree.scheme === 'torchscript' && module.own.some((node) => SPELLED_OUT.has(node.opType))) {
+    return `in ${where} the exporter spelled out functions, whose parts cannot be told from "${operation}"`;
+  }
+  if (operation === 'cat' && tree.scheme === 'torchscript' && nodes.some(mayBeNestedCat)) {
+    return `the exporter may have merged several torch.cat of ${where} into one node`;
+  }
+  return undefined;
+}
+
+/** FX names that dynamo's decompositions give to torch operations. */
+const FX_NAMES: Readonly<Record<string, readonly string[]>> = {
+  flatten: ['view', 'flatten', 'reshape', '_unsafe_view'],
+  reshape: ['view', 'reshape', '_unsafe_view'],
+  truediv: ['div'],
+  adaptive_avg_pool2d: ['mean', 'adaptive_avg_pool2d'],
+  max_pool2d: ['max_pool2d', 'max_pool2d_with_indices', 'getitem'],
+};
+
+function isFxName(tree: ModuleTree, node: Node, operation: string): boolean {
+  const name = tree.places.get(node)!.operation.replace(/_\d+$/, '');
+  return (FX_NAMES[operation] ?? [operation]).includes(name);
+}
+
+/** Dynamo marks the nodes of one call by the same FX name. */
+function onePerCall(tree: ModuleTree, nodes: readonly Node[]): Node[] {
+  if (tree.scheme !== 'dynamo') return [...nodes];
+  return [...new Map(nodes.map((node) => [tree.places.get(node)!.operation, node])).values()];
+}
+
+/** `F.linear` becomes MatMul and Add; that Add is no `+` of the source. */
+function isBiasOfLinear(node: Node, siblings: ReadonlySet<Node>): boolean {
+  const isProduct = (producer: Node | undefined): boolean =>
+    producer?.opType === 'MatMul' && siblings.has(producer);
+  return node.opType === 'Add' && node.inputs.some((input) => isProduct(input?.producer));
+}
+
+/**
+ * Whether a Concat may be two nested `torch.cat` that TorchScript merged, in which case torch's numbering of them
+ * is lost: some, not all, of its inputs are branches off the same tensor.
+ */
+function mayBeNestedCat(node: Node): boolean {
+  const sources = node.inputs.map((input) => {
+    let value = input;
+    for (let hops = 0; hops < 4 && value?.producer; hops++) {
+      const { producer } = value;
+      value = producer.inputs[0];
+      if (producer.opType === 'Conv') return value?.name;
+    }
+    return value?.name;
+  });
+  const distinct = new Set(sources).size;
+  return distinct > 1 && distinct < sources.length;
+}

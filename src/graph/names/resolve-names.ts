@@ -1,0 +1,310 @@
+/** Every name that a user may write, and what it denotes. */
+import { TapirError, type ErrorDetails } from '../../base/errors.js';
+import type { ScannedNode } from '../../onnx/scan-graph.js';
+import type { ScannedFunction } from '../../onnx/scan.js';
+import { functionKey, isDefined, type Graph, type Node, type Value } from '../graph.js';
+import { readModulePath, type ModuleReading } from './module-names.js';
+import { moduleTree } from './module-tree.js';
+import { findInside } from '../scopes.js';
+import { nearestNames } from '../../base/suggest.js';
+
+/** A request and the value it denotes. */
+export interface Resolved {
+  readonly request: string;
+  readonly value: Value;
+  /** How the name was read, for the plan. */
+  readonly why: string;
+}
+
+/** A value and how its name was read. */
+type Found = Omit<Resolved, 'request'>;
+type Kind = 'tensor' | 'node' | 'module';
+interface Reading {
+  readonly kind: Kind;
+  /** The request that gives exactly this reading. */
+  readonly request: string;
+  readonly value: Value;
+  readonly why: string;
+}
+type Failure = { [Code in keyof ErrorDetails]: { code: Code; message: string; details: ErrorDetails[Code] } }[
+  'NAME_NOT_FOUND' | 'NAME_AMBIGUOUS' | 'NAME_FOLDED' | 'NAME_INSIDE_BODY'];
+
+const PREFIXES: readonly Kind[] = ['tensor', 'node', 'module'];
+
+const nodeNames = new WeakMap<Graph, ReadonlyMap<string, readonly Node[]>>();
+
+function nodesNamed(graph: Graph, name: string): readonly Node[] {
+  let byName = nodeNames.get(graph);
+  if (!byName) nodeNames.set(graph, (byName = groupByName(graph)));
+  return byName.get(name) ?? [];
+}
+
+/** Whether several nodes have a name, which then denotes none of them. */
+export function isSharedName(graph: Graph, name: string): boolean {
+  return nodesNamed(graph, name).length > 1;
+}
+
+function groupByName(graph: Graph): ReadonlyMap<string, readonly Node[]> {
+  const groups = new Map<string, Node[]>();
+  for (const node of graph.nodes) {
+    const group = groups.get(node.name);
+    if (group) group.push(node);
+    else if (node.name !== '') groups.set(node.name, [node]);
+  }
+  return groups;
+}
+
+/**
+ * Resolves requests, each on its own: tensor name, then node name (`node:k` for its k-th output), then module path.
+ *
+ * @throws {@link TapirError} `NAME_NOT_FOUND` (all unknown ones in one error, with the nearest names),
+ * `NAME_AMBIGUOUS`, `NAME_FOLDED`, `NAME_INSIDE_BODY`.
+ */
+export function resolveNames(graph: Graph, requests: readonly string[]): Resolved[] {
+  const resolved: Resolved[] = [];
+  const failures: Failure[] = [];
+  for (const request of requests) {
+    const found = resolveName(graph, request) ?? unknownName(graph, request);
+    if ('value' in found) resolved.push({ request, ...found });
+    else failures.push(found);
+  }
+  const first = failures[0];
+  if (!first) return resolved;
+  const unknown = failures.filter((failure) => failure.code === 'NAME_NOT_FOUND');
+  const message = failures.map((failure) => failure.message).join('\n');
+  if (unknown.length > 0) {
+    const names = unknown.flatMap((failure) => failure.details.names);
+    const hint = 'list what exists with getGraphNodeNames(model) or "tapir nodes MODEL"';
+    throw new TapirError('NAME_NOT_FOUND', `${message}\n${hint}`, { details: { names } });
+  }
+  throw new TapirError(first.code, message, { details: first.details });
+}
+
+/** Resolves one request; undefined if nothing has this name. */
+export function resolveName(graph: Graph, request: string): Found | Failure | undefined {
+  const tensor = graph.values.get(request);
+  const readings: Reading[] = [];
+  if (tensor && isDefined(tensor))
+    readings.push({ kind: 'tensor', request: `tensor:${request}`, value: tensor, why: 'tensor' });
+  const byNode = readNodeName(graph, request);
+  if (byNode && 'code' in byNode && readings.length === 0) return byNode;
+  if (byNode && !('code' in byNode)) readings.push(byNode);
+  const byModule =
+    (isPrefixed(request) ? undefined : readSidecar(graph, request)) ?? readModulePath(graph, request, false);
+  if (byModule?.kind === 'value') {
+    readings.push({ kind: 'module', request: `module:${request}`, value: byModule.value, why: byModule.why });
+  }
+  const values = new Set(readings.map((reading) => reading.value));
+  if (values.size > 1) return ambiguous(request, readings);
+  // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those.
+  if (readings.length > 0 && byModule?.kind === 'unsure' && !request.includes('.')) {
+    return ambiguous(request, [...readings, ...nodeReadings(byModule.candidates)], byModule.why);
+  }
+  if (readings[0]) return { value: readings[0].value, why: readings[0].why };
+  if (byModule && byModule.kind !== 'value') return moduleFailure(request, byModule);
+  return readPrefixed(graph, request) ?? readForwardArgument(graph, request);
+}
+
+function readNodeName(graph: Graph, request: string): Reading | Failure | undefined {
+  const whole = nodesNamed(graph, request);
+  const indexed = /^(.*):(\d+)$/s.exec(request);
+  if (whole.length === 0 && indexed) {
+    const named = nodesNamed(graph, indexed[1]!).slice(0, CANDIDATES);
+    const values = named.flatMap((node) => node.outputs[Number(indexed[2])] ?? []);
+    const why = `output ${indexed[2]} of node`;
+    const readings = values.map((value): Reading => ({
+      kind: 'tensor',
+      request: `tensor:${value.name}`,
+      value,
+      why,
+    }));
+    if (readings.length > 1) return ambiguous(request, readings, `several nodes are named "${indexed[1]}"`);
+    const [value] = values;
+    return value && { kind: 'node', request: `node:${request}`, value, why };
+  }
+  const outputs = whole
+    .slice(0, CANDIDATES)
+    .flatMap((node) => node.outputs.flatMap((value, k) => (value ? [{ node, value, k }] : [])));
+  if (outputs.length === 0) return undefined;
+  const used = outputs.filter(({ value }) => value.uses.length > 0 || graph.isOutput(value));
+  const only = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
+  if (only) return { kind: 'node', request: `node:${request}`, value: only.value, why: 'node' };
+  const choices = outputs.map(({ node, value, k }) => ({
+    kind: 'node' as const,
+    request: whole.length === 1 ? outputRequest(node, value, k) : `tensor:${value.name}`,
+    value,
+    why: '',
+  }));
+  return ambiguous(request, choices);
+}
+
+const READINGS_SHOWN = 8;
+/** Nodes of one name that are looked at. */
+const CANDIDATES = 64;
+
+function ambiguous(request: string, readings: readonly Reading[], why?: string): Failure {
+  const shown = readings.length > READINGS_SHOWN ? ', …' : '';
+  const list = readings.map((reading) => ({ request: reading.request, tensor: reading.value.name }));
+  const text = list
+    .slice(0, READINGS_SHOWN)
+    .map((reading) => `"${reading.request}" (tensor "${reading.tensor}")`)
+    .join(', ');
+  const because = why === undefined ? '' : `; ${why}`;
+  return {
+    code: 'NAME_AMBIGUOUS',
+    message: `"${request}" can mean several values; choose one: ${text}${shown}${because}`,
+    details: { request, readings: list },
+  };
+}
+
+/** A name that fits several nodes, or one that may hold something else. */
+function unsure(request: string, why: string, readings: readonly Reading[]): Failure {
+  const [only, ...others] = readings;
+  if (others.length > 0) return ambiguous(request, readings, why);
+  const instead = only === undefined ? {} : { instead: only.request };
+  const hint = only === undefined ? '' : `; what the file has is "${only.request}"`;
+  return {
+    code: 'NAME_FOLDED',
+    message: `"${request}" cannot be told from the file: ${why}${hint}`,
+    details: { request, ...instead },
+  };
+}
+
+/** The outputs of nodes as readings. */
+function nodeReadings(nodes: readonly Node[]): Reading[] {
+  return nodes.flatMap((node) =>
+    node.outputs.flatMap((value) =>
+      value ? [{ kind: 'tensor' as const, request: `tensor:${value.name}`, value, why: '' }] : [],
+    ),
+  );
+}
+
+function moduleFailure(request: string, reading: Exclude<ModuleReading, { kind: 'value' }>): Failure {
+  if (reading.kind === 'folded') {
+    const instead = reading.instead === undefined ? '' : `; what the file has is "${reading.instead}"`;
+    const details = { request, ...(reading.instead === undefined ? {} : { instead: reading.instead }) };
+    return {
+      code: 'NAME_FOLDED',
+      message: `"${request}" is not in the file: ${reading.why}${instead}`,
+      details,
+    };
+  }
+  if (reading.kind === 'clash') {
+    const readings = reading.readings.map(({ path, value }) => ({
+      kind: 'module' as const,
+      request: `module:${path}`,
+      value,
+      why: '',
+    }));
+    return ambiguous(request, readings, 'torchvision renumbers names that end in _<number>');
+  }
+  if (reading.kind === 'unsure') return unsure(request, reading.why, nodeReadings(reading.candidates));
+  const outputs = reading.node.outputs.flatMap((value, k) =>
+    value ? [{ kind: 'node' as const, request: outputRequest(reading.node, value, k), value, why: '' }] : [],
+  );
+  return ambiguous(request, outputs);
+}
+
+function outputRequest(node: Node, value: Value, k: number): string {
+  return node.name === '' ? `tensor:${value.name}` : `node:${node.name}:${k}`;
+}
+
+function isPrefixed(request: string): boolean {
+  return PREFIXES.some((kind) => request.startsWith(`${kind}:`));
+}
+
+/** `tensor:`, `node:` and `module:` choose one reading. */
+function readPrefixed(graph: Graph, request: string): Found | Failure | undefined {
+  const prefix = PREFIXES.find((kind) => request.startsWith(`${kind}:`));
+  if (!prefix) return undefined;
+  const name = request.slice(prefix.length + 1);
+  if (prefix === 'tensor') {
+    const value = graph.values.get(name);
+    return value && isDefined(value) ? { value, why: 'tensor' } : undefined;
+  }
+  if (prefix === 'node') return readNodeName(graph, name);
+  const isPath = moduleTree(graph).modules.has(name);
+  const reading = (isPath ? undefined : readSidecar(graph, name)) ?? readModulePath(graph, name, true);
+  if (!reading) return undefined;
+  return reading.kind === 'value'
+    ? { value: reading.value, why: reading.why }
+    : moduleFailure(request, reading);
+}
+
+/** What the names beside the model say. */
+function readSidecar({ sidecar, values }: Graph, name: string): ModuleReading | undefined {
+  const tensor = sidecar?.names.get(name);
+  const value = tensor === undefined ? undefined : values.get(tensor);
+  if (value && isDefined(value)) return { kind: 'value', value, why: 'from the names beside the model' };
+  const instead = sidecar?.absent.get(name);
+  if (instead === undefined) return undefined;
+  const why = 'the names beside the model say that no tensor holds its value';
+  return { kind: 'folded', why, ...(instead === null ? {} : { instead }) };
+}
+
+/** torchvision lists the input under its forward() argument, `x`, which TorchScript does not keep. */
+function readForwardArgument(graph: Graph, request: string): Found | undefined {
+  if (request !== 'x' || graph.inputs.length !== 1 || moduleTree(graph).scheme === undefined)
+    return undefined;
+  return { value: graph.inputs[0]!, why: "torchvision's name of the graph input" };
+}
+
+function unknownName(graph: Graph, request: string): Failure {
+  for (const node of graph.nodes) {
+    const inside = findInside([node.scanned], request);
+    if (inside !== undefined) return insideBody(request, inside, [node]);
+  }
+  for (const fn of graph.functions.values()) {
+    const isHere = fn.nodes.some((node) => node.name === request || node.outputs.includes(request));
+    const inside = isHere ? '' : findInside(fn.nodes, request);
+    if (inside === undefined) continue;
+    const callers = graph.nodes.filter((node) => callsFunction(graph, node.scanned, fn));
+    return insideBody(request, `${inside === '' ? '' : `${inside}, in `}function "${fn.name}"`, callers);
+  }
+  const nearest = nearestNames(request, knownNames(graph));
+  const hint = nearest.length === 0 ? '' : `; nearest are ${nearest.map((name) => `"${name}"`).join(', ')}`;
+  return {
+    code: 'NAME_NOT_FOUND',
+    message: `no tensor, node or module is named "${request}"${hint}`,
+    details: { names: [{ request, nearest }] },
+  };
+}
+
+/** A name inside a body or function: where it is, and what of it can be asked for outside. */
+function insideBody(request: string, where: string, nodes: readonly Node[]): Failure {
+  const outside = nodes.flatMap((node) => node.outputs.flatMap((value) => (value ? [value.name] : [])));
+  const list = outside
+    .slice(0, READINGS_SHOWN)
+    .map((name) => `"${name}"`)
+    .join(', ');
+  const more = outside.length > READINGS_SHOWN ? ', …' : '';
+  const hint = list === '' ? 'nothing outside comes from there' : `what comes out of it is ${list}${more}`;
+  return {
+    code: 'NAME_INSIDE_BODY',
+    message: `"${request}" exists only inside the ${where}, whose values cannot be taken out; ${hint}`,
+    details: { request, where, outside },
+  };
+}
+
+/** Whether a node runs a function: itself, in a body, or through another function. */
+function callsFunction(graph: Graph, node: ScannedNode, wanted: ScannedFunction): boolean {
+  const seen = new Set<ScannedFunction>();
+  const stack = [node];
+  for (let at = stack.pop(); at; at = stack.pop()) {
+    const called = graph.functions.get(functionKey(at.domain, at.opType, at.overload));
+    if (called === wanted) return true;
+    for (const body of at.bodies) stack.push(...body.graph.nodes);
+    if (!called || seen.has(called)) continue;
+    seen.add(called);
+    stack.push(...called.nodes);
+  }
+  return false;
+}
+
+function* knownNames(graph: Graph): Generator<string> {
+  yield* graph.sidecar?.names.keys() ?? [];
+  yield* moduleTree(graph).modules.keys();
+  yield* moduleTree(graph).torchvision.keys();
+  for (const value of graph.values.values()) if (isDefined(value)) yield value.name;
+  for (const node of graph.nodes) yield node.name;
+}

@@ -1,0 +1,139 @@
+/** What making a batch dynamic changes: inputs of kept nodes, and the nodes and constants that they need. */
+import type { Node, Value } from '../graph.js';
+import { ELEMENT_TYPE, type NewNode, type NewTensor } from '../../onnx/schema.js';
+import { NodeBuilder } from './node-builder.js';
+import { opsetOf, type NodePatch, type Rewrite } from './rewrite.js';
+
+/** ONNX's number of int32. */
+const INT32 = 6;
+
+/** Collects the changes of one rewrite; shared constants stay as they are, readers get new ones. */
+export class BatchEdits {
+  readonly #rewrite: Rewrite;
+  readonly #input: Value;
+  readonly #patches: Map<Node, NodePatch>;
+  readonly #before: Map<Node, readonly NewNode[]>;
+  readonly #front: NewNode[];
+  readonly #tensors: NewTensor[];
+  #batchSize: string | undefined;
+
+  /** @param input - A fed tensor whose first axis is the batch. */
+  constructor(rewrite: Rewrite, input: Value) {
+    this.#rewrite = rewrite;
+    this.#input = input;
+    this.#patches = new Map(rewrite.patches);
+    this.#before = new Map(rewrite.before);
+    this.#front = [...rewrite.front];
+    this.#tensors = [...rewrite.tensors];
+  }
+
+  /** The rewrite with the changes. */
+  get rewrite(): Rewrite {
+    return {
+      ...this.#rewrite,
+      patches: this.#patches,
+      before: this.#before,
+      front: this.#front,
+      tensors: this.#tensors,
+    };
+  }
+
+  /** Gives a node another list of integers. */
+  setIntegers(node: Node, position: number, values: readonly number[], elemType?: number): void {
+    this.#edit(node, position, (nodes) =>
+      elemType === INT32
+        ? nodes.tensor(INT32, [values.length], new Uint8Array(Int32Array.from(values).buffer))
+        : nodes.integers(values),
+    );
+  }
+
+  /** Gives a node a list of integers in which one is another: a number, or the present size of an axis of a tensor. */
+  setEntry(
+    node: Node,
+    position: number,
+    index: number,
+    entry: number | { readonly sizeOf: Value; readonly axis: number },
+  ): void {
+    const list = node.inputs[position]!.name;
+    this.#edit(node, position, (nodes) => {
+      const head = index === 0 ? [] : [nodes.sliceFrom(list, 0, 0, index)];
+      const middle =
+        typeof entry === 'number'
+          ? nodes.integers([entry])
+          : nodes.sliceFrom(nodes.add('Shape', [entry.sizeOf.name]), 0, entry.axis, entry.axis + 1);
+      // Empty where the entry is the last one.
+      const tail = nodes.sliceFrom(list, 0, index + 1);
+      return nodes.add('Concat', [...head, middle, tail], { axis: 0 });
+    });
+  }
+
+  /** Gives a node the indices of one sample for each, a step further on every time. */
+  setOffsets(node: Node, position: number, { first, dims, step }: SampleIndices): void {
+    const batch = this.#readBatchSize();
+    this.#edit(node, position, (nodes) => {
+      const count = nodes.add('ReduceMax', [batch], { keepdims: 0 });
+      const samples = nodes.add('Range', [nodes.integers(0), count, nodes.integers(1)]);
+      const column = nodes.integers([-1, ...dims.slice(1).map(() => 1)]);
+      const starts = nodes.add('Reshape', [nodes.add('Mul', [samples, nodes.integers(step)]), column]);
+      const data = new Uint8Array(BigInt64Array.from(first.map(BigInt)).buffer);
+      return nodes.add('Add', [starts, nodes.tensor(ELEMENT_TYPE.int64, dims, data)]);
+    });
+  }
+
+  /** Repeats an operand that does not depend on the batch, as often as there are samples. */
+  repeat(node: Node, position: number, axis: number, { rank, inner, isBaked }: RepeatedOperand): void {
+    const batch = this.#readBatchSize();
+    this.#edit(node, position, (nodes) => {
+      const { name } = node.inputs[position]!;
+      const one = isBaked ? nodes.sliceFrom(name, axis, 0, inner) : name;
+      const ones = (count: number): string[] =>
+        count === 0 ? [] : [nodes.integers(Array.from({ length: count }, () => 1))];
+      const parts = [...ones(axis), batch, ...ones(rank - axis - 1)];
+      return nodes.add('Tile', [one, parts.length === 1 ? batch : nodes.add('Concat', parts, { axis: 0 })]);
+    });
+  }
+
+  /** The tensor that holds the batch as a list of one number; computed once, in front of everything. */
+  #readBatchSize(): string {
+    if (this.#batchSize !== undefined) return this.#batchSize;
+    const nodes = this.#builder();
+    this.#batchSize = nodes.sliceFrom(nodes.add('Shape', [this.#input.name]), 0, 0, 1);
+    this.#front.push(...nodes.nodes);
+    this.#tensors.push(...nodes.tensors);
+    return this.#batchSize;
+  }
+
+  #builder(): NodeBuilder {
+    return new NodeBuilder(this.#rewrite.names, 'batch', opsetOf(this.#rewrite.cut.graph));
+  }
+
+  #edit(node: Node, position: number, build: (nodes: NodeBuilder) => string): void {
+    const nodes = this.#builder();
+    const name = build(nodes);
+    const patch = this.#patches.get(node);
+    this.#patches.set(node, {
+      ...patch,
+      inputs: new Map([...(patch?.inputs ?? []), [position, name]]),
+      outputs: patch?.outputs ?? new Map(),
+    });
+    if (nodes.nodes.length > 0) this.#before.set(node, [...(this.#before.get(node) ?? []), ...nodes.nodes]);
+    this.#tensors.push(...nodes.tensors);
+  }
+}
+
+interface RepeatedOperand {
+  readonly rank: number;
+  /** Size along the axis for one sample. */
+  readonly inner: number;
+  /** Whether it holds several samples now, of which the first is repeated. */
+  readonly isBaked: boolean;
+}
+
+interface SampleIndices {
+  /** Indices of the first sample. */
+  readonly first: readonly number[];
+  /** Their sizes, the first of which is 1. */
+  readonly dims: readonly number[];
+  /** Elements of a sample. */
+  readonly step: number;
+}

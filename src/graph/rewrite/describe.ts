@@ -1,0 +1,90 @@
+/** The plan of a rewrite: what was kept, dropped, added and resolved, as plain data. */
+import {
+  checkExternalLocations,
+  listExternalInitializers,
+  listExternalInNodes,
+  type ExternalTensor,
+} from '../../onnx/external-data.js';
+import { sizeOf, type Chunk } from '../../onnx/emit.js';
+import type { PartList, PrunePlan } from './plan.js';
+import { describeNode, type Cut } from './prune.js';
+import { keepsTraining, trainingFields } from './lay-out.js';
+import { keptInputs, type Rewrite } from './rewrite.js';
+
+/** The external tensors that stay. */
+export function externalTensors({ values, nodes, functions }: Cut): ExternalTensor[] {
+  return [
+    ...listExternalInitializers([...values].flatMap((value) => value.initializer ?? [])),
+    ...listExternalInNodes([...nodes].map((node) => node.scanned)),
+    ...[...functions].flatMap((fn) => listExternalInNodes(fn.nodes, fn.field)),
+  ];
+}
+
+/** Describes a rewrite. `chunks` are the ones that will be written. */
+export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
+  const { cut } = rewrite;
+  const { graph } = cut;
+  const { model } = graph;
+  const keptFiles = checkExternalLocations(externalTensors(cut));
+  const allFiles = new Set(
+    [
+      ...listExternalInitializers(model.graph.initializers),
+      ...listExternalInNodes(model.graph.nodes),
+      ...model.functions.flatMap((fn) => listExternalInNodes(fn.nodes, fn.field)),
+    ].map((external) => external.location),
+  );
+  const fed = new Set(keptInputs(rewrite));
+  const part = (isKept: boolean): PartList => ({
+    nodes: graph.nodes.filter((node) => cut.nodes.has(node) === isKept).map(describeNode),
+    initializers: model.graph.initializers
+      .map((tensor) => tensor.name)
+      .filter((name) => cut.values.has(graph.values.get(name)!) === isKept),
+    inputs: graph.inputs.filter((value) => fed.has(value) === isKept).map((value) => value.name),
+    functions: model.functions.filter((fn) => cut.functions.has(fn) === isKept).map((fn) => fn.name),
+    externalFiles: isKept ? keptFiles : [...allFiles].filter((file) => !keptFiles.includes(file)),
+    bytes: isKept ? sizeOf(chunks) : model.sizeBytes - copiedBytes(chunks),
+  });
+  const added = [...rewrite.front, ...[...rewrite.before.values()].flat(), ...rewrite.back];
+  return {
+    kept: part(true),
+    dropped: part(false),
+    added: {
+      nodes: added.map((node) => node.name),
+      initializers: rewrite.tensors.map((tensor) => tensor.name),
+      inputs: rewrite.inputs.map((input) => input.name),
+    },
+    resolved: rewrite.outputs.map(({ request, key, value, why, computed }) => ({
+      request,
+      key,
+      tensor: value.name,
+      node: value.producer ? describeNode(value.producer) : null,
+      why,
+      computed,
+    })),
+    batch: rewrite.batch ?? null,
+    notes: [...notesOf(rewrite), ...rewrite.notes],
+  };
+}
+
+function copiedBytes(chunks: readonly Chunk[]): number {
+  return sizeOf(chunks.filter((chunk) => !(chunk instanceof Uint8Array) && !('path' in chunk)));
+}
+
+function* notesOf(rewrite: Rewrite): Generator<string> {
+  const { cut } = rewrite;
+  const { model, nodes } = cut.graph;
+  if (!keepsTraining(rewrite) && trainingFields(cut).length > 0)
+    yield 'training_info was dropped: it refers to dropped parts';
+  const isOptimised = nodes.some(
+    (node) => node.domain === 'com.microsoft.nchwc' || node.opType === 'FusedConv',
+  );
+  if (isOptimised) {
+    yield 'this file was written by an optimiser of ONNX Runtime: many source names are gone; cut the original instead';
+  }
+  if (model.graph.parts.length > 1)
+    yield `the graph is split over ${model.graph.parts.length} fields; they were read as one`;
+  if (cut.unneeded.length > 0) {
+    const names = cut.unneeded.map((value) => `"${value.name}"`).join(', ');
+    yield `the outputs do not depend on the given inputs ${names}; they were left out`;
+  }
+}

@@ -1,0 +1,220 @@
+/** What is computed behind a requested tensor: tokens to a map, pooling, normalisation, half precision. */
+import { TapirError } from '../../base/errors.js';
+import type { Layout } from '../layout.js';
+import { ELEMENT_TYPE, elementTypeName } from '../../onnx/schema.js';
+import type { Dim } from '../../onnx/scan-value.js';
+import { NodeBuilder } from './node-builder.js';
+import {
+  isFloatType,
+  MIN_OPSET,
+  opsetOf,
+  type Rewrite,
+  type RewriteOutput,
+  type TensorType,
+} from './rewrite.js';
+
+/** How a map or a list of tokens becomes one vector. */
+export type Pool = 'none' | 'avg' | 'max' | 'cls' | 'mean-tokens';
+
+/** What to compute behind one output, in this order. */
+export interface FeatureParts {
+  /** Patch tokens `[N, L, C]` as a map `[N, C, H, W]`; prefix tokens are left out. */
+  readonly tokensToMap: boolean;
+  readonly pool: Pool;
+  /** Divide by the Euclidean norm over the channels, at least 1e-12, as torch's `F.normalize`. */
+  readonly l2Normalize: boolean;
+  readonly dtype: 'keep' | 'float32' | 'float16';
+}
+
+/** What the parts need to know of the tensor. */
+export interface FeatureFacts {
+  readonly elemType: number;
+  readonly dims: readonly Dim[];
+  readonly layout: Layout | null;
+  /** Height and width of the model's image input, for the grid of patch tokens. */
+  readonly imageSize: readonly [height: number, width: number] | undefined;
+}
+
+/** A tensor on its way through the parts. */
+interface State {
+  readonly tensor: string;
+  readonly elemType: number;
+  readonly dims: readonly Dim[];
+  readonly layout: Layout | null;
+}
+
+const EPSILON = 1e-12;
+/** Tokens before the patches: none, a class token, and a distillation token (DeiT) or four registers (DINOv2). */
+const PREFIX_TOKENS = [0, 1, 2, 4, 5];
+/** Rarer counts of registers, taken only where the image size confirms them. */
+const RARE_PREFIX_TOKENS = [3, 8, 9, 16, 17];
+
+/** Whether the parts compute anything. */
+export function isPlain({ tokensToMap, pool, l2Normalize, dtype }: FeatureParts): boolean {
+  return !tokensToMap && pool === 'none' && !l2Normalize && dtype === 'keep';
+}
+
+/**
+ * Computes parts behind an output, which then holds their result.
+ *
+ * @throws {@link TapirError} `OUTPUT_MISFIT` if the tensor has not the form that a part needs.
+ */
+export function withFeatureParts(
+  rewrite: Rewrite,
+  output: RewriteOutput,
+  parts: FeatureParts,
+  facts: FeatureFacts,
+): Rewrite {
+  const opset = opsetOf(rewrite.cut.graph);
+  const refuse = refusal(output.request, facts);
+  if (opset < MIN_OPSET)
+    throw refuse(
+      `added operators need operator set ${MIN_OPSET} or later, and the model uses ${opset}; convert it first (onnx.version_converter)`,
+    );
+  if (!isFloatType(facts.elemType))
+    throw refuse(
+      'only floats can be pooled or normalised; of a quantised tensor take what DequantizeLinear gives',
+    );
+  const nodes = new NodeBuilder(rewrite.names, output.key, opset);
+  let state: State = { tensor: output.tensor, ...facts };
+  if (parts.tokensToMap) state = tokensToMap(nodes, state, facts, refuse);
+  if (parts.pool !== 'none') state = pooled(nodes, state, parts.pool, facts, refuse);
+  if (parts.l2Normalize) state = normalized(nodes, state, refuse);
+  const wanted = parts.dtype === 'keep' ? facts.elemType : ELEMENT_TYPE[parts.dtype];
+  if (state.elemType !== wanted)
+    state = { ...state, elemType: wanted, tensor: nodes.add('Cast', [state.tensor], { to: wanted }) };
+  const tensor = rewrite.names.claim(output.key);
+  const last = nodes.nodes.at(-1);
+  if (!last) return rewrite; // Already of the wanted type.
+  nodes.nodes[nodes.nodes.length - 1] = { ...last, outputs: [tensor] };
+  const type: TensorType = { elemType: state.elemType, dims: state.dims };
+  return {
+    ...rewrite,
+    outputs: rewrite.outputs.map((other) =>
+      other === output
+        ? { ...output, tensor, type, layout: state.layout ?? undefined, computed: describeParts(parts) }
+        : other,
+    ),
+    back: [...rewrite.back, ...nodes.nodes],
+    tensors: [...rewrite.tensors, ...nodes.tensors],
+  };
+}
+
+function describeParts({ tokensToMap: isMap, pool, l2Normalize, dtype }: FeatureParts): string[] {
+  return [
+    ...(isMap ? ['tokensToMap'] : []),
+    ...(pool === 'none' ? [] : [`pool ${pool}`]),
+    ...(l2Normalize ? ['l2Normalize'] : []),
+    ...(dtype === 'keep' ? [] : [dtype]),
+  ];
+}
+
+type Refuse = (reason: string) => TapirError;
+
+function refusal(request: string, { elemType, dims }: FeatureFacts): Refuse {
+  const actual = `${elementTypeName(elemType) ?? '?'} [${dims.map((size) => size ?? '?').join(', ')}]`;
+  return (reason) =>
+    new TapirError('OUTPUT_MISFIT', `"${request}" is ${actual}: ${reason}`, {
+      details: { output: request, actual, reason },
+    });
+}
+
+/** Rows and columns of the patch tokens, and how many tokens stand in front of them (class, registers). */
+interface Grid {
+  readonly height: number;
+  readonly width: number;
+  readonly prefix: number;
+}
+
+/** The grid of patch tokens: patches of one size over the image, or a square where its size is not known. */
+export function tokenGrid(
+  tokens: number,
+  imageSize: readonly [height: number, width: number] | undefined,
+): Grid | undefined {
+  const [height, width] = imageSize ?? [1, 1];
+  const divisor = greatestDivisor(height, width);
+  // The image in units of which both sides hold a whole number; a grid is a multiple of them.
+  const [rows, columns] = [height / divisor, width / divisor];
+  for (const prefix of imageSize ? [...PREFIX_TOKENS, ...RARE_PREFIX_TOKENS] : PREFIX_TOKENS) {
+    if (prefix >= tokens) continue;
+    const scale = Math.sqrt((tokens - prefix) / (rows * columns));
+    if (Number.isInteger(scale) && (imageSize === undefined || divisor % scale === 0))
+      return { height: rows * scale, width: columns * scale, prefix };
+  }
+  return undefined;
+}
+
+function greatestDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestDivisor(b, a % b);
+}
+
+function gridOf({ dims, layout }: State, { imageSize }: FeatureFacts, refuse: Refuse): Grid {
+  if (dims.length !== 3 || layout === 'NCL') throw refuse('tokens are [N, L, C]');
+  const [, tokens] = dims;
+  const grid = typeof tokens === 'number' ? tokenGrid(tokens, imageSize) : undefined;
+  if (grid) return grid;
+  const image = imageSize ? `an image of ${imageSize.join('×')}` : 'a square image';
+  throw refuse(
+    `its ${tokens ?? '?'} tokens are no grid of patches of ${image} with class or register tokens before it`,
+  );
+}
+
+function tokensToMap(nodes: NodeBuilder, state: State, facts: FeatureFacts, refuse: Refuse): State {
+  const { height, width, prefix } = gridOf(state, facts, refuse);
+  const [batch, , channels] = state.dims;
+  if (typeof channels !== 'number') throw refuse('the number of channels is not known');
+  const patches = prefix === 0 ? state.tensor : nodes.sliceFrom(state.tensor, 1, prefix);
+  const turned = nodes.add('Transpose', [patches], { perm: [0, 2, 1] });
+  const tensor = nodes.add('Reshape', [turned, nodes.integers([0, channels, height, width])]);
+  return { ...state, tensor, dims: [batch!, channels, height, width], layout: 'NCHW' };
+}
+
+function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFacts, refuse: Refuse): State {
+  const { dims, layout, tensor } = state;
+  const batch = dims[0] ?? null;
+  if (pool === 'cls' || pool === 'mean-tokens') {
+    if (dims.length !== 3 || layout === 'NCL')
+      throw refuse(`pool "${pool}" needs tokens [N, L, C]; for a map take "avg" or "max"`);
+    const vector: Pick<State, 'dims' | 'layout'> = { dims: [batch, dims[2] ?? null], layout: 'NC' };
+    if (pool === 'cls')
+      return { ...state, ...vector, tensor: nodes.add('Gather', [tensor, nodes.integers(0)], { axis: 1 }) };
+    const { prefix } = gridOf(state, facts, refuse);
+    const patches = prefix === 0 ? tensor : nodes.sliceFrom(tensor, 1, prefix);
+    return { ...state, ...vector, tensor: nodes.reduce('ReduceMean', patches, [1], false) };
+  }
+  if (dims.length !== 4 || (layout !== 'NCHW' && layout !== 'NHWC'))
+    throw refuse(
+      dims.length === 4
+        ? `pool "${pool}" needs to know where the channels stand; take a tensor behind a convolution or linear layer`
+        : `pool "${pool}" needs a map [N, C, H, W]; for tokens take "cls" or "mean-tokens"`,
+    );
+  const isFirst = layout === 'NCHW';
+  return {
+    ...state,
+    dims: [batch, (isFirst ? dims[1] : dims[3]) ?? null],
+    layout: 'NC',
+    tensor: nodes.reduce(
+      pool === 'avg' ? 'ReduceMean' : 'ReduceMax',
+      tensor,
+      isFirst ? [2, 3] : [1, 2],
+      false,
+    ),
+  };
+}
+
+function normalized(nodes: NodeBuilder, state: State, refuse: Refuse): State {
+  if (state.layout === null)
+    throw refuse(
+      'it is not known where its channels stand; take a tensor behind a convolution or linear layer',
+    );
+  const axis = state.layout === 'NHWC' ? 3 : state.layout === 'NLC' ? 2 : 1;
+  const { float32, float64 } = ELEMENT_TYPE;
+  // The least norm underflows in half precision.
+  const elemType = state.elemType === float64 ? float64 : float32;
+  const tensor =
+    state.elemType === elemType ? state.tensor : nodes.add('Cast', [state.tensor], { to: elemType });
+  const norm = nodes.reduce('ReduceL2', tensor, [axis], true);
+  const epsilon = elemType === float64 ? Float64Array.of(EPSILON) : Float32Array.of(EPSILON);
+  const least = nodes.tensor(elemType, [], new Uint8Array(epsilon.buffer));
+  return { ...state, elemType, tensor: nodes.add('Div', [tensor, nodes.add('Max', [norm, least])]) };
+}

@@ -1,0 +1,90 @@
+/**
+ * An image input: uint8 pixels in, normalisation in the graph. The graph's own input becomes a tensor that added nodes
+ * compute, under its own name, so no node that stays is changed.
+ */
+import { TapirError } from '../../base/errors.js';
+import type { Graph, Value } from '../graph.js';
+import { ELEMENT_TYPE, elementTypeName } from '../../onnx/schema.js';
+import { NodeBuilder } from './node-builder.js';
+import { isFloatType, keptInputs, MIN_OPSET, opsetOf, type Rewrite } from './rewrite.js';
+
+/** How pixels are normalised: `(pixel / 255 − mean) / std` per channel, as torchvision's ToTensor and Normalize do. */
+export interface ImageNormalization {
+  readonly mean: readonly number[];
+  readonly std: readonly number[];
+}
+
+/**
+ * Puts an image input `[N, H, W, C]` uint8 in place of a float input `[N, C, H, W]` (or `[N, H, W, C]`). The
+ * arithmetic is float32 in torchvision's order, so results equal torchvision's bit for bit.
+ *
+ * @param chosen - The input that it takes the place of; the only fitting one if absent.
+ * @throws {@link TapirError} `INPUT_MISMATCH` if the model has no such input, or several.
+ */
+export function withImageInput(rewrite: Rewrite, { mean, std }: ImageNormalization, chosen?: Value): Rewrite {
+  const { cut, names } = rewrite;
+  const channels = mean.length;
+  checkOpset(cut.graph);
+  const input = chosen ?? imageInputOf(keptInputs(rewrite), channels);
+  const type = input.type as Extract<Value['type'], { kind: 'tensor' }>;
+  const [batch, ...sizes] = rewrite.restated.get(input)?.dims ?? type.dims!;
+  const isChannelFirst = sizes[0] === channels;
+  const [height, width] = isChannelFirst ? sizes.slice(1) : sizes;
+  const name = names.take('image');
+  const nodes = new NodeBuilder(names, 'image', opsetOf(cut.graph));
+  const shape = isChannelFirst ? [channels, 1, 1] : [channels];
+  const constant = (values: readonly number[]): string =>
+    nodes.tensor(ELEMENT_TYPE.float32, shape, new Uint8Array(Float32Array.from(values).buffer));
+  // Transposed as bytes: a quarter of the memory traffic.
+  const pixels = isChannelFirst ? nodes.add('Transpose', [name], { perm: [0, 3, 1, 2] }) : name;
+  const floats = nodes.add('Cast', [pixels], { to: ELEMENT_TYPE.float32 });
+  const scale = nodes.tensor(ELEMENT_TYPE.float32, [], new Uint8Array(Float32Array.of(255).buffer));
+  const scaled = nodes.add('Div', [floats, scale]);
+  const centred = nodes.add('Sub', [scaled, constant(mean)]);
+  if (type.elemType === ELEMENT_TYPE.float32) nodes.add('Div', [centred, constant(std)], {}, input.name);
+  else nodes.add('Cast', [nodes.add('Div', [centred, constant(std)])], { to: type.elemType }, input.name);
+  return {
+    ...rewrite,
+    inputs: [
+      ...rewrite.inputs,
+      { name, elemType: ELEMENT_TYPE.uint8, dims: [batch!, height!, width!, channels] },
+    ],
+    computedInputs: new Set([...rewrite.computedInputs, input]),
+    front: [...nodes.nodes, ...rewrite.front],
+    tensors: [...rewrite.tensors, ...nodes.tensors],
+  };
+}
+
+function checkOpset(graph: Graph): void {
+  const opset = opsetOf(graph);
+  if (opset >= MIN_OPSET) return;
+  const expected = `operator set ${MIN_OPSET} or later; convert the model first (onnx.version_converter)`;
+  throw new TapirError('INPUT_MISMATCH', `input "image-uint8" needs ${expected}; the model uses ${opset}`, {
+    details: { input: 'image', expected, actual: String(opset) },
+  });
+}
+
+/** The only input that can hold images. */
+function imageInputOf(inputs: readonly Value[], channels: number): Value {
+  const fitting = inputs.filter(
+    ({ type }) =>
+      type?.kind === 'tensor' &&
+      isFloatType(type.elemType) &&
+      type.dims?.length === 4 &&
+      (type.dims[1] === channels || type.dims[3] === channels),
+  );
+  if (fitting.length === 1) return fitting[0]!;
+  const expected = `one float input of dims [N, ${channels}, H, W] or [N, H, W, ${channels}], to be computed from an image`;
+  const actual = inputs
+    .map(({ name, type }) =>
+      type?.kind === 'tensor'
+        ? `"${name}" ${elementTypeName(type.elemType) ?? '?'} [${type.dims?.map((size) => size ?? '?').join(', ') ?? '?'}]`
+        : `"${name}"`,
+    )
+    .join('; ');
+  throw new TapirError(
+    'INPUT_MISMATCH',
+    `input "image-uint8" needs ${expected}; the model has ${actual || 'none'}`,
+    { details: { input: 'image', expected, actual } },
+  );
+}

@@ -1,0 +1,239 @@
+/** A rewrite → the pieces of the written file: ranges of the source, and new messages. */
+import { TapirError } from '../../base/errors.js';
+import type { MovedWeights } from '../../onnx/move-weights.js';
+import type { Node, Value } from '../graph.js';
+import { namesInside } from '../scopes.js';
+import { fieldChunks, layOut, type Chunk } from '../../onnx/emit.js';
+import { patchField, type Patch } from '../../onnx/patch.js';
+import {
+  encodeName,
+  encodeOpset,
+  encodeNode,
+  encodeTensor,
+  encodeTensorType,
+  GRAPH,
+  MODEL,
+  NODE,
+  VALUE_INFO,
+  type NewNode,
+} from '../../onnx/schema.js';
+import type { ScannedValueInfo } from '../../onnx/scan-value.js';
+import type { Field, WireReader } from '../../onnx/wire.js';
+import { interiorInputs, type Cut } from './prune.js';
+import { isSorted, takeSorted, unusedImports } from './tidy.js';
+import {
+  ADDED_OPSET,
+  keptInputs,
+  keptNames,
+  type NodePatch,
+  type Rewrite,
+  type TensorType,
+} from './rewrite.js';
+
+/** Whether outputs are written under their keys (through an Identity node) or under the tensors' own names. */
+export type Naming = 'keys' | 'tensors';
+
+/**
+ * The bytes of a rewrite, as ranges of the source and new messages.
+ *
+ * @param reader - Over the source; read only where a node is patched.
+ * @param weights - External weights that go to another place.
+ * @throws {@link TapirError} `OUTPUT_NAME_TAKEN` if a key is the name of another kept tensor.
+ */
+export function layOutRewrite(
+  rewrite: Rewrite,
+  naming: Naming,
+  reader: WireReader,
+  weights: MovedWeights = new Map(),
+): Chunk[] {
+  const { cut } = rewrite;
+  const { model } = cut.graph;
+  const dropped = new Set(droppedFields(rewrite));
+  const replaced = new Map<Field, Chunk[]>();
+  for (const [field, patches] of weights) replaced.set(field, patchOwner(reader, field, patches));
+  for (const [field, chunks] of patchedNodes(rewrite, reader, weights)) replaced.set(field, chunks);
+  for (const info of [...model.graph.inputs, ...model.graph.valueInfos]) {
+    const type = rewrite.restated.get(cut.graph.values.get(info.name)!);
+    if (type && !dropped.has(info.field)) {
+      const number = model.graph.inputs.includes(info) ? GRAPH.input : GRAPH.valueInfo;
+      replaced.set(info.field, fieldChunks(number, valueInfo(info.name, type)));
+    }
+  }
+  const outputs = writtenOutputs(rewrite, naming);
+  const areOriginal = isOriginal(rewrite, outputs);
+  if (!areOriginal) dropReplacedInfos(cut, outputs, dropped);
+  const renamed = outputs.filter((output) => output.key !== output.tensor);
+  if (renamed.length > 0) checkFree(rewrite, renamed);
+  const added = [
+    ...[...rewrite.back, ...renamed.map((output) => identity(rewrite, output))].flatMap(nodeChunks),
+    ...rewrite.tensors.flatMap((tensor) => fieldChunks(GRAPH.initializer, [encodeTensor(tensor)])),
+    // Before IR version 4, every initializer is listed as an input as well.
+    ...(model.irVersion < 4 ? rewrite.tensors : []).flatMap((tensor) =>
+      fieldChunks(GRAPH.input, valueInfo(tensor.name, tensor)),
+    ),
+    ...rewrite.inputs.flatMap((input) => fieldChunks(GRAPH.input, valueInfo(input.name, input))),
+    ...(areOriginal ? [] : outputs.flatMap((output) => fieldChunks(GRAPH.output, outputBody(output)))),
+  ];
+  const front = rewrite.front.flatMap(nodeChunks);
+  if (rewrite.isTidy) {
+    for (const field of unusedImports(cut)) dropped.add(field);
+    if (!isSorted(cut)) front.push(...takeSorted(cut, dropped, replaced));
+  }
+  const hasNewNodes = front.length > 0 || rewrite.back.length > 0 || renamed.length > 0;
+  const imports =
+    hasNewNodes && !model.opsets.has('') ? fieldChunks(MODEL.opsetImport, [encodeOpset(ADDED_OPSET)]) : [];
+  return layOut(model, { dropped, replaced, front, added, addedToModel: imports });
+}
+
+interface WrittenOutput {
+  readonly key: string;
+  /** The tensor that holds it. */
+  readonly tensor: string;
+  readonly value: Value;
+  readonly type: TensorType | undefined;
+}
+
+/** One output entry per name: the same tensor asked for twice under its own name is one output. */
+function writtenOutputs({ outputs }: Rewrite, naming: Naming): WrittenOutput[] {
+  const written = outputs.map((output) => ({
+    key: naming === 'keys' ? output.key : output.tensor,
+    tensor: output.tensor,
+    value: output.value,
+    type: output.type,
+  }));
+  return [...new Map(written.map((output) => [output.key, output])).values()];
+}
+
+function isOriginal({ cut }: Rewrite, outputs: readonly WrittenOutput[]): boolean {
+  const before = cut.graph.model.graph.outputs;
+  return (
+    outputs.length === before.length &&
+    outputs.every(
+      ({ key, tensor, type }, i) => key === tensor && key === before[i]!.name && type === undefined,
+    )
+  );
+}
+
+/** The outputs of the source go, and what value_info says of an output is said by its entry. */
+function dropReplacedInfos(cut: Cut, outputs: readonly WrittenOutput[], dropped: Set<Field>): void {
+  const scanned = cut.graph.model.graph;
+  const given = new Set(outputs.map((output) => output.key));
+  for (const output of scanned.outputs) dropped.add(output.field);
+  for (const info of scanned.valueInfos) if (given.has(info.name)) dropped.add(info.field);
+}
+
+function* droppedFields(rewrite: Rewrite): Generator<Field> {
+  const { cut } = rewrite;
+  const { model, nodes, values } = cut.graph;
+  const isKept = (name: string): boolean => {
+    const value = values.get(name);
+    return value !== undefined && cut.values.has(value);
+  };
+  for (const node of nodes) if (!cut.nodes.has(node)) yield node.scanned.field;
+  for (const item of model.graph.initializers) if (!isKept(item.name)) yield item.field;
+  const fed = new Set(keptInputs(rewrite).map((value) => value.name));
+  for (const input of model.graph.inputs) {
+    const value = values.get(input.name)!;
+    if (value.initializer ? !isKept(input.name) : !fed.has(input.name)) yield input.field;
+  }
+  const inside = new Set<string>();
+  for (const node of cut.nodes) namesInside(node.scanned, inside);
+  const interior = new Set(interiorInputs(cut).map((value) => value.name));
+  const seen = new Set<string>();
+  for (const info of model.graph.valueInfos) {
+    // ONNX Runtime refuses two entries for one value, and one for a value that has an entry as input.
+    const isRepeated = seen.has(info.name) || interior.has(info.name);
+    seen.add(info.name);
+    if (isRepeated || (!isKept(info.name) && !inside.has(info.name))) yield info.field;
+  }
+  for (const annotation of model.graph.annotations) if (!isKept(annotation.tensor)) yield annotation.field;
+  for (const fn of model.functions) if (!cut.functions.has(fn)) yield fn.field;
+  if (!keepsTraining(rewrite)) for (const field of trainingFields(cut)) yield field;
+}
+
+/** The fields that hold training_info. */
+export function trainingFields(cut: Cut): Field[] {
+  return cut.graph.model.fields.filter((field) => field.number === MODEL.trainingInfo);
+}
+
+/** training_info binds names of the graph, so it stays only if the graph does. */
+export function keepsTraining({ cut }: Rewrite): boolean {
+  return cut.nodes.size === cut.graph.nodes.length;
+}
+
+/** A field of graph or model with patches inside it, or put in its place. */
+function patchOwner(reader: WireReader, field: Field, patches: readonly Patch[]): Chunk[] {
+  const whole = patches.find((patch) => patch.field === field);
+  return whole ? [...whole.chunks] : patchField(reader, field, patches);
+}
+
+/** Kept nodes with names changed or nodes in front of them. */
+function* patchedNodes(
+  { patches, before }: Rewrite,
+  reader: WireReader,
+  weights: MovedWeights,
+): Generator<readonly [Field, Chunk[]]> {
+  for (const node of new Set([...patches.keys(), ...before.keys()])) {
+    const patch = patches.get(node);
+    const { field } = node.scanned;
+    const inside = [...(patch ? namePatches(reader, node, patch) : []), ...(weights.get(field) ?? [])];
+    const body = inside.length > 0 ? patchField(reader, field, inside) : [field];
+    yield [field, [...(before.get(node) ?? []).flatMap(nodeChunks), ...body]];
+  }
+}
+
+function namePatches(reader: WireReader, node: Node, { inputs, outputs, name: own }: NodePatch): Patch[] {
+  const patches: Patch[] = [];
+  const count = { [NODE.input]: 0, [NODE.output]: 0 };
+  reader.readBody(node.scanned.field, (field) => {
+    if (field.number === NODE.name && own !== undefined)
+      patches.push({ field, chunks: [encodeName(NODE.name, own)] });
+    if (field.number !== NODE.input && field.number !== NODE.output) return;
+    const position = count[field.number]!++;
+    const name = (field.number === NODE.input ? inputs : outputs).get(position);
+    if (name !== undefined) patches.push({ field, chunks: [encodeName(field.number, name)] });
+  });
+  return patches;
+}
+
+function checkFree({ cut }: Rewrite, renamed: readonly WrittenOutput[]): void {
+  const taken = keptNames(cut);
+  for (const { key } of renamed) {
+    if (!taken.has(key)) continue;
+    throw new TapirError(
+      'OUTPUT_NAME_TAKEN',
+      `the output cannot be written as "${key}": another tensor of the kept graph has that name; choose another key, or keepTensorNames`,
+      { details: { key } },
+    );
+  }
+}
+
+function identity({ cut }: Rewrite, { key, tensor }: WrittenOutput): NewNode {
+  const taken = new Set([...cut.nodes].map((node) => node.name));
+  let name = `tapir/Identity/${key}`;
+  while (taken.has(name)) name += '_';
+  return { name, opType: 'Identity', inputs: [tensor], outputs: [key] };
+}
+
+function nodeChunks(node: NewNode): Chunk[] {
+  return fieldChunks(GRAPH.node, [encodeNode(node)]);
+}
+
+function valueInfo(name: string, { elemType, dims }: TensorType): Chunk[] {
+  const type = fieldChunks(VALUE_INFO.type, [encodeTensorType(elemType, dims)]);
+  return [encodeName(VALUE_INFO.name, name), ...type];
+}
+
+/** What the file states about a value goes over as it is; otherwise a name alone, and ONNX Runtime infers the rest. */
+function outputBody({ key, tensor, value, type }: WrittenOutput): Chunk[] {
+  if (type) return valueInfo(key, type);
+  const info: ScannedValueInfo | undefined =
+    tensor === value.name && hasUsableType(value) ? value.info : undefined;
+  if (info && key === value.name) return [{ start: info.field.bodyStart, end: info.field.end }];
+  const stated = info?.typeField ? [{ start: info.typeField.start, end: info.typeField.end }] : [];
+  return [encodeName(VALUE_INFO.name, key), ...stated];
+}
+
+function hasUsableType({ info }: Value): boolean {
+  return info?.type !== undefined && (info.type.kind !== 'tensor' || info.type.elemType !== 0);
+}

@@ -1,0 +1,73 @@
+/** Nodes that a rewrite adds: unique names, and the forms that operators take in the model's operator set. */
+import type { NewNode, NewTensor } from '../../onnx/schema.js';
+import { integerTensor, type FreshNames } from './rewrite.js';
+
+/** Since this version, axes of reductions are an input. */
+const REDUCE_AXES_INPUT = 18;
+/** Since this version, bounds of Slice are inputs. */
+const SLICE_INPUTS = 10;
+
+type Attributes = Readonly<Record<string, number | readonly number[]>>;
+
+/** Collects nodes and the tensors they need, in execution order. */
+export class NodeBuilder {
+  readonly nodes: NewNode[] = [];
+  readonly tensors: NewTensor[] = [];
+  readonly #names: FreshNames;
+  readonly #label: string;
+  readonly #opset: number;
+
+  /** @param label - What the nodes are for; part of their names. */
+  constructor(names: FreshNames, label: string, opset: number) {
+    this.#names = names;
+    this.#label = label;
+    this.#opset = opset;
+  }
+
+  /**
+   * Adds a node with one output.
+   *
+   * @param output - Name of the output, already taken; else a new one.
+   * @returns The name of the output.
+   */
+  add(opType: string, inputs: readonly string[], attributes: Attributes = {}, output?: string): string {
+    const name = this.#names.take(`tapir/${this.#label}/${opType}`);
+    const result = output ?? this.#names.take(`${name}_output_0`);
+    this.nodes.push({ name, opType, inputs, outputs: [result], attributes });
+    return result;
+  }
+
+  /** Adds an int64 tensor; of no dims if `values` is a single number. */
+  integers(values: number | readonly number[]): string {
+    const name = this.#names.take(`tapir/${this.#label}/const`);
+    this.tensors.push(
+      typeof values === 'number' ? integerTensor(name, [values], []) : integerTensor(name, values),
+    );
+    return name;
+  }
+
+  /** Adds a tensor; returns its name. */
+  tensor(elemType: number, dims: readonly number[], data: Uint8Array): string {
+    const name = this.#names.take(`tapir/${this.#label}/const`);
+    this.tensors.push({ name, elemType, dims, data });
+    return name;
+  }
+
+  /** Adds ReduceMean, ReduceMax or ReduceL2. */
+  reduce(opType: string, input: string, axes: readonly number[], keepDims: boolean): string {
+    const keepdims = keepDims ? 1 : 0;
+    return this.#opset >= REDUCE_AXES_INPUT
+      ? this.add(opType, [input, this.integers(axes)], { keepdims })
+      : this.add(opType, [input], { axes, keepdims });
+  }
+
+  /** Adds a Slice that leaves out the first `start` elements of an axis. */
+  sliceFrom(input: string, axis: number, start: number, end: number = END): string {
+    if (this.#opset < SLICE_INPUTS)
+      return this.add('Slice', [input], { axes: [axis], starts: [start], ends: [end] });
+    return this.add('Slice', [input, this.integers([start]), this.integers([end]), this.integers([axis])]);
+  }
+}
+
+/** Beyond the end of any axis. */
+const END = 2 ** 31 - 1;

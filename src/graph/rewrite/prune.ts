@@ -1,0 +1,243 @@
+/**
+ * The part of a graph that given values need: reachability backwards, bodies and functions included. Pure; linear in
+ * nodes and edges; no recursion over the graph.
+ */
+import { TapirError } from '../../base/errors.js';
+import { functionKey, isDefined, type Graph, type Node, type Value } from '../graph.js';
+import type { ScannedNode } from '../../onnx/scan-graph.js';
+import type { ScannedFunction } from '../../onnx/scan.js';
+
+/** A value that is asked for, and the name it gets. */
+export interface CutOutput {
+  readonly request: string;
+  readonly key: string;
+  readonly value: Value;
+  readonly why: string;
+}
+
+/** What stays of a graph. */
+export interface Cut {
+  readonly graph: Graph;
+  /** In request order; several may denote the same value. */
+  readonly outputs: readonly CutOutput[];
+  /** What must be fed: graph inputs, or the tensors at which the graph was cut, in their order. */
+  readonly inputs: readonly Value[];
+  /** Tensors that were given as inputs, and that no output depends on. */
+  readonly unneeded: readonly Value[];
+  readonly nodes: ReadonlySet<Node>;
+  readonly values: ReadonlySet<Value>;
+  readonly functions: ReadonlySet<ScannedFunction>;
+}
+
+/** What a cut is made by. */
+export interface CutRequest {
+  readonly outputs: readonly CutOutput[];
+  /** Tensors to feed; undefined for the graph's own inputs. */
+  readonly inputs?: readonly Value[] | undefined;
+  /** Allow outputs that are sequences, maps or optionals. */
+  readonly allowNonTensor?: boolean;
+}
+
+/**
+ * Finds what the outputs need.
+ *
+ * @throws {@link TapirError} `GRAPH_INVALID` if the needed part reads a tensor that nothing defines, defines one twice,
+ * runs in a circle, or calls a function that calls itself; `OUTPUT_NOT_TENSOR` for a sequence, map or optional;
+ * `INPUTS_MISSING` if the given inputs do not suffice, with all that lack.
+ */
+export function cutGraph(graph: Graph, { outputs, inputs, allowNonTensor = false }: CutRequest): Cut {
+  if (!allowNonTensor) for (const output of outputs) checkTensor(output);
+  const given = inputs && [...new Set(inputs)];
+  const { nodes, values } = reach(graph, outputs, new Set(given));
+  checkAcyclic(nodes, new Set(given));
+  for (const node of nodes) checkRunnable(node);
+  const needed = graph.inputs.filter((value) => values.has(value));
+  if (given) checkComplete(outputs, needed, given);
+  return {
+    graph,
+    outputs,
+    inputs: given?.filter((value) => values.has(value)) ?? needed,
+    unneeded: given?.filter((value) => !values.has(value)) ?? [],
+    nodes,
+    values,
+    functions: reachFunctions(graph, nodes),
+  };
+}
+
+/** The tensors inside the graph at which it was cut: inputs that the source does not have as such. */
+export function interiorInputs(cut: Cut): Value[] {
+  return cut.inputs.filter((value) => value.input === undefined);
+}
+
+function checkComplete(
+  outputs: readonly CutOutput[],
+  needed: readonly Value[],
+  given: readonly Value[],
+): void {
+  const missing = needed.filter((value) => !given.includes(value)).map((value) => value.name);
+  if (missing.length === 0) return;
+  const list = missing.map((name) => `"${name}"`).join(', ');
+  const asked = outputs.map(({ request }) => `"${request}"`).join(', ');
+  throw new TapirError(
+    'INPUTS_MISSING',
+    `the given inputs do not suffice for ${asked}: ${list} must be fed as well; add them to inputs, or cut behind them`,
+    { details: { missing } },
+  );
+}
+
+function reach(
+  graph: Graph,
+  outputs: readonly CutOutput[],
+  given: ReadonlySet<Value>,
+): { nodes: Set<Node>; values: Set<Value> } {
+  const parametersOf = new Map(graph.model.graph.annotations.map((item) => [item.tensor, item.parameters]));
+  const nodes = new Set<Node>();
+  const values = new Set<Value>();
+  const stack = outputs.map((output) => output.value);
+  for (let value = stack.pop(); value; value = stack.pop()) {
+    if (values.has(value)) continue;
+    values.add(value);
+    if (given.has(value)) continue;
+    checkDefinedOnce(graph, value);
+    // Scale and zero point of a quantised tensor are initializers that no node need read.
+    for (const name of parametersOf.get(value.name) ?? []) stack.push(...present(graph.values.get(name)));
+    const { producer } = value;
+    if (!producer || nodes.has(producer)) continue;
+    nodes.add(producer);
+    // One by one: a node may read more values than a call takes arguments.
+    for (const read of producer.reads) stack.push(read);
+  }
+  // All outputs of a kept node stay: to blank one crashes ONNX Runtime (graph-surgery.md §0.5).
+  for (const node of nodes) for (const output of node.outputs) if (output) values.add(output);
+  return { nodes, values };
+}
+
+function present(value: Value | undefined): Value[] {
+  return value && isDefined(value) ? [value] : [];
+}
+
+/** A node as messages and plans name it. */
+export function describeNode(node: Node): string {
+  return node.name === '' ? `${node.opType} → ${node.outputs.find(Boolean)?.name ?? ''}` : node.name;
+}
+
+function invalid(reason: string, where: readonly string[]): TapirError {
+  return new TapirError(
+    'GRAPH_INVALID',
+    `the model's graph is broken: ${reason}; ONNX Runtime would refuse it too`,
+    {
+      details: { reason, where },
+    },
+  );
+}
+
+function checkDefinedOnce(graph: Graph, value: Value): void {
+  const twice = graph.duplicates.get(value.name);
+  if (twice) {
+    const where = twice.slice(0, 3).map(describeNode);
+    throw invalid(
+      `tensor "${value.name}" is computed by ${where.map((name) => `"${name}"`).join(' and ')}`,
+      where,
+    );
+  }
+  if (isDefined(value)) return;
+  const where = value.uses.slice(0, 3).map(describeNode);
+  throw invalid(`nothing defines tensor "${value.name}", which "${where[0] ?? ''}" reads`, where);
+}
+
+/** Kahn's algorithm over the kept nodes. */
+function checkAcyclic(nodes: ReadonlySet<Node>, given: ReadonlySet<Value>): void {
+  const waiting = new Map<Node, number>();
+  const ready: Node[] = [];
+  const isAwaited = (value: Value): boolean =>
+    value.producer !== undefined && nodes.has(value.producer) && !given.has(value);
+  for (const node of nodes) {
+    const count = node.reads.filter(isAwaited).length;
+    if (count === 0) ready.push(node);
+    else waiting.set(node, count);
+  }
+  for (let node = ready.pop(); node; node = ready.pop()) {
+    for (const output of node.outputs) {
+      for (const user of output && isAwaited(output) ? output.uses : []) {
+        const left = (waiting.get(user) ?? 0) - 1;
+        if (left === 0) {
+          waiting.delete(user);
+          ready.push(user);
+        } else if (left > 0) waiting.set(user, left);
+      }
+    }
+  }
+  if (waiting.size === 0) return;
+  const where = [...waiting.keys()].slice(0, 3).map(describeNode);
+  throw invalid(`its nodes depend on each other in a circle, around "${where.join('", "')}"`, where);
+}
+
+function checkRunnable(node: Node): void {
+  if (node.opType === 'Split' && node.domain === '' && node.outputs.includes(undefined)) {
+    throw invalid(`Split "${describeNode(node)}" has a blank output, which crashes ONNX Runtime`, [
+      describeNode(node),
+    ]);
+  }
+}
+
+const SEQUENCE_MAKERS = new Set([
+  'SequenceConstruct',
+  'SequenceEmpty',
+  'SequenceInsert',
+  'SequenceErase',
+  'SequenceMap',
+  'SplitToSequence',
+  'StringSplitToSequence',
+]);
+
+/** The type of a value that is not a tensor, or undefined. */
+function nonTensorType({ type, producer }: Value): string | undefined {
+  if (type) return type.kind === 'tensor' || type.kind === 'sparse tensor' ? undefined : type.kind;
+  if (producer && SEQUENCE_MAKERS.has(producer.opType)) return 'sequence';
+  // An optional tensor can be given out, an optional sequence cannot.
+  if (producer?.opType === 'Optional' && producer.inputs[0]) return nonTensorType(producer.inputs[0]);
+  return producer?.opType === 'ZipMap' ? 'sequence of maps' : undefined;
+}
+
+function checkTensor({ request, value }: CutOutput): void {
+  const type = nonTensorType(value);
+  if (type === undefined) return;
+  throw new TapirError(
+    'OUTPUT_NOT_TENSOR',
+    `"${request}" is a ${type}, which onnxruntime-node cannot give out; ask for a tensor before or behind it`,
+    { details: { output: request, type } },
+  );
+}
+
+function* calledBy(nodes: Iterable<ScannedNode>): Generator<string> {
+  for (const node of nodes) {
+    yield functionKey(node.domain, node.opType, node.overload);
+    for (const body of node.bodies) yield* calledBy(body.graph.nodes);
+  }
+}
+
+/** The functions that kept nodes call, in bodies and in other functions too; one that reaches itself is refused. */
+function reachFunctions(graph: Graph, nodes: ReadonlySet<Node>): Set<ScannedFunction> {
+  const done = new Set<ScannedFunction>();
+  if (graph.functions.size === 0) return done;
+  const callees = (called: Iterable<string>): ScannedFunction[] =>
+    [...new Set(called)].flatMap((key) => graph.functions.get(key) ?? []);
+  const open = new Set<ScannedFunction>();
+  const stack = callees(calledBy([...nodes].map((node) => node.scanned))).map((fn) => ({ fn, leave: false }));
+  for (let top = stack.pop(); top; top = stack.pop()) {
+    const { fn, leave } = top;
+    if (leave) {
+      open.delete(fn);
+      done.add(fn);
+      continue;
+    }
+    if (open.has(fn)) throw invalid(`function "${fn.name}" calls itself`, [fn.name]);
+    if (done.has(fn)) continue;
+    open.add(fn);
+    stack.push(
+      { fn, leave: true },
+      ...callees(calledBy(fn.nodes)).map((callee) => ({ fn: callee, leave: false })),
+    );
+  }
+  return done;
+}

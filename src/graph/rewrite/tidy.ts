@@ -1,0 +1,62 @@
+/** Putting a written graph in order, where that is asked for: ONNX Runtime needs none of it, checkers and other runtimes do. */
+import { TapirError } from '../../base/errors.js';
+import { isSortedOrder } from '../execution-order.js';
+import type { Node } from '../graph.js';
+import type { Chunk } from '../../onnx/emit.js';
+import type { ScannedNode } from '../../onnx/scan-graph.js';
+import type { Field } from '../../onnx/wire.js';
+import { describeNode, type Cut } from './prune.js';
+
+/**
+ * Refuses kept nodes of one name, as ONNX Runtime does.
+ *
+ * @throws {@link TapirError} `GRAPH_INVALID`.
+ */
+export function checkNodeNames({ nodes }: Cut): void {
+  const seen = new Map<string, Node>();
+  for (const node of nodes) {
+    const other = node.name === '' ? undefined : seen.get(node.name);
+    if (other) {
+      const reason = `two nodes have the name "${node.name}" (${other.opType} and ${node.opType})`;
+      throw new TapirError(
+        'GRAPH_INVALID',
+        `the model's graph is broken: ${reason}, which ONNX Runtime refuses; "tidy" gives them distinct names`,
+        { details: { reason, where: [describeNode(other), describeNode(node)] } },
+      );
+    }
+    seen.set(node.name, node);
+  }
+}
+
+/** Whether the kept nodes stand behind those they read from, in the file. */
+export function isSorted({ graph, nodes }: Cut): boolean {
+  return isSortedOrder(
+    graph.model.graph.nodes,
+    graph.nodes.filter((node) => nodes.has(node)).map((node) => node.scanned),
+  );
+}
+
+/** The kept nodes in execution order, taken out of their places. */
+export function takeSorted(
+  { graph, nodes }: Cut,
+  dropped: Set<Field>,
+  replaced: Map<Field, Chunk[]>,
+): Chunk[] {
+  const sorted = graph.nodes.filter((node) => nodes.has(node)).map((node) => node.scanned.field);
+  for (const field of sorted) dropped.add(field);
+  return sorted.flatMap((field) => replaced.get(field) ?? [field]);
+}
+
+/** Imports of operator sets that no kept node is of. */
+export function unusedImports({ graph, nodes, functions }: Cut): Field[] {
+  const used = new Set(['']);
+  const addDomains = (list: Iterable<ScannedNode>): void => {
+    for (const node of list) {
+      used.add(node.domain);
+      for (const body of node.bodies) addDomains(body.graph.nodes);
+    }
+  };
+  addDomains([...nodes].map((node) => node.scanned));
+  for (const fn of functions) addDomains(fn.nodes);
+  return [...graph.model.imports].filter(([, domain]) => !used.has(domain)).map(([field]) => field);
+}

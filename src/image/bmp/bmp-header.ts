@@ -1,0 +1,137 @@
+/** The header of a BMP file: OS/2 1.x, and Windows from BITMAPINFOHEADER to BITMAPV5HEADER. What it does not allow is an Error. */
+import type { Size } from '../pixels/geometry.js';
+import { CutOff } from '../pixels/image-errors.js';
+
+/** How the pixels of a BMP file are stored. */
+export interface BmpHeader extends Size {
+  /** Bits per pixel. */
+  readonly bits: 1 | 4 | 8 | 16 | 24 | 32;
+  /** Run lengths of 8-bit or 4-bit indices, or rows of pixels. */
+  readonly compression: 'none' | 'rle8' | 'rle4';
+  /** The first stored row is the top one; otherwise the bottom one. */
+  readonly isTopDown: boolean;
+  /** Red, green and blue of the colours, three bytes each; null from 16 bits on. */
+  readonly palette: Uint8Array | null;
+  /** Which bits of a pixel are red, green and blue; null up to 8 bits. */
+  readonly masks: readonly [number, number, number] | null;
+  /** Where the pixels begin in the file. */
+  readonly dataOffset: number;
+}
+
+const FILE_HEADER_BYTES = 14;
+const OS2_HEADER_BYTES = 12;
+/** Sizes of the headers that Windows and OS/2 wrote and that Pillow reads; they tell the versions apart. */
+const HEADER_BYTES: ReadonlySet<number> = new Set([OS2_HEADER_BYTES, 40, 52, 56, 64, 108, 124]);
+const BITS = [1, 4, 8, 16, 24, 32] as const;
+const BITFIELDS = 3;
+const COMPRESSIONS = ['none', 'rle8', 'rle4', 'none'] as const;
+/** Red, green, blue of pixels without masks of their own. */
+const MASKS_555 = [0x7c00, 0x3e0, 0x1f] as const;
+const MASKS_888 = [0xff0000, 0xff00, 0xff] as const;
+
+/** Whether bytes begin as a BMP file does, or as one without its file header (a DIB). */
+export function isBmp(bytes: Uint8Array): boolean {
+  return hasFileHeader(bytes) || isBareDib(bytes);
+}
+
+function hasFileHeader(bytes: Uint8Array): boolean {
+  return bytes[0] === 0x42 && bytes[1] === 0x4d;
+}
+
+/** A size of 12 to 124 alone says little, so the number of planes must be 1 as well. */
+function isBareDib(bytes: Uint8Array): boolean {
+  if (bytes.byteLength < 16) return false;
+  const view = viewOf(bytes);
+  const headerBytes = view.getUint32(0, true);
+  return HEADER_BYTES.has(headerBytes) && view.getUint16(headerBytes === 12 ? 8 : 12, true) === 1;
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/**
+ * Reads the header of a BMP file; nothing of the size it names is allocated.
+ *
+ * @throws Error with the reason, where it has a form that is not read; {@link CutOff} where the file ends too early.
+ */
+export function readBmpHeader(bytes: Uint8Array): BmpHeader {
+  const start = hasFileHeader(bytes) ? FILE_HEADER_BYTES : 0;
+  if (bytes.byteLength < start + 4) throw new Error('it is too short for a BMP header');
+  const view = viewOf(bytes);
+  const headerBytes = view.getUint32(start, true);
+  if (!HEADER_BYTES.has(headerBytes))
+    throw new Error(`its BMP header has ${headerBytes} bytes, a version that is not known`);
+  const end = start + headerBytes;
+  if (bytes.byteLength < end) throw new CutOff('its BMP header is cut off');
+  const isOs2 = headerBytes === OS2_HEADER_BYTES;
+  const width = isOs2 ? view.getUint16(start + 4, true) : view.getInt32(start + 4, true);
+  const height = isOs2 ? view.getUint16(start + 6, true) : view.getInt32(start + 8, true);
+  if (width <= 0 || height === 0) throw new Error(`its BMP header gives a size of ${width} × ${height}`);
+  const bits = BITS.find((known) => known === view.getUint16(start + (isOs2 ? 10 : 14), true));
+  if (bits === undefined) throw new Error('a BMP has 1, 4, 8, 16, 24 or 32 bits per pixel, not what it says');
+  const compressionCode = isOs2 ? 0 : view.getUint32(start + 16, true);
+  const compression = COMPRESSIONS[compressionCode];
+  if (compression === undefined) throw new Error(`its BMP compression (${compressionCode}) is not read`);
+  if (compressionCode === BITFIELDS ? bits < 16 : compression !== 'none' && bits > 8)
+    throw new Error(`its BMP compression (${compressionCode}) does not go with ${bits} bits per pixel`);
+
+  const hasMasks = compressionCode === BITFIELDS;
+  // Headers of 40 bytes have their masks behind them.
+  const paletteStart = hasMasks && headerBytes === 40 ? end + 12 : end;
+  const masks = bits <= 8 ? null : hasMasks ? readMasks(view, start + 40, bits) : defaultMasks(bits);
+  const colours = bits > 8 ? 0 : countColours(isOs2 ? 0 : view.getUint32(start + 32, true), bits);
+  const entryBytes = isOs2 ? 3 : 4;
+  const paletteEnd = paletteStart + colours * entryBytes;
+  const given = start === 0 ? 0 : view.getUint32(10, true);
+  return {
+    width,
+    height: Math.abs(height),
+    bits,
+    compression,
+    isTopDown: height < 0,
+    palette: bits > 8 ? null : readPalette(bytes, paletteStart, Math.min(colours, 2 ** bits), entryBytes),
+    masks,
+    // Some writers leave the palette out of the offset, or give none, and Pillow reads these files too.
+    dataOffset: given === 0 || (bits <= 8 && given === end) ? paletteEnd : given,
+  };
+}
+
+function countColours(given: number, bits: number): number {
+  if (given > 65_536) throw new Error(`its BMP palette has ${given} colours`);
+  return given === 0 ? 2 ** bits : given;
+}
+
+function defaultMasks(bits: number): readonly [number, number, number] {
+  return bits === 16 ? MASKS_555 : MASKS_888;
+}
+
+function readMasks(view: DataView, at: number, bits: number): readonly [number, number, number] {
+  if (view.byteLength < at + 12) throw new CutOff('its BMP masks are cut off');
+  const masks = [0, 4, 8].map((offset) => view.getUint32(at + offset, true));
+  // Some programs write no masks for the usual order.
+  if (bits === 32 && masks.every((mask) => mask === 0)) return MASKS_888;
+  if (!masks.every((mask) => isRun(mask) && mask < 2 ** bits)) {
+    const shown = masks.map((mask) => `0x${mask.toString(16)}`).join(', ');
+    throw new Error(`its BMP masks (${shown}) are not read: each must be 1 to 8 neighbouring bits`);
+  }
+  // Three of them, by the list above.
+  return masks as unknown as readonly [number, number, number];
+}
+
+/** Whether a mask is one run of 1 to 8 bits. */
+function isRun(mask: number): boolean {
+  const run = mask >>> (31 - Math.clz32(mask & -mask));
+  return mask !== 0 && run < 256 && (run & (run + 1)) === 0;
+}
+
+/** Blue, green, red in the file. */
+function readPalette(bytes: Uint8Array, start: number, colours: number, entryBytes: number): Uint8Array {
+  if (bytes.byteLength < start + colours * entryBytes) throw new CutOff('its BMP palette is cut off');
+  const palette = new Uint8Array(colours * 3);
+  for (let colour = 0; colour < colours; colour++) {
+    for (let channel = 0; channel < 3; channel++)
+      palette[colour * 3 + channel] = bytes[start + colour * entryBytes + 2 - channel]!;
+  }
+  return palette;
+}

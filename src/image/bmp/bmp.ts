@@ -1,0 +1,95 @@
+/** BMP → 8-bit RGB, as Pillow's `convert("RGB")` gives it. sharp's libvips has no decoder for it. */
+import type { BmpHeader } from './bmp-header.js';
+import { decodeRunLengths } from './bmp-rle.js';
+import { CutOff } from '../pixels/image-errors.js';
+
+/**
+ * Decodes the pixels of a BMP; alpha is dropped.
+ *
+ * @param bytes - The whole file.
+ * @param header - Its header; the caller has held its size against a limit: `width × height × 3` bytes are allocated, as soon
+ * as the file is known to hold the rows of an uncompressed image.
+ * @returns `width × height × 3` bytes, rows from top to bottom.
+ * @throws Error with the reason, where an index is outside its palette or runs end too early by their own mark; {@link CutOff}
+ * where the file does.
+ */
+export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
+  const { width, height, bits, compression, palette, masks } = header;
+  if (compression !== 'none') {
+    const indices = decodeRunLengths(bytes, header.dataOffset, width, height, compression === 'rle4');
+    return unpack(header, (to, row, out) => {
+      for (let x = 0, from = row * width; x < width; x++, from++, to += 3)
+        putColour(out, to, palette!, indices[from]!);
+    });
+  }
+  // Rows are padded to 4 bytes; the padding of the last one may be missing.
+  const rowBytes = Math.ceil((width * bits) / 8);
+  const stride = Math.ceil(rowBytes / 4) * 4;
+  const start = header.dataOffset;
+  if (start + stride * (height - 1) + rowBytes > bytes.byteLength)
+    throw new CutOff('its last rows are cut off');
+  if (palette) {
+    const mask = 2 ** bits - 1;
+    return unpack(header, (to, row, out) => {
+      const rowStart = start + row * stride;
+      for (let x = 0, bit = 0; x < width; x++, bit += bits, to += 3) {
+        // The leftmost pixel lies in the highest bits of a byte.
+        const index = (bytes[rowStart + (bit >> 3)]! >> (8 - bits - (bit & 7))) & mask;
+        putColour(out, to, palette, index);
+      }
+    });
+  }
+  if (bits === 24) {
+    return unpack(header, (to, row, out) => {
+      for (let x = 0, from = start + row * stride; x < width; x++, from += 3, to += 3) {
+        out[to] = bytes[from + 2]!;
+        out[to + 1] = bytes[from + 1]!;
+        out[to + 2] = bytes[from]!;
+      }
+    });
+  }
+  const [red, green, blue] = masks!.map(createChannel) as [Channel, Channel, Channel];
+  const pixelBytes = bits / 8;
+  return unpack(header, (to, row, out) => {
+    for (let x = 0, from = start + row * stride; x < width; x++, from += pixelBytes, to += 3) {
+      let pixel = bytes[from]! | (bytes[from + 1]! << 8);
+      if (pixelBytes === 4) pixel |= (bytes[from + 2]! << 16) | (bytes[from + 3]! << 24);
+      out[to] = red.values[(pixel >>> red.shift) & red.max]!;
+      out[to + 1] = green.values[(pixel >>> green.shift) & green.max]!;
+      out[to + 2] = blue.values[(pixel >>> blue.shift) & blue.max]!;
+    }
+  });
+}
+
+/** Makes the image row by row; `unpackRow` is told where a row begins in the result, and which stored row it is. */
+function unpack(
+  { width, height, isTopDown }: BmpHeader,
+  unpackRow: (to: number, row: number, out: Uint8Array) => void,
+): Uint8Array {
+  const out = new Uint8Array(width * height * 3);
+  for (let y = 0; y < height; y++) unpackRow(y * width * 3, isTopDown ? y : height - 1 - y, out);
+  return out;
+}
+
+function putColour(out: Uint8Array, to: number, palette: Uint8Array, index: number): void {
+  const from = index * 3;
+  if (from >= palette.length)
+    throw new Error(`a pixel has colour ${index}, and its BMP palette has ${palette.length / 3}`);
+  out[to] = palette[from]!;
+  out[to + 1] = palette[from + 1]!;
+  out[to + 2] = palette[from + 2]!;
+}
+
+/** A channel of pixels with masks: where its bits are, and the byte for each of their values. */
+interface Channel {
+  readonly shift: number;
+  readonly max: number;
+  readonly values: Uint8Array;
+}
+
+/** The largest value becomes 255, the others in proportion, truncated, as Pillow unpacks 5 and 6 bits. */
+function createChannel(mask: number): Channel {
+  const shift = 31 - Math.clz32(mask & -mask);
+  const max = mask >>> shift;
+  return { shift, max, values: Uint8Array.from({ length: max + 1 }, (_, value) => (value * 255) / max) };
+}

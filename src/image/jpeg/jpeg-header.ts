@@ -1,0 +1,217 @@
+/** The header of a JPEG (ITU-T T.81, annex B), as far as this package decodes JPEGs itself. */
+import { isUpright } from './exif.js';
+import type { Size } from '../pixels/geometry.js';
+
+/** A Huffman table as a file has it. */
+export interface HuffmanSpec {
+  /** How many codes of 1 to 16 bits there are. */
+  readonly counts: Uint8Array;
+  /** What the codes stand for, in the order of the codes. */
+  readonly symbols: Uint8Array;
+}
+
+/** One of the planes of a JPEG. */
+export interface JpegComponent {
+  readonly id: number;
+  /** Blocks across in an MCU. */
+  readonly across: number;
+  /** Blocks down in an MCU. */
+  readonly down: number;
+  /** Number of its quantisation table. */
+  readonly quant: number;
+}
+
+/** What is needed to decode the scan. */
+export interface JpegHeader extends Size {
+  readonly components: readonly JpegComponent[];
+  /** Of each component, 64 factors in zigzag order. */
+  readonly quants: readonly Uint8Array[];
+  /** Of each component, its tables for the first coefficient and the others. */
+  readonly tables: readonly { readonly dc: HuffmanSpec; readonly ac: HuffmanSpec }[];
+  /** MCUs between restart markers; 0 if there are none. */
+  readonly restartInterval: number;
+  /** Whether no EXIF tag asks for the image to be turned. */
+  readonly isUpright: boolean;
+  /** The first byte of entropy-coded data. */
+  readonly scanAt: number;
+}
+
+const MAX_SIDE = 65_500;
+const MAX_TABLE_ID = 3;
+const MAX_SYMBOLS = 256;
+/** libjpeg refuses tables with others, used or not. */
+const MAX_DC_SYMBOL = 15;
+
+/** What has been read of a header. */
+interface Parts {
+  frame?: Size & { readonly components: readonly JpegComponent[] };
+  readonly quants: Map<number, Uint8Array>;
+  readonly dc: Map<number, HuffmanSpec>;
+  readonly ac: Map<number, HuffmanSpec>;
+  restartInterval: number;
+  isJfif: boolean;
+  isAdobe: boolean;
+  isUpright: boolean;
+}
+
+/**
+ * Reads the header of a baseline JPEG of one scan: grey, or YCbCr with chroma of full size, half the width or half of both sides.
+ *
+ * @returns Undefined for every other one, and for everything that is not as it should be, or that libjpeg warns about.
+ */
+export function readJpegHeader(bytes: Uint8Array): JpegHeader | undefined {
+  const parts: Parts = {
+    quants: new Map(),
+    dc: new Map(),
+    ac: new Map(),
+    restartInterval: 0,
+    isJfif: false,
+    isAdobe: false,
+    isUpright: true,
+  };
+  if (bytes[0] !== 0xff || bytes[1] !== 0xd8) return undefined;
+  let at = 2;
+  while (at + 4 <= bytes.length && bytes[at] === 0xff) {
+    const marker = bytes[at + 1]!;
+    const end = at + 2 + bytes[at + 2]! * 256 + bytes[at + 3]!;
+    if (end < at + 4 || end > bytes.length) return undefined;
+    const body = bytes.subarray(at + 4, end);
+    if (marker === 0xda) return finish(parts, body, end);
+    if (!readSegment(parts, marker, body)) return undefined;
+    at = end;
+  }
+  return undefined;
+}
+
+/** False if the segment, or this kind of JPEG, is not for us. */
+function readSegment(parts: Parts, marker: number, body: Uint8Array): boolean {
+  switch (marker) {
+    case 0xc0:
+    case 0xc1:
+      return readFrame(parts, body);
+    case 0xc4:
+      return readHuffman(parts, body);
+    case 0xdb:
+      return readQuants(parts, body);
+    case 0xdd:
+      parts.restartInterval = body.length === 2 ? body[0]! * 256 + body[1]! : 0;
+      return body.length === 2;
+    case 0xe0:
+      return readJfif(parts, body);
+    case 0xe1:
+      parts.isUpright &&= isUpright(body);
+      return true;
+    case 0xee:
+      return readAdobe(parts, body);
+    case 0xfe:
+      return true;
+    default:
+      // Other data of applications.
+      return marker > 0xe1 && marker < 0xf0;
+  }
+}
+
+function readFrame(parts: Parts, body: Uint8Array): boolean {
+  const number = body[5] ?? 0;
+  if (parts.frame || body[0] !== 8 || body.length !== 6 + number * 3) return false;
+  const height = body[1]! * 256 + body[2]!;
+  const width = body[3]! * 256 + body[4]!;
+  if (height < 1 || width < 1 || height > MAX_SIDE || width > MAX_SIDE) return false;
+  const components: JpegComponent[] = [];
+  for (let at = 6; at < body.length; at += 3) {
+    const [id, sampling, quant] = [body[at]!, body[at + 1]!, body[at + 2]!];
+    components.push({ id, across: sampling >> 4, down: sampling & 15, quant });
+  }
+  parts.frame = { height, width, components };
+  return number === 1 ? isGrey(components) : number === 3 && isSubsampled(components, width);
+}
+
+function isGrey([only]: readonly JpegComponent[]): boolean {
+  return only!.across === 1 && only!.down === 1;
+}
+
+function isSubsampled([luma, ...chroma]: readonly JpegComponent[], width: number): boolean {
+  const { across, down } = luma!;
+  const isKnown = (across === 1 || across === 2) && (down === 1 || down === across);
+  // libjpeg does not interpolate chroma of one or two columns.
+  return isKnown && (across === 1 || width > 4) && chroma.every((plane) => plane.across * plane.down === 1);
+}
+
+function readHuffman(parts: Parts, body: Uint8Array): boolean {
+  let at = 0;
+  while (at + 17 <= body.length) {
+    const [kind, id] = [body[at]! >> 4, body[at]! & 15];
+    const counts = body.subarray(at + 1, at + 17);
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    at += 17 + total;
+    if (kind > 1 || id > MAX_TABLE_ID || total > MAX_SYMBOLS || at > body.length) return false;
+    const symbols = body.subarray(at - total, at);
+    if (kind === 0 && symbols.some((symbol) => symbol > MAX_DC_SYMBOL)) return false;
+    (kind === 0 ? parts.dc : parts.ac).set(id, { counts, symbols });
+  }
+  return at === body.length;
+}
+
+function readQuants(parts: Parts, body: Uint8Array): boolean {
+  // Tables of 16 bits have another number here.
+  for (let at = 0; at < body.length; at += 65) {
+    if (body[at]! > MAX_TABLE_ID || at + 65 > body.length) return false;
+    parts.quants.set(body[at]!, body.subarray(at + 1, at + 65));
+  }
+  return true;
+}
+
+function readJfif(parts: Parts, body: Uint8Array): boolean {
+  if (!startsWith(body, 'JFIF\0')) return true;
+  parts.isJfif = true;
+  return body.length >= 14 && body[5] === 1;
+}
+
+/** Photoshop says here which colours it stored. */
+function readAdobe(parts: Parts, body: Uint8Array): boolean {
+  if (!startsWith(body, 'Adobe')) return true;
+  parts.isAdobe = true;
+  return body.length >= 12 && body[11] === 1;
+}
+
+function finish(parts: Parts, body: Uint8Array, scanAt: number): JpegHeader | undefined {
+  const { frame, restartInterval, isUpright } = parts;
+  if (!frame || !isWholeScan(frame.components, body) || !isYcbcr(parts, frame.components)) return undefined;
+  const tables: { dc: HuffmanSpec; ac: HuffmanSpec }[] = [];
+  const quants: Uint8Array[] = [];
+  for (const [index, { quant }] of frame.components.entries()) {
+    const ids = body[2 + index * 2]!;
+    const dc = parts.dc.get(ids >> 4);
+    const ac = parts.ac.get(ids & 15);
+    const factors = parts.quants.get(quant);
+    if (!dc || !ac || !factors) return undefined;
+    tables.push({ dc, ac });
+    quants.push(factors);
+  }
+  return { ...frame, quants, tables, restartInterval, isUpright, scanAt };
+}
+
+/** Whether the header of a scan has all components in their order, and all of their coefficients. */
+function isWholeScan(components: readonly JpegComponent[], body: Uint8Array): boolean {
+  const number = components.length;
+  return (
+    body.length === 4 + number * 2 &&
+    body[0] === number &&
+    components.every(({ id }, index) => body[1 + index * 2] === id) &&
+    body[body.length - 3] === 0 &&
+    body[body.length - 2] === 63 &&
+    body[body.length - 1] === 0
+  );
+}
+
+/** libjpeg's guess, where it is certain: three components may be RGB too. */
+function isYcbcr({ isJfif, isAdobe }: Parts, components: readonly JpegComponent[]): boolean {
+  const isNumbered = components.every(({ id }, index) => id === index + 1);
+  return components.length === 1 || isJfif || isAdobe || isNumbered;
+}
+
+function startsWith(body: Uint8Array, text: string): boolean {
+  return Buffer.from(body.buffer, body.byteOffset, Math.min(text.length, body.length)).equals(
+    Buffer.from(text),
+  );
+}

@@ -1,0 +1,83 @@
+/**
+ * Baseline JPEG → RGB on WebAssembly SIMD (`wasm/jpeg.ts`), the pixels of libjpeg-turbo bit for bit, in less CPU time than
+ * sharp's call takes (docs/decisions/011-jpeg.md).
+ *
+ * What is not plain, and what is not sound, is left to sharp, which also words the errors.
+ */
+import type { Size } from '../pixels/geometry.js';
+import { readJpegHeader } from './jpeg-header.js';
+import { layOutJpeg } from './jpeg-layout.js';
+import { JpegScan, UnsoundJpeg } from './jpeg-scan.js';
+import type { RgbImage, RgbRows } from '../pixels/rgb-image.js';
+import { sharedSimdModule, type SimdModule } from '../pixels/simd-module.js';
+
+/** What to leave to another decoder besides. */
+export interface JpegOptions {
+  readonly limitPixels: number;
+  /** Leave images that EXIF asks to turn. */
+  readonly isUpright: boolean;
+}
+
+/** What is done with the rows of a JPEG. */
+export interface JpegReader<T> {
+  /** How much of the module's memory it needs beside the decoder's, from an address on; null to leave this image. */
+  spareBytes(image: Size, freeAt: number): number | null;
+  /** Reads the rows. What it makes of them counts only if {@link readJpegRows} returns it. */
+  read(rows: RgbRows, simd: SimdModule): T;
+}
+
+/**
+ * Decodes a JPEG.
+ *
+ * @param bytes - The whole file; read only.
+ * @param startSimd - The module to use; null leaves everything.
+ * @returns Undefined for a file that is to be left to another decoder: damaged, of another kind, or larger than allowed.
+ */
+export function decodeJpeg(
+  bytes: Uint8Array,
+  options: JpegOptions,
+  startSimd: () => SimdModule | null = sharedSimdModule,
+): RgbImage | undefined {
+  const reader: JpegReader<RgbImage> = {
+    spareBytes: () => 0,
+    read: (rows) => {
+      const { height, width } = rows;
+      const data = new Uint8Array(height * width * 3);
+      rows.copyRows(0, 0, height, width * 3, { data, offset: 0, pitch: width * 3 });
+      return { height, width, data };
+    },
+  };
+  return readJpegRows(bytes, options, startSimd, reader);
+}
+
+/** Decodes a JPEG row by row, without the whole image being there; returns undefined where {@link decodeJpeg} does. */
+export function readJpegRows<T>(
+  bytes: Uint8Array,
+  { limitPixels, isUpright }: JpegOptions,
+  startSimd: () => SimdModule | null,
+  reader: JpegReader<T>,
+): T | undefined {
+  const header = readJpegHeader(bytes);
+  if (!header || header.height * header.width > limitPixels) return undefined;
+  if (isUpright && !header.isUpright) return undefined;
+  const simd = startSimd();
+  const layout = layOutJpeg(header, bytes.length - header.scanAt);
+  const spare = reader.spareBytes(header, layout.bytes);
+  const memory = spare === null ? null : simd?.reserve(layout.bytes + spare);
+  if (!simd || !memory) return undefined;
+  try {
+    const scan = new JpegScan({ calls: simd.calls, memory, file: bytes, header, layout });
+    scan.start();
+    const result = reader.read(scan, simd);
+    scan.finish();
+    return result;
+  } catch (error) {
+    if (error instanceof UnsoundJpeg || isTrap(error)) return undefined;
+    throw error;
+  }
+}
+
+/** A trap of WebAssembly, which neither Node's types nor ECMAScript's know, or no memory for the pixels. */
+function isTrap(error: unknown): boolean {
+  return error instanceof Error && (error.name === 'RuntimeError' || error instanceof RangeError);
+}

@@ -1,0 +1,79 @@
+/** The resampling in plain JavaScript: the twin of `resample-simd.ts`, for where WebAssembly SIMD is not, and what that is tested against. */
+import { copyRows } from '../pixels/copy-rows.js';
+import { PRECISION_BITS, type Kernel } from './kernel.js';
+import type { ResamplePlan } from './resample-plan.js';
+import type { RgbImage } from '../pixels/rgb-image.js';
+
+/** A copy: reading an import in the inner loop takes twice the time. */
+const BITS = PRECISION_BITS;
+const HALF = 1 << (BITS - 1);
+
+/** The 22-bit sum of weighted bytes as a byte. */
+function toByte(sum: number): number {
+  const value = sum >> BITS;
+  return value < 0 ? 0 : value > 255 ? 255 : value;
+}
+
+/** Carries out a plan; bytes of `into` that the plan does not reach stay as they are. */
+export function resampleInJs(image: RgbImage, plan: ResamplePlan, into: Uint8Array): void {
+  const { rows, columns } = plan;
+  const source = columns ? resampleColumns(image, plan, columns) : image.data;
+  const first = columns
+    ? { offset: 0, pitch: plan.width * 3 }
+    : { offset: (plan.firstRow * image.width + plan.firstColumn) * 3, pitch: image.width * 3 };
+  const from = { data: source, ...first };
+  if (rows) resampleRows(from, plan, rows, into);
+  else copyRows(from, { data: into, offset: plan.offset, pitch: plan.pitch }, plan.height, plan.width * 3);
+}
+
+function resampleColumns(image: RgbImage, plan: ResamplePlan, columns: Kernel): Uint8Array {
+  const { first, counts, weights, stride } = columns;
+  const { data } = image;
+  const { firstRow, lastRow, width } = plan;
+  const out = new Uint8Array((lastRow - firstRow) * width * 3);
+  let at = 0;
+  for (let row = firstRow; row < lastRow; row++) {
+    const rowStart = row * image.width * 3;
+    for (let x = 0; x < width; x++) {
+      let from = rowStart + first[x]! * 3;
+      let red = HALF;
+      let green = HALF;
+      let blue = HALF;
+      const end = x * stride + counts[x]!;
+      for (let k = x * stride; k < end; k++) {
+        const weight = weights[k]!;
+        red = (red + data[from]! * weight) | 0;
+        green = (green + data[from + 1]! * weight) | 0;
+        blue = (blue + data[from + 2]! * weight) | 0;
+        from += 3;
+      }
+      out[at++] = toByte(red);
+      out[at++] = toByte(green);
+      out[at++] = toByte(blue);
+    }
+  }
+  return out;
+}
+
+/** The rows of `from` begin at the plan's first row. */
+function resampleRows(
+  from: { readonly data: Uint8Array; readonly offset: number; readonly pitch: number },
+  plan: ResamplePlan,
+  rows: Kernel,
+  into: Uint8Array,
+): void {
+  const { first, counts, weights, stride } = rows;
+  const { data } = from;
+  const bytes = plan.width * 3;
+  const sums = new Int32Array(bytes);
+  for (let y = 0; y < plan.height; y++) {
+    sums.fill(HALF);
+    for (let k = 0; k < counts[y]!; k++) {
+      const weight = weights[y * stride + k]!;
+      const start = from.offset + (first[y]! - plan.firstRow + k) * from.pitch;
+      for (let i = 0; i < bytes; i++) sums[i] = sums[i]! + data[start + i]! * weight;
+    }
+    const at = plan.offset + y * plan.pitch;
+    for (let i = 0; i < bytes; i++) into[at + i] = toByte(sums[i]!);
+  }
+}

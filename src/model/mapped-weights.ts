@@ -1,0 +1,55 @@
+/** Weights that a session need not be handed: it reads them from the model's file, and is done with them once it is open. */
+import type { Node, Value } from '../graph/graph.js';
+import type { ScannedTensor } from '../onnx/scan-value.js';
+import { ELEMENT_TYPE } from '../onnx/schema.js';
+import type { Rewrite } from '../graph/rewrite/rewrite.js';
+import type { SessionOptions } from '../runtime/session-options.js';
+
+/** Smaller weights go along: to map a file costs a page and a call. */
+const LEAST_BYTES = 16 * 1024;
+/** What sizes are a multiple of where onnxruntime lays the filters of a convolution out in blocks. */
+const BLOCK = 16;
+
+/**
+ * The weights that onnxruntime makes something else of while it opens a model, so that it lets go of the file: packed matrices, and
+ * filters in blocks. Others would stay mapped, and a file that is written to later would change or end the process.
+ *
+ * @returns Initializers with four bytes per element; whether their bytes lie in the file in one piece is not known here.
+ */
+export function repackedWeights({ cut, outputs }: Rewrite, session: SessionOptions): ScannedTensor[] {
+  const { graphOptimizationLevel: level, extra } = session;
+  // The user's own way of laying weights out.
+  if (level === 'disabled' || /prepack|external_initializers/.test(JSON.stringify(extra))) return [];
+  const isInBlocks = process.arch === 'x64' && (level === 'all' || level === 'layout');
+  const given = new Set(outputs.map(({ value }) => value));
+  return [...cut.values].flatMap((value) => {
+    const { initializer } = value;
+    if (initializer?.elemType !== ELEMENT_TYPE.float32 || initializer.external || initializer.parts)
+      return [];
+    // One that can be fed is no constant.
+    if (value.input || value.producer || given.has(value)) return [];
+    if (bytesOf(initializer) < LEAST_BYTES) return [];
+    const uses = value.uses.filter((node) => cut.nodes.has(node));
+    const [use, ...others] = uses;
+    if (!use || others.length > 0 || !isItsWeight(value, use)) return [];
+    return isRepacked(use, initializer, isInBlocks) ? [initializer] : [];
+  });
+}
+
+export function bytesOf({ dims }: ScannedTensor): number {
+  return dims.reduce((product, size) => product * size, Float32Array.BYTES_PER_ELEMENT);
+}
+
+/** Whether a value is the second input of a node, and nothing else of it. */
+function isItsWeight(value: Value, { inputs, scanned }: Node): boolean {
+  const isOnce = inputs.filter((input) => input === value).length === 1;
+  return inputs[1] === value && isOnce && scanned.bodies.length === 0;
+}
+
+function isRepacked({ domain, opType, inputs }: Node, { dims }: ScannedTensor, isInBlocks: boolean): boolean {
+  if (domain !== '') return false;
+  if (opType === 'MatMul' || opType === 'Gemm') return dims.length === 2 && dims.every((size) => size > 1);
+  if (opType !== 'Conv' || !isInBlocks || dims.length !== 4) return false;
+  const [filters, channels] = dims as [number, number];
+  return filters % BLOCK === 0 && channels % BLOCK === 0 && inputs.length <= 3;
+}

@@ -1,0 +1,158 @@
+/** What a user may ask of a cut besides names: other inputs, a dynamic batch, parts computed in the graph. */
+import { checkBoolean, checkOneOf, invalidOption, show } from '../base/checks.js';
+import { IMAGENET_MEAN, IMAGENET_STD } from '../base/imagenet.js';
+import type { FeatureParts, Pool } from '../graph/rewrite/feature-parts.js';
+import { checkNames } from './return-nodes.js';
+import type { ImageNormalization } from '../graph/rewrite/image-input.js';
+
+export type { Pool } from '../graph/rewrite/feature-parts.js';
+
+/** A value for all outputs, or one by output key (outputs that are not named keep the default). */
+export type PerOutput<Item> = Item | Readonly<Record<string, Item>> | ReadonlyMap<string, Item>;
+
+/** An image input in the graph: uint8 pixels `[N, H, W, 3]` (RGB) in, normalised as `(pixel / 255 − mean) / std`. */
+export interface ImageInput {
+  readonly type: 'image-uint8';
+  /** Per channel; ImageNet's if absent. */
+  readonly mean?: readonly number[];
+  /** Per channel, not 0; ImageNet's if absent. */
+  readonly std?: readonly number[];
+}
+
+/** Options that change what is computed, shared by {@link pruneModel} and {@link createFeatureExtractor}. */
+export interface RewriteOptions {
+  /**
+   * Names of the tensors to feed, in the same forms as the names to return; the graph is cut there. By default the model's
+   * own inputs, as far as they are needed.
+   * @default undefined
+   */
+  readonly inputs: readonly string[] | undefined;
+  /**
+   * `image-uint8` takes pixels `[N, H, W, 3]` and normalises them in the graph, bit for bit as torchvision: a quarter of the
+   * bytes to move. ImageNet's mean and std unless given as `{ type: 'image-uint8', mean, std }`.
+   * @default 'tensor'
+   */
+  readonly input: 'tensor' | 'image-uint8' | ImageInput;
+  /**
+   * `dynamic` rewrites a graph that was exported for a fixed batch so that it takes any; verified by running it. Where that
+   * fails, the plan says why and runs stay batch by batch.
+   * @default 'keep'
+   */
+  readonly batch: 'keep' | 'dynamic';
+  /**
+   * Patch tokens `[N, L, C]` as a map `[N, C, H, W]`, class and register tokens left out. For all outputs, or by key.
+   * @default false
+   */
+  readonly tokensToMap: PerOutput<boolean>;
+  /**
+   * One vector per row: `avg` or `max` over a map, `cls` the first token, `mean-tokens` the mean of the patch tokens. For all
+   * outputs, or by key.
+   * @default 'none'
+   */
+  readonly pool: PerOutput<Pool>;
+  /**
+   * Divide by the Euclidean norm over the channels (at least 1e-12). For all outputs, or by key.
+   * @default false
+   */
+  readonly l2Normalize: PerOutput<boolean>;
+  /**
+   * Element type of the outputs. For all outputs, or by key.
+   * @default 'keep'
+   */
+  readonly outputDtype: PerOutput<FeatureParts['dtype']>;
+}
+
+export const REWRITE_DEFAULTS: RewriteOptions = {
+  inputs: undefined,
+  input: 'tensor',
+  batch: 'keep',
+  tokensToMap: false,
+  pool: 'none',
+  l2Normalize: false,
+  outputDtype: 'keep',
+};
+
+export const POOLS: readonly Pool[] = ['none', 'avg', 'max', 'cls', 'mean-tokens'];
+export const OUTPUT_DTYPES: readonly FeatureParts['dtype'][] = ['keep', 'float32', 'float16'];
+
+/** Checked options. */
+export interface RewriteSetup {
+  readonly inputs: readonly string[] | undefined;
+  readonly image: ImageNormalization | undefined;
+  readonly batch: 'keep' | 'dynamic';
+  readonly partsOf: (key: string) => FeatureParts;
+}
+
+/** Reads the options for outputs of the given keys. Throws `OPTION_INVALID`. */
+export function readRewriteOptions(options: RewriteOptions, keys: readonly string[]): RewriteSetup {
+  const tokensToMap = readPerOutput('tokensToMap', options.tokensToMap, keys, false, checkBoolean);
+  const pool = readPerOutput<Pool>('pool', options.pool, keys, 'none', (option, value) =>
+    checkOneOf(option, value, POOLS),
+  );
+  const l2Normalize = readPerOutput('l2Normalize', options.l2Normalize, keys, false, checkBoolean);
+  const dtype = readPerOutput<FeatureParts['dtype']>(
+    'outputDtype',
+    options.outputDtype,
+    keys,
+    'keep',
+    (option, value) => checkOneOf(option, value, OUTPUT_DTYPES),
+  );
+  return {
+    inputs: options.inputs === undefined ? undefined : checkNames('inputs', options.inputs),
+    image: readImageInput(options.input),
+    batch: checkOneOf('batch', options.batch, ['keep', 'dynamic']),
+    partsOf: (key) => ({
+      tokensToMap: tokensToMap(key),
+      pool: pool(key),
+      l2Normalize: l2Normalize(key),
+      dtype: dtype(key),
+    }),
+  };
+}
+
+function readPerOutput<Item>(
+  option: string,
+  given: unknown,
+  keys: readonly string[],
+  otherwise: Item,
+  check: (option: string, value: unknown) => Item,
+): (key: string) => Item {
+  if (given === null || typeof given !== 'object') {
+    const item = check(option, given);
+    return () => item;
+  }
+  const items = new Map(
+    entriesOf(given).map(([key, value]) => {
+      if (typeof key !== 'string' || !keys.includes(key))
+        throw invalidOption(option, `a value, or values by output key (${keys.map(show).join(', ')})`, key);
+      return [key, check(`${option}.${key}`, value)];
+    }),
+  );
+  return (key) => (items.has(key) ? items.get(key)! : otherwise);
+}
+
+function entriesOf(given: object): [unknown, unknown][] {
+  return given instanceof Map ? [...given] : Object.entries(given);
+}
+
+function readImageInput(given: unknown): ImageNormalization | undefined {
+  if (given === 'tensor') return undefined;
+  const imagenet = { mean: IMAGENET_MEAN, std: IMAGENET_STD };
+  if (given === 'image-uint8') return imagenet;
+  const expected = '"tensor", "image-uint8" or { type: "image-uint8", mean, std }';
+  if (given === null || typeof given !== 'object' || !('type' in given) || given.type !== 'image-uint8')
+    throw invalidOption('input', expected, given);
+  const unknown = Object.keys(given).find((key) => !['type', 'mean', 'std'].includes(key));
+  if (unknown !== undefined) throw invalidOption('input', expected, given);
+  const mean: unknown = ('mean' in given ? given.mean : undefined) ?? imagenet.mean;
+  const std: unknown = ('std' in given ? given.std : undefined) ?? imagenet.std;
+  const isChannels = (list: unknown): list is readonly number[] =>
+    Array.isArray(list) &&
+    list.length >= 1 &&
+    list.length <= 4 &&
+    list.every((item) => Number.isFinite(item));
+  if (!isChannels(mean)) throw invalidOption('input.mean', 'a finite number per channel', mean);
+  if (!isChannels(std) || std.length !== mean.length || std.includes(0))
+    throw invalidOption('input.std', 'a finite number other than 0 per channel, as many as in mean', std);
+  return { mean: [...mean], std: [...std] };
+}

@@ -1,0 +1,51 @@
+/** Whether one device holds the others up: torch's DataParallel warns when one has less than 75 % of another's memory or speed. */
+import { deviceName, type ResolvedDevice } from '../device.js';
+import { describeGpus, type CudaDevice } from './device-list.js';
+import { listGpus } from './nvidia-smi.js';
+
+/** A device and a figure of it: bytes of memory, or rows per second. */
+export interface DeviceFigure {
+  readonly device: string;
+  readonly value: number;
+}
+
+const LEAST_SHARE = 0.75;
+
+/** The smallest and the largest, if the smallest is below 75 % of it; undefined if the devices are balanced. */
+export function findImbalance(
+  figures: readonly DeviceFigure[],
+): { readonly least: DeviceFigure; readonly most: DeviceFigure } | undefined {
+  const sorted = figures.toSorted((a, b) => a.value - b.value);
+  const least = sorted[0];
+  const most = sorted.at(-1);
+  if (!least || !most || !(least.value / most.value < LEAST_SHARE)) return undefined;
+  return { least, most };
+}
+
+/** The memory of those among `devices` that are whole GPUs and are listed. */
+export function memoryFigures(
+  devices: readonly ResolvedDevice[],
+  listed: readonly CudaDevice[],
+): DeviceFigure[] {
+  return devices.flatMap((device) => {
+    const found = listed.find((gpu) =>
+      device.uuid === undefined ? gpu.index === device.id : gpu.uuid?.startsWith(device.uuid),
+    );
+    const value = found?.memoryBytes ?? null;
+    const isWhole = device.type === 'cuda' && found?.migSlices.length === 0;
+    return isWhole && value !== null ? [{ device: deviceName(device), value }] : [];
+  });
+}
+
+/** Warns, as torch does, when GPUs that are to share a batch differ in memory: `TAPIR_DEVICES_UNBALANCED`. */
+export async function warnOfMemory(devices: readonly ResolvedDevice[]): Promise<void> {
+  if (devices.filter(({ type }) => type === 'cuda').length < 2) return;
+  const found = findImbalance(memoryFigures(devices, describeGpus(await listGpus())));
+  if (!found) return;
+  const { least, most } = found;
+  const share = ((100 * least.value) / most.value).toFixed(0);
+  process.emitWarning(
+    `${least.device} has ${share} % of the memory of ${most.device} and holds it up; give weights as split, split "dynamic", or leave it out`,
+    { code: 'TAPIR_DEVICES_UNBALANCED' },
+  );
+}

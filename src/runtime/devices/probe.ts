@@ -1,0 +1,178 @@
+/** Whether a device really works: a session is opened on it and run, in a child process, which may crash or hang. */
+import { isTapirError, reasonOf } from '../../base/errors.js';
+import type { ResolvedDevice } from '../device.js';
+import { openLane, type Lane } from '../lane.js';
+import { LANE_DEFAULTS } from '../lane-options.js';
+import { startProcess, type LaneChannel, type LaneEvents } from '../lane-start.js';
+import type { LaneDescription, SessionFacts } from '../protocol.js';
+import { readSessionOptions } from '../session-options.js';
+
+/** How a probe went. */
+export interface ProbeResult {
+  readonly isWorking: boolean;
+  /** Why not, and what to do; `null` if it works. */
+  readonly reason: string | null;
+  /** What does not run on a device that works. */
+  readonly weakness: string | null;
+  /** Shared libraries that do not load, if that is the reason. */
+  readonly missingLibraries: readonly string[];
+  /** Version of onnxruntime that answered. */
+  readonly runtime: string | null;
+  /** Providers compiled into it, usable or not. */
+  readonly providers: readonly string[];
+  /** From the start of the process to the result. */
+  readonly milliseconds: number;
+  /** The last lines that onnxruntime wrote to standard error. */
+  readonly log: readonly string[];
+}
+
+/** How a device is probed. */
+export interface ProbeOptions {
+  readonly timeoutMs: number;
+  readonly cudaLibraries: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * ModelProtos of IR version 8 and opset 13: graph `g` with one node that computes y = -x for float32 tensors [1, 1, 1, 1]. Neg and
+ * not Identity, because a copy would prove nothing about computing; Conv (weight -1) needs cuDNN besides on CUDA.
+ */
+const NEG =
+  '08083a4a0a0b0a017812017922034e65671201675a1b0a017812160a14080112100a0208010a0208010a0208010a020801621b0a017912160a14080112100a0208010a0208010a0208010a0208014202100d';
+const CONV =
+  '08083a610a0f0a01780a01771201792204436f6e761201672a110a040101010110014201774a04000080bf5a1b0a017812160a14080112100a0208010a0208010a0208010a020801621b0a017912160a14080112100a0208010a0208010a0208010a0208014202100d';
+const VALUE = 42.5;
+const LOG_LINES = 5;
+
+/** Opens and runs a tiny session on a device. Never throws for what the device does; its process is killed when the time is up. */
+export async function probeDevice(device: ResolvedDevice, options: ProbeOptions): Promise<ProbeResult> {
+  const started = performance.now();
+  const { timeoutMs, cudaLibraries, signal } = options;
+  let log = '';
+  let channel: LaneChannel | undefined;
+  const start = (events: LaneEvents): LaneChannel => {
+    channel = startProcess(events, device, (text) => {
+      log = (log + text).slice(-4096);
+    });
+    return channel;
+  };
+  const limit = createLimit(timeoutMs, signal, () => channel);
+  const tryModel = (model: string): Promise<SessionFacts> =>
+    Promise.race([openAndRun(device, model, cudaLibraries, start), limit.passed]);
+  let facts: SessionFacts | undefined;
+  let failure: unknown;
+  let weakness: string | null = null;
+  try {
+    facts = await tryModel(NEG);
+    weakness = await tryModel(CONV).then(() => null, whyNot);
+  } catch (error) {
+    failure = limit.reason() ?? error;
+  }
+  limit.end();
+  return {
+    isWorking: failure === undefined,
+    reason: failure === undefined ? null : whyNot(failure),
+    weakness: weakness === null ? null : `convolutions do not run: ${limit.reason() ?? weakness}`,
+    missingLibraries: isTapirError(failure, 'DEVICE_UNAVAILABLE')
+      ? (failure.details.missingLibraries ?? [])
+      : [],
+    runtime: facts?.runtime ?? null,
+    providers: facts?.providers ?? [],
+    milliseconds: Math.round(performance.now() - started),
+    log: log
+      .split('\n')
+      .map((line) => line.trim())
+      .filter((line) => line !== '')
+      .slice(-LOG_LINES),
+  };
+}
+
+interface Limit {
+  /** Rejects when the time is up and the process has not ended for being killed. */
+  readonly passed: Promise<never>;
+  /** Why the process was killed. */
+  reason(): string | undefined;
+  end(): void;
+}
+
+/** A process that hangs in the driver ends late even if it is killed: it is not waited for longer than this. */
+const KILL_MS = 2000;
+
+function createLimit(
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+  channel: () => LaneChannel | undefined,
+): Limit {
+  let reason: string | undefined;
+  let timer: NodeJS.Timeout;
+  let stop!: (why: string) => void;
+  const passed = new Promise<never>((_resolve, reject) => {
+    stop = (why) => {
+      reason ??= why;
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        channel()?.hold(false);
+        reject(new Error(why));
+      }, KILL_MS);
+      kill(channel()?.pid ?? 0);
+    };
+  });
+  timer = setTimeout(() => stop(`no answer within ${timeoutMs / 1000} s`), timeoutMs);
+  const onAbort = (): void => stop('the probe was stopped');
+  signal?.addEventListener('abort', onAbort, { once: true });
+  return {
+    passed,
+    reason: () => reason,
+    end() {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
+    },
+  };
+}
+
+function kill(pid: number): void {
+  try {
+    if (pid > 0) process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has just ended by itself.
+  }
+}
+
+async function openAndRun(
+  device: ResolvedDevice,
+  model: string,
+  cudaLibraries: string | undefined,
+  start: (events: LaneEvents) => LaneChannel,
+): Promise<SessionFacts> {
+  // Otherwise a node that the device's provider does not take would silently run on the CPU.
+  const extra = device.type === 'cpu' ? {} : { session: { disable_cpu_ep_fallback: '1' } };
+  const session = readSessionOptions({ graphOptimizationLevel: 'disabled', extra });
+  const describe = async (): Promise<LaneDescription> => ({
+    model: Uint8Array.from(Buffer.from(model, 'hex')),
+    externalFolder: undefined,
+    device,
+    session,
+    cudaLibraries,
+  });
+  const lane = await openLane({ device, lane: { ...LANE_DEFAULTS, isolation: 'process' } }, describe, start);
+  try {
+    await checkRun(lane);
+    return lane.facts;
+  } finally {
+    await lane.close();
+  }
+}
+
+async function checkRun(lane: Lane): Promise<void> {
+  const feed = { name: 'x', dtype: 'float32', dims: [1, 1, 1, 1], data: Float32Array.of(VALUE) } as const;
+  const { outputs } = await lane.run([feed], ['y']);
+  const value = outputs[0]?.data[0];
+  if (value !== -VALUE) throw new Error(`it computes wrongly: -(${VALUE}) is ${String(value)} there`);
+}
+
+/** The reason alone: the message around it names the device, which the reader knows. */
+function whyNot(error: unknown): string {
+  const details: unknown = isTapirError(error) ? error.details : undefined;
+  const hasReason = details !== null && typeof details === 'object' && 'reason' in details;
+  return hasReason ? String(details.reason) : reasonOf(error);
+}

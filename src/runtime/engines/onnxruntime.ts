@@ -1,0 +1,185 @@
+/** A session of onnxruntime. The only import of onnxruntime-node; loaded inside a lane, never in the caller's thread. */
+import { TapirError, reasonOf } from '../../base/errors.js';
+import { checkUnchanged } from '../../base/file-stamp.js';
+import { cudaFailure, prepareCuda } from '../devices/cuda-setup.js';
+import { deviceName, type ResolvedDevice } from '../device.js';
+import { explainWebGpu, isDeviceFailure, refused, unavailable } from '../devices/device-failure.js';
+import { savingOptions } from '../prepared-files.js';
+import type { LaneDescription, NamedTensor, SessionFacts, SessionValue } from '../protocol.js';
+import { isDType, type TensorData } from '../../tensor/tensor.js';
+
+/** An open session. */
+export interface Session {
+  readonly facts: SessionFacts;
+  /** Runs the model; returns the fetched outputs in the order asked. */
+  run(feeds: readonly NamedTensor[], fetches: readonly string[]): Promise<NamedTensor[]>;
+  release(): Promise<void>;
+}
+
+/** The members of onnxruntime-node that are used here: its own types need the DOM library. */
+interface Ort {
+  readonly InferenceSession: {
+    create(model: Uint8Array, options: Record<string, unknown>): Promise<OrtSession>;
+  };
+  readonly Tensor: new (type: string, data: TensorData, dims: readonly number[]) => OrtTensor;
+  listSupportedBackends?(): readonly { readonly name: string }[];
+  readonly env: { readonly versions: { readonly node?: string; readonly common: string } };
+}
+interface OrtTensor {
+  readonly type: string;
+  readonly data: TensorData;
+  readonly dims: readonly number[];
+}
+interface OrtMetadata {
+  readonly name: string;
+  readonly isTensor: boolean;
+  readonly type?: string;
+  readonly shape?: readonly (number | string)[];
+}
+interface OrtSession {
+  readonly inputMetadata: readonly OrtMetadata[];
+  readonly outputMetadata: readonly OrtMetadata[];
+  run(feeds: Record<string, OrtTensor>, fetches: readonly string[]): Promise<Record<string, OrtTensor>>;
+  release(): Promise<void>;
+}
+
+let loaded: Promise<Ort> | undefined;
+
+/**
+ * Loads onnxruntime-node, once.
+ *
+ * @throws {@link TapirError} `DEPENDENCY_MISSING`.
+ */
+export function loadRuntime(): Promise<Ort> {
+  loaded ??= importRuntime();
+  return loaded;
+}
+
+async function importRuntime(): Promise<Ort> {
+  // onnxruntime-node takes float16 as Uint16Array bits; where the engine has Float16Array, its binding reads it as
+  // empty (microsoft/onnxruntime#32323). This thread runs nothing but the session, so hiding the class is safe.
+  Reflect.deleteProperty(globalThis, 'Float16Array');
+  try {
+    // The package's types do not compile without the DOM library; the used members are written down above.
+    return (await import('onnxruntime-node')) as unknown as Ort;
+  } catch (error) {
+    throw new TapirError(
+      'DEPENDENCY_MISSING',
+      `onnxruntime-node does not load: ${reasonOf(error)}; install it with "ONNXRUNTIME_NODE_INSTALL=skip npm install onnxruntime-node"`,
+      { details: { package: 'onnxruntime-node', reason: reasonOf(error) }, cause: error },
+    );
+  }
+}
+
+/**
+ * Opens a session from bytes.
+ *
+ * @throws {@link TapirError} `DEVICE_UNAVAILABLE` if the device cannot be used, `SESSION_FAILED` if onnxruntime refuses
+ * the model, `OPTION_INVALID` for a folder of CUDA libraries that is none, `DEPENDENCY_MISSING`.
+ */
+export async function openSession(description: LaneDescription): Promise<Session> {
+  const ort = await loadRuntime();
+  const { device } = description;
+  if (device.type !== 'auto') return openOn(ort, description, device);
+  try {
+    return await openOn(ort, description, { ...device, type: 'cuda' });
+  } catch (error) {
+    if (!(error instanceof TapirError) || error.code !== 'DEVICE_UNAVAILABLE') throw error;
+    return openOn(ort, description, { ...device, type: 'cpu' }, error.message);
+  }
+}
+
+async function openOn(
+  ort: Ort,
+  description: LaneDescription,
+  device: ResolvedDevice,
+  fallback?: string,
+): Promise<Session> {
+  if (device.type === 'cuda') await prepareCuda(device, description.cudaLibraries);
+  let session: OrtSession;
+  try {
+    session = await ort.InferenceSession.create(description.model, ortOptions(description, device));
+  } catch (error) {
+    if (description.weightsFile) checkUnchanged(description.weightsFile);
+    throw await openFailure(device, error);
+  }
+  try {
+    if (description.weightsFile) checkUnchanged(description.weightsFile);
+  } catch (error) {
+    await session.release();
+    throw error;
+  }
+  return {
+    facts: {
+      inputs: session.inputMetadata.map(describe),
+      outputs: session.outputMetadata.map(describe),
+      device,
+      ...(fallback === undefined ? {} : { fallback }),
+      runtime: ort.env.versions.node ?? ort.env.versions.common,
+      providers: ort.listSupportedBackends?.().map(({ name }) => name) ?? [],
+    },
+    run: (feeds, fetches) => runSession(ort, session, device, feeds, fetches),
+    release: () => session.release(),
+  };
+}
+
+function ortOptions(
+  { session, externalFolder, saveTo }: LaneDescription,
+  device: ResolvedDevice,
+): Record<string, unknown> {
+  const { interOpNumThreads, extra, ...rest } = session;
+  const folder =
+    externalFolder === undefined ? {} : { model_external_initializers_file_folder_path: externalFolder };
+  const { entries: saving = {}, ...saveOptions } = saveTo === undefined ? {} : savingOptions(saveTo);
+  const entries = {
+    ...extra,
+    session: { ...(extra['session'] as Record<string, unknown> | undefined), ...folder, ...saving },
+  };
+  return {
+    ...rest,
+    ...saveOptions,
+    // 0 means the default here, but a value of its own to the binding.
+    ...(interOpNumThreads === 0 ? {} : { interOpNumThreads }),
+    ...(device.threads === 0 ? {} : { intraOpNumThreads: device.threads }),
+    executionProviders: [
+      device.type === 'cuda' ? { name: 'cuda', deviceId: device.id } : { name: device.type },
+    ],
+    extra: entries,
+  };
+}
+
+async function openFailure(device: ResolvedDevice, error: unknown): Promise<TapirError> {
+  if (!isDeviceFailure(device, error)) return refused(device, error);
+  return device.type === 'cuda'
+    ? cudaFailure(device, error)
+    : unavailable(device, explainWebGpu(reasonOf(error)), { cause: error });
+}
+
+function describe(value: OrtMetadata): SessionValue {
+  return { name: value.name, isTensor: value.isTensor, dtype: value.type ?? null, dims: value.shape ?? [] };
+}
+
+async function runSession(
+  ort: Ort,
+  session: OrtSession,
+  device: ResolvedDevice,
+  feeds: readonly NamedTensor[],
+  fetches: readonly string[],
+): Promise<NamedTensor[]> {
+  try {
+    const inputs = Object.fromEntries(
+      feeds.map((feed) => [feed.name, new ort.Tensor(feed.dtype, feed.data, feed.dims)]),
+    );
+    const results = await session.run(inputs, fetches);
+    return fetches.map((name) => {
+      const { type, dims, data } = results[name]!;
+      if (!isDType(type)) throw new Error(`output "${name}" has dtype ${type}, which cannot be given out`);
+      return { name, dtype: type, dims: [...dims], data };
+    });
+  } catch (error) {
+    throw new TapirError('RUN_FAILED', `the model failed on ${deviceName(device)}: ${reasonOf(error)}`, {
+      details: { device: deviceName(device), reason: reasonOf(error) },
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,38 @@
+/** Archives of images: one, or the shards that a pattern means. */
+import { stat } from 'node:fs/promises';
+import { reasonOf } from '../../base/errors.js';
+import type { SourceItem } from '../items/list-folder.js';
+import { findMatches, type Match, type Pattern } from '../items/glob.js';
+import { invalidSource } from '../items/invalid-source.js';
+import { listTar } from './tar.js';
+import { listZip } from './zip.js';
+
+/** What kind of archive a name means; undefined if it means none. */
+export function archiveKind(name: string): 'tar' | 'zip' | undefined {
+  if (/\.zip$/i.test(name)) return 'zip';
+  return /\.(tar|tgz|tar\.gz)$/i.test(name) ? 'tar' : undefined;
+}
+
+/** The images in an archive, named as its entries. Throws `SOURCE_INVALID`. */
+export function listArchive(path: string, prefix = ''): AsyncGenerator<SourceItem> {
+  return archiveKind(path) === 'zip' ? listZip(path, prefix) : listTar(path, prefix);
+}
+
+/**
+ * The images in the archives of a pattern, named `<archive>/<entry>`, even if it means only one: what a dataset calls an image
+ * must not depend on how many archives there are.
+ *
+ * @throws {@link TapirError} `SOURCE_INVALID`, before anything is read if a listed archive is missing.
+ */
+export async function* listShards(source: string, pattern: Pattern): AsyncGenerator<SourceItem> {
+  const shards: Match[] = [];
+  for await (const shard of findMatches(pattern)) {
+    try {
+      if (!(await stat(shard.path)).isFile()) throw new Error('it is no file');
+    } catch (error) {
+      throw invalidSource(source, `${shard.name}: ${reasonOf(error)}`, { cause: error });
+    }
+    shards.push(shard);
+  }
+  for (const { name, path } of shards) yield* listArchive(path, `${name}/`);
+}

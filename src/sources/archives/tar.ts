@@ -1,0 +1,160 @@
+/** The images in a tar, plain or gzipped. */
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { reasonOf } from '../../base/errors.js';
+import type { FileStamp } from '../../image/pixels/image-file.js';
+import type { SourceItem } from '../items/list-folder.js';
+import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
+import { asInvalidSource, invalidSource, unavailableImage } from '../items/invalid-source.js';
+import { SharedFile } from '../items/shared-file.js';
+import { readTarEntries, truncatedTar, type TarBytes, type TarEntry } from './tar-entries.js';
+
+/** Longest entry of a compressed tar, image or not: all of it has to be decompressed to get past it. */
+const MAX_SKIPPED_BYTES = 64 * 1024 ** 3;
+const EMPTY = new Uint8Array();
+
+/**
+ * Lists the images in a tar, in its order, by extension. An entry that is there twice is two inputs.
+ *
+ * Of a plain one only the headers are read, and an image when its turn comes. A gzipped one (told by its first bytes) is
+ * read once from front to back, and its items hold their bytes.
+ *
+ * @param prefix - Goes before the names of the entries.
+ * @throws {@link TapirError} `SOURCE_INVALID` where it is damaged or ends too early, after the items before.
+ */
+export async function* listTar(path: string, prefix: string): AsyncGenerator<SourceItem> {
+  const file = new SharedFile(path);
+  try {
+    const magic = await file.read(0, 2);
+    yield* magic[0] === 0x1f && magic[1] === 0x8b ? listGzipped(path, prefix) : listPlain(file, prefix);
+  } catch (error) {
+    throw asInvalidSource(path, error);
+  }
+}
+
+async function* listPlain(file: SharedFile, prefix: string): AsyncGenerator<SourceItem> {
+  // Held for the headers; the items open it again if they come later.
+  const handle = await file.acquire();
+  try {
+    const { size } = await handle.stat();
+    for await (const entry of readTarEntries(new FileBytes(file, size), file.path)) {
+      const named = nameEntry(entry.name, prefix);
+      if (!named) continue;
+      if (entry.position + entry.sizeBytes > size) throw truncatedTar(file.path, size);
+      yield itemOfArchive(named, stampOf(entry), async () => readEntry(file, entry, named.path));
+    }
+  } finally {
+    await file.release();
+  }
+}
+
+/** Throws `IMAGE_NOT_FOUND`. */
+async function readEntry(file: SharedFile, entry: TarEntry, path: string): Promise<Uint8Array> {
+  let reason = 'the tar became shorter while it was read';
+  let cause: unknown;
+  try {
+    const bytes = await file.read(entry.position, entry.sizeBytes);
+    if (bytes.length === entry.sizeBytes) return bytes;
+  } catch (error) {
+    reason = reasonOf(error);
+    cause = error;
+  }
+  throw unavailableImage('IMAGE_NOT_FOUND', path, reason, cause);
+}
+
+async function* listGzipped(path: string, prefix: string): AsyncGenerator<SourceItem> {
+  // What fails in one of them is thrown by the other one.
+  const tar = pipeline(createReadStream(path), createGunzip(), () => undefined);
+  const bytes = new StreamBytes(tar);
+  try {
+    for await (const entry of readTarEntries(bytes, path)) {
+      const { sizeBytes } = entry;
+      if (sizeBytes > MAX_SKIPPED_BYTES)
+        throw invalidSource(path, `the file at byte ${entry.position} of the tar has ${sizeBytes} bytes`);
+      const named = nameEntry(entry.name, prefix);
+      if (!named) continue;
+      const isRead = !named.error && sizeBytes <= MAX_ENTRY_BYTES;
+      const image = isRead ? await bytes.read(sizeBytes) : EMPTY;
+      if (!image) throw truncatedTar(path, bytes.position);
+      yield itemOfArchive(named, stampOf(entry), image);
+    }
+  } catch (error) {
+    const { code } = error as { readonly code?: unknown };
+    if (code === 'Z_BUF_ERROR') throw truncatedTar(path, bytes.position, error);
+    throw typeof code === 'string' && code.startsWith('Z_')
+      ? invalidSource(
+          path,
+          `it cannot be decompressed behind byte ${bytes.position} of the tar: ${reasonOf(error)}`,
+        )
+      : error;
+  } finally {
+    tar.destroy();
+  }
+}
+
+function stampOf({ sizeBytes, modifiedMs }: TarEntry): FileStamp {
+  return { sizeBytes, modifiedMs, sha256: null };
+}
+
+/** A file: what is skipped is not read. */
+class FileBytes implements TarBytes {
+  readonly #file: SharedFile;
+  readonly #size: number;
+  position = 0;
+
+  constructor(file: SharedFile, size: number) {
+    this.#file = file;
+    this.#size = size;
+  }
+
+  async read(length: number): Promise<Uint8Array | undefined> {
+    const bytes = await this.#file.read(this.position, Math.min(length, this.#size - this.position));
+    this.position += bytes.length;
+    return bytes.length === length ? bytes : undefined;
+  }
+
+  async skip(length: number): Promise<boolean> {
+    const isThere = this.position + length <= this.#size;
+    this.position = isThere ? this.position + length : this.#size;
+    return isThere;
+  }
+}
+
+/** A stream: holds one of its pieces besides what is being read. */
+class StreamBytes implements TarBytes {
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  #open: Uint8Array = EMPTY;
+  position = 0;
+
+  constructor(stream: AsyncIterable<Uint8Array>) {
+    this.#chunks = stream[Symbol.asyncIterator]();
+  }
+
+  async read(length: number): Promise<Uint8Array | undefined> {
+    const parts: Uint8Array[] = [];
+    const isThere = await this.#take(length, (part) => parts.push(part));
+    // Copied: an image must not keep the pieces of the stream alive.
+    return isThere ? Buffer.concat(parts, length) : undefined;
+  }
+
+  skip(length: number): Promise<boolean> {
+    return this.#take(length, () => 0);
+  }
+
+  async #take(length: number, use: (part: Uint8Array) => number): Promise<boolean> {
+    for (let left = length; left > 0;) {
+      if (this.#open.length === 0) {
+        const next = await this.#chunks.next();
+        if (next.done === true) return false;
+        this.#open = next.value;
+      }
+      const part = this.#open.subarray(0, left);
+      this.#open = this.#open.subarray(part.length);
+      this.position += part.length;
+      left -= part.length;
+      use(part);
+    }
+    return true;
+  }
+}

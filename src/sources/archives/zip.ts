@@ -1,0 +1,102 @@
+/** The images in a zip. */
+import { promisify } from 'node:util';
+import { crc32, inflateRaw } from 'node:zlib';
+import type { Entry, ZipFile } from 'yauzl';
+import { reasonOf } from '../../base/errors.js';
+import type { SourceItem } from '../items/list-folder.js';
+import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry, type ImageEntry } from './archive-entry.js';
+import { asInvalidSource, invalidSource, unavailableImage } from '../items/invalid-source.js';
+import { SharedFile } from '../items/shared-file.js';
+
+const inflate = promisify(inflateRaw);
+
+const [STORED, DEFLATED] = [0, 8];
+const LOCAL_HEADER = { bytes: 30, signature: 0x04034b50 };
+const DIRECTORY_SIGNATURE = 0x02014b50;
+
+/**
+ * Lists the images in a zip, in the order of its directory, by extension; what macOS keeps in `__MACOSX/` is left out. An
+ * image is read and inflated when its turn comes, to no more than its stated size.
+ *
+ * @param prefix - Goes before the names of the entries.
+ * @throws {@link TapirError} `SOURCE_INVALID` if its directory cannot be read. An entry that is encrypted, compressed in
+ * another way than deflate or longer than 1 GiB is listed with its error.
+ */
+export async function* listZip(path: string, prefix: string): AsyncGenerator<SourceItem> {
+  const file = new SharedFile(path);
+  let zip: ZipFile | undefined;
+  try {
+    const { openPromise, getFileNameLowLevel } = await import('yauzl');
+    // Names that it would refuse, for all of the archive, are only names here; sizes are checked entry by entry.
+    zip = await openPromise(path, { autoClose: false, decodeStrings: false, validateEntrySizes: false });
+    for await (const entry of zip.eachEntry()) {
+      const { generalPurposeBitFlag, fileNameRaw, extraFields } = entry;
+      const name = getFileNameLowLevel(generalPurposeBitFlag, fileNameRaw, extraFields, false);
+      const named = name.startsWith('__MACOSX/') ? undefined : nameEntry(fileNameRaw, prefix, name);
+      if (named) yield itemOfEntry(file, entry, named);
+    }
+    await checkEnd(zip, file);
+  } catch (error) {
+    throw asInvalidSource(path, error);
+  } finally {
+    zip?.close();
+  }
+}
+
+/** Programs without zip64 write the number of entries modulo 65 536. */
+async function checkEnd(zip: ZipFile, file: SharedFile): Promise<void> {
+  // A number: its types are wrong.
+  const next = await file.read(zip.readEntryCursor as unknown as number, 4);
+  if (next.length === 4 && next.readUInt32LE(0) === DIRECTORY_SIGNATURE)
+    throw invalidSource(file.path, `the zip has more entries than the ${zip.entryCount} that it states`);
+}
+
+function itemOfEntry(file: SharedFile, entry: Entry, named: ImageEntry): SourceItem {
+  const { uncompressedSize: sizeBytes, compressedSize, compressionMethod } = entry;
+  const modified = entry.getLastModDate({ timezone: 'UTC' }).getTime();
+  const stamp = { sizeBytes, modifiedMs: Number.isNaN(modified) ? null : modified, sha256: null };
+  const reason = entry.isEncrypted()
+    ? 'it is encrypted'
+    : compressionMethod !== STORED && compressionMethod !== DEFLATED
+      ? `it is compressed by method ${compressionMethod}; only deflate is read`
+      : compressedSize > MAX_ENTRY_BYTES
+        ? `it has ${compressedSize} bytes, more than ${MAX_ENTRY_BYTES}`
+        : undefined;
+  const error =
+    named.error ??
+    (reason === undefined ? undefined : unavailableImage('IMAGE_UNREADABLE', named.path, reason));
+  return itemOfArchive({ path: named.path, ...(error ? { error } : {}) }, stamp, async () => {
+    try {
+      return await readEntry(file, entry);
+    } catch (cause) {
+      throw unavailableImage('IMAGE_UNREADABLE', named.path, reasonOf(cause), cause);
+    }
+  });
+}
+
+async function readEntry(file: SharedFile, entry: Entry): Promise<Uint8Array> {
+  const { relativeOffsetOfLocalHeader: at, compressedSize, uncompressedSize, compressionMethod } = entry;
+  const packed = await file.hold(async () => {
+    const header = await file.read(at, LOCAL_HEADER.bytes);
+    if (header.length < LOCAL_HEADER.bytes || header.readUInt32LE(0) !== LOCAL_HEADER.signature)
+      throw new Error(`there is no entry at byte ${at} of the zip`);
+    const start = at + LOCAL_HEADER.bytes + header.readUInt16LE(26) + header.readUInt16LE(28);
+    return file.read(start, compressedSize);
+  });
+  if (packed.length < compressedSize) throw new Error('it goes beyond the end of the zip');
+  const bytes = compressionMethod === STORED ? packed : await inflateTo(packed, uncompressedSize);
+  if (bytes.length !== uncompressedSize)
+    throw new Error(`it has ${bytes.length} bytes instead of the ${uncompressedSize} that the zip states`);
+  if (crc32(bytes) !== entry.crc32) throw new Error('its checksum is wrong');
+  return bytes;
+}
+
+/** Ends at the stated size, however much there is. */
+async function inflateTo(packed: Uint8Array, sizeBytes: number): Promise<Uint8Array> {
+  try {
+    return await inflate(packed, { maxOutputLength: Math.max(1, sizeBytes) });
+  } catch (error) {
+    if ((error as { readonly code?: unknown }).code !== 'ERR_BUFFER_TOO_LARGE') throw error;
+    throw new Error(`it has more than the ${sizeBytes} bytes that the zip states`, { cause: error });
+  }
+}

@@ -1,0 +1,91 @@
+/** Files that list images: a path or URL per line, JSON record or table row. */
+import { createReadStream } from 'node:fs';
+import { dirname, extname } from 'node:path';
+import type { SourceItem } from '../items/list-folder.js';
+import { itemOfEntry, type EntryPlan } from '../items/entries.js';
+import { asInvalidSource, invalidSource } from '../items/invalid-source.js';
+import { MAX_LINE_BYTES, splitLines } from '../items/lines.js';
+import { readParquetColumn } from './parquet-column.js';
+import type { SourceOptions } from '../items/source-options.js';
+import { readTableColumn } from './table-column.js';
+
+/** Extensions of list files, in lower case. */
+export const LIST_EXTENSIONS: ReadonlySet<string> = new Set([
+  '.txt',
+  '.csv',
+  '.tsv',
+  '.jsonl',
+  '.ndjson',
+  '.parquet',
+]);
+
+/**
+ * The images that a file lists, in its order; relative paths are relative to its folder.
+ *
+ * @throws {@link TapirError} `SOURCE_INVALID`, naming the line if one is malformed; `OPTION_INVALID` for a URL without
+ * `allowHttp`.
+ */
+export async function* readList(
+  file: string,
+  options: SourceOptions,
+  signal?: AbortSignal,
+): AsyncGenerator<SourceItem> {
+  const plan: EntryPlan = { ...options, base: dirname(file), signal };
+  try {
+    for await (const entry of entriesOf(file, options)) yield itemOfEntry(entry, plan);
+  } catch (error) {
+    throw asInvalidSource(file, error);
+  }
+}
+
+/** The images that a stream of paths names, relative to the working directory. */
+export async function* readPathStream(
+  paths: AsyncIterable<Uint8Array>,
+  options: SourceOptions,
+  signal?: AbortSignal,
+): AsyncGenerator<SourceItem> {
+  const plan: EntryPlan = { ...options, base: '', signal };
+  for await (const entry of plainEntries(paths, 'the stream of paths', options.nulSeparated))
+    yield itemOfEntry(entry, plan);
+}
+
+function entriesOf(file: string, { column, nulSeparated }: SourceOptions): AsyncIterable<string> {
+  const extension = extname(file).toLowerCase();
+  if (extension === '.parquet') return readParquetColumn(file, column);
+  const bytes = createReadStream(file);
+  if (extension === '.csv' || extension === '.tsv')
+    return readTableColumn(bytes, file, column, extension === '.csv' ? ',' : '\t');
+  return extension === '.txt' ? plainEntries(bytes, file, nulSeparated) : readJsonField(bytes, file, column);
+}
+
+async function* plainEntries(
+  bytes: AsyncIterable<Uint8Array>,
+  source: string,
+  nulSeparated: boolean,
+): AsyncGenerator<string> {
+  for await (const { text } of splitLines(bytes, { source, nulSeparated, maxBytes: MAX_LINE_BYTES }))
+    if (text.trim() !== '') yield text;
+}
+
+async function* readJsonField(
+  bytes: AsyncIterable<Uint8Array>,
+  source: string,
+  field: string,
+): AsyncGenerator<string> {
+  for await (const { text, number } of splitLines(bytes, { source, maxBytes: MAX_LINE_BYTES })) {
+    if (text.trim() === '') continue;
+    let record: unknown;
+    try {
+      record = JSON.parse(text);
+    } catch (error) {
+      throw invalidSource(source, 'it is no JSON', { line: number, cause: error });
+    }
+    const isRecord = typeof record === 'object' && record !== null && Object.hasOwn(record, field);
+    const value = isRecord ? (record as Record<string, unknown>)[field] : undefined;
+    if (typeof value !== 'string' || value === '')
+      throw invalidSource(source, `it has no text in the field "${field}" (--column names another)`, {
+        line: number,
+      });
+    yield value;
+  }
+}

@@ -1,0 +1,103 @@
+/** A column of a Parquet file. */
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import type { AsyncBuffer, Compressors, RowGroup } from 'hyparquet';
+import { asInvalidSource, invalidSource, missingColumn } from '../items/invalid-source.js';
+import { checkPages } from './parquet-pages.js';
+import { SharedFile } from '../items/shared-file.js';
+
+/** Longest part of a file that is read at once: its index, or a column of a row group. */
+const MAX_RANGE_BYTES = 256 * 1024 ** 2;
+/** Largest row group. */
+const MAX_GROUP_ROWS = 2 ** 26;
+
+/** Besides Snappy, which the reader knows. */
+const COMPRESSORS: Compressors = {
+  GZIP: (bytes, maxOutputLength) => gunzipSync(bytes, { maxOutputLength }),
+  BROTLI: (bytes, maxOutputLength) => brotliDecompressSync(bytes, { maxOutputLength }),
+};
+
+/**
+ * The values of a column of text, read row group by row group.
+ *
+ * @throws {@link TapirError} `SOURCE_INVALID`, naming the row.
+ */
+export async function* readParquetColumn(source: string, column: string): AsyncGenerator<string> {
+  const file = new SharedFile(source);
+  const handle = await file.acquire();
+  try {
+    const { size } = await handle.stat();
+    yield* valuesOf(source, bufferOf(file, size), column);
+  } catch (error) {
+    throw asInvalidSource(source, error);
+  } finally {
+    await file.release();
+  }
+}
+
+async function* valuesOf(source: string, file: AsyncBuffer, column: string): AsyncGenerator<string> {
+  const { parquetMetadataAsync, parquetRead, parquetSchema } = await import('hyparquet');
+  const metadata = await parquetMetadataAsync(file);
+  const names = parquetSchema(metadata).children.map(({ element }) => element.name);
+  if (!names.includes(column)) throw missingColumn(source, column, names);
+  let row = 0;
+  for (const group of metadata.row_groups) {
+    const parts: ArrayLike<unknown>[] = [];
+    // Not as rows: how many there are is only what the file says.
+    await parquetRead({
+      file: await readChunk(file, group, column),
+      metadata: { ...metadata, row_groups: [group] },
+      columns: [column],
+      compressors: COMPRESSORS,
+      onChunk: ({ columnData }) => parts.push(columnData),
+    });
+    const read = parts.reduce((sum, { length }) => sum + length, 0);
+    if (read !== Number(group.num_rows))
+      throw new Error(`its column "${column}" has ${read} values in a group of ${group.num_rows} rows`);
+    for (const part of parts) {
+      for (let i = 0; i < part.length; i++) {
+        const value = part[i];
+        row++;
+        if (typeof value !== 'string' || value === '')
+          throw invalidSource(source, `row ${row} has no text in the column "${column}"`);
+        yield value;
+      }
+    }
+  }
+}
+
+/** The file as far as a column of a row group needs it: that part of it is read, and checked, once. */
+async function readChunk(
+  file: AsyncBuffer,
+  { columns, num_rows }: RowGroup,
+  column: string,
+): Promise<AsyncBuffer> {
+  const [chunk, ...others] = columns.flatMap(({ meta_data: chunk }) =>
+    chunk?.path_in_schema[0] === column ? [chunk] : [],
+  );
+  if (!chunk || others.length > 0 || chunk.path_in_schema.length > 1)
+    throw new Error(`its column "${column}" is made of several; it must be text`);
+  if (num_rows > MAX_GROUP_ROWS) throw new Error(`a group has ${num_rows} rows, more than ${MAX_GROUP_ROWS}`);
+  const first = Number(chunk.dictionary_page_offset || chunk.data_page_offset);
+  const bytes = await file.slice(first, first + Number(chunk.total_compressed_size));
+  await checkPages(bytes, Number(num_rows));
+  return {
+    byteLength: file.byteLength,
+    slice: (start, end = file.byteLength) => bytes.slice(start - first, end - first),
+  };
+}
+
+function bufferOf(file: SharedFile, byteLength: number): AsyncBuffer {
+  return {
+    byteLength,
+    async slice(start, end = byteLength) {
+      const length = end - start;
+      if (!(start >= 0 && length >= 0 && end <= byteLength))
+        throw new Error(`it names bytes ${start} to ${end} of ${byteLength}`);
+      if (length > MAX_RANGE_BYTES)
+        throw new Error(`a part of it has ${length} bytes, more than ${MAX_RANGE_BYTES}`);
+      const bytes = await file.read(start, length);
+      if (bytes.length < length) throw new Error('it became shorter while it was read');
+      return bytes.buffer;
+    },
+  };
+}

@@ -1,0 +1,75 @@
+/** A column of a CSV or TSV file. */
+import { pipeline, type Readable } from 'node:stream';
+import { reasonOf } from '../../base/errors.js';
+import { invalidSource, missingColumn } from '../items/invalid-source.js';
+import { MAX_LINE_BYTES } from '../items/lines.js';
+
+interface Row {
+  readonly record: readonly Buffer[];
+  readonly info: { readonly lines: number };
+}
+
+/**
+ * The values of a column, found by its name in the first row.
+ *
+ * @throws {@link TapirError} `SOURCE_INVALID`, naming the line.
+ */
+export async function* readTableColumn(
+  bytes: Readable,
+  source: string,
+  column: string,
+  delimiter: ',' | '\t',
+): AsyncGenerator<string> {
+  const { parse } = await import('csv-parse');
+  const parser = parse({
+    delimiter,
+    // Fields stay bytes: text that is not UTF-8 is found out below.
+    encoding: null,
+    info: true,
+    max_record_size: MAX_LINE_BYTES,
+    // In TSV a quotation mark inside a value is often only that.
+    relax_quotes: delimiter === '\t',
+    skip_empty_lines: true,
+  });
+  // The parser throws what the file does, and closes it if it is left early.
+  pipeline(bytes, withoutMark, parser, () => undefined);
+  let place: number | undefined;
+  try {
+    for await (const { record, info } of parser as AsyncIterable<Row>) {
+      const line = info.lines;
+      if (place === undefined) {
+        const names = record.map((name) => textOf(name, source, line));
+        place = names.indexOf(column);
+        if (place < 0) throw missingColumn(source, column, names);
+        continue;
+      }
+      const text = textOf(record[place]!, source, line);
+      if (text === '') throw invalidSource(source, `its column "${column}" is empty`, { line });
+      yield text;
+    }
+  } catch (error) {
+    const { lines } = error as { readonly lines?: number };
+    if (lines === undefined) throw error;
+    throw invalidSource(source, reasonOf(error), { line: lines, cause: error });
+  }
+}
+
+/** Without a byte order mark: the parser's own way of leaving it out makes text of all fields. */
+async function* withoutMark(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let isFirst = true;
+  for await (const chunk of chunks) {
+    yield isFirst && chunk.subarray(0, MARK.length).equals(MARK) ? chunk.subarray(MARK.length) : chunk;
+    isFirst = false;
+  }
+}
+
+const MARK = Buffer.from('\uFEFF');
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function textOf(bytes: Buffer, source: string, line: number): string {
+  try {
+    return decoder.decode(bytes);
+  } catch (error) {
+    throw invalidSource(source, 'it is not UTF-8', { line, cause: error });
+  }
+}

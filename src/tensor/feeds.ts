@@ -1,0 +1,98 @@
+/** Feeds: what a caller passes to `run`, checked against the model's inputs. */
+import { show } from '../base/checks.js';
+import type { NamedTensor } from '../runtime/protocol.js';
+import { mismatch, readTensor } from './tensor.js';
+import type { TensorInfo } from '../model/value-info.js';
+
+/** A checked input of one run. */
+export type Feed = NamedTensor;
+
+/**
+ * Reads the feeds of a run. Records may be nested, and lists give inputs in the model's order; what holds no tensor is passed
+ * over. Extra feeds are refused: a misspelt name would otherwise pass unseen.
+ *
+ * @throws {@link TapirError} `INPUT_MISMATCH`.
+ */
+export function readFeeds(inputs: readonly TensorInfo[], given: unknown): Feed[] {
+  const names = inputs.map((input) => `"${input.name}"`).join(', ');
+  const first = inputs[0]?.name ?? '';
+  if (given === null || typeof given !== 'object')
+    throw mismatch(first, 'a tensor { dtype, dims, data }, or a record of them by input name', show(given));
+  if (isTensor(given) && inputs.length !== 1)
+    throw mismatch(
+      first,
+      `given by name: the model has ${inputs.length} inputs (${names})`,
+      'a single tensor',
+    );
+  const named = new Map<string, unknown>();
+  const listed: unknown[] = [];
+  collectFeeds(given, undefined, { named, listed }, 0);
+  if (listed.length > 0) nameInOrder(inputs, named, listed);
+  const extra = [...named.keys()].find((name) => !inputs.some((input) => input.name === name));
+  if (extra !== undefined)
+    throw mismatch(
+      extra,
+      `one of the model's inputs: ${names || 'it has none'}`,
+      'a name that it does not have',
+    );
+  return inputs.map((input) => {
+    if (!named.has(input.name)) throw mismatch(input.name, 'given', 'nothing');
+    const tensor = readTensor(input.name, named.get(input.name));
+    if (input.dtype !== null && input.dtype !== tensor.dtype)
+      throw mismatch(input.name, input.dtype, tensor.dtype);
+    if (input.dims !== null && input.dims.length !== tensor.dims.length) {
+      throw mismatch(input.name, `of dims ${dimsText(input)}`, `[${tensor.dims.join(', ')}]`);
+    }
+    return { name: input.name, ...tensor };
+  });
+}
+
+function isTensor(given: object): boolean {
+  return 'data' in given && 'dims' in given && Array.isArray(given.dims);
+}
+
+interface Collected {
+  readonly named: Map<string, unknown>;
+  readonly listed: unknown[];
+}
+
+const MAX_NESTING = 32;
+
+/** Opens records and lists; `name` is the key under which `given` was found, if that was in a record. */
+function collectFeeds(given: unknown, name: string | undefined, found: Collected, depth: number): void {
+  const isGroup =
+    given !== null && typeof given === 'object' && !isTensor(given) && !ArrayBuffer.isView(given);
+  if (isGroup && depth < MAX_NESTING) {
+    const items = Array.isArray(given)
+      ? given.map((item: unknown): [undefined, unknown] => [undefined, item])
+      : Object.entries(given);
+    for (const [key, item] of items) collectFeeds(item, key, found, depth + 1);
+  } else if (name === undefined) {
+    found.listed.push(given);
+  } else {
+    if (found.named.has(name)) throw mismatch(name, 'given once', 'twice');
+    found.named.set(name, given);
+  }
+}
+
+/** Tensors from lists are the inputs that no name was given for, in the model's order. */
+function nameInOrder(
+  inputs: readonly TensorInfo[],
+  named: Map<string, unknown>,
+  listed: readonly unknown[],
+): void {
+  const open = inputs.filter((input) => !named.has(input.name));
+  if (listed.length > open.length) {
+    throw mismatch(
+      inputs[0]?.name ?? '',
+      `one of ${open.length} tensors in a list: the model has ${inputs.length} inputs`,
+      `${listed.length} tensors`,
+    );
+  }
+  listed.forEach((tensor, i) => named.set(open[i]!.name, tensor));
+}
+
+/** An input's dims as messages show them. */
+export function dimsText(input: TensorInfo): string {
+  return `[${(input.dims ?? []).map((size) => size ?? '?').join(', ')}]`;
+}

@@ -1,0 +1,89 @@
+/** How many rows each device gets. */
+import { checkInteger, invalidOption } from '../base/checks.js';
+
+/**
+ * How a batch is split over devices. `chunk` is torch's: equal parts of ceil(n / devices), so that the last devices may get less
+ * or nothing. `balanced` is torch.tensor_split's: parts differ by one row at most. Numbers are weights, one per device.
+ * `dynamic` cuts the batch into small parts that go to whichever device is free. `none` gives the whole batch to the
+ * least loaded device.
+ */
+export type Split = 'chunk' | 'balanced' | 'dynamic' | 'none' | readonly number[];
+
+const EXPECTED = '"chunk", "balanced", "dynamic", "none" or a list of weights, one per device';
+
+/** Reads a split into a copy of its own. Throws `OPTION_INVALID`. */
+export function readSplit(option: string, given: unknown, devices: number): Split {
+  if (given === 'chunk' || given === 'balanced' || given === 'dynamic' || given === 'none') return given;
+  if (!Array.isArray(given)) throw invalidOption(option, EXPECTED, given);
+  const weights = given.map((weight: unknown) => {
+    if (typeof weight === 'number' && Number.isFinite(weight) && weight >= 0) return weight;
+    throw invalidOption(option, 'made of weights from 0', given);
+  });
+  if (weights.length !== devices || weights.every((weight) => weight === 0)) {
+    throw invalidOption(option, `a list of ${devices} weights, not all 0: one per device`, given);
+  }
+  return weights;
+}
+
+/**
+ * Rows per device as torch.chunk splits them: parts of ceil(rows / devices), fewer of them than devices where that uses the
+ * rows up. No rows give an empty part per device, as in torch.
+ *
+ * @param rows - Rows to split, an integer from 0.
+ * @param devices - Devices, an integer from 1.
+ * @returns Rows per device that gets any, in order; they add up to `rows`.
+ * @throws {@link TapirError} `OPTION_INVALID`.
+ *
+ * @example
+ * ```ts
+ * import { chunkSizes } from 'onnx-tapir';
+ *
+ * console.log(chunkSizes(30, 4)); // [8, 8, 8, 6]
+ * console.log(chunkSizes(9, 8)); // [2, 2, 2, 2, 1]: three devices get nothing
+ * ```
+ */
+export function chunkSizes(rows: number, devices: number): number[] {
+  checkInteger('rows', rows, 0, Number.MAX_SAFE_INTEGER);
+  checkInteger('devices', devices, 1, 65_536);
+  if (rows === 0) return Array.from({ length: devices }, () => 0);
+  return evenParts(rows, Math.ceil(rows / devices));
+}
+
+/** Parts of a size; the last one holds the rest. */
+export function evenParts(rows: number, size: number): number[] {
+  return Array.from({ length: Math.ceil(rows / size) }, (_, i) => Math.min(size, rows - i * size));
+}
+
+/** Rows per device, 0 for one that gets none. Adds up to `rows`. */
+export function deviceRows(
+  split: 'chunk' | 'balanced' | readonly number[],
+  rows: number,
+  devices: number,
+): number[] {
+  if (split === 'chunk') {
+    const sizes = chunkSizes(rows, devices);
+    return Array.from({ length: devices }, (_, i) => sizes[i] ?? 0);
+  }
+  if (split === 'balanced')
+    return weighted(
+      rows,
+      Array.from({ length: devices }, () => 1),
+    );
+  return weighted(rows, split);
+}
+
+/** Shares by weight, rounded down; the rows left over go to the largest remainders, the first of them first. */
+function weighted(rows: number, weights: readonly number[]): number[] {
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const exact = weights.map((weight) => (rows * weight) / total);
+  const sizes = exact.map(Math.floor);
+  let left = rows - sizes.reduce((sum, size) => sum + size, 0);
+  const byRemainder = exact
+    .map((share, i) => ({ i, rest: share - sizes[i]! }))
+    .toSorted((a, b) => b.rest - a.rest || a.i - b.i);
+  for (const { i } of byRemainder) {
+    if (left-- <= 0) break;
+    sizes[i]!++;
+  }
+  return sizes;
+}

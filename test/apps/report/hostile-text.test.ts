@@ -1,0 +1,145 @@
+/** Names out of files, on their way into a page. */
+import { resolve } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { readFacts } from '../../../src/apps/report/facts.js';
+import { groupByFolder } from '../../../src/apps/report/folders.js';
+import { markup, shown, toScriptJson } from '../../../src/apps/pages/html.js';
+import { formatCount, formatSeconds, formatValue } from '../../../src/apps/pages/numbers.js';
+import { renderFailures } from '../../../src/apps/report/sections.js';
+import { RowSet } from '../../../src/apps/report/row-set.js';
+import { pathInside } from '../../../src/apps/report/thumbnails.js';
+
+const HOSTILE = [
+  '</script><script>alert(1)</script>.jpg',
+  '<!--<script>',
+  `"'><img src=x onerror=alert(1)>`,
+  '&lt;&amp;',
+  'line\u2028and\u2029page',
+  'photo\u202egpj.exe',
+  'rocket🚀 family👩‍👩‍👧.png',
+  'half \ud83d of one',
+  'null\0byte\nnewline',
+];
+
+describe('JSON in a page', () => {
+  it.each(HOSTILE)('holds %j, and nothing that ends the script', (name) => {
+    const json = toScriptJson({ name });
+    expect(json).not.toMatch(/[<>&\u2028\u2029]/);
+    expect(JSON.parse(json)).toEqual({ name });
+  });
+});
+
+describe('markup', () => {
+  it('escapes text, in attributes too, and leaves markup alone', () => {
+    for (const name of HOSTILE) {
+      const { text } = markup`<p title="${name}">${name}</p>`;
+      expect(text.replace(/^<p title="|">|<\/p>$/g, '')).not.toMatch(/[<>"']/);
+    }
+    expect(markup`<b>${markup`<i>${'<'}</i>`}${[markup`x`, markup`y`]}${null}${3}</b>`.text).toBe(
+      '<b><i>&lt;</i>xy3</b>',
+    );
+  });
+
+  it('shows failures of hostile names as text', () => {
+    const listed = HOSTILE.map((path) => ({ path, message: path }));
+    const { text } = renderFailures({
+      ok: 0,
+      failed: 9000,
+      images: [],
+      live: new RowSet(),
+      failures: [{ code: '<b>', count: 9000, listed }],
+    });
+    expect(text).not.toMatch(/<script|<img|<b>|<!--/);
+    expect(text).toContain('and 8\u202f991 more');
+  });
+});
+
+describe('shown', () => {
+  it('spells out what turns text around or is not seen, and keeps emoji', () => {
+    expect(shown('photo\u202egpj.exe')).toBe('photo\\u202egpj.exe');
+    expect(shown('a\0b\n\u2028\ud83d')).toBe('a\\u0000b\\u000a\\u2028\\ud83d');
+    expect(shown('🚀 👩‍👩‍👧 été 日本 שלום')).toBe('🚀 👩‍👩‍👧 été 日本 שלום');
+  });
+});
+
+describe('pathInside', () => {
+  it.each([
+    ['a/b.jpg', 'images/a/b.jpg'],
+    ['a/../b.jpg', 'images/b.jpg'],
+    ['..b.jpg', 'images/..b.jpg'],
+    [resolve('images/c.jpg'), 'images/c.jpg'],
+    ['../b.jpg', undefined],
+    ['a/../../b.jpg', undefined],
+    ['..', undefined],
+    ['.', undefined],
+    ['', undefined],
+    ['/etc/secret.jpg', undefined],
+    ['a\0.jpg', undefined],
+  ])('of %j is %j', (path, inside) => {
+    expect(pathInside('images', path)).toBe(inside === undefined ? undefined : resolve(inside));
+  });
+});
+
+describe('groupByFolder', () => {
+  it('takes the first folder that differs', () => {
+    expect(groupByFolder(['/data/set/a/1.jpg', '/data/set/b/x/2.jpg', '/data/set/a/3.jpg'])).toEqual({
+      names: ['a', 'b'],
+      places: [0, 1, 0],
+    });
+    expect(groupByFolder(['1.jpg', 'a/2.jpg', null])).toEqual({ names: ['(top)', 'a'], places: [0, 1, 0] });
+    expect(groupByFolder([])).toEqual({ names: [], places: [] });
+  });
+
+  it('puts the smallest of many together', () => {
+    const paths = Array.from(
+      { length: 66 },
+      (_, i) => `${'abcdefghijk'[Math.floor(Math.sqrt(2 * i))]}/p.jpg`,
+    );
+    const { names, places } = groupByFolder(paths);
+    expect(names).toEqual(['e', 'f', 'g', 'h', 'i', 'j', 'k', 'other']);
+    expect(places[0]).toBe(7);
+  });
+});
+
+describe('readFacts', () => {
+  it.each([null, 7, 'text', [], {}, { model: null, run: [], request: {}, shards: 'no', transform: 3 }])(
+    'takes a manifest that is %j',
+    (manifest) => {
+      expect(readFacts(manifest)).toMatchObject({
+        title: 'Dataset',
+        requests: [],
+        imagesPerSecond: undefined,
+      });
+    },
+  );
+
+  it('counts the images of the latest run only', () => {
+    const manifest = {
+      run: { seconds: 4, device: 'cpu' },
+      runs: [{ firstShard: 0 }, { firstShard: 1 }],
+      shards: [{ inputs: 100 }, { inputs: 20 }, { inputs: 4 }],
+    };
+    expect(readFacts(manifest).imagesPerSecond).toBe(6);
+    expect(readFacts({ ...manifest, runs: undefined }).imagesPerSecond).toBe(31);
+  });
+});
+
+describe('numbers', () => {
+  it('read as people write them', () => {
+    expect([0, 999, 1000, 1234567].map(formatCount)).toEqual([
+      '0',
+      '999',
+      '1\u202f000',
+      '1\u202f234\u202f567',
+    ]);
+    expect([0, 1.23456, -12345.6, 1.5e-7, 2e9, Number.NaN].map(formatValue)).toEqual([
+      '0',
+      '1.235',
+      '−12350',
+      '1.50e−7',
+      '2.00e9',
+      '–',
+    ]);
+    expect([0.04, 12.4, 75, 7300].map(formatSeconds)).toEqual(['0.0 s', '12 s', '1 min 15 s', '2 h 1 min']);
+  });
+});

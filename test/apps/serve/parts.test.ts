@@ -1,0 +1,115 @@
+/** The parts of a service that need no server: addresses, media types, elements of tensors. */
+import { describe, expect, it } from 'vitest';
+import type { Tensor } from '../../../src/tensor/tensor.js';
+import { acceptedForms } from '../../../src/apps/serve/accept.js';
+import {
+  DTYPES,
+  encodeBinaryData,
+  encodeJsonData,
+  readBinaryData,
+  readJsonData,
+} from '../../../src/apps/serve/datatypes.js';
+import { isPublicAddress } from '../../../src/apps/serve/private-address.js';
+
+describe('isPublicAddress', () => {
+  it.each(['8.8.8.8', '1.1.1.1', '172.32.0.1', '100.128.0.1', '2606:4700::1111', '2a00:1450::1'])(
+    '%s is',
+    (address) => expect(isPublicAddress(address)).toBe(true),
+  );
+
+  it.each([
+    '0.0.0.0',
+    '10.1.2.3',
+    '100.64.0.1',
+    '127.0.0.1',
+    '127.255.255.254',
+    '169.254.169.254',
+    '172.16.0.1',
+    '172.31.255.255',
+    '192.168.1.1',
+    '198.18.0.1',
+    '224.0.0.1',
+    '255.255.255.255',
+    '::',
+    '::1',
+    '::ffff:8.8.8.8',
+    '::ffff:127.0.0.1',
+    '64:ff9b::7f00:1',
+    'fe80::1',
+    'fe80::1%eth0',
+    'fc00::1',
+    'fd12::1',
+    'ff02::1',
+    '2001:db8::1',
+    '2001::1',
+    '2002:7f00:1::',
+    'localhost',
+    '',
+  ])('%s is not', (address) => expect(isPublicAddress(address)).toBe(false));
+});
+
+describe('acceptedForms', () => {
+  it.each([
+    [undefined, ['json', 'npy']],
+    ['', ['json', 'npy']],
+    ['*/*', ['json', 'npy']],
+    ['application/json', ['json']],
+    ['application/x-npy', ['npy']],
+    ['application/octet-stream', ['npy']],
+    ['application/x-npy, */*', ['npy', 'json']],
+    ['application/x-npy;q=0.5, application/json', ['json', 'npy']],
+    ['application/json;q=0, */*', ['npy']],
+    ['APPLICATION/JSON', ['json']],
+    ['application/*;q=0.1, application/x-npy', ['npy', 'json']],
+    ['text/html', []],
+    ['application/json;q=x', []],
+  ])('of %j are %j', (accept, forms) => expect(acceptedForms(accept)).toEqual(forms));
+});
+
+describe('elements of tensors', () => {
+  const cases: readonly (readonly [string, readonly unknown[], string])[] = [
+    ['BOOL', [true, false], '[true,false]'],
+    ['UINT8', [0, 255], '[0,255]'],
+    ['INT16', [-32768, 32767], '[-32768,32767]'],
+    ['INT64', [-(2 ** 53) + 1, 7], '[-9007199254740991,7]'],
+    ['UINT64', [0, 2 ** 53 - 1], '[0,9007199254740991]'],
+    ['FP16', [-0, 0.5], '[-0,0.5]'],
+    ['FP32', [-0, 0.1], '[-0,0.10000000149011612]'],
+    ['FP64', [1e-7, 1e300], '[1e-7,1e+300]'],
+    ['BYTES', ['é', ''], '["é",""]'],
+  ];
+
+  it.each(cases)('%s come back from JSON and from bytes', (datatype, values, text) => {
+    const dtype = DTYPES.get(datatype)!;
+    const data = readJsonData('x', dtype, [2], values);
+    const tensor: Tensor = { dtype, dims: [2], data };
+    expect(encodeJsonData(tensor)).toBe(text);
+    // At an odd place, as bytes behind JSON are.
+    const bytes = encodeBinaryData(tensor);
+    const shifted = Buffer.concat([Buffer.from('x'), bytes]).subarray(1);
+    expect(readBinaryData('x', dtype, [2], shifted)).toEqual(data);
+  });
+
+  it('has null for what is no finite number', () => {
+    const tensor: Tensor = { dtype: 'float32', dims: [3], data: Float32Array.of(NaN, Infinity, 1) };
+    expect(encodeJsonData(tensor)).toBe('[null,null,1]');
+  });
+
+  it.each([
+    ['UINT8', 256],
+    ['UINT8', -1],
+    ['INT32', 1.5],
+    ['INT64', 2 ** 53],
+    ['FP32', '1'],
+    ['FP32', null],
+    ['BOOL', 1],
+    ['BYTES', 1],
+  ])('%s cannot be %j', (datatype, value) => {
+    expect(() => readJsonData('x', DTYPES.get(datatype)!, [1], [value])).toThrow(/must be made of/);
+  });
+
+  it('refuses text that is no UTF-8', () => {
+    const bytes = Uint8Array.of(1, 0, 0, 0, 0xff);
+    expect(() => readBinaryData('x', 'string', [1], bytes)).toThrow(/UTF-8/);
+  });
+});

@@ -1,0 +1,127 @@
+/** `tapir bench model`: what it prints, for tiny models and no time at all; the figures themselves are not looked at. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import {
+  hasFallen,
+  pickBatch,
+  type BatchMeasurement,
+  type BatchReport,
+} from '../../../src/extract/measure-batches.js';
+import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { modelBytes } from '../../support/graphs.js';
+import { runTapir } from '../../support/run.js';
+
+const scratch = scratchFolder();
+const model = join(scratch, 'tiny.onnx');
+writeFileSync(model, tinyResNet());
+const bench = (...args: string[]) => runTapir(['bench', 'model', ...args, '--seconds', '0']);
+
+function write(name: string, dims: readonly (number | string)[]): string {
+  const path = join(scratch, name);
+  const spec = {
+    inputs: [{ name: 'x', dims }],
+    outputs: [{ name: 'y', dims }],
+    nodes: [{ op: 'Neg', inputs: ['x'], outputs: ['y'] }],
+  };
+  writeFileSync(path, modelBytes(spec));
+  return path;
+}
+
+describe('tapir bench model', () => {
+  it('prints a table and the batch to use', async () => {
+    const ended = await bench(model, '--return', 'avgpool', '--batches', '1,2');
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(ended.stdout).toMatch(/^batch +sessions +images\/s +min +max +ms per run +first ms/);
+    expect(ended.stdout).toMatch(/\n +1 +1 +[\d.]+ .*\n +2 +1 +[\d.]+ /);
+    expect(ended.stdout).toMatch(
+      /\nbatch [12] on cpu: [\d.]+ images\/s, the smallest within 3 % of the most/,
+    );
+  });
+
+  it('compares sessions on several devices, as JSON', async () => {
+    const flags = ['--batches', '2,1,2', '--sessions', '1,2', '--devices', 'cpu:0,cpu:1', '--json'];
+    const ended = await bench(model, '--return', 'avgpool=pooled', ...flags);
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    const report = JSON.parse(ended.stdout) as BatchReport;
+    expect(report).toMatchObject({ devices: ['cpu:0', 'cpu:1'], fixedBatch: null, notes: [] });
+    expect(report.measured.map((each) => [each.sessionsPerDevice, each.rows])).toEqual([
+      [1, 1],
+      [1, 2],
+      [2, 1],
+      [2, 2],
+    ]);
+    expect(report.measured).toContainEqual(report.best);
+    for (const { rowsPerSecond, msPerRun, firstMs } of report.measured) {
+      expect(rowsPerSecond.min).toBeGreaterThan(0);
+      expect(rowsPerSecond.median).toBeGreaterThanOrEqual(rowsPerSecond.min);
+      expect(rowsPerSecond.max).toBeGreaterThanOrEqual(rowsPerSecond.median);
+      expect(Math.min(msPerRun, firstMs)).toBeGreaterThan(0);
+    }
+  });
+
+  it('says that a fixed batch takes multiples only', async () => {
+    const fixed = write('fixed.onnx', [3, 8]);
+    const ended = await bench(fixed, '--return', 'y', '--batches', '3,6');
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(ended.stdout).toContain('note: the graph has a fixed batch of 3: only multiples of it can be run');
+    const odd = await bench(fixed, '--return', 'y', '--batches', '3,4');
+    expect(odd.code).toBe(2);
+    expect(odd.stderr).toContain('multiples of 3');
+    const dynamic = await bench(write('open.onnx', ['n', 8]), '--return', 'y', '--batches', '3,4');
+    expect(dynamic.stdout).not.toContain('note:');
+  });
+
+  it('stops at a size that fails, and reports those before', async () => {
+    const path = join(scratch, 'one-row.onnx');
+    const dims = ['n', 8];
+    const initializers = { w: { dims: [4, 8], values: Array.from({ length: 32 }, () => 1) } };
+    const nodes = [{ op: 'Add', inputs: ['x', 'w'], outputs: ['y'] }];
+    writeFileSync(
+      path,
+      modelBytes({ inputs: [{ name: 'x', dims }], outputs: [{ name: 'y', dims }], initializers, nodes }),
+    );
+    const ended = await bench(path, '--return', 'y');
+    expect(ended.code).toBe(0);
+    expect(ended.stdout).toContain('note: a batch of 2 failed, larger ones were not tried: replica 0 on cpu');
+    const first = await bench(path, '--return', 'y', '--batches', '2');
+    expect(first.code).toBe(3);
+  });
+
+  it.each([
+    [['--batches', '0'], 'sizes[0]'],
+    [['--batches', '1,x'], 'whole number'],
+    [['--sessions', '9'], 'sessionsPerDevice'],
+    [['--device', 'gpu'], '--device'],
+    [['--devices', 'cpu,cpu'], 'named twice'],
+    [['--device', 'cpu', '--devices', 'cpu:0'], 'cannot be used with'],
+    [['--return', 'layer9'], 'layer9'],
+  ])('refuses %j', async (flags, named) => {
+    const ended = await bench(model, '--return', 'avgpool', ...flags);
+    expect(ended.code).toBe(2);
+    expect(ended.stderr).toContain(named);
+  });
+});
+
+describe('the choice of a batch', () => {
+  const at = (rows: number, median: number, sessionsPerDevice = 1): BatchMeasurement => ({
+    rows,
+    sessionsPerDevice,
+    rowsPerSecond: { median, min: median, max: median },
+    msPerRun: 1,
+    firstMs: 1,
+  });
+
+  it('is the smallest within 3 % of the best', () => {
+    expect(pickBatch([at(1, 50), at(2, 96), at(4, 97.5), at(8, 100)]).rows).toBe(4);
+    expect(pickBatch([at(4, 99), at(4, 100, 2), at(2, 98, 2)])).toEqual(at(2, 98, 2));
+    expect(pickBatch([at(4, 100, 2), at(4, 99)])).toEqual(at(4, 99));
+  });
+
+  it('stops after two sizes below the best, not after one', () => {
+    expect(hasFallen([at(1, 100)])).toBe(false);
+    expect(hasFallen([at(1, 100), at(2, 50)])).toBe(false);
+    expect(hasFallen([at(1, 100), at(2, 50), at(4, 99)])).toBe(false);
+    expect(hasFallen([at(1, 100), at(2, 50), at(4, 90)])).toBe(true);
+  });
+});

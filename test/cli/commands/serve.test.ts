@@ -1,0 +1,46 @@
+/** `tapir serve`: the command starts, answers, and ends well when it is told to. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { buildResNet } from '../../../models/resnet.js';
+import { scratchFolder } from '../../support/fixtures.js';
+import { runTapir } from '../../support/run.js';
+
+const scratch = scratchFolder();
+const model = join(scratch, 'small net.onnx');
+writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);
+const serve = (flags: readonly string[], name: NodeJS.Signals = 'SIGTERM') =>
+  runTapir(['serve', '--model', model, '--return', 'avgpool=v', '--port', '0', ...flags], {
+    signal: { name, when: /serving / },
+  });
+
+describe('tapir serve', () => {
+  it.each(['SIGTERM', 'SIGINT'] as const)('says where it is, and ends with 0 on %s', async (name) => {
+    const ended = await serve(['--json'], name);
+    expect(ended.code).toBe(0);
+    expect(ended.stderr).toMatch(/^serving "small-net" on cpu.* at http:\/\/127\.0\.0\.1:\d+\nstopping/);
+    const { url, ...facts } = JSON.parse(ended.stdout) as { url: string };
+    expect(ended.stderr).toContain(url);
+    expect(facts).toEqual({ name: 'small-net', outputs: ['v'] });
+  });
+
+  it('warns of a host that others reach, unless a token is set', async () => {
+    const open = await serve(['--host', '0.0.0.0']);
+    expect(open).toMatchObject({ code: 0, stdout: '' });
+    expect(open.stderr).toContain('no token is set');
+    const closed = await serve(['--host', '0.0.0.0', '--token', 'secret']);
+    expect(closed.stderr).not.toContain('no token');
+  });
+
+  it('refuses flags that make no sense', async () => {
+    for (const flags of [
+      ['--port', '70000'],
+      ['--max-batch', 'many'],
+      ['--max-body-mb', '0'],
+      ['--max-pixels', '0'],
+      ['--name', 'a/b'],
+      ['--host', '192.0.2.1'],
+    ])
+      expect(await serve(flags), flags.join(' ')).toMatchObject({ code: 2 });
+  });
+});

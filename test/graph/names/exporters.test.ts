@@ -1,0 +1,208 @@
+/** Names in files of other exporters, against what was found out by value (test/fixtures/make/skeletons.py). */
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { isTapirError } from '../../../src/base/errors.js';
+import { buildGraph, type Graph } from '../../../src/graph/graph.js';
+import { listNames } from '../../../src/graph/names/name-list.js';
+import { resolveNames } from '../../../src/graph/names/resolve-names.js';
+import { scanModel } from '../../../src/onnx/scan.js';
+import { memorySource } from '../../../src/onnx/source.js';
+import { fixturePath } from '../../support/fixtures.js';
+import { modelBytes, type NodeSpec } from '../../support/graphs.js';
+
+interface Truth {
+  readonly names: Readonly<Record<string, readonly string[]>>;
+  readonly absent: readonly string[];
+}
+
+const read = (name: string): { graph: Graph; truth: Truth } => ({
+  graph: buildGraph(scanModel(memorySource(readFileSync(fixturePath(`exporters/${name}.onnx`))))),
+  truth: JSON.parse(readFileSync(fixturePath(`exporters/${name}.json`), 'utf8')) as Truth,
+});
+
+/** The tensor of a name, or the code of the refusal. */
+function tensorOf(graph: Graph, name: string): { tensor?: string; code?: string } {
+  try {
+    return { tensor: resolveNames(graph, [name])[0]!.value.name };
+  } catch (error) {
+    if (isTapirError(error)) return { code: error.code };
+    throw error;
+  }
+}
+
+/** How many names at least must resolve: the rest has no node of its own (Dropout, DropPath), or is folded away. */
+const LEAST: Readonly<Record<string, number>> = {
+  'torch-old.resnet18.t112': 1,
+  'torch-old.resnet18.t14': 1,
+  'torch-old.vgg11_bn.t112': 1,
+  'torch-old.squeezenet1_1.t17': 1,
+  'torch-old.densenet121.t110': 1,
+  'keras.small-nested.tf213.savedmodel': 0.7,
+  'keras.small-nested.tf216.export': 0.65,
+  'keras.resnet50.tf115.savedmodel': 0.98,
+  'keras.vgg16.tf216.from_keras': 1,
+  'hf4.vit.eager.ts': 0.85,
+  'hf5.vit.eager.ts': 0.85,
+  'hf5.vit.eager.dynamo': 0.85,
+  'hf5.clip-vision-proj.eager.ts': 0.85,
+  'optimum.vit.eager.O2': 0.65,
+};
+
+describe('names of other exporters', () => {
+  it.each(Object.entries(LEAST))('%s: right or refused, and mostly right', (file, least) => {
+    const { graph, truth } = read(file);
+    const results = Object.entries(truth.names).map(([name, tensors]) => {
+      const { tensor } = tensorOf(graph, name);
+      return { name, tensors, tensor };
+    });
+    const wrong = results.filter(({ tensor, tensors }) => tensor !== undefined && !tensors.includes(tensor));
+    expect(wrong).toEqual([]);
+    const right = results.filter(({ tensor }) => tensor !== undefined);
+    expect(right.length / results.length).toBeGreaterThanOrEqual(least);
+  });
+
+  it.each(Object.keys(LEAST))('%s: values that are not in the file are refused', (file) => {
+    const { graph, truth } = read(file);
+    expect(truth.absent.filter((name) => tensorOf(graph, name).tensor !== undefined)).toEqual([]);
+  });
+
+  it.each(readdirSync(fixturePath('exporters')).filter((file) => file.endsWith('.onnx')))(
+    '%s: listed names resolve, each to another value',
+    (file) => {
+      const { graph } = read(file.slice(0, -'.onnx'.length));
+      const names = listNames(graph);
+      expect(names.length).toBeGreaterThan(10);
+      expect(new Set(resolveNames(graph, names).map(({ value }) => value)).size).toBe(names.length);
+    },
+  );
+
+  it('MXNet: a stage is its last node, with or without the prefix', () => {
+    const { graph, truth } = read('mxnet.resnet18_v1');
+    for (const [stage, block] of [
+      ['stage1', 'features.4'],
+      ['stage4', 'features.7'],
+      ['resnetv15_stage2', 'features.5'],
+    ] as const) {
+      expect(truth.names[block]).toContain(tensorOf(graph, stage).tensor);
+    }
+    expect(tensorOf(graph, 'stage5').code).toBe('NAME_NOT_FOUND');
+  });
+
+  it('Paddle: names are flat counters, so tensors are asked for by their own', () => {
+    const { graph, truth } = read('paddle.alexnet.p2o');
+    for (const [path, tensors] of Object.entries(truth.names)) {
+      expect(tensorOf(graph, path).code, path).toBe('NAME_NOT_FOUND');
+      for (const tensor of tensors) expect(tensorOf(graph, tensor).tensor).toBe(tensor);
+    }
+  });
+
+  it('Keras: a folded convolution is refused, and its BatchNorm named', () => {
+    const { graph } = read('keras.small-nested.tf216.export');
+    expect(() => resolveNames(graph, ['stem_conv'])).toThrow(
+      expect.objectContaining({ code: 'NAME_FOLDED', details: { request: 'stem_conv', instead: 'stem_bn' } }),
+    );
+  });
+
+  it('no names by order where the wiring is another', () => {
+    const conv = (k: number, from: string): NodeSpec => ({
+      op: 'Conv',
+      inputs: [from, `w${k}`],
+      outputs: [`c${k}`],
+    });
+    const relu = (k: number): NodeSpec => ({ op: 'Relu', inputs: [`c${k}`], outputs: [`r${k}`] });
+    const pool = (k: number, from: string): NodeSpec => ({
+      op: 'MaxPool',
+      inputs: [from],
+      outputs: [`p${k}`],
+    });
+    const linear = (k: number, from: string): NodeSpec => ({
+      op: 'Gemm',
+      inputs: [from, `v${k}`],
+      outputs: [`l${k}`],
+    });
+    const act = (k: number): NodeSpec => ({ op: 'Relu', inputs: [`l${k}`], outputs: [`a${k}`] });
+    const shapes = [
+      [64, 11],
+      [192, 5],
+      [384, 3],
+      [256, 3],
+      [256, 3],
+    ];
+    const alexnet = (secondReads: string, firstKernel: number): Graph =>
+      buildGraph(
+        scanModel(
+          memorySource(
+            modelBytes({
+              inputs: ['x'],
+              outputs: ['l3'],
+              initializers: Object.fromEntries(
+                shapes.map(([channels, kernel], k) => {
+                  const side = k === 0 ? firstKernel : kernel!;
+                  return [`w${k + 1}`, { dims: [channels!, 1, side, side], values: [] }];
+                }),
+              ),
+              nodes: [
+                conv(1, 'x'),
+                relu(1),
+                pool(1, 'r1'),
+                conv(2, secondReads),
+                relu(2),
+                pool(2, 'r2'),
+                conv(3, 'p2'),
+                relu(3),
+                conv(4, 'r3'),
+                relu(4),
+                conv(5, 'r4'),
+                relu(5),
+                pool(3, 'r5'),
+                { op: 'Flatten', inputs: ['p3'], outputs: ['f'] },
+                linear(1, 'f'),
+                act(1),
+                linear(2, 'a1'),
+                act(2),
+                linear(3, 'a2'),
+              ],
+            }),
+          ),
+        ),
+      );
+    expect(tensorOf(alexnet('p1', 11), 'features.3').tensor).toBe('c2');
+    expect(tensorOf(alexnet('r1', 11), 'features.3').code).toBe('NAME_NOT_FOUND');
+    expect(tensorOf(alexnet('p1', 3), 'features.3').code).toBe('NAME_NOT_FOUND');
+  });
+
+  it('TorchScript: parallel branches may be mixed, as onnxslim and Ultralytics write them', () => {
+    const branch = (
+      k: number,
+      op: string,
+      inputs: string[],
+    ): { op: string; name: string; inputs: string[]; outputs: string[] } => ({
+      op,
+      name: `/head/cv${k}/act/${op}`,
+      inputs,
+      outputs: [`/head/cv${k}/act/${op}_output_0`],
+    });
+    const graph = buildGraph(
+      scanModel(
+        memorySource(
+          modelBytes({
+            inputs: ['x'],
+            outputs: ['y'],
+            nodes: [
+              branch(1, 'Sigmoid', ['x']),
+              branch(2, 'Sigmoid', ['x']),
+              branch(1, 'Mul', ['x', '/head/cv1/act/Sigmoid_output_0']),
+              branch(2, 'Mul', ['x', '/head/cv2/act/Sigmoid_output_0']),
+              {
+                op: 'Add',
+                inputs: ['/head/cv1/act/Mul_output_0', '/head/cv2/act/Mul_output_0'],
+                outputs: ['y'],
+              },
+            ],
+          }),
+        ),
+      ),
+    );
+    expect(tensorOf(graph, 'head.cv1.act').tensor).toBe('/head/cv1/act/Mul_output_0');
+  });
+});

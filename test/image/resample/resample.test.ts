@@ -1,0 +1,252 @@
+/** The two twins of the resampling: WebAssembly SIMD and JavaScript. */
+import fc from 'fast-check';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { Region, Size } from '../../../src/image/pixels/geometry.js';
+import { planResample } from '../../../src/image/resample/resample-plan.js';
+import { resampleInSimd } from '../../../src/image/resample/resample-simd.js';
+import { createResample, type Interpolation, type RgbImage } from '../../../src/image/resample/resample.js';
+import { startSimdModule, type WebAssemblyApi } from '../../../src/image/pixels/simd-module.js';
+
+const inJs = createResample(() => null);
+const { WebAssembly: api } = globalThis as unknown as { WebAssembly: WebAssemblyApi };
+/** Whether a pass was called since it was last asked. */
+const called = { columns: false, rows: false };
+/** One instance for all images of this file, watched. */
+const simd = startSimdModule({
+  validate: api.validate,
+  Module: api.Module,
+  Instance: class {
+    readonly exports: unknown;
+
+    constructor(module: object) {
+      const exports = new api.Instance(module).exports as Record<string, (...given: unknown[]) => unknown>;
+      const watched = (name: 'columns' | 'rows') => ({
+        [name]: (...given: unknown[]): void => {
+          called[name] = true;
+          exports[name]!(...given);
+        },
+      });
+      this.exports = { ...exports, ...watched('columns'), ...watched('rows') };
+    }
+  },
+})!;
+const inWasm = createResample(() => simd);
+
+/** Pixels that stress sums and clipping, and noise. */
+const PATTERNS: Readonly<
+  Record<string, (seed: number) => (x: number, y: number, channel: number) => number>
+> = {
+  black: () => () => 0,
+  white: () => () => 255,
+  checkerboard: () => (x, y, channel) => ((x + y + channel) % 2) * 255,
+  stripes: () => (x) => (x % 2) * 255,
+  bars: () => (_x, y) => (y % 2) * 255,
+  noise: (seed) => {
+    let state = seed;
+    return () => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0) >>> 24;
+  },
+};
+
+function paint({ width, height }: Size, pattern: string, seed = 1): RgbImage {
+  const pixel = PATTERNS[pattern]!(seed);
+  const data = new Uint8Array(width * height * 3);
+  for (let i = 0; i < data.length; i++) {
+    const at = Math.trunc(i / 3);
+    data[i] = pixel(at % width, Math.trunc(at / width), i % 3);
+  }
+  return { width, height, data };
+}
+
+function expectTwins(image: RgbImage, size: Size, region: Region, kind: Interpolation): void {
+  const expected = inJs(image, size, region, kind);
+  Object.assign(called, { columns: false, rows: false });
+  const actual = inWasm(image, size, region, kind);
+  expect(actual).toMatchObject({ height: region.height, width: region.width });
+  expect(Buffer.compare(actual.data, expected.data)).toBe(0);
+  expect(called).toEqual({ columns: image.width !== size.width, rows: image.height !== size.height });
+}
+
+const kinds = fc.constantFrom<Interpolation>('bilinear', 'bicubic');
+const patterns = fc.constantFrom(...Object.keys(PATTERNS));
+/** Small ones often, so that edges meet. */
+const side = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 700 }));
+const sizes = fc.record({ width: side, height: side });
+/** Where a region begins and ends, as shares of a side: beyond both ends too. */
+const span = fc.tuple(
+  fc.double({ min: -0.5, max: 0.9, noNaN: true }),
+  fc.double({ min: 0.01, max: 1.6, noNaN: true }),
+);
+
+describe('the resampling in WebAssembly', () => {
+  it('gives the pixels of the one in JavaScript: any sizes, any region, both interpolations', () => {
+    fc.assert(
+      fc.property(
+        sizes,
+        sizes,
+        patterns,
+        fc.nat(),
+        span,
+        span,
+        kinds,
+        (from, to, pattern, seed, [x, w], [y, h], kind) => {
+          const left = Math.round(x * to.width);
+          const top = Math.round(y * to.height);
+          const width = Math.max(1 - Math.min(left, 0), Math.round(w * to.width));
+          const height = Math.max(1 - Math.min(top, 0), Math.round(h * to.height));
+          fc.pre(left < to.width && top < to.height);
+          expectTwins(paint(from, pattern, seed), to, { left, top, width, height }, kind);
+        },
+      ),
+      { numRuns: 250 },
+    );
+  });
+
+  it('leaves an axis alone that keeps its size', () => {
+    fc.assert(
+      fc.property(sizes, side, fc.boolean(), patterns, kinds, (from, other, isWidth, pattern, kind) => {
+        const to = isWidth ? { ...from, width: other } : { ...from, height: other };
+        expectTwins(paint(from, pattern), to, { left: 0, top: 0, ...to }, kind);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it.each<[string, Size, Size]>([
+    [
+      'a photo of 20 megapixels, in hundreds of strips',
+      { width: 5000, height: 4000 },
+      { width: 280, height: 224 },
+    ],
+    ['rows longer than a strip', { width: 70_001, height: 9 }, { width: 501, height: 31 }],
+    ['a column', { width: 1, height: 50_000 }, { width: 3, height: 777 }],
+    ['a result longer than a strip', { width: 40, height: 7 }, { width: 60_000, height: 10 }],
+  ])('takes %s', (_what, from, to) => {
+    const image = paint(from, 'noise');
+    for (const kind of ['bilinear', 'bicubic'] as const) {
+      expectTwins(image, to, { left: 0, top: 0, ...to }, kind);
+      const crop = { width: Math.ceil(to.width / 2), height: Math.ceil(to.height / 2) };
+      expectTwins(image, to, { left: to.width >> 2, top: to.height >> 2, ...crop }, kind);
+    }
+  });
+
+  it('holds no more than a MiB or so, for photos of 16000 × 16000 too', () => {
+    const own = startSimdModule()!;
+    const into = new Uint8Array(224 * 64 * 3);
+    for (const width of [500, 5000, 16_000]) {
+      // Fewer rows than the photo has, reduced as much: the layout is the same.
+      const image = { width, height: 640, data: new Uint8Array(width * 640 * 3) };
+      const size = { width: 224, height: 9 };
+      const plan = planResample(image, size, { left: 0, top: 0, ...size }, 'bicubic');
+      expect(resampleInSimd(own, image, plan, into)).toBe(true);
+    }
+    expect(own.memoryBytes).toBeLessThan(1_500_000);
+  });
+
+  it('leaves rows of millions of pixels to JavaScript, and goes on', () => {
+    const wide = paint({ width: 6_000_000, height: 1 }, 'stripes');
+    const size = { width: 50, height: 1 };
+    const region = { left: 0, top: 0, ...size };
+    const plan = planResample(wide, size, region, 'bilinear');
+    expect(resampleInSimd(simd, wide, plan, new Uint8Array(150))).toBe(false);
+    expect(inWasm(wide, size, region, 'bilinear').data).toEqual(inJs(wide, size, region, 'bilinear').data);
+    expectTwins(
+      paint({ width: 9, height: 9 }, 'noise'),
+      { width: 4, height: 5 },
+      { left: 0, top: 0, width: 4, height: 5 },
+      'bicubic',
+    );
+  });
+});
+
+describe.each([
+  ['WebAssembly', inWasm],
+  ['JavaScript', inJs],
+])('into, in %s', (_name, twin) => {
+  const image = paint({ width: 61, height: 47 }, 'noise');
+  const region = { left: -3, top: 5, width: 40, height: 50 };
+  const bytes = region.width * region.height * 3;
+
+  it.each<[string, Size]>([
+    ['both passes', { width: 30, height: 35 }],
+    ['one pass', { width: 61, height: 35 }],
+    ['no pass', { width: 61, height: 47 }],
+  ])('takes the pixels of %s, in a slot of shared memory', (_what, size) => {
+    const shared = new Uint8Array(new SharedArrayBuffer(3 * bytes)).fill(77);
+    const slot = shared.subarray(bytes, 2 * bytes);
+    const result = twin(image, size, region, 'bicubic', slot);
+    expect(result.data).toBe(slot);
+    // Padding included, whatever lay there; neighbours not.
+    expect(Buffer.compare(slot, twin(image, size, region, 'bicubic').data)).toBe(0);
+    expect(shared.subarray(0, bytes).every((byte) => byte === 77)).toBe(true);
+    expect(shared.subarray(2 * bytes).every((byte) => byte === 77)).toBe(true);
+  });
+
+  it('reads an image in shared memory', () => {
+    const data = new Uint8Array(new SharedArrayBuffer(image.data.length));
+    data.set(image.data);
+    const size = { width: 30, height: 35 };
+    const copy = twin({ ...image, data }, size, region, 'bilinear');
+    expect(Buffer.compare(copy.data, twin(image, size, region, 'bilinear').data)).toBe(0);
+  });
+
+  it('is refused unless it has the region’s size', () => {
+    for (const length of [bytes - 1, bytes + 1]) {
+      expect(() =>
+        twin(image, { width: 30, height: 35 }, region, 'bilinear', new Uint8Array(length)),
+      ).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
+    }
+  });
+
+  it('is an array of its own if it is not given, also where nothing is resized', () => {
+    const whole = { left: 0, top: 0, width: 61, height: 47 };
+    const copy = twin(image, image, whole, 'bilinear').data;
+    expect(Buffer.compare(copy, image.data)).toBe(0);
+    expect(copy.buffer).not.toBe(image.data.buffer);
+  });
+});
+
+describe('without WebAssembly SIMD', () => {
+  const image = paint({ width: 50, height: 40 }, 'noise');
+  const size = { width: 20, height: 21 };
+  const region = { left: 0, top: 0, ...size };
+  afterEach(() => vi.unstubAllGlobals());
+
+  it.each([
+    ['the module is not valid', { ...api, validate: () => false }],
+    [
+      'there is no address space for its memory',
+      { ...api, validate: () => true, Module: Object, Instance: NoMemory },
+    ],
+  ])('JavaScript is taken: %s', (_why, other) => {
+    const start = vi.fn(() => startSimdModule(other));
+    const expected = inWasm(image, size, region, 'bilinear');
+    expect(createResample(start)(image, size, region, 'bilinear')).toEqual(expected);
+    expect(start).toHaveReturnedWith(null);
+  });
+
+  it('JavaScript is taken: there is no WebAssembly (node --jitless)', () => {
+    vi.stubGlobal('WebAssembly', undefined);
+    expect(startSimdModule()).toBeNull();
+  });
+
+  it('errors that are not about memory are told', () => {
+    const broken = { ...api, validate: () => true, Module: Broken };
+    expect(() => startSimdModule(broken)).toThrow('broken');
+  });
+});
+
+class NoMemory {
+  readonly exports: unknown;
+
+  constructor() {
+    throw new RangeError(
+      'WebAssembly.Instance(): Out of memory: Cannot allocate Wasm memory for new instance',
+    );
+  }
+}
+
+class Broken {
+  constructor() {
+    throw new TypeError('broken');
+  }
+}

@@ -1,0 +1,73 @@
+/** Libraries found, missed and loaded beforehand: with libvips of sharp in the part of CUDA, which is on every Linux machine. */
+import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { preloadLibraries } from '../../../src/runtime/devices/cuda-libraries.js';
+import { findMissing } from '../../../src/runtime/devices/provider-library.js';
+import { loadLibrary, missingName } from '../../../src/runtime/devices/shared-library.js';
+import { projectPath, scratchFolder } from '../../support/fixtures.js';
+import { makeLibrary } from '../../support/library.js';
+
+const scratch = scratchFolder();
+const vips = projectPath('node_modules/@img/sharp-libvips-linux-x64/lib');
+const binding = projectPath('node_modules/@img/sharp-linux-x64/lib');
+const isHere = process.platform === 'linux' && existsSync(vips) && existsSync(binding);
+const notHere = isHere ? '' : ' (NOT RUN: this is no Linux x64 with sharp’s libvips)';
+const soname = isHere ? readdirSync(vips).find((name) => name.startsWith('libvips-cpp.so'))! : '';
+
+describe('preloadLibraries', () => {
+  it('refuses a folder that is missing, or holds nothing that is needed', () => {
+    const library = join(scratch, 'provider.so');
+    writeFileSync(library, makeLibrary({ needed: ['libcudart.so.99', 'libcudnn.so.9'] }));
+    const refused = (message: RegExp): object =>
+      expect.objectContaining({ code: 'OPTION_INVALID', message: expect.stringMatching(message) as string });
+    expect(() => preloadLibraries(join(scratch, 'none'), library)).toThrow(refused(/a folder that exists/));
+    expect(() => preloadLibraries(library, library)).toThrow(refused(/a folder that exists/));
+    const empty = join(scratch, 'empty');
+    mkdirSync(empty);
+    expect(() => preloadLibraries(empty, library)).toThrow(refused(/libcudart\.so\.99, libcudnn\.so\.9/));
+  });
+
+  it('leaves out what does not load, and comes to an end', () => {
+    const folder = join(scratch, 'broken/nvidia/lib');
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'liba.so.1'), makeLibrary({ needed: ['libb.so.1'] }));
+    writeFileSync(join(folder, 'libb.so.1'), makeLibrary({ needed: ['liba.so.1'] }));
+    const library = join(scratch, 'ring.so');
+    writeFileSync(library, makeLibrary({ needed: ['liba.so.1'] }));
+    expect(preloadLibraries(join(scratch, 'broken'), library)).toEqual(new Set());
+  });
+
+  it.runIf(isHere)(`makes a library found that the loader does not find${notHere}`, () => {
+    // Away from its place, it no longer finds libvips beside it.
+    const library = join(scratch, 'binding.so');
+    const file = readdirSync(binding).find((name) => name.endsWith('.node'));
+    cpSync(join(binding, file!), library);
+    expect(findMissing(library)).toEqual([
+      { name: soname, reason: expect.stringContaining('cannot open shared object file') as string },
+    ]);
+    expect(loadLibrary(library)).toContain(soname);
+    const folder = join(scratch, 'nvidia');
+    cpSync(vips, join(folder, 'image/lib'), { recursive: true });
+    expect(preloadLibraries(folder, library)).toEqual(new Set([soname]));
+    expect(findMissing(library)).toEqual([]);
+  });
+});
+
+describe('the loader’s reasons', () => {
+  it('name the library that is missing', () => {
+    expect(missingName('libcublasLt.so.13: cannot open shared object file: No such file or directory')).toBe(
+      'libcublasLt.so.13',
+    );
+    expect(missingName('/x/liba.so: invalid ELF header')).toBeUndefined();
+  });
+
+  it('are told for a library that is not there, and one that is damaged', () => {
+    const damaged = join(scratch, 'damaged.so');
+    writeFileSync(damaged, 'no library');
+    expect(loadLibrary(damaged)).toBeTypeOf('string');
+    const library = join(scratch, 'needy.so');
+    writeFileSync(library, makeLibrary({ needed: ['libtapir-none.so.7', 'needy.so'] }));
+    expect(findMissing(library).map(({ name }) => name)).toEqual(['libtapir-none.so.7']);
+  });
+});

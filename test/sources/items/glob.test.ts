@@ -1,0 +1,69 @@
+import { symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { expandBraces } from '../../../src/sources/items/braces.js';
+import { openSource } from '../../../src/sources/open-source.js';
+import { folderWith, itemsOf, pathsOf } from '../../support/sources.js';
+
+describe('expandBraces', () => {
+  it.each([
+    ['a.jpg', ['a.jpg']],
+    ['s-{008..011}.tar', ['s-008.tar', 's-009.tar', 's-010.tar', 's-011.tar']],
+    ['{3..1}', ['3', '2', '1']],
+    ['{9..10}', ['9', '10']],
+    ['{a,b}/{x,y}', ['a/x', 'a/y', 'b/x', 'b/y']],
+    ['{a,{b,c}d,}', ['a', 'bd', 'cd', '']],
+    ['{a}{b', ['{a}{b']],
+    ['{a{b,c}', ['{ab', '{ac']],
+    ['\\{a,b}', ['\\{a,b}']],
+    ['{-1..2}', ['{-1..2}']],
+  ])('%s', (pattern, expected) => expect(expandBraces(pattern)).toEqual(expected));
+
+  it('refuses what would fill the memory', () => {
+    for (const pattern of ['{1..999999999999999}', '{1..1000}{1..1000}', '{0,1}'.repeat(60)])
+      expect(() => expandBraces(pattern)).toThrow(expect.objectContaining({ code: 'SOURCE_INVALID' }));
+  });
+});
+
+describe('a pattern', () => {
+  it('finds images in the order of their paths’ bytes, named from its folder on', async () => {
+    const folder = folderWith(
+      'p/b.jpg',
+      'p/a/z.PNG',
+      'p/a.jpg',
+      'p/é.gif',
+      'p/notes.txt',
+      'p/.hidden.jpg',
+      'q/c.jpg',
+    );
+    expect(await pathsOf(join(folder, 'p/**'))).toEqual(['a.jpg', 'a/z.PNG', 'b.jpg', 'é.gif']);
+    expect(await itemsOf(join(folder, '*/?.jpg'))).toEqual(
+      ['p/a.jpg', 'p/b.jpg', 'q/c.jpg'].map((path) => ({ path, image: join(folder, path), listed: true })),
+    );
+    expect(await pathsOf(join(folder, '{q,p}/[ab]*.jpg'))).toEqual(['p/a.jpg', 'p/b.jpg']);
+    expect(await pathsOf(join(folder, 'p/*.txt'))).toEqual(['notes.txt']);
+    expect(await pathsOf(join(folder, 'none/*.jpg'))).toEqual([]);
+    const location = join(folder, 'p/*.jpg');
+    expect(openSource(location).description).toEqual({ kind: 'glob', location });
+  });
+
+  it('that only lists names keeps their order, missing ones included', async () => {
+    const folder = folderWith('b.jpg', 'a.jpg');
+    expect(await pathsOf(join(folder, '{b,none,a}.jpg'))).toEqual(['b.jpg', 'none.jpg', 'a.jpg']);
+  });
+
+  it('ends on link loops, counts nothing twice, and follows links to the outside', async () => {
+    const folder = folderWith('in/a.jpg');
+    const outside = folderWith('b.jpg');
+    symlinkSync('..', join(folder, 'in/loop'));
+    symlinkSync('in/a.jpg', join(folder, 'again.jpg'));
+    symlinkSync(outside, join(folder, 'out'));
+    symlinkSync(outside, join(folder, 'out-again'));
+    expect(await pathsOf(join(folder, '**/*.jpg'))).toEqual(['in/a.jpg', 'out-again/b.jpg']);
+  });
+
+  it('is a path first: a name with such signs is found', async () => {
+    const folder = folderWith('a[1]/b.jpg');
+    expect(await pathsOf(join(folder, 'a[1]'))).toEqual(['b.jpg']);
+  });
+});
