@@ -14,7 +14,7 @@ import {
   createTransform,
   embedImages,
   type Extractor,
-  type Given,
+  type Options,
   type ServiceOptions,
 } from 'onnx-tapir';
 import sharp from 'sharp';
@@ -35,7 +35,7 @@ const work = mkdtempSync(join(tmpdir(), 'tapir-bench-serve-'));
 process.on('exit', () => rmSync(work, { recursive: true, force: true }));
 const report = new Report();
 
-async function listen(extractor: Extractor, options: Given<ServiceOptions>) {
+async function listen(extractor: Extractor, options: Options<ServiceOptions>) {
   const service = createService(extractor, options);
   return { service, url: await service.listen({ port: 0 }) };
 }

@@ -1,6 +1,6 @@
 /** The public API of onnx-tapir. */
 export { TapirError, isTapirError, type ErrorCode, type ErrorDetails } from './base/errors.js';
-export { type Given } from './base/checks.js';
+export { type Options } from './base/checks.js';
 export {
   openModel,
   getGraphNodeNames,
@@ -40,7 +40,7 @@ export { chunkSizes, type Split } from './tensor/split.js';
 export { type LaneDeathPolicy } from './runtime/replica.js';
 export { type Extractor } from './extract/extractor.js';
 export { type LaneOptions } from './runtime/lane-options.js';
-export { type TensorInfo } from './model/value-info.js';
+export type { TensorInfo } from './tensor/tensor-info.js';
 export { type FeatureInfo, type Layout } from './model/feature-info.js';
 export { type Tensor, type TensorLike, type TensorData, type DType } from './tensor/tensor.js';
 export { type Device, type DeviceSpec, type DeviceType } from './runtime/device.js';

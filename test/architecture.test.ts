@@ -42,7 +42,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'embed/streams': ['embed'],
   'apps/pages': ['embed'],
   'apps/search': ['embed'],
-  'apps/report': ['apps/pages'],
+  'apps/report': ['apps/pages', 'apps/report/page'],
   'apps/report/page': [],
   'apps/serve': ['embed'],
   hub: ['onnx'],

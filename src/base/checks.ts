@@ -1,7 +1,7 @@
 import { TapirError } from './errors.js';
 
-/** What a caller passes for an options interface whose fields are all required: each optional, `undefined` = absent. */
-export type Given<Options> = { readonly [Key in keyof Options]?: Options[Key] | undefined };
+/** What a caller passes: every field optional; `undefined` counts as left out. */
+export type Options<Fields> = { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
 
 /** A value as it reads in a message: short, quoted if text. */
 export function show(value: unknown): string {
@@ -76,11 +76,11 @@ export function checkSignal(value: unknown): AbortSignal | undefined {
  * Lays what a caller gave over the defaults: unknown keys are refused, `undefined` counts as absent, the
  * caller's object is not written to.
  */
-export function withDefaults<Options extends object>(
-  defaults: Options,
-  given: Given<Options>,
+export function withDefaults<Fields extends object>(
+  defaults: Fields,
+  given: Options<Fields>,
   what: string,
-): Options {
+): Fields {
   if (given === null || typeof given !== 'object' || Array.isArray(given)) {
     throw invalidOption(what, 'an options object', given);
   }
@@ -97,6 +97,6 @@ export function withDefaults<Options extends object>(
     }
     if (value !== undefined) result[key] = value;
   }
-  // Every key of Options is there, from the defaults or with the caller's type.
-  return Object.freeze(result) as Options;
+  // Every key of Fields is there, from the defaults or with the caller's type.
+  return Object.freeze(result) as Fields;
 }

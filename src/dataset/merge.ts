@@ -1,7 +1,7 @@
 /** The parts of a sharded dataset → one dataset that refers to their features in place. */
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { checkSignal, checkText, withDefaults, type Given } from '../base/checks.js';
+import { checkSignal, checkText, withDefaults, type Options } from '../base/checks.js';
 import { checkUnlocked, lockFolder } from './folder-lock.js';
 import { encodeManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
 import { checkSource, checkInputs } from './merge-check.js';
@@ -56,7 +56,7 @@ export interface MergeSummary {
  * console.log(parts, manifest.counts); // 8 { inputs: 203, ok: 200, errors: 3 }
  * ```
  */
-export async function mergeDataset(folder: string, given: Given<MergeOptions> = {}): Promise<MergeSummary> {
+export async function mergeDataset(folder: string, given: Options<MergeOptions> = {}): Promise<MergeSummary> {
   const out = resolve(checkText('folder', folder));
   const options = withDefaults(MERGE_DEFAULTS, given, 'mergeDataset');
   const signal = checkSignal(options.signal);

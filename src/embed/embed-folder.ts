@@ -8,7 +8,7 @@ import {
   checkText,
   invalidOption,
   withDefaults,
-  type Given,
+  type Options,
 } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import type { DecodeLanes } from '../image/lanes/decode-lanes.js';
@@ -148,7 +148,7 @@ const MAX_FAILURES_LISTED = 1000;
 export function embedFolder(
   extractor: Extractor,
   source: EmbedSource,
-  given: Given<EmbedFolderOptions> & { readonly out: string },
+  given: Options<EmbedFolderOptions> & { readonly out: string },
 ): Promise<EmbedSummary> {
   return embedWarm(extractor, source, given);
 }
@@ -157,7 +157,7 @@ export function embedFolder(
 export async function embedWarm(
   extractor: Extractor,
   source: EmbedSource,
-  given: Given<EmbedFolderOptions> & { readonly out: string },
+  given: Options<EmbedFolderOptions> & { readonly out: string },
   warm?: DecodeLanes,
 ): Promise<EmbedSummary> {
   const { setup, plan, ...options } = readOptions(extractor, given);
@@ -238,7 +238,7 @@ interface CheckedOptions extends EmbedFolderOptions {
 }
 
 /** Checks the options against each other and the extractor. Throws `OPTION_INVALID`. */
-function readOptions(extractor: Extractor, given: Given<EmbedFolderOptions>): CheckedOptions {
+function readOptions(extractor: Extractor, given: Options<EmbedFolderOptions>): CheckedOptions {
   const options = withDefaults<EmbedFolderOptions>(
     { ...EMBED_FOLDER_DEFAULTS, out: '' },
     given,

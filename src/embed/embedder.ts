@@ -1,5 +1,5 @@
 /** Many images → features, one after the other. */
-import { withDefaults, type Given } from '../base/checks.js';
+import { withDefaults, type Options } from '../base/checks.js';
 import type { Extractor } from '../extract/extractor.js';
 import { takeRows } from '../tensor/rows.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -50,7 +50,7 @@ export type Embedded<Key extends string = string> =
 export async function* embedImages<Key extends string>(
   extractor: Extractor<Key>,
   source: EmbedSource,
-  given: Given<EmbedOptions> = {},
+  given: Options<EmbedOptions> = {},
 ): AsyncGenerator<Embedded<Key>> {
   const setup = setUpEmbedding(extractor, withDefaults(EMBED_DEFAULTS, given, 'embedImages'));
   const items = openSource(source, setup.source, setup.signal);

@@ -1,6 +1,6 @@
 /** Where the time of embedding goes: what decoding alone and the model alone reach on this machine, and both together. */
 import { performance } from 'node:perf_hooks';
-import { checkInteger, checkSignal, invalidOption, withDefaults, type Given } from '../base/checks.js';
+import { checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { medianOf } from '../base/median.js';
 import { internalsOf, isOnCpu, runsAtOnce, type Extractor } from '../extract/extractor.js';
@@ -118,7 +118,7 @@ const MOST_IMAGES = 4096;
 export async function measureEmbedding(
   extractor: Extractor,
   source: EmbedSource,
-  given: Given<MeasureEmbeddingOptions> = {},
+  given: Options<MeasureEmbeddingOptions> = {},
 ): Promise<EmbeddingReport> {
   const options = withDefaults(MEASURE_EMBEDDING_DEFAULTS, given, 'measureEmbedding');
   const { seconds, rounds, onPhase, ...embedding } = options;

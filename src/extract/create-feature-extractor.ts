@@ -1,5 +1,5 @@
 /** Model + names → an extractor on one device or several. */
-import { invalidOption, withDefaults, type Given } from '../base/checks.js';
+import { invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lane-options.js';
 import { warmLane } from '../runtime/lane-start.js';
@@ -35,12 +35,12 @@ export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {
    * How batches are split over `devices`.
    * @default {}
    */
-  readonly parallel: Given<ParallelOptions>;
+  readonly parallel: Options<ParallelOptions>;
   /**
    * Session options of onnxruntime.
    * @default {}
    */
-  readonly session: Given<SessionOptions>;
+  readonly session: Options<SessionOptions>;
 }
 
 export const FEATURE_EXTRACTOR_DEFAULTS: FeatureExtractorOptions = {
@@ -80,27 +80,27 @@ export const FEATURE_EXTRACTOR_DEFAULTS: FeatureExtractorOptions = {
 export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
   model: OnnxModel | ModelSource,
   returnNodes: Nodes,
-  given: Given<FeatureExtractorOptions> & { readonly devices: readonly Device[] },
+  given: Options<FeatureExtractorOptions> & { readonly devices: readonly Device[] },
 ): Promise<DataParallel<KeysOf<Nodes>>>;
 export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
   model: OnnxModel | ModelSource,
   returnNodes: Nodes,
-  given?: Given<FeatureExtractorOptions> & { readonly devices?: undefined },
+  given?: Options<FeatureExtractorOptions> & { readonly devices?: undefined },
 ): Promise<FeatureExtractor<KeysOf<Nodes>>>;
 export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
   model: DataParallel,
   returnNodes: Nodes,
-  given?: Given<FeatureExtractorOptions> & { readonly device?: undefined },
+  given?: Options<FeatureExtractorOptions> & { readonly device?: undefined },
 ): Promise<DataParallel<KeysOf<Nodes>>>;
 export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
   model: OnnxModel | ModelSource | DataParallel,
   returnNodes: Nodes,
-  given?: Given<FeatureExtractorOptions>,
+  given?: Options<FeatureExtractorOptions>,
 ): Promise<Extractor<KeysOf<Nodes>>>;
 export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
   model: OnnxModel | ModelSource | DataParallel,
   returnNodes: Nodes,
-  given: Given<FeatureExtractorOptions> = {},
+  given: Options<FeatureExtractorOptions> = {},
 ): Promise<Extractor<KeysOf<Nodes>>> {
   const options = withDefaults(FEATURE_EXTRACTOR_DEFAULTS, given, 'createFeatureExtractor');
   if (model instanceof DataParallel) return unwrap(model, returnNodes, given);
@@ -172,7 +172,7 @@ async function ready<Key extends string>(
 async function unwrap<const Nodes extends ReturnNodes>(
   parallel: DataParallel,
   returnNodes: Nodes,
-  given: Given<FeatureExtractorOptions>,
+  given: Options<FeatureExtractorOptions>,
 ): Promise<Extractor<KeysOf<Nodes>>> {
   const { devices, options } = parallelInternalsOf(parallel);
   const { session, lane } = internalsOf(parallel.module).model;

@@ -1,5 +1,5 @@
 /** One model on several devices: a batch is split over them, the outputs are joined. */
-import { checkInteger, invalidOption, withDefaults, type Given } from '../base/checks.js';
+import { checkInteger, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import { devicesLike } from '../runtime/devices/device-list.js';
@@ -24,7 +24,7 @@ import { ParallelWarnings } from './parallel-warnings.js';
 import type { PrunedModel } from '../model/prune-model.js';
 import { runRange } from '../runtime/run-batch.js';
 import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
-import type { TensorInfo } from '../model/value-info.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 
 /** Options of {@link DataParallel.create}. */
 export interface DataParallelOptions extends ParallelOptions {
@@ -158,7 +158,7 @@ export class DataParallel<Key extends string = string> {
    */
   static async create<Key extends string>(
     extractor: FeatureExtractor<Key>,
-    given: Given<DataParallelOptions> = {},
+    given: Options<DataParallelOptions> = {},
   ): Promise<DataParallel<Key>> {
     const { devices: wanted, ...rest } = withDefaults(
       { devices: undefined, ...PARALLEL_DEFAULTS } as DataParallelOptions,
@@ -217,7 +217,7 @@ export class DataParallel<Key extends string = string> {
    * `errors`; `INPUT_MISMATCH`; `BATCH_FIXED`; `OUTPUT_NOT_BATCHED` for an output that has no row per sample;
    * `OUTPUT_NOT_GATHERABLE`; `CLOSED`; the signal's reason if it fires.
    */
-  async run(input: RunInput, given: Given<ParallelRunOptions> = {}): Promise<Record<Key, Tensor>> {
+  async run(input: RunInput, given: Options<ParallelRunOptions> = {}): Promise<Record<Key, Tensor>> {
     const { split: own, ...rest } = withDefaults(RUN_WITH_SPLIT, given, 'run');
     const split = own === undefined ? undefined : readSplit('split', own, this.devices.length);
     const options = readRunOptions(rest);
@@ -294,7 +294,7 @@ export class DataParallel<Key extends string = string> {
    */
   map(
     inputs: Iterable<RunInput> | AsyncIterable<RunInput>,
-    given: Given<RunOptions> = {},
+    given: Options<RunOptions> = {},
   ): AsyncGenerator<Record<Key, Tensor>> {
     const options = readRunOptions(given);
     return mapInOrder(inputs, 2 * this.#replicas.reduce((sum, { sessions }) => sum + sessions, 0), (input) =>

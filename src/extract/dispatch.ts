@@ -1,6 +1,6 @@
 /** Runs that belong to one batch, on several devices: all settle, then the first failure in order counts. */
 import { reasonOf, TapirError } from '../base/errors.js';
-import type { NamedTensor } from '../runtime/protocol.js';
+import type { NamedTensor } from '../tensor/tensor.js';
 import type { Replica } from '../runtime/replica.js';
 import type { RowRange } from '../tensor/batch.js';
 

@@ -1,5 +1,5 @@
 /** The pruned model with a session: tensors in, named features out. */
-import type { Given } from '../base/checks.js';
+import type { Options } from '../base/checks.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import type { Feed } from '../tensor/image-feed.js';
 import type { Replica } from '../runtime/replica.js';
@@ -11,7 +11,7 @@ import type { ExtractorInternals } from './internals.js';
 import type { PrunedModel } from '../model/prune-model.js';
 import { runBatch } from '../runtime/run-batch.js';
 import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
-import type { TensorInfo } from '../model/value-info.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 
 let internalsOf: <Key extends string>(extractor: FeatureExtractor<Key>) => ExtractorInternals<Key>;
 
@@ -68,7 +68,7 @@ export class FeatureExtractor<Key extends string = string> {
    * @throws {@link TapirError} `INPUT_MISMATCH` for a missing input or one whose dtype or dims do not fit; `BATCH_FIXED` if the
    * graph has a fixed batch that does not divide the rows; `RUN_FAILED`; `LANE_DIED`; `CLOSED`; the signal's reason if it fires.
    */
-  async run(input: RunInput, given: Given<RunOptions> = {}): Promise<Record<Key, Tensor>> {
+  async run(input: RunInput, given: Options<RunOptions> = {}): Promise<Record<Key, Tensor>> {
     const options = readRunOptions(given);
     return this.#run(readFeeds(this.inputs, input), options);
   }

@@ -1,5 +1,5 @@
 /** Which batch size a model runs fastest at: batches of made-up input, larger and larger, timed. */
-import { checkInteger, checkSignal, invalidOption, withDefaults, type Given } from '../base/checks.js';
+import { checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { isTapirError, reasonOf } from '../base/errors.js';
 import type { Device } from '../runtime/device.js';
 import { createFeatureExtractor } from './create-feature-extractor.js';
@@ -10,7 +10,7 @@ import type { ReturnNodes } from '../model/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
 import type { RunInput } from './run-options.js';
 import { seededFeeds } from '../model/oracle/seeded-feeds.js';
-import type { TensorInfo } from '../model/value-info.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 
 /** Options of {@link measureBatches}. */
 export interface MeasureBatchesOptions {
@@ -100,7 +100,7 @@ const SEED = 1;
 export async function measureBatches(
   source: OnnxModel | ModelSource,
   returnNodes: ReturnNodes,
-  given: Given<MeasureBatchesOptions & RewriteOptions> = {},
+  given: Options<MeasureBatchesOptions & RewriteOptions> = {},
 ): Promise<BatchReport> {
   const defaults: MeasureBatchesOptions & RewriteOptions = {
     ...REWRITE_DEFAULTS,

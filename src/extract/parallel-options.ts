@@ -1,5 +1,5 @@
 /** How a data-parallel model splits its batches. */
-import { checkInteger, checkOneOf, withDefaults, type Given } from '../base/checks.js';
+import { checkInteger, checkOneOf, withDefaults, type Options } from '../base/checks.js';
 import type { LaneDeathPolicy } from '../runtime/replica.js';
 import { readSplit, type Split } from '../tensor/split.js';
 
@@ -43,7 +43,7 @@ export const PARALLEL_DEFAULTS: ParallelOptions = {
 };
 
 /** Reads the options for a number of devices into a copy of their own. Throws `OPTION_INVALID`. */
-export function readParallelOptions(given: Given<ParallelOptions>, devices: number): ParallelOptions {
+export function readParallelOptions(given: Options<ParallelOptions>, devices: number): ParallelOptions {
   const options = withDefaults(PARALLEL_DEFAULTS, given, 'DataParallel');
   return {
     dim: checkInteger('dim', options.dim, 0, 15),

@@ -1,5 +1,5 @@
 /** What `run` takes besides its input. */
-import { checkBoolean, checkSignal, withDefaults, type Given } from '../base/checks.js';
+import { checkBoolean, checkSignal, withDefaults, type Options } from '../base/checks.js';
 import type { TensorLike } from '../tensor/tensor.js';
 
 /**
@@ -31,7 +31,7 @@ export interface RunOptions {
 export const RUN_DEFAULTS: RunOptions = { signal: undefined, transfer: false };
 
 /** Reads run options. Throws `OPTION_INVALID`. */
-export function readRunOptions(given: Given<RunOptions>): RunOptions {
+export function readRunOptions(given: Options<RunOptions>): RunOptions {
   const { signal, transfer } = withDefaults(RUN_DEFAULTS, given, 'run');
   return { signal: checkSignal(signal), transfer: checkBoolean('transfer', transfer) };
 }

@@ -2,7 +2,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { defaultCacheFolder } from '../base/cache-folder.js';
-import { checkInteger, checkSignal, withDefaults, type Given } from '../base/checks.js';
+import { checkInteger, checkSignal, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { downloadFile, type DownloadOptions } from './download-file.js';
 import type { HubFile, HubModel } from './model-list.js';
@@ -61,7 +61,7 @@ export async function findCachedModel(model: HubModel, folder = ''): Promise<str
  * @returns Its files, the model first.
  * @throws {@link TapirError} `DOWNLOAD_FAILED`; `CHECKSUM_MISMATCH`, with nothing left behind; `OUTPUT_UNWRITABLE`.
  */
-export async function pullModel(model: HubModel, given: Given<PullOptions> = {}): Promise<PulledFile[]> {
+export async function pullModel(model: HubModel, given: Options<PullOptions> = {}): Promise<PulledFile[]> {
   const options = withDefaults(PULL_DEFAULTS, given, 'pull options');
   checkSignal(options.signal);
   checkInteger('stallMs', options.stallMs, 1, HOUR_MS);

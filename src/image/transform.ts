@@ -1,5 +1,5 @@
 /** Image → pixels → tensor, with torchvision's numbers. */
-import { checkInteger, checkOneOf, invalidOption, withDefaults, type Given } from '../base/checks.js';
+import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { jpegOptions, type DecodedImage } from './decode/decode.js';
 import { centerCrop, resizedSize, type Size } from './pixels/geometry.js';
 import { Normalization } from './normalize.js';
@@ -103,7 +103,7 @@ const MAX_SIDE = 65_536;
  * ```
  */
 export function createTransform(
-  given: TransformPreset | Given<TransformOptions> = 'ImageNet1K_V1',
+  given: TransformPreset | Options<TransformOptions> = 'ImageNet1K_V1',
 ): Transform {
   if (typeof given === 'string') {
     const names = Object.keys(TRANSFORM_PRESETS) as TransformPreset[];

@@ -4,7 +4,8 @@ import type { Graph, Value } from '../graph/graph.js';
 import type { Dim } from '../onnx/scan-value.js';
 import type { RewriteOutput } from '../graph/rewrite/rewrite.js';
 import type { SessionValue } from '../runtime/protocol.js';
-import { describeType, describeValue, type TensorInfo } from './value-info.js';
+import { describeType, describeValue } from './value-info.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 
 export type { Layout } from '../graph/layout.js';
 

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { checkText, invalidOption, withDefaults, type Given } from '../base/checks.js';
+import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import type { StampedFile } from '../base/file-stamp.js';
 import { buildGraph, type Graph } from '../graph/graph.js';
@@ -11,7 +11,8 @@ import { listNames, nameValues } from '../graph/names/name-list.js';
 import { readNamesSidecar, sidecarPath } from '../onnx/names-sidecar.js';
 import { scanModel } from '../onnx/scan.js';
 import { memorySource, openFileSource, reopenFileSource, type ByteSource } from '../onnx/source.js';
-import { describeValue, type TensorInfo } from './value-info.js';
+import { describeValue } from './value-info.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 
 /** Where a model comes from: a path, a `file:` URL, or the bytes themselves. */
 export type ModelSource = string | URL | Uint8Array;
@@ -140,7 +141,7 @@ function listNodes(graph: Graph): NodeInfo[] {
  * ```
  */
 // oxlint-disable-next-line require-await -- the contract: what touches a file returns a promise, errors included
-export async function openModel(from: ModelSource, given: Given<OpenOptions> = {}): Promise<OnnxModel> {
+export async function openModel(from: ModelSource, given: Options<OpenOptions> = {}): Promise<OnnxModel> {
   const names = checkText('names', withDefaults(OPEN_DEFAULTS, given, 'openModel').names);
   if (from instanceof Uint8Array) {
     const memory = memorySource(from);

@@ -1,7 +1,7 @@
 /** Model + request → a smaller model. */
 import { realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { checkBoolean, checkOneOf, checkText, withDefaults, type Given } from '../base/checks.js';
+import { checkBoolean, checkOneOf, checkText, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { collectChunks, writeChunks, type Chunk } from '../onnx/emit.js';
 import { WireReader } from '../onnx/wire.js';
@@ -109,7 +109,7 @@ export class PrunedModel {
    * other files, they stay there, and `path` is in another folder; `MODEL_TOO_LARGE` if weights that go inside make it larger than
    * 2 GiB; `OUTPUT_EXISTS` if the file for repacked weights is there already; `EXTERNAL_DATA_UNSAFE`.
    */
-  async save(path: string, given: Given<SaveOptions> = {}): Promise<void> {
+  async save(path: string, given: Options<SaveOptions> = {}): Promise<void> {
     const { weights } = withDefaults(SAVE_DEFAULTS, given, 'save');
     const target = resolve(checkText('path', path));
     checkOneOf('weights', weights, ['keep', 'inline', 'repack']);
@@ -191,7 +191,7 @@ function sameFile(a: string, b: string): boolean {
 export async function pruneModel(
   model: OnnxModel | ModelSource,
   returnNodes: ReturnNodes,
-  given: Given<PruneOptions> = {},
+  given: Options<PruneOptions> = {},
 ): Promise<PrunedModel> {
   const options = withDefaults(PRUNE_DEFAULTS, given, 'pruneModel');
   const keepTensorNames = checkBoolean('keepTensorNames', options.keepTensorNames);

@@ -1,17 +1,8 @@
 /** How the public API describes tensors: onnxruntime's dtype names, dims with symbolic sizes. */
 import type { Value } from '../graph/graph.js';
 import { elementTypeName } from '../onnx/schema.js';
-import type { Dim } from '../onnx/scan-value.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 import { keptInputs, type Rewrite, type TensorType } from '../graph/rewrite/rewrite.js';
-
-/** A tensor of a model. */
-export interface TensorInfo {
-  readonly name: string;
-  /** Element type in onnxruntime's spelling (`float32`, `int64`, …), or null where the file does not state it. */
-  readonly dtype: string | null;
-  /** Sizes: a number, a symbolic name, or null for an open one; null altogether if the file does not state them. */
-  readonly dims: readonly Dim[] | null;
-}
 
 /** Describes a value by what the file states. */
 export function describeValue(value: Value): TensorInfo {

@@ -1,5 +1,5 @@
 /** How a lane is held: in a thread or a process, and how long an exit waits for it. */
-import { checkInteger, checkOneOf, checkText, type Given } from '../base/checks.js';
+import { checkInteger, checkOneOf, checkText, type Options } from '../base/checks.js';
 
 /** Options of every lane of an extractor. */
 export interface LaneOptions {
@@ -51,7 +51,7 @@ export const LANE_DEFAULTS: LaneOptions = {
 };
 
 /** Reads lane options into a copy of their own. Throws `OPTION_INVALID`. */
-export function readLaneOptions(given: Given<LaneOptions>): LaneOptions {
+export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
   const { isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes } = {
     ...LANE_DEFAULTS,
     ...given,

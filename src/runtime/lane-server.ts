@@ -1,9 +1,23 @@
 /** The lane's side: one session that answers requests in order. Knows no threads; its entries give it a port. */
 import { packError } from '../base/errors.js';
 import { fillFeed, isShared, madeFeeds } from '../tensor/image-feed.js';
-import type { LaneReply, LaneRequest } from './protocol.js';
-import { buffersOf } from '../tensor/tensor.js';
-import type { Session } from './engines/onnxruntime.js';
+import { buffersOf, type NamedTensor } from '../tensor/tensor.js';
+import type { LaneDescription, LaneReply, LaneRequest, SessionFacts } from './protocol.js';
+
+/** An open session. */
+export interface Session {
+  readonly facts: SessionFacts;
+  /** Runs the model; returns the fetched outputs in the order asked. */
+  run(feeds: readonly NamedTensor[], fetches: readonly string[]): Promise<NamedTensor[]>;
+  release(): Promise<void>;
+}
+
+/** What opens sessions, as a module that the lane loads. */
+export interface Engine {
+  /** Loads native code, once. */
+  loadRuntime(): Promise<unknown>;
+  openSession(description: LaneDescription): Promise<Session>;
+}
 
 /** How a lane talks to its owner, and how it enters onnxruntime. */
 export interface LanePort {
@@ -24,7 +38,7 @@ function discard({ buffer }: Uint8Array): void {
 }
 
 /** Returns the handler of requests; they are worked off one after the other. */
-export function serveLane(port: LanePort): (request: LaneRequest) => void {
+export function serveLane(port: LanePort, loadEngine: () => Promise<Engine>): (request: LaneRequest) => void {
   let session: Session | undefined;
   /** Of the feed made last. */
   let spare: ArrayBuffer | undefined;
@@ -37,9 +51,7 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
     try {
       if (request.type === 'open') {
         const { description } = request;
-        session = await port.enter(async () =>
-          (await import('./engines/onnxruntime.js')).openSession(description),
-        );
+        session = await port.enter(async () => (await loadEngine()).openSession(description));
         discard(description.model);
         port.send({ type: 'opened', facts: session.facts }, []);
       } else {
@@ -68,7 +80,7 @@ export function serveLane(port: LanePort): (request: LaneRequest) => void {
   };
   // Loading takes as long as the owner needs to prepare the model. A failure shows again when the session is opened.
   let last: Promise<unknown> = port
-    .enter(async () => (await import('./engines/onnxruntime.js')).loadRuntime())
+    .enter(async () => (await loadEngine()).loadRuntime())
     .catch(() => undefined);
   return (request) => {
     last = last.then(() => handle(request));

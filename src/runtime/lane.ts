@@ -4,8 +4,8 @@ import { deviceName, type ResolvedDevice } from './device.js';
 import { madeFeeds, type Feed } from '../tensor/image-feed.js';
 import type { LaneOptions } from './lane-options.js';
 import { startLane, type LaneChannel } from './lane-start.js';
-import type { LaneDescription, LaneReply, NamedTensor, SessionFacts } from './protocol.js';
-import { buffersOf, mismatch } from '../tensor/tensor.js';
+import type { LaneDescription, LaneReply, SessionFacts } from './protocol.js';
+import { buffersOf, mismatch, type NamedTensor } from '../tensor/tensor.js';
 
 /** What a run gave. */
 export interface LaneResult {

@@ -5,7 +5,7 @@ import type { ResolvedDevice } from './device.js';
 import type { Feed } from '../tensor/image-feed.js';
 import type { SaveTo } from './prepared-files.js';
 import type { SessionOptions } from './session-options.js';
-import type { Tensor } from '../tensor/tensor.js';
+import type { NamedTensor } from '../tensor/tensor.js';
 
 /** What a lane needs to open its session; immutable, shared with nobody. */
 export interface LaneDescription {
@@ -46,11 +46,6 @@ export interface SessionFacts {
   readonly runtime: string;
   /** Providers compiled in, usable or not. */
   readonly providers?: readonly string[];
-}
-
-/** A tensor with its name. */
-export interface NamedTensor extends Tensor {
-  readonly name: string;
 }
 
 /** Owner → lane. */

@@ -7,7 +7,8 @@ import { deviceName } from './device.js';
 import { openLane, type Lane, type LanePlace } from './lane.js';
 import type { startLane } from './lane-start.js';
 import { isShared, type Feed } from '../tensor/image-feed.js';
-import type { LaneDescription, NamedTensor, SessionFacts } from './protocol.js';
+import type { LaneDescription, SessionFacts } from './protocol.js';
+import type { NamedTensor } from '../tensor/tensor.js';
 import { checkPresent, cutFeed, type FeedPart } from '../tensor/tensor-part.js';
 import { WarmSizes } from './warm-sizes.js';
 

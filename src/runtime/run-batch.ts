@@ -1,12 +1,11 @@
 /** Running a model over a batch: at once, or piece by piece where the graph has a fixed one. */
 import { gather } from '../tensor/gather.js';
 import type { Feed } from '../tensor/image-feed.js';
-import type { NamedTensor } from './protocol.js';
 import type { Replica, ReplicaRunOptions } from './replica.js';
-import type { Tensor } from '../tensor/tensor.js';
+import type { Tensor, NamedTensor } from '../tensor/tensor.js';
 import { cutOut } from '../tensor/tensor-part.js';
 import { hasSameRows, partsOf, readBatch, wholeRanges, type Batch, type RowRange } from '../tensor/batch.js';
-import type { TensorInfo } from '../model/value-info.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 
 /** A model that is run: what it must be fed and what is fetched, each once. */
 export interface Runnable {

@@ -5,7 +5,7 @@ import {
   checkOneOf,
   invalidOption,
   withDefaults,
-  type Given,
+  type Options,
 } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 
@@ -108,7 +108,7 @@ function refuseIgnored(given: object): void {
 }
 
 /** Reads session options into a copy of their own. Throws `OPTION_INVALID`. */
-export function readSessionOptions(given: Given<SessionOptions>): SessionOptions {
+export function readSessionOptions(given: Options<SessionOptions>): SessionOptions {
   if (given !== null && typeof given === 'object') refuseIgnored(given);
   const options = withDefaults(SESSION_DEFAULTS, given, 'session');
   const levels = ['disabled', 'basic', 'extended', 'layout', 'all'] as const;

@@ -1,5 +1,5 @@
 /** Which of a data set's indices are a process's own, as torch.utils.data.DistributedSampler tells. */
-import { checkBoolean, checkInteger, checkOneOf, withDefaults, type Given } from '../base/checks.js';
+import { checkBoolean, checkInteger, checkOneOf, withDefaults, type Options } from '../base/checks.js';
 import { MersenneTwister } from './mt19937.js';
 
 /** Options of {@link distributedSampler}. */
@@ -70,7 +70,7 @@ const MAX_SEED = 2 ** 32 - 1;
  */
 export function distributedSampler(
   length: number,
-  given: Given<SamplerOptions> & Pick<SamplerOptions, 'rank' | 'worldSize'>,
+  given: Options<SamplerOptions> & Pick<SamplerOptions, 'rank' | 'worldSize'>,
 ): Uint32Array {
   checkInteger('length', length, 0, MAX_LENGTH);
   const options = withDefaults<SamplerOptions>(

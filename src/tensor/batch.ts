@@ -4,7 +4,7 @@ import type { Feed } from './image-feed.js';
 import { wholePart, type FeedPart } from './tensor-part.js';
 import { mismatch } from './tensor.js';
 import { dimsText } from './feeds.js';
-import type { TensorInfo } from '../model/value-info.js';
+import type { TensorInfo } from './tensor-info.js';
 
 /** The feeds of a call, and their batch. */
 export interface Batch {

@@ -1,8 +1,7 @@
 /** Feeds: what a caller passes to `run`, checked against the model's inputs. */
 import { show } from '../base/checks.js';
-import type { NamedTensor } from '../runtime/protocol.js';
-import { mismatch, readTensor } from './tensor.js';
-import type { TensorInfo } from '../model/value-info.js';
+import { mismatch, readTensor, type NamedTensor } from './tensor.js';
+import type { TensorInfo } from './tensor-info.js';
 
 /** A checked input of one run. */
 export type Feed = NamedTensor;

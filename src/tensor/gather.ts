@@ -1,8 +1,7 @@
 /** Outputs of several runs → one tensor each, as torch.nn.parallel's gather joins them; what that passes over in silence is refused. */
 import { TapirError } from '../base/errors.js';
 import { copyInTurns, type Span } from './copy.js';
-import type { NamedTensor } from '../runtime/protocol.js';
-import { createData, elementCount, type Tensor } from './tensor.js';
+import { createData, elementCount, type Tensor, type NamedTensor } from './tensor.js';
 
 /**
  * Joins the outputs of runs along an axis, in the order of the runs. Scalars become a vector, one element per run.

@@ -1,6 +1,5 @@
 /** Feeds made of 8-bit images in shared memory: nothing is copied on the way to the lane, which passes over the pixels once. */
-import type { NamedTensor } from '../runtime/protocol.js';
-import type { Tensor } from './tensor.js';
+import type { Tensor, NamedTensor } from './tensor.js';
 
 /** Images that a lane makes its own feed of. They stay as they are until the run has settled. */
 export interface SharedImages {

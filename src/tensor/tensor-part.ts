@@ -1,8 +1,15 @@
 /** Parts of tensors along an axis: described first, cut out when a lane is about to take them. */
 import { copyInTurns, type Span } from './copy.js';
 import { isShared, takeImages, type Feed, type SharedImages } from './image-feed.js';
-import type { NamedTensor } from '../runtime/protocol.js';
-import { createData, elementCount, fillsBuffer, mismatch, type Tensor, type TensorData } from './tensor.js';
+import {
+  createData,
+  elementCount,
+  fillsBuffer,
+  mismatch,
+  type Tensor,
+  type TensorData,
+  type NamedTensor,
+} from './tensor.js';
 
 /** A range of a tensor along one axis, with zeros behind it where `size` exceeds `count`. */
 export interface TensorPart<Whole = Tensor> {

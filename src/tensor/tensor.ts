@@ -44,6 +44,11 @@ export interface Tensor<Type extends DType = DType> {
   readonly data: DataByType[Type];
 }
 
+/** A tensor with its name. */
+export interface NamedTensor extends Tensor {
+  readonly name: string;
+}
+
 /** What `run` accepts: a {@link Tensor}, or anything of the same shape, such as an `ort.Tensor` (`type` for `dtype`). */
 export interface TensorLike {
   readonly dtype?: string | undefined;

@@ -6,7 +6,7 @@ import {
   DataParallel,
   type FeatureExtractor,
   type FeatureExtractorOptions,
-  type Given,
+  type Options,
   type Tensor,
   type TensorLike,
 } from 'onnx-tapir';
@@ -27,7 +27,7 @@ const onWarning = (warning: Error): void => void warnings.push(warning);
 process.on('warning', onWarning);
 afterEach(() => void warnings.splice(0));
 
-type Options = Given<FeatureExtractorOptions>;
+type Options = Options<FeatureExtractorOptions>;
 type Source = string | Uint8Array;
 
 /** Opens with and without preparation, runs both, and expects no difference at all. */

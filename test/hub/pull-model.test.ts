@@ -8,7 +8,7 @@ import { TapirError } from '../../src/base/errors.js';
 import type { HubFile, HubModel } from '../../src/hub/model-list.js';
 import { unwritable } from '../../src/hub/partial-file.js';
 import { findCachedModel, pullModel, type PullOptions } from '../../src/hub/pull-model.js';
-import type { Given } from '../../src/base/checks.js';
+import type { Options } from '../../src/base/checks.js';
 import { sendCut, sendFile, startServer } from '../support/file-server.js';
 import { scratchFolder } from '../support/fixtures.js';
 
@@ -35,7 +35,7 @@ function createModel(url: string, file: Partial<HubFile> = {}): { model: HubMode
 
 function pull(
   { model, folder }: ReturnType<typeof createModel>,
-  options: Given<PullOptions> = {},
+  options: Options<PullOptions> = {},
 ): ReturnType<typeof pullModel> {
   return pullModel(model, { folder, retryDelayMs: 1, stallMs: 5000, ...options });
 }

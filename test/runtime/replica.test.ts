@@ -2,7 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { madeFeeds } from '../../src/tensor/image-feed.js';
 import type { LaneEvents } from '../../src/runtime/lane-start.js';
-import type { LaneRequest, NamedTensor } from '../../src/runtime/protocol.js';
+import type { LaneRequest } from '../../src/runtime/protocol.js';
+import type { NamedTensor } from '../../src/tensor/tensor.js';
 import { openReplica, type Replica, type ReplicaPlace } from '../../src/runtime/replica.js';
 import { wholePart } from '../../src/tensor/tensor-part.js';
 import { describeLane, done, place, playLanes } from '../support/fake-lane.js';

@@ -2,7 +2,8 @@
 import type { ResolvedDevice } from '../../src/runtime/device.js';
 import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
 import type { LaneChannel, LaneEvents } from '../../src/runtime/lane-start.js';
-import type { LaneDescription, LaneReply, LaneRequest, NamedTensor } from '../../src/runtime/protocol.js';
+import type { LaneDescription, LaneReply, LaneRequest } from '../../src/runtime/protocol.js';
+import type { NamedTensor } from '../../src/tensor/tensor.js';
 import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
 
 export const cpu: ResolvedDevice = { type: 'cpu', id: 0, threads: 0 };

@@ -3,10 +3,9 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { gather } from '../../src/tensor/gather.js';
-import type { NamedTensor } from '../../src/runtime/protocol.js';
 import { chunkSizes, deviceRows, evenParts, readSplit } from '../../src/tensor/split.js';
 import { cutOut, wholePart, type TensorPart } from '../../src/tensor/tensor-part.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { Tensor, NamedTensor } from '../../src/tensor/tensor.js';
 import { WarmSizes } from '../../src/runtime/warm-sizes.js';
 import { fixturePath } from '../support/fixtures.js';
 

@@ -8,7 +8,7 @@ import {
   checkText,
   invalidOption,
   withDefaults,
-  type Given,
+  type Options,
 } from '../../base/checks.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
 import { packageVersion } from '../../dataset/manifest.js';
@@ -100,7 +100,10 @@ const MAX_FILE_BYTES = 20e6;
  * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `SOURCE_INVALID` for an image folder that is none;
  * `OUTPUT_EXISTS` if the file is there and no report; `OUTPUT_UNWRITABLE`.
  */
-export async function writeReport(folder: string, given: Given<ReportOptions> = {}): Promise<ReportSummary> {
+export async function writeReport(
+  folder: string,
+  given: Options<ReportOptions> = {},
+): Promise<ReportSummary> {
   const options = withDefaults(REPORT_DEFAULTS, given, 'writeReport');
   const sample = checkInteger('sample', options.sample, 1, MAX_SAMPLE);
   const withUmap = checkBoolean('umap', options.umap);

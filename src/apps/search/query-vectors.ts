@@ -1,5 +1,5 @@
 /** Queries: images, embedded as the dataset was, and inputs of the dataset itself. */
-import { invalidOption, type Given } from '../../base/checks.js';
+import { invalidOption, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import type { Dataset } from '../../dataset/dataset.js';
 import { embedImages } from '../../embed/embedder.js';
@@ -31,8 +31,8 @@ export interface Recipe {
   readonly sha256: string;
   /** The name that was asked for. */
   readonly request: string;
-  readonly parts: Given<RewriteOptions>;
-  readonly transform: Given<TransformOptions>;
+  readonly parts: Options<RewriteOptions>;
+  readonly transform: Options<TransformOptions>;
 }
 
 /**
@@ -98,7 +98,7 @@ export async function embedQueries(
 }
 
 /** What was computed behind the tensor, from the words of the plan; half precision changes nothing that matters here. */
-function partsOf(computed: readonly string[]): Given<RewriteOptions> {
+function partsOf(computed: readonly string[]): Options<RewriteOptions> {
   const pool = POOLS.find((word) => computed.includes(`pool ${word}`)) ?? 'none';
   return {
     tokensToMap: computed.includes('tokensToMap'),

@@ -5,7 +5,7 @@ import {
   checkSignal,
   invalidOption,
   withDefaults,
-  type Given,
+  type Options,
 } from '../../base/checks.js';
 import type { Dataset } from '../../dataset/dataset.js';
 import type { Device } from '../../runtime/device.js';
@@ -110,7 +110,7 @@ const BLOCK_BYTES = 16 * 2 ** 20;
 export async function searchDataset(
   dataset: Dataset,
   vectors: readonly (Float32Array | readonly number[])[],
-  given: Given<SearchOptions> = {},
+  given: Options<SearchOptions> = {},
 ): Promise<SearchHit[][]> {
   const options = withDefaults(SEARCH_DEFAULTS, given, 'searchDataset');
   const { metric, device, signal } = options;

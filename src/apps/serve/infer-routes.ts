@@ -1,7 +1,7 @@
 /** The Open Inference Protocol, version 2 (KServe, Triton): health, metadata, inference. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { TensorInfo } from '../../model/value-info.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { ServiceContext } from './context.js';
 import { DATATYPES } from './datatypes.js';

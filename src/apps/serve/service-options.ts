@@ -5,7 +5,7 @@ import {
   checkText,
   invalidOption,
   withDefaults,
-  type Given,
+  type Options,
 } from '../../base/checks.js';
 import {
   EMBED_DEFAULTS,
@@ -145,7 +145,7 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const HOUR_MS = 3_600_000;
 
 /** Checks options against the extractor. Throws `OPTION_INVALID`. */
-export function setUpService(extractor: Extractor, given: Given<ServiceOptions>): ServiceSetup {
+export function setUpService(extractor: Extractor, given: Options<ServiceOptions>): ServiceSetup {
   const options = withDefaults(SERVICE_DEFAULTS, given, 'createService');
   const batch = checkInteger('maxBatch', options.maxBatch, 0, 4096);
   const embed = setUpEmbedding(extractor, {

@@ -1,6 +1,6 @@
 /** An extractor as an HTTP service: its life. */
 import type { FastifyInstance } from 'fastify';
-import { checkInteger, checkText, withDefaults, type Given } from '../../base/checks.js';
+import { checkInteger, checkText, withDefaults, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { packageVersion } from '../../dataset/manifest.js';
 import type { Extractor } from '../../extract/extractor.js';
@@ -38,7 +38,7 @@ export interface Service {
    * @returns The URL.
    * @throws {@link TapirError} `ADDRESS_UNAVAILABLE`; `OPTION_INVALID`; `OUTPUT_NOT_BATCHED`; `CLOSED`; those of a run.
    */
-  listen(given?: Given<ListenOptions>): Promise<string>;
+  listen(given?: Options<ListenOptions>): Promise<string>;
   /**
    * Takes no more requests, answers those that it has within `shutdownTimeoutMs`, gives up the rest with status 503, and ends
    * its threads. Idempotent. The extractor stays open.
@@ -73,7 +73,7 @@ const FAREWELL_MS = 1000;
  * });
  * ```
  */
-export function createService(extractor: Extractor, given: Given<ServiceOptions> = {}): Service {
+export function createService(extractor: Extractor, given: Options<ServiceOptions> = {}): Service {
   return new HttpService(extractor, setUpService(extractor, given));
 }
 
@@ -96,7 +96,7 @@ class HttpService implements Service {
     return this.#url;
   }
 
-  async listen(given: Given<ListenOptions> = {}): Promise<string> {
+  async listen(given: Options<ListenOptions> = {}): Promise<string> {
     const { host, port } = withDefaults(LISTEN_DEFAULTS, given, 'listen');
     checkText('host', host);
     checkInteger('port', port, 0, 65_535);

@@ -1,5 +1,5 @@
 /** Flags for what is computed in the graph besides the cut. */
-import { checkOneOf, invalidOption, type Given } from '../../base/checks.js';
+import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
 import { POOLS, type Pool, type RewriteOptions } from '../../model/rewrite-options.js';
 
 /** Flags that several commands take. */
@@ -16,7 +16,7 @@ export function readPartFlags({
   l2Normalize,
   tokensToMap,
   dynamicBatch,
-}: PartFlags): Given<RewriteOptions> {
+}: PartFlags): Options<RewriteOptions> {
   return {
     pool: readPool(pool ?? []),
     l2Normalize,

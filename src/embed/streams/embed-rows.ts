@@ -1,5 +1,5 @@
 /** Images → rows as a stream of bytes: what `tapir embed --out -` writes. */
-import { checkInteger, checkOneOf, withDefaults, type Given } from '../../base/checks.js';
+import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
 import { loadArrow } from '../../tensor/arrow/library.js';
@@ -61,7 +61,7 @@ export const EMBED_ROWS_DEFAULTS: EmbedRowsOptions = {
 export async function* embedRows(
   extractor: Extractor,
   source: string | AsyncIterable<Uint8Array>,
-  given: Given<EmbedRowsOptions>,
+  given: Options<EmbedRowsOptions>,
   warm?: DecodeLanes,
 ): AsyncGenerator<Uint8Array> {
   const options = withDefaults(EMBED_ROWS_DEFAULTS, given, 'embedRows');

@@ -1,7 +1,7 @@
 /** Images through a stream of Node.js. */
 import { Duplex } from 'node:stream';
 import { callbackify } from 'node:util';
-import type { Given } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 
@@ -54,7 +54,7 @@ export interface EmbedStream<
  */
 export function embedStream<Key extends string, Extra extends object = Record<string, unknown>>(
   extractor: Extractor<Key>,
-  given: Given<EmbedStreamOptions> = {},
+  given: Options<EmbedStreamOptions> = {},
 ): EmbedStream<Key, Extra> {
   const pipe = new RowPipe(extractor, given, 'embedStream');
   const { highWaterMark, signal } = pipe;

@@ -1,6 +1,6 @@
 /** Images through the streams of the web. */
 import { ReadableStream, WritableStream } from 'node:stream/web';
-import type { Given } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 
@@ -36,7 +36,7 @@ export interface EmbedTransformStream<
  */
 export function embedTransformStream<Key extends string, Extra extends object = Record<string, unknown>>(
   extractor: Extractor<Key>,
-  given: Given<EmbedStreamOptions> = {},
+  given: Options<EmbedStreamOptions> = {},
 ): EmbedTransformStream<Key, Extra> {
   const pipe = new RowPipe(extractor, given, 'embedTransformStream');
   const { highWaterMark, signal } = pipe;

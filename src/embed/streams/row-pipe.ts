@@ -1,5 +1,5 @@
 /** Images in, rows out: what the streams of Node.js and of the web are shells of. */
-import { checkInteger, invalidOption, withDefaults, type Given } from '../../base/checks.js';
+import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { openDecodeLanes } from '../embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed-options.js';
@@ -52,7 +52,7 @@ export class RowPipe<Key extends string> {
   readonly highWaterMark: number;
 
   /** @throws {@link TapirError} `OPTION_INVALID`. */
-  constructor(extractor: Extractor<Key>, given: Given<EmbedStreamOptions>, what: string) {
+  constructor(extractor: Extractor<Key>, given: Options<EmbedStreamOptions>, what: string) {
     const options = withDefaults(EMBED_STREAM_DEFAULTS, given, what);
     const signal = this.#stopping.signal;
     const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });

@@ -2,7 +2,7 @@
 import { TapirError } from '../../base/errors.js';
 import { createData, elementCount, isDType, type TensorData } from '../../tensor/tensor.js';
 import type { Feed } from '../../tensor/feeds.js';
-import type { TensorInfo } from '../value-info.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
 
 /** Sizes for symbolic dims. */
 export interface FeedSizes {

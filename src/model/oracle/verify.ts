@@ -1,5 +1,5 @@
 /** Whether a pruned model gives the full graph's values: both are run on the same made-up inputs. */
-import { checkInteger, checkOneOf, withDefaults, type Given } from '../../base/checks.js';
+import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
 import type { Replica } from '../../runtime/replica.js';
 import { compareTensors } from './compare.js';
 import type { Feed } from '../../tensor/feeds.js';
@@ -89,7 +89,7 @@ export interface VerifyReport {
  */
 export async function verifyModel(
   pruned: PrunedModel,
-  given: Given<VerifyOptions> = {},
+  given: Options<VerifyOptions> = {},
 ): Promise<VerifyReport> {
   const options = withDefaults(VERIFY_DEFAULTS, given, 'verifyModel');
   const seed = checkInteger('seed', options.seed, 0, 2 ** 31 - 1);

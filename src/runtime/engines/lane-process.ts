@@ -5,10 +5,13 @@
 import { serveLane } from '../lane-server.js';
 import type { LaneRequest } from '../protocol.js';
 
-const handle = serveLane({
-  send: (reply) => process.send!(reply),
-  enter: (step) => step(),
-  closed: () => process.disconnect(),
-});
+const handle = serveLane(
+  {
+    send: (reply) => process.send!(reply),
+    enter: (step) => step(),
+    closed: () => process.disconnect(),
+  },
+  () => import('./onnxruntime.js'),
+);
 
 process.on('message', (request: LaneRequest) => handle(request));

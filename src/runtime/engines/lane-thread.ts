@@ -6,19 +6,22 @@ import { STATE_BUSY, STATE_STOP, type LaneRequest } from '../protocol.js';
 const port = parentPort!;
 const state = workerData as Int32Array;
 
-const handle = serveLane({
-  send: (reply, transfer) => port.postMessage(reply, transfer),
-  async enter(step) {
-    // Busy first, then look for stop: the exit guard sets stop first, then looks for busy, so one of them sees the other.
-    Atomics.store(state, STATE_BUSY, 1);
-    if (Atomics.load(state, STATE_STOP) === 1) {
-      leave();
-      return new Promise<never>(() => undefined); // The process is exiting; this thread ends with it.
-    }
-    return step().finally(leave);
+const handle = serveLane(
+  {
+    send: (reply, transfer) => port.postMessage(reply, transfer),
+    async enter(step) {
+      // Busy first, then look for stop: the exit guard sets stop first, then looks for busy, so one of them sees the other.
+      Atomics.store(state, STATE_BUSY, 1);
+      if (Atomics.load(state, STATE_STOP) === 1) {
+        leave();
+        return new Promise<never>(() => undefined); // The process is exiting; this thread ends with it.
+      }
+      return step().finally(leave);
+    },
+    closed: () => port.close(),
   },
-  closed: () => port.close(),
-});
+  () => import('./onnxruntime.js'),
+);
 
 function leave(): void {
   Atomics.store(state, STATE_BUSY, 0);

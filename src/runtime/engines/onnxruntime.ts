@@ -5,16 +5,9 @@ import { cudaFailure, prepareCuda } from '../devices/cuda-setup.js';
 import { deviceName, type ResolvedDevice } from '../device.js';
 import { explainWebGpu, isDeviceFailure, refused, unavailable } from '../devices/device-failure.js';
 import { savingOptions } from '../prepared-files.js';
-import type { LaneDescription, NamedTensor, SessionFacts, SessionValue } from '../protocol.js';
-import { isDType, type TensorData } from '../../tensor/tensor.js';
-
-/** An open session. */
-export interface Session {
-  readonly facts: SessionFacts;
-  /** Runs the model; returns the fetched outputs in the order asked. */
-  run(feeds: readonly NamedTensor[], fetches: readonly string[]): Promise<NamedTensor[]>;
-  release(): Promise<void>;
-}
+import type { Session } from '../lane-server.js';
+import type { LaneDescription, SessionValue } from '../protocol.js';
+import { isDType, type TensorData, type NamedTensor } from '../../tensor/tensor.js';
 
 /** The members of onnxruntime-node that are used here: its own types need the DOM library. */
 interface Ort {
