@@ -1,8 +1,9 @@
-/** Code in the documentation compiles: every `ts` fence of the sources and of the Markdown files. */
+/** The documentation: its code compiles, its links lead somewhere, and it knows every error code. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { ERROR_CODES } from './support/error-codes.js';
 import { projectPath } from './support/fixtures.js';
 
 // Below the project, so that the package resolves by its own name.
@@ -15,31 +16,36 @@ interface Fence {
   readonly code: string;
 }
 
+function read(file: string): string {
+  return readFileSync(projectPath(file), 'utf8');
+}
+
 function fencesOf(file: string): Fence[] {
-  const text = readFileSync(projectPath(file), 'utf8');
   const isMarkdown = file.endsWith('.md');
   const pattern = isMarkdown ? /^```ts\n([\s\S]*?)^```/gm : /^ \* ```ts\n([\s\S]*?)^ \* ```/gm;
-  return [...text.matchAll(pattern)].map((match, i) => ({
+  return [...read(file).matchAll(pattern)].map((match, i) => ({
     where: `${file} #${i + 1}`,
     code: isMarkdown ? match[1]! : match[1]!.replace(/^ \* ?/gm, ''),
   }));
 }
 
-const sources = readdirSync(projectPath('src'), { recursive: true, encoding: 'utf8' }).filter((file) =>
-  file.endsWith('.ts'),
-);
-const fences = [
-  ...sources.map((file) => `src/${file}`),
-  'README.md',
-  'CONTRIBUTING.md',
-  'models/README.md',
-  'docs/guides/slurm-kubernetes.md',
-].flatMap(fencesOf);
+const listed = execFileSync('git', ['ls-files', '*.md', 'src/*.ts'], {
+  cwd: projectPath('.'),
+  encoding: 'utf8',
+});
+const files = listed
+  .trim()
+  .split('\n')
+  .filter((file) => existsSync(projectPath(file)));
+const pages = files.filter((file) => file.endsWith('.md'));
+const sources = files.filter((file) => file.endsWith('.ts'));
+// The reference repeats the fences of the sources.
+const fences = [...sources, ...pages.filter((page) => page !== 'docs/api.md')].flatMap(fencesOf);
 
-function compile(files: readonly Fence[]): string {
+function compile(given: readonly Fence[]): string {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
-  files.forEach(({ where, code }, i) =>
+  given.forEach(({ where, code }, i) =>
     writeFileSync(join(folder, `fence-${i}.ts`), `// ${where}\n${code}\nexport {};\n`),
   );
   const config = {
@@ -60,23 +66,12 @@ function compile(files: readonly Fence[]): string {
 
 describe('code in the documentation', () => {
   it('is there: every exported function has an example', () => {
-    const functions = [
-      'openModel',
-      'getGraphNodeNames',
-      'pruneModel',
-      'createFeatureExtractor',
-      'createTransform',
-      'loadImage',
-      'embedImages',
-      'embedFolder',
-      'embedStream',
-      'embedTransformStream',
-      'chunkSizes',
-      'DataParallel.create',
-      'listDevices',
-      'mergeDataset',
-      'distributedSampler',
-    ];
+    const index = read('src/index.ts').replace(/\/\*[\s\S]*?\*\//g, '');
+    const functions = [...index.matchAll(/export \{([^}]*)\}/g)]
+      .flatMap(([, names]) => names!.split(','))
+      .map((name) => name.trim())
+      .filter((name) => /^[a-z]\w+$/.test(name));
+    expect(functions).toContain('createFeatureExtractor');
     for (const name of functions)
       expect(
         fences.some(({ code }) => code.includes(`${name}(`)),
@@ -89,5 +84,58 @@ describe('code in the documentation', () => {
   it('would not compile if it were wrong', () => {
     const wrong = { where: 'seeded', code: "import { noSuchThing } from 'onnx-tapir';" };
     expect(compile([wrong])).toContain('noSuchThing');
+  });
+});
+
+/** Anchors of a page's headings, as GitHub makes them. */
+function anchorsOf(page: string): Set<string> {
+  const anchors = new Set<string>();
+  const text = read(page).replace(/^```[\s\S]*?^```/gm, '');
+  for (const [, heading] of text.matchAll(/^#{1,6} (.+)$/gm)) {
+    const plain = heading!.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+    const anchor = plain.replace(/[^\p{L}\p{N}\p{M}\p{Pc}\- ]/gu, '').replaceAll(' ', '-');
+    let name = anchor;
+    for (let i = 1; anchors.has(name); i++) name = `${anchor}-${i}`;
+    anchors.add(name);
+  }
+  return anchors;
+}
+
+/** Links of a page that lead to files here; code is left out. */
+function linksOf(page: string): string[] {
+  const text = read(page)
+    .replace(/^```[\s\S]*?^```/gm, '')
+    .replace(/`[^`\n]*`/g, '');
+  return [...text.matchAll(/\]\(([^)\s]+)\)/g)]
+    .map((match) => match[1]!)
+    .filter((link) => !/^[a-z]+:/.test(link));
+}
+
+function brokenLinks(page: string): string[] {
+  return linksOf(page).filter((link) => {
+    const [path = '', anchor] = link.split('#');
+    const target = path === '' ? page : join(dirname(page), path);
+    if (!existsSync(projectPath(target))) return true;
+    return anchor !== undefined && !(target.endsWith('.md') && anchorsOf(target).has(anchor));
+  });
+}
+
+describe('links', () => {
+  it.each(pages)('%s leads to files and headings that exist', (page) => {
+    expect(brokenLinks(page)).toEqual([]);
+  });
+
+  it('would be found broken', () => {
+    const page = join(folder, 'page.md');
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(page, '# A b\n\n[right](#a-b) [wrong](#a-c) [gone](gone.md)\n');
+    expect(brokenLinks('.docs-test/page.md')).toEqual(['#a-c', 'gone.md']);
+  });
+});
+
+describe('docs/errors.md', () => {
+  it('lists every code once', () => {
+    const codes = [...read('docs/errors.md').matchAll(/^\| `([A-Z_]+)`/gm)].map((match) => match[1]);
+    expect(codes.toSorted()).toEqual([...ERROR_CODES].toSorted());
   });
 });
