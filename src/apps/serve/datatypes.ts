@@ -1,5 +1,5 @@
 /** The datatypes of the Open Inference Protocol, and their elements as JSON and as bytes. */
-import { fromFloat16Bits, toFloat16Bits } from '../../tensor/float16.js';
+import { toFloat16Bits } from '../../tensor/float16.js';
 import { createData, type DType, type Tensor, type TensorData } from '../../tensor/tensor.js';
 import { HttpError } from './http-error.js';
 
@@ -193,27 +193,6 @@ function textOf(input: string, bytes: Uint8Array): string {
   } catch {
     throw invalid(input, 'be made of UTF-8');
   }
-}
-
-/**
- * The elements as a JSON list, flat: every number exactly, what JSON has no number for as null.
- *
- * @remarks Written by hand: JSON.stringify loses the sign of zero, and knows no 64-bit integers.
- */
-export function encodeJsonData({ dtype, data }: Tensor): string {
-  if (Array.isArray(data)) return JSON.stringify(data);
-  if (dtype === 'bool') return `[${Array.from(data as Uint8Array, (bit) => bit !== 0).join(',')}]`;
-  const toText = dtype === 'float16' ? (bits: number) => numberText(fromFloat16Bits(bits)) : numberText;
-  const isFloat = dtype === 'float16' || dtype === 'float32' || dtype === 'float64';
-  if (!isFloat) return `[${data.join(',')}]`;
-  const texts: string[] = [];
-  for (const value of data as Float32Array) texts.push(toText(value));
-  return `[${texts.join(',')}]`;
-}
-
-function numberText(value: number): string {
-  if (!Number.isFinite(value)) return 'null';
-  return Object.is(value, -0) ? '-0' : String(value);
 }
 
 /** The elements as bytes, as {@link readBinaryData} reads them; numbers are not copied. */

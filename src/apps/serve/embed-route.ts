@@ -1,9 +1,10 @@
 /** `POST /embed`: images in, features out. */
 import type { FastifyReply } from 'fastify';
 import { encodeNpyHeader } from '../../dataset/formats/write-npy.js';
+import { elementsToJson } from '../../tensor/json-elements.js';
 import { acceptedForms } from './accept.js';
 import type { RequestState, ServiceContext } from './context.js';
-import { encodeBinaryData, encodeJsonData } from './datatypes.js';
+import { encodeBinaryData } from './datatypes.js';
 import { readSentImages, type SentImage } from './embed-body.js';
 import { HttpError, isAboutImage, replyOf } from './http-error.js';
 import type { ImageFeatures } from './image-batcher.js';
@@ -102,7 +103,7 @@ function sendJson(
       return `{${head},"error":${JSON.stringify({ code, message })}}`;
     }
     const values = Object.entries(features).map(
-      ([key, tensor]) => `${JSON.stringify(key)}:${encodeJsonData(tensor)}`,
+      ([key, tensor]) => `${JSON.stringify(key)}:[${elementsToJson(tensor.dtype, tensor.data)}]`,
     );
     return `{${head},"features":{${values.join(',')}}}`;
   });

@@ -1,6 +1,7 @@
 /** An inference reply of the Open Inference Protocol: JSON, with bytes behind it for outputs that are wanted so. */
+import { elementsToJson } from '../../tensor/json-elements.js';
 import { createData, elementCount, type Tensor } from '../../tensor/tensor.js';
-import { DATATYPES, encodeBinaryData, encodeJsonData } from './datatypes.js';
+import { DATATYPES, encodeBinaryData } from './datatypes.js';
 import type { ImageFeatures } from './image-batcher.js';
 import type { WantedOutput } from './infer-request.js';
 
@@ -21,7 +22,7 @@ export function encodeReply(
   const outputs = wanted.map(({ name, isBinary }) => {
     const tensor = tensors[name]!;
     const head = `"name":${JSON.stringify(name)},"datatype":"${DATATYPES[tensor.dtype]}","shape":[${tensor.dims.join(',')}]`;
-    if (!isBinary) return `{${head},"data":${encodeJsonData(tensor)}}`;
+    if (!isBinary) return `{${head},"data":[${elementsToJson(tensor.dtype, tensor.data)}]}`;
     const bytes = encodeBinaryData(tensor);
     binary.push(bytes);
     return `{${head},"parameters":{"binary_data_size":${bytes.byteLength}}}`;

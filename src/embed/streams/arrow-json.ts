@@ -1,6 +1,6 @@
 /** Values of Arrow columns as JSON. */
+import { doubleToJson, floatToJson } from '../../base/shortest-float.js';
 import { nameOfType, type Arrow, type Data, type DataType, type Field } from '../../tensor/arrow/library.js';
-import { showElement } from '../../dataset/formats/write-jsonl.js';
 import { cannotCarry } from './row-output.js';
 
 /** Writes a value that is not null. */
@@ -36,8 +36,8 @@ function plainWriterOf(arrow: Arrow, type: DataType, refuse: (type: DataType) =>
   if (Types.isNull(type)) return () => 'null';
   if (Types.isBool(type) || Types.isInt(type)) return String;
   if (Types.isFloat(type)) {
-    const dtype = type.ArrayType === Float64Array ? 'float64' : 'float32';
-    return (value) => showElement(dtype, value as number);
+    const write = type.ArrayType === Float64Array ? doubleToJson : floatToJson;
+    return (value) => write(value as number);
   }
   if (Types.isUtf8(type) || Types.isLargeUtf8(type)) return (value) => JSON.stringify(value);
   if (Types.isBinary(type) || Types.isLargeBinary(type) || Types.isFixedSizeBinary(type))

@@ -2,7 +2,7 @@
 import type { Arrow, Data, Field } from '../../tensor/arrow/library.js';
 import type { EmbeddedRecords } from '../../sources/items/embed-records.js';
 import type { FeatureColumn } from '../../dataset/formats/feature-rows.js';
-import { jsonOfRow } from '../../dataset/formats/write-jsonl.js';
+import { nestedToJson } from '../../tensor/json-elements.js';
 import { arrowToJson } from './arrow-json.js';
 import type { Carried, RecordInput } from '../../sources/records/record-input.js';
 import { cannotCarry, collisionOf, type RowEncoder } from './row-output.js';
@@ -58,8 +58,8 @@ class JsonlRows implements RowEncoder {
       text += `{"path":${JSON.stringify(path)},"status":"${status}"`;
       if (error) text += `,"error":${JSON.stringify({ code: error.code, message: error.message })}`;
       else {
-        for (const column of this.#columns)
-          text += `,${JSON.stringify(column.key)}:${jsonOfRow(column, features[column.key]!.data, row)}`;
+        for (const { key, dtype, dims, elements } of this.#columns)
+          text += `,${JSON.stringify(key)}:${nestedToJson(dtype, features[key]!.data, row * elements, dims)}`;
         row++;
       }
       text += `${this.#carried(extras[index]!)}}\n`;
