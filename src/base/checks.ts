@@ -1,9 +1,9 @@
 import { TapirError } from './errors.js';
 
-/** What a caller passes: every field optional; `undefined` counts as left out. */
+/** The options that a caller may pass. Every field is optional; `undefined` counts as left out. */
 export type Options<Fields> = { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
 
-/** A value as it reads in a message: short, quoted if text. */
+/** Formats a value for a message: 80 characters at most, text in quotes. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 77)}…` : value);
   if (typeof value === 'function') return 'a function';
@@ -17,16 +17,16 @@ export function show(value: unknown): string {
   return String(value);
 }
 
-/** JSON, or the kind of an object that has none (a stream, a socket: they refer to themselves). */
+/** Formats an object as JSON. A stream or a socket refers to itself and has no JSON: its class is named instead. */
 function toJson(value: object, replace: (key: string, inner: unknown) => unknown): string {
   try {
-    return JSON.stringify(value, replace);
+    return String(JSON.stringify(value, replace));
   } catch {
     return `an object of class ${value.constructor?.name ?? 'unknown'}`;
   }
 }
 
-/** The one sentence form for every bad option: `option "batch" must be an integer from 1 to 1024, got -1`. */
+/** Makes the error for a bad option, in one form: `option "batch" must be an integer from 1 to 1024, got -1`. */
 export function invalidOption(
   option: string,
   expected: string,
@@ -73,30 +73,41 @@ export function checkSignal(value: unknown): AbortSignal | undefined {
 }
 
 /**
- * Lays what a caller gave over the defaults: unknown keys are refused, `undefined` counts as absent, the
- * caller's object is not written to.
+ * Returns the options that a caller really gave: a frozen copy without the fields whose value is `undefined`.
+ *
+ * Lay the copy over inherited options, as in `{ ...inherited, ...givenFields(options, 'parallel') }`. The spread of the
+ * caller's own object would let an `undefined` hide what is inherited.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for anything but an object of options.
+ */
+export function givenFields<Given extends object>(given: Given, what: string): Given {
+  if (given === null || typeof given !== 'object' || Array.isArray(given))
+    throw invalidOption(what, 'an options object', given);
+  const fields = Object.entries(given).filter(([, value]) => value !== undefined);
+  // A field that may be undefined is optional: the type holds without it.
+  return Object.freeze(Object.fromEntries(fields)) as Given;
+}
+
+/**
+ * Lays the caller's options over defaults or inherited options. Fields that are `undefined` count as left out.
+ *
+ * @returns A frozen object with every field. The caller's object is never changed.
+ * @throws {@link TapirError} `OPTION_INVALID` for an unknown option, and for anything but an object of options.
  */
 export function withDefaults<Fields extends object>(
   defaults: Fields,
   given: Options<Fields>,
   what: string,
 ): Fields {
-  if (given === null || typeof given !== 'object' || Array.isArray(given)) {
-    throw invalidOption(what, 'an options object', given);
+  const fields = givenFields(given, what);
+  const names = Object.keys(defaults);
+  // An unknown option is refused even if it is undefined: it is a misspelling.
+  const unknown = Object.keys(given).find((key) => !Object.hasOwn(defaults, key));
+  if (unknown !== undefined) {
+    const list = names.join(', ');
+    throw new TapirError('OPTION_INVALID', `${what} has no option "${unknown}"; it has ${list}`, {
+      details: { option: unknown, expected: `one of ${list}`, actual: unknown },
+    });
   }
-  const result: Record<string, unknown> = Object.fromEntries(Object.entries(defaults));
-  for (const [key, value] of Object.entries(given)) {
-    if (!Object.hasOwn(defaults, key)) {
-      throw new TapirError(
-        'OPTION_INVALID',
-        `${what} has no option "${key}"; it has ${Object.keys(defaults).join(', ')}`,
-        {
-          details: { option: key, expected: `one of ${Object.keys(defaults).join(', ')}`, actual: key },
-        },
-      );
-    }
-    if (value !== undefined) result[key] = value;
-  }
-  // Every key of Fields is there, from the defaults or with the caller's type.
-  return Object.freeze(result) as Fields;
+  return Object.freeze({ ...defaults, ...fields });
 }

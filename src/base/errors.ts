@@ -1,122 +1,122 @@
-/** What went wrong, as data: one entry per code. Message wording is not API; codes and details are. */
+/** The facts of each error, by code. Codes and details are part of the API; the wording of messages is not. */
 export interface ErrorDetails {
-  /** An option, argument or flag has a value outside what is allowed. */
+  /** An option, an argument or a flag has a value that is not allowed. */
   OPTION_INVALID: { readonly option: string; readonly expected: string; readonly actual: string };
   /** The model file cannot be opened or read. */
   MODEL_UNREADABLE: { readonly source: string; readonly reason: string };
-  /** The bytes are not an ONNX ModelProto, or a damaged one. */
+  /** The bytes are not an ONNX model, or the model is damaged. `looksLike` names another format that they could be. */
   MODEL_MALFORMED: { readonly source: string; readonly byteOffset: number; readonly looksLike?: string };
-  /** The file changed on disk between reading its index and copying from it. */
+  /** The model file changed on disk after it was opened. */
   MODEL_CHANGED: { readonly source: string };
-  /** The graph breaks a rule of ONNX that the requested part depends on. */
+  /** The graph breaks a rule of ONNX, and the requested part depends on that rule. */
   GRAPH_INVALID: { readonly reason: string; readonly where: readonly string[] };
-  /** The names beside a model (`MODEL.onnx.names.json`) are damaged, or another model's. */
+  /** The file of names beside a model (`MODEL.onnx.names.json`) is damaged or belongs to another model. */
   NAMES_INVALID: { readonly path: string; readonly reason: string };
-  /** No tensor, node or module (or model to pull) of these names. */
+  /** The model has no tensor, node or module of these names; or no known model has this name. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];
   };
-  /** A name reads as different values; the prefixes choose one. */
+  /** A name can mean several values. Each reading shows the prefixed name that chooses it. */
   NAME_AMBIGUOUS: {
     readonly request: string;
     readonly readings: readonly { readonly request: string; readonly tensor: string }[];
   };
-  /** The module existed in the source network, but the exporter folded its value away. */
+  /** The source network had this module, but the exporter folded its value into another node. */
   NAME_FOLDED: { readonly request: string; readonly instead?: string };
-  /** The name exists only inside the body of a control-flow node or a function. */
+  /** The name exists only inside the body of a control-flow node or of a function. */
   NAME_INSIDE_BODY: {
     readonly request: string;
     readonly where: string;
-    /** Tensors outside that come from there. */
+    /** Tensors outside the body that depend on it. */
     readonly outside: readonly string[];
   };
-  /** An output that cannot be fetched as a tensor (sequence, map, optional). */
+  /** The output is not a tensor but a sequence, a map or an optional value. */
   OUTPUT_NOT_TENSOR: { readonly output: string; readonly type: string };
-  /** An output has not the form that pooling or another part behind it needs. */
+  /** The output's shape or dtype does not suit pooling or another added step. */
   OUTPUT_MISFIT: { readonly output: string; readonly actual: string; readonly reason: string };
-  /** The tensors given as inputs do not suffice for the outputs. */
+  /** The chosen inputs are not enough to compute the outputs. */
   INPUTS_MISSING: { readonly missing: readonly string[] };
-  /** A written output name is already the name of another value in the kept graph. */
+  /** The kept graph already has another value of the name that an output should get. */
   OUTPUT_NAME_TAKEN: { readonly key: string };
-  /** External weights whose path leaves the model's folder, or that cannot be found. */
+  /** The path of external weights leaves the model's folder, or no such file exists. */
   EXTERNAL_DATA_UNSAFE: { readonly location: string; readonly tensor: string; readonly reason: string };
-  /** Saving away from the folder that holds the external weights. */
+  /** The model would be saved outside the folder that holds its external weights. */
   EXTERNAL_DATA_ELSEWHERE: {
     readonly path: string;
     readonly folder: string;
     readonly files: readonly string[];
   };
-  /** A model file that would be larger than protobuf allows. */
+  /** The model file would be larger than protobuf allows. */
   MODEL_TOO_LARGE: { readonly path: string; readonly bytes: number; readonly limitBytes: number };
-  /** A feed is missing, or its dtype or shape does not fit the model. */
+  /** An input tensor is missing, or its dtype or shape does not fit the model. */
   INPUT_MISMATCH: { readonly input: string; readonly expected: string; readonly actual: string };
-  /** The graph was exported for a fixed batch that does not divide the given rows. */
+  /** The graph has a fixed batch size that does not divide the number of rows. */
   BATCH_FIXED: { readonly batch: number; readonly rows: number };
-  /** The device that was asked for cannot be used. */
+  /** The requested device cannot be used. */
   DEVICE_UNAVAILABLE: {
     readonly device: string;
     readonly reason: string;
-    /** Shared libraries that do not load, if that is the reason. */
+    /** Shared libraries that fail to load, if that is the reason. */
     readonly missingLibraries?: readonly string[];
   };
-  /** ONNX Runtime refused the model. */
+  /** ONNX Runtime rejected the model. */
   SESSION_FAILED: { readonly device: string; readonly reason: string };
-  /** ONNX Runtime failed while running. */
+  /** ONNX Runtime failed during a run. */
   RUN_FAILED: { readonly device: string; readonly reason: string };
-  /** The thread or process that held a session ended by itself. */
+  /** The thread or process that holds a session ended unexpectedly. */
   LANE_DIED: { readonly device: string; readonly reason: string };
   /**
-   * A device of a data-parallel model failed; `cause` says how. All devices have settled: this is the first one in order, and
-   * `errors` holds those of the others.
+   * A device of a data-parallel model failed; `cause` says how. All devices have settled: `replica` is the first one that
+   * failed, in device order, and `errors` holds the errors of the others.
    */
   REPLICA_FAILED: { readonly replica: number; readonly device: string };
-  /** Outputs of several devices that do not fit together. */
+  /** The outputs of several devices cannot be joined. */
   OUTPUT_NOT_GATHERABLE: { readonly output: string; readonly reason: string };
-  /** The object was closed. */
+  /** The object is already closed. */
   CLOSED: { readonly what: string };
-  /** A package that this call needs is not installed or does not load. */
+  /** The call needs a package that is not installed or does not load. */
   DEPENDENCY_MISSING: { readonly package: string; readonly reason: string };
-  /** There is no such image file. */
+  /** The image does not exist or cannot be fetched. */
   IMAGE_NOT_FOUND: { readonly source: string; readonly reason: string };
-  /** The source listed the image file, and it was gone when its turn came. */
+  /** The source listed the image file, but the file was gone when it was read. */
   IMAGE_VANISHED: { readonly source: string; readonly reason: string };
-  /** This user may not read the image file. */
+  /** The current user may not read the image file. */
   IMAGE_DENIED: { readonly source: string; readonly reason: string };
-  /** The image file has no bytes. */
+  /** The image file is empty. */
   IMAGE_EMPTY: { readonly source: string; readonly reason: string };
   /** The file ends before its image does. */
   IMAGE_TRUNCATED: { readonly source: string; readonly reason: string; readonly sizeBytes: number };
-  /** The bytes are no image, a damaged one, or one of a kind that is not read; or reading them failed. */
+  /** The bytes are not an image, the image is damaged, its format is not supported, or reading failed. */
   IMAGE_UNREADABLE: { readonly source: string; readonly reason: string };
-  /** The image has more pixels than allowed, decided from its header, or its file more bytes: one of the limits is given. */
+  /** The image has more pixels (by its header) or its file more bytes than allowed. The limit that it exceeds is present. */
   IMAGE_TOO_LARGE: {
     readonly source: string;
     readonly reason: string;
     readonly limitPixels?: number;
     readonly limitBytes?: number;
   };
-  /** A thread that decodes images ended by itself. */
+  /** A decoding thread ended unexpectedly. */
   DECODER_DIED: { readonly reason: string };
-  /** The folder, list or archive of images cannot be read, or holds no image. */
+  /** The folder, list or archive of images cannot be read, or contains no image. */
   SOURCE_INVALID: {
     readonly source: string;
     readonly reason: string;
-    /** Of a list, from 1, if that is where it is broken. */
+    /** The broken line of a list, counted from 1. */
     readonly line?: number;
   };
-  /** The folder is no dataset, an unfinished one, or a file of it is missing, damaged or not what the manifest says. */
+  /** The folder is not a dataset or an unfinished one, or one of its files is missing, damaged or differs from the manifest. */
   DATASET_INVALID: { readonly path: string; readonly reason: string };
-  /** An output whose first axis is not the batch cannot be cut into one row per image. */
+  /** The first axis of the output is not the batch, so that it cannot be split into one row per image. */
   OUTPUT_NOT_BATCHED: { readonly output: string; readonly dims: readonly number[]; readonly rows: number };
-  /** A file cannot be fetched from the network. */
+  /** A file cannot be downloaded. */
   DOWNLOAD_FAILED: { readonly url: string; readonly reason: string };
-  /** A file is not the one that was recorded: its SHA-256 is another. */
+  /** The SHA-256 of a file differs from the recorded one. */
   CHECKSUM_MISMATCH: { readonly path: string; readonly expected: string; readonly actual: string };
-  /** The output place already holds something. */
+  /** Something already exists at the output path. */
   OUTPUT_EXISTS: { readonly path: string };
-  /** Another process is writing to the output place; null where it is not known which. */
+  /** Another process is writing to the output path. Its host and number are null if they are unknown. */
   OUTPUT_LOCKED: { readonly path: string; readonly host: string | null; readonly pid: number | null };
-  /** The output place holds a dataset that was made in another way. */
+  /** The output folder holds a dataset that was made with other settings. */
   DATASET_MISMATCH: {
     readonly path: string;
     readonly differences: readonly {
@@ -125,44 +125,50 @@ export interface ErrorDetails {
       readonly asked: string;
     }[];
   };
-  /** Parts of a dataset, or inputs of its source, that are not there yet: the first ones by name, and how many. */
+  /** Parts of a dataset, or inputs of its source, are still missing: the names of the first ones, and the number of all. */
   DATASET_INCOMPLETE: {
     readonly path: string;
     readonly missing: readonly string[];
     readonly count: number;
   };
-  /** The environment does not say which of several processes this one is. */
+  /** The environment variables of a launcher do not say which of several processes this is. */
   LAUNCHER_INVALID: {
-    /** What is set. */
+    /** The variables that are set. */
     readonly variables: Readonly<Record<string, string>>;
     readonly reason: string;
   };
   /** More inputs failed than `maxFailures` allows. */
   TOO_MANY_FAILURES: { readonly failed: number; readonly done: number; readonly limit: string };
-  /** A service cannot listen where it was told to. */
+  /** The service cannot listen on this host and port. */
   ADDRESS_UNAVAILABLE: { readonly host: string; readonly port: number; readonly reason: string };
-  /** The output place cannot be written. */
+  /** The output cannot be written. */
   OUTPUT_UNWRITABLE: { readonly path: string; readonly reason: string };
 }
 
-/** The closed set of codes a {@link TapirError} carries. */
+/** The codes that a {@link TapirError} can have. */
 export type ErrorCode = keyof ErrorDetails;
 
-/** The codes of single images: a run over many goes on. */
+/** The codes of errors of single images. A run over many images continues after them. */
 export type ImageErrorCode = Extract<ErrorCode, `IMAGE_${string}`>;
 
-/** `details` and, where there is one, the error underneath. */
+/** The details of an error and, if there is one, its cause. */
 interface ErrorOptionsOf<Code extends ErrorCode> {
   readonly details: ErrorDetails[Code];
   readonly cause?: unknown;
   readonly errors?: readonly Error[];
 }
 
+/** Every copy of this package finds the same symbol, so that it recognises the errors of the others. */
+const IS_TAPIR_ERROR = Symbol.for('onnx-tapir.TapirError');
+
 /**
- * The one error class of onnx-tapir.
+ * The only error class of onnx-tapir.
  *
- * Branch on `code`; `details` is typed by it (see {@link isTapirError}). The message says what is wrong, what
- * was given and what to do.
+ * Branch on `code`: it determines the type of `details` (see {@link isTapirError}). The message says what is wrong, what was
+ * given and what to do.
+ *
+ * @remarks Two copies of this package in one program have two classes. `instanceof` and {@link isTapirError} of either copy
+ * recognise the errors of both.
  *
  * @example
  * ```ts
@@ -180,7 +186,7 @@ export class TapirError<Code extends ErrorCode = ErrorCode> extends Error {
   readonly code: Code;
   /** The facts of this failure, by code. */
   readonly details: ErrorDetails[Code];
-  /** What else failed at the same time, as in AggregateError; empty for most codes. */
+  /** The other errors that happened at the same time, as in AggregateError. Empty for most codes. */
   declare readonly errors: readonly Error[];
 
   constructor(code: Code, message: string, options: ErrorOptionsOf<Code>) {
@@ -189,36 +195,38 @@ export class TapirError<Code extends ErrorCode = ErrorCode> extends Error {
     this.details = options.details;
     if (options.errors && options.errors.length > 0) this.errors = options.errors;
   }
+
+  /** Accepts the errors of another copy of this package as well. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (this !== TapirError) return Function.prototype[Symbol.hasInstance].call(this, value);
+    return value instanceof Error && IS_TAPIR_ERROR in value;
+  }
 }
-Object.defineProperty(TapirError.prototype, 'errors', {
-  value: Object.freeze([]),
-  configurable: true,
-  writable: true,
-});
-Object.defineProperty(TapirError.prototype, 'name', {
-  value: 'TapirError',
-  configurable: true,
-  writable: true,
-});
+for (const [name, value] of [
+  ['errors', Object.freeze([])],
+  ['name', 'TapirError'],
+  [IS_TAPIR_ERROR, true],
+] as const)
+  Object.defineProperty(TapirError.prototype, name, { value, configurable: true, writable: true });
 
 /**
- * Tells whether a caught value is a {@link TapirError}, of one code if given.
+ * Tells whether a caught value is a {@link TapirError}, and optionally whether it has a certain code.
  *
- * @param error - Anything that was thrown.
+ * @param error - Any caught value. Errors of another copy of this package count too.
  * @param code - The code to narrow to.
- * @returns `true` if so; `error.details` is then typed.
+ * @returns `true` if it is; TypeScript then knows the type of `error.details`.
  */
 export function isTapirError<Code extends ErrorCode>(error: unknown, code?: Code): error is TapirError<Code> {
   return error instanceof TapirError && (code === undefined || error.code === code);
 }
 
-/** The reason text of anything that was thrown, on one line. */
+/** Returns the message of any thrown value, on one line. */
 export function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return text.replace(/\s*\n\s*/g, ' ').trim();
 }
 
-/** An error as a plain object: structured clone keeps of an Error only message and stack, not class, code or details. */
+/** An error as a plain object. A structured clone of an Error keeps only its message and stack. */
 export interface PackedError {
   readonly code?: ErrorCode;
   readonly message: string;
@@ -228,7 +236,7 @@ export interface PackedError {
   readonly errors?: readonly PackedError[];
 }
 
-/** Packs an error for another thread; {@link unpackError} rebuilds it. */
+/** Packs an error for another thread or process; {@link unpackError} rebuilds it. */
 export function packError(error: unknown): PackedError {
   if (!(error instanceof Error)) return { message: String(error) };
   return {
@@ -242,14 +250,14 @@ export function packError(error: unknown): PackedError {
   };
 }
 
-/** Rebuilds what {@link packError} packed, class, code, details and causes included. */
+/** Rebuilds a packed error with its class, code, details and causes. */
 export function unpackError(packed: PackedError): Error {
   const cause = packed.cause === undefined ? {} : { cause: unpackError(packed.cause) };
   const error =
     packed.code === undefined
       ? new Error(packed.message, cause)
       : new TapirError(packed.code, packed.message, {
-          // The details were packed beside this very code.
+          // packError() took the details from an error of this code.
           details: packed.details as ErrorDetails[ErrorCode],
           errors: (packed.errors ?? []).map(unpackError),
           ...cause,

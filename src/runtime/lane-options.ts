@@ -1,5 +1,5 @@
 /** How a lane is held: in a thread or a process, and how long an exit waits for it. */
-import { checkInteger, checkOneOf, checkText, type Options } from '../base/checks.js';
+import { checkInteger, checkOneOf, checkText, withDefaults, type Options } from '../base/checks.js';
 
 /** Options of every lane of an extractor. */
 export interface LaneOptions {
@@ -52,10 +52,8 @@ export const LANE_DEFAULTS: LaneOptions = {
 
 /** Reads lane options into a copy of their own. Throws `OPTION_INVALID`. */
 export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
-  const { isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes } = {
-    ...LANE_DEFAULTS,
-    ...given,
-  };
+  const options = withDefaults(LANE_DEFAULTS, given, 'lane options');
+  const { isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes } = options;
   return {
     isolation: checkOneOf('isolation', isolation, ['thread', 'process']),
     exitTimeoutMs: checkInteger('exitTimeoutMs', exitTimeoutMs, 0, 3_600_000),

@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { checkInteger, checkOneOf, show, withDefaults } from '../../src/base/checks.js';
-import { isTapirError, packError, reasonOf, TapirError, unpackError } from '../../src/base/errors.js';
+import {
+  checkBoolean,
+  checkInteger,
+  checkOneOf,
+  checkSignal,
+  checkText,
+  givenFields,
+  show,
+  withDefaults,
+} from '../../src/base/checks.js';
 
 const defaults = { batch: 8, name: 'x' };
 
@@ -26,6 +34,25 @@ describe('withDefaults', () => {
   });
 });
 
+describe('givenFields', () => {
+  it('drops undefined, so that a spread keeps what is inherited', () => {
+    const inherited = { split: 'dynamic', dim: 1 };
+    const given: { split?: string | undefined; dim?: number } = { split: undefined, dim: 2 };
+    expect({ ...inherited, ...givenFields(given, 'parallel') }).toEqual({ split: 'dynamic', dim: 2 });
+  });
+
+  it('refuses what is not an options object', () => {
+    for (const given of [null, [], 'cpu', 3])
+      expect(() => givenFields(given as object, 'parallel')).toThrow(
+        /^option "parallel" must be an options object, got /,
+      );
+  });
+
+  it('keeps null, which is a value', () => {
+    expect(givenFields({ crop: null, resize: undefined }, 'transform')).toEqual({ crop: null });
+  });
+});
+
 describe('checks', () => {
   it('say what is expected and what came, in one form', () => {
     expect(() => checkInteger('batch', -1, 1, 9)).toThrow(
@@ -37,38 +64,23 @@ describe('checks', () => {
     );
   });
 
+  it('let good values pass, and refuse others', () => {
+    expect(checkBoolean('x', false)).toBe(false);
+    expect(checkText('x', 'y')).toBe('y');
+    expect(checkSignal(undefined)).toBeUndefined();
+    expect(() => checkBoolean('x', 1)).toThrow('true or false, got 1');
+    expect(() => checkText('x', '')).toThrow('a string that is not empty, got ""');
+    expect(() => checkSignal({})).toThrow('option "signal" must be an AbortSignal');
+  });
+
   it('show values shortly', () => {
     expect(show('a'.repeat(200))).toHaveLength(80);
     expect(show(new Float32Array(9))).toBe('Float32Array');
     expect(show({ a: 1n })).toBe('{"a":"1n"}');
     expect(show(() => 1)).toBe('a function');
-  });
-});
-
-describe('TapirError', () => {
-  const error = new TapirError('BATCH_FIXED', 'no', {
-    details: { batch: 4, rows: 5 },
-    cause: new Error('under'),
-  });
-
-  it('has a code, typed details and a name that does not show up in listings', () => {
-    expect(error).toMatchObject({ name: 'TapirError', code: 'BATCH_FIXED', details: { batch: 4, rows: 5 } });
-    expect(Object.keys(error)).toEqual(['code', 'details']);
-    expect(isTapirError(error, 'BATCH_FIXED') && error.details.rows).toBe(5);
-    expect(isTapirError(error, 'CLOSED')).toBe(false);
-    expect(isTapirError(new Error('x'))).toBe(false);
-  });
-
-  it('survives structured clone by packing, with class, code, details, stack and cause', () => {
-    const back = unpackError(structuredClone(packError(error)));
-    expect(back).toBeInstanceOf(TapirError);
-    expect(back).toMatchObject({ message: 'no', code: 'BATCH_FIXED', details: { batch: 4, rows: 5 } });
-    expect((back.cause as Error).message).toBe('under');
-    expect(back.stack).toBe(error.stack);
-  });
-
-  it('packs what is no error too', () => {
-    expect(unpackError(packError('text')).message).toBe('text');
-    expect(reasonOf('a\n  b')).toBe('a b');
+    const itself: { self?: unknown } = {};
+    itself.self = itself;
+    expect(show(itself)).toBe('an object of class Object');
+    expect(show({ toJSON: () => undefined })).toBe('undefined');
   });
 });
