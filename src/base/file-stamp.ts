@@ -1,8 +1,17 @@
-/** Whether a model file is still the one that was opened. */
+/** Stamps: they tell whether a file changed since it was read. */
 import { statSync, type Stats } from 'node:fs';
 import { TapirError } from './errors.js';
 
-/** A file, and what tells its content from what was there before. */
+/** The stamp of an image file. */
+export interface FileStamp {
+  readonly sizeBytes: number;
+  /** Whole milliseconds since 1970; null if unknown. */
+  readonly modifiedMs: number | null;
+  /** SHA-256 of the content, in hex; null unless it was asked for. */
+  readonly sha256: string | null;
+}
+
+/** A model file, and what tells its content from what was there before. */
 export interface StampedFile {
   readonly path: string;
   /** Differs after the file was replaced or written to. */

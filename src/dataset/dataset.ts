@@ -1,7 +1,7 @@
 /** A dataset that `embedFolder` has written, read back with bounded memory. */
 import { extname } from 'node:path';
 import { checkInteger, checkText, invalidOption, withDefaults } from '../base/checks.js';
-import type { FileStamp } from '../image/pixels/image-file.js';
+import type { FileStamp } from '../base/file-stamp.js';
 import { elementCount } from '../tensor/tensor.js';
 import type { Manifest } from './manifest.js';
 import { readArrowRows } from './formats/read-arrow.js';

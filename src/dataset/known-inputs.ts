@@ -1,7 +1,7 @@
 /** The inputs that a dataset already holds, in bounded memory: hashes in flat arrays, never the paths. */
 import { hash } from 'node:crypto';
 import type { ImageErrorCode } from '../base/errors.js';
-import type { FileStamp } from '../image/pixels/image-file.js';
+import type { FileStamp } from '../base/file-stamp.js';
 
 /** What became of an input: `ok`, or the code of its error. */
 export type Outcome = 'ok' | ImageErrorCode;

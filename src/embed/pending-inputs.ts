@@ -1,6 +1,7 @@
 /** A source without what its dataset already holds. */
 import { createHash } from 'node:crypto';
-import { stampOf, type FileStamp } from '../image/pixels/image-file.js';
+import type { FileStamp } from '../base/file-stamp.js';
+import { stampOf } from '../image/pixels/image-file.js';
 import { nameItems, type NamedItem } from '../sources/items/input-names.js';
 import type { KnownInput, KnownInputs } from '../dataset/known-inputs.js';
 import type { SourceItem } from '../sources/items/list-folder.js';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { KnownInputs, type Outcome } from '../../src/dataset/known-inputs.js';
-import type { FileStamp } from '../../src/image/pixels/image-file.js';
+import type { FileStamp } from '../../src/base/file-stamp.js';
 
 const OUTCOMES: readonly Outcome[] = ['ok', 'IMAGE_UNREADABLE', 'IMAGE_NOT_FOUND'];
 const stampOfTime = (modifiedMs: number): FileStamp => ({ sizeBytes: 3, modifiedMs, sha256: null });

@@ -9,7 +9,7 @@ import type {
   DecodeThreadData,
 } from './decode-protocol.js';
 import type { DecoderVersions } from '../decode/decode.js';
-import type { FileStamp } from '../pixels/image-file.js';
+import type { FileStamp } from '../../base/file-stamp.js';
 import type { Transform } from '../transform.js';
 
 /** One at work and one ready behind it. */

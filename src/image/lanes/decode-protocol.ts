@@ -2,7 +2,7 @@
 import type { PackedError } from '../../base/errors.js';
 import type { DecoderVersions } from '../decode/decode.js';
 import type { Deviation } from '../deviation.js';
-import type { FileStamp } from '../pixels/image-file.js';
+import type { FileStamp } from '../../base/file-stamp.js';
 import type { TransformOptions } from '../presets.js';
 import type { Reduction } from '../decode/reduction.js';
 

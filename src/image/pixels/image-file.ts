@@ -6,19 +6,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TapirError } from '../../base/errors.js';
+import type { FileStamp } from '../../base/file-stamp.js';
 import { fileError, tooLongFile } from './image-errors.js';
 
 /** An image to read: a path, a `file:` URL, or the bytes of the file. */
 export type ImageSource = string | URL | Uint8Array;
-
-/** What tells whether an input has changed since it was read. */
-export interface FileStamp {
-  readonly sizeBytes: number;
-  /** Milliseconds since 1970, whole; null where it is not known. */
-  readonly modifiedMs: number | null;
-  /** Of the content, in hex; null unless it was asked for. */
-  readonly sha256: string | null;
-}
 
 /** Longer files are refused before reading: no photo that decodes within the pixel limit is this long. */
 const MAX_FILE_BYTES = 1024 ** 3;

@@ -1,6 +1,6 @@
 /** What entries of all archives have in common. */
 import { IMAGE_EXTENSIONS } from '../../image/decode/format.js';
-import type { FileStamp } from '../../image/pixels/image-file.js';
+import type { FileStamp } from '../../base/file-stamp.js';
 import type { SourceItem } from '../items/list-folder.js';
 import { unavailableImage } from '../items/invalid-source.js';
 

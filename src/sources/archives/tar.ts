@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { reasonOf } from '../../base/errors.js';
-import type { FileStamp } from '../../image/pixels/image-file.js';
+import type { FileStamp } from '../../base/file-stamp.js';
 import type { SourceItem } from '../items/list-folder.js';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
 import { asInvalidSource, invalidSource, unavailableImage } from '../items/invalid-source.js';

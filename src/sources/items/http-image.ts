@@ -1,7 +1,7 @@
 /** An image behind a URL. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../base/errors.js';
-import type { FileStamp } from '../../image/pixels/image-file.js';
+import type { FileStamp } from '../../base/file-stamp.js';
 import type { SourceItem } from './list-folder.js';
 import { unavailableImage } from './invalid-source.js';
 

@@ -3,7 +3,7 @@ import type { Dirent } from 'node:fs';
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join, relative, resolve, sep } from 'node:path';
 import { TapirError, reasonOf, type ImageErrorCode } from '../../base/errors.js';
-import type { FileStamp } from '../../image/pixels/image-file.js';
+import type { FileStamp } from '../../base/file-stamp.js';
 import { IMAGE_EXTENSIONS } from '../../image/decode/format.js';
 import { fileError } from '../../image/pixels/image-errors.js';
 
