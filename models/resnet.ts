@@ -9,11 +9,8 @@
  * Architecture: He et al., "Deep Residual Learning for Image Recognition", 2015, in torchvision's v1.5 variant (the 3×3
  * convolution carries the stride).
  */
-import onnxProto from 'onnx-proto';
-
-const { onnx } = onnxProto;
-type Node = InstanceType<typeof onnx.NodeProto>;
-type Weight = InstanceType<typeof onnx.TensorProto>;
+import { ELEMENT_TYPE } from '../src/onnx/schema.js';
+import { writeModel, type NewAttribute, type NewNode, type NewTensor } from '../src/onnx/write-model.js';
 
 /** The size of a network. */
 export interface ResNetShape {
@@ -47,8 +44,8 @@ function mix(index: number): number {
 
 /** Collects nodes and weights while the network is written down. */
 class Builder {
-  readonly nodes: Node[] = [];
-  readonly weights: Weight[] = [];
+  readonly nodes: NewNode[] = [];
+  readonly weights: NewTensor[] = [];
   parameters = 0;
   #seed: number;
 
@@ -66,30 +63,16 @@ class Builder {
     scope: string,
     opType: string,
     inputs: string[],
-    attributes: Record<string, number[] | number> = {},
+    attributes: Record<string, NewAttribute> = {},
+    output = `${scope}/${opType}_output_0`,
   ): string {
-    const name = `${scope}/${opType}`;
-    const output = `${name}_output_0`;
-    const attribute = Object.entries(attributes).map(([key, value]) =>
-      Array.isArray(value)
-        ? onnx.AttributeProto.create({ name: key, type: onnx.AttributeProto.AttributeType.INTS, ints: value })
-        : Number.isInteger(value)
-          ? onnx.AttributeProto.create({ name: key, type: onnx.AttributeProto.AttributeType.INT, i: value })
-          : onnx.AttributeProto.create({
-              name: key,
-              type: onnx.AttributeProto.AttributeType.FLOAT,
-              f: value,
-            }),
-    );
-    this.nodes.push(onnx.NodeProto.create({ name, opType, input: inputs, output: [output], attribute }));
+    this.nodes.push({ name: `${scope}/${opType}`, opType, inputs, outputs: [output], attributes });
     return output;
   }
 
   weight(name: string, dims: number[], values: Float32Array): string {
-    const rawData = new Uint8Array(values.buffer);
-    this.weights.push(
-      onnx.TensorProto.create({ name, dims, dataType: onnx.TensorProto.DataType.FLOAT, rawData }),
-    );
+    const data = new Uint8Array(values.buffer);
+    this.weights.push({ name, elemType: ELEMENT_TYPE.float32, dims, data });
     return name;
   }
 
@@ -158,7 +141,10 @@ class Builder {
       this.weight(`${path}.running_mean`, [channels], fill(0)),
       this.weight(`${path}.running_var`, [channels], fill(1)),
     ];
-    return this.node(scope, 'BatchNormalization', inputs, { epsilon: 1e-5, momentum: 0.9 });
+    return this.node(scope, 'BatchNormalization', inputs, {
+      epsilon: { float: 1e-5 },
+      momentum: { float: 0.9 },
+    });
   }
 }
 
@@ -247,30 +233,22 @@ export function buildResNet(seed = 0, shape: ResNetShape = RESNET50): BuiltModel
     builder.filters(shape.classes, channels, 1 / channels),
   );
   const bias = builder.parameter('fc.bias', [shape.classes], new Float32Array(shape.classes));
-  builder.node('/fc', 'Gemm', [x, weight, bias], { transB: 1 });
   // A graph output keeps its own name, as in TorchScript's files.
-  builder.nodes.at(-1)!.output = ['output'];
+  builder.node('/fc', 'Gemm', [x, weight, bias], { transB: 1 }, 'output');
   return { bytes: encode(builder, shape), parameters: builder.parameters };
 }
 
 function encode({ nodes, weights }: Builder, { size, classes }: ResNetShape): Uint8Array {
-  const tensor = (name: string, sizes: (number | string)[]): InstanceType<typeof onnx.ValueInfoProto> => {
-    const dim = sizes.map((size) => (typeof size === 'number' ? { dimValue: size } : { dimParam: size }));
-    const type = { tensorType: { elemType: onnx.TensorProto.DataType.FLOAT, shape: { dim } } };
-    return onnx.ValueInfoProto.create({ name, type });
-  };
-  const model = onnx.ModelProto.create({
+  const elemType = ELEMENT_TYPE.float32;
+  return writeModel({
     irVersion: IR_VERSION,
-    producerName: 'onnx-tapir',
-    docString: 'A ResNet with seeded random weights: untrained, for wiring and speed, not for meaning.',
-    opsetImport: [{ domain: '', version: OPSET }],
-    graph: {
-      name: 'resnet-untrained',
-      node: nodes,
-      initializer: weights,
-      input: [tensor('input', ['batch', 3, size, size])],
-      output: [tensor('output', ['batch', classes])],
-    },
+    opset: OPSET,
+    producer: 'onnx-tapir',
+    description: 'A ResNet with seeded random weights: untrained, for wiring and speed, not for meaning.',
+    name: 'resnet-untrained',
+    nodes,
+    tensors: weights,
+    inputs: [{ name: 'input', elemType, dims: ['batch', 3, size, size] }],
+    outputs: [{ name: 'output', elemType, dims: ['batch', classes] }],
   });
-  return onnx.ModelProto.encode(model).finish();
 }

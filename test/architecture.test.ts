@@ -118,7 +118,7 @@ describe('architecture', () => {
 
   it.each([
     ['onnxruntime-node', ['runtime/engines/onnxruntime.ts']],
-    ['onnx-proto', ['onnx/schema.ts']],
+    ['onnx-proto', ['onnx/write-model.ts']],
     ['protobufjs/minimal.js', ['onnx/wire.ts']],
     ['sharp', ['image/decode/decode.ts']],
     ['prom-client', ['apps/serve/metrics.ts', 'cli/terminal/metrics-server.ts']],

@@ -1,6 +1,6 @@
 /** Which axis of a tensor holds the channels, proven by the operators that made it. */
 import type { Graph, Node, Value } from './graph.js';
-import { moduleTree } from './names/module-tree.js';
+import { nodeRoles } from './roles.js';
 
 /** How the axes of a tensor are meant: N batch, C channels, H and W a map, L tokens. */
 export type Layout = 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';
@@ -73,7 +73,7 @@ const MAX_NODES = 512;
  * @returns undefined where no operator fixes it, or several disagree.
  */
 export function channelAxis(graph: Graph, value: Value, rank: number): number | undefined {
-  const { roles } = moduleTree(graph);
+  const roles = nodeRoles(graph);
   const isData = (read: Value | undefined): boolean =>
     read?.producer !== undefined && roles.get(read.producer) === 'data';
   const found = new Set<number>();

@@ -1,4 +1,4 @@
-/** What a node's result depends on: telling feature maps from shape arithmetic and constants. */
+/** What a node's result depends on: this tells feature maps from shape arithmetic and constants. */
 import type { Graph, Node, Value } from './graph.js';
 
 /** `data` depends on the content of a graph input, `shape` only on sizes, `constant` on neither. */
@@ -6,25 +6,44 @@ export type Role = 'data' | 'shape' | 'constant';
 
 const READS_ONLY_SIZES = new Set(['Shape', 'Size']);
 
-/** The role of every node. Iterative, linear; nodes may stand in any order. */
+const cache = new WeakMap<Graph, ReadonlyMap<Node, Role>>();
+
+/** The role of every node; computed once per graph. */
 export function nodeRoles(graph: Graph): ReadonlyMap<Node, Role> {
+  let roles = cache.get(graph);
+  if (!roles) cache.set(graph, (roles = findRoles(graph)));
+  return roles;
+}
+
+/** Iterative and linear; nodes may come in any order. */
+function findRoles(graph: Graph): ReadonlyMap<Node, Role> {
   const roles = new Map<Node, Role>();
   const roleOf = (value: Value): Role => {
     if (value.producer) return roles.get(value.producer) ?? 'constant';
     return value.input && !value.initializer ? 'data' : 'constant';
   };
-  // Raise roles until nothing changes; a sorted file needs one sweep and no revisits.
+  // Raise roles until nothing changes; a graph without circles needs one sweep and no revisits.
   const queue: Node[] = [...graph.nodes];
+  const waiting = new Set<Node>();
   for (const node of queue) {
-    const seen = new Set(node.reads.map(roleOf));
-    let role: Role = seen.has('data') ? 'data' : seen.has('shape') ? 'shape' : 'constant';
+    waiting.delete(node);
+    let role: Role = 'constant';
+    for (const read of node.reads) {
+      const from = roleOf(read);
+      if (from === 'data' || role === 'constant') role = from;
+      if (role === 'data') break;
+    }
     if (role === 'data' && READS_ONLY_SIZES.has(node.opType)) role = 'shape';
     const before = roles.get(node);
     if (before === role) continue;
     roles.set(node, role);
     if (before === undefined && role === 'constant') continue;
     for (const output of node.outputs) {
-      for (const user of output?.uses ?? []) if (roles.has(user)) queue.push(user);
+      for (const user of output?.uses ?? []) {
+        if (!roles.has(user) || waiting.has(user)) continue;
+        waiting.add(user);
+        queue.push(user);
+      }
     }
   }
   return roles;

@@ -7,6 +7,7 @@ import { TapirError } from '../base/errors.js';
 import type { StampedFile } from '../base/file-stamp.js';
 import { buildGraph, type Graph } from '../graph/graph.js';
 import { moduleTree } from '../graph/names/module-tree.js';
+import { nodeRoles } from '../graph/roles.js';
 import { listNames, nameValues } from '../graph/names/name-list.js';
 import { readNamesSidecar, sidecarPath } from '../onnx/names-sidecar.js';
 import { scanModel } from '../onnx/scan.js';
@@ -107,6 +108,7 @@ export { stateOf };
 
 function listNodes(graph: Graph): NodeInfo[] {
   const tree = moduleTree(graph);
+  const roles = nodeRoles(graph);
   const names = nameValues(graph);
   return graph.nodes.map((node) => {
     const outputs = node.outputs.filter((value) => value !== undefined);
@@ -117,7 +119,7 @@ function listNodes(graph: Graph): NodeInfo[] {
       inputs: node.inputs.map((value) => value?.name ?? ''),
       outputs: outputs.map(describeValue),
       request: outputs.map((value) => names.get(value)).find((name) => name !== undefined) ?? null,
-      role: tree.roles.get(node) ?? 'constant',
+      role: roles.get(node) ?? 'constant',
     };
   });
 }

@@ -2,7 +2,8 @@
 import { rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { TapirError } from '../base/errors.js';
-import { reserveFile, sizeOf, writeChunks, type Chunk } from '../onnx/emit.js';
+import { sizeOf, type Chunk } from '../onnx/chunk.js';
+import { reserveFile, writeChunks } from '../onnx/emit.js';
 import { inlineWeights, repackWeights } from '../onnx/move-weights.js';
 import type { ByteSource } from '../onnx/source.js';
 import { WireReader } from '../onnx/wire.js';

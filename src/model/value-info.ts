@@ -2,7 +2,8 @@
 import type { Value } from '../graph/graph.js';
 import { elementTypeName } from '../onnx/schema.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
-import { keptInputs, type Rewrite, type TensorType } from '../graph/rewrite/rewrite.js';
+import { keptInputs, type Rewrite } from '../graph/rewrite/rewrite.js';
+import type { TensorType } from '../onnx/write-model.js';
 
 /** Describes a value by what the file states. */
 export function describeValue(value: Value): TensorInfo {

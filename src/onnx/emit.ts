@@ -4,20 +4,11 @@ import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { TapirError, reasonOf } from '../base/errors.js';
+import { chunkBytes, fieldChunks, sizeOf, type Chunk } from './chunk.js';
 import { GRAPH, MODEL } from './schema.js';
 import type { ScannedModel } from './scan.js';
 import { openFileSource, type ByteSource } from './source.js';
-import { encodeFieldHead, type Field } from './wire.js';
-
-/** A range of another file than the source: weights that move into the written file. */
-export interface FileRange {
-  readonly path: string;
-  readonly start: number;
-  readonly end: number;
-}
-
-/** A piece of the written file: a range of the source, a range of another file, or new bytes. */
-export type Chunk = { readonly start: number; readonly end: number } | FileRange | Uint8Array;
+import type { Field } from './wire.js';
 
 /** What a rewrite changes; an edit that changes nothing gives the source's bytes back. */
 export interface Edit {
@@ -33,20 +24,6 @@ export interface Edit {
 }
 
 const COPY_BYTES = 4 * 1024 * 1024;
-
-function chunkBytes(chunk: Chunk): number {
-  return chunk instanceof Uint8Array ? chunk.byteLength : chunk.end - chunk.start;
-}
-
-/** The size of chunks together. */
-export function sizeOf(chunks: readonly Chunk[]): number {
-  return chunks.reduce((sum, chunk) => sum + chunkBytes(chunk), 0);
-}
-
-/** The chunks of a graph field of another tag or length: a head, then the given body. */
-export function fieldChunks(fieldNumber: number, body: readonly Chunk[]): Chunk[] {
-  return [encodeFieldHead(fieldNumber, sizeOf(body)), ...body];
-}
 
 /**
  * Lays an edit over a model. A message of which nothing goes and to which nothing comes is one range, head and

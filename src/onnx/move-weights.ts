@@ -1,11 +1,12 @@
 /** Weights in other places: inside the model file, in a new file, under another path, or read from where they lie. */
 import { relative, sep } from 'node:path';
-import { fieldChunks, type Chunk } from './emit.js';
+import { fieldChunks, type Chunk } from './chunk.js';
 import { payloadRange, type ExternalFiles, type ExternalTensor } from './external-data.js';
 import type { Patch } from './patch.js';
 import type { ScannedTensor } from './scan-value.js';
-import { encodeEntry, TENSOR } from './schema.js';
+import { TENSOR } from './schema.js';
 import { encodeFieldHead, type Field, type WireReader } from './wire.js';
+import { writeEntry } from './write-model.js';
 
 /** What takes the place of tensors, by the field of graph or model in which they lie. */
 export type MovedWeights = ReadonlyMap<Field, readonly Patch[]>;
@@ -98,9 +99,7 @@ export function pointAtWeights(
 }
 
 function locationChunks(entries: Readonly<Record<string, string>>): Chunk[] {
-  const body = Object.entries(entries).flatMap(([key, value]) =>
-    fieldChunks(TENSOR.externalData, [encodeEntry(key, value)]),
-  );
+  const body = Object.entries(entries).flatMap(([key, value]) => writeEntry(TENSOR.externalData, key, value));
   return [...body, EXTERNAL_LOCATION];
 }
 

@@ -1,5 +1,5 @@
 /** Changing single fields inside a message, at any depth, while everything around them is copied byte for byte. */
-import { fieldChunks, type Chunk } from './emit.js';
+import { fieldChunks, type Chunk } from './chunk.js';
 import type { Field, WireReader } from './wire.js';
 
 /** What takes the place of a field (tag included); no chunks drop it. */

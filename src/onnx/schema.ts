@@ -1,13 +1,6 @@
-/**
- * What onnx-tapir needs to know of ONNX's schema: field numbers for reading, element types, and the encoding of
- * the few messages that it creates. The only import of onnx-proto, which is used for nothing else: its schema
- * is from ONNX 1.10 and would drop newer fields of a user's messages.
- */
-import { createRequire } from 'node:module';
-import type { onnx } from 'onnx-proto';
-import { encodeFieldHead, encodeText } from './wire.js';
+/** The part of ONNX's schema that onnx-tapir uses: field numbers by message, and element types. */
 
-/** A size: a number, a symbolic name, or null where the file leaves it open. */
+/** A size of a tensor: a number, a symbolic name, or null where the file leaves it open. */
 export type Dim = number | string | null;
 
 export const MODEL = {
@@ -83,135 +76,62 @@ export function normalDomain(domain: string): string {
   return domain === 'ai.onnx' ? '' : domain;
 }
 
-/** Node metadata worth keeping in the index; the rest (stack traces) stays in the file. */
+/** The node metadata that the index keeps; the rest (stack traces) stays in the file. */
 export const NODE_METADATA: ReadonlySet<string> = new Set([
   'pkg.torch.onnx.name_scopes',
   'pkg.torch.onnx.class_hierarchy',
   'pkg.onnxscript.rewriter.rule_name',
 ]);
 
-/** Names of TensorProto.DataType by number, in onnxruntime's spelling. */
-const ELEMENT_TYPES: readonly (string | undefined)[] = [
-  undefined,
-  'float32',
-  'uint8',
-  'int8',
-  'uint16',
-  'int16',
-  'int32',
-  'int64',
-  'string',
-  'bool',
-  'float16',
-  'float64',
-  'uint32',
-  'uint64',
-  'complex64',
-  'complex128',
-  'bfloat16',
-  'float8e4m3fn',
-  'float8e4m3fnuz',
-  'float8e5m2',
-  'float8e5m2fnuz',
-  'uint4',
-  'int4',
-  'float4e2m1',
-  'float8e8m0',
-];
-
-/** The name of an element type number, or undefined if ONNX has none. */
-export function elementTypeName(number: number): string | undefined {
-  return ELEMENT_TYPES[number];
-}
-
-let loaded: typeof onnx | undefined;
-/** Loaded when something is to be encoded: reading a model does not pay for it. */
-function proto(): typeof onnx {
-  // The package is CommonJS; its types name the same export.
-  loaded ??= (createRequire(import.meta.url)('onnx-proto') as { onnx: typeof onnx }).onnx;
-  return loaded;
-}
-
-/** Element types that rewrites write, by ONNX's number. */
+/** ONNX's element types (TensorProto.DataType) in onnxruntime's spelling, with their numbers. */
 export const ELEMENT_TYPE = {
   float32: 1,
   uint8: 2,
+  int8: 3,
+  uint16: 4,
+  int16: 5,
+  int32: 6,
   int64: 7,
+  string: 8,
+  bool: 9,
   float16: 10,
   float64: 11,
+  uint32: 12,
+  uint64: 13,
+  complex64: 14,
+  complex128: 15,
   bfloat16: 16,
+  float8e4m3fn: 17,
+  float8e4m3fnuz: 18,
+  float8e5m2: 19,
+  float8e5m2fnuz: 20,
+  uint4: 21,
+  int4: 22,
+  float4e2m1: 23,
+  float8e8m0: 24,
 } as const;
 
-/** The number of an element type's name, or undefined if ONNX has none of that name. */
+const NUMBERS: ReadonlyMap<string, number> = new Map(Object.entries(ELEMENT_TYPE));
+const NAMES: ReadonlyMap<number, string> = new Map([...NUMBERS].map(([name, number]) => [number, name]));
+
+/** The name of an element type's number, or undefined if ONNX has no such type. */
+export function elementTypeName(number: number): string | undefined {
+  return NAMES.get(number);
+}
+
+/** The number of an element type's name, or undefined if ONNX has no type of that name. */
 export function elementTypeNumber(name: string): number | undefined {
-  const number = ELEMENT_TYPES.indexOf(name);
-  return number < 0 ? undefined : number;
+  return NUMBERS.get(name);
 }
 
-/** A node that a rewrite adds, of the default domain; "" among the inputs stands for an absent optional one. */
-export interface NewNode {
-  readonly name: string;
-  readonly opType: string;
-  readonly inputs: readonly string[];
-  readonly outputs: readonly string[];
-  readonly attributes?: Readonly<Record<string, number | readonly number[]>>;
-}
+const FLOAT_TYPES: ReadonlySet<number> = new Set([
+  ELEMENT_TYPE.float32,
+  ELEMENT_TYPE.float16,
+  ELEMENT_TYPE.float64,
+  ELEMENT_TYPE.bfloat16,
+]);
 
-/** A tensor that a rewrite adds: little-endian elements. */
-export interface NewTensor {
-  readonly name: string;
-  readonly elemType: number;
-  readonly dims: readonly number[];
-  readonly data: Uint8Array;
-}
-
-const ATTRIBUTE_INT = 2;
-const ATTRIBUTE_INTS = 7;
-
-/** A NodeProto. */
-export function encodeNode(node: NewNode): Uint8Array {
-  const attribute = Object.entries(node.attributes ?? {}).map(([name, value]) =>
-    typeof value === 'number'
-      ? { name, type: ATTRIBUTE_INT, i: value }
-      : { name, type: ATTRIBUTE_INTS, ints: [...value] },
-  );
-  return Buffer.concat([
-    ...node.inputs.map((name) => encodeName(NODE.input, name)),
-    ...node.outputs.map((name) => encodeName(NODE.output, name)),
-    encodeName(NODE.name, node.name),
-    proto().NodeProto.encode({ opType: node.opType, attribute }).finish(),
-  ]);
-}
-
-/** A TensorProto with its elements inside. */
-export function encodeTensor({ name, elemType, dims, data }: NewTensor): Uint8Array {
-  const head = proto()
-    .TensorProto.encode({ dims: [...dims], dataType: elemType, rawData: data })
-    .finish();
-  return Buffer.concat([head, encodeName(TENSOR.name, name)]);
-}
-
-/** A TypeProto of a tensor; dims null leave the rank open. */
-export function encodeTensorType(elemType: number, dims: readonly Dim[] | null): Uint8Array {
-  const dim = dims?.map((size) =>
-    typeof size === 'number' ? { dimValue: size } : size === null ? {} : { dimParam: size },
-  );
-  const tensorType = { elemType, ...(dim === undefined ? {} : { shape: { dim } }) };
-  return proto().TypeProto.encode({ tensorType }).finish();
-}
-
-/** An OperatorSetIdProto of the default domain. */
-export function encodeOpset(version: number): Uint8Array {
-  return proto().OperatorSetIdProto.encode({ domain: '', version }).finish();
-}
-
-/** An entry of `external_data`. */
-export function encodeEntry(key: string, value: string): Uint8Array {
-  return Buffer.concat([encodeName(ENTRY.key, key), encodeName(ENTRY.value, value)]);
-}
-
-/** A string field that holds a user's name byte for byte, also where it is not UTF-8. */
-export function encodeName(fieldNumber: number, name: string): Uint8Array {
-  const bytes = encodeText(name);
-  return Buffer.concat([encodeFieldHead(fieldNumber, bytes.byteLength), bytes]);
+/** Whether an element type is a floating-point number of at least two bytes. */
+export function isFloatType(elemType: number): boolean {
+  return FLOAT_TYPES.has(elemType);
 }

@@ -3,7 +3,6 @@ import type { ScannedTensor } from './scan-value.js';
 import { ELEMENT_TYPE, TENSOR } from './schema.js';
 import type { WireReader } from './wire.js';
 
-const INT32 = 6;
 /** No list of axes or sizes is longer. */
 const MAX_ELEMENTS = 4096;
 
@@ -14,7 +13,7 @@ const MAX_ELEMENTS = 4096;
  */
 export function readIntegers(reader: WireReader, tensor: ScannedTensor): number[] | undefined {
   const count = tensor.dims.reduce((product, size) => product * size, 1);
-  if (tensor.elemType !== ELEMENT_TYPE.int64 && tensor.elemType !== INT32) return undefined;
+  if (tensor.elemType !== ELEMENT_TYPE.int64 && tensor.elemType !== ELEMENT_TYPE.int32) return undefined;
   if (tensor.external !== undefined || !(count >= 0 && count <= MAX_ELEMENTS)) return undefined;
   const elements: number[] = [];
   reader.readBody(tensor.field, (field) => {
@@ -28,7 +27,7 @@ export function readIntegers(reader: WireReader, tensor: ScannedTensor): number[
 
 /** Little-endian; a sum of 2^53 and more (INT64_MAX for "to the end") is rounded. */
 function decodeRaw(bytes: Uint8Array, elemType: number): number[] {
-  const size = elemType === INT32 ? 4 : 8;
+  const size = elemType === ELEMENT_TYPE.int32 ? 4 : 8;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return Array.from({ length: Math.min(Math.floor(bytes.byteLength / size), MAX_ELEMENTS) }, (_, i) =>
     size === 4 ? view.getInt32(i * 4, true) : Number(view.getBigInt64(i * 8, true)),

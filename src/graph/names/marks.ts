@@ -2,6 +2,7 @@
 import { mayHoldBatchNorm } from './batch-norm.js';
 import type { Graph, Node } from '../graph.js';
 import { foldedConvolutions } from './keras-names.js';
+import { nodeRoles } from '../roles.js';
 import { moduleTree } from './module-tree.js';
 import { ordinalNames } from './ordinal-names.js';
 
@@ -17,8 +18,7 @@ const FOLDING_RULE = /FuseBatchNorm|BatchNormInto/;
 
 /** The marks of a node. */
 export function marksOf(graph: Graph, node: Node): Mark[] {
-  const { roles } = moduleTree(graph);
-  const role = roles.get(node);
+  const role = nodeRoles(graph).get(node);
   return [
     ...(isFolded(graph, node) ? (['folded'] as const) : []),
     ...(QUANTIZED.test(node.opType) ? (['quantized'] as const) : []),

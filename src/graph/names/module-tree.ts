@@ -1,7 +1,7 @@
 /** The module tree of the source network, as far as its nodes still carry it. */
 import type { Graph, Node } from '../graph.js';
 import { joinPath, placeOf, splitPath, type NameScheme, type Place } from './module-path.js';
-import { nodeRoles, type Role } from '../roles.js';
+import { nodeRoles } from '../roles.js';
 
 /** One module that still has nodes. */
 export interface Module {
@@ -22,7 +22,6 @@ export interface ModuleTree {
   readonly scheme: NameScheme | undefined;
   readonly modules: ReadonlyMap<string, Module>;
   readonly places: ReadonlyMap<Node, Place>;
-  readonly roles: ReadonlyMap<Node, Role>;
   /**
    * The node that torchvision's list means by a leaf name. torchvision strips a trailing `_<int>` of the last atom
    * and counts anew per parent, for calls as well as for modules that are really named so.
@@ -90,7 +89,7 @@ function buildTree(graph: Graph): ModuleTree {
     if (last) raiseLast(modules, module.path, last);
   }
   const scheme = [...places.values()][0]?.scheme;
-  return { scheme, modules, places, roles, torchvision: torchvisionNames(single) };
+  return { scheme, modules, places, torchvision: torchvisionNames(single) };
 }
 
 interface Call {

@@ -2,6 +2,7 @@
 import { batchNormNames } from './batch-norm.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { layerNames } from './keras-names.js';
+import { nodeRoles } from '../roles.js';
 import { joinPath } from './module-path.js';
 import { moduleTree, type ModuleTree } from './module-tree.js';
 import { isSharedName, resolveName } from './resolve-names.js';
@@ -19,12 +20,13 @@ export function listNames(graph: Graph): string[] {
 /** The best name of each value that depends on the input, in execution order. */
 export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
   const tree = moduleTree(graph);
+  const roles = nodeRoles(graph);
   const spellings = moduleSpellings(tree);
   const known = knownNames(graph);
   const layers = layerNames(graph);
   const names = new Map<Value, string>(graph.inputs.map((value) => [value, value.name]));
   for (const node of graph.nodes) {
-    if (tree.roles.get(node) !== 'data' || isInner(tree, node)) continue;
+    if (roles.get(node) !== 'data' || isInner(tree, node)) continue;
     node.outputs.forEach((value, k) => {
       if (!value || (k > 0 && value.uses.length === 0 && !graph.isOutput(value))) return;
       const candidates = [

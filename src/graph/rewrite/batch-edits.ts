@@ -1,11 +1,10 @@
 /** What making a batch dynamic changes: inputs of kept nodes, and the nodes and constants that they need. */
 import type { Node, Value } from '../graph.js';
-import { ELEMENT_TYPE, type NewNode, type NewTensor } from '../../onnx/schema.js';
+import { ELEMENT_TYPE } from '../../onnx/schema.js';
+import type { NewNode, NewTensor } from '../../onnx/write-model.js';
+import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
-import { opsetOf, type NodePatch, type Rewrite } from './rewrite.js';
-
-/** ONNX's number of int32. */
-const INT32 = 6;
+import type { NodePatch, Rewrite } from './rewrite.js';
 
 /** Collects the changes of one rewrite; shared constants stay as they are, readers get new ones. */
 export class BatchEdits {
@@ -41,8 +40,8 @@ export class BatchEdits {
   /** Gives a node another list of integers. */
   setIntegers(node: Node, position: number, values: readonly number[], elemType?: number): void {
     this.#edit(node, position, (nodes) =>
-      elemType === INT32
-        ? nodes.tensor(INT32, [values.length], new Uint8Array(Int32Array.from(values).buffer))
+      elemType === ELEMENT_TYPE.int32
+        ? nodes.tensor(ELEMENT_TYPE.int32, [values.length], new Uint8Array(Int32Array.from(values).buffer))
         : nodes.integers(values),
     );
   }

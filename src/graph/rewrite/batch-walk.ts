@@ -1,10 +1,10 @@
 /** What is known on the way through a graph whose batch is made dynamic: where the batch lies in each tensor. */
 import type { Node, Value } from '../graph.js';
 import type { Attribute } from '../../onnx/attributes.js';
+import { opsetOf } from '../operator-sets.js';
 import { isSameSplit, type BatchAxis } from './batch-axis.js';
 import type { BatchEdits } from './batch-edits.js';
 import { describeNode, type Cut } from './prune.js';
-import { opsetOf } from './rewrite.js';
 
 /** What the rewrite must know about the cut graph at its exported batch. */
 export interface BatchFacts {

@@ -5,7 +5,7 @@ import {
   listExternalInNodes,
   type ExternalTensor,
 } from '../../onnx/external-data.js';
-import { sizeOf, type Chunk } from '../../onnx/emit.js';
+import { sizeOf, type Chunk } from '../../onnx/chunk.js';
 import type { PartList, PrunePlan } from './plan.js';
 import { describeNode, type Cut } from './prune.js';
 import { keepsTraining, trainingFields } from './lay-out.js';

@@ -4,11 +4,12 @@
  * certain (a batch of 1 looks like any other 1), so results are to be compared with runs of the graph as it was.
  */
 import type { Value } from '../graph.js';
+import type { NewValue, TensorType } from '../../onnx/write-model.js';
 import { BATCH_NAME, openBatch, type BatchAxis } from './batch-axis.js';
 import { BatchEdits } from './batch-edits.js';
 import { carryBatch } from './batch-rules.js';
 import { BatchRefusal, BatchWalk, type BatchFacts } from './batch-walk.js';
-import { keptInputs, type NewInput, type Rewrite, type TensorType } from './rewrite.js';
+import { keptInputs, type Rewrite } from './rewrite.js';
 
 export type { BatchFacts };
 
@@ -86,7 +87,7 @@ function restate(rewrite: Rewrite, axes: ReadonlyMap<Value, BatchAxis>): Rewrite
     const type: TensorType | undefined = restated.get(output.value);
     return type ? { ...output, type } : output;
   });
-  const isBatched = (input: NewInput): boolean => axes.has(cut.graph.values.get(input.name)!);
+  const isBatched = (input: NewValue): boolean => axes.has(cut.graph.values.get(input.name)!);
   const inputs = rewrite.inputs.map((input) =>
     isBatched(input) && input.dims ? { ...input, dims: [BATCH_NAME, ...input.dims.slice(1)] } : input,
   );

@@ -1,17 +1,12 @@
 /** What is computed behind a requested tensor: tokens to a map, pooling, normalisation, half precision. */
 import { TapirError } from '../../base/errors.js';
 import type { Layout } from '../layout.js';
-import { ELEMENT_TYPE, elementTypeName } from '../../onnx/schema.js';
+import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/schema.js';
 import type { Dim } from '../../onnx/scan-value.js';
+import type { TensorType } from '../../onnx/write-model.js';
+import { MIN_OPSET, opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
-import {
-  isFloatType,
-  MIN_OPSET,
-  opsetOf,
-  type Rewrite,
-  type RewriteOutput,
-  type TensorType,
-} from './rewrite.js';
+import type { Rewrite, RewriteOutput } from './rewrite.js';
 
 /** How a map or a list of tokens becomes one vector. */
 export type Pool = 'none' | 'avg' | 'max' | 'cls' | 'mean-tokens';

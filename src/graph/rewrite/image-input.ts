@@ -4,9 +4,10 @@
  */
 import { TapirError } from '../../base/errors.js';
 import type { Graph, Value } from '../graph.js';
-import { ELEMENT_TYPE, elementTypeName } from '../../onnx/schema.js';
+import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/schema.js';
+import { MIN_OPSET, opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
-import { isFloatType, keptInputs, MIN_OPSET, opsetOf, type Rewrite } from './rewrite.js';
+import { keptInputs, type Rewrite } from './rewrite.js';
 
 /** How pixels are normalised: `(pixel / 255 − mean) / std` per channel, as torchvision's ToTensor and Normalize do. */
 export interface ImageNormalization {

@@ -3,32 +3,27 @@ import { TapirError } from '../../base/errors.js';
 import type { MovedWeights } from '../../onnx/move-weights.js';
 import type { Node, Value } from '../graph.js';
 import { namesInside } from '../scopes.js';
-import { fieldChunks, layOut, type Chunk } from '../../onnx/emit.js';
+import { fieldChunks, type Chunk } from '../../onnx/chunk.js';
+import { layOut } from '../../onnx/emit.js';
 import { patchField, type Patch } from '../../onnx/patch.js';
+import { GRAPH, MODEL, NODE, VALUE_INFO } from '../../onnx/schema.js';
 import {
-  encodeName,
-  encodeOpset,
-  encodeNode,
-  encodeTensor,
-  encodeTensorType,
-  GRAPH,
-  MODEL,
-  NODE,
-  VALUE_INFO,
+  writeInitializer,
+  writeName,
+  writeNode,
+  writeOpset,
+  writeValue,
+  writeValueBody,
   type NewNode,
-} from '../../onnx/schema.js';
+  type TensorType,
+} from '../../onnx/write-model.js';
 import type { ScannedValueInfo } from '../../onnx/scan-value.js';
 import type { Field, WireReader } from '../../onnx/wire.js';
 import { interiorInputs, type Cut } from './prune.js';
 import { isSorted, takeSorted, unusedImports } from './tidy.js';
-import {
-  ADDED_OPSET,
-  keptInputs,
-  keptNames,
-  type NodePatch,
-  type Rewrite,
-  type TensorType,
-} from './rewrite.js';
+import { ADDED_OPSET } from '../operator-sets.js';
+import { keptNames } from './fresh-names.js';
+import { keptInputs, type NodePatch, type Rewrite } from './rewrite.js';
 
 /** Whether outputs are written under their keys (through an Identity node) or under the tensors' own names. */
 export type Naming = 'keys' | 'tensors';
@@ -49,14 +44,14 @@ export function layOutRewrite(
   const { cut } = rewrite;
   const { model } = cut.graph;
   const dropped = new Set(droppedFields(rewrite));
-  const replaced = new Map<Field, Chunk[]>();
+  const replaced = new Map<Field, readonly Chunk[]>();
   for (const [field, patches] of weights) replaced.set(field, patchOwner(reader, field, patches));
   for (const [field, chunks] of patchedNodes(rewrite, reader, weights)) replaced.set(field, chunks);
   for (const info of [...model.graph.inputs, ...model.graph.valueInfos]) {
     const type = rewrite.restated.get(cut.graph.values.get(info.name)!);
     if (type && !dropped.has(info.field)) {
       const number = model.graph.inputs.includes(info) ? GRAPH.input : GRAPH.valueInfo;
-      replaced.set(info.field, fieldChunks(number, valueInfo(info.name, type)));
+      replaced.set(info.field, writeValue(number, { name: info.name, ...type }));
     }
   }
   const outputs = writtenOutputs(rewrite, naming);
@@ -65,23 +60,20 @@ export function layOutRewrite(
   const renamed = outputs.filter((output) => output.key !== output.tensor);
   if (renamed.length > 0) checkFree(rewrite, renamed);
   const added = [
-    ...[...rewrite.back, ...renamed.map((output) => identity(rewrite, output))].flatMap(nodeChunks),
-    ...rewrite.tensors.flatMap((tensor) => fieldChunks(GRAPH.initializer, [encodeTensor(tensor)])),
+    ...[...rewrite.back, ...renamed.map((output) => identity(rewrite, output))].flatMap(writeNode),
+    ...rewrite.tensors.flatMap(writeInitializer),
     // Before IR version 4, every initializer is listed as an input as well.
-    ...(model.irVersion < 4 ? rewrite.tensors : []).flatMap((tensor) =>
-      fieldChunks(GRAPH.input, valueInfo(tensor.name, tensor)),
-    ),
-    ...rewrite.inputs.flatMap((input) => fieldChunks(GRAPH.input, valueInfo(input.name, input))),
+    ...(model.irVersion < 4 ? rewrite.tensors : []).flatMap((tensor) => writeValue(GRAPH.input, tensor)),
+    ...rewrite.inputs.flatMap((input) => writeValue(GRAPH.input, input)),
     ...(areOriginal ? [] : outputs.flatMap((output) => fieldChunks(GRAPH.output, outputBody(output)))),
   ];
-  const front = rewrite.front.flatMap(nodeChunks);
+  const front: Chunk[] = rewrite.front.flatMap(writeNode);
   if (rewrite.isTidy) {
     for (const field of unusedImports(cut)) dropped.add(field);
     if (!isSorted(cut)) front.push(...takeSorted(cut, dropped, replaced));
   }
   const hasNewNodes = front.length > 0 || rewrite.back.length > 0 || renamed.length > 0;
-  const imports =
-    hasNewNodes && !model.opsets.has('') ? fieldChunks(MODEL.opsetImport, [encodeOpset(ADDED_OPSET)]) : [];
+  const imports = hasNewNodes && !model.opsets.has('') ? writeOpset(ADDED_OPSET) : [];
   return layOut(model, { dropped, replaced, front, added, addedToModel: imports });
 }
 
@@ -178,7 +170,7 @@ function* patchedNodes(
     const { field } = node.scanned;
     const inside = [...(patch ? namePatches(reader, node, patch) : []), ...(weights.get(field) ?? [])];
     const body = inside.length > 0 ? patchField(reader, field, inside) : [field];
-    yield [field, [...(before.get(node) ?? []).flatMap(nodeChunks), ...body]];
+    yield [field, [...(before.get(node) ?? []).flatMap(writeNode), ...body]];
   }
 }
 
@@ -187,11 +179,11 @@ function namePatches(reader: WireReader, node: Node, { inputs, outputs, name: ow
   const count = { [NODE.input]: 0, [NODE.output]: 0 };
   reader.readBody(node.scanned.field, (field) => {
     if (field.number === NODE.name && own !== undefined)
-      patches.push({ field, chunks: [encodeName(NODE.name, own)] });
+      patches.push({ field, chunks: [writeName(NODE.name, own)] });
     if (field.number !== NODE.input && field.number !== NODE.output) return;
     const position = count[field.number]!++;
     const name = (field.number === NODE.input ? inputs : outputs).get(position);
-    if (name !== undefined) patches.push({ field, chunks: [encodeName(field.number, name)] });
+    if (name !== undefined) patches.push({ field, chunks: [writeName(field.number, name)] });
   });
   return patches;
 }
@@ -215,23 +207,14 @@ function identity({ cut }: Rewrite, { key, tensor }: WrittenOutput): NewNode {
   return { name, opType: 'Identity', inputs: [tensor], outputs: [key] };
 }
 
-function nodeChunks(node: NewNode): Chunk[] {
-  return fieldChunks(GRAPH.node, [encodeNode(node)]);
-}
-
-function valueInfo(name: string, { elemType, dims }: TensorType): Chunk[] {
-  const type = fieldChunks(VALUE_INFO.type, [encodeTensorType(elemType, dims)]);
-  return [encodeName(VALUE_INFO.name, name), ...type];
-}
-
 /** What the file states about a value goes over as it is; otherwise a name alone, and ONNX Runtime infers the rest. */
 function outputBody({ key, tensor, value, type }: WrittenOutput): Chunk[] {
-  if (type) return valueInfo(key, type);
+  if (type) return [...writeValueBody({ name: key, ...type })];
   const info: ScannedValueInfo | undefined =
     tensor === value.name && hasUsableType(value) ? value.info : undefined;
   if (info && key === value.name) return [{ start: info.field.bodyStart, end: info.field.end }];
   const stated = info?.typeField ? [{ start: info.typeField.start, end: info.typeField.end }] : [];
-  return [encodeName(VALUE_INFO.name, key), ...stated];
+  return [writeName(VALUE_INFO.name, key), ...stated];
 }
 
 function hasUsableType({ info }: Value): boolean {

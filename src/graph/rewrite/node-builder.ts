@@ -1,6 +1,6 @@
 /** Nodes that a rewrite adds: unique names, and the forms that operators take in the model's operator set. */
-import type { NewNode, NewTensor } from '../../onnx/schema.js';
-import { integerTensor, type FreshNames } from './rewrite.js';
+import { integerTensor, type NewNode, type NewTensor } from '../../onnx/write-model.js';
+import type { FreshNames } from './fresh-names.js';
 
 /** Since this version, axes of reductions are an input. */
 const REDUCE_AXES_INPUT = 18;

@@ -1,113 +1,65 @@
 /**
- * A rewrite: what stays of a graph, and what is added to it or changed in it. Plain data, laid out as bytes by
- * lay-out.ts. The parts of a rewrite (image-input.ts, feature-parts.ts, dynamic-batch.ts) are functions from one to the next.
+ * A rewrite: the kept part of a graph, with what is added to it and changed in it. Plain data; lay-out.ts turns it into bytes.
+ * The steps of a rewrite (image-input.ts, feature-parts.ts, dynamic-batch.ts) each take one and return the next.
  */
-import type { Graph, Node, Value } from '../graph.js';
+import type { NewNode, NewTensor, NewValue, TensorType } from '../../onnx/write-model.js';
+import type { Node, Value } from '../graph.js';
 import type { Layout } from '../layout.js';
-import { namesInside } from '../scopes.js';
-import { ELEMENT_TYPE, type NewNode, type NewTensor } from '../../onnx/schema.js';
-import type { Dim } from '../../onnx/scan-value.js';
+import { FreshNames, keptNames } from './fresh-names.js';
 import type { BatchPlan } from './plan.js';
 import { interiorInputs, type Cut, type CutOutput } from './prune.js';
-
-/** The type of a tensor, as a rewrite states it. */
-export interface TensorType {
-  /** ONNX's number of the element type. */
-  readonly elemType: number;
-  /** Sizes; null leaves the rank open. */
-  readonly dims: readonly Dim[] | null;
-}
-
-/** An input that a rewrite adds to the graph. */
-export interface NewInput extends TensorType {
-  readonly name: string;
-}
 
 /** An output of the written graph. */
 export interface RewriteOutput extends CutOutput {
   /** The tensor of the written graph that holds it. */
   readonly tensor: string;
-  /** Its type, where that is to be stated otherwise than the source does. */
+  /** Its type, if it differs from what the source states. */
   readonly type: TensorType | undefined;
-  /** How its axes are meant, where added nodes changed that. */
+  /** The meaning of its axes, if added nodes changed it. */
   readonly layout: Layout | undefined;
-  /** What is computed behind the value, a few words each. */
+  /** What added nodes compute from the value, a few words each. */
   readonly computed: readonly string[];
 }
 
-/** Names that a kept node reads or writes instead of its own, by position. */
+/** New names for a kept node's inputs and outputs, by position. */
 export interface NodePatch {
   readonly inputs: ReadonlyMap<number, string>;
   readonly outputs: ReadonlyMap<number, string>;
-  /** Its own name. */
+  /** A new name for the node itself. */
   readonly name?: string;
 }
 
 export interface Rewrite {
   readonly cut: Cut;
   readonly outputs: readonly RewriteOutput[];
-  /** Added inputs, in front of those that stay. */
-  readonly inputs: readonly NewInput[];
+  /** Added inputs; they come before the kept ones. */
+  readonly inputs: readonly NewValue[];
   /** Inputs of the source whose tensors an added node computes. */
   readonly computedInputs: ReadonlySet<Value>;
   /** Added nodes that run before all kept ones. */
   readonly front: readonly NewNode[];
-  /** Added nodes that run before a kept one. */
+  /** Added nodes that run before one kept node. */
   readonly before: ReadonlyMap<Node, readonly NewNode[]>;
   /** Added nodes that run after all kept ones. */
   readonly back: readonly NewNode[];
   readonly tensors: readonly NewTensor[];
   readonly patches: ReadonlyMap<Node, NodePatch>;
-  /** Values whose type the source states, and that is another now. */
+  /** New types of values whose type the source states. */
   readonly restated: ReadonlyMap<Value, TensorType>;
   readonly notes: readonly string[];
-  /** Nodes in execution order, with distinct names; imports of operator sets that nothing uses dropped. */
+  /** Whether nodes are put in execution order under distinct names, and unused operator sets are dropped. */
   readonly isTidy: boolean;
   /** What became of a fixed batch; undefined unless it was to be made dynamic. */
   readonly batch: BatchPlan | undefined;
-  /** Names of the written graph: whoever adds something takes its names here. */
+  /** The source of names for everything that is added. */
   readonly names: FreshNames;
-}
-
-/** Names that are taken, in any scope. */
-export class FreshNames {
-  readonly #taken: Set<string>;
-  readonly #reserved: ReadonlySet<string>;
-
-  /** @param reserved - Names for outputs: only they get them. */
-  constructor(taken: Iterable<string>, reserved: Iterable<string> = []) {
-    this.#taken = new Set(taken);
-    this.#reserved = new Set(reserved);
-  }
-
-  /** The wanted name, or with a number behind it if that is taken or reserved; taken from now on. */
-  take(wanted: string): string {
-    let name = wanted;
-    for (let k = 1; this.#taken.has(name) || this.#reserved.has(name); k++) name = `${wanted}_${k}`;
-    this.#taken.add(name);
-    return name;
-  }
-
-  /** A reserved name, or one like it if that is taken. */
-  claim(wanted: string): string {
-    if (this.#taken.has(wanted)) return this.take(wanted);
-    this.#taken.add(wanted);
-    return wanted;
-  }
-}
-
-/** The tensor names of what stays, those inside bodies included. */
-export function keptNames(cut: Cut): Set<string> {
-  const names = new Set([...cut.values].map((value) => value.name));
-  for (const node of cut.nodes) namesInside(node.scanned, names);
-  return names;
 }
 
 /**
  * The rewrite that only cuts.
  *
- * @param typeOf - The type of a tensor inside the graph at which it was cut.
- * @param isTidy - Put nodes in order and under distinct names.
+ * @param typeOf - The type of an interior tensor at which the graph was cut.
+ * @param isTidy - Put nodes in order and give them distinct names.
  */
 export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isTidy = false): Rewrite {
   const nodeNames = [...cut.nodes].map((node) => node.name);
@@ -141,7 +93,7 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isT
   };
 }
 
-/** Nodes that no longer give out a tensor that is fed now, and nodes that need another name. */
+/** Renames outputs of kept nodes that are fed now, and nodes whose name is taken. */
 function startPatches(
   { graph, nodes }: Cut,
   fed: ReadonlySet<Value>,
@@ -164,43 +116,7 @@ function startPatches(
   return patches;
 }
 
-/** The inputs of the source that are still fed, in the file's order. */
+/** The inputs of the source that are still fed, in file order. */
 export function keptInputs({ cut, computedInputs }: Rewrite): Value[] {
   return cut.inputs.filter((value) => value.input !== undefined && !computedInputs.has(value));
-}
-
-/** The oldest operator set whose arithmetic broadcasts, which all added nodes rely on. */
-export const MIN_OPSET = 8;
-/** The operator set of added nodes in a model that uses none of the default domain. */
-export const ADDED_OPSET = 13;
-
-/** The version of ONNX's default operator set that the model uses. */
-export function opsetOf(graph: Graph): number {
-  return graph.model.opsets.get('') ?? ADDED_OPSET;
-}
-
-const FLOAT_TYPES: ReadonlySet<number> = new Set([
-  ELEMENT_TYPE.float32,
-  ELEMENT_TYPE.float16,
-  ELEMENT_TYPE.float64,
-  ELEMENT_TYPE.bfloat16,
-]);
-
-/** Whether an element type is a floating-point number of two bytes or more. */
-export function isFloatType(elemType: number): boolean {
-  return FLOAT_TYPES.has(elemType);
-}
-
-/** A tensor of int64 values, as Reshape and its like take them. */
-export function integerTensor(
-  name: string,
-  values: readonly number[],
-  dims: readonly number[] = [values.length],
-): NewTensor {
-  return {
-    name,
-    elemType: ELEMENT_TYPE.int64,
-    dims,
-    data: new Uint8Array(BigInt64Array.from(values.map(BigInt)).buffer),
-  };
 }

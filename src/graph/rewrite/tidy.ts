@@ -2,7 +2,7 @@
 import { TapirError } from '../../base/errors.js';
 import { isSortedOrder } from '../execution-order.js';
 import type { Node } from '../graph.js';
-import type { Chunk } from '../../onnx/emit.js';
+import type { Chunk } from '../../onnx/chunk.js';
 import type { ScannedNode } from '../../onnx/scan-graph.js';
 import type { Field } from '../../onnx/wire.js';
 import { describeNode, type Cut } from './prune.js';
@@ -40,7 +40,7 @@ export function isSorted({ graph, nodes }: Cut): boolean {
 export function takeSorted(
   { graph, nodes }: Cut,
   dropped: Set<Field>,
-  replaced: Map<Field, Chunk[]>,
+  replaced: ReadonlyMap<Field, readonly Chunk[]>,
 ): Chunk[] {
   const sorted = graph.nodes.filter((node) => nodes.has(node)).map((node) => node.scanned.field);
   for (const field of sorted) dropped.add(field);

@@ -15,8 +15,6 @@ import { seededFeeds } from './seeded-feeds.js';
 import { openExact } from '../session-model.js';
 import { describeInputs } from '../value-info.js';
 
-/** ONNX's number of int32. */
-const INT32 = 6;
 /** Tensors fetched by one run: a compromise between memory and runs. */
 const FETCHES = 64;
 /** Longer lists are no sizes or axes. */
@@ -102,7 +100,7 @@ async function measureValues(model: OnnxModel, rewrite: Rewrite): Promise<Map<Va
         nodes.has(producer) &&
         producer.opType !== 'Constant' &&
         roles.get(producer) === 'constant' &&
-        (elemType === ELEMENT_TYPE.int64 || elemType === INT32) &&
+        (elemType === ELEMENT_TYPE.int64 || elemType === ELEMENT_TYPE.int32) &&
         dims.length < 2;
       // No sizes stand for a scalar and for an unknown rank alike.
       if (isList || dims.length === 0 || dims.length < info.dims.length) unknown.push(value);

@@ -1,0 +1,40 @@
+/** Names for what a rewrite adds: different from every name in the written graph. */
+import { namesInside } from '../scopes.js';
+import type { Cut } from './prune.js';
+
+/** Hands out names, each once. */
+export class FreshNames {
+  readonly #taken: Set<string>;
+  readonly #reserved: ReadonlySet<string>;
+
+  /**
+   * @param taken - Names in use, in any scope.
+   * @param reserved - Output names, which only {@link claim} gives out.
+   */
+  constructor(taken: Iterable<string>, reserved: Iterable<string> = []) {
+    this.#taken = new Set(taken);
+    this.#reserved = new Set(reserved);
+  }
+
+  /** Takes the wanted name, with a number appended if it is in use or reserved. */
+  take(wanted: string): string {
+    let name = wanted;
+    for (let k = 1; this.#taken.has(name) || this.#reserved.has(name); k++) name = `${wanted}_${k}`;
+    this.#taken.add(name);
+    return name;
+  }
+
+  /** Takes a reserved name, or a similar one if it is in use. */
+  claim(wanted: string): string {
+    if (this.#taken.has(wanted)) return this.take(wanted);
+    this.#taken.add(wanted);
+    return wanted;
+  }
+}
+
+/** The tensor names of a cut graph, those inside bodies included. */
+export function keptNames(cut: Cut): Set<string> {
+  const names = new Set([...cut.values].map((value) => value.name));
+  for (const node of cut.nodes) namesInside(node.scanned, names);
+  return names;
+}
