@@ -7,6 +7,7 @@ import {
   type FeatureExtractor,
   type FeatureExtractorOptions,
   type Tensor,
+  type TensorLike,
 } from 'onnx-tapir';
 import { describe, expectTypeOf, it } from 'vitest';
 
@@ -47,6 +48,27 @@ describe('createFeatureExtractor', () => {
     void createFeatureExtractor('m.onnx', ['fc'], { device: 'gpu' });
     void createFeatureExtractor('m.onnx', ['fc'], { device: undefined });
     void createFeatureExtractor('m.onnx', ['fc'], { device: 'cuda:1' });
+  });
+});
+
+describe('Tensor', () => {
+  it('is narrowed by its dtype', () => {
+    const narrow = (tensor: Tensor): void => {
+      if (tensor.dtype === 'float32') expectTypeOf(tensor.data).toEqualTypeOf<Float32Array>();
+      else if (tensor.dtype === 'int64') expectTypeOf(tensor.data).toEqualTypeOf<BigInt64Array>();
+      else if (tensor.dtype === 'string') expectTypeOf(tensor.data).toEqualTypeOf<string[]>();
+    };
+    narrow({ dtype: 'float32', dims: [0], data: new Float32Array() });
+    // @ts-expect-error an array of another element type
+    narrow({ dtype: 'float32', dims: [0], data: new Float64Array() });
+    expectTypeOf<Tensor<'float32'>['data']>().toEqualTypeOf<Float32Array>();
+    expectTypeOf<Tensor<'float32'>>().toExtend<Tensor>();
+    expectTypeOf<Tensor<'float32' | 'int64'>['data']>().toEqualTypeOf<Float32Array | BigInt64Array>();
+  });
+
+  it('may be fed without a dtype', () => {
+    expectTypeOf<{ dims: number[]; data: Float32Array }>().toExtend<TensorLike>();
+    expectTypeOf<Tensor>().toExtend<TensorLike>();
   });
 });
 

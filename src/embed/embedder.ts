@@ -2,7 +2,7 @@
 import { withDefaults, type Options } from '../base/checks.js';
 import type { Extractor } from '../extract/extractor.js';
 import { takeRows } from '../tensor/rows.js';
-import type { Tensor } from '../tensor/tensor.js';
+import { makeTensor, type Tensor } from '../tensor/tensor.js';
 import { embedBatches, openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
 import type { ImageError } from './loader.js';
@@ -75,5 +75,5 @@ export function* rowsOf<Key extends string>({ items, features }: EmbeddedBatch):
 /** One row without its batch axis, in a buffer of its own: a view would keep the whole batch alive. */
 function copyRow(tensor: Tensor, row: number): Tensor {
   const { dtype, dims, data } = takeRows(tensor, row, 1);
-  return { dtype, dims: dims.slice(1), data: data.slice() };
+  return makeTensor(dtype, dims.slice(1), data.slice());
 }

@@ -5,7 +5,7 @@ import type { ResolvedDevice } from './device.js';
 import { guardExit } from './exit-guard.js';
 import { LANE_DEFAULTS, type LaneOptions } from './lane-options.js';
 import { isShared, ownImages } from '../tensor/image-feed.js';
-import { fillsBuffer } from '../tensor/tensor.js';
+import { fillsBuffer, makeTensor } from '../tensor/tensor.js';
 import { STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
 
 /** The owner's end of a lane. */
@@ -170,7 +170,8 @@ function ownBuffers(reply: LaneReply): LaneReply {
     const { data } = output;
     if (fillsBuffer(data)) return output;
     // A Buffer's slice() would be a view.
-    return { ...output, data: Buffer.isBuffer(data) ? Uint8Array.from(data) : data.slice() };
+    const own = Buffer.isBuffer(data) ? Uint8Array.from(data) : data.slice();
+    return { name: output.name, ...makeTensor(output.dtype, output.dims, own) };
   });
   return { ...reply, outputs, spent: [] };
 }

@@ -1,7 +1,7 @@
 /** Outputs of several runs → one tensor each, as torch.nn.parallel's gather joins them; what that passes over in silence is refused. */
 import { TapirError } from '../base/errors.js';
 import { copyInTurns, type Span } from './copy.js';
-import { createData, elementCount, type Tensor, type NamedTensor } from './tensor.js';
+import { createData, elementCount, makeTensor, type Tensor, type NamedTensor } from './tensor.js';
 
 /**
  * Joins the outputs of runs along an axis, in the order of the runs. Scalars become a vector, one element per run.
@@ -36,7 +36,7 @@ export async function gather(
       parts.map((part, i) => ({ source: part.data, target: data, spans: spansOf(parts, i, dims, axis) })),
     ),
   );
-  return results.map(({ name, dtype, dims, data }) => ({ name, dtype, dims, data }));
+  return results.map(({ name, dtype, dims, data }) => ({ name, ...makeTensor(dtype, dims, data) }));
 }
 
 function checkNames(names: readonly string[], run: readonly NamedTensor[]): void {

@@ -1,5 +1,5 @@
 /** Feeds made of 8-bit images in shared memory: nothing is copied on the way to the lane, which passes over the pixels once. */
-import type { Tensor, NamedTensor } from './tensor.js';
+import { makeTensor, type NamedTensor, type Tensor } from './tensor.js';
 
 /** Images that a lane makes its own feed of. They stay as they are until the run has settled. */
 export interface SharedImages {
@@ -61,7 +61,7 @@ export function fillFeed(feed: SharedImages, spare?: ArrayBuffer): NamedTensor {
     else data.set(pixels, row * size);
   });
   data.fill(0, feed.images.length * size);
-  return { name, dtype, dims, data };
+  return { name, ...makeTensor(dtype, dims, data) };
 }
 
 /** RGB bytes → three planes of the values that they stand for. */

@@ -1,5 +1,5 @@
 /** Rows of tensors along the first axis. */
-import { elementCount, type Tensor, type TensorData } from './tensor.js';
+import { elementCount, makeTensor, type Tensor, type TensorData } from './tensor.js';
 
 /** Rows `start` to `start + count` of a tensor: a view of its data. */
 export function takeRows(tensor: Tensor, start: number, count: number): Tensor {
@@ -10,5 +10,5 @@ export function takeRows(tensor: Tensor, start: number, count: number): Tensor {
   const data: TensorData = Array.isArray(tensor.data)
     ? tensor.data.slice(from, to)
     : tensor.data.subarray(from, to);
-  return { dtype: tensor.dtype, dims: [count, ...inner], data };
+  return makeTensor(tensor.dtype, [count, ...inner], data);
 }

@@ -5,6 +5,7 @@ import {
   createData,
   elementCount,
   fillsBuffer,
+  makeTensor,
   mismatch,
   type Tensor,
   type TensorData,
@@ -53,8 +54,7 @@ export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuf
   checkPresent(part.name, tensor);
   const isWhole = count === size && (tensor.dims.length === 0 || count === tensor.dims[axis]);
   const dims = isWhole ? tensor.dims : tensor.dims.with(axis, size);
-  if (isWhole && mayMove && fillsBuffer(tensor.data))
-    return { name, dtype: tensor.dtype, dims, data: tensor.data };
+  if (isWhole && mayMove && fillsBuffer(tensor.data)) return { name, ...tensor, dims };
   const length = elementCount(dims);
   const { target, isFresh } = createOver(tensor, length, spare);
   if (count < size && !isFresh) clearBehind(target, part);
@@ -64,7 +64,7 @@ export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuf
     checkPresent(name, tensor);
     throw error;
   }
-  return { name, dtype: tensor.dtype, dims, data: target };
+  return { name, ...makeTensor(tensor.dtype, dims, target) };
 }
 
 /** A buffer that a caller has moved elsewhere leaves an empty array. Throws `INPUT_MISMATCH`. */
@@ -94,7 +94,7 @@ function clearBehind(target: TensorData, { tensor, axis, count, size }: TensorPa
 /** A tensor in a buffer of its own. */
 export async function copyTensor(tensor: Tensor): Promise<Tensor> {
   const { dtype, dims, data } = await cutOut(wholePart({ name: '', ...tensor }), false, () => undefined);
-  return { dtype, dims, data };
+  return makeTensor(dtype, dims, data);
 }
 
 function* spansOf({ tensor, axis, start, count, size }: TensorPart): Generator<Span> {

@@ -25,33 +25,61 @@ export type DType = keyof DataByType;
 /** A tensor's elements, in C order. */
 export type TensorData = DataByType[DType];
 
-/**
- * A tensor as results carry it.
- *
- * @example A batch of two images, `[2, 3, 224, 224]` float32.
- * ```ts
- * import type { Tensor } from 'onnx-tapir';
- *
- * const batch: Tensor = { dtype: 'float32', dims: [2, 3, 224, 224], data: new Float32Array(2 * 3 * 224 * 224) };
- * ```
- */
-export interface Tensor<Type extends DType = DType> {
+/** A tensor of one element type. */
+interface TensorOf<Type extends DType> {
   /** Element type. */
   readonly dtype: Type;
   /** Sizes, outermost first; `[]` is a scalar. */
   readonly dims: readonly number[];
-  /** `dims` multiplied many elements in C order. */
+  /** The elements in C order: as many as the product of `dims`. */
   readonly data: DataByType[Type];
 }
 
+/**
+ * A tensor as results carry it: a union by `dtype`, so a test of `dtype` also tells the type of `data`. Name the element type if
+ * you know it: `Tensor<'float32'>`.
+ *
+ * @example A batch of two images, and a result whose type the compiler does not know.
+ * ```ts
+ * import type { Tensor } from 'onnx-tapir';
+ *
+ * const batch: Tensor<'float32'> = { dtype: 'float32', dims: [2, 3, 224, 224], data: new Float32Array(2 * 3 * 224 * 224) };
+ *
+ * function largest(tensor: Tensor): number {
+ *   if (tensor.dtype !== 'float32') throw new TypeError(`float32 expected, got ${tensor.dtype}`);
+ *   return tensor.data.reduce((most, value) => Math.max(most, value), -Infinity); // data is a Float32Array here
+ * }
+ * ```
+ */
+export type Tensor<Type extends DType = DType> = { [One in Type]: TensorOf<One> }[Type];
+
 /** A tensor with its name. */
-export interface NamedTensor extends Tensor {
-  readonly name: string;
+export type NamedTensor = Tensor & { readonly name: string };
+
+/**
+ * Pairs an element type with its array. Where both are known only at run time, the compiler cannot see that they belong together;
+ * the caller makes sure that they do.
+ */
+export function makeTensor<Type extends DType>(
+  dtype: Type,
+  dims: readonly number[],
+  data: DataByType[Type],
+): Tensor<Type> {
+  return { dtype, dims, data } as Tensor<Type>;
 }
 
-/** What `run` accepts: a {@link Tensor}, or anything of the same shape, such as an `ort.Tensor` (`type` for `dtype`). */
+/**
+ * What `run` accepts: a {@link Tensor}, or an object with the same fields, such as an `ort.Tensor` (which has `type` in place of
+ * `dtype`).
+ */
 export interface TensorLike {
+  /**
+   * Element type. Left out, it is the one that the array holds: a `Float32Array` is float32, a `BigInt64Array` int64, a list of
+   * strings string, and so on. Some arrays hold two element types: a `Uint8Array` counts as uint8 and a `Uint16Array` as uint16,
+   * so state `'bool'` and `'float16'`.
+   */
   readonly dtype?: string | undefined;
+  /** Another name for `dtype`, read if `dtype` is left out. */
   readonly type?: string | undefined;
   readonly dims: readonly number[];
   readonly data: TensorData | Uint8ClampedArray | Float16View;
@@ -64,10 +92,10 @@ interface Float16View extends ArrayBufferView {
   [Symbol.iterator](): IterableIterator<number>;
 }
 
+/** Ordered: of the element types that share an array, the first is the one that `inferDType` takes. */
 const ARRAYS = {
   float32: Float32Array,
   float64: Float64Array,
-  float16: Uint16Array,
   int8: Int8Array,
   uint8: Uint8Array,
   int16: Int16Array,
@@ -76,6 +104,7 @@ const ARRAYS = {
   uint32: Uint32Array,
   int64: BigInt64Array,
   uint64: BigUint64Array,
+  float16: Uint16Array,
   bool: Uint8Array,
 } as const;
 
@@ -116,8 +145,8 @@ export function readTensor(input: string, given: unknown): Tensor {
   if (given === null || typeof given !== 'object' || !('dims' in given) || !('data' in given)) {
     throw mismatch(input, 'a tensor { dtype, dims, data }', show(given));
   }
-  const { dims, data } = given;
-  const dtype: unknown = 'dtype' in given ? given.dtype : 'type' in given ? given.type : undefined;
+  const { dims, data, dtype: stated, type } = given as Readonly<Record<string, unknown>>;
+  const dtype = stated ?? type ?? inferDType(input, data);
   if (!isDType(dtype)) throw mismatch(input, 'of a dtype that can be fed (float32, int64, …)', show(dtype));
   const isSizes = Array.isArray(dims) && dims.every((size) => Number.isInteger(size) && size >= 0);
   if (!isSizes) throw mismatch(input, 'a tensor whose dims are integers from 0', show(dims));
@@ -127,7 +156,20 @@ export function readTensor(input: string, given: unknown): Tensor {
   if (elements.length !== count) {
     throw mismatch(input, `${count} elements for dims [${sizes.join(', ')}]`, `${elements.length} elements`);
   }
-  return { dtype, dims: [...sizes], data: elements };
+  return makeTensor(dtype, [...sizes], elements);
+}
+
+/** The element type that an array holds. Throws `INPUT_MISMATCH`. */
+function inferDType(input: string, data: unknown): DType {
+  if (Array.isArray(data) && typeof data[0] === 'string') return 'string';
+  if (isFloat16Array(data)) return 'float16';
+  if (data instanceof Uint8ClampedArray) return 'uint8';
+  for (const [dtype, ArrayOf] of Object.entries(ARRAYS)) if (data instanceof ArrayOf) return dtype as DType;
+  throw mismatch(
+    input,
+    'a tensor with a typed array as data (a Float32Array, …), or with its dtype',
+    show(data),
+  );
 }
 
 function checkData(input: string, dtype: DType, data: unknown): TensorData {

@@ -27,7 +27,6 @@ const onWarning = (warning: Error): void => void warnings.push(warning);
 process.on('warning', onWarning);
 afterEach(() => void warnings.splice(0));
 
-type Options = Options<FeatureExtractorOptions>;
 type Source = string | Uint8Array;
 
 /** Opens with and without preparation, runs both, and expects no difference at all. */
@@ -35,7 +34,7 @@ async function compare(
   model: Source,
   names: readonly string[],
   feeds: Record<string, TensorLike>,
-  options: Options = {},
+  options: Options<FeatureExtractorOptions> = {},
 ): Promise<Record<string, Tensor>> {
   const cacheFolder = newFolder();
   const open = (cache: 'always' | 'off'): Promise<FeatureExtractor> =>
@@ -202,7 +201,7 @@ describe('several sessions', () => {
 describe('when something is wrong with the cache', () => {
   const feed = { x: floats(4, 32) };
   const names = ['product', 'best'];
-  const open = (options: Options): Promise<DataParallel> =>
+  const open = (options: Options<FeatureExtractorOptions>): Promise<DataParallel> =>
     createFeatureExtractor(modelBytes(mixed), names, {
       cache: 'always',
       ...options,
@@ -303,7 +302,9 @@ describe('when something is wrong with the cache', () => {
     ['cacheBytes', -1],
   ])('an option "%s" of %j is refused', async (option, value) => {
     await expect(
-      createFeatureExtractor(tinyResNet(), ['fc'], { [option]: value } as Options as object),
+      createFeatureExtractor(tinyResNet(), ['fc'], {
+        [option]: value,
+      } as Options<FeatureExtractorOptions> as object),
     ).rejects.toMatchObject({ code: 'OPTION_INVALID', details: { option } });
   });
 });

@@ -31,5 +31,5 @@ export function readNpy(path: string): Tensor {
     .filter((part) => part.trim() !== '');
   const bytes = file.subarray(headerStart + headerLength);
   const buffer = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
-  return { dtype: kind[0], dims: dims.map(Number), data: kind[1](buffer) };
+  return { dtype: kind[0], dims: dims.map(Number), data: kind[1](buffer) } as Tensor;
 }

@@ -21,8 +21,38 @@ describe('readTensor', () => {
   });
 
   it.each([
+    ['float32', new Float32Array(2)],
+    ['float64', new Float64Array(2)],
+    ['int8', new Int8Array(2)],
+    ['uint8', new Uint8Array(2)],
+    ['uint8', new Uint8ClampedArray(2)],
+    ['uint8', Buffer.alloc(2)],
+    ['int16', new Int16Array(2)],
+    ['uint16', new Uint16Array(2)],
+    ['int32', new Int32Array(2)],
+    ['uint32', new Uint32Array(2)],
+    ['int64', new BigInt64Array(2)],
+    ['uint64', new BigUint64Array(2)],
+    ['string', ['a', 'b']],
+  ])('takes %s from the array if no dtype is given', (dtype, elements) => {
+    expect(readTensor('x', { dims: [2], data: elements }).dtype).toBe(dtype);
+    const leftOut = { dtype: undefined, type: undefined, dims: [2], data: elements };
+    expect(readTensor('x', leftOut).dtype).toBe(dtype);
+  });
+
+  it('prefers a dtype that is given to that of the array', () => {
+    expect(readTensor('x', { dtype: 'bool', dims: [2], data: new Uint8Array(2) }).dtype).toBe('bool');
+    expect(readTensor('x', { type: 'float16', dims: [2], data: new Uint16Array(2) }).dtype).toBe('float16');
+    expect(
+      readTensor('x', { dtype: undefined, type: 'bool', dims: [2], data: new Uint8Array(2) }).dtype,
+    ).toBe('bool');
+  });
+
+  it.each([
     [undefined, 'a tensor { dtype, dims, data }'],
     [{ dims: [1] }, 'a tensor { dtype, dims, data }'],
+    [{ dims: [1], data: [1] }, 'a typed array as data (a Float32Array, …), or with its dtype, got [1]'],
+    [{ dims: [1], data: new DataView(new ArrayBuffer(4)) }, 'got DataView'],
     [{ dtype: 'bfloat16', dims: [1], data }, 'a dtype that can be fed'],
     [{ dtype: 'float32', dims: [-1, 6], data }, 'integers from 0'],
     [{ dtype: 'float32', dims: '6', data }, 'integers from 0'],

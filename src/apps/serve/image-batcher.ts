@@ -4,7 +4,7 @@ import { CHANNELS } from '../../embed/embed-options.js';
 import { internalsOf, runsAtOnce, type Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
 import { takeRows } from '../../tensor/rows.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { Batcher, placesOf } from './batcher.js';
 import type { ServiceSetup } from './service-options.js';
 
@@ -76,5 +76,5 @@ export async function openImageBatcher(
 
 function rowOf(tensor: Tensor, row: number): Tensor {
   const { dtype, dims, data } = takeRows(tensor, row, 1);
-  return { dtype, dims: dims.slice(1), data };
+  return makeTensor(dtype, dims.slice(1), data);
 }

@@ -1,6 +1,6 @@
 /** An inference reply of the Open Inference Protocol: JSON, with bytes behind it for outputs that are wanted so. */
 import { elementsToJson } from '../../tensor/json-elements.js';
-import { createData, elementCount, type Tensor } from '../../tensor/tensor.js';
+import { createData, elementCount, makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { DATATYPES, encodeBinaryData } from './datatypes.js';
 import type { ImageFeatures } from './image-batcher.js';
 import type { WantedOutput } from './infer-request.js';
@@ -47,7 +47,7 @@ export function stackRows(rows: readonly ImageFeatures[]): Record<string, Tensor
         // The same kind of array, by dtype.
         else (data as Uint8Array).set(from as Uint8Array, i * size);
       });
-      return [key, { dtype, dims: [rows.length, ...dims], data }];
+      return [key, makeTensor(dtype, [rows.length, ...dims], data)];
     }),
   );
 }

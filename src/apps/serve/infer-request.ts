@@ -2,7 +2,7 @@
 import type { Extractor } from '../../extract/extractor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { dimsText } from '../../tensor/feeds.js';
-import { mismatch, type DType, type Tensor } from '../../tensor/tensor.js';
+import { makeTensor, mismatch, type DType, type Tensor } from '../../tensor/tensor.js';
 import { DTYPES, countOf, readBinaryData, readBinaryElements, readJsonData } from './datatypes.js';
 import { HttpError } from './http-error.js';
 
@@ -138,7 +138,7 @@ function readTensor(
   if (bytes && data !== undefined) throw invalid(`input "${name}" must have its elements in one place`);
   checkShape(own, dtype, shape);
   const elements = bytes ? readBinaryData(name, dtype, shape, bytes) : readJsonData(name, dtype, shape, data);
-  return { dtype, dims: [...shape], data: elements };
+  return makeTensor(dtype, [...shape], elements);
 }
 
 /** Checked before onnxruntime does, whose errors could be anybody's fault. The batch is checked where it is run. */

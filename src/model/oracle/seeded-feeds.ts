@@ -1,6 +1,6 @@
 /** Inputs made up from a seed, to compare two forms of a model on. */
 import { TapirError } from '../../base/errors.js';
-import { createData, elementCount, isDType, type TensorData } from '../../tensor/tensor.js';
+import { createData, elementCount, isDType, makeTensor, type TensorData } from '../../tensor/tensor.js';
 import type { Feed } from '../../tensor/feeds.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
@@ -39,7 +39,7 @@ export function seededFeeds(inputs: readonly TensorInfo[], seed: number, sizes: 
     }
     const data = createData(type, elementCount(dims));
     fill(data, type, mix(seed) + position);
-    return { name, dtype: type, dims, data };
+    return { name, ...makeTensor(type, dims, data) };
   });
 }
 

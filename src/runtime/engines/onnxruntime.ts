@@ -7,7 +7,7 @@ import { explainWebGpu, isDeviceFailure, refused, unavailable } from '../devices
 import { savingOptions } from '../prepared-files.js';
 import type { Session } from '../lane-server.js';
 import type { LaneDescription, SessionValue } from '../protocol.js';
-import { isDType, type TensorData, type NamedTensor } from '../../tensor/tensor.js';
+import { isDType, makeTensor, type TensorData, type NamedTensor } from '../../tensor/tensor.js';
 
 /** The members of onnxruntime-node that are used here: its own types need the DOM library. */
 interface Ort {
@@ -167,7 +167,7 @@ async function runSession(
     return fetches.map((name) => {
       const { type, dims, data } = results[name]!;
       if (!isDType(type)) throw new Error(`output "${name}" has dtype ${type}, which cannot be given out`);
-      return { name, dtype: type, dims: [...dims], data };
+      return { name, ...makeTensor(type, [...dims], data) };
     });
   } catch (error) {
     throw new TapirError('RUN_FAILED', `the model failed on ${deviceName(device)}: ${reasonOf(error)}`, {

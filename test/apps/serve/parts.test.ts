@@ -77,7 +77,7 @@ describe('elements of tensors', () => {
   it.each(cases)('%s come back from JSON and from bytes', (datatype, values, text) => {
     const dtype = DTYPES.get(datatype)!;
     const data = readJsonData('x', dtype, [2], values);
-    const tensor: Tensor = { dtype, dims: [2], data };
+    const tensor = { dtype, dims: [2], data } as Tensor;
     expect(`[${elementsToJson(dtype, data)}]`).toBe(text);
     // At an odd place, as bytes behind JSON are.
     const bytes = encodeBinaryData(tensor);

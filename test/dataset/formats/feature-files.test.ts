@@ -44,7 +44,7 @@ function makeTensor(dtype: DType, rows: number, dims: readonly number[]): Tensor
   if (data instanceof Float32Array || data instanceof Float64Array)
     for (let i = 0; i < data.length; i++) data[i] = Math.sin(i) * 10 ** ((i % 9) - 4);
   if (dtype === 'float16') for (let i = 0; i < data.length; i++) data[i] = (i * 1009) % 0x7c00;
-  return { dtype, dims: [rows, ...dims], data };
+  return { dtype, dims: [rows, ...dims], data } as Tensor;
 }
 
 /** Rows of a tensor, as its own. */
@@ -53,7 +53,7 @@ function slice(tensor: Tensor, from: number, to: number): Tensor {
   const count = elementCount(dims);
   // A view: rows lie in the middle of a buffer.
   const data = (tensor.data as Float32Array).subarray(from * count, to * count) as Tensor['data'];
-  return { ...tensor, dims: [to - from, ...dims], data };
+  return { ...tensor, dims: [to - from, ...dims], data } as Tensor;
 }
 
 const pathOf = (row: number): string | null => (row === 1 ? null : `höhe/${row}.jpg`);
