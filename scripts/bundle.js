@@ -17,8 +17,8 @@ await Promise.all([
     entryPoints: [
       { in: path('src/index.ts'), out: 'index' },
       { in: path('src/cli/main.ts'), out: 'main' },
-      { in: path('src/runtime/engines/lane-thread.ts'), out: 'engines/lane-thread' },
-      { in: path('src/runtime/engines/lane-process.ts'), out: 'engines/lane-process' },
+      { in: path('src/runtime/engines/lane-thread.ts'), out: 'lane-thread' },
+      { in: path('src/runtime/engines/lane-process.ts'), out: 'lane-process' },
       { in: path('src/image/lanes/decode-thread.ts'), out: 'decode-thread' },
     ],
     format: 'esm',

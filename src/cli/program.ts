@@ -1,6 +1,6 @@
 /** The commands and their flags. */
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { packageVersion } from '../dataset/manifest.js';
+import { packageVersion } from '../base/package.js';
 import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
 import type { MaxFailures } from '../embed/failure-limit.js';
 import { FEATURE_FORMATS } from '../dataset/formats/feature-writer.js';

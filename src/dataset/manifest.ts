@@ -1,5 +1,5 @@
 /** The manifest of a dataset: what was embedded, how, and where it lies. Written last: without it a dataset is unfinished. */
-import { readFileSync } from 'node:fs';
+import { packageVersion } from '../base/package.js';
 import type { Extractor } from '../extract/extractor.js';
 import type { ModelIdentity } from '../model/identify-model.js';
 import type { DecoderVersions } from '../image/decode/decode.js';
@@ -101,12 +101,6 @@ export interface RunFacts {
   readonly runs: readonly JournalRun[];
   readonly inputs: DatasetInputs;
   readonly decoder: DecoderVersions | undefined;
-}
-
-/** The version of this package. */
-export function packageVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
 }
 
 /** Describes a dataset after a run. */

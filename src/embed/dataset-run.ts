@@ -8,7 +8,7 @@ import type { DatasetInputs } from '../dataset/dataset-inputs.js';
 import { embedBatches, type EmbeddedBatch } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';
 import type { JournalRun, JournalShard, JournalWriter } from '../dataset/journal.js';
-import { packageVersion } from '../dataset/manifest.js';
+import { packageVersion } from '../base/package.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../dataset/shards.js';
 import type { SourceItem } from '../sources/items/list-folder.js';

@@ -1,8 +1,8 @@
 /** The list of known models, `models/manifest.json` of this package: where they lie, what they are, and what to ask them for. */
 import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { invalidOption } from '../base/checks.js';
 import { reasonOf, TapirError } from '../base/errors.js';
+import { packageFile } from '../base/package.js';
 import { nearestNames } from '../base/suggest.js';
 
 /** A file of a model: the graph, or weights that lie beside it. */
@@ -35,7 +35,6 @@ export interface HubModel {
   readonly source: string;
 }
 
-const SHIPPED_LIST = new URL('../../models/manifest.json', import.meta.url);
 /** A name becomes a folder or a file: one that is the same on every system. */
 const IS_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 const IS_SHA256 = /^[0-9a-f]{64}$/;
@@ -46,7 +45,7 @@ const IS_SHA256 = /^[0-9a-f]{64}$/;
  * @param path - A list of the same format; the one of this package if left out.
  * @throws {@link TapirError} `OPTION_INVALID` if it is not such a list.
  */
-export async function readModelList(path: string = fileURLToPath(SHIPPED_LIST)): Promise<HubModel[]> {
+export async function readModelList(path: string = packageFile('models/manifest.json')): Promise<HubModel[]> {
   try {
     const list: unknown = JSON.parse(await readFile(path, 'utf8'));
     const models = isRecord(list) && Array.isArray(list['models']) ? list['models'] : null;

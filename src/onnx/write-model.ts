@@ -3,7 +3,7 @@
  * through here: they are copied byte for byte. This is the only import of onnx-proto, whose schema is from ONNX 1.10 and
  * would drop newer fields.
  */
-import { createRequire } from 'node:module';
+import { packageRequire } from '../base/package.js';
 import type { onnx } from 'onnx-proto';
 import { fieldChunks } from './chunk.js';
 import { ELEMENT_TYPE, ENTRY, GRAPH, MODEL, NODE, TENSOR, VALUE_INFO, type Dim } from './schema.js';
@@ -69,7 +69,7 @@ let loaded: typeof onnx | undefined;
 /** onnx-proto, loaded on first use: reading a model does not need it. */
 function proto(): typeof onnx {
   // The package is CommonJS; its types name the same export.
-  loaded ??= (createRequire(import.meta.url)('onnx-proto') as { onnx: typeof onnx }).onnx;
+  loaded ??= (packageRequire('onnx-proto') as { onnx: typeof onnx }).onnx;
   return loaded;
 }
 

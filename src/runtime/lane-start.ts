@@ -1,6 +1,7 @@
 /** Starts the thread or process of a lane, and gives the two one shape. */
 import { fork } from 'node:child_process';
 import { isMainThread, Worker } from 'node:worker_threads';
+import { packageFile } from '../base/package.js';
 import type { ResolvedDevice } from './device.js';
 import { guardExit } from './exit-guard.js';
 import { LANE_DEFAULTS, type LaneOptions } from './lane-options.js';
@@ -85,7 +86,7 @@ function spawnThread(exitTimeoutMs: number): LaneThread {
   for (const [name, value] of Object.entries(ENVIRONMENT)) process.env[name] ??= value;
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
   // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
-  const worker = new Worker(new URL('./engines/lane-thread.js', import.meta.url), {
+  const worker = new Worker(packageFile('dist/lib/lane-thread.js'), {
     workerData: state,
     execArgv: [],
     // Tensors are outside its heap; with more room the engine would only collect later.
@@ -122,7 +123,7 @@ export function startProcess(
   onText?: (text: string) => void,
 ): LaneChannel {
   const visible = uuid === undefined ? {} : { CUDA_VISIBLE_DEVICES: uuid };
-  const child = fork(new URL('./engines/lane-process.js', import.meta.url), {
+  const child = fork(packageFile('dist/lib/lane-process.js'), {
     env: { ...ENVIRONMENT, ...process.env, ...visible },
     execArgv: [],
     serialization: 'advanced',

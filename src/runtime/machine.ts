@@ -1,12 +1,11 @@
 /** What a prepared model is tied to: the version of onnxruntime, and the CPU that its weights are laid out for. */
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { arch, cpus, platform } from 'node:os';
+import { packageRequire } from '../base/package.js';
 
 /** Version of onnxruntime-node, without loading it. */
 function runtimeVersion(): string {
-  const require = createRequire(import.meta.url);
-  return (require('onnxruntime-node/package.json') as { version: string }).version;
+  return (packageRequire('onnxruntime-node/package.json') as { version: string }).version;
 }
 
 /** The instruction sets of the CPU; its model alone does not tell them in a virtual machine. */

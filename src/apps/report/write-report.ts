@@ -11,7 +11,7 @@ import {
   type Options,
 } from '../../base/checks.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
-import { packageVersion } from '../../dataset/manifest.js';
+import { packageVersion } from '../../base/package.js';
 import { unwritable, writeAtomically } from '../../base/atomic-file.js';
 import { TapirError } from '../../base/errors.js';
 import { createBreathe } from './breathe.js';

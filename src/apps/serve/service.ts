@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { checkInteger, checkText, withDefaults, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-import { packageVersion } from '../../dataset/manifest.js';
+import { packageVersion } from '../../base/package.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { Gate } from './gate.js';
 import { HttpError } from './http-error.js';

@@ -3,7 +3,7 @@
  * page that is not compressed, so a tensor's bytes go to the file as they are; docs/decisions/014 says why this is written here.
  */
 import { elementBytes } from '../../tensor/tensor.js';
-import { packageVersion } from '../manifest.js';
+import { packageVersion } from '../../base/package.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
 import { factsOf, type FeatureColumn, type FeatureRows, type FeatureWriter } from './feature-rows.js';
 import { columnsOf, ENCODINGS, pageHeader, type ParquetColumn } from './parquet-columns.js';

@@ -1,6 +1,7 @@
 /** Threads that decode images into shared memory, several at a time. */
 import { Worker } from 'node:worker_threads';
 import { TapirError, unpackError } from '../../base/errors.js';
+import { packageFile } from '../../base/package.js';
 import type {
   DecodedSize,
   DecodeReply,
@@ -180,7 +181,7 @@ export class DecodeLanes {
 
   #startLane(): Lane {
     // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
-    const worker = new Worker(new URL('./decode-thread.js', import.meta.url), {
+    const worker = new Worker(packageFile('dist/lib/decode-thread.js'), {
       workerData: {
         transform: this.#transform.options,
         checksum: this.checksum,

@@ -1,7 +1,7 @@
 /** Whether the CUDA provider of onnxruntime can be loaded, told from its files: onnxruntime gives the same text for every cause. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { packageRequire } from '../../base/package.js';
 import { readLibrary } from './elf.js';
 import { loadLibrary, missingName } from './shared-library.js';
 
@@ -31,7 +31,7 @@ export interface ProviderFiles {
 /** Version of the installed onnxruntime-node, and where it is; undefined if there is none. */
 export function findRuntimePackage(): { readonly version: string; readonly folder: string } | undefined {
   try {
-    const path = createRequire(import.meta.url).resolve('onnxruntime-node/package.json');
+    const path = packageRequire.resolve('onnxruntime-node/package.json');
     const { version } = JSON.parse(readFileSync(path, 'utf8')) as { version: string };
     return { version, folder: dirname(path) };
   } catch {

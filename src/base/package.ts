@@ -1,0 +1,56 @@
+/** The files of this package: its version, its threads, its pages. Found also after a bundler has moved this code elsewhere. */
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { TapirError } from './errors.js';
+
+const NAME = 'onnx-tapir';
+
+/** Undefined where a bundler has made a CommonJS file of this code. */
+const here = import.meta.url as string | undefined;
+
+/** `require`, seen from this file: for packages that are CommonJS or that must not be loaded at once. */
+export const packageRequire: NodeJS.Require = createRequire(here ?? join(process.cwd(), 'index.js'));
+
+let root: string | undefined;
+
+/**
+ * Finds a file of the installed package.
+ *
+ * @param path - Relative to the package's folder, with `/`.
+ * @throws {@link TapirError} `DEPENDENCY_MISSING` if the package is not there: a bundler has taken its code and left its files.
+ */
+export function packageFile(path: string): string {
+  root ??= findRoot();
+  return join(root, path);
+}
+
+/** The version of this package. */
+export function packageVersion(): string {
+  return (JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }).version;
+}
+
+function findRoot(): string {
+  for (let folder = here && dirname(fileURLToPath(here)); folder; folder = parentOf(folder))
+    if (isPackage(join(folder, 'package.json'))) return folder;
+  try {
+    return dirname(packageRequire.resolve(`${NAME}/package.json`));
+  } catch (error) {
+    const reason = `the files of ${NAME} were not found from ${here ?? process.cwd()}`;
+    throw new TapirError(
+      'DEPENDENCY_MISSING',
+      `${reason}; if a bundler packed this program, mark "${NAME}" as external and install it where the program runs`,
+      { details: { package: NAME, reason }, cause: error },
+    );
+  }
+}
+
+function parentOf(folder: string): string | undefined {
+  const parent = dirname(folder);
+  return parent === folder ? undefined : parent;
+}
+
+function isPackage(file: string): boolean {
+  return existsSync(file) && (JSON.parse(readFileSync(file, 'utf8')) as { name?: unknown }).name === NAME;
+}
