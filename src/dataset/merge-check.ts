@@ -1,12 +1,11 @@
 /** Whether the parts of a dataset hold every input, and each once: in bounded memory. */
-import { nameItems } from '../sources/items/input-names.js';
+import { nameItems, type Nameable } from './input-names.js';
 import { KnownInputs } from './known-inputs.js';
 import type { ShardRecord } from './manifest.js';
 import { incomplete, type Part } from './merge-parts.js';
 import { locate } from './formats/dataset-file.js';
 import { datasetInvalid } from './formats/dataset-invalid.js';
 import { readMetadata } from './formats/read-metadata.js';
-import type { SourceItem } from '../sources/items/list-folder.js';
 
 const MISSING_KEPT = 10;
 
@@ -57,7 +56,7 @@ function checkRow(path: string, row: number | null, { firstRow, rows }: ShardRec
  */
 export async function checkSource(
   out: string,
-  source: AsyncIterable<SourceItem>,
+  source: AsyncIterable<Nameable>,
   known: KnownInputs,
   signal: AbortSignal | undefined,
 ): Promise<void> {

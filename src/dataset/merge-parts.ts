@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { TapirError } from '../base/errors.js';
 import { compareIdentities } from './dataset-identity.js';
 import { checkUnlocked } from './folder-lock.js';
-import type { Shard } from '../sources/items/input-names.js';
+import type { Shard } from './input-names.js';
 import { JOURNAL_FILE, readJournal, type JournalContent } from './journal.js';
 import { MANIFEST_FILE, type FeatureRecord, type Manifest, type ShardRecord } from './manifest.js';
 import { listParts, partPath, PARTS, readPartName } from './parts.js';

@@ -1,8 +1,8 @@
-/** The parts of a sharded dataset → one dataset that refers to their features in place. */
+/** Merges the parts of a sharded dataset into one dataset, which refers to their feature files where they are. */
 import { readdir, readFile, rm } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
-import { checkSignal, checkText, withDefaults, type Options } from '../base/checks.js';
+import { join } from 'node:path';
 import { checkUnlocked, lockFolder } from './folder-lock.js';
+import type { Nameable } from './input-names.js';
 import { encodeManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
 import { checkSource, checkInputs } from './merge-check.js';
 import { checkSameJournals, mergeManifests, readParts, rowsOf, type Part } from './merge-parts.js';
@@ -10,65 +10,34 @@ import { readMetadata } from './formats/read-metadata.js';
 import { unwritable, writeAtomically } from '../base/atomic-file.js';
 import { makeFolder } from './make-folder.js';
 import { MetadataTable } from './formats/write-metadata.js';
-import { openSource, type EmbedSource } from '../sources/open-source.js';
-import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
 
-/** Options of {@link mergeDataset}; how the source is read, as for `embedFolder`. */
-export interface MergeOptions extends SourceOptions {
-  /**
-   * What was embedded: each of its inputs must be in a part.
-   * @default undefined
-   */
-  readonly source: EmbedSource | undefined;
-  /**
-   * Stops the work when it fires; the call rejects with its reason.
-   * @default undefined
-   */
-  readonly signal: AbortSignal | undefined;
-}
-
-const MERGE_DEFAULTS: MergeOptions = { ...SOURCE_DEFAULTS, source: undefined, signal: undefined };
-
-/** What was merged. */
+/** The result of a merge. */
 export interface MergeSummary {
   readonly out: string;
   readonly manifest: Manifest;
+  /** The number of parts. */
   readonly parts: number;
 }
 
 /**
- * Makes one dataset of the parts that `embedFolder` has written with `shard`: `metadata/` with the rows numbered over all parts, and
- * a manifest that refers to the feature files where they are. Nothing is changed unless the parts fit together.
+ * Merges the parts in a folder.
  *
- * @remarks Parts may be added to and merged again; rows are then numbered anew. The same parts give the same bytes. Memory: 48 to 96
- * bytes an input, and a shard's metadata.
- * @param folder - The `out` of the parts.
- * @param given - See {@link MergeOptions}.
- * @throws {@link TapirError} `DATASET_INVALID` if there are no parts, parts of several counts, an input in two parts or a damaged
- * file; `DATASET_INCOMPLETE` if parts are missing or unfinished, or inputs of the source; `DATASET_MISMATCH` if a part was made in
- * another way; `OUTPUT_LOCKED` while a process writes to one; `SOURCE_INVALID`; `OUTPUT_UNWRITABLE`.
- *
- * @example
- * ```ts
- * import { mergeDataset } from 'onnx-tapir';
- *
- * const { manifest, parts } = await mergeDataset('vectors', { source: 'photos' });
- * console.log(parts, manifest.counts); // 8 { inputs: 203, ok: 200, errors: 3 }
- * ```
+ * @param out - The folder that holds `parts/`.
+ * @param source - What was embedded; each of its inputs must be in a part. Undefined skips that check.
+ * @throws {@link TapirError} `DATASET_INVALID`, `DATASET_INCOMPLETE`, `DATASET_MISMATCH`, `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`;
+ * what `source` throws.
  */
-export async function mergeDataset(folder: string, given: Options<MergeOptions> = {}): Promise<MergeSummary> {
-  const out = resolve(checkText('folder', folder));
-  const options = withDefaults(MERGE_DEFAULTS, given, 'mergeDataset');
-  const signal = checkSignal(options.signal);
-  const { source } = options;
-  const reading = checkSourceOptions(options);
-  const items = source === undefined ? undefined : openSource(source, reading, signal);
+export async function mergeParts(
+  out: string,
+  source: AsyncIterable<Nameable> | undefined,
+  signal: AbortSignal | undefined,
+): Promise<MergeSummary> {
   const parts = await readParts(out);
-  // Two that merge at once would write the same files.
+  // Two merges at once would write the same files.
   const lock = await lockFolder(out);
   try {
     const known = await checkInputs(out, parts, signal);
-    if (items) await checkSource(out, items, known, signal);
+    if (source) await checkSource(out, source, known, signal);
     const manifest = mergeManifests(parts);
     await writeMerged(out, parts, manifest, signal);
     return { out, manifest, parts: parts.length };

@@ -24,7 +24,7 @@ import { countInputs } from '../sources/count-inputs.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
 import { checkFailures, readFailureLimit, type FailureLimit, type MaxFailures } from './failure-limit.js';
 import { folderNames } from '../dataset/folder-name.js';
-import { checkShard, takeShare, type Shard } from '../sources/items/input-names.js';
+import { belongsTo, checkShard, takeShare, type Shard } from '../dataset/input-names.js';
 import { JournalWriter } from '../dataset/journal.js';
 import type { ImageError } from './loader.js';
 import { createManifest, encodeManifest, MANIFEST_FILE, type Manifest } from '../dataset/manifest.js';
@@ -189,7 +189,8 @@ export async function embedWarm(
     let counted: number | null = null;
     if (options.onProgress) {
       // A source that cannot be counted shows its error where it is read.
-      void countInputs(source, setup.source, counting.signal, shard).then(
+      const isOurs = shard && ((path: string | null, position: number) => belongsTo(shard, path, position));
+      void countInputs(source, setup.source, counting.signal, isOurs).then(
         (count) => (counted = count),
         () => undefined,
       );

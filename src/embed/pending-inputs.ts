@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { FileStamp } from '../base/file-stamp.js';
 import { stampOf } from '../image/pixels/image-file.js';
-import { nameItems, type NamedItem } from '../sources/items/input-names.js';
+import { nameItems, type Named } from '../dataset/input-names.js';
 import type { KnownInput, KnownInputs } from '../dataset/known-inputs.js';
 import type { SourceItem } from '../sources/items/list-folder.js';
 
@@ -22,7 +22,7 @@ export class PendingInputs {
   readonly #known: KnownInputs;
   readonly #options: PendingOptions;
   /** Failed or changed ones, in the source's order; complete when {@link fresh} has ended. */
-  readonly again: NamedItem[] = [];
+  readonly again: Named<SourceItem>[] = [];
   /** Inputs that the dataset holds and that are as they were. */
   skipped = 0;
   /** Inputs that the source gave more than once: each is embedded once. */
@@ -39,8 +39,8 @@ export class PendingInputs {
   }
 
   /** The inputs that the dataset does not hold, in the source's order. */
-  async *fresh(): AsyncGenerator<NamedItem> {
-    const chunk: NamedItem[] = [];
+  async *fresh(): AsyncGenerator<Named<SourceItem>> {
+    const chunk: Named<SourceItem>[] = [];
     for await (const item of nameItems(this.#source)) {
       chunk.push(item);
       // Before there is anything to look up, items go through one by one.
@@ -49,7 +49,7 @@ export class PendingInputs {
     yield* this.#take(chunk);
   }
 
-  async *#take(chunk: readonly NamedItem[]): AsyncGenerator<NamedItem> {
+  async *#take(chunk: readonly Named<SourceItem>[]): AsyncGenerator<Named<SourceItem>> {
     const kinds = await Promise.all(chunk.map((item) => this.#classify(item)));
     for (const [at, item] of chunk.entries()) {
       if (kinds[at] === 'fresh') yield item;
@@ -60,7 +60,7 @@ export class PendingInputs {
   }
 
   /** Decided before anything is waited for, so that of two the first is the one that counts. */
-  #classify(item: NamedItem): Promise<Kind> {
+  #classify(item: Named<SourceItem>): Promise<Kind> {
     const known = this.#known.find(item.path);
     if (!known) {
       if (!this.#options.isUnique) this.#known.reserve(item.path);
@@ -70,7 +70,7 @@ export class PendingInputs {
     return known.outcome === 'ok' ? this.#compare(item, known) : Promise.resolve('again');
   }
 
-  async #compare(item: NamedItem, known: KnownInput): Promise<Kind> {
+  async #compare(item: Named<SourceItem>, known: KnownInput): Promise<Kind> {
     const stamp = await this.#stampOf(item);
     return stamp === undefined || known.isAs(stamp) ? 'done' : 'again';
   }

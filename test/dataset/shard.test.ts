@@ -23,7 +23,7 @@ import {
 } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
-import { shardOf } from '../../src/sources/items/input-names.js';
+import { belongsTo, shardOf } from '../../src/dataset/input-names.js';
 import { countInputs } from '../../src/sources/count-inputs.js';
 import { SOURCE_DEFAULTS } from '../../src/sources/items/source-options.js';
 import { projectPath } from '../support/fixtures.js';
@@ -104,7 +104,9 @@ describe('the parts of a dataset', () => {
     const { signal } = new AbortController();
     const list = [readFileSync(sea), readFileSync(sea), sea];
     const count = (source: EmbedSource, index: number): Promise<number | null> =>
-      countInputs(source, SOURCE_DEFAULTS, signal, { index, count: 2 });
+      countInputs(source, SOURCE_DEFAULTS, signal, (path, position) =>
+        belongsTo({ index, count: 2 }, path, position),
+      );
     const counts = await Promise.all([count(photos, 0), count(photos, 1), count(list, 0), count(list, 1)]);
     expect(counts.every((inputs) => inputs !== null && inputs > 0)).toBe(true);
     expect([counts[0]! + counts[1]!, counts[2]! + counts[3]!]).toEqual([26, 3]);

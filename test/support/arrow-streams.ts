@@ -6,7 +6,7 @@ import { createJsonlRows } from '../../src/embed/streams/jsonl-rows.js';
 import type { RowFormat } from '../../src/embed/streams/row-output.js';
 import type { EmbedRecord } from '../../src/sources/items/embed-records.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/sources/items/source-options.js';
-import type { FeatureColumn } from '../../src/dataset/formats/feature-rows.js';
+import type { FeatureColumn } from '../../src/tensor/feature-column.js';
 import { TapirError } from '../../src/base/errors.js';
 
 /** A stream of one record batch per table. */

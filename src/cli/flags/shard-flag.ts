@@ -1,6 +1,6 @@
 /** `--shard`: which part of the inputs this process embeds, and on which GPU. */
 import { InvalidArgumentError } from 'commander';
-import { checkShard, type Shard } from '../../sources/items/input-names.js';
+import { checkShard, type Shard } from '../../dataset/input-names.js';
 import { readLauncher, type Environment } from './launcher.js';
 import { listDevices } from '../../runtime/devices/device-list.js';
 

@@ -1,5 +1,6 @@
 /** What every writer of feature files takes and does. */
-import type { DType, Tensor } from '../../tensor/tensor.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { Tensor } from '../../tensor/tensor.js';
 
 /** A file format of features; also the ending of its files. */
 export type FeatureFormat = 'npy' | 'arrow' | 'parquet' | 'jsonl';
@@ -22,15 +23,6 @@ export interface FeatureWriter {
   finish(): Promise<number>;
   /** Removes what was written. */
   discard(): Promise<void>;
-}
-
-/** What a feature file holds. */
-export interface FeatureColumn {
-  readonly key: string;
-  readonly dtype: DType;
-  /** Dims of one row, and their product. */
-  readonly dims: readonly number[];
-  readonly elements: number;
 }
 
 /** What the formats with room for notes say of their rows, which they hold flattened. */

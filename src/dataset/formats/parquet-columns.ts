@@ -1,7 +1,8 @@
 /** Columns of a feature file in Parquet: their schema, and their pages. */
 import type { DType } from '../../tensor/tensor.js';
-import { packBits, type RowGroup } from './row-stage.js';
-import type { FeatureColumn } from './feature-rows.js';
+import { packBits } from '../../tensor/bits.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { RowGroup } from './row-stage.js';
 import { binary, bool, byte, i32, i64, struct, varint, type ThriftValue } from './thrift.js';
 
 const PHYSICAL = { BOOLEAN: 0, INT32: 1, INT64: 2, FLOAT: 4, DOUBLE: 5, BYTE_ARRAY: 6, FIXED: 7 } as const;

@@ -3,12 +3,13 @@
  * for granted: a damaged one keeps it busy for ever.
  */
 import { open, type FileHandle } from 'node:fs/promises';
+import { unpackBits } from '../../tensor/bits.js';
 import { elementBytes } from '../../tensor/tensor.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 import type { FeatureFile } from './feature-file.js';
 import { FlatTable } from '../../tensor/arrow/flatbuffers.js';
 import { readExactly } from './read-npy.js';
-import { unpackBits, widen } from './widen.js';
+import { widen } from './widen.js';
 
 /** Ids of the fields that are read: Footer, Schema, KeyValue, Message and RecordBatch of Arrow's File.fbs, Schema.fbs, Message.fbs. */
 const FOOTER = { schema: 1, recordBatches: 3 } as const;

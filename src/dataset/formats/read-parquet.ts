@@ -1,12 +1,13 @@
 /** Reads the Parquet files that sinks/parquet.ts writes: the values of a row group are the last bytes of its page. */
 import { open, type FileHandle } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
+import { unpackBits } from '../../tensor/bits.js';
 import { elementBytes, type DType } from '../../tensor/tensor.js';
 import { CREATED_BY } from './write-parquet.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 import type { FeatureFile } from './feature-file.js';
 import { readExactly } from './read-npy.js';
-import { unpackBits, widen } from './widen.js';
+import { widen } from './widen.js';
 
 /** Largest group of more than one row that is read; ours have 16 MiB, before integers of 8 bits become 32. */
 const MAX_GROUP_BYTES = 64 * 2 ** 20;

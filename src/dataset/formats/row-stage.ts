@@ -1,5 +1,5 @@
 /** Rows gathered into groups of a bounded size, as the formats with groups write them. */
-import type { TensorData } from '../../tensor/tensor.js';
+import { bytesOf } from '../../tensor/bits.js';
 import type { FeatureRows } from './feature-rows.js';
 
 /** Most rows of a group: bounds the paths that are kept for it. */
@@ -66,17 +66,4 @@ export class RowStage {
     this.#paths = [];
     await this.#write(group);
   }
-}
-
-/** The bytes under a tensor's elements, which are no strings: {@link createFeatureWriter} refuses those. */
-export function bytesOf(data: TensorData): Uint8Array {
-  const { buffer, byteOffset, byteLength } = data as Exclude<TensorData, string[]>;
-  return new Uint8Array(buffer, byteOffset, byteLength);
-}
-
-/** Booleans, one byte each, as bits, the first one lowest: as Arrow and Parquet store them. */
-export function packBits(values: Uint8Array): Uint8Array {
-  const bits = new Uint8Array(Math.ceil(values.length / 8));
-  for (let i = 0; i < values.length; i++) if (values[i] !== 0) bits[i >> 3]! |= 1 << (i & 7);
-  return bits;
 }

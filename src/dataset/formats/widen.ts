@@ -26,10 +26,3 @@ export function widen(dtype: DType, buffer: ArrayBuffer): Float32Array {
   if (data instanceof BigInt64Array || data instanceof BigUint64Array) return Float32Array.from(data, Number);
   return new Float32Array(data as Exclude<typeof data, string[]>);
 }
-
-/** Bits, the first one lowest, as 0 and 1. */
-export function unpackBits(bits: Uint8Array, count: number): Float32Array {
-  const result = new Float32Array(count);
-  for (let i = 0; i < count; i++) result[i] = (bits[i >> 3]! >> (i & 7)) & 1;
-  return result;
-}

@@ -15,7 +15,8 @@ import {
   type Schema,
 } from '../../tensor/arrow/library.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
-import { factsOf, type FeatureColumn, type FeatureRows, type FeatureWriter } from './feature-rows.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import { factsOf, type FeatureRows, type FeatureWriter } from './feature-rows.js';
 import { RowStage, type RowGroup } from './row-stage.js';
 
 /** Bytes of a record batch: what a reader has to hold at least. */

@@ -1,7 +1,8 @@
 /** Feature files with a JSON object per line: `{"path":…,"row":…,"<key>":…}`, arrays nested by the dims. */
 import { nestedToJson } from '../../tensor/json-elements.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
-import type { FeatureColumn, FeatureRows, FeatureWriter } from './feature-rows.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { FeatureRows, FeatureWriter } from './feature-rows.js';
 
 /** Characters that are gathered before they are written. */
 const CHUNK_LENGTH = 2 ** 20;

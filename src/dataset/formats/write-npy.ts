@@ -2,7 +2,8 @@
 import { invalidOption } from '../../base/checks.js';
 import type { DType, TensorData } from '../../tensor/tensor.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
-import type { FeatureColumn, FeatureWriter } from './feature-rows.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { FeatureWriter } from './feature-rows.js';
 
 /** NumPy's descriptors; all written little-endian, as the machines that Node runs on are. */
 export const NPY_DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {

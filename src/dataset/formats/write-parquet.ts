@@ -5,7 +5,8 @@
 import { elementBytes } from '../../tensor/tensor.js';
 import { packageVersion } from '../../base/package.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
-import { factsOf, type FeatureColumn, type FeatureRows, type FeatureWriter } from './feature-rows.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import { factsOf, type FeatureRows, type FeatureWriter } from './feature-rows.js';
 import { columnsOf, ENCODINGS, pageHeader, type ParquetColumn } from './parquet-columns.js';
 import { binary, i16, i32, i64, list, struct, type ThriftValue } from './thrift.js';
 import { RowStage, type RowGroup } from './row-stage.js';

@@ -12,8 +12,8 @@ import {
   type Schema,
 } from '../../tensor/arrow/library.js';
 import type { EmbeddedRecords } from '../../sources/items/embed-records.js';
-import type { FeatureColumn } from '../../dataset/formats/feature-rows.js';
-import { bytesOf } from '../../dataset/formats/row-stage.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import { bytesOf } from '../../tensor/bits.js';
 import { JsonColumns } from './json-columns.js';
 import { ROW_NAMES, cannotCarry, collisionOf, type RowEncoder } from './row-output.js';
 import type { Carried, RecordInput } from '../../sources/records/record-input.js';

@@ -8,7 +8,7 @@ import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } fr
 import { embedRecords, type EmbedRecord } from '../../sources/items/embed-records.js';
 import { checkFailures, readFailureLimit, type MaxFailures } from '../failure-limit.js';
 import { ProgressMeter, type EmbedProgress } from '../progress.js';
-import type { FeatureColumn } from '../../dataset/formats/feature-rows.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { openSource } from '../../sources/open-source.js';
 import { createArrowRows } from './arrow-rows.js';
 import { describeFeatures, storedFeatures } from './feature-columns.js';

@@ -5,7 +5,7 @@ import type { Extractor } from '../../extract/extractor.js';
 import { elementCount, type DType, type Tensor } from '../../tensor/tensor.js';
 import { runImages, writtenDims } from '../embed-batches.js';
 import { CHANNELS, type EmbedSetup } from '../embed-options.js';
-import type { FeatureColumn } from '../../dataset/formats/feature-rows.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { storedTensor, storedType } from '../../dataset/stored-tensor.js';
 
 /**

@@ -1,7 +1,7 @@
 /** Rows as JSON lines: `{"path":…,"status":"ok","<key>":[…],<what came along>}`. */
 import type { Arrow, Data, Field } from '../../tensor/arrow/library.js';
 import type { EmbeddedRecords } from '../../sources/items/embed-records.js';
-import type { FeatureColumn } from '../../dataset/formats/feature-rows.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { nestedToJson } from '../../tensor/json-elements.js';
 import { arrowToJson } from './arrow-json.js';
 import type { Carried, RecordInput } from '../../sources/records/record-input.js';

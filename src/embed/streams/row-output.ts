@@ -1,6 +1,6 @@
 /** Rows that go out as a stream of bytes, whatever the format. */
 import { invalidOption } from '../../base/checks.js';
-import type { FeatureColumn } from '../../dataset/formats/feature-rows.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
 import type { EmbeddedRecords } from '../../sources/items/embed-records.js';
 import { invalidSource } from '../../sources/items/invalid-source.js';
 import type { Carried } from '../../sources/records/record-input.js';

@@ -10,8 +10,8 @@ import type {
   Schema,
 } from 'apache-arrow';
 import type { DType } from '../tensor.js';
-import type { FeatureColumn } from '../../dataset/formats/feature-rows.js';
-import { packBits } from '../../dataset/formats/row-stage.js';
+import { packBits } from '../bits.js';
+import type { FeatureColumn } from '../feature-column.js';
 
 export type { Data, DataType, Field, RecordBatch, Schema } from 'apache-arrow';
 /** The library, once it is loaded. */
