@@ -7,7 +7,7 @@ import { LOCK_FILE, lockFolder } from './folder-lock.js';
 import { JOURNAL_FILE, readJournal, type JournalContent, type JournalShard } from './journal.js';
 import { MANIFEST_FILE } from './manifest.js';
 import { PARTIAL_ENDING, unwritable } from '../base/atomic-file.js';
-import { makeFolder } from './make-folder.js';
+import { makeFolder } from '../base/make-folder.js';
 
 const FEATURES = 'features';
 const METADATA = 'metadata';

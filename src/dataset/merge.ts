@@ -8,7 +8,7 @@ import { checkSource, checkInputs } from './merge-check.js';
 import { checkSameJournals, mergeManifests, readParts, rowsOf, type Part } from './merge-parts.js';
 import { readMetadata } from './formats/read-metadata.js';
 import { unwritable, writeAtomically } from '../base/atomic-file.js';
-import { makeFolder } from './make-folder.js';
+import { makeFolder } from '../base/make-folder.js';
 import { MetadataTable } from './formats/write-metadata.js';
 
 /** The result of a merge. */

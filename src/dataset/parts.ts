@@ -6,7 +6,7 @@ import { LOCK_FILE } from './folder-lock.js';
 import type { Shard } from './input-names.js';
 import { JOURNAL_FILE } from './journal.js';
 import { unwritable } from '../base/atomic-file.js';
-import { makeFolder } from './make-folder.js';
+import { makeFolder } from '../base/make-folder.js';
 
 /** The folder of the parts in a dataset. */
 export const PARTS = 'parts';

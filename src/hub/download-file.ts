@@ -1,11 +1,11 @@
 /** A file from the network: what has arrived is kept, so that the next attempt (or the next pull) goes on from there. */
-import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TapirError } from '../base/errors.js';
 import type { HubFile } from './model-list.js';
 import { asTransient, downloadFailed, openUrl, StallTimer, TransientFailure } from '../base/http.js';
-import { freeBytes, type PartialFile, unwritable } from './partial-file.js';
+import { freeBytes, type AtomicFile } from '../base/atomic-file.js';
+import type { PartialFile } from './partial-file.js';
 
 /** How a file is fetched. */
 export interface DownloadOptions {
@@ -68,7 +68,7 @@ async function pause(ms: number, signal: AbortSignal | undefined): Promise<void>
 
 async function checkSpace({ url, sizeBytes, sha256 }: HubFile, partial: PartialFile): Promise<void> {
   if (sizeBytes === null) return;
-  const free = await freeBytes(dirname(partial.path));
+  const free = freeBytes(dirname(partial.path));
   const { bytes } = await partial.resumable(url, sha256 !== null);
   if (free === null || sizeBytes - bytes <= free) return;
   const reason = `it needs ${sizeBytes - bytes} bytes, and ${free} are free`;
@@ -87,12 +87,11 @@ async function fetchRest(file: HubFile, partial: PartialFile, options: DownloadO
     const response = await openUrl(file.url, requestHeaders(have, validator), options.allowHttp, signal);
     const offset = await offsetOf(response, file, partial, have, validator);
     const totalBytes = await checkLength(response, file, partial, offset, options.limitBytes);
-    const handle = await partial.open(offset, { url: file.url, validator: validatorOf(response) });
+    const output = await partial.open(offset, { url: file.url, validator: validatorOf(response) });
     try {
-      await receive(response, handle, { file, partial, offset, totalBytes, stall, signal, options });
-      await handle.sync();
+      await receive(response, output, { file, partial, offset, totalBytes, stall, signal, options });
     } finally {
-      await handle.close();
+      await output.pause();
     }
   } finally {
     stall.stop();
@@ -172,7 +171,7 @@ interface Transfer {
   readonly options: DownloadOptions;
 }
 
-async function receive(response: Response, handle: FileHandle, transfer: Transfer): Promise<void> {
+async function receive(response: Response, output: AtomicFile, transfer: Transfer): Promise<void> {
   const { file, partial, offset, totalBytes, stall, signal, options } = transfer;
   const limit = file.sizeBytes ?? options.limitBytes;
   let bytes = offset;
@@ -191,22 +190,11 @@ async function receive(response: Response, handle: FileHandle, transfer: Transfe
         `it is longer than it may be, ${expectedSize(file.sizeBytes, options.limitBytes)} bytes`,
       );
     }
-    await write(handle, chunk.value, bytes, partial.path);
+    await output.append(chunk.value);
     bytes += chunk.value.byteLength;
     options.onProgress({ file: file.name, bytes, totalBytes: totalBytes ?? file.sizeBytes });
   }
   const expected = file.sizeBytes ?? totalBytes;
   if (expected !== null && bytes < expected)
     throw new TransientFailure(`it ended after ${bytes} of ${expected} bytes`);
-}
-
-/** A single write may take less than it was given. */
-async function write(handle: FileHandle, bytes: Uint8Array, offset: number, path: string): Promise<void> {
-  try {
-    for (let done = 0; done < bytes.byteLength;) {
-      done += (await handle.write(bytes, done, bytes.byteLength - done, offset + done)).bytesWritten;
-    }
-  } catch (error) {
-    throw await unwritable(path, error);
-  }
 }

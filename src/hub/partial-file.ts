@@ -1,44 +1,24 @@
-/** A file that is being downloaded: its bytes so far in `FILE.partial`, and in `FILE.partial.json` of what they are a part. */
+/** A file that is being downloaded: its bytes so far in `FILE.partial`, and their origin in `FILE.partial.json`. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { open, readFile, rename, rm, stat, statfs, writeFile, type FileHandle } from 'node:fs/promises';
-import { dirname } from 'node:path';
-import { reasonOf, TapirError } from '../base/errors.js';
+import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { AtomicFile, PARTIAL_ENDING, publish, unwritable } from '../base/atomic-file.js';
 
-/** What the bytes so far belong to. */
+/** Where the bytes so far come from. */
 interface PartialRecord {
   readonly url: string;
-  /** A strong ETag or a date, for `If-Range`; null if the server gave none. */
+  /** A strong ETag or a date, for `If-Range`; null if the server sent neither. */
   readonly validator: string | null;
 }
 
-/** The error for a place that cannot be written; a full disk says how full. */
-export async function unwritable(path: string, error: unknown): Promise<TapirError<'OUTPUT_UNWRITABLE'>> {
-  const isFull = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
-  const free = isFull ? await freeBytes(dirname(path)) : null;
-  const reason = free === null ? reasonOf(error) : `no space left (${free} bytes are free)`;
-  return new TapirError('OUTPUT_UNWRITABLE', `cannot write "${path}": ${reason}`, {
-    details: { path, reason },
-    cause: error,
-  });
-}
-
-/** Bytes that a folder's file system has free for this user; null where it does not say. */
-export async function freeBytes(folder: string): Promise<number | null> {
-  return statfs(folder).then(
-    ({ bavail, bsize }) => bavail * bsize,
-    () => null,
-  );
-}
-
-/** SHA-256 of a file, in hexadecimal digits. */
+/** Returns the SHA-256 of a file in hexadecimal digits. */
 export async function sha256OfFile(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
   return hash.digest('hex');
 }
 
-/** Size of a file in bytes; null if there is none. */
+/** Returns the size of a file in bytes; null if there is no such file. */
 export async function sizeOfFile(path: string): Promise<number | null> {
   return stat(path).then(
     (stats) => (stats.isFile() ? stats.size : null),
@@ -46,7 +26,7 @@ export async function sizeOfFile(path: string): Promise<number | null> {
   );
 }
 
-/** A download under way. Methods that write throw `OUTPUT_UNWRITABLE`. */
+/** A download in progress. Methods that write throw `OUTPUT_UNWRITABLE`. */
 export class PartialFile {
   /** Where the bytes so far lie. */
   readonly path: string;
@@ -54,14 +34,19 @@ export class PartialFile {
 
   constructor(target: string) {
     this.#target = target;
-    this.path = `${target}.partial`;
+    this.path = target + PARTIAL_ENDING;
   }
 
   get #recordPath(): string {
     return `${this.path}.json`;
   }
 
-  /** How many bytes can be kept, and their validator; 0 if they are of another address or nothing would tell a mixture. */
+  /**
+   * Returns how many bytes a download can keep, and their validator.
+   *
+   * @param hasChecksum - Whether a checksum will tell if two versions of the file are mixed. Without one, only bytes that have
+   * a validator are kept.
+   */
   async resumable(
     url: string,
     hasChecksum: boolean,
@@ -83,29 +68,26 @@ export class PartialFile {
     }
   }
 
-  /** Opens it for writing: anew at offset 0, or to go on. */
-  async open(offset: number, record: PartialRecord): Promise<FileHandle> {
-    try {
-      if (offset > 0) return await open(this.path, 'r+');
+  /** Opens the file for writing: an empty one at offset 0, else the bytes so far. */
+  async open(offset: number, record: PartialRecord): Promise<AtomicFile> {
+    if (offset === 0) {
       await this.discard();
-      await writeFile(this.#recordPath, JSON.stringify(record));
-      return await open(this.path, 'w');
-    } catch (error) {
-      throw await unwritable(this.path, error);
+      try {
+        await writeFile(this.#recordPath, JSON.stringify(record));
+      } catch (error) {
+        throw unwritable(this.path, error);
+      }
     }
+    return AtomicFile.create(this.#target, { resumeAt: offset });
   }
 
-  /** Gives the file its name. */
+  /** Gives the complete file its name. */
   async finish(): Promise<void> {
-    try {
-      await rename(this.path, this.#target);
-      await rm(this.#recordPath, { force: true });
-    } catch (error) {
-      throw await unwritable(this.#target, error);
-    }
+    await publish(this.path, this.#target);
+    await rm(this.#recordPath, { force: true });
   }
 
-  /** Throws away what has arrived. */
+  /** Deletes the bytes so far. */
   async discard(): Promise<void> {
     await rm(this.path, { force: true });
     await rm(this.#recordPath, { force: true });

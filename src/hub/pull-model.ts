@@ -1,12 +1,14 @@
 /** A known model into the cache folder, checked, once. */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { unwritable, writeAtomically } from '../base/atomic-file.js';
 import { defaultCacheFolder } from '../base/cache-folder.js';
 import { checkInteger, checkSignal, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
+import { makeFolder } from '../base/make-folder.js';
 import { downloadFile, type DownloadOptions } from './download-file.js';
 import type { HubFile, HubModel } from './model-list.js';
-import { PartialFile, sha256OfFile, sizeOfFile, unwritable } from './partial-file.js';
+import { PartialFile, sha256OfFile, sizeOfFile } from './partial-file.js';
 import { lockFolder } from './pull-lock.js';
 
 /** How a model is pulled. */
@@ -70,9 +72,9 @@ export async function pullModel(model: HubModel, given: Options<PullOptions> = {
   checkInteger('limitBytes', options.limitBytes, 1, Number.MAX_SAFE_INTEGER);
   const folder = modelFolder(model, options.folder);
   try {
-    await mkdir(folder, { recursive: true });
+    await makeFolder(folder);
   } catch (error) {
-    throw await unwritable(folder, error);
+    throw unwritable(folder, error);
   }
   const unlock = await lockFolder(folder, model.files[0]!.url);
   try {
@@ -100,11 +102,7 @@ async function pullFile(file: HubFile, folder: string, options: PullOptions): Pr
     await partial.discard();
     throw mismatch(file, path, expected, actual, checked === 'record');
   }
-  try {
-    await writeFile(recordPath(path), `${actual}  ${file.name}\n`);
-  } catch (error) {
-    throw await unwritable(path, error);
-  }
+  await writeAtomically(recordPath(path), Buffer.from(`${actual}  ${file.name}\n`));
   await partial.finish();
   return { ...(await describe(file, path, actual)), checked, isNew: true };
 }

@@ -1,9 +1,10 @@
 /** Saving a model together with the external weights that it needs. */
 import { rm } from 'node:fs/promises';
 import { basename } from 'node:path';
+import { reserveFile } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import { sizeOf, type Chunk } from '../onnx/chunk.js';
-import { reserveFile, writeChunks } from '../onnx/emit.js';
+import { writeChunks } from '../onnx/emit.js';
 import { inlineWeights, repackWeights } from '../onnx/move-weights.js';
 import type { ByteSource } from '../onnx/source.js';
 import { WireReader } from '../onnx/wire.js';

@@ -1,9 +1,7 @@
 /** A plan → bytes: kept ranges of the source copied as they are, new messages in between. */
-import { randomBytes } from 'node:crypto';
-import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { TapirError, reasonOf } from '../base/errors.js';
+import { writeAtomically, type AtomicFile } from '../base/atomic-file.js';
+import { TapirError } from '../base/errors.js';
 import { chunkBytes, fieldChunks, sizeOf, type Chunk } from './chunk.js';
 import { GRAPH, MODEL } from './schema.js';
 import type { ScannedModel } from './scan.js';
@@ -143,60 +141,13 @@ export async function collectChunks(source: ByteSource, chunks: readonly Chunk[]
 }
 
 /**
- * Makes a file that must not be there yet: of several that try, one does.
- *
- * @throws {@link TapirError} `OUTPUT_EXISTS`, `OUTPUT_UNWRITABLE`.
- */
-export async function reserveFile(path: string): Promise<void> {
-  try {
-    await (await open(path, 'wx')).close();
-  } catch (error) {
-    const isThere = error instanceof Error && 'code' in error && error.code === 'EEXIST';
-    const reason = isThere ? 'it exists already' : reasonOf(error);
-    throw isThere
-      ? new TapirError('OUTPUT_EXISTS', `"${path}" exists already; remove it, or choose another name`, {
-          details: { path },
-          cause: error,
-        })
-      : new TapirError('OUTPUT_UNWRITABLE', `cannot write "${path}": ${reason}`, {
-          details: { path, reason },
-          cause: error,
-        });
-  }
-}
-
-/**
  * Writes chunks to a file: under a temporary name beside it, then renamed, so that no partial file is left.
  *
  * @throws {@link TapirError} `OUTPUT_UNWRITABLE` with the system's reason.
  */
 export async function writeChunks(source: ByteSource, chunks: readonly Chunk[], path: string): Promise<void> {
-  const temporary = join(dirname(path), `.tapir-${process.pid}-${randomBytes(4).toString('hex')}.tmp`);
-  try {
-    // To rename over a device or a pipe would replace it.
-    const there = await stat(path).catch(() => undefined);
-    if (there && !there.isFile()) throw new Error('it is not a regular file');
-    const file = await open(temporary, 'wx');
-    try {
-      for (const piece of pieces(source, chunks)) await writeAll(file, piece);
-    } finally {
-      await file.close();
-    }
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true }).catch(() => undefined);
-    if (error instanceof TapirError) throw error;
-    throw new TapirError('OUTPUT_UNWRITABLE', `cannot write "${path}": ${reasonOf(error)}`, {
-      details: { path, reason: reasonOf(error) },
-      cause: error,
-    });
-  }
-}
-
-/** A single write may take less than it was given (a nearly full disk). */
-async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
-  let written = 0;
-  while (written < bytes.byteLength) {
-    written += (await file.write(bytes, written, bytes.byteLength - written)).bytesWritten;
-  }
+  const write = async (file: AtomicFile): Promise<void> => {
+    for (const piece of pieces(source, chunks)) await file.append(piece);
+  };
+  await writeAtomically(path, write, { isShared: true });
 }

@@ -1,7 +1,8 @@
 /** Weights that lie outside the model file: found, checked, and never let out of their folder. */
 import { realpathSync, statSync } from 'node:fs';
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { TapirError, reasonOf } from '../base/errors.js';
+import { liesInside } from '../base/lies-inside.js';
 import type { ScannedNode } from './scan-graph.js';
 import type { ScannedTensor } from './scan-value.js';
 import type { Field } from './wire.js';
@@ -98,8 +99,8 @@ export function findExternalFiles(tensors: readonly ExternalTensor[], folder: st
   for (const item of tensors) {
     if (pathOf.has(item.location)) continue;
     const path = realPathOf(item, folder);
-    if (!liesIn(realpathSync(folder), path)) {
-      if (!cache || !liesIn(join(cache, 'blobs'), path))
+    if (!liesInside(realpathSync(folder), path)) {
+      if (!cache || !liesInside(join(cache, 'blobs'), path))
         throw unsafe(item, "it is a link out of the model's folder");
       allIn = cache;
     }
@@ -120,11 +121,6 @@ function realPathOf(item: ExternalTensor, folder: string): string {
   // A hard link has no target to compare, so a second name of the file cannot be told from an escape.
   if (stats.nlink > 1) throw unsafe(item, 'that file has several names (hard links)');
   return path;
-}
-
-function liesIn(folder: string, path: string): boolean {
-  const inside = relative(folder, path);
-  return inside !== '..' && !inside.startsWith(`..${sep}`) && !isAbsolute(inside);
 }
 
 /** The root of the Hugging Face cache that a folder is a snapshot of: it holds `snapshots` and `blobs`. */

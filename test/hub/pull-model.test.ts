@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TapirError } from '../../src/base/errors.js';
 import type { HubFile, HubModel } from '../../src/hub/model-list.js';
-import { unwritable } from '../../src/hub/partial-file.js';
+import { unwritable } from '../../src/base/atomic-file.js';
 import { findCachedModel, pullModel, type PullOptions } from '../../src/hub/pull-model.js';
 import type { Options } from '../../src/base/checks.js';
 import { sendCut, sendFile, startServer } from '../support/file-server.js';
@@ -357,7 +357,7 @@ describe('the cache folder', () => {
 
   it('becomes full', async () => {
     const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
-    const error = await unwritable(join(scratch, 'file'), full);
+    const error = unwritable(join(scratch, 'file'), full);
     expect(error).toMatchObject({ code: 'OUTPUT_UNWRITABLE', cause: full });
     expect(error.message).toMatch(/no space left \(\d+ bytes are free\)/);
   });

@@ -1,7 +1,8 @@
 /** Small pictures of the sampled images. */
 import { stat } from 'node:fs/promises';
-import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { isAbsolute, join, resolve } from 'node:path';
 import { isTapirError, TapirError, reasonOf } from '../../base/errors.js';
+import { liesInside } from '../../base/lies-inside.js';
 import { makeThumbnail } from '../../image/thumbnail.js';
 import type { SampledImage } from './collect-inputs.js';
 
@@ -87,9 +88,8 @@ async function makePicture(folder: string, path: string | null, side: number): P
 export function pathInside(folder: string, path: string): string | undefined {
   if (path === '' || path.includes('\0')) return undefined;
   const file = isAbsolute(path) ? resolve(path) : resolve(join(folder, path));
-  const inside = relative(resolve(folder), file);
-  const leaves = inside === '' || inside === '..' || inside.startsWith(`..${sep}`) || isAbsolute(inside);
-  return leaves ? undefined : file;
+  const root = resolve(folder);
+  return file !== root && liesInside(root, file) ? file : undefined;
 }
 
 /**

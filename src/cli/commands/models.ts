@@ -1,9 +1,8 @@
 /** `tapir models`: the known models, and one of them into the cache. */
-import { constants, existsSync } from 'node:fs';
-import { copyFile, rename, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
-import { reasonOf, TapirError } from '../../base/errors.js';
+import { copyAtomically, outputExists } from '../../base/atomic-file.js';
 import type { DownloadProgress } from '../../hub/download-file.js';
 import { findHubModel, readModelList, type HubModel } from '../../hub/model-list.js';
 import { findCachedModel, pullModel, type PulledFile } from '../../hub/pull-model.js';
@@ -143,25 +142,11 @@ function targets(out: string, files: readonly { readonly name: string }[]): stri
 
 function checkFree(out: string, { files }: HubModel): void {
   const taken = targets(out, files).find((path) => existsSync(path));
-  if (taken === undefined) return;
-  throw new TapirError('OUTPUT_EXISTS', `"${taken}" exists already; remove it, or choose another name`, {
-    details: { path: taken },
-  });
+  if (taken !== undefined) throw outputExists(taken);
 }
 
 async function copyOut(files: readonly PulledFile[], out: string): Promise<void> {
   for (const [i, path] of targets(out, files).entries()) {
-    const partial = `${path}.partial`;
-    try {
-      await copyFile(files[i]!.path, partial, constants.COPYFILE_FICLONE);
-      await rename(partial, path);
-    } catch (error) {
-      await rm(partial, { force: true }).catch(() => undefined);
-      const reason = reasonOf(error);
-      throw new TapirError('OUTPUT_UNWRITABLE', `cannot write "${path}": ${reason}`, {
-        details: { path, reason },
-        cause: error,
-      });
-    }
+    await copyAtomically(files[i]!.path, path);
   }
 }

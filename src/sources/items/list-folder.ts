@@ -1,9 +1,10 @@
 /** Images of a folder: found recursively, in an order that depends on nothing but their paths. */
 import type { Dirent } from 'node:fs';
 import { opendir, realpath, stat } from 'node:fs/promises';
-import { join, relative, resolve, sep } from 'node:path';
+import { join, resolve } from 'node:path';
 import { TapirError, reasonOf, type ImageErrorCode } from '../../base/errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
+import { liesInside } from '../../base/lies-inside.js';
 import { IMAGE_EXTENSIONS } from '../../image/decode/format.js';
 import { fileError } from '../../image/pixels/image-errors.js';
 
@@ -130,7 +131,7 @@ async function classify(folder: string, name: string, item: Dirent, state: Walk)
       return isImage(name) && !isListed(item, target, state) ? { name, kind: 'file' } : undefined;
     if (!stats.isDirectory() || state.visited.has(target)) return undefined;
     // A folder inside is listed under its own path; one that holds the root would lead back into it.
-    if (item.isSymbolicLink() && (isInside(target, state.root) || isInside(state.root, target)))
+    if (item.isSymbolicLink() && (liesInside(state.root, target) || liesInside(target, state.root)))
       return undefined;
     state.visited.add(target);
     return { name, kind: 'folder' };
@@ -141,16 +142,11 @@ async function classify(folder: string, name: string, item: Dirent, state: Walk)
 
 /** Whether what a link points to is found under its own path. */
 function isListed(item: Dirent, target: string, state: Walk): boolean {
-  return item.isSymbolicLink() && isInside(target, state.root) && isImage(target);
+  return item.isSymbolicLink() && liesInside(state.root, target) && isImage(target);
 }
 
 function isUnknown(item: Dirent): boolean {
   return !item.isFIFO() && !item.isSocket() && !item.isBlockDevice() && !item.isCharacterDevice();
-}
-
-function isInside(path: string, root: string): boolean {
-  const inner = relative(root, path);
-  return inner === '' || (inner !== '..' && !inner.startsWith(`..${sep}`) && !inner.startsWith(sep));
 }
 
 /** Whether a file is taken for an image, by its extension. */

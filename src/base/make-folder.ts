@@ -1,10 +1,11 @@
-/** Folders to write into. */
+/** Folders for output. */
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Makes a folder and those above it. Node's own recursive mkdir never returns where a file system refuses new entries as
- * if their parent were missing (/proc).
+ * Creates a folder and the folders above it.
+ *
+ * @remarks Node's recursive mkdir never returns on a file system that reports the parent of a new entry as missing (/proc).
  */
 export async function makeFolder(path: string): Promise<void> {
   try {
@@ -14,7 +15,8 @@ export async function makeFolder(path: string): Promise<void> {
     if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
     if (code !== 'ENOENT' || (await exists(dirname(path)))) throw error;
     await makeFolder(dirname(path));
-    await mkdir(path);
+    // Another process may have created it by now.
+    await makeFolder(path);
   }
 }
 
