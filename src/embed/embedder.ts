@@ -1,7 +1,7 @@
 /** Many images → features, one after the other. */
 import { withDefaults, type Options } from '../base/checks.js';
 import type { Extractor } from '../extract/extractor.js';
-import { takeRows } from '../tensor/rows.js';
+import { takeRow } from '../tensor/rows.js';
 import { makeTensor, type Tensor } from '../tensor/tensor.js';
 import { embedBatches, openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
@@ -74,6 +74,6 @@ export function* rowsOf<Key extends string>({ items, features }: EmbeddedBatch):
 
 /** One row without its batch axis, in a buffer of its own: a view would keep the whole batch alive. */
 function copyRow(tensor: Tensor, row: number): Tensor {
-  const { dtype, dims, data } = takeRows(tensor, row, 1);
-  return makeTensor(dtype, dims.slice(1), data.slice());
+  const { dtype, dims, data } = takeRow(tensor, row);
+  return makeTensor(dtype, dims, data.slice());
 }

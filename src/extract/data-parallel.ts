@@ -14,7 +14,7 @@ import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
 import { internalsOf as extractorInternalsOf, type FeatureExtractor } from './feature-extractor.js';
 import type { FeatureInfo } from '../model/feature-info.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
-import { readFeeds } from '../tensor/feeds.js';
+import { readFeeds } from '../tensor/read-feeds.js';
 import type { ExtractorInternals } from './internals.js';
 import { mapInOrder } from './map-in-order.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';

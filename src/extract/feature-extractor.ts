@@ -6,7 +6,7 @@ import type { Replica } from '../runtime/replica.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { FeatureInfo } from '../model/feature-info.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
-import { readFeeds } from '../tensor/feeds.js';
+import { readFeeds } from '../tensor/read-feeds.js';
 import type { ExtractorInternals } from './internals.js';
 import type { PrunedModel } from '../model/prune-model.js';
 import { runBatch } from '../runtime/run-batch.js';

@@ -1,20 +1,19 @@
-/** Which axis of which feeds is the batch, and how it is cut into runs. */
+/** Which feeds of a call have a row per sample, and how their rows are divided into runs. */
 import { TapirError } from '../base/errors.js';
 import type { Feed } from './image-feed.js';
 import { wholePart, type FeedPart } from './tensor-part.js';
 import { mismatch } from './tensor.js';
-import { dimsText } from './feeds.js';
-import type { TensorInfo } from './tensor-info.js';
+import { dimsText, type TensorInfo } from './tensor-info.js';
 
 /** The feeds of a call, and their batch. */
 export interface Batch {
   readonly feeds: readonly Feed[];
   readonly axis: number;
-  /** By feed: whether it has a row per sample; others go to each run as they are. */
+  /** By feed: whether it has a row per sample. The others are passed whole to each run. */
   readonly isBatched: readonly boolean[];
-  /** Rows of the batched feeds; null if there is none. */
+  /** Rows of the batched feeds; null if no feed is batched. */
   readonly rows: number | null;
-  /** Rows that each run must have, where the graph has a fixed batch; null if any number will do. */
+  /** Rows of each run if the graph has a fixed batch; null if it accepts any number. */
   readonly fixed: number | null;
 }
 
@@ -25,40 +24,28 @@ export interface RowRange {
 }
 
 /**
- * Finds the batch of feeds. Inputs whose size along the axis is open in the graph are batched; where it is a number for all of
- * them, the graph has a fixed batch k and each must be given n·k rows.
+ * Finds the batch of feeds. Inputs whose size along the axis is open in the graph are batched. If all inputs have a number there,
+ * the graph has a fixed batch of k rows, and each input must have n·k rows.
  *
- * @throws {@link TapirError} `BATCH_FIXED` if k does not divide the rows; `INPUT_MISMATCH` for any other size that does not fit.
+ * @throws {@link TapirError} `BATCH_FIXED` if the rows are no multiple of k; `INPUT_MISMATCH` for any other size that does not fit.
  */
 export function readBatch(inputs: readonly TensorInfo[], feeds: readonly Feed[], axis: number): Batch {
   const ratios = inputs.map((input, i) => rowRatio(input, feeds[i]!, axis));
   const isOpen = ratios.map((ratio, i) => ratio === undefined && feeds[i]!.dims.length > axis);
-  const rowsOf = (isBatched: readonly boolean[]): number | null =>
-    feeds.find((_, i) => isBatched[i])?.dims[axis] ?? null;
+  const hasOpen = isOpen.includes(true);
   const known = ratios.filter((ratio) => ratio !== undefined);
-  if (isOpen.includes(true) || known.every((ratio) => ratio === 1)) {
-    const odd = ratios.findIndex((ratio) => ratio !== undefined && ratio !== 1);
-    if (odd >= 0) throw batchFixed(inputs[odd]!, feeds[odd]!, axis);
-    const isBatched = isOpen.includes(true) ? isOpen : ratios.map((ratio) => ratio !== undefined);
-    return {
-      feeds,
-      axis,
-      isBatched,
-      rows: rowsOf(isBatched),
-      fixed: isOpen.includes(true) ? null : rowsOf(isBatched),
-    };
-  }
-  const [runs = 1] = known;
+  // With an open batch, the rows of fixed inputs belong to every run.
+  const runs = hasOpen ? 1 : (known[0] ?? 1);
   const odd = ratios.findIndex(
     (ratio) => ratio !== undefined && (ratio !== runs || !Number.isInteger(ratio) || ratio < 1),
   );
   if (odd >= 0) throw batchFixed(inputs[odd]!, feeds[odd]!, axis);
-  const isBatched = ratios.map((ratio) => ratio !== undefined);
-  const rows = rowsOf(isBatched)!;
-  return { feeds, axis, isBatched, rows, fixed: rows / runs };
+  const isBatched = hasOpen ? isOpen : ratios.map((ratio) => ratio !== undefined);
+  const rows = feeds.find((_, i) => isBatched[i])?.dims[axis] ?? null;
+  return { feeds, axis, isBatched, rows, fixed: hasOpen || rows === null ? null : rows / runs };
 }
 
-/** Rows given per row of an axis that is fixed in the graph; undefined if it is open, or the input has none. */
+/** Rows of the feed per row of the input, if its size along the axis is fixed; undefined if it is open or there is no such axis. */
 function rowRatio(input: TensorInfo, feed: Feed, axis: number): number | undefined {
   const { dims } = input;
   if (dims === null) return undefined;
@@ -78,15 +65,15 @@ function batchFixed(input: TensorInfo, feed: Feed, axis: number): TapirError<'BA
   const rows = feed.dims[axis] ?? 0;
   return new TapirError(
     'BATCH_FIXED',
-    `the graph was exported for a batch of ${batch}, and ${rows} rows are no multiple of it for all inputs; give a multiple, or export with a dynamic batch`,
+    `the graph was exported for a batch of ${batch}, and the ${rows} rows of input "${input.name}" do not fit; give all inputs the same multiple of their batch, or export with a dynamic batch`,
     { details: { batch, rows } },
   );
 }
 
 /**
- * The rows of a batch whose feeds are to be split, all of them with as many.
+ * Checks that all feeds of a batch that will be split have the same number of rows. torch silently drops rows here.
  *
- * @throws {@link TapirError} `INPUT_MISMATCH` naming each input with its rows: torch drops rows in silence here.
+ * @throws {@link TapirError} `INPUT_MISMATCH` with the rows of each input.
  */
 export function checkSameRows({ feeds, axis, isBatched, rows }: Batch): void {
   const flat = feeds.find(({ dims }, i) => !isBatched[i] && dims.length > 0 && dims.length <= axis);
@@ -101,13 +88,13 @@ export function checkSameRows({ feeds, axis, isBatched, rows }: Batch): void {
   );
 }
 
-/** All of a batch as runs: one, or as many as a fixed batch asks for. */
+/** The runs of a whole batch: one, or one per fixed batch. */
 export function wholeRanges({ rows, fixed }: Batch): RowRange[] {
   if (rows === null || fixed === null || rows <= fixed) return [{ start: 0, count: rows ?? 0 }];
   return cutRange({ start: 0, count: rows }, fixed);
 }
 
-/** A range in pieces of a size; the last one holds the rest. */
+/** Cuts a range into pieces of `size`; the last piece holds the rest. */
 export function cutRange({ start, count }: RowRange, size: number): RowRange[] {
   return Array.from({ length: Math.ceil(count / size) }, (_, i) => ({
     start: start + i * size,
@@ -115,7 +102,7 @@ export function cutRange({ start, count }: RowRange, size: number): RowRange[] {
   }));
 }
 
-/** The feeds of one run, with zeros up to `size` rows. A run of all rows takes the feeds as they are. */
+/** The feeds of one run, with zeros up to `size` rows. A run of all rows uses the whole feeds. */
 export function partsOf(batch: Batch, { start, count }: RowRange, size: number): FeedPart[] {
   const { feeds, axis, isBatched, rows } = batch;
   if (count === size && count === (rows ?? 0)) return feeds.map(wholePart);
@@ -124,7 +111,7 @@ export function partsOf(batch: Batch, { start, count }: RowRange, size: number):
   );
 }
 
-/** Whether all batched feeds have as many rows. */
+/** Whether all batched feeds have the same number of rows. */
 export function hasSameRows({ feeds, axis, isBatched, rows }: Batch): boolean {
   return feeds.every(({ dims }, i) => !isBatched[i] || dims[axis] === rows);
 }

@@ -1,15 +1,15 @@
-/** IEEE 754 binary16, which JavaScript has no array for on Node 20. */
+/** Conversion from and to IEEE 754 binary16: Node 20 has no Float16Array. */
 
 const float = new Float32Array(1);
 const bits = new Uint32Array(float.buffer);
 
-/** The bits of the nearest half-precision number; ties go to even, as in NumPy. */
+/** The bits of the nearest half-precision number. Ties round to even, as in NumPy. */
 export function toFloat16Bits(value: number): number {
   float[0] = value;
   const word = bits[0]!;
   const sign = (word >>> 16) & 0x8000;
   const magnitude = word & 0x7fffffff;
-  // NaN keeps a payload bit; infinity and everything from 65520 on is infinity.
+  // NaN keeps one payload bit. Infinity and all values from 65520 become infinity.
   if (magnitude > 0x7f800000) return sign | 0x7e00;
   if (magnitude >= 0x477ff000) return sign | 0x7c00;
   if (magnitude >= 0x38800000) {
@@ -26,7 +26,7 @@ export function toFloat16Bits(value: number): number {
   return sign | (truncated + (rest > half || (rest === half && (truncated & 1) === 1) ? 1 : 0));
 }
 
-/** The number that half-precision bits stand for. */
+/** The number with these half-precision bits. */
 export function fromFloat16Bits(half: number): number {
   const exponent = (half >> 10) & 0x1f;
   const mantissa = half & 0x3ff;
@@ -35,7 +35,7 @@ export function fromFloat16Bits(half: number): number {
   return sign * (exponent === 0 ? mantissa * 2 ** -24 : (1024 + mantissa) * 2 ** (exponent - 25));
 }
 
-/** Rounds an array to half precision, as bits. */
+/** Rounds an array to half precision and returns the bits. */
 export function encodeFloat16(values: Float32Array): Uint16Array {
   const result = new Uint16Array(values.length);
   for (let i = 0; i < values.length; i++) result[i] = toFloat16Bits(values[i]!);

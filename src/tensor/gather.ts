@@ -1,16 +1,19 @@
-/** Outputs of several runs → one tensor each, as torch.nn.parallel's gather joins them; what that passes over in silence is refused. */
+/**
+ * Joins the outputs of several runs, as the gather of torch.nn.parallel does. Where torch silently drops or mixes outputs, this
+ * throws.
+ */
 import { TapirError } from '../base/errors.js';
 import { copyInTurns, type Span } from './copy.js';
-import { createData, elementCount, makeTensor, type Tensor, type NamedTensor } from './tensor.js';
+import { createData, elementCount, makeTensor, type NamedTensor, type Tensor } from './tensor.js';
 
 /**
- * Joins the outputs of runs along an axis, in the order of the runs. Scalars become a vector, one element per run.
+ * Joins the outputs of runs along an axis, in the order of the runs. Scalars become a vector with one element per run.
  *
- * @param runs - The outputs of each run; each names the same tensors in the same order.
+ * @param runs - The outputs of each run. Each run has the same names in the same order.
  * @param axis - Axis to join along.
- * @returns The joined tensors. With a single run they are its own; otherwise copies.
- * @throws {@link TapirError} `OUTPUT_NOT_GATHERABLE` if an output is missing in some runs, or differs in dtype, rank or a size of
- * another axis, or has no such axis.
+ * @returns The joined tensors. A single run is returned without a copy.
+ * @throws {@link TapirError} `OUTPUT_NOT_GATHERABLE` if an output is missing in some runs, or if its dtype, its rank or a size of
+ * another axis differs, or if it has no such axis.
  */
 export async function gather(
   runs: readonly (readonly NamedTensor[])[],
@@ -22,14 +25,9 @@ export async function gather(
   for (const run of others) checkNames(names, run);
   const results = names.map((name, i) => {
     const parts = runs.map((run) => run[i]!);
+    const { dtype } = parts[0]!;
     const dims = joinedDims(name, parts, axis);
-    return {
-      name,
-      parts,
-      dims,
-      dtype: parts[0]!.dtype,
-      data: createData(parts[0]!.dtype, elementCount(dims)),
-    };
+    return { name, parts, dims, dtype, data: createData(dtype, elementCount(dims)) };
   });
   await copyInTurns(
     results.flatMap(({ parts, dims, data }) =>
@@ -42,9 +40,9 @@ export async function gather(
 function checkNames(names: readonly string[], run: readonly NamedTensor[]): void {
   const given = run.map(({ name }) => name);
   const odd = names.find((name) => !given.includes(name)) ?? given.find((name) => !names.includes(name));
-  if (odd !== undefined) throw ungatherable(odd, 'some devices gave it and others did not');
+  if (odd !== undefined) throw ungatherable(odd, 'some devices returned it and others did not');
   if (names.some((name, i) => name !== given[i]))
-    throw ungatherable(names[0]!, 'devices gave outputs in different order');
+    throw ungatherable(names[0]!, 'devices returned outputs in different order');
 }
 
 function joinedDims(name: string, parts: readonly Tensor[], axis: number): number[] {
@@ -58,14 +56,14 @@ function joinedDims(name: string, parts: readonly Tensor[], axis: number): numbe
   if (dims.length === 0 && axis === 0) return [parts.length];
   if (axis >= dims.length) throw ungatherable(name, `it has no axis ${axis}: ${shapes()}`);
   if (parts.some((part) => part.dims.some((size, at) => at !== axis && size !== dims[at])))
-    throw ungatherable(name, `sizes other than that of axis ${axis} differ: ${shapes()}`);
+    throw ungatherable(name, `sizes of axes other than ${axis} differ: ${shapes()}`);
   return dims.with(
     axis,
     parts.reduce((sum, part) => sum + part.dims[axis]!, 0),
   );
 }
 
-/** Where a part's elements go: one run of them per index of the axes before. */
+/** Where the elements of one part go: one span per index of the axes before the joined one. */
 function* spansOf(
   parts: readonly Tensor[],
   index: number,

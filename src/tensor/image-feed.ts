@@ -1,39 +1,42 @@
-/** Feeds made of 8-bit images in shared memory: nothing is copied on the way to the lane, which passes over the pixels once. */
-import { makeTensor, type NamedTensor, type Tensor } from './tensor.js';
+/**
+ * Feeds made from 8-bit images in shared memory. Nothing is copied on the way to the lane: it reads each pixel once and writes the
+ * feed.
+ */
+import { elementCount, makeTensor, type NamedTensor, type Tensor } from './tensor.js';
 
-/** Images that a lane makes its own feed of. They stay as they are until the run has settled. */
+/** Images from which a lane makes its feed. They must not change until the run has settled. */
 export interface SharedImages {
   readonly name: string;
   readonly dtype: 'float32' | 'uint8';
   /** Dims of the feed: `[rows, 3, height, width]` float32, or `[rows, height, width, 3]` uint8. */
   readonly dims: readonly number[];
-  /** Images one after the other, `height × width × 3` bytes each, RGB; over a SharedArrayBuffer. */
+  /** Images one after the other, `height × width × 3` bytes each, RGB; in a SharedArrayBuffer. */
   readonly pixels: Uint8Array;
-  /** Which of them the rows are, in order; rows beyond them are zero. */
+  /** Index of the image in each row. Rows after the last of these are zero. */
   readonly images: readonly number[];
-  /** What a float32 feed holds for each channel and byte (3 × 256); null for uint8. */
+  /** Value of each channel and byte in a float32 feed (3 × 256); null for uint8. */
   readonly values: Float32Array | null;
 }
 
-/** What a session is fed. */
+/** One input of a run: a tensor, or images from which the lane makes one. */
 export type Feed = NamedTensor | SharedImages;
 
-/** Whether a feed has yet to be made by the lane. */
+/** Whether the lane has yet to make this feed. */
 export function isShared(feed: Feed | Tensor): feed is SharedImages {
   return 'pixels' in feed;
 }
 
-/** The feeds that are made already. */
+/** The feeds that are tensors already. */
 export function madeFeeds(feeds: readonly Feed[]): NamedTensor[] {
   return feeds.filter((feed): feed is NamedTensor => !isShared(feed));
 }
 
-/** Some of the rows, with zeros behind them up to `size`. */
+/** `count` rows from `start` on, with rows of zeros after them up to `size`. */
 export function takeImages(feed: SharedImages, start: number, count: number, size: number): SharedImages {
   return { ...feed, images: feed.images.slice(start, start + count), dims: feed.dims.with(0, size) };
 }
 
-/** The same images in memory that nobody shares, for a lane in another process. */
+/** The same images in unshared memory, for a lane in another process. */
 export function ownImages(feed: SharedImages): SharedImages {
   const bytes = imageBytes(feed);
   const pixels = new Uint8Array(feed.images.length * bytes);
@@ -46,12 +49,11 @@ export function ownImages(feed: SharedImages): SharedImages {
 /**
  * Makes the feed.
  *
- * @param spare - A buffer of an earlier feed; used if it has the right length.
+ * @param spare - Buffer of an earlier feed, reused if it has the right length.
  */
 export function fillFeed(feed: SharedImages, spare?: ArrayBuffer): NamedTensor {
   const { name, dtype, dims, values } = feed;
-  const elements = dims.reduce((product, size) => product * size, 1);
-  const bytes = elements * (values ? Float32Array.BYTES_PER_ELEMENT : 1);
+  const bytes = elementCount(dims) * (values ? Float32Array.BYTES_PER_ELEMENT : 1);
   const buffer = spare?.byteLength === bytes ? spare : new ArrayBuffer(bytes);
   const data = values ? new Float32Array(buffer) : new Uint8Array(buffer);
   const size = imageBytes(feed);
@@ -64,7 +66,7 @@ export function fillFeed(feed: SharedImages, spare?: ArrayBuffer): NamedTensor {
   return { name, ...makeTensor(dtype, dims, data) };
 }
 
-/** RGB bytes → three planes of the values that they stand for. */
+/** RGB bytes → three planes, with each byte replaced by its value. */
 function spreadPlanes(pixels: Uint8Array, values: Float32Array, planes: Float32Array): void {
   const plane = planes.length / 3;
   for (let i = 0, from = 0; i < plane; i++, from += 3) {
@@ -74,7 +76,7 @@ function spreadPlanes(pixels: Uint8Array, values: Float32Array, planes: Float32A
   }
 }
 
-/** Bytes of one image, which is also the elements of one row. */
-function imageBytes({ dims: [, ...row] }: SharedImages): number {
-  return row.reduce((product, size) => product * size, 1);
+/** Bytes of one image. A row of the feed has as many elements. */
+function imageBytes({ dims }: SharedImages): number {
+  return elementCount(dims.slice(1));
 }

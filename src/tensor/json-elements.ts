@@ -1,12 +1,12 @@
-/** Elements of tensors as JSON text: rows on pipes and replies of the service. */
+/** Writes elements of tensors as JSON text, for rows on pipes and replies of the service. */
 import { doubleToJson, floatsToJson } from '../base/shortest-float.js';
 import { fromFloat16Bits } from './float16.js';
-import type { DType, TensorData } from './tensor.js';
+import { elementCount, type DType, type TensorData } from './tensor.js';
 
 /**
- * The elements from `start` to `end` (excluded) as JSON, with commas between them.
+ * Writes the elements from `start` to `end` (excluded) as JSON, with commas between them.
  *
- * Numbers have the fewest digits that read back as the same value; a value that is not finite becomes `null`, minus zero `-0.0`.
+ * A number has the fewest digits that read back as the same value. Infinities and NaN become `null`, minus zero `-0.0`.
  */
 export function elementsToJson(
   dtype: DType,
@@ -19,7 +19,7 @@ export function elementsToJson(
       .slice(start, end)
       .map((text) => JSON.stringify(text))
       .join(',');
-  // The kind of array follows from the dtype.
+  // The dtype determines the kind of array.
   const part = data.subarray(start, end);
   if (dtype === 'float32') return floatsToJson(part as Float32Array);
   if (dtype === 'float16') return floatsToJson(Float32Array.from(part as Uint16Array, fromFloat16Bits));
@@ -28,10 +28,10 @@ export function elementsToJson(
   return part.join(',');
 }
 
-/** The elements from `start` on as JSON: arrays nested by `dims`, a single value if there are no dims. */
+/** Writes a tensor whose elements begin at `start` as JSON: arrays nested by `dims`, or a single value if there are no dims. */
 export function nestedToJson(dtype: DType, data: TensorData, start: number, dims: readonly number[]): string {
   const [size, ...inner] = dims;
-  const elements = inner.reduce((product, one) => product * one, 1);
+  const elements = elementCount(inner);
   if (size === undefined) return elementsToJson(dtype, data, start, start + 1);
   if (inner.length === 0) return `[${elementsToJson(dtype, data, start, start + size)}]`;
   const items = Array.from({ length: size }, (_, i) =>

@@ -2,22 +2,25 @@
 import { checkInteger, invalidOption } from '../base/checks.js';
 
 /**
- * How a batch is split over devices. `chunk` is torch's: equal parts of ceil(n / devices), so that the last devices may get less
- * or nothing. `balanced` is torch.tensor_split's: parts differ by one row at most. Numbers are weights, one per device.
- * `dynamic` cuts the batch into small parts that go to whichever device is free. `none` gives the whole batch to the
- * least loaded device.
+ * How a batch is split over devices.
+ *
+ * - `chunk`, as torch.chunk: parts of ceil(n / devices) rows, so that the last devices may get fewer rows or none.
+ * - `balanced`, as torch.tensor_split: the sizes of parts differ by one row at most.
+ * - A list of numbers: weights, one per device.
+ * - `dynamic`: small parts; each goes to the next free device.
+ * - `none`: the whole batch goes to the least loaded device.
  */
 export type Split = 'chunk' | 'balanced' | 'dynamic' | 'none' | readonly number[];
 
 const EXPECTED = '"chunk", "balanced", "dynamic", "none" or a list of weights, one per device';
 
-/** Reads a split into a copy of its own. Throws `OPTION_INVALID`. */
+/** Checks a split and copies it. Throws `OPTION_INVALID`. */
 export function readSplit(option: string, given: unknown, devices: number): Split {
   if (given === 'chunk' || given === 'balanced' || given === 'dynamic' || given === 'none') return given;
   if (!Array.isArray(given)) throw invalidOption(option, EXPECTED, given);
   const weights = given.map((weight: unknown) => {
     if (typeof weight === 'number' && Number.isFinite(weight) && weight >= 0) return weight;
-    throw invalidOption(option, 'made of weights from 0', given);
+    throw invalidOption(option, 'a list of weights from 0', given);
   });
   if (weights.length !== devices || weights.every((weight) => weight === 0)) {
     throw invalidOption(option, `a list of ${devices} weights, not all 0: one per device`, given);
@@ -26,12 +29,12 @@ export function readSplit(option: string, given: unknown, devices: number): Spli
 }
 
 /**
- * Rows per device as torch.chunk splits them: parts of ceil(rows / devices), fewer of them than devices where that uses the
- * rows up. No rows give an empty part per device, as in torch.
+ * Splits rows over devices as torch.chunk does: into parts of ceil(rows / devices). There may be fewer parts than devices. With 0
+ * rows, each device gets an empty part, as in torch.
  *
- * @param rows - Rows to split, an integer from 0.
- * @param devices - Devices, an integer from 1.
- * @returns Rows per device that gets any, in order; they add up to `rows`.
+ * @param rows - Number of rows, an integer from 0.
+ * @param devices - Number of devices, an integer from 1.
+ * @returns The rows of each part, in order; they add up to `rows`.
  * @throws {@link TapirError} `OPTION_INVALID`.
  *
  * @example
@@ -49,12 +52,12 @@ export function chunkSizes(rows: number, devices: number): number[] {
   return evenParts(rows, Math.ceil(rows / devices));
 }
 
-/** Parts of a size; the last one holds the rest. */
+/** Cuts rows into parts of `size`; the last part holds the rest. */
 export function evenParts(rows: number, size: number): number[] {
   return Array.from({ length: Math.ceil(rows / size) }, (_, i) => Math.min(size, rows - i * size));
 }
 
-/** Rows per device, 0 for one that gets none. Adds up to `rows`. */
+/** Rows of each device, 0 for a device without a part. They add up to `rows`. */
 export function deviceRows(
   split: 'chunk' | 'balanced' | readonly number[],
   rows: number,
@@ -72,7 +75,7 @@ export function deviceRows(
   return weighted(rows, split);
 }
 
-/** Shares by weight, rounded down; the rows left over go to the largest remainders, the first of them first. */
+/** Shares by weight, rounded down. The remaining rows go to the largest remainders; among equal ones, to the first. */
 function weighted(rows: number, weights: readonly number[]): number[] {
   const total = weights.reduce((sum, weight) => sum + weight, 0);
   const exact = weights.map((weight) => (rows * weight) / total);

@@ -1,4 +1,4 @@
-/** Parts of tensors along an axis: described first, cut out when a lane is about to take them. */
+/** Parts of tensors along an axis. A part is a description; it is cut out only when a lane is about to take it. */
 import { copyInTurns, type Span } from './copy.js';
 import { isShared, takeImages, type Feed, type SharedImages } from './image-feed.js';
 import {
@@ -7,12 +7,12 @@ import {
   fillsBuffer,
   makeTensor,
   mismatch,
+  type NamedTensor,
   type Tensor,
   type TensorData,
-  type NamedTensor,
 } from './tensor.js';
 
-/** A range of a tensor along one axis, with zeros behind it where `size` exceeds `count`. */
+/** A range of a tensor along one axis. If `size` exceeds `count`, zeros follow. */
 export interface TensorPart<Whole = Tensor> {
   readonly name: string;
   readonly tensor: Whole;
@@ -23,16 +23,19 @@ export interface TensorPart<Whole = Tensor> {
   readonly size: number;
 }
 
-/** A range of a feed, which need not be made yet. */
+/** A range of a feed, which the lane may have yet to make. */
 export type FeedPart = TensorPart<Tensor | SharedImages>;
 
-/** A feed as a part: all of it. */
+/** A whole feed as a part. */
 export function wholePart<Whole extends Feed>(feed: Whole): TensorPart<Whole> {
   const [size = 1] = feed.dims;
   return { name: feed.name, tensor: feed, axis: 0, start: 0, count: size, size };
 }
 
-/** Cuts a part of a feed out, as {@link cutOut}; of images that a lane makes its feed of, nothing is copied here. */
+/** Returns a buffer of a length in bytes, with undefined content; undefined if there is no spare one. */
+export type SpareBuffer = (bytes: number) => ArrayBuffer | undefined;
+
+/** Cuts out a part of a feed, as {@link cutOut}. Shared images are not copied. */
 export async function cutFeed(part: FeedPart, mayMove: boolean, spare: SpareBuffer): Promise<Feed> {
   const { tensor } = part;
   return isShared(tensor)
@@ -40,24 +43,21 @@ export async function cutFeed(part: FeedPart, mayMove: boolean, spare: SpareBuff
     : cutOut({ ...part, tensor }, mayMove, spare);
 }
 
-/** Gives a buffer of a length in bytes, contents undefined; undefined if there is none to spare. */
-export type SpareBuffer = (bytes: number) => ArrayBuffer | undefined;
-
 /**
- * Cuts a part out, into a buffer of its own that can be moved to another thread.
+ * Cuts out a part, into a separate buffer that can be moved to another thread.
  *
- * @param mayMove - Give up the tensor's own buffer where the part is all of it and nothing else is in it.
- * @param spare - Buffers to be used again: fresh memory costs about as much as the copy.
+ * @param mayMove - Whether to return the tensor's own buffer if the part is the whole tensor and nothing else is in the buffer.
+ * @param spare - Source of used buffers: fresh memory costs about as much as the copy.
+ * @throws {@link TapirError} `INPUT_MISMATCH` if the tensor's buffer was moved elsewhere meanwhile.
  */
 export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuffer): Promise<NamedTensor> {
   const { name, tensor, axis, count, size } = part;
   checkPresent(part.name, tensor);
   const isWhole = count === size && (tensor.dims.length === 0 || count === tensor.dims[axis]);
+  if (isWhole && mayMove && fillsBuffer(tensor.data)) return { ...tensor, name };
   const dims = isWhole ? tensor.dims : tensor.dims.with(axis, size);
-  if (isWhole && mayMove && fillsBuffer(tensor.data)) return { name, ...tensor, dims };
-  const length = elementCount(dims);
-  const { target, isFresh } = createOver(tensor, length, spare);
-  if (count < size && !isFresh) clearBehind(target, part);
+  const { target, isFresh } = createTarget(tensor, elementCount(dims), spare);
+  if (count < size && !isFresh) clearRest(target, part);
   try {
     await copyInTurns([{ source: tensor.data, target, spans: spansOf(part) }]);
   } catch (error) {
@@ -67,13 +67,13 @@ export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuf
   return { name, ...makeTensor(tensor.dtype, dims, target) };
 }
 
-/** A buffer that a caller has moved elsewhere leaves an empty array. Throws `INPUT_MISMATCH`. */
+/** Checks that the data is still there: moving a buffer leaves an empty array. Throws `INPUT_MISMATCH`. */
 export function checkPresent(name: string, { data, dims }: Tensor): void {
   if (data.length === elementCount(dims)) return;
   throw mismatch(name, 'left as it is until the call settles', 'data that was moved elsewhere meanwhile');
 }
 
-function createOver(
+function createTarget(
   { dtype, data }: Tensor,
   length: number,
   spare: SpareBuffer,
@@ -82,8 +82,8 @@ function createOver(
   return { target: createData(dtype, length, buffer), isFresh: buffer === undefined };
 }
 
-/** Zeros where a used buffer will not be written to. */
-function clearBehind(target: TensorData, { tensor, axis, count, size }: TensorPart): void {
+/** Writes zeros to the elements of a used buffer that the copy will not overwrite. */
+function clearRest(target: TensorData, { tensor, axis, count, size }: TensorPart): void {
   if (Array.isArray(target)) return;
   const inner = elementCount(tensor.dims.slice(axis + 1));
   const zero = target instanceof BigInt64Array || target instanceof BigUint64Array ? 0n : 0;
@@ -91,12 +91,13 @@ function clearBehind(target: TensorData, { tensor, axis, count, size }: TensorPa
     target.fill(zero as never, at + count * inner, at + size * inner);
 }
 
-/** A tensor in a buffer of its own. */
+/** A copy of a tensor in a separate buffer. */
 export async function copyTensor(tensor: Tensor): Promise<Tensor> {
   const { dtype, dims, data } = await cutOut(wholePart({ name: '', ...tensor }), false, () => undefined);
   return makeTensor(dtype, dims, data);
 }
 
+/** One span per index of the axes before the part's axis. */
 function* spansOf({ tensor, axis, start, count, size }: TensorPart): Generator<Span> {
   const { dims } = tensor;
   if (dims.length === 0) {

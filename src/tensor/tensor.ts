@@ -1,8 +1,8 @@
-/** Tensors: plain objects of dtype, dims and data in C order. */
+/** Tensors: plain objects with dtype, dims and data in C order. */
 import { show } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 
-/** Element arrays by dtype. float16 is raw bits, bool one byte each, int64 and uint64 are BigInt. */
+/** Element arrays by dtype. float16 is stored as raw bits, bool as one byte each, int64 and uint64 as BigInt. */
 interface DataByType {
   float32: Float32Array;
   float64: Float64Array;
@@ -19,7 +19,7 @@ interface DataByType {
   string: string[];
 }
 
-/** Element types that can be fed and fetched, in onnxruntime's spelling. */
+/** Element types of inputs and outputs, in onnxruntime's spelling. */
 export type DType = keyof DataByType;
 
 /** A tensor's elements, in C order. */
@@ -85,7 +85,7 @@ export interface TensorLike {
   readonly data: TensorData | Uint8ClampedArray | Float16View;
 }
 
-/** A Float16Array: its bits are taken. Written down because Node 20 has none. */
+/** A Float16Array, of which the bits are read. Declared here because Node 20 has no such type. */
 interface Float16View extends ArrayBufferView {
   readonly [Symbol.toStringTag]: 'Float16Array';
   readonly length: number;
@@ -108,28 +108,28 @@ const ARRAYS = {
   bool: Uint8Array,
 } as const;
 
-/** Whether a word names an element type that can be fed. */
+/** Whether a value names an element type of inputs and outputs. */
 export function isDType(word: unknown): word is DType {
   return word === 'string' || (typeof word === 'string' && Object.hasOwn(ARRAYS, word));
 }
 
-/** How many elements sizes span. */
+/** Number of elements of a tensor with these sizes. */
 export function elementCount(dims: readonly number[]): number {
   return dims.reduce((product, size) => product * size, 1);
 }
 
-/** An element array: zero-filled, or over a buffer of exactly its size. */
+/** Creates an element array: filled with zeros, or as a view of a buffer of exactly its size. */
 export function createData(dtype: DType, length: number, buffer?: ArrayBuffer): TensorData {
   if (dtype === 'string') return Array.from({ length }, () => '');
   return buffer ? new ARRAYS[dtype](buffer) : new ARRAYS[dtype](length);
 }
 
-/** Bytes of an element; 0 for strings, which have no fixed size. */
+/** Bytes per element; 0 for strings, which have no fixed size. */
 export function elementBytes(dtype: DType): number {
   return dtype === 'string' ? 0 : ARRAYS[dtype].BYTES_PER_ELEMENT;
 }
 
-/** The one sentence form for every bad feed. */
+/** `INPUT_MISMATCH`: all messages about bad feeds have this form. */
 export function mismatch(input: string, expected: string, actual: string): TapirError<'INPUT_MISMATCH'> {
   return new TapirError('INPUT_MISMATCH', `input "${input}" must be ${expected}, got ${actual}`, {
     details: { input, expected, actual },
@@ -137,9 +137,9 @@ export function mismatch(input: string, expected: string, actual: string): Tapir
 }
 
 /**
- * Reads a tensor structurally; its data is neither copied nor changed.
+ * Reads any object with the fields of a tensor. Its data is neither copied nor changed.
  *
- * @throws {@link TapirError} `INPUT_MISMATCH` if it is no tensor, or its data does not fit its dtype or dims.
+ * @throws {@link TapirError} `INPUT_MISMATCH` if it is not a tensor, or if its data does not fit its dtype or dims.
  */
 export function readTensor(input: string, given: unknown): Tensor {
   if (given === null || typeof given !== 'object' || !('dims' in given) || !('data' in given)) {
@@ -178,8 +178,7 @@ function checkData(input: string, dtype: DType, data: unknown): TensorData {
     throw mismatch(input, 'an array of strings for dtype string', show(data));
   }
   if (data instanceof ARRAYS[dtype]) {
-    // A Buffer is a Uint8Array too; both have plain Uint8Array elements.
-    return data;
+    return data; // A Buffer is a Uint8Array, too.
   }
   if (data instanceof Uint8ClampedArray && (dtype === 'uint8' || dtype === 'bool')) {
     return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
@@ -187,7 +186,7 @@ function checkData(input: string, dtype: DType, data: unknown): TensorData {
   if (dtype === 'float16' && isFloat16Array(data))
     return new Uint16Array(data.buffer, data.byteOffset, data.length);
   const isBig = dtype === 'int64' || dtype === 'uint64';
-  const remedy = isBig ? ` (${ARRAYS[dtype].name}.from(values, BigInt) makes one of numbers)` : '';
+  const remedy = isBig ? ` (convert numbers with ${ARRAYS[dtype].name}.from(values, BigInt))` : '';
   throw mismatch(input, `a ${ARRAYS[dtype].name} for dtype ${dtype}${remedy}`, show(data));
 }
 
@@ -195,14 +194,14 @@ function isFloat16Array(data: unknown): data is Float16View {
   return ArrayBuffer.isView(data) && Object.prototype.toString.call(data) === '[object Float16Array]';
 }
 
-/** Whether the elements are all that lies in their buffer, which can then be moved to another thread. */
+/** Whether the elements fill their buffer, so that it can be moved to another thread without taking anything else along. */
 export function fillsBuffer(data: TensorData): boolean {
   if (Array.isArray(data)) return true; // Strings are always copied.
   const { buffer, byteOffset, byteLength } = data;
   return buffer instanceof ArrayBuffer && byteOffset === 0 && byteLength === buffer.byteLength;
 }
 
-/** The buffers under tensors, each once: what is moved when they cross to another thread. */
+/** The buffers of tensors, without repetition: the transfer list when the tensors move to another thread. */
 export function buffersOf(tensors: readonly Tensor[]): ArrayBuffer[] {
   const buffers = tensors.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
   return [...new Set(buffers)];

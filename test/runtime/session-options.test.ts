@@ -1,18 +1,7 @@
 /** Options that onnxruntime-node would ignore in silence are refused, with the reason. */
 import { describe, expect, it } from 'vitest';
-import { readDevice } from '../../src/runtime/device.js';
 import { readSessionOptions, SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
-
-/** What a call throws, as `CODE: message`. */
-function refusal(call: () => unknown): string {
-  try {
-    call();
-  } catch (error) {
-    const { code, message } = error as { code: string; message: string };
-    return `${code}: ${message}`;
-  }
-  return 'nothing';
-}
+import { refusal } from '../support/refusal.js';
 
 describe('session options', () => {
   it('are honoured by onnxruntime-node, every one', () => {
@@ -46,24 +35,24 @@ describe('session options', () => {
   });
 });
 
-describe('devices', () => {
-  it.each([
-    ['CUDA', /did you mean "cuda"\?/],
-    ['CUDAExecutionProvider', /did you mean "cuda"\?/],
-    ['CPUExecutionProvider', /did you mean "cpu"\?/],
-    ['gpu', /: write "cuda" or "webgpu"/],
-    ['TensorrtExecutionProvider', /it is not offered; write "cuda"/],
-    ['wasm', /onnxruntime-node has none; write "cpu"/],
-    ['cude', /got "cude"$/],
-    [{ type: 'CUDA' }, /"device\.type".*did you mean "cuda"\?/],
-    [{ name: 'cuda' }, /no field "name".*its type/],
-    [{ type: 'cuda', deviceId: 1 }, /no field "deviceId".*its id/],
-    [{ type: 'cuda', gpu_mem_limit: 1 }, /no field "gpu_mem_limit".*hands only the device id/],
-    [['cuda'], /must be "cpu", "cuda"/],
-    [{}, /"device\.type" must be/],
-  ])('%j is refused', (given, why) => {
-    const refused = refusal(() => readDevice('device', given));
-    expect(refused).toMatch(/^OPTION_INVALID: /);
-    expect(refused).toMatch(why);
+describe('readSessionOptions', () => {
+  it('copies, so that later changes of the caller’s object change nothing', () => {
+    const extra = { session: { intra_op: { allow_spinning: '0' } } };
+    const options = readSessionOptions({ extra });
+    extra.session.intra_op.allow_spinning = '1';
+    expect(options.extra).toEqual({ session: { intra_op: { allow_spinning: '0' } } });
   });
+
+  it.each([
+    { graphOptimizationLevel: 'most' },
+    { freeDimensionOverrides: {} },
+    { extra: { a: 1 } },
+    { extra: [] },
+    { interOpNumThreads: -1 },
+    { enableMemPattern: 1 },
+  ])('refuses %j', (given) =>
+    expect(() => readSessionOptions(given as object)).toThrow(
+      expect.objectContaining({ code: 'OPTION_INVALID' }),
+    ),
+  );
 });

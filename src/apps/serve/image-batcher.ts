@@ -3,8 +3,8 @@ import { openDecodeLanes, runImages } from '../../embed/embed-batches.js';
 import { CHANNELS } from '../../embed/embed-options.js';
 import { internalsOf, runsAtOnce, type Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
-import { takeRows } from '../../tensor/rows.js';
-import { makeTensor, type Tensor } from '../../tensor/tensor.js';
+import { takeRow } from '../../tensor/rows.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { Batcher, placesOf } from './batcher.js';
 import type { ServiceSetup } from './service-options.js';
 
@@ -50,7 +50,7 @@ export async function openImageBatcher(
   const run = async (places: readonly number[]): Promise<readonly ImageFeatures[]> => {
     const features = Object.entries(await runImages(extractor, pixels, places, embed));
     return places.map((_, row) =>
-      Object.fromEntries(features.map(([key, tensor]) => [key, rowOf(tensor, row)])),
+      Object.fromEntries(features.map(([key, tensor]) => [key, takeRow(tensor, row)])),
     );
   };
   lanes.warm();
@@ -72,9 +72,4 @@ export async function openImageBatcher(
     plan,
   );
   return { batcher, lanes, sample: sample! };
-}
-
-function rowOf(tensor: Tensor, row: number): Tensor {
-  const { dtype, dims, data } = takeRows(tensor, row, 1);
-  return makeTensor(dtype, dims.slice(1), data);
 }

@@ -1,7 +1,6 @@
 /** An inference request of the Open Inference Protocol: JSON, with tensors in it or in bytes behind it. */
 import type { Extractor } from '../../extract/extractor.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { dimsText } from '../../tensor/feeds.js';
+import { dimsText, type TensorInfo } from '../../tensor/tensor-info.js';
 import { makeTensor, mismatch, type DType, type Tensor } from '../../tensor/tensor.js';
 import { DTYPES, countOf, readBinaryData, readBinaryElements, readJsonData } from './datatypes.js';
 import { HttpError } from './http-error.js';

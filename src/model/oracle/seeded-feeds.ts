@@ -1,7 +1,6 @@
 /** Inputs made up from a seed, to compare two forms of a model on. */
 import { TapirError } from '../../base/errors.js';
-import { createData, elementCount, isDType, makeTensor, type TensorData } from '../../tensor/tensor.js';
-import type { Feed } from '../../tensor/feeds.js';
+import { createData, elementCount, isDType, makeTensor, type NamedTensor, type TensorData } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
 /** Sizes for symbolic dims. */
@@ -19,7 +18,7 @@ const OPEN_SIZE = 8;
 const OPEN_IMAGE_SIZE = 224;
 
 /** Feeds for the given inputs; the same for the same seed, on every machine. */
-export function seededFeeds(inputs: readonly TensorInfo[], seed: number, sizes: FeedSizes): Feed[] {
+export function seededFeeds(inputs: readonly TensorInfo[], seed: number, sizes: FeedSizes): NamedTensor[] {
   const named = nameSizes(inputs, sizes);
   return inputs.map((input, position) => {
     const { name, dtype } = input;

@@ -2,10 +2,9 @@
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { takeRows } from '../../tensor/rows.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
 import { compareTensors } from './compare.js';
 import { makeBatchDynamic } from './dynamic-batch.js';
-import type { Feed } from '../../tensor/feeds.js';
 import type { OnnxModel } from '../open-model.js';
 import { runBatch } from '../../runtime/run-batch.js';
 import { seededFeeds } from './seeded-feeds.js';
@@ -90,7 +89,7 @@ async function compareBatches(
   );
 }
 
-async function runIn(model: OnnxModel, rewrite: Rewrite, feeds: readonly Feed[]): Promise<Tensor[]> {
+async function runIn(model: OnnxModel, rewrite: Rewrite, feeds: readonly NamedTensor[]): Promise<Tensor[]> {
   const replica = await openExact(model, rewrite);
   try {
     const fetches = rewrite.outputs.map((output) => output.tensor);

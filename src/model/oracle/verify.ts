@@ -2,10 +2,10 @@
 import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
 import type { Replica } from '../../runtime/replica.js';
 import { compareTensors } from './compare.js';
-import type { Feed } from '../../tensor/feeds.js';
 import { prepareWhole, type Prepared } from '../prepare.js';
 import { preparedOf, type PrunedModel } from '../prune-model.js';
 import { runBatch } from '../../runtime/run-batch.js';
+import type { NamedTensor } from '../../tensor/tensor.js';
 import { seededFeeds } from './seeded-feeds.js';
 import { openExact } from '../session-model.js';
 import { describeInputs } from '../value-info.js';
@@ -109,12 +109,12 @@ export async function verifyModel(
     runBatch(replica, describeInputs(whole.rewrite), feeds, fetches),
   );
   // Tensors that the part is fed are outputs of the whole.
-  const known = new Map<string, Feed>([
-    ...whole.rewrite.outputs.map(({ value }, i): [string, Feed] => [
+  const known = new Map<string, NamedTensor>([
+    ...whole.rewrite.outputs.map(({ value }, i): [string, NamedTensor] => [
       value.name,
       { name: value.name, ...expected[i]! },
     ]),
-    ...feeds.map((feed): [string, Feed] => [feed.name, feed]),
+    ...feeds.map((feed): [string, NamedTensor] => [feed.name, feed]),
   ]);
   const image = part.request.image && part.rewrite.inputs.at(-1);
   if (image) known.set(image.name, { ...known.get(whole.rewrite.inputs.at(-1)!.name)!, name: image.name });

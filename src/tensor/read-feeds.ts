@@ -1,18 +1,16 @@
 /** Feeds: what a caller passes to `run`, checked against the model's inputs. */
 import { show } from '../base/checks.js';
-import { mismatch, readTensor, type NamedTensor } from './tensor.js';
-import type { TensorInfo } from './tensor-info.js';
-
-/** A checked input of one run. */
-export type Feed = NamedTensor;
+import { mismatch, readTensor, type NamedTensor, type Tensor } from './tensor.js';
+import { dimsText, type TensorInfo } from './tensor-info.js';
 
 /**
- * Reads the feeds of a run. Records may be nested, and lists give inputs in the model's order; what holds no tensor is passed
- * over. Extra feeds are refused: a misspelt name would otherwise pass unseen.
+ * Reads the feeds of a run. Records may be nested, and tensors in lists are matched to inputs in the model's order. Extra feeds are
+ * refused, so that a misspelt name does not pass unnoticed.
  *
+ * @returns One tensor per input, in the model's order.
  * @throws {@link TapirError} `INPUT_MISMATCH`.
  */
-export function readFeeds(inputs: readonly TensorInfo[], given: unknown): Feed[] {
+export function readFeeds(inputs: readonly TensorInfo[], given: unknown): NamedTensor[] {
   const names = inputs.map((input) => `"${input.name}"`).join(', ');
   const first = inputs[0]?.name ?? '';
   if (given === null || typeof given !== 'object')
@@ -36,14 +34,20 @@ export function readFeeds(inputs: readonly TensorInfo[], given: unknown): Feed[]
     );
   return inputs.map((input) => {
     if (!named.has(input.name)) throw mismatch(input.name, 'given', 'nothing');
-    const tensor = readTensor(input.name, named.get(input.name));
-    if (input.dtype !== null && input.dtype !== tensor.dtype)
-      throw mismatch(input.name, input.dtype, tensor.dtype);
-    if (input.dims !== null && input.dims.length !== tensor.dims.length) {
-      throw mismatch(input.name, `of dims ${dimsText(input)}`, `[${tensor.dims.join(', ')}]`);
-    }
-    return { name: input.name, ...tensor };
+    return { name: input.name, ...readFeed(input, named.get(input.name)) };
   });
+}
+
+function readFeed(input: TensorInfo, given: unknown): Tensor {
+  const tensor = readTensor(input.name, given);
+  if (input.dtype !== null && input.dtype !== tensor.dtype) {
+    const { dtype, type } = given as { readonly dtype?: unknown; readonly type?: unknown };
+    const why = dtype === undefined && type === undefined ? ' from its array (state the dtype)' : '';
+    throw mismatch(input.name, input.dtype, `${tensor.dtype}${why}`);
+  }
+  if (input.dims !== null && input.dims.length !== tensor.dims.length)
+    throw mismatch(input.name, `of dims ${dimsText(input)}`, `[${tensor.dims.join(', ')}]`);
+  return tensor;
 }
 
 function isTensor(given: object): boolean {
@@ -57,7 +61,11 @@ interface Collected {
 
 const MAX_NESTING = 32;
 
-/** Opens records and lists; `name` is the key under which `given` was found, if that was in a record. */
+/**
+ * Finds the tensors in nested records and lists. Empty records and lists add nothing.
+ *
+ * @param name - Key of `given` in the record that holds it; undefined in a list.
+ */
 function collectFeeds(given: unknown, name: string | undefined, found: Collected, depth: number): void {
   const isGroup =
     given !== null && typeof given === 'object' && !isTensor(given) && !ArrayBuffer.isView(given);
@@ -74,7 +82,7 @@ function collectFeeds(given: unknown, name: string | undefined, found: Collected
   }
 }
 
-/** Tensors from lists are the inputs that no name was given for, in the model's order. */
+/** Gives tensors from lists to the inputs that no record names, in the model's order. */
 function nameInOrder(
   inputs: readonly TensorInfo[],
   named: Map<string, unknown>,
@@ -89,9 +97,4 @@ function nameInOrder(
     );
   }
   listed.forEach((tensor, i) => named.set(open[i]!.name, tensor));
-}
-
-/** An input's dims as messages show them. */
-export function dimsText(input: TensorInfo): string {
-  return `[${(input.dims ?? []).map((size) => size ?? '?').join(', ')}]`;
 }
