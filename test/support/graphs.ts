@@ -15,6 +15,8 @@ export interface NodeSpec {
   readonly bodies?: Readonly<Record<string, GraphSpec>>;
   /** Integer attributes: one number, or a list. */
   readonly ints?: Readonly<Record<string, number | readonly number[]>>;
+  /** Tensor attributes, such as the `value` of a Constant. */
+  readonly tensors?: Readonly<Record<string, WeightSpec>>;
 }
 
 /** A declared value: a float32 vector `[n]` if only named. */
@@ -78,7 +80,7 @@ function graphOf(spec: GraphSpec): GraphProto {
     input: (spec.inputs ?? []).map(valueInfo),
     output: spec.outputs.map(valueInfo),
     initializer: Object.entries(spec.initializers ?? {}).map(([name, weight]) => weightOf(name, weight)),
-    node: spec.nodes.map(({ op, inputs, outputs, name, domain, bodies, ints }) => ({
+    node: spec.nodes.map(({ op, inputs, outputs, name, domain, bodies, ints, tensors }) => ({
       opType: op,
       input: [...(inputs ?? [])],
       output: [...outputs],
@@ -95,6 +97,11 @@ function graphOf(spec: GraphSpec): GraphProto {
             ? { name: attribute, type: 2, i: value }
             : { name: attribute, type: 7, ints: [...value] },
         ),
+        ...Object.entries(tensors ?? {}).map(([attribute, weight]) => ({
+          name: attribute,
+          type: 4,
+          t: weightOf('', weight),
+        })),
       ],
     })),
   });

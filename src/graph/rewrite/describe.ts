@@ -7,7 +7,7 @@ import {
 } from '../../onnx/external-data.js';
 import { sizeOf, type Chunk } from '../../onnx/chunk.js';
 import type { PartList, PrunePlan } from './plan.js';
-import { describeNode, type Cut } from './prune.js';
+import { describeNode, keepsInitializer, type Cut } from './prune.js';
 import { keepsTraining, trainingFields } from './lay-out.js';
 import { keptInputs, type Rewrite } from './rewrite.js';
 
@@ -37,8 +37,8 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
   const part = (isKept: boolean): PartList => ({
     nodes: graph.nodes.filter((node) => cut.nodes.has(node) === isKept).map(describeNode),
     initializers: model.graph.initializers
-      .map((tensor) => tensor.name)
-      .filter((name) => cut.values.has(graph.values.get(name)!) === isKept),
+      .filter((tensor) => keepsInitializer(cut, tensor) === isKept)
+      .map((tensor) => tensor.name),
     inputs: graph.inputs.filter((value) => fed.has(value) === isKept).map((value) => value.name),
     functions: model.functions.filter((fn) => cut.functions.has(fn) === isKept).map((fn) => fn.name),
     externalFiles: isKept ? keptFiles : [...allFiles].filter((file) => !keptFiles.includes(file)),

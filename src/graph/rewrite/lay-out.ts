@@ -19,7 +19,7 @@ import {
 } from '../../onnx/write-model.js';
 import type { ScannedValueInfo } from '../../onnx/scan-value.js';
 import type { Field, WireReader } from '../../onnx/wire.js';
-import { interiorInputs, type Cut } from './prune.js';
+import { interiorInputs, keepsInitializer, type Cut } from './prune.js';
 import { isSorted, takeSorted, unusedImports } from './tidy.js';
 import { ADDED_OPSET } from '../operator-sets.js';
 import { keptNames } from './fresh-names.js';
@@ -122,7 +122,7 @@ function* droppedFields(rewrite: Rewrite): Generator<Field> {
     return value !== undefined && cut.values.has(value);
   };
   for (const node of nodes) if (!cut.nodes.has(node)) yield node.scanned.field;
-  for (const item of model.graph.initializers) if (!isKept(item.name)) yield item.field;
+  for (const tensor of model.graph.initializers) if (!keepsInitializer(cut, tensor)) yield tensor.field;
   const fed = new Set(keptInputs(rewrite).map((value) => value.name));
   for (const input of model.graph.inputs) {
     const value = values.get(input.name)!;

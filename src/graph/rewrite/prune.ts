@@ -5,6 +5,7 @@
 import { TapirError } from '../../base/errors.js';
 import { functionKey, isDefined, type Graph, type Node, type Value } from '../graph.js';
 import type { ScannedNode } from '../../onnx/scan-graph.js';
+import type { ScannedTensor } from '../../onnx/scan-value.js';
 import type { ScannedFunction } from '../../onnx/scan.js';
 
 /** A value that is asked for, and the name it gets. */
@@ -64,6 +65,12 @@ export function cutGraph(graph: Graph, { outputs, inputs, allowNonTensor = false
   };
 }
 
+/** Whether an initializer of the file stays. Of several of one name, only the last is read, and stays. */
+export function keepsInitializer({ graph, values }: Cut, tensor: ScannedTensor): boolean {
+  const value = graph.values.get(tensor.name);
+  return value?.initializer === tensor && values.has(value);
+}
+
 /** The tensors inside the graph at which it was cut: inputs that the source does not have as such. */
 export function interiorInputs(cut: Cut): Value[] {
   return cut.inputs.filter((value) => value.input === undefined);
@@ -98,7 +105,7 @@ function reach(
     if (values.has(value)) continue;
     values.add(value);
     if (given.has(value)) continue;
-    checkDefinedOnce(graph, value);
+    checkDefinition(graph, value);
     // Scale and zero point of a quantised tensor are initializers that no node need read.
     for (const name of parametersOf.get(value.name) ?? []) stack.push(...present(graph.values.get(name)));
     const { producer } = value;
@@ -131,14 +138,12 @@ function invalid(reason: string, where: readonly string[]): TapirError {
   );
 }
 
-function checkDefinedOnce(graph: Graph, value: Value): void {
-  const twice = graph.duplicates.get(value.name);
-  if (twice) {
-    const where = twice.slice(0, 3).map(describeNode);
-    throw invalid(
-      `tensor "${value.name}" is computed by ${where.map((name) => `"${name}"`).join(' and ')}`,
-      where,
-    );
+function checkDefinition(graph: Graph, value: Value): void {
+  const conflict = graph.conflicts.get(value);
+  if (conflict) {
+    const where = conflict.nodes.map(describeNode);
+    const nodes = where.length === 0 ? '' : ` (${where.map((name) => `"${name}"`).join(' and ')})`;
+    throw invalid(`tensor "${value.name}" ${conflict.reason}${nodes}`, where);
   }
   if (isDefined(value)) return;
   const where = value.uses.slice(0, 3).map(describeNode);

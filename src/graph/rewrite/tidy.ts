@@ -15,7 +15,9 @@ import { describeNode, type Cut } from './prune.js';
 export function checkNodeNames({ nodes }: Cut): void {
   const seen = new Map<string, Node>();
   for (const node of nodes) {
-    const other = node.name === '' ? undefined : seen.get(node.name);
+    // ONNX Runtime turns Constant nodes into initializers first, so their names do not matter.
+    if (node.name === '' || node.opType === 'Constant') continue;
+    const other = seen.get(node.name);
     if (other) {
       const reason = `two nodes have the name "${node.name}" (${other.opType} and ${node.opType})`;
       throw new TapirError(

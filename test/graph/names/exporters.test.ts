@@ -2,7 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { isTapirError } from '../../../src/base/errors.js';
-import { buildGraph, type Graph } from '../../../src/graph/graph.js';
+import { buildGraph } from '../../../src/graph/build-graph.js';
+import type { Graph } from '../../../src/graph/graph.js';
 import { listNames } from '../../../src/graph/names/name-list.js';
 import { resolveNames } from '../../../src/graph/names/resolve-names.js';
 import { scanModel } from '../../../src/onnx/scan.js';

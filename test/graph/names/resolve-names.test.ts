@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { isTapirError, type TapirError } from '../../../src/base/errors.js';
-import { buildGraph, type Graph } from '../../../src/graph/graph.js';
+import { buildGraph } from '../../../src/graph/build-graph.js';
+import type { Graph } from '../../../src/graph/graph.js';
 import { listNames } from '../../../src/graph/names/name-list.js';
 import { resolveNames } from '../../../src/graph/names/resolve-names.js';
 import { editDistance, nearestNames } from '../../../src/base/suggest.js';

@@ -1,0 +1,143 @@
+/** An indexed model → its graph. */
+import type { NamesSidecar } from '../onnx/names-sidecar.js';
+import type { ScannedModel } from '../onnx/scan.js';
+import type { ScannedTensor, ScannedValueInfo, ValueType } from '../onnx/scan-value.js';
+import { executionOrder } from './execution-order.js';
+import { functionKey, type Conflict, type Graph, type Node, type Value } from './graph.js';
+import { namesRead } from './scopes.js';
+
+type Draft = { -readonly [Key in keyof Omit<Value, 'uses'>]: Value[Key] } & { uses: Node[] };
+
+/** Links an indexed model into a graph. Linear in nodes and edges. */
+export function buildGraph(model: ScannedModel, sidecar?: NamesSidecar): Graph {
+  const { graph } = model;
+  const values = new Map<string, Draft>();
+  const valueOf = (name: string): Draft => {
+    let value = values.get(name);
+    if (!value) {
+      value = {
+        name,
+        input: undefined,
+        initializer: undefined,
+        producer: undefined,
+        uses: [],
+        info: undefined,
+        type: undefined,
+      };
+      values.set(name, value);
+    }
+    return value;
+  };
+  const definitions = new Definitions();
+  for (const input of graph.inputs) definitions.addInput(valueOf(input.name), input);
+  for (const tensor of graph.initializers) definitions.addInitializer(valueOf(tensor.name), tensor);
+  const namesOf = new Map(graph.nodes.map((node) => [node, namesRead(node)]));
+  const order = executionOrder(graph.nodes, namesOf);
+  const nodes = order.map((scanned, index): Node => {
+    const reads = namesOf.get(scanned)!.map(valueOf);
+    const node: Node = {
+      index,
+      name: scanned.name,
+      opType: scanned.opType,
+      domain: scanned.domain,
+      overload: scanned.overload,
+      inputs: scanned.inputs.map((name) => (name === '' ? undefined : valueOf(name))),
+      outputs: scanned.outputs.map((name) => (name === '' ? undefined : valueOf(name))),
+      reads,
+      scanned,
+    };
+    for (const value of reads) value.uses.push(node);
+    return node;
+  });
+  // In file order: the last of several Constant nodes wins.
+  const reordered = new Map(order === graph.nodes ? [] : nodes.map((node) => [node.scanned, node]));
+  for (const [i, scanned] of graph.nodes.entries())
+    definitions.addOutputs(reordered.get(scanned) ?? nodes[i]!, valueOf);
+  for (const info of [...graph.outputs, ...graph.inputs, ...graph.valueInfos]) {
+    const value = valueOf(info.name);
+    if (!value.info?.type) value.info = info.type ? info : (value.info ?? info);
+  }
+  for (const value of values.values()) value.type = value.info?.type ?? typeOfInitializer(value.initializer);
+  const outputs = graph.outputs.map((output) => valueOf(output.name));
+  const outputSet = new Set<Value>(outputs);
+  const functions = new Map(
+    model.functions.map((item) => [functionKey(item.domain, item.name, item.overload), item]),
+  );
+  return {
+    model,
+    nodes,
+    values,
+    inputs: graph.inputs
+      .map((input) => valueOf(input.name))
+      .filter((value) => !value.initializer && !value.producer),
+    outputs,
+    isOutput: (value) => outputSet.has(value),
+    functions,
+    sidecar,
+    conflicts: definitions.conflicts,
+  };
+}
+
+function typeOfInitializer(tensor: ScannedTensor | undefined): ValueType | undefined {
+  return tensor && { kind: 'tensor', elemType: tensor.elemType, dims: tensor.dims };
+}
+
+/**
+ * What defines each tensor. ONNX Runtime (1.30, tried) turns Constant nodes into initializers, and the last of several
+ * initializers of one name is the value for all readers, if their types agree; exports of old PyTorch versions contain such
+ * graphs. It refuses every other tensor with two definitions.
+ */
+class Definitions {
+  readonly conflicts = new Map<Value, Conflict>();
+
+  addInput(value: Draft, input: ScannedValueInfo): void {
+    if (value.input) this.#refuse(value, 'is listed twice as a graph input');
+    value.input ??= input;
+  }
+
+  addInitializer(value: Draft, tensor: ScannedTensor): void {
+    this.#checkSameType(value, tensor);
+    value.initializer = tensor;
+  }
+
+  addOutputs(node: Node, valueOf: (name: string) => Draft): void {
+    for (const name of node.scanned.outputs) {
+      if (name === '') continue;
+      const value = valueOf(name);
+      if (isConstant(node) && !(value.producer && !isConstant(value.producer))) {
+        this.#checkSameType(value, constantTensor(node));
+        value.initializer = undefined;
+        value.producer = node;
+      } else if (value.producer || value.initializer || value.input) {
+        this.#refuse(value, 'is computed by a node and defined a second time', node);
+        value.producer ??= node;
+      } else value.producer = node;
+    }
+  }
+
+  #checkSameType(value: Draft, tensor: ScannedTensor | undefined): void {
+    const before = value.producer ? constantTensor(value.producer) : value.initializer;
+    if (!before || !tensor) return;
+    const isSame = before.elemType === tensor.elemType && before.dims.join() === tensor.dims.join();
+    if (!isSame) this.#refuse(value, 'is defined twice, with different types or sizes');
+  }
+
+  #refuse(value: Draft, reason: string, node?: Node): void {
+    const nodes = this.conflicts.get(value)?.nodes ?? (value.producer ? [value.producer] : []);
+    const isListed = node !== undefined && nodes.length < NODES_NAMED;
+    this.conflicts.set(value, { reason, nodes: isListed ? [...nodes, node] : nodes });
+  }
+}
+
+/** Nodes that a conflict names; a hostile file has thousands. */
+const NODES_NAMED = 3;
+
+/** ONNX Runtime looks at the operator only, not at its domain. */
+function isConstant(node: Node): boolean {
+  return node.opType === 'Constant';
+}
+
+/** The tensor of a Constant node that holds a whole one, rather than a number or a list. */
+function constantTensor(node: Node): ScannedTensor | undefined {
+  return node.scanned.tensors.find(({ attribute }) => attribute === 'value')?.tensor;
+}
