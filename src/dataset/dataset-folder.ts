@@ -2,8 +2,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TapirError } from '../base/errors.js';
-import type { ProcessLock } from '../base/process-lock.js';
-import { LOCK_FILE, lockFolder } from './folder-lock.js';
+import { LOCK_FILE, lockFolder, type FolderLock } from '../base/folder-lock.js';
 import { JOURNAL_FILE, readJournal, type JournalContent, type JournalShard } from './journal.js';
 import { MANIFEST_FILE } from './manifest.js';
 import { PARTIAL_ENDING, unwritable } from '../base/atomic-file.js';
@@ -17,7 +16,7 @@ const OWN = new Set([JOURNAL_FILE, MANIFEST_FILE, FEATURES, METADATA]);
 /** A dataset's folder, locked. */
 export interface DatasetFolder {
   readonly path: string;
-  readonly lock: ProcessLock;
+  readonly lock: FolderLock;
   /** What earlier runs have finished; undefined if that is nothing. */
   readonly before: JournalContent | undefined;
 }

@@ -3,7 +3,7 @@ import { access, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TapirError } from '../base/errors.js';
 import { compareIdentities } from './dataset-identity.js';
-import { checkUnlocked } from './folder-lock.js';
+import { checkUnlocked } from '../base/folder-lock.js';
 import type { Shard } from './input-names.js';
 import { JOURNAL_FILE, readJournal, type JournalContent } from './journal.js';
 import { MANIFEST_FILE, type FeatureRecord, type Manifest, type ShardRecord } from './manifest.js';

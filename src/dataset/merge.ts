@@ -1,7 +1,7 @@
 /** Merges the parts of a sharded dataset into one dataset, which refers to their feature files where they are. */
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checkUnlocked, lockFolder } from './folder-lock.js';
+import { checkUnlocked, lockFolder } from '../base/folder-lock.js';
 import type { Nameable } from './input-names.js';
 import { encodeManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
 import { checkSource, checkInputs } from './merge-check.js';

@@ -2,7 +2,7 @@
 import { readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TapirError } from '../base/errors.js';
-import { LOCK_FILE } from './folder-lock.js';
+import { LOCK_FILE } from '../base/folder-lock.js';
 import type { Shard } from './input-names.js';
 import { JOURNAL_FILE } from './journal.js';
 import { unwritable } from '../base/atomic-file.js';

@@ -5,11 +5,11 @@ import { unwritable, writeAtomically } from '../base/atomic-file.js';
 import { defaultCacheFolder } from '../base/cache-folder.js';
 import { checkInteger, checkSignal, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
+import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
 import { downloadFile, type DownloadOptions } from './download-file.js';
 import type { HubFile, HubModel } from './model-list.js';
 import { PartialFile, sha256OfFile, sizeOfFile } from './partial-file.js';
-import { lockFolder } from './pull-lock.js';
 
 /** How a model is pulled. */
 export interface PullOptions extends DownloadOptions {
@@ -76,14 +76,14 @@ export async function pullModel(model: HubModel, given: Options<PullOptions> = {
   } catch (error) {
     throw unwritable(folder, error);
   }
-  const unlock = await lockFolder(folder, model.files[0]!.url);
+  const lock = await lockFolder(folder);
   try {
     const pulled: PulledFile[] = [];
     // Weights first: a model file that is there is complete.
     for (const file of model.files.toReversed()) pulled.unshift(await pullFile(file, folder, options));
     return pulled;
   } finally {
-    await unlock();
+    await lock.release();
   }
 }
 

@@ -10,7 +10,8 @@ import { unwritable } from '../../src/base/atomic-file.js';
 import { findCachedModel, pullModel, type PullOptions } from '../../src/hub/pull-model.js';
 import type { Options } from '../../src/base/checks.js';
 import { sendCut, sendFile, startServer } from '../support/file-server.js';
-import { scratchFolder } from '../support/fixtures.js';
+import { projectPath, scratchFolder } from '../support/fixtures.js';
+import { runNode } from '../support/run.js';
 
 const scratch = scratchFolder();
 const bytes = Uint8Array.from({ length: 300_000 }, (_, i) => (i * 31 + (i >> 8)) & 255);
@@ -327,17 +328,41 @@ describe('the cache folder', () => {
     const first = pull(one);
     await expect.poll(() => server.requests.length).toBe(1);
     const error = await failureOf(pull(one));
-    expect(error.message).toContain(`process ${process.pid} on ${hostname()} is pulling it`);
+    expect(error).toMatchObject({ code: 'OUTPUT_LOCKED', details: { host: hostname(), pid: process.pid } });
     release();
     expect(await first).toMatchObject([{ sha256, isNew: true }]);
     expect(await pull(one)).toMatchObject([{ isNew: false }]);
   });
 
+  it('is pulled into by one process at a time', async () => {
+    const answers: (() => void)[] = [];
+    const server = await startServer((request, response) => {
+      answers.push(() => sendFile(request, response, bytes));
+    });
+    const { model, folder } = createModel(server.url);
+    const code = `
+      import { pullModel } from ${JSON.stringify(projectPath('src/hub/pull-model.ts'))};
+      const say = (file) => console.log(file.isNew ? 'pulled' : 'there');
+      const fail = (error) => console.log(error.code, error.details.pid);
+      await pullModel(${JSON.stringify(model)}, { folder: ${JSON.stringify(folder)} }).then(([file]) => say(file), fail);`;
+    const args = ['--import', 'tsx', '--input-type=module', '-e', code];
+    const first = runNode(args);
+    await expect.poll(() => answers.length, { timeout: 20_000 }).toBe(1);
+    const { pid } = JSON.parse(readFileSync(join(folder, 'tiny/.tapir-lock'), 'utf8')) as { pid: number };
+    expect(pid).not.toBe(process.pid);
+    expect(await runNode(args)).toMatchObject({ stdout: `OUTPUT_LOCKED ${pid}\n`, code: 0 });
+    answers[0]!();
+    expect(await first).toMatchObject({ stdout: 'pulled\n', code: 0 });
+    expect(await runNode(args)).toMatchObject({ stdout: 'there\n', code: 0 });
+    expect(answers.length).toBe(1);
+    expect(readdirSync(join(folder, 'tiny')).toSorted()).toEqual(['tiny.onnx', 'tiny.onnx.sha256']);
+  }, 60_000);
+
   it('is taken over from a process that died', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const one = createModel(server.url);
     mkdirSync(join(one.folder, 'tiny'), { recursive: true });
-    const lock = join(one.folder, 'tiny/.pull-lock');
+    const lock = join(one.folder, 'tiny/.tapir-lock');
     // Beyond the largest process number of every system.
     writeFileSync(lock, JSON.stringify({ pid: 2 ** 30, host: hostname() }));
     expect(await pull(one)).toMatchObject([{ sha256 }]);

@@ -1,13 +1,13 @@
 /** One writer at a time, and none that is dead holds a folder for ever. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { LOCK_FILE, lockFolder } from '../../src/dataset/folder-lock.js';
+import { checkUnlocked, LOCK_FILE, lockFolder } from '../../src/base/folder-lock.js';
 import { scratchFolder } from '../support/fixtures.js';
 
 const folder = (): string => mkdtempSync(join(scratchFolder(), 'lock-'));
@@ -109,6 +109,50 @@ describe('lockFolder', () => {
     rewrite(at, { nonce: 'another' });
     await lock.release();
     expect(readdirSync(at)).toEqual([LOCK_FILE]);
+  });
+
+  it('clears what killed processes left beside it, and nothing else', async () => {
+    const at = folder();
+    const lock = await lockFolder(at);
+    const alive = readFileSync(join(at, LOCK_FILE), 'utf8');
+    const dead = `${JSON.stringify({ ...holderOf(at), boot: 'an earlier boot' })}\n`;
+    await lock.release();
+    const hourAgo = Date.now() / 1000 - 3700;
+    for (const [name, content, isOld] of [
+      [`${LOCK_FILE}.${crypto.randomUUID()}`, dead, false],
+      [`${LOCK_FILE}.claim-0123456789abcdef`, dead, false],
+      [`${LOCK_FILE}.empty-and-old`, '', true],
+      [`${LOCK_FILE}.another-hosts-and-old`, alive.replace(hostname(), 'somewhere-else'), true],
+      [`${LOCK_FILE}.alive`, alive, false],
+      [`${LOCK_FILE}.empty`, '', false],
+      ['features', dead, true],
+    ] as const) {
+      writeFileSync(join(at, name), content);
+      if (isOld) utimesSync(join(at, name), hourAgo, hourAgo);
+    }
+    const next = await lockFolder(at);
+    expect(readdirSync(at).toSorted()).toEqual(
+      [LOCK_FILE, `${LOCK_FILE}.alive`, `${LOCK_FILE}.empty`, 'features'].toSorted(),
+    );
+    await next.release();
+  });
+
+  it('clears the file of a process that is killed between creating and linking it', async () => {
+    const at = folder();
+    // The child writes its file and dies before it links it.
+    const code = `
+      import { writeFileSync } from 'node:fs';
+      import { identifyProcess } from ${JSON.stringify(new URL('../../src/base/process-identity.ts', import.meta.url).href)};
+      const holder = { ...(await identifyProcess()), nonce: 'n' };
+      writeFileSync(${JSON.stringify(join(at, `${LOCK_FILE}.n`))}, JSON.stringify(holder));
+      process.kill(process.pid, 'SIGKILL');`;
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', code]);
+    const [, signal] = (await once(child, 'exit')) as [null, string];
+    expect([signal, readdirSync(at)]).toEqual(['SIGKILL', [`${LOCK_FILE}.n`]]);
+    const lock = await lockFolder(at);
+    expect(readdirSync(at)).toEqual([LOCK_FILE]);
+    await lock.release();
+    await checkUnlocked(at);
   });
 
   it('cannot be taken where nothing can be written', async () => {

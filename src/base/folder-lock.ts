@@ -1,0 +1,167 @@
+/** Only one process at a time writes to a folder: it holds a lock file there. */
+import { createHash } from 'node:crypto';
+import { link, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { unwritable } from './atomic-file.js';
+import { TapirError } from './errors.js';
+import { identifyProcess, isRunning, type ProcessIdentity } from './process-identity.js';
+
+/** Name of the lock file. Names that begin with it and a dot belong to the lock too, and exist for a moment only. */
+export const LOCK_FILE = '.tapir-lock';
+
+/** The content of a lock file. */
+interface LockHolder extends ProcessIdentity {
+  /** Tells two locks of one process apart. */
+  readonly nonce: string;
+}
+
+/** A lock that this process holds. */
+export class FolderLock {
+  readonly #path: string;
+  readonly #text: string;
+
+  constructor(path: string, text: string) {
+    this.#path = path;
+    this.#text = text;
+  }
+
+  /** Removes the lock file, unless another process has replaced it. */
+  async release(): Promise<void> {
+    const text = await readFile(this.#path, 'utf8').catch(() => undefined);
+    if (text === this.#text) await rm(this.#path, { force: true }).catch(() => undefined);
+  }
+}
+
+/**
+ * Takes the lock of a folder. A lock that a dead process left behind is replaced.
+ *
+ * @throws {@link TapirError} `OUTPUT_LOCKED` if another process holds the lock; `OUTPUT_UNWRITABLE`.
+ */
+export async function lockFolder(folder: string): Promise<FolderLock> {
+  const path = join(folder, LOCK_FILE);
+  try {
+    return await acquire(path);
+  } catch (error) {
+    throw error instanceof TapirError ? error : unwritable(path, error);
+  }
+}
+
+/**
+ * Checks that no process holds the lock of a folder.
+ *
+ * @throws {@link TapirError} `OUTPUT_LOCKED` if one does.
+ */
+export async function checkUnlocked(folder: string): Promise<void> {
+  await readStaleLock(join(folder, LOCK_FILE));
+}
+
+async function acquire(path: string): Promise<FolderLock> {
+  const holder: LockHolder = { ...(await identifyProcess()), nonce: crypto.randomUUID() };
+  const text = `${JSON.stringify(holder)}\n`;
+  const own = `${path}.${holder.nonce}`;
+  try {
+    await writeFile(own, text, { flag: 'wx' });
+    // A link appears together with its content, and fails if the name exists. A created file would be empty for a moment.
+    while (!(await linkNew(own, path))) await removeStale(path, own);
+  } finally {
+    await rm(own, { force: true }).catch(() => undefined);
+  }
+  await removeRemnants(path);
+  return new FolderLock(path, text);
+}
+
+async function linkNew(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return false;
+    if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'ENOSYS') throw error;
+  }
+  // This file system has no links.
+  try {
+    await writeFile(to, await readFile(from), { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+/**
+ * Removes a stale lock file; throws if a process holds the lock. Of two processes that find the same stale lock, one could
+ * remove the new lock of the other. So the remover first claims this very lock file.
+ */
+async function removeStale(path: string, own: string): Promise<void> {
+  const found = await readStaleLock(path);
+  if (found === undefined) return;
+  const claim = `${path}.claim-${createHash('sha256').update(found).digest('hex').slice(0, 16)}`;
+  if (!(await linkNew(own, claim))) {
+    const claimant = parseHolder((await readIfThere(claim)) ?? '');
+    if (claimant && !(await isRunning(claimant))) await rm(claim, { force: true });
+    return;
+  }
+  try {
+    if ((await readIfThere(path)) === found) await rm(path, { force: true });
+  } finally {
+    await rm(claim, { force: true });
+  }
+}
+
+/** Returns the content of a stale lock file; undefined if there is no lock file. Throws `OUTPUT_LOCKED` if the lock is held. */
+async function readStaleLock(path: string): Promise<string | undefined> {
+  const found = await readIfThere(path);
+  if (found === undefined) return undefined;
+  const holder = parseHolder(found);
+  // Without links, a lock file is empty for a moment. So one that cannot be read counts as held.
+  if (holder === undefined || (await isRunning(holder))) throw locked(path, holder);
+  return found;
+}
+
+function locked(path: string, holder: LockHolder | undefined): TapirError<'OUTPUT_LOCKED'> {
+  const who = holder ? `process ${holder.pid} on ${holder.host}` : 'another process';
+  const message = `another run is writing here: ${who} holds "${path}"; wait for it, or delete that file if it has ended`;
+  return new TapirError('OUTPUT_LOCKED', message, {
+    details: { path, host: holder?.host ?? null, pid: holder?.pid ?? null },
+  });
+}
+
+/** A file of {@link acquire} or {@link removeStale} exists for milliseconds. An older one was left behind. */
+const REMNANT_MS = 3_600_000;
+
+/** Removes the files that processes left behind when they were killed while they took or removed the lock. */
+async function removeRemnants(path: string): Promise<void> {
+  const folder = dirname(path);
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names.filter((other) => other.startsWith(`${basename(path)}.`))) {
+    const remnant = join(folder, name);
+    try {
+      const holder = parseHolder(await readFile(remnant, 'utf8'));
+      const ageMs = Date.now() - (await stat(remnant)).mtimeMs;
+      if (ageMs > REMNANT_MS || (holder && !(await isRunning(holder)))) await rm(remnant, { force: true });
+    } catch {
+      // Its process has removed it, or this user may not: it does no harm.
+    }
+  }
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function parseHolder(text: string): LockHolder | undefined {
+  try {
+    const holder = JSON.parse(text) as Partial<LockHolder> | null;
+    if (typeof holder?.pid !== 'number' || typeof holder.host !== 'string') return undefined;
+    const { host, pid, boot = null, started = null, nonce = '' } = holder;
+    return { host, pid, boot, started, nonce };
+  } catch {
+    return undefined;
+  }
+}
