@@ -55,7 +55,7 @@ export { type MigSlice } from './runtime/devices/gpu.js';
 export { type SessionOptions } from './runtime/session-options.js';
 export { createTransform, loadImage, type Transform, type LoadedImage } from './image/transform.js';
 export { type TransformOptions, type TransformPreset } from './image/presets.js';
-export { embedImages, type Embedded } from './embed/embedder.js';
+export { embedImages, type Embedded } from './embed/embed-images.js';
 export { embedStream, type EmbedStream } from './embed/streams/embed-stream.js';
 export { embedTransformStream, type EmbedTransformStream } from './embed/streams/embed-transform-stream.js';
 export { type EmbedStreamOptions, type StreamInput, type StreamRow } from './embed/streams/row-pipe.js';
@@ -73,7 +73,7 @@ export {
 export { type EmbedProgress } from './embed/progress.js';
 export { openDataset, type Dataset, type DatasetRow, type FeatureBlock } from './dataset/dataset.js';
 export { type Manifest } from './dataset/manifest.js';
-export { distributedSampler, type SamplerOptions } from './sources/sampler.js';
+export { distributedSampler, type SamplerOptions } from './sources/sampling/distributed-sampler.js';
 export { mergeDataset, type MergeOptions } from './embed/merge-dataset.js';
 export { type MergeSummary } from './dataset/merge.js';
 export { type Shard } from './dataset/input-names.js';

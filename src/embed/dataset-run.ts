@@ -11,7 +11,7 @@ import type { JournalRun, JournalShard, JournalWriter } from '../dataset/journal
 import { packageVersion } from '../base/package.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../dataset/shards.js';
-import type { SourceItem } from '../sources/items/list-folder.js';
+import type { SourceItem } from '../sources/items/source-item.js';
 
 /** What a run works with. */
 export interface RunPlan extends ShardPlan {

@@ -8,7 +8,7 @@ import { takeRows } from '../tensor/rows.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { CHANNELS, type EmbedSetup } from './embed-options.js';
 import { BatchLoader, type LoadedBatch, type LoadedItem } from './loader.js';
-import type { SourceItem } from '../sources/items/list-folder.js';
+import type { SourceItem } from '../sources/items/source-item.js';
 
 /** The images of one run: the items in order, and a row per item that could be read. */
 export interface EmbeddedBatch {

@@ -32,7 +32,7 @@ import { makePart } from '../dataset/parts.js';
 import { ProgressMeter, type EmbedProgress } from './progress.js';
 import { writeAtomically } from '../base/atomic-file.js';
 import { FEATURE_FORMATS, type FeatureFormat } from '../dataset/formats/feature-writer.js';
-import type { SourceItem } from '../sources/items/list-folder.js';
+import type { SourceItem } from '../sources/items/source-item.js';
 import { openSource, type EmbedSource, type OpenedSource } from '../sources/open-source.js';
 
 /** Options of {@link embedFolder}. */

@@ -9,7 +9,7 @@ import type { FileStamp } from '../base/file-stamp.js';
 import type { Deviation } from '../image/deviation.js';
 import { ByteBudget } from './byte-budget.js';
 import { PAUSE, withPauses } from './pauses.js';
-import type { SourceItem } from '../sources/items/list-folder.js';
+import type { SourceItem } from '../sources/items/source-item.js';
 
 /** The errors of single images: a run goes on over them. */
 export type ImageError = TapirError<ImageErrorCode>;

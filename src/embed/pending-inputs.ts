@@ -4,7 +4,7 @@ import type { FileStamp } from '../base/file-stamp.js';
 import { stampOf } from '../image/pixels/image-file.js';
 import { nameItems, type Named } from '../dataset/input-names.js';
 import type { KnownInput, KnownInputs } from '../dataset/known-inputs.js';
-import type { SourceItem } from '../sources/items/list-folder.js';
+import type { SourceItem } from '../sources/items/source-item.js';
 
 /** So many files are looked at together. */
 const STAMPS_AT_ONCE = 64;

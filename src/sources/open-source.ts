@@ -6,14 +6,16 @@ import { fileURLToPath } from 'node:url';
 import { checkOneOf, invalidOption } from '../base/checks.js';
 import { reasonOf } from '../base/errors.js';
 import { IMAGE_EXTENSIONS } from '../image/decode/format.js';
-import { INPUT_FORMATS, openRecords, type InputFormat } from './records/record-input.js';
-import { listImages, type SourceItem } from './items/list-folder.js';
+import { openRecords } from './records/open-records.js';
+import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
+import { listImages } from './folders/list-folder.js';
+import type { SourceItem } from './items/source-item.js';
 import { archiveKind, listArchive, listShards } from './archives/archives.js';
 import { itemOfEntry, type EntryPlan } from './items/entries.js';
-import { findMatches, isPattern, readPattern, type Pattern } from './items/glob.js';
+import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
 import { isHttpUrl, labelOfUrl } from './items/http-image.js';
-import { invalidSource } from './items/invalid-source.js';
-import { LIST_EXTENSIONS, readList } from './lists/lists.js';
+import { invalidSource } from './items/source-errors.js';
+import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from './items/source-options.js';
 
 /** One image: a path, an http(s) URL, a `file:` URL, or the bytes of the file. */

@@ -3,7 +3,8 @@ import { chmodSync, copyFileSync, mkdirSync, rmSync, statSync, symlinkSync, writ
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { BatchLoader, type LoadedItem } from '../../build/modules/embed/loader.js';
-import { listImages, type SourceItem } from '../../build/modules/sources/items/list-folder.js';
+import { listImages } from '../../build/modules/sources/folders/list-folder.js';
+import type { SourceItem } from '../../build/modules/sources/items/source-item.js';
 import { DecodeLanes } from '../../build/modules/image/lanes/decode-lanes.js';
 import { createTransform } from '../../build/modules/index.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
@@ -94,7 +95,7 @@ describe.skipIf(process.platform === 'win32')('a file that this user may not rea
     // The superuser may read everything, so it becomes nobody first; whatever is loaded must be there before.
     const script = `
       import { loadImage } from 'onnx-tapir';
-      import { listImages } from ${JSON.stringify(projectPath('build/modules/sources/items/list-folder.js'))};
+      import { listImages } from ${JSON.stringify(projectPath('build/modules/sources/folders/list-folder.js'))};
       import { stampOf } from ${JSON.stringify(projectPath('build/modules/image/pixels/image-file.js'))};
       const folder = ${JSON.stringify(folder)};
       if (process.getuid() === 0) {

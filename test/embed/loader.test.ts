@@ -1,7 +1,7 @@
 /** Batches are cut by position, memory is bounded, and nothing waits for a slow image but its own batch. */
 import { describe, expect, it } from 'vitest';
 import { BatchLoader, type LoaderPlan } from '../../src/embed/loader.js';
-import type { SourceItem } from '../../src/sources/items/list-folder.js';
+import type { SourceItem } from '../../src/sources/items/source-item.js';
 import { TapirError } from '../../src/base/errors.js';
 import type { DecodeLanes } from '../../src/image/lanes/decode-lanes.js';
 import { untilQuiet } from '../support/quiet.js';

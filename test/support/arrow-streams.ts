@@ -1,10 +1,14 @@
 /** Arrow streams for tests, and rows read and written without threads. */
 import * as arrow from 'apache-arrow';
 import { createArrowRows } from '../../src/embed/streams/arrow-rows.js';
-import { openRecords, type Carried, type InputFormat } from '../../src/sources/records/record-input.js';
+import { openRecords } from '../../src/sources/records/open-records.js';
+import {
+  type Carried,
+  type InputFormat,
+  type SourceRecord,
+} from '../../src/sources/records/source-record.js';
 import { createJsonlRows } from '../../src/embed/streams/jsonl-rows.js';
 import type { RowFormat } from '../../src/embed/streams/row-output.js';
-import type { EmbedRecord } from '../../src/sources/items/embed-records.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/sources/items/source-options.js';
 import type { FeatureColumn } from '../../src/tensor/feature-column.js';
 import { TapirError } from '../../src/base/errors.js';
@@ -33,7 +37,7 @@ export interface RowsPlan {
 export const COLUMN: FeatureColumn = { key: 'vector', dtype: 'float32', dims: [2], elements: 2 };
 
 /** The records of a stream. */
-export async function recordsOf(bytes: Uint8Array, plan: RowsPlan = {}): Promise<EmbedRecord<Carried>[]> {
+export async function recordsOf(bytes: Uint8Array, plan: RowsPlan = {}): Promise<SourceRecord<Carried>[]> {
   const { input = 'auto', options = {}, piece = bytes.length || 1 } = plan;
   const source = { ...SOURCE_DEFAULTS, ...options };
   const opened = await openRecords(inPieces(bytes, piece), 'the test', input, source);
@@ -51,7 +55,7 @@ export async function rowsOf(bytes: Uint8Array, plan: RowsPlan = {}): Promise<Ui
     output === 'arrow' ? createArrowRows(opened, [COLUMN], arrow) : createJsonlRows(opened, [COLUMN], arrow);
   const pieces = encoder.begin().map((part) => Buffer.from(part));
   let row = 0;
-  let records: EmbedRecord<Carried>[] = [];
+  let records: SourceRecord<Carried>[] = [];
   const write = (): void => {
     if (records.length === 0) return;
     const items = records.map(({ item }, i) => {

@@ -2,7 +2,7 @@
 import { invalidOption, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import type { Dataset } from '../../dataset/dataset.js';
-import { embedImages } from '../../embed/embedder.js';
+import { embedImages } from '../../embed/embed-images.js';
 import { datasetInvalid } from '../../dataset/formats/dataset-invalid.js';
 import { widen } from '../../dataset/formats/widen.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';

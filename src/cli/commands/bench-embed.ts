@@ -1,5 +1,9 @@
 /** `tapir bench embed`: what decoding and the model reach alone and together, and where the time goes. */
-import { measureEmbedding, type EmbeddingReport, type Throughput } from '../../embed/measure-embed.js';
+import {
+  measureEmbedding,
+  type EmbeddingReport,
+  type Throughput,
+} from '../../embed/measure/measure-embedding.js';
 import { openModel, type OnnxModel } from '../../model/open-model.js';
 import { measureBatches } from '../../extract/measure-batches.js';
 import { findModelFile } from '../flags/find-model.js';

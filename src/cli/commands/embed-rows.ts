@@ -1,7 +1,7 @@
 /** `tapir embed --out -`: images → rows on standard output. Nothing else is written there. */
 import { invalidOption } from '../../base/checks.js';
 import type { EmbeddedBatch } from '../../embed/embed-batches.js';
-import { hasFewImages } from '../../embed/few-images.js';
+import { hasFewImages } from '../../embed/measure/few-images.js';
 import { EMBED_FOLDER_DEFAULTS, type EmbedFailure } from '../../embed/embed-folder.js';
 import { embedRows } from '../../embed/streams/embed-rows.js';
 import { ROW_FORMATS, type RowFormat } from '../../embed/streams/row-output.js';

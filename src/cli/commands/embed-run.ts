@@ -1,7 +1,7 @@
 /** What both kinds of `tapir embed` begin and end with. */
 import type { EmbedFailure } from '../../embed/embed-folder.js';
 import type { MaxFailures } from '../../embed/failure-limit.js';
-import type { InputFormat } from '../../sources/records/record-input.js';
+import type { InputFormat } from '../../sources/records/source-record.js';
 import type { FeatureFormat } from '../../dataset/formats/feature-writer.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { identifyFile } from '../../model/identify-model.js';

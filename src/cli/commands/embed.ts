@@ -1,6 +1,6 @@
 /** `tapir embed`: images → a dataset. */
 import { embedWarm, type EmbedSummary } from '../../embed/embed-folder.js';
-import { hasFewImages } from '../../embed/few-images.js';
+import { hasFewImages } from '../../embed/measure/few-images.js';
 import type { EmbedProgress } from '../../embed/progress.js';
 import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, type EmbedFlags } from './embed-run.js';

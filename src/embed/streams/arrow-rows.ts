@@ -11,12 +11,12 @@ import {
   type Field,
   type Schema,
 } from '../../tensor/arrow/library.js';
-import type { EmbeddedRecords } from '../../sources/items/embed-records.js';
+import type { EmbeddedRecords } from './embed-records.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { JsonColumns } from './json-columns.js';
 import { ROW_NAMES, cannotCarry, collisionOf, type RowEncoder } from './row-output.js';
-import type { Carried, RecordInput } from '../../sources/records/record-input.js';
+import type { Carried, RecordInput } from '../../sources/records/source-record.js';
 
 /**
  * Begins an Arrow stream. Its schema is known at once, except for what JSON lines carry: that is taken from the first rows.

@@ -5,7 +5,7 @@ import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
 import { loadArrow } from '../../tensor/arrow/library.js';
 import { openDecodeLanes, type EmbeddedBatch } from '../embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed-options.js';
-import { embedRecords, type EmbedRecord } from '../../sources/items/embed-records.js';
+import { embedRecords } from './embed-records.js';
 import { checkFailures, readFailureLimit, type MaxFailures } from '../failure-limit.js';
 import { ProgressMeter, type EmbedProgress } from '../progress.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
@@ -13,13 +13,14 @@ import { openSource } from '../../sources/open-source.js';
 import { createArrowRows } from './arrow-rows.js';
 import { describeFeatures, storedFeatures } from './feature-columns.js';
 import { createJsonlRows } from './jsonl-rows.js';
+import { openRecords } from '../../sources/records/open-records.js';
 import {
   NOTHING,
-  openRecords,
   type Carried,
   type InputFormat,
   type RecordInput,
-} from '../../sources/records/record-input.js';
+  type SourceRecord,
+} from '../../sources/records/source-record.js';
 import { checkKeys, ROW_FORMATS, type RowEncoder, type RowFormat } from './row-output.js';
 
 /** Options of {@link embedRows}. */
@@ -96,7 +97,7 @@ async function openInput(
 ): Promise<RecordInput> {
   if (typeof source !== 'string') return openRecords(source, 'standard input', format, options, signal);
   const items = openSource(source, options, signal);
-  async function* records(): AsyncGenerator<EmbedRecord<Carried>> {
+  async function* records(): AsyncGenerator<SourceRecord<Carried>> {
     for await (const item of items) yield { item, extra: NOTHING };
   }
   return { format: 'paths', name: source, records: records() };

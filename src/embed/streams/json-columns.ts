@@ -1,6 +1,6 @@
 /** Fields of JSON records as Arrow columns, their types taken from the first rows. */
 import { textData, validity, type Arrow, type Data, type Field } from '../../tensor/arrow/library.js';
-import type { Carried } from '../../sources/records/record-input.js';
+import type { Carried } from '../../sources/records/source-record.js';
 import { cannotCarry } from './row-output.js';
 
 type Kind = 'bool' | 'int64' | 'float64' | 'text' | 'json';

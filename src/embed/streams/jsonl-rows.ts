@@ -1,10 +1,10 @@
 /** Rows as JSON lines: `{"path":…,"status":"ok","<key>":[…],<what came along>}`. */
 import type { Arrow, Data, Field } from '../../tensor/arrow/library.js';
-import type { EmbeddedRecords } from '../../sources/items/embed-records.js';
+import type { EmbeddedRecords } from './embed-records.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { nestedToJson } from '../../tensor/json-elements.js';
 import { arrowToJson } from './arrow-json.js';
-import type { Carried, RecordInput } from '../../sources/records/record-input.js';
+import type { Carried, RecordInput } from '../../sources/records/source-record.js';
 import { cannotCarry, collisionOf, type RowEncoder } from './row-output.js';
 
 /** Characters of a piece, some lines more. */

@@ -1,9 +1,9 @@
 /** Rows that go out as a stream of bytes, whatever the format. */
 import { invalidOption } from '../../base/checks.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
-import type { EmbeddedRecords } from '../../sources/items/embed-records.js';
-import { invalidSource } from '../../sources/items/invalid-source.js';
-import type { Carried } from '../../sources/records/record-input.js';
+import type { EmbeddedRecords } from './embed-records.js';
+import { invalidSource } from '../../sources/items/source-errors.js';
+import type { Carried } from '../../sources/records/source-record.js';
 
 /** Formats that rows can be written to a stream in. */
 export const ROW_FORMATS = ['jsonl', 'arrow'] as const;

@@ -3,10 +3,11 @@ import { checkInteger, invalidOption, withDefaults, type Options } from '../../b
 import type { Extractor } from '../../extract/extractor.js';
 import { openDecodeLanes } from '../embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed-options.js';
-import { embedRecords, type EmbedRecord } from '../../sources/items/embed-records.js';
-import { rowsOf, type Embedded } from '../embedder.js';
+import { embedRecords } from './embed-records.js';
+import { rowsOf, type Embedded } from '../embed-images.js';
 import type { EntryPlan } from '../../sources/items/entries.js';
 import { itemOfImage, type ListedImage } from '../../sources/open-source.js';
+import type { SourceRecord } from '../../sources/records/source-record.js';
 import { Handover } from './handover.js';
 
 /** Options of {@link embedStream} and {@link embedTransformStream}. */
@@ -43,7 +44,7 @@ const ROW_FIELDS = ['index', 'path', 'features', 'error'] as const;
 
 /** One run of inputs to rows. */
 export class RowPipe<Key extends string> {
-  readonly #inputs = new Handover<EmbedRecord<object>>();
+  readonly #inputs = new Handover<SourceRecord<object>>();
   readonly #rows: AsyncGenerator<Embedded<Key>>;
   readonly #stopping = new AbortController();
   readonly #plan: EntryPlan;
@@ -93,7 +94,7 @@ export class RowPipe<Key extends string> {
 
 async function* embedInputs<Key extends string>(
   extractor: Extractor<Key>,
-  inputs: AsyncIterable<EmbedRecord<object>>,
+  inputs: AsyncIterable<SourceRecord<object>>,
   setup: EmbedSetup,
   maxWaitMs: number,
 ): AsyncGenerator<Embedded<Key>> {
@@ -104,7 +105,7 @@ async function* embedInputs<Key extends string>(
   }
 }
 
-function recordOf(input: unknown, plan: EntryPlan): EmbedRecord<object> {
+function recordOf(input: unknown, plan: EntryPlan): SourceRecord<object> {
   const alone = itemOfImage(input, plan);
   if (alone) return { item: alone, extra: {} };
   const isRecord = typeof input === 'object' && input !== null && 'image' in input;

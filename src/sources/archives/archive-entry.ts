@@ -1,8 +1,8 @@
 /** What entries of all archives have in common. */
 import { IMAGE_EXTENSIONS } from '../../image/decode/format.js';
 import type { FileStamp } from '../../base/file-stamp.js';
-import type { SourceItem } from '../items/list-folder.js';
-import { unavailableImage } from '../items/invalid-source.js';
+import type { SourceItem } from '../items/source-item.js';
+import { unavailableImage } from '../items/source-errors.js';
 
 /** Longer entries are refused: no photo that decodes within the pixel limit is this long. */
 export const MAX_ENTRY_BYTES: number = 1024 ** 3;

@@ -1,9 +1,9 @@
 /** Archives of images: one, or the shards that a pattern means. */
 import { stat } from 'node:fs/promises';
 import { reasonOf } from '../../base/errors.js';
-import type { SourceItem } from '../items/list-folder.js';
-import { findMatches, type Match, type Pattern } from '../items/glob.js';
-import { invalidSource } from '../items/invalid-source.js';
+import type { SourceItem } from '../items/source-item.js';
+import { findMatches, type Match, type Pattern } from '../folders/pattern.js';
+import { invalidSource } from '../items/source-errors.js';
 import { listTar } from './tar.js';
 import { listZip } from './zip.js';
 

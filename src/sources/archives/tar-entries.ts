@@ -1,5 +1,5 @@
 /** The files in a tar, one after the other. */
-import { invalidSource } from '../items/invalid-source.js';
+import { invalidSource } from '../items/source-errors.js';
 import { BLOCK, isZeroBlock, readPaxRecords, readTarHeader, type TarHeader } from './tar-header.js';
 
 /** The bytes of a tar, forwards only. */

@@ -4,9 +4,9 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { reasonOf } from '../../base/errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
-import type { SourceItem } from '../items/list-folder.js';
+import type { SourceItem } from '../items/source-item.js';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
-import { asInvalidSource, invalidSource, unavailableImage } from '../items/invalid-source.js';
+import { asInvalidSource, invalidSource, unavailableImage } from '../items/source-errors.js';
 import { SharedFile } from '../items/shared-file.js';
 import { readTarEntries, truncatedTar, type TarBytes, type TarEntry } from './tar-entries.js';
 

@@ -3,9 +3,9 @@ import { promisify } from 'node:util';
 import { crc32, inflateRaw } from 'node:zlib';
 import type { Entry, ZipFile } from 'yauzl';
 import { reasonOf } from '../../base/errors.js';
-import type { SourceItem } from '../items/list-folder.js';
+import type { SourceItem } from '../items/source-item.js';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry, type ImageEntry } from './archive-entry.js';
-import { asInvalidSource, invalidSource, unavailableImage } from '../items/invalid-source.js';
+import { asInvalidSource, invalidSource, unavailableImage } from '../items/source-errors.js';
 import { SharedFile } from '../items/shared-file.js';
 
 const inflate = promisify(inflateRaw);

@@ -1,5 +1,5 @@
 /** Brace lists, as shells expand them: `shard-{000..009}.tar`, `{train,val}/*.jpg`. */
-import { invalidSource } from './invalid-source.js';
+import { invalidSource } from './source-errors.js';
 
 /** So many patterns a source may mean. */
 const MAX_EXPANDED = 100_000;

@@ -1,19 +1,19 @@
 /** An entry of a list: a path or a URL. */
 import { isAbsolute, sep } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
-import type { SourceItem } from './list-folder.js';
 import { isHttpUrl, itemOfUrl, labelOfUrl } from './http-image.js';
+import type { SourceItem } from './source-item.js';
 import type { SourceOptions } from './source-options.js';
 
-/** What entries mean. */
+/** How entries are read. */
 export interface EntryPlan extends SourceOptions {
-  /** Folder that relative paths are relative to; empty for the working directory. */
+  /** Folder of relative paths; empty for the working directory. */
   readonly base: string;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * The item of an entry, named as it is written. Whether a file is there shows when it is read.
+ * Makes an item of an entry. The item is named as the entry is written. A missing file shows up later, when it is read.
  *
  * @throws {@link TapirError} `OPTION_INVALID` for a URL without `allowHttp`.
  */
@@ -24,7 +24,7 @@ export function itemOfEntry(text: string, plan: EntryPlan): SourceItem {
   throw invalidOption('allowHttp', expected, false);
 }
 
-/** Not joined: `a/../b` is another file than `b` where `a` is a link. */
+/** Does not normalise the path: `a/../b` and `b` are different files if `a` is a link. */
 function place(path: string, base: string): string {
   return base === '' || isAbsolute(path) ? path : base + sep + path;
 }

@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../base/errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
-import type { SourceItem } from './list-folder.js';
-import { unavailableImage } from './invalid-source.js';
+import type { SourceItem } from './source-item.js';
+import { unavailableImage } from './source-errors.js';
 
 /** Limits of a request. */
 export interface FetchPlan {

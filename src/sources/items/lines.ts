@@ -1,5 +1,5 @@
 /** Bytes → lines: for lists of paths, JSON lines, and whatever else comes line by line. */
-import { invalidSource } from './invalid-source.js';
+import { invalidSource } from './source-errors.js';
 
 /** Longest line, record or row of a list. */
 export const MAX_LINE_BYTES: number = 1024 ** 2;

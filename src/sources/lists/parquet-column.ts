@@ -1,7 +1,7 @@
 /** A column of a Parquet file. */
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { AsyncBuffer, Compressors, RowGroup } from 'hyparquet';
-import { asInvalidSource, invalidSource, missingColumn } from '../items/invalid-source.js';
+import { asInvalidSource, invalidSource, missingColumn } from '../items/source-errors.js';
 import { checkPages } from './parquet-pages.js';
 import { SharedFile } from '../items/shared-file.js';
 

@@ -1,7 +1,7 @@
 /** A column of a CSV or TSV file. */
 import { pipeline, type Readable } from 'node:stream';
 import { reasonOf } from '../../base/errors.js';
-import { invalidSource, missingColumn } from '../items/invalid-source.js';
+import { invalidSource, missingColumn } from '../items/source-errors.js';
 import { MAX_LINE_BYTES } from '../items/lines.js';
 
 interface Row {

@@ -3,14 +3,13 @@ import { loadArrow, nameOfType, type Arrow, type Data, type Field } from '../../
 import { readBatch } from './stream-batch.js';
 import { broken, readChecked, readMessages, type ArrowMessage } from './stream-messages.js';
 import { readSchema, type StreamSchema } from './stream-schema.js';
-import type { EmbedRecord } from '../items/embed-records.js';
-import type { SourceItem } from '../items/list-folder.js';
+import type { SourceItem } from '../items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../items/entries.js';
-import { invalidSource, missingColumn } from '../items/invalid-source.js';
+import { invalidSource, missingColumn } from '../items/source-errors.js';
 import { SOURCE_DEFAULTS } from '../items/source-options.js';
 import { missingImage } from '../../image/pixels/image-errors.js';
 import type { ByteReader } from './byte-reader.js';
-import type { Carried, RecordInput } from './record-input.js';
+import type { Carried, RecordInput, SourceRecord } from './source-record.js';
 
 /** The column of images where the default one, of paths, is not there. */
 export const IMAGE_COLUMN = 'image';
@@ -43,7 +42,7 @@ export async function openArrowRecords(
   const schema: StreamSchema = { fields: columns.carried.map((index) => fields[index]!), metadata };
   const read = (message: ArrowMessage): { rows: number; columns: readonly Data[] } =>
     readChecked(source, message.number, () => readBatch(arrow, fields, message.header, message.body));
-  async function* records(): AsyncGenerator<EmbedRecord<Carried>> {
+  async function* records(): AsyncGenerator<SourceRecord<Carried>> {
     try {
       for await (const message of messages) {
         if (message.kind !== 'batch')
@@ -82,7 +81,7 @@ function* recordsOf(
   { rows, columns }: { readonly rows: number; readonly columns: readonly Data[] },
   { image, label, holdsPaths, carried }: Columns,
   plan: EntryPlan,
-): Generator<EmbedRecord<Carried>> {
+): Generator<SourceRecord<Carried>> {
   const kept = carried.map((index) => columns[index]!);
   for (let row = 0; row < rows; row++) {
     const bytes = valueOf(columns[image]!, row);

@@ -1,13 +1,12 @@
 /** Records of JSON lines: a path or the bytes of an image, and the fields that come along. */
 import { missingImage } from '../../image/pixels/image-errors.js';
-import type { EmbedRecord } from '../items/embed-records.js';
-import type { SourceItem } from '../items/list-folder.js';
+import type { SourceItem } from '../items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../items/entries.js';
-import { invalidSource } from '../items/invalid-source.js';
+import { invalidSource } from '../items/source-errors.js';
 import { splitLines, type Line } from '../items/lines.js';
 import { SOURCE_DEFAULTS } from '../items/source-options.js';
 import { memberTexts } from './json-members.js';
-import type { Carried } from './record-input.js';
+import type { Carried, SourceRecord } from './source-record.js';
 
 /** The field that holds an image's bytes as base64. */
 const IMAGE_FIELD = 'image';
@@ -20,12 +19,12 @@ export async function* readJsonlRecords(
   bytes: AsyncIterable<Uint8Array>,
   source: string,
   plan: EntryPlan,
-): AsyncGenerator<EmbedRecord<Carried>> {
+): AsyncGenerator<SourceRecord<Carried>> {
   for await (const line of splitLines(bytes, { source, maxBytes: MAX_RECORD_BYTES }))
     if (line.text.trim() !== '') yield readRecord(line, source, plan);
 }
 
-function readRecord({ text, number }: Line, source: string, plan: EntryPlan): EmbedRecord<Carried> {
+function readRecord({ text, number }: Line, source: string, plan: EntryPlan): SourceRecord<Carried> {
   const fail = (reason: string, cause?: unknown): Error =>
     invalidSource(source, reason, { line: number, ...(cause === undefined ? {} : { cause }) });
   let record: unknown;

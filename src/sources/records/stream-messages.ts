@@ -5,7 +5,7 @@
 import { reasonOf } from '../../base/errors.js';
 import { FlatTable } from '../../tensor/arrow/flatbuffers.js';
 import type { ByteReader } from './byte-reader.js';
-import { invalidSource } from '../items/invalid-source.js';
+import { invalidSource } from '../items/source-errors.js';
 
 /** Ids of the fields of Message in Arrow's Message.fbs. */
 const MESSAGE = { version: 0, headerType: 1, header: 2, bodyLength: 3 } as const;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { SourceItem } from '../../../src/sources/items/list-folder.js';
+import type { SourceItem } from '../../../src/sources/items/source-item.js';
 import { itemOfUrl, type FetchPlan } from '../../../src/sources/items/http-image.js';
 import { bytesOf, inPieces, itemsOf, untilError } from '../../support/sources.js';
 

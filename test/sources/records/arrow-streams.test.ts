@@ -1,7 +1,7 @@
 /** Arrow streams in and out, and hostile ones. */
 import * as arrow from 'apache-arrow';
 import { describe, expect, it } from 'vitest';
-import { openRecords } from '../../../src/sources/records/record-input.js';
+import { openRecords } from '../../../src/sources/records/open-records.js';
 import { SOURCE_DEFAULTS } from '../../../src/sources/items/source-options.js';
 import { TapirError } from '../../../src/base/errors.js';
 import { arrowStream, inPieces, recordsOf, rowsOf } from '../../support/arrow-streams.js';

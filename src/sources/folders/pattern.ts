@@ -1,7 +1,7 @@
 /** Files by a pattern. */
 import { realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expandBraces } from './braces.js';
+import { expandBraces } from '../items/braces.js';
 
 /** A file that a pattern means. */
 export interface Match {

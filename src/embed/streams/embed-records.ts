@@ -1,35 +1,30 @@
-/** Images with whatever comes along with each → their features, with that beside them. */
+/** Images with other data → features with that data. */
 import type { Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
-import { embedBatches, type EmbeddedBatch } from '../../embed/embed-batches.js';
-import type { EmbedSetup } from '../../embed/embed-options.js';
-import type { SourceItem } from './list-folder.js';
+import type { SourceItem } from '../../sources/items/source-item.js';
+import type { SourceRecord } from '../../sources/records/source-record.js';
+import { embedBatches, type EmbeddedBatch } from '../embed-batches.js';
+import type { EmbedSetup } from '../embed-options.js';
 
-/** An image, and what its row shall carry. */
-export interface EmbedRecord<Extra> {
-  readonly item: SourceItem;
-  readonly extra: Extra;
-}
-
-/** A batch, with what each item carries. */
+/** A batch, and the other data of each item. */
 export interface EmbeddedRecords<Extra> extends EmbeddedBatch {
   /** In the order of the items. */
   readonly extras: readonly Extra[];
 }
 
 /**
- * Runs records batch by batch, in their order.
+ * Runs records batch by batch, in order.
  *
- * @param maxWaitMs - A batch that is not full runs when the source pauses for so long; without it, only the last one is not full.
+ * @param maxWaitMs - Run a partial batch when the source pauses for this long. Without it only the last batch can be partial.
  */
 export async function* embedRecords<Extra>(
   extractor: Extractor,
-  records: AsyncIterable<EmbedRecord<Extra>>,
+  records: AsyncIterable<SourceRecord<Extra>>,
   setup: EmbedSetup,
   lanes: DecodeLanes,
   maxWaitMs?: number,
 ): AsyncGenerator<EmbeddedRecords<Extra>> {
-  /** Of the items that are under way: they come out in the order in which they went in. */
+  /** Of the items that are under way. Items come out in the order in which they went in. */
   const extras: Extra[] = [];
   async function* items(): AsyncGenerator<SourceItem> {
     for await (const { item, extra } of records) {

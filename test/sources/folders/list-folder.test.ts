@@ -1,7 +1,8 @@
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { listImages, type SourceItem } from '../../../src/sources/items/list-folder.js';
+import { listImages } from '../../../src/sources/folders/list-folder.js';
+import type { SourceItem } from '../../../src/sources/items/source-item.js';
 import { folderWith } from '../../support/sources.js';
 
 async function list(folder: string): Promise<SourceItem[]> {

@@ -2,8 +2,8 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { hasFewImages } from '../../src/embed/few-images.js';
-import { scratchFolder } from '../support/fixtures.js';
+import { hasFewImages } from '../../../src/embed/measure/few-images.js';
+import { scratchFolder } from '../../support/fixtures.js';
 
 function folderOf(count: number, extension = 'jpg'): string {
   const folder = scratchFolder();

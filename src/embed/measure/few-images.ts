@@ -1,7 +1,7 @@
 /** Whether a folder holds so few images that a single session is soonest done. */
 import { opendir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isImage } from '../sources/items/list-folder.js';
+import { isImage } from '../../sources/folders/list-folder.js';
 
 /** A second session and the prepared model it shares take about a second; on 64 photos it wins as much back. */
 const FEW_IMAGES = 64;

@@ -1,9 +1,9 @@
 /** Files that list images: a path or URL per line, JSON record or table row. */
 import { createReadStream } from 'node:fs';
 import { dirname, extname } from 'node:path';
-import type { SourceItem } from '../items/list-folder.js';
+import type { SourceItem } from '../items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../items/entries.js';
-import { asInvalidSource, invalidSource } from '../items/invalid-source.js';
+import { asInvalidSource, invalidSource } from '../items/source-errors.js';
 import { MAX_LINE_BYTES, splitLines } from '../items/lines.js';
 import { readParquetColumn } from './parquet-column.js';
 import type { SourceOptions } from '../items/source-options.js';

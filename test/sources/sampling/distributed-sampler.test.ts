@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { distributedSampler } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { MersenneTwister } from '../../src/sources/mt19937.js';
-import { fixturePath } from '../support/fixtures.js';
+import { MersenneTwister } from '../../../src/sources/sampling/mersenne-twister.js';
+import { fixturePath } from '../../support/fixtures.js';
 
 interface SamplerCase {
   readonly id: string;

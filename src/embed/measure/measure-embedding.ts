@@ -1,16 +1,16 @@
 /** Where the time of embedding goes: what decoding alone and the model alone reach on this machine, and both together. */
 import { performance } from 'node:perf_hooks';
-import { checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
-import { TapirError } from '../base/errors.js';
-import { medianOf } from '../base/median.js';
-import { internalsOf, isOnCpu, runsAtOnce, type Extractor } from '../extract/extractor.js';
-import { DecodeLanes } from '../image/lanes/decode-lanes.js';
-import { decodeThreadsOf, embedBatches, openDecodeLanes, openLoader, runBatch } from './embed-batches.js';
-import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
-import type { LoadedBatch, LoadedItem } from './loader.js';
-import type { SourceItem } from '../sources/items/list-folder.js';
-import { openSource, type EmbedSource } from '../sources/open-source.js';
-import { SOURCE_DEFAULTS } from '../sources/items/source-options.js';
+import { checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+import { medianOf } from '../../base/median.js';
+import { internalsOf, isOnCpu, runsAtOnce, type Extractor } from '../../extract/extractor.js';
+import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
+import { decodeThreadsOf, embedBatches, openDecodeLanes, openLoader, runBatch } from '../embed-batches.js';
+import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed-options.js';
+import type { LoadedBatch, LoadedItem } from '../loader.js';
+import type { SourceItem } from '../../sources/items/source-item.js';
+import { openSource, type EmbedSource } from '../../sources/open-source.js';
+import { SOURCE_DEFAULTS } from '../../sources/items/source-options.js';
 
 /** Options of {@link measureEmbedding}. */
 export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' | 'checksum'> {

@@ -1,6 +1,6 @@
 /** Which of a data set's indices are a process's own, as torch.utils.data.DistributedSampler tells. */
-import { checkBoolean, checkInteger, checkOneOf, withDefaults, type Options } from '../base/checks.js';
-import { MersenneTwister } from './mt19937.js';
+import { checkBoolean, checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
+import { MersenneTwister } from './mersenne-twister.js';
 
 /** Options of {@link distributedSampler}. */
 export interface SamplerOptions {
