@@ -1,13 +1,14 @@
 /**
- * Makes what is shipped of what tsc has checked: the library and the command as few files that load in a third of the time of their
- * 250 modules, the report's page as one script, and the types. Packages stay outside, loaded as they are installed.
+ * Builds the package from the sources that tsc has checked: the library and the command as a few files, which load in a third of
+ * the time of their 250 modules, the scripts and styles of pages, and the types. Dependencies stay outside of the bundle.
  */
-import { chmodSync, copyFileSync, cpSync } from 'node:fs';
+import { chmodSync, cpSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const path = (relative) => fileURLToPath(new URL(`../${relative}`, import.meta.url));
 const LIB = path('dist/lib');
+const PAGES = ['report'];
 
 const common = { platform: 'node', target: 'node20', outdir: LIB, sourcemap: true, logLevel: 'warning' };
 await Promise.all([
@@ -35,16 +36,19 @@ await Promise.all([
     outExtension: { '.js': '.cjs' },
     sourcemap: false,
   }),
+  // A page is written into one file: its script and style stand beside the library until then.
   build({
-    entryPoints: [path('src/apps/report/page/main.ts')],
-    outfile: path('dist/lib/page/page.js'),
+    entryPoints: PAGES.flatMap((page) => [
+      { in: path(`src/apps/${page}/page/main.ts`), out: page },
+      { in: path(`src/apps/${page}/page/page.css`), out: page },
+    ]),
+    outdir: path('dist/lib/page'),
     format: 'iife',
     bundle: true,
     target: 'es2022',
     logLevel: 'warning',
   }),
 ]);
-copyFileSync(path('src/apps/report/page/page.css'), path('dist/lib/page/page.css'));
 cpSync(path('build/modules'), path('dist/types'), {
   recursive: true,
   filter: (from) => !/\.[cm]?js(?:\.map)?$/.test(from),

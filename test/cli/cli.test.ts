@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { ERROR_CODES } from '../support/error-codes.js';
 import { exitCodeOf } from '../../src/cli/terminal/exit-code.js';
 import { readReturnFlags } from '../../src/cli/flags/return-flags.js';
-import { formatBytes, formatTable } from '../../src/cli/terminal/table.js';
+import { formatTable } from '../../src/cli/terminal/table.js';
 import { TapirError } from '../../src/base/errors.js';
 import { buildResNet } from '../../models/resnet.js';
 import { fixturePath, projectPath, scratchFolder, sharedFixtures, sharedNote } from '../support/fixtures.js';
@@ -414,7 +414,7 @@ describe('parts of the command', () => {
     expect(readReturnFlags(['a=b=c'])).toEqual([['a=b', 'c']]);
   });
 
-  it('format tables and bytes', () => {
+  it('format tables', () => {
     expect(
       formatTable(
         [
@@ -424,13 +424,6 @@ describe('parts of the command', () => {
         [1],
       ),
     ).toBe('a     1\nbbb  22\n');
-    expect([0, 999, 1000, 93_900_000, 5e12].map(formatBytes)).toEqual([
-      '0 bytes',
-      '999 bytes',
-      '1.00 kB',
-      '93.9 MB',
-      '5.00e+3 GB',
-    ]);
   });
 
   it('have an exit code for every error', () => {

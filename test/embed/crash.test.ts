@@ -16,7 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
 import { readMetadata } from '../../src/dataset/formats/read-metadata.js';
-import { createRandom } from '../../src/apps/report/random.js';
+import { createRandom } from '../../src/base/random.js';
 import { fixturePath, projectPath, scratchFolder } from '../support/fixtures.js';
 
 const KILLS = 20;

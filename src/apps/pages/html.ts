@@ -1,6 +1,6 @@
-/** Text that comes from files, made safe to be part of a page. */
+/** HTML from text that comes from files, escaped so that it cannot act on the page. */
 
-/** HTML that is in order. */
+/** HTML that is safe to insert. */
 export class Markup {
   readonly text: string;
 
@@ -12,8 +12,9 @@ export class Markup {
 type Part = string | number | Markup | readonly Markup[] | null;
 
 /**
- * A template of HTML whose parts are escaped, unless they are markup themselves; null is nothing. Its name is not `html`, because
- * prettier would add spaces to what is in such a template, and the hash of a script counts each of them.
+ * A template of HTML. Its parts are escaped unless they are markup themselves; null inserts nothing.
+ *
+ * It is not called `html`, because prettier reformats templates of that name, and the hash of a script counts every space.
  */
 export function markup(strings: TemplateStringsArray, ...parts: readonly Part[]): Markup {
   let text = strings[0]!;
@@ -43,21 +44,24 @@ function escapeText(text: string): string {
   return text.replace(/[&<>"']/g, (char) => ENTITIES[char]!);
 }
 
-/** JSON that is safe inside a script element: no `<` that could end it, no line ends that JavaScript knows and JSON does not. */
+/** JSON that is safe inside a script element: without `<`, which could end it, and without U+2028 and U+2029. */
 export function toScriptJson(value: unknown): string {
-  return JSON.stringify(value).replace(
-    /[<>&\u2028\u2029]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, spellOut);
 }
 
 /**
- * A name as it is shown: control characters, marks that turn the direction of text around and halves of characters would make it
- * look like another one, and are spelt out. Emoji keep their joiners.
+ * A name as the page shows it. Control characters, halves of characters and marks that reverse the direction of text could make a
+ * name look like another one, so they are spelled out as `\u202e`. Emoji keep their joiners.
  */
 export function shown(name: string): string {
-  return name.replace(
-    /[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return name.replace(/[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu, spellOut);
+}
+
+function spellOut(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** Numbers for {@link toScriptJson}: little-endian bytes in base64. Node runs on little-endian machines only. */
+export function encodeNumbers(numbers: Uint16Array | Float32Array): string {
+  return Buffer.from(numbers.buffer, numbers.byteOffset, numbers.byteLength).toString('base64');
 }

@@ -1,11 +1,11 @@
-/** Numbers as people read them; the same on every machine. */
+/** Numbers as people read them, the same on every machine. */
 
 /** `12 345`, with narrow spaces. */
 export function formatCount(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 }
 
-/** Four significant digits: `0.01234`, `1.234e-7`; a dash for what is no number. */
+/** Four significant digits: `0.01234`, `1.234e-7`; a dash for NaN and infinities. */
 export function formatValue(value: number): string {
   if (!Number.isFinite(value)) return '–';
   if (value === 0) return '0';
@@ -21,4 +21,17 @@ export function formatSeconds(seconds: number): string {
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** Bytes in decimal units: `93.9 MB`. */
+export function formatBytes(bytes: number): string {
+  const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
+  let value = bytes;
+  let unit = 0;
+  // 999.5 and more would round to four digits.
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${unit === 0 || value >= 999.5 ? Math.round(value) : value.toPrecision(3)} ${units[unit]}`;
 }

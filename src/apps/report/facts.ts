@@ -1,5 +1,6 @@
-/** What the manifest says, as rows of text. Only what the reader of datasets relies on was checked: the rest may be anything. */
+/** The manifest as rows of text. Opening the dataset checks only what reading needs; every other field may hold anything. */
 import { shown } from '../pages/html.js';
+import { formatBytes, formatCount, formatSeconds } from '../pages/numbers.js';
 
 /** A name and its text. */
 export type Fact = readonly [name: string, text: string];
@@ -7,19 +8,19 @@ export type Fact = readonly [name: string, text: string];
 /** The manifest's facts by chapter. */
 export interface Facts {
   readonly title: string;
-  /** Under the title: the outputs. */
+  /** The outputs, for the subtitle. */
   readonly requests: readonly string[];
-  /** As recorded, such as `2026-11-21T19:33:00.000Z`; empty if it is not. */
+  /** As recorded, such as `2026-11-21T19:33:00.000Z`; empty if the manifest does not say. */
   readonly createdAt: string;
   readonly imagesPerSecond: number | undefined;
   readonly seconds: number | undefined;
   readonly device: string;
-  /** Folder that the images were in. */
+  /** Folder that held the images. */
   readonly imageFolder: string | undefined;
   readonly chapters: readonly { readonly title: string; readonly facts: readonly Fact[] }[];
 }
 
-/** Reads the facts; what is not there is left out. */
+/** Reads the facts; leaves out what the manifest does not say. */
 export function readFacts(manifest: unknown): Facts {
   const at = (...path: string[]): unknown => valueAt(manifest, path);
   const source = textOf(at('source', 'location'));
@@ -36,19 +37,13 @@ export function readFacts(manifest: unknown): Facts {
     device: textOf(at('run', 'device')),
     imageFolder: source === '' ? undefined : source,
     chapters: [
-      { title: 'Model', facts: existing(modelFacts(at('model'))) },
+      { title: 'Model', facts: existing(entriesOf(at('model'))) },
       { title: 'Request', facts: requests },
       { title: 'Images', facts: existing([['source', source], ...entriesOf(at('transform'))]) },
       { title: 'Run', facts: existing(entriesOf(at('run'))) },
       { title: 'Versions', facts: existing(entriesOf(at('versions'))) },
     ].filter(({ facts }) => facts.length > 0),
   };
-}
-
-function modelFacts(model: unknown): Fact[] {
-  return entriesOf(model).map(([name, text]) =>
-    name === 'bytes' ? ['size', `${text} bytes`] : [name, text],
-  );
 }
 
 function requestText(entry: unknown): Fact {
@@ -59,7 +54,7 @@ function requestText(entry: unknown): Fact {
   return [name, [tensor === '' ? '' : `tensor ${tensor}`, ...computed].filter(Boolean).join(', then ')];
 }
 
-/** A manifest after several runs has the time of the latest one only. */
+/** Inputs of the latest run only, because the manifest records the time of that run only. */
 function inputsOfLatestRun(manifest: unknown): number {
   const firstShard = numberOf(valueAt(listOf(valueAt(manifest, ['runs'])).at(-1), ['firstShard']));
   const shards = listOf(valueAt(manifest, ['shards'])).slice(firstShard ?? 0);
@@ -70,14 +65,21 @@ function existing(facts: readonly Fact[]): Fact[] {
   return facts.filter(([, text]) => text !== '');
 }
 
-/** Fields of an object as text, in their order. */
+/** Fields of an object as text, in their order; sizes and times in units that people read. */
 function entriesOf(value: unknown): Fact[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
-  return Object.entries(value).map(([name, inner]) => [shown(spaced(name)), textOf(inner)]);
+  return Object.entries(value).map(([name, inner]): Fact => {
+    const number = numberOf(inner);
+    if (number !== undefined && /(?:^b|B)ytes$/.test(name))
+      return [spaced(name.replace(/bytes$/i, '')) || 'size', formatBytes(number)];
+    if (number !== undefined && name === 'seconds') return ['time', formatSeconds(number)];
+    return [spaced(name), textOf(inner)];
+  });
 }
 
+/** `limitPixels` → `limit pixels`. */
 function spaced(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return shown(name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)).trim();
 }
 
 const MAX_TEXT = 400;
@@ -89,7 +91,9 @@ function textOf(value: unknown): string {
   const size = [valueAt(value, ['height']), valueAt(value, ['width'])];
   if (size.every((side) => typeof side === 'number')) return `${size.join(' × ')} (height × width)`;
   if (typeof value === 'object') return shown(JSON.stringify(value).slice(0, MAX_TEXT));
-  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
+  if (typeof value === 'number')
+    return Number.isInteger(value) && value >= 1e5 ? formatCount(value) : String(value);
+  return typeof value === 'boolean' ? String(value) : '';
 }
 
 function numberOf(value: unknown): number | undefined {

@@ -1,17 +1,17 @@
-/** Folders of the images, to tell them apart on the map. */
+/** Folders of the images, which colour the points of the map. */
 
-/** Names, and the place of each path's name among them. */
+/** Names of folders, and for each path the place of its folder among them. */
 export interface FolderGroups {
   readonly names: readonly string[];
   readonly places: readonly number[];
 }
 
-/** As many as colours that are told apart; the last one stands for the rest. */
+/** As many names as there are distinct colours. With more folders, the last name stands for the rest. */
 const MAX_NAMES = 8;
 const REST = 'other';
 const TOP = '(top)';
 
-/** Groups paths by the first folder in which they differ: the largest groups by name, the rest as one. */
+/** Groups paths by the first folder in which they differ. The largest groups keep their names, the rest become one group. */
 export function groupByFolder(paths: readonly (string | null)[]): FolderGroups {
   const folders = paths.map((path) => (path ?? '').split('/').slice(0, -1));
   const shared = sharedDepth(folders);
@@ -27,7 +27,7 @@ export function groupByFolder(paths: readonly (string | null)[]): FolderGroups {
   return { names: all, places: names.map((name) => placeOf.get(name) ?? kept.length) };
 }
 
-/** How many leading folders all have in common. */
+/** The number of leading folders that all paths share. */
 function sharedDepth(folders: readonly (readonly string[])[]): number {
   const [first = []] = folders;
   let depth = first.length;

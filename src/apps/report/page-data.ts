@@ -1,20 +1,21 @@
-/** The computed part of a report → what its page is given. */
-import { cosineDistances, toUnitLength } from './cosine.js';
-import type { Breathe } from './breathe.js';
-import type { CollectedOutput } from './collect-output.js';
-import type { SampledImage } from './collect-inputs.js';
-import { spanForest, suggestDistance } from './duplicates.js';
+/** The computed part of a report → the data of its page. */
+import { encodeNumbers, shown } from '../pages/html.js';
+import type { SampledImage } from './collect/collect-inputs.js';
+import type { CollectedOutput } from './collect/collect-output.js';
+import type { RowLayout } from './collect/row-layout.js';
 import { groupByFolder } from './folders.js';
-import { shown } from '../pages/html.js';
-import { findNeighbours } from './neighbours.js';
 import type { PageData, PageImages, PageOutput } from './page/data.js';
-import { projectToPca } from './pca.js';
-import { MIN_UMAP_ROWS, projectToUmap } from './umap.js';
+import type { Breathe } from './vectors/breathe.js';
+import { cosineDistances, toUnitLength } from './vectors/cosine.js';
+import { spanForest, suggestDistance } from './vectors/duplicates.js';
+import { findNeighbours } from './vectors/neighbours.js';
+import { projectToPca } from './vectors/pca.js';
+import { MIN_UMAP_ROWS, projectToUmap } from './vectors/umap.js';
 
-/** Neighbours listed of each image. */
+/** Neighbours that the page lists for each image. */
 export const NEIGHBOURS = 8;
 
-/** Computes map, neighbours and groups of an output. */
+/** Computes the maps, neighbours and groups of an output. */
 export async function describeOutput(
   { key, layout, members, vectors, sameAs, notFinite }: CollectedOutput,
   withUmap: boolean,
@@ -26,40 +27,35 @@ export async function describeOutput(
   const { count, indices, distances: near } = findNeighbours(distances, NEIGHBOURS);
   const forest = spanForest(distances);
   const [first, second] = explained.map((share) => `${(100 * share).toFixed(1)} %`);
-  const about = aboutVectors(members.length, layout.averaged, layout.channels, notFinite);
+  const about = describeVectors(members.length, layout, notFinite);
   return {
     key,
-    members: encode(Uint16Array.from(members)),
-    pca: encode(Float32Array.from(points)),
-    umap: umap ? encode(Float32Array.from(umap)) : null,
-    pcaNote: `PCA of the vectors’ directions: across ${first} of the variance, up ${second}. ${about}`,
+    members: encodeNumbers(Uint16Array.from(members)),
+    pca: encodeNumbers(Float32Array.from(points)),
+    umap: umap ? encodeNumbers(Float32Array.from(umap)) : null,
+    pcaNote: `PCA of the vectors’ directions: ${first} of the variance across, ${second} up. ${about}`,
     umapNote: umap
-      ? `UMAP: who is near whom counts, distances across the map do not; wide gaps are shortened. ${about}`
+      ? `UMAP: look at which images are close; distances across the map mean little, and wide gaps are shortened. ${about}`
       : withUmap
-        ? `UMAP needs ${MIN_UMAP_ROWS} images at least.`
-        : 'Made without UMAP.',
+        ? `UMAP needs at least ${MIN_UMAP_ROWS} images.`
+        : 'This report was made without UMAP.',
     neighbourCount: count,
-    neighbours: encode(indices),
-    neighbourDistances: encode(near),
-    forest: encode(forest.pairs),
-    forestDistances: encode(forest.distances),
-    sameAs: encode(sameAs),
+    neighbours: encodeNumbers(indices),
+    neighbourDistances: encodeNumbers(near),
+    forest: encodeNumbers(forest.pairs),
+    forestDistances: encodeNumbers(forest.distances),
+    sameAs: encodeNumbers(sameAs),
     duplicateDistance: suggestDistance(distances),
   };
 }
 
-function aboutVectors(
-  points: number,
-  averaged: 'space' | 'tokens' | null,
-  channels: number,
-  notFinite: number,
-): string {
-  const of = averaged === null ? '' : `, each the mean over ${averaged}`;
+function describeVectors(points: number, { averaged, channels }: RowLayout, notFinite: number): string {
+  const mean = averaged === null ? '' : `, each the mean over ${averaged}`;
   const without = notFinite === 0 ? '' : ` ${notFinite} with NaN or infinite values are left out.`;
-  return `${points} vectors of ${channels} numbers${of}.${without}`;
+  return `${points} vectors of ${channels} numbers${mean}.${without}`;
 }
 
-/** Puts together what the page is given. */
+/** Puts the data of the page together. */
 export function assemblePageData(
   images: readonly SampledImage[],
   thumbnails: PageImages['thumbnails'],
@@ -79,9 +75,4 @@ export function assemblePageData(
     folders: names.map(shown),
     outputs,
   };
-}
-
-/** Node runs on little-endian machines only. */
-function encode(numbers: Uint16Array | Float32Array): string {
-  return Buffer.from(numbers.buffer, numbers.byteOffset, numbers.byteLength).toString('base64');
 }

@@ -1,13 +1,13 @@
-/** The parts of the page that are text: they can be read without its script. */
-import type { CollectedOutput } from './collect-output.js';
-import type { FailureGroup, Inputs } from './collect-inputs.js';
+/** The parts of the page that are text. A reader needs no script for them. */
+import type { CollectedOutput } from './collect/collect-output.js';
+import type { FailureGroup, Inputs } from './collect/collect-inputs.js';
 import type { Fact, Facts } from './facts.js';
 import { markup, shown, type Markup } from '../pages/html.js';
 import { formatCount, formatSeconds, formatValue } from '../pages/numbers.js';
-import { countInBins, type Histogram } from './statistics.js';
+import { countInBins, type Histogram } from './collect/statistics.js';
 
 const BINS = 36;
-/** Numbers of channels listed. */
+/** Channels that are listed by number. */
 const MAX_CHANNELS_LISTED = 24;
 
 /** The numbers at the top. */
@@ -31,7 +31,7 @@ export function renderNumbers({ ok, failed }: Inputs, facts: Facts): Markup {
   return markup`<dl class="numbers">${items}</dl>`;
 }
 
-/** Facts by chapter. */
+/** The facts by chapter. */
 export function renderFacts({ chapters }: Facts): Markup {
   const blocks = chapters.map(({ title, facts }) => {
     const rows = facts.map(
@@ -42,7 +42,7 @@ export function renderFacts({ chapters }: Facts): Markup {
   return markup`<div class="chapters">${blocks}</div>`;
 }
 
-/** Statistics of an output. */
+/** The statistics of an output. */
 export function renderStatistics({ key, layout, statistics }: CollectedOutput, index: number): Markup {
   const { rows, values, nan, infinite, mean, std, min, max, norms, channelStd, zero, constant } = statistics;
   const facts: Fact[] = [
@@ -82,11 +82,11 @@ function renderDead(
   channels: number,
   rows: number,
 ): Markup {
-  if (rows < 2) return markup`<p class="note">With fewer than two rows no channel can be called dead.</p>`;
+  if (rows < 2) return markup`<p class="note">Dead channels show only with two rows or more.</p>`;
   if (zero.length + constant.length === 0)
     return markup`<p class="note">No dead channels: each of the ${formatCount(channels)} takes more than one value.</p>`;
   const kinds: (readonly [string, readonly number[]])[] = [
-    ['0 in every row', zero],
+    ['zero in every row', zero],
     ['another constant in every row', constant],
   ];
   const lines = kinds
@@ -102,7 +102,7 @@ function renderDead(
 const WIDTH = 360;
 const HEIGHT = 120;
 
-/** Bars, and in words what they say. */
+/** A bar chart, with a label that says the same in words. */
 function renderHistogram(
   histogram: Histogram | undefined,
   title: string,
@@ -110,7 +110,7 @@ function renderHistogram(
   unit: string,
 ): Markup {
   if (!histogram)
-    return markup`<figure class="histogram"><figcaption>${title}</figcaption><p class="note">There are no finite numbers.</p></figure>`;
+    return markup`<figure class="histogram"><figcaption>${title}</figcaption><p class="note">No number is finite.</p></figure>`;
   const { min, max, counts } = histogram;
   const most = Math.max(...counts);
   const total = counts.reduce((sum, count) => sum + count, 0);
@@ -130,9 +130,9 @@ function renderHistogram(
   </figure>`;
 }
 
-/** Failures by code, with a field to search them. */
+/** The failures by code, with a search field. */
 export function renderFailures({ failed, failures }: Inputs): Markup {
-  if (failed === 0) return markup`<p class="note">None: every image was embedded.</p>`;
+  if (failed === 0) return markup`<p class="note">Every image was embedded.</p>`;
   return markup`<label class="search"><span>Search paths and reasons</span><input id="failure-search" type="search" autocomplete="off" spellcheck="false"></label>
     <p id="failure-count" class="note" role="status"></p>
     ${failures.map((group, index) => renderGroup(group, index === 0))}`;
@@ -147,6 +147,6 @@ function renderGroup({ code, count, listed }: FailureGroup, isOpen: boolean): Ma
   return markup`<details class="failures"${isOpen ? markup` open` : null}>
     <summary><code>${shown(code)}</code><span class="count">${formatCount(count)}</span></summary>
     <ul>${rows}</ul>
-    ${more > 0 ? markup`<p class="note">and ${formatCount(more)} more; all of them are in the dataset’s metadata (status = 'error')</p>` : null}
+    ${more > 0 ? markup`<p class="note">and ${formatCount(more)} more; the dataset’s metadata lists all of them (status = 'error')</p>` : null}
   </details>`;
 }

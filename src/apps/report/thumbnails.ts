@@ -4,19 +4,19 @@ import { isAbsolute, join, resolve } from 'node:path';
 import { isTapirError, TapirError, reasonOf } from '../../base/errors.js';
 import { liesInside } from '../../base/lies-inside.js';
 import { makeThumbnail } from '../../image/thumbnail.js';
-import type { SampledImage } from './collect-inputs.js';
+import type { SampledImage } from './collect/collect-inputs.js';
 
-/** Pictures, and why some are not there. */
+/** Pictures, and why some are missing. */
 export interface Thumbnails {
-  /** WebP in base64, in the order of the images; null where there is none. */
+  /** WebP in base64, in the order of the images; null for an image without a picture. */
   readonly pictures: readonly (string | null)[];
-  /** Images whose file is missing or damaged now, or has no path within the folder. */
+  /** Images whose file is missing or damaged now, or whose path leaves the folder. */
   readonly unreadable: number;
-  /** Images left out because the page would become too large. */
+  /** Images without a picture because the page would become too large. */
   readonly leftOut: number;
 }
 
-/** Longer side in pixels: of a few images, and of many. */
+/** Longer side in pixels, if there are few images and if there are many. */
 const LARGE_SIDE = 96;
 const SMALL_SIDE = 64;
 const MANY_IMAGES = 1500;
@@ -24,7 +24,7 @@ const MANY_IMAGES = 1500;
 const AT_ONCE = 8;
 
 /**
- * Makes pictures until `maxBytes` of base64 are full.
+ * Makes pictures until they take `maxBytes` of base64.
  *
  * @param folder - Folder that the images' paths are relative to; undefined for no pictures.
  */
@@ -49,7 +49,6 @@ export async function makeThumbnails(
       continue;
     }
     const made = await Promise.all(places.map((place) => makePicture(folder, images[place]!.path, side)));
-    // What counts is the order of the images, not which one was decoded first.
     made.forEach((picture, index) => {
       if (picture === null) unreadable++;
       else if (bytes + picture.length > maxBytes) leftOut++;
@@ -62,7 +61,7 @@ export async function makeThumbnails(
   return { pictures, unreadable, leftOut };
 }
 
-/** Every place once, so that those that come first lie evenly in the list: their bits in reverse order. */
+/** All places in an order whose beginnings are spread evenly over the list: by their bits in reverse. */
 function spreadOut(length: number): number[] {
   const bits = Math.max(1, Math.ceil(Math.log2(Math.max(2, length))));
   const reversed = (value: number): number => {
@@ -84,7 +83,7 @@ async function makePicture(folder: string, path: string | null, side: number): P
   }
 }
 
-/** The file that a path of the metadata names, if it lies in the folder. */
+/** The file that a path of the metadata names; undefined if it lies outside the folder. */
 export function pathInside(folder: string, path: string): string | undefined {
   if (path === '' || path.includes('\0')) return undefined;
   const file = isAbsolute(path) ? resolve(path) : resolve(join(folder, path));
@@ -93,9 +92,9 @@ export function pathInside(folder: string, path: string): string | undefined {
 }
 
 /**
- * The folder of the images: the given one, or the one that the manifest records if it is still there.
+ * The folder of the images: the given one, or the one that the manifest records, if it still exists.
  *
- * @throws {@link TapirError} `SOURCE_INVALID` if a given one is no folder.
+ * @throws {@link TapirError} `SOURCE_INVALID` if the given one is not a folder.
  */
 export async function findImageFolder(
   given: string | undefined,

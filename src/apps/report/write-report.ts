@@ -1,6 +1,6 @@
 /** A dataset → one page to look at. */
-import { open, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { writeAtomically } from '../../base/atomic-file.js';
 import {
   checkBoolean,
   checkInteger,
@@ -10,60 +10,59 @@ import {
   withDefaults,
   type Options,
 } from '../../base/checks.js';
-import { openDataset, type Dataset } from '../../dataset/dataset.js';
 import { packageVersion } from '../../base/package.js';
-import { unwritable, writeAtomically } from '../../base/atomic-file.js';
-import { TapirError } from '../../base/errors.js';
-import { createBreathe } from './breathe.js';
-import { collectInputs } from './collect-inputs.js';
-import { collectOutput, type CollectedOutput } from './collect-output.js';
-import { renderDocument, REPORT_MARK } from './document.js';
+import { openDataset, type Dataset } from '../../dataset/dataset.js';
+import { checkReplaceable } from '../pages/check-replaceable.js';
+import { readPageFiles } from '../pages/document.js';
+import { collectInputs } from './collect/collect-inputs.js';
+import { collectOutput, type CollectedOutput } from './collect/collect-output.js';
 import { readFacts } from './facts.js';
 import { assemblePageData, describeOutput } from './page-data.js';
-import { readPageFiles } from './page-files.js';
 import type { PageOutput } from './page/data.js';
+import { renderReport } from './render-report.js';
 import { findImageFolder, makeThumbnails, type Thumbnails } from './thumbnails.js';
+import { createBreathe } from './vectors/breathe.js';
 
 /** Options of {@link writeReport}. */
 export interface ReportOptions {
   /**
-   * File to write; a report that is already there is replaced, another file is not. Empty for `report.html` in the dataset.
+   * HTML file to write; empty for `report.html` in the dataset. It may replace an older report, but no other file.
    * @default ''
    */
   readonly out: string;
   /**
-   * Keys of the outputs to show; empty for all.
+   * Keys of the outputs to show; empty for all of them.
    * @default []
    */
   readonly outputs: readonly string[];
   /**
-   * Folder of the images, for pictures; empty for the one that the manifest records.
+   * Folder of the images, for their pictures; empty for the folder that the manifest records.
    * @default ''
    */
   readonly images: string;
   /**
-   * Most images on the map, an integer from 1 to 5000, drawn at random with a fixed seed.
+   * Maximum number of images on the map, an integer from 1 to 5000. Larger datasets are sampled at random with a fixed seed.
    * @default 5000
    */
   readonly sample: number;
   /**
-   * Make a map by UMAP too.
+   * Whether to make a map by UMAP besides the one by PCA.
    * @default true
    */
   readonly umap: boolean;
   /**
-   * Stops the work; what is written then is nothing.
+   * Stops the work when it fires; the call rejects with its reason, and writes nothing.
    * @default undefined
    */
   readonly signal: AbortSignal | undefined;
   /**
-   * Called when a step begins, with words for it.
+   * Called at the start of each step with a description of it.
    * @default undefined
    */
   readonly onPhase: ((phase: string) => void) | undefined;
 }
 
-export const MAX_SAMPLE = 5000;
+const MAX_SAMPLE = 5000;
 
 export const REPORT_DEFAULTS: ReportOptions = {
   out: '',
@@ -75,30 +74,42 @@ export const REPORT_DEFAULTS: ReportOptions = {
   onPhase: undefined,
 };
 
-/** What was written. */
+/** What {@link writeReport} has written. */
 export interface ReportSummary {
+  /** The file, as an absolute path. */
   readonly path: string;
   readonly bytes: number;
-  /** Images on the map. */
+  /** Number of images on the map. */
   readonly images: number;
+  /** Number of those that have a picture. */
   readonly pictures: number;
-  /** What is not shown, and why. */
+  /** What the page does not show, and why. */
   readonly notes: readonly string[];
 }
 
-/** Largest file: browsers open it at once, and mail takes it. */
+/** Size limit of the file: browsers open it at once, and mail servers accept it. */
 const MAX_FILE_BYTES = 20e6;
 
 /**
  * Writes a page about a dataset: a map of its vectors, near-duplicates, statistics and failures, in one HTML file that loads
  * nothing from elsewhere.
  *
- * @remarks The same dataset with the same images gives the same bytes. All rows are read once per output; memory does not grow
- * with them, but for 8 bytes a row.
- * @param folder - Dataset that `embedFolder` has written.
+ * @remarks The same dataset with the same images gives the same bytes. Each output is read once; apart from 8 bytes per row, memory
+ * does not grow with the dataset. The file has at most 20 MB: pictures that would exceed it are left out.
+ *
+ * @param folder - A dataset that {@link embedFolder} or `tapir embed` has written.
  * @param given - See {@link ReportOptions}.
- * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `SOURCE_INVALID` for an image folder that is none;
- * `OUTPUT_EXISTS` if the file is there and no report; `OUTPUT_UNWRITABLE`.
+ * @returns The path, the size, and what the page does not show.
+ * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `SOURCE_INVALID` if `images` is not a folder; `OUTPUT_EXISTS` if
+ * the file exists and is not a report; `OUTPUT_UNWRITABLE`.
+ *
+ * @example
+ * ```ts
+ * import { writeReport } from 'onnx-tapir';
+ *
+ * const { path, images } = await writeReport('vectors', { images: 'photos' });
+ * console.log(path, images); // /home/me/vectors/report.html 1200
+ * ```
  */
 export async function writeReport(
   folder: string,
@@ -112,7 +123,7 @@ export async function writeReport(
   const dataset = await openDataset(checkText('folder', folder));
   const keys = chooseOutputs(dataset, options.outputs);
   const path = resolve(options.out === '' ? join(folder, 'report.html') : options.out);
-  await checkReplaceable(path);
+  await checkReplaceable(path, 'report');
   const facts = readFacts(dataset.manifest);
   const imageFolder = await findImageFolder(options.images || undefined, facts.imageFolder);
 
@@ -125,14 +136,14 @@ export async function writeReport(
     const output = await collectOutput(dataset, key, inputs, breathe);
     say(`comparing ${output.members.length} vectors of ${key}`);
     pageOutputs.push(await describeOutput(output, withUmap, breathe));
-    // The vectors of one output at a time are enough.
+    // Memory holds the vectors of one output at a time.
     outputs.push({ ...output, vectors: { rows: 0, columns: 0, data: new Float32Array() } });
   }
-  const page = await readPageFiles();
+  const files = await readPageFiles('report');
   const render = ({ pictures }: Pick<Thumbnails, 'pictures'>, notes: readonly string[]): Buffer => {
     const data = assemblePageData(inputs.images, pictures, pageOutputs);
     return Buffer.from(
-      renderDocument({ facts, inputs, outputs, data, notes, version: packageVersion(), ...page }),
+      renderReport({ facts, inputs, outputs, data, notes, version: packageVersion(), files }),
     );
   };
   const noPictures = inputs.images.map(() => null);
@@ -157,33 +168,9 @@ function chooseOutputs({ manifest }: Dataset, wanted: readonly string[]): readon
   return wanted.length === 0 ? keys : keys.filter((key) => wanted.includes(key));
 }
 
-/** Only a report is replaced: a wrong path must not cost a photo, or the dataset's manifest. */
-async function checkReplaceable(path: string): Promise<void> {
-  if (!(await isThere(path))) return;
-  const file = await open(path, 'r').catch((error: unknown) => Promise.reject(unwritable(path, error)));
-  try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(REPORT_MARK.length), 0, REPORT_MARK.length, 0);
-    if (buffer.toString('latin1', 0, bytesRead) === REPORT_MARK) return;
-  } catch (error) {
-    throw unwritable(path, error);
-  } finally {
-    await file.close();
-  }
-  throw new TapirError('OUTPUT_EXISTS', `cannot write to "${path}": it holds something else than a report`, {
-    details: { path },
-  });
-}
-
-function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
-}
-
 function notesOf({ unreadable, leftOut }: Thumbnails, imageFolder: string | undefined): string[] {
   if (imageFolder === undefined)
-    return ['Without pictures: the folder of the images is not here; --images names it.'];
+    return ['There are no pictures, because the folder of the images is not here. Name it with --images.'];
   return [
     ...(unreadable > 0 ? [`${unreadable} images could not be read again and have no picture.`] : []),
     ...(leftOut > 0 ? [`${leftOut} images have no picture, to keep this file below 20 MB.`] : []),

@@ -8,10 +8,11 @@ import {
   type Options,
 } from '../../base/checks.js';
 import type { Dataset } from '../../dataset/dataset.js';
+import type { RowSet } from '../../dataset/row-set.js';
 import type { Device } from '../../runtime/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { BestRows } from './best-rows.js';
-import { readLiveRows, readPaths, type LiveRows } from './live-rows.js';
+import { readLiveRows, readPaths } from './live-rows.js';
 import {
   createQuery,
   exactValue,
@@ -193,7 +194,7 @@ interface Search {
   readonly metric: Metric;
   readonly queries: readonly Query[];
   readonly best: readonly BestRows[];
-  readonly live: LiveRows;
+  readonly live: RowSet;
   readonly exclude: readonly (number | null)[];
   readonly slack: number;
 }

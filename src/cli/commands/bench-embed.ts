@@ -16,7 +16,8 @@ import {
 } from '../flags/open-extractor.js';
 import { readPartFlags } from '../flags/part-flags.js';
 import { readReturnFlags } from '../flags/return-flags.js';
-import { formatBytes, formatTable } from '../terminal/table.js';
+import { formatBytes } from '../../apps/pages/numbers.js';
+import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 export interface BenchEmbedFlags extends ExtractorFlags {

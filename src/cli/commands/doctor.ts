@@ -2,7 +2,8 @@
 import type { CudaDevice } from '../../runtime/devices/device-list.js';
 import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnosis.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { formatBytes, printable } from '../terminal/table.js';
+import { formatBytes } from '../../apps/pages/numbers.js';
+import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 export interface DoctorFlags {

@@ -6,7 +6,8 @@ import { EXIT } from '../terminal/exit-code.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { readReturnFlags } from '../flags/return-flags.js';
-import { formatBytes, formatDims, formatTable } from '../terminal/table.js';
+import { formatBytes } from '../../apps/pages/numbers.js';
+import { formatDims, formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 export interface ExtractFlags extends PartFlags {

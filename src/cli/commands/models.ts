@@ -6,7 +6,8 @@ import { copyAtomically, outputExists } from '../../base/atomic-file.js';
 import type { DownloadProgress } from '../../hub/download-file.js';
 import { findHubModel, readModelList, type HubModel } from '../../hub/model-list.js';
 import { findCachedModel, pullModel, type PulledFile } from '../../hub/pull-model.js';
-import { formatBytes, formatTable, printable } from '../terminal/table.js';
+import { formatBytes } from '../../apps/pages/numbers.js';
+import { formatTable, printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface ListFlags {

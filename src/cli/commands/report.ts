@@ -2,7 +2,8 @@
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { REPORT_DEFAULTS, writeReport } from '../../apps/report/write-report.js';
-import { formatBytes, printable } from '../terminal/table.js';
+import { formatBytes } from '../../apps/pages/numbers.js';
+import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface ReportFlags {

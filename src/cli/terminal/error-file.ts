@@ -1,17 +1,16 @@
-/** What a process that fails under torchrun leaves for it, so that it prints the cause. */
+/** The error file of a process that torchrun has launched: torchrun prints it as the cause of a failure. */
 import { writeFileSync } from 'node:fs';
 import { inspect } from 'node:util';
-import type { Environment } from '../flags/launcher.js';
 import { messageOf } from './exit-code.js';
 
 /**
- * Writes the file that torchrun names in `TORCHELASTIC_ERROR_FILE`, as `torch.distributed.elastic.multiprocessing.errors` does: of
- * the first process to fail, torchrun prints `py_callstack` as the root cause. Nothing is done elsewhere.
+ * Writes the file that `TORCHELASTIC_ERROR_FILE` names, in the format of `torch.distributed.elastic.multiprocessing.errors`. Torchrun
+ * prints the `py_callstack` of the first process that fails as the root cause. Without the variable nothing happens.
  *
- * @param env - See {@link Environment}.
- * @param error - What ended the process.
+ * @param env - Environment variables, such as `process.env`.
+ * @param error - The error that ended the process.
  */
-export function writeErrorFile(env: Environment, error: unknown): void {
+export function writeErrorFile(env: Readonly<Record<string, string | undefined>>, error: unknown): void {
   const path = env['TORCHELASTIC_ERROR_FILE'] ?? '';
   if (path === '') return;
   const timestamp = String(Math.floor(Date.now() / 1000));
@@ -25,6 +24,6 @@ export function writeErrorFile(env: Environment, error: unknown): void {
   try {
     writeFileSync(path, JSON.stringify(content));
   } catch {
-    // The error itself goes to standard error all the same.
+    // The error is printed to standard error in any case.
   }
 }

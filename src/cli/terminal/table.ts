@@ -23,15 +23,3 @@ export function formatTable(given: readonly (readonly string[])[], right: readon
 export function formatDims(dims: readonly (number | string | null)[] | null): string {
   return dims === null ? '?' : `[${dims.map((size) => size ?? '?').join(', ')}]`;
 }
-
-/** Bytes in decimal units: `93.9 MB`. */
-export function formatBytes(bytes: number): string {
-  const units = ['bytes', 'kB', 'MB', 'GB'];
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1000 && unit < units.length - 1) {
-    value /= 1000;
-    unit++;
-  }
-  return `${unit === 0 ? value : value.toPrecision(3)} ${units[unit]}`;
-}

@@ -6,7 +6,7 @@ import { createFeatureExtractor, createTransform, embedFolder } from 'onnx-tapir
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openDataset } from '../../../src/dataset/dataset.js';
-import { decodeFloats, decodeShorts } from '../../../src/apps/report/page/decode.js';
+import { decodeFloats, decodeShorts } from '../../../src/apps/pages/browser/decode-numbers.js';
 import type { PageData } from '../../../src/apps/report/page/data.js';
 import { fitPoints, MAP_MARGIN } from '../../../src/apps/report/page/geometry.js';
 import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
@@ -127,6 +127,24 @@ const COUNT_DRAWN = `(() => {
   return { pixels, colours: colours.size };
 })()`;
 
+/** WCAG's contrast of each colour of the map with the map's ground. */
+const CONTRASTS = `(() => {
+  const probe = document.createElement('span');
+  document.body.append(probe);
+  const luminance = (name) => {
+    probe.style.color = 'var(--' + name + ')';
+    const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
+    const [r, g, b] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = luminance('raised');
+  const names = ['edge', 'accent', ...Array.from({ length: 8 }, (_, i) => 'folder-' + i)];
+  return Object.fromEntries(names.map((name) => {
+    const [low, high] = [luminance(name), ground].sort((a, b) => a - b);
+    return [name, (high + 0.05) / (low + 0.05)];
+  }));
+})()`;
+
 /** The eight nearest of an image in float64, by its path. */
 async function exactNeighbours(path: string): Promise<string[]> {
   const opened = await openDataset(dataset);
@@ -191,12 +209,15 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     ['light', 390],
   ] as const)('is drawn in %s at a width of %i, without a fault or a request', async (scheme, width) => {
     const opened = await open(scheme, width);
+    // Dots have a few hundred colours at their edges; pictures have thousands.
+    await expect.poll(async () => (await drawn(opened)).colours).toBeGreaterThan(2000);
+    expect(await opened.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+    await opened.locator('[data-marks="dots"]').click();
+    await expect.poll(async () => (await drawn(opened)).colours).toBeLessThan(1500);
     const { pixels, colours } = await drawn(opened);
     expect(pixels).toBeGreaterThan(500);
     expect(colours).toBeGreaterThan(5);
-    expect(await opened.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
     await opened.locator('[data-marks="pictures"]').click();
-    await expect.poll(async () => (await drawn(opened)).colours).toBeGreaterThan(500);
     const before = await background(opened);
     await opened.locator('#theme').click();
     expect(await background(opened)).not.toBe(before);
@@ -206,8 +227,38 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     await opened.close();
   });
 
+  it('opens on UMAP and pictures, with the legend in sight and the first image chosen', async () => {
+    const opened = await open();
+    const pressed = await opened.locator('.toolbar [aria-pressed="true"]').allTextContents();
+    expect(pressed).toEqual(['UMAP', 'Pictures']);
+    const legend = (await opened.locator('#legend').boundingBox())!;
+    const map = (await opened.locator('#map').boundingBox())!;
+    expect(legend.height).toBeGreaterThan(20);
+    expect(legend.y + legend.height).toBeLessThanOrEqual(map.y);
+    expect(await opened.locator('.panel-name').textContent()).toBe(
+      dataOf(page).images.names[0]!.split('/').at(-1),
+    );
+    expect(await neighbours(opened)).toEqual(await exactNeighbours(dataOf(page).images.names[0]!));
+    expect(await opened.locator('.chapter', { hasText: 'Model' }).textContent()).toMatch(/size[\d.]+ [kM]B/);
+    expect(faults).toEqual([]);
+    await opened.close();
+  });
+
+  it.each(['light', 'dark'] as const)(
+    'draws dots and edges that stand out from the page, in %s',
+    async (scheme) => {
+      const opened = await open(scheme);
+      const ratios: Record<string, number> = await opened.evaluate(CONTRASTS);
+      expect(Object.keys(ratios).length).toBe(10);
+      for (const [name, ratio] of Object.entries(ratios)) expect(ratio, name).toBeGreaterThanOrEqual(3);
+      await opened.close();
+    },
+  );
+
   it('shows the nearest images of the point that is clicked', async () => {
     const opened = await open();
+    await opened.locator('[data-projection="pca"]').click();
+    await opened.locator('[data-marks="dots"]').click();
     const { images, outputs } = dataOf(page);
     const { clientWidth, clientHeight } = await opened
       .locator('#map')
@@ -291,6 +342,7 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
 
   it('shows one output at a time, by PCA and by UMAP', async () => {
     const opened = await open();
+    await opened.locator('[data-projection="pca"]').click();
     expect(await opened.locator('#map-note').textContent()).toMatch(/^PCA .* 26 vectors of 128 numbers\.$/);
     const before = await drawn(opened);
     await opened.locator('[data-projection="umap"]').click();

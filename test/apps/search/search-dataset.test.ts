@@ -1,7 +1,7 @@
 /** Search against a brute-force comparison of all rows in double precision. */
 import { searchDataset, type Dataset, type DatasetRow, type Metric } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { createRandom } from '../../../src/apps/report/random.js';
+import { createRandom } from '../../../src/base/random.js';
 
 const METRICS: readonly Metric[] = ['cosine', 'dot', 'l2'];
 

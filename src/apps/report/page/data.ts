@@ -1,19 +1,19 @@
-/** What the page is given as JSON, beside its text. Arrays of numbers are little-endian bytes in base64. */
+/** The JSON that the page carries beside its text. Arrays of numbers are little-endian bytes in base64. */
 
-/** The sampled images; all lists have their order. */
+/** The sampled images. All lists have the same order. */
 export interface PageImages {
-  /** To be shown: what could act on a reader's text is spelt out. */
+  /** Safe to show: characters that could disguise a name are spelled out. */
   readonly names: readonly string[];
   readonly rows: readonly number[];
-  /** Width and height of the file's image, in pixels. */
+  /** Width and height of the image in its file, in pixels. */
   readonly sizes: readonly (readonly [number, number] | null)[];
-  /** WebP in base64; null where the file could not be read. */
+  /** WebP in base64; null if the file could not be read. */
   readonly thumbnails: readonly (string | null)[];
-  /** Place in {@link PageData.folders}; null if there is nothing to tell apart. */
+  /** Place in {@link PageData.folders}; null if all images share a folder. */
   readonly folders: readonly number[] | null;
 }
 
-/** An output: its points are the images in `members`. */
+/** An output. Its points are the images in `members`. */
 export interface PageOutput {
   readonly key: string;
   /** Uint16: the image of each point. */
@@ -21,12 +21,12 @@ export interface PageOutput {
   /** Float32: x and y of each point. */
   readonly pca: string;
   readonly umap: string | null;
-  /** Shares of the variance, as text of the map's caption. */
+  /** Captions of the map. */
   readonly pcaNote: string;
   readonly umapNote: string;
-  /** Neighbours of each point. */
+  /** Number of neighbours of each point. */
   readonly neighbourCount: number;
-  /** Uint16: points. */
+  /** Uint16: the neighbours of each point. */
   readonly neighbours: string;
   /** Float32: their cosine distances. */
   readonly neighbourDistances: string;
@@ -36,11 +36,11 @@ export interface PageOutput {
   readonly forestDistances: string;
   /** Uint16: points with the same number have the same features, bit for bit. */
   readonly sameAs: string;
-  /** Cosine distance up to which points count as near-duplicates at first. */
+  /** Initial cosine distance up to which points count as near-duplicates. */
   readonly duplicateDistance: number;
 }
 
-/** All of it. */
+/** All data of the page. */
 export interface PageData {
   readonly images: PageImages;
   /** Names of the legend. */

@@ -1,31 +1,50 @@
-/** What is drawn on the canvas. */
+/** Draws the map on its canvas. */
+import { readColours } from '../../pages/browser/theme.js';
 import type { Places } from './geometry.js';
-import type { Colours } from './theme.js';
 
-/** A picture of the map, as it is to be drawn. */
+/** The colours of the map, as the style sheet has them now. */
+export interface Colours {
+  readonly paper: string;
+  readonly ink: string;
+  readonly accent: string;
+  /** By folder. */
+  readonly folders: readonly string[];
+}
+
+const FOLDER_COLOURS = 8;
+
+/** Reads the colours of the map. */
+export function readMapColours(): Colours {
+  const folderNames = Array.from({ length: FOLDER_COLOURS }, (_, i) => `folder-${i}`);
+  const [paper, ink, accent, ...folders] = readColours(['raised', 'ink', 'accent', ...folderNames]);
+  return { paper: paper!, ink: ink!, accent: accent!, folders };
+}
+
+/** Everything that one drawing of the map needs. */
 export interface Scene {
   readonly places: Places;
   readonly width: number;
   readonly height: number;
   readonly colours: Colours;
-  /** Folder of a point; undefined if points are not told apart. */
+  /** Folder of a point; undefined if all points have the same colour. */
   readonly folderOf: ((point: number) => number) | undefined;
-  /** Folder that the others step back behind. */
+  /** Folder that is highlighted: points of other folders fade. */
   readonly highlighted: number | undefined;
   readonly cursor: number | undefined;
   readonly selected: number | undefined;
   readonly neighbours: readonly number[];
-  /** A point's picture, which may still be loading; undefined draws dots. */
+  /** A point's picture, which may still be loading; undefined to draw dots. */
   readonly pictureOf: ((point: number) => HTMLImageElement | undefined) | undefined;
 }
 
-const FAINT = 0.16;
-/** Most points of a map whose dots are drawn above pictures. */
+/** Opacity of points that step back. */
+const FAINT = 0.3;
+/** On maps with more points, dots lie under the pictures. */
 const MAX_DOTS_ABOVE = 100;
-/** Most pictures drawn at once. */
+/** Maximum number of pictures on the map. */
 const MAX_PICTURES = 240;
 
-/** The radius of a point, in pixels: smaller where there are many. */
+/** The radius of a point in pixels: the more points, the smaller. */
 export function dotRadius(points: number): number {
   return Math.max(2.1, 8 - 1.65 * Math.log10(points + 1));
 }
@@ -42,7 +61,7 @@ export function drawScene(canvas: CanvasRenderingContext2D, scene: Scene): void 
   const radius = dotRadius(places.length / 2);
   const pictured = scene.pictureOf ? placePictures(scene) : [];
   if (selected !== undefined) drawEdges(canvas, scene, selected);
-  // A few dots show above pictures that they have no room beside; many would cover them.
+  // A few dots may lie on pictures that leave no room beside them; many dots would cover the pictures.
   const isCrowded = places.length / 2 > MAX_DOTS_ABOVE;
   if (isCrowded) drawDots(canvas, scene, radius, new Set(pictured));
   for (const point of pictured) drawPicture(canvas, scene, point);
@@ -60,9 +79,8 @@ export function drawScene(canvas: CanvasRenderingContext2D, scene: Scene): void 
   if (cursor !== undefined) ring(cursor, 2, colours.ink);
 }
 
-/** Whether a point steps back: not of the highlighted folder, or not near the selected one. */
-function isFaint({ folderOf, highlighted, selected, neighbours }: Scene, point: number): boolean {
-  if (selected !== undefined) return point !== selected && !neighbours.includes(point);
+/** Whether a point fades, because another folder is highlighted. */
+function isFaint({ folderOf, highlighted }: Scene, point: number): boolean {
   return highlighted !== undefined && folderOf?.(point) !== highlighted;
 }
 
@@ -70,7 +88,7 @@ function colourOf({ colours, folderOf }: Scene, point: number): string {
   return folderOf ? colours.folders[folderOf(point)]! : colours.accent;
 }
 
-/** A path per colour: thousands of points in a few strokes. */
+/** Draws one path per colour: thousands of points in a few strokes. */
 function drawDots(
   canvas: CanvasRenderingContext2D,
   scene: Scene,
@@ -84,7 +102,7 @@ function drawDots(
     const isOutside = x < -radius || y < -radius || x > width + radius || y > height + radius;
     if (isOutside || without.has(point)) continue;
     const colour = colourOf(scene, point);
-    const alpha = isFaint(scene, point) ? FAINT : 0.85;
+    const alpha = isFaint(scene, point) ? FAINT : 1;
     let entry = paths.get(colour + alpha);
     if (!entry) paths.set(colour + alpha, (entry = { colour, alpha, path: new Path2D() }));
     entry.path.moveTo(x + radius, y);
@@ -110,14 +128,12 @@ function drawEdges(canvas: CanvasRenderingContext2D, scene: Scene, selected: num
     canvas.moveTo(places[selected * 2]!, places[selected * 2 + 1]!);
     canvas.lineTo(places[point * 2]!, places[point * 2 + 1]!);
   }
-  canvas.globalAlpha = 0.55;
-  canvas.lineWidth = 1.25;
+  canvas.lineWidth = 1.5;
   canvas.strokeStyle = colours.accent;
   canvas.stroke();
-  canvas.globalAlpha = 1;
 }
 
-/** Points whose pictures have room, so that none hides another; what is looked at comes first, and is drawn last. */
+/** Points whose pictures have room without hiding each other. The chosen point and its neighbours take their places first. */
 function placePictures(scene: Scene): number[] {
   const { places, width, height, cursor, selected, neighbours } = scene;
   const side = pictureSide(places.length / 2, width, height);
@@ -137,21 +153,26 @@ function placePictures(scene: Scene): number[] {
 }
 
 function drawPicture(canvas: CanvasRenderingContext2D, scene: Scene, point: number): void {
-  const { places, width, height, colours, selected, cursor } = scene;
+  const { places, width, height, colours, selected, cursor, neighbours } = scene;
   const image = scene.pictureOf!(point)!;
   if (!image.complete || image.naturalWidth === 0) return;
   const side = pictureSide(places.length / 2, width, height);
   const scale = (side - 6) / Math.max(image.naturalWidth, image.naturalHeight);
   const [w, h] = [image.naturalWidth * scale, image.naturalHeight * scale];
   const [x, y] = [places[point * 2]! - w / 2, places[point * 2 + 1]! - h / 2];
-  const isLooked = point === selected || point === cursor;
+  const frame = (outset: number, lineWidth: number, colour: string): void => {
+    canvas.beginPath();
+    canvas.roundRect(x - outset, y - outset, w + 2 * outset, h + 2 * outset, 3 + outset);
+    canvas.lineWidth = lineWidth;
+    canvas.strokeStyle = colour;
+    canvas.stroke();
+  };
   canvas.save();
-  canvas.globalAlpha = isFaint(scene, point) ? 0.3 : 1;
-  canvas.beginPath();
-  canvas.roundRect(x - 1, y - 1, w + 2, h + 2, 4);
-  canvas.lineWidth = 2;
-  canvas.strokeStyle = isLooked ? colours.ink : colourOf(scene, point);
-  canvas.stroke();
+  canvas.globalAlpha = isFaint(scene, point) ? FAINT : 1;
+  frame(1.5, 3, colourOf(scene, point));
+  if (point === selected) frame(5, 4, colours.accent);
+  else if (point === cursor) frame(4, 2, colours.ink);
+  else if (neighbours.includes(point)) frame(4, 2, colours.accent);
   canvas.beginPath();
   canvas.roundRect(x, y, w, h, 3);
   canvas.clip();

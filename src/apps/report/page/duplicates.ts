@@ -1,20 +1,20 @@
-/** Near-duplicates: groups at a threshold that one can move. */
+/** Near-duplicates: groups at a threshold that the reader can move. */
+import { byId, make } from '../../pages/browser/elements.js';
 import type { PageImages } from './data.js';
-import { formatCosine } from './decode.js';
-import { byId, make, makeTile, shortName } from './elements.js';
 import { groupsWithin } from './groups.js';
-import type { Points } from './points.js';
+import { formatCosine, type Points } from './points.js';
+import { makeTile, shortName } from './tiles.js';
 
 const MAX_GROUPS = 40;
 const MAX_TILES = 12;
 const STEPS = 400;
-/** Least distance but 0 that the slider reaches. */
+/** Smallest distance of the slider, besides 0. */
 const LEAST = 1e-7;
 
 /** Shows the groups of an output. */
 export function showDuplicates(images: PageImages, points: Points, onChoose: (point: number) => void): void {
   const most = Math.max(LEAST * 10, points.duplicateDistance, points.forestDistances.at(-1) ?? 0);
-  // Equal steps are equal ratios of the distance; the first step is 0.
+  // The scale is logarithmic; the first step is 0.
   const distanceAt = (step: number): number => (step === 0 ? 0 : LEAST * (most / LEAST) ** (step / STEPS));
   const stepAt = (distance: number): number =>
     distance < LEAST ? 0 : Math.round((STEPS * Math.log(distance / LEAST)) / Math.log(most / LEAST));
@@ -25,7 +25,7 @@ export function showDuplicates(images: PageImages, points: Points, onChoose: (po
   slider.max = String(STEPS);
   slider.value = String(stepAt(points.duplicateDistance));
   const output = make('output', '');
-  const label = make('label', 'threshold', make('span', '', 'As near as'), slider, output);
+  const label = make('label', 'threshold', make('span', '', 'At least'), slider, output);
   const summary = make('p', 'lead');
   summary.setAttribute('role', 'status');
   const list = make('div', 'groups');
@@ -39,7 +39,7 @@ export function showDuplicates(images: PageImages, points: Points, onChoose: (po
     const members = groups.reduce((sum, group) => sum + group.length, 0);
     summary.textContent =
       groups.length === 0
-        ? 'No two images are as near as this.'
+        ? 'No two images are this close.'
         : `${groups.length === 1 ? 'One group' : `${groups.length} groups`}, ${members} images` +
           (identical === 0
             ? '.'
@@ -52,14 +52,14 @@ export function showDuplicates(images: PageImages, points: Points, onChoose: (po
   const note = make(
     'p',
     'note',
-    'A group holds images that a chain of such pairs connects, among those on the map. At first the threshold is a twentieth of ' +
-      'the distance that two images have in the median, and no cosine below 0.98.',
+    'A chain of such pairs connects the images of a group. Only images on the map count. The initial threshold is a twentieth of ' +
+      'the median distance of two images, and at least a cosine of 0.98.',
   );
   byId('duplicates').replaceChildren(label, summary, list, note);
   update();
 }
 
-/** Numbers of features that more than one member has. */
+/** The numbers of `sameAs` that more than one member of the group has. */
 function sharedBy({ sameAs }: Points, group: readonly number[]): Set<number> {
   const once = new Set<number>();
   const twice = new Set<number>();

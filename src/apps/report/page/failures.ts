@@ -1,6 +1,6 @@
 /** The search field above the failures. */
 
-/** Makes the field work, if there is one. */
+/** Makes the search field work, if the page has one. */
 export function startFailureSearch(): void {
   const field = document.querySelector<HTMLInputElement>('#failure-search');
   const count = document.querySelector('#failure-count');
@@ -26,6 +26,6 @@ export function startFailureSearch(): void {
       group.open = wanted === '' ? wasOpen : inGroup > 0;
       found += inGroup;
     }
-    count.textContent = wanted === '' ? '' : `${found} of those listed`;
+    count.textContent = wanted === '' ? '' : `${found} listed failures match`;
   });
 }

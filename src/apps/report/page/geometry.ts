@@ -1,15 +1,15 @@
-/** Places on the map; no part of the browser is used here. */
+/** Places on the map. This file uses no part of the browser. */
 
-/** Pixels from the left upper corner of the map. */
+/** Pixels from the top left corner of the map. */
 export interface Place {
   readonly x: number;
   readonly y: number;
 }
 
-/** x and y of each point, one after the other. */
+/** x and y of each point in turn. */
 export type Places = Float32Array;
 
-/** How much larger than the whole map, and how far it was moved. */
+/** The zoom relative to the whole map, and how far the map was moved. */
 export interface View {
   readonly zoom: number;
   readonly panX: number;
@@ -35,7 +35,7 @@ export function fitPoints(points: Float32Array, width: number, height: number, m
     (width - 2 * margin) / Math.max(right - left, Number.MIN_VALUE),
     (height - 2 * margin) / Math.max(top - bottom, Number.MIN_VALUE),
   );
-  // All in one place.
+  // Infinite if all points are in one place.
   const finite = Number.isFinite(scale) ? scale : 0;
   const places = new Float32Array(points.length);
   for (let i = 0; i < points.length; i += 2) {
@@ -45,7 +45,7 @@ export function fitPoints(points: Float32Array, width: number, height: number, m
   return places;
 }
 
-/** Zooms by a factor, keeping what is at a place there; never smaller than the whole, which is never moved. */
+/** Zooms by a factor around a place. The map never becomes smaller than the whole, and the whole is always centred. */
 export function zoomAt(view: View, factor: number, at: Place, centre: Place): View {
   const zoom = Math.min(MAX_ZOOM, Math.max(1, view.zoom * factor));
   if (zoom === 1) return WHOLE;
@@ -57,7 +57,7 @@ export function zoomAt(view: View, factor: number, at: Place, centre: Place): Vi
   };
 }
 
-/** The point nearest to a place, if it is within a radius. */
+/** The point nearest to a place, if it lies within a radius. */
 export function nearestPoint(places: Places, { x, y }: Place, radius: number): number | undefined {
   let best: number | undefined;
   let least = radius * radius;
@@ -79,12 +79,12 @@ export const DIRECTIONS: Readonly<Record<string, Place>> = {
   ArrowDown: { x: 0, y: 1 },
 };
 
-/** How much farther a point seems for lying aside. */
+/** How much a distance aside counts, compared with a distance ahead. */
 const ASIDE = 2.5;
 
 /**
- * The next point in a direction: the nearest one within 45° of it, those straight ahead preferred; failing that, of those ahead at
- * all. Points in the very same place follow one another by number.
+ * The next point in a direction: the nearest point within 45° of it, preferably straight ahead; if there is none, the nearest point
+ * ahead at any angle. Points in exactly the same place follow one another by number.
  */
 export function nextInDirection(places: Places, from: number, { x, y }: Place): number | undefined {
   const [fromX, fromY] = [places[from * 2]!, places[from * 2 + 1]!];
@@ -96,7 +96,7 @@ export function nextInDirection(places: Places, from: number, { x, y }: Place): 
     if (i === from) continue;
     const [dx, dy] = [places[i * 2]! - fromX, places[i * 2 + 1]! - fromY];
     if (dx === 0 && dy === 0) {
-      // Forwards for right and down, backwards for left and up; the nearest number either way.
+      // The next number for right and down, the previous one for left and up.
       if (x + y > 0 ? i > from && same === undefined : i < from) same = i;
       continue;
     }

@@ -1,6 +1,6 @@
-/** Groups of near-duplicates out of the tree that connects all points; no part of the browser is used here. */
+/** Groups of near-duplicates from the tree that connects all points. This file uses no part of the browser. */
 
-/** Groups of two or more points that are connected by edges up to a distance; the largest first, members in order. */
+/** Groups of two or more points that edges up to a distance connect. The largest group comes first; members are in order. */
 export function groupsWithin(
   forest: Uint16Array,
   distances: Float32Array,

@@ -1,21 +1,15 @@
-/** Puts the page together. */
+/** Starts the page: connects the map, the panel, the controls and the lists. */
+import { byId, make, onPress, press, readPageData } from '../../pages/browser/elements.js';
+import { startTheme } from '../../pages/browser/theme.js';
 import type { PageData } from './data.js';
 import { showDuplicates } from './duplicates.js';
-import { byId, make } from './elements.js';
 import { startFailureSearch } from './failures.js';
 import { ImageMap, type Projection } from './map.js';
 import { showPanel } from './panel.js';
 import { decodePoints, type Points } from './points.js';
-import { startTheme } from './theme.js';
 
 function start(): void {
-  const data = JSON.parse(byId('data').textContent) as PageData;
-  const decoded = new Map<number, Points>();
-  const pointsOf = (output: number): Points => {
-    let points = decoded.get(output);
-    if (!points) decoded.set(output, (points = decodePoints(data.outputs[output]!)));
-    return points;
-  };
+  const data = readPageData<PageData>();
   startFailureSearch();
   if (data.outputs.length === 0 || data.images.names.length === 0) {
     startTheme(() => undefined);
@@ -23,41 +17,41 @@ function start(): void {
     byId('duplicates-section').hidden = true;
     return;
   }
+  const decoded = new Map<number, Points>();
+  const pointsOf = (output: number): Points => {
+    let points = decoded.get(output);
+    if (!points) decoded.set(output, (points = decodePoints(data.outputs[output]!)));
+    return points;
+  };
   let points = pointsOf(0);
-  let projection: Projection = 'pca';
+  let projection: Projection = 'umap';
 
   const map = new ImageMap(data.images, (point, byKey) => choose(point, byKey));
   const choose = (point: number | undefined, byKey: boolean): void => {
     map.select(point);
     showPanel(data.images, points, point, (next) => choose(next, true));
-    if (point === undefined) byId('live').textContent = 'Nothing is chosen.';
+    if (point === undefined) byId('live').textContent = 'No image is chosen.';
     if (byKey) byId('panel').querySelector('button')?.focus();
   };
   byId('panel').addEventListener('keydown', (event) => {
     if (event.key === 'Escape') map.focus();
   });
 
-  const press = (name: string, value: string): void => {
-    for (const button of document.querySelectorAll<HTMLButtonElement>(`[data-${name}]`))
-      button.setAttribute('aria-pressed', String(button.dataset[name] === value));
-  };
-  const showNote = (): void => {
-    byId('map-note').textContent = projection === 'pca' ? points.pcaNote : points.umapNote;
-  };
   const setProjection = (wanted: Projection): void => {
     projection = wanted;
     press('projection', wanted);
-    showNote();
+    byId('map-note').textContent = wanted === 'pca' ? points.pcaNote : points.umapNote;
   };
   onPress('projection', (value) => {
     if (value === projection) return;
     setProjection(value as Projection);
     map.project(projection);
   });
-  onPress('marks', (value) => {
-    press('marks', value);
-    map.drawPictures(value === 'pictures');
-  });
+  const setMarks = (marks: string): void => {
+    press('marks', marks);
+    map.drawPictures(marks === 'pictures');
+  };
+  onPress('marks', setMarks);
   onPress('zoom', (value) => map.zoom(value as 'in' | 'out' | 'reset'));
 
   const showOutput = (output: number): void => {
@@ -67,7 +61,8 @@ function start(): void {
     umap.title = points.umap ? '' : points.umapNote;
     setProjection(points.umap ? projection : 'pca');
     map.show(points, projection);
-    showPanel(data.images, points, undefined, () => undefined);
+    // An example of what the panel shows.
+    choose(points.count > 0 ? 0 : undefined, false);
     showDuplicates(data.images, points, (point) => {
       byId('map-section').scrollIntoView({ block: 'start' });
       choose(point, true);
@@ -78,32 +73,23 @@ function start(): void {
   const selector = document.querySelector<HTMLSelectElement>('#output');
   selector?.addEventListener('change', () => showOutput(Number(selector.value)));
   startLegend(data, (folder) => map.highlight(folder));
-  if (data.images.thumbnails.every((thumbnail) => thumbnail === null))
-    document.querySelector<HTMLButtonElement>('[data-marks="pictures"]')!.disabled = true;
+  const hasPictures = data.images.thumbnails.some((thumbnail) => thumbnail !== null);
+  document.querySelector<HTMLButtonElement>('[data-marks="pictures"]')!.disabled = !hasPictures;
+  setMarks(hasPictures ? 'pictures' : 'dots');
   showOutput(0);
   startTheme(() => map.recolour());
 }
 
-/** Calls back with the value of the button that is pressed. */
-function onPress(name: string, act: (value: string) => void): void {
-  for (const button of document.querySelectorAll<HTMLButtonElement>(`[data-${name}]`))
-    button.addEventListener('click', () => act(button.dataset[name]!));
-}
-
-/** A button per folder that lets the others step back. */
+/** A button per folder, which fades the other folders. */
 function startLegend({ folders, images }: PageData, onHighlight: (folder: number | undefined) => void): void {
   if (!images.folders) return;
   let highlighted: number | undefined;
   const buttons = folders.map((name, folder) => {
     const count = images.folders!.filter((other) => other === folder).length;
-    const swatch = make('span', `swatch swatch-${folder}`);
-    const button = make(
-      'button',
-      'chip',
-      swatch,
-      make('bdi', '', name),
-      make('span', 'count', String(count)),
-    );
+    const swatch = make('span', 'swatch');
+    swatch.style.color = `var(--folder-${folder})`;
+    const label = [make('bdi', '', name), make('span', 'count', String(count))];
+    const button = make('button', 'chip', swatch, ...label);
     button.type = 'button';
     button.setAttribute('aria-pressed', 'false');
     button.addEventListener('click', () => {

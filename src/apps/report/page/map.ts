@@ -1,7 +1,7 @@
-/** The map: points on a canvas, looked at by pointer or keys. */
+/** The map: points on a canvas, explored by pointer or keys. */
+import { byId } from '../../pages/browser/elements.js';
 import type { PageImages } from './data.js';
-import { dotRadius, drawScene, pictureSide } from './drawing.js';
-import { byId } from './elements.js';
+import { dotRadius, drawScene, pictureSide, readMapColours } from './drawing.js';
 import {
   DIRECTIONS,
   MAP_MARGIN,
@@ -16,18 +16,17 @@ import {
 } from './geometry.js';
 import type { Points } from './points.js';
 import { PictureCache } from './picture-cache.js';
-import { readColours } from './theme.js';
 import { hideTip, showTip } from './tip.js';
 
-/** Which coordinates are shown. */
+/** The coordinates of the map. */
 export type Projection = 'pca' | 'umap';
 
 const MOVE_MS = 500;
 const ZOOM_STEP = 1.5;
-/** A pointer that moves less has clicked. */
+/** A pointer that moves no farther has clicked. */
 const CLICK_SLOP = 5;
 
-/** The map of one output at a time. */
+/** Shows the map of one output at a time. */
 export class ImageMap {
   readonly #images: PageImages;
   readonly #onSelect: (point: number | undefined, byKey: boolean) => void;
@@ -38,9 +37,9 @@ export class ImageMap {
   readonly #pointers = new Map<number, Place>();
   #points!: Points;
   #projection: Projection = 'pca';
-  #colours = readColours();
+  #colours = readMapColours();
   #view: View = WHOLE;
-  /** Of the whole map, before zoom. */
+  /** Places on the whole map, before zoom. */
   #base: Places = new Float32Array();
   #places: Places = new Float32Array();
   #cursor: number | undefined;
@@ -51,7 +50,7 @@ export class ImageMap {
   #isMoved = false;
   #isDue = false;
 
-  /** @param onSelect - Called with the point that was chosen, or undefined; `byKey` if it was by the keyboard. */
+  /** @param onSelect - Called with the chosen point, or undefined; `byKey` if it was chosen with the keyboard. */
   constructor(images: PageImages, onSelect: (point: number | undefined, byKey: boolean) => void) {
     this.#images = images;
     this.#onSelect = onSelect;
@@ -83,7 +82,7 @@ export class ImageMap {
     this.#lay();
   }
 
-  /** Moves to another projection of the same points. */
+  /** Moves the points to another projection. */
   project(projection: Projection): void {
     const before = this.#places.slice();
     this.#projection = projection;
@@ -95,7 +94,7 @@ export class ImageMap {
     const step = (): void => {
       const time = Math.min(1, (performance.now() - started) / MOVE_MS);
       const eased = time < 0.5 ? 4 * time ** 3 : 1 - (2 - 2 * time) ** 3 / 2;
-      // Another move, or another size, has taken over.
+      // Another move or another size has replaced this one.
       if (this.#projection !== projection || this.#places.length !== after.length || this.#view !== WHOLE)
         return;
       this.#places = after.map((value, i) => before[i]! + (value - before[i]!) * eased);
@@ -105,25 +104,25 @@ export class ImageMap {
     step();
   }
 
-  /** Draws pictures where they have room, or dots only. */
+  /** Draws pictures where there is room, or only dots. */
   drawPictures(withPictures: boolean): void {
     this.#withPictures = withPictures;
     this.#request();
   }
 
-  /** Lets the other folders step back; undefined for none. */
+  /** Fades all other folders; undefined fades nothing. */
   highlight(folder: number | undefined): void {
     this.#highlighted = folder;
     this.#request();
   }
 
-  /** Takes over colours that have changed. */
+  /** Reads the colours again after they have changed. */
   recolour(): void {
-    this.#colours = readColours();
+    this.#colours = readMapColours();
     this.#request();
   }
 
-  /** Chooses a point from outside; does not call back. */
+  /** Chooses a point without calling back. */
   select(point: number | undefined): void {
     this.#selected = point;
     if (point !== undefined) this.#bringIntoView(point);
@@ -156,7 +155,7 @@ export class ImageMap {
     return { x: this.#places[point * 2]!, y: this.#places[point * 2 + 1]! };
   }
 
-  /** Computes all places anew: for another size, projection or output. */
+  /** Computes all places again, for another size, projection or output. */
   #lay(): void {
     const { width, height } = this.#size;
     const ratio = window.devicePixelRatio;
@@ -208,7 +207,7 @@ export class ImageMap {
     });
   }
 
-  /** Looks at a point without choosing it. */
+  /** Moves the cursor to a point without choosing it. */
   #look(point: number | undefined): void {
     if (point === this.#cursor) return;
     this.#cursor = point;
@@ -229,7 +228,7 @@ export class ImageMap {
     showTip(this.#images, this.#points.members[point]!, this.#placeOf(point), gap + 10, size);
   }
 
-  /** Moves the map so that a point is within it. */
+  /** Moves the map so that it shows a point. */
   #bringIntoView(point: number): void {
     if (this.#view.zoom === 1) return;
     const { x, y } = this.#placeOf(point);
@@ -250,7 +249,7 @@ export class ImageMap {
     return { x: event.clientX - left, y: event.clientY - top };
   }
 
-  /** Fingers are less exact than mice, and pictures larger than dots. */
+  /** The point at a pointer. Fingers reach farther than mice, and pictures are larger than dots. */
   #pointAt(event: PointerEvent): number | undefined {
     const { width, height } = this.#size;
     const reach = this.#withPictures ? pictureSide(this.#points.count, width, height) / 2 : 14;
@@ -294,7 +293,7 @@ export class ImageMap {
   }
 
   #onWheel(event: WheelEvent): void {
-    // Without a key the page scrolls, as anywhere on it. Trackpads report pinching with it.
+    // Without a modifier key the page scrolls as usual. Trackpads report a pinch with the key set.
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     this.#setView(zoomAt(this.#view, Math.exp(-event.deltaY / 250), this.#placeAt(event), this.#centre));

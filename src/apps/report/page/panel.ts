@@ -1,10 +1,10 @@
 /** The panel beside the map: the chosen image and its nearest neighbours. */
+import { byId, make } from '../../pages/browser/elements.js';
 import type { PageImages } from './data.js';
-import { formatCosine } from './decode.js';
-import { byId, make, makePicture, makeTile, shortName } from './elements.js';
-import type { Points } from './points.js';
+import { formatCosine, type Points } from './points.js';
+import { makePicture, makeTile, shortName } from './tiles.js';
 
-/** Shows a point and its neighbours; without one, what to do. */
+/** Shows a point and its neighbours; without a point, a hint. */
 export function showPanel(
   images: PageImages,
   points: Points,
@@ -13,7 +13,7 @@ export function showPanel(
 ): void {
   const panel = byId('panel');
   if (point === undefined) {
-    const hint = 'Choose an image on the map: it is shown here, with the images nearest to it.';
+    const hint = 'Choose an image on the map to see it here with its nearest images.';
     panel.replaceChildren(make('p', 'panel-hint', hint));
     return;
   }

@@ -1,20 +1,20 @@
-/** Pictures that are drawn on the canvas. */
+/** Pictures to draw on the canvas. */
 import type { PageImages } from './data.js';
-import { pictureUrl } from './elements.js';
+import { pictureUrl } from './tiles.js';
 
-/** Decodes pictures when they are first asked for. */
+/** Decodes pictures on first use. */
 export class PictureCache {
   readonly #images: PageImages;
   readonly #onLoad: () => void;
   readonly #pictures = new Map<number, HTMLImageElement>();
 
-  /** @param onLoad - Called when one can be drawn. */
+  /** @param onLoad - Called when a picture is ready to draw. */
   constructor(images: PageImages, onLoad: () => void) {
     this.#images = images;
     this.#onLoad = onLoad;
   }
 
-  /** An image's picture, which may still be loading; undefined if it has none. */
+  /** An image's picture, which may still be loading; undefined if the image has no picture. */
   pictureOf(image: number): HTMLImageElement | undefined {
     const url = pictureUrl(this.#images, image);
     if (url === undefined) return undefined;

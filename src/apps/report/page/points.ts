@@ -1,8 +1,8 @@
-/** An output, decoded. */
+/** The decoded data of an output. */
+import { decodeFloats, decodeShorts } from '../../pages/browser/decode-numbers.js';
 import type { PageOutput } from './data.js';
-import { decodeFloats, decodeShorts } from './decode.js';
 
-/** The points of an output, and what is known of them. */
+/** The points of an output. */
 export interface Points {
   readonly key: string;
   readonly count: number;
@@ -16,7 +16,7 @@ export interface Points {
   readonly forestDistances: Float32Array;
   readonly sameAs: Uint16Array;
   readonly duplicateDistance: number;
-  /** The nearest points of one, with their cosine distances. */
+  /** The nearest points of a point, with their cosine distances. */
   neighboursOf(point: number): { readonly point: number; readonly distance: number }[];
 }
 
@@ -44,4 +44,11 @@ export function decodePoints(output: PageOutput): Points {
         distance: near[point * neighbourCount + i]!,
       })),
   };
+}
+
+/** One minus a cosine distance, with enough digits to tell it from 1. */
+export function formatCosine(distance: number): string {
+  if (distance <= 0) return '1';
+  const digits = Math.max(3, Math.min(9, Math.ceil(-Math.log10(distance)) + 1));
+  return (1 - distance).toFixed(digits);
 }

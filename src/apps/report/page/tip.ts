@@ -1,12 +1,13 @@
-/** The small card beside the point that is looked at. */
+/** The small card beside the point under the pointer or the keyboard cursor. */
+import { byId, make } from '../../pages/browser/elements.js';
 import type { PageImages } from './data.js';
-import { byId, make, makePicture } from './elements.js';
 import type { Place } from './geometry.js';
+import { makePicture } from './tiles.js';
 
-/** Pixels that the card keeps from the map's edge. */
+/** Pixels between the card and the map's edge. */
 const EDGE = 4;
 
-/** Shows an image's card above a place of the map, or below it where there is no room. */
+/** Shows an image's card above a place of the map, or below it if there is no room above. */
 export function showTip(
   images: PageImages,
   image: number,
@@ -24,7 +25,7 @@ export function showTip(
   tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
 }
 
-/** Takes the card away. */
+/** Hides the card. */
 export function hideTip(): void {
   byId('tip').hidden = true;
 }

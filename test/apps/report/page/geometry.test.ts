@@ -8,7 +8,7 @@ import {
   WHOLE,
   zoomAt,
 } from '../../../../src/apps/report/page/geometry.js';
-import { formatCosine } from '../../../../src/apps/report/page/decode.js';
+import { formatCosine } from '../../../../src/apps/report/page/points.js';
 
 describe('fitPoints', () => {
   it('keeps the scales equal, y upwards, everything inside', () => {

@@ -1,11 +1,11 @@
 /** One output of a dataset: statistics of all its rows, and the vectors of the sampled ones. */
 import { createHash } from 'node:crypto';
-import { invalidOption } from '../../base/checks.js';
-import type { Dataset } from '../../dataset/dataset.js';
+import { invalidOption } from '../../../base/checks.js';
+import type { Dataset } from '../../../dataset/dataset.js';
 import type { Inputs } from './collect-inputs.js';
-import { layOutRow, poolRow, type RowLayout } from '../pages/layout.js';
-import type { Breathe } from './breathe.js';
-import type { Matrix } from './matrix.js';
+import { layOutRow, poolRow, type RowLayout } from './row-layout.js';
+import type { Breathe } from '../vectors/breathe.js';
+import type { Matrix } from '../vectors/matrix.js';
 import { StatisticsCollector, type OutputStatistics } from './statistics.js';
 
 /** An output, read once. */
@@ -13,24 +13,24 @@ export interface CollectedOutput {
   readonly key: string;
   readonly layout: RowLayout;
   readonly statistics: OutputStatistics;
-  /** Places in `inputs.images` that the rows of `vectors` belong to. */
+  /** For each row of `vectors`, the place of its image in `inputs.images`. */
   readonly members: readonly number[];
   readonly vectors: Matrix;
   /** Rows with the same number have the same features, bit for bit. */
   readonly sameAs: Uint16Array;
-  /** Sampled images without a vector: their features are not finite throughout. */
+  /** Sampled images without a vector, because some of their features are not finite. */
   readonly notFinite: number;
 }
 
-/** Vectors held for the map; more channels leave fewer of them. */
+/** Memory for the map's vectors; the more channels, the fewer vectors fit. */
 const MAX_SAMPLE_BYTES = 128 * 2 ** 20;
-/** Above it, statistics per channel take too much memory. */
+/** With more channels, statistics per channel would take too much memory. */
 const MAX_CHANNELS = 2 ** 22;
 
 /**
  * Reads an output once.
  *
- * @throws {@link TapirError} `OPTION_INVALID` for an output with more channels than can be examined; those of the dataset.
+ * @throws {@link TapirError} `OPTION_INVALID` if the output has too many channels to examine; errors of the dataset.
  */
 export async function collectOutput(
   dataset: Dataset,
@@ -80,7 +80,7 @@ export async function collectOutput(
   };
 }
 
-/** Places of the images to take: all, or evenly as many as memory is meant for. */
+/** Places of the images whose vectors are kept: all of them, or as many as fit into memory, evenly spread. */
 function takePlaces(images: number, channels: number): number[] {
   const count = Math.min(images, Math.max(1, Math.floor(MAX_SAMPLE_BYTES / (4 * Math.max(1, channels)))));
   return Array.from({ length: count }, (_, i) => Math.floor((i * images) / count));

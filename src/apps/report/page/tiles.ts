@@ -1,32 +1,14 @@
-/** Elements of the page. Text is set as text, never as HTML. */
+/** Pictures of images, and tiles that show an image when they are pressed. */
+import { make } from '../../pages/browser/elements.js';
 import type { PageImages } from './data.js';
 
-/** The element of an id, which the page has. */
-export function byId(id: string): HTMLElement {
-  const element = document.querySelector<HTMLElement>(`#${id}`);
-  if (!element) throw new Error(`the page has no #${id}`);
-  return element;
-}
-
-/** Makes an element. */
-export function make<Tag extends keyof HTMLElementTagNameMap>(
-  tag: Tag,
-  className: string,
-  ...children: readonly (Node | string)[]
-): HTMLElementTagNameMap[Tag] {
-  const element = document.createElement(tag);
-  if (className !== '') element.className = className;
-  element.append(...children);
-  return element;
-}
-
-/** The address of an image's picture. */
+/** The address of an image's picture; undefined if it has no picture. */
 export function pictureUrl(images: PageImages, image: number): string | undefined {
   const data = images.thumbnails[image];
   return typeof data === 'string' ? `data:image/webp;base64,${data}` : undefined;
 }
 
-/** An image's picture, or what stands for it. */
+/** An image's picture, or a placeholder. */
 export function makePicture(images: PageImages, image: number): HTMLElement {
   const url = pictureUrl(images, image);
   if (url === undefined) {
@@ -46,7 +28,7 @@ export function shortName(name: string): string {
   return name.slice(name.lastIndexOf('/') + 1);
 }
 
-/** A picture to press: it shows the image on the map. */
+/** A picture with a note under it; pressing it shows the image on the map. */
 export function makeTile(
   images: PageImages,
   image: number,

@@ -1,13 +1,13 @@
-/** Room for signals within long computations. */
+/** Long computations that let the event loop run. */
 import { setImmediate } from 'node:timers/promises';
 
-/** Lets signals and other work in between two parts of a long computation; throws the reason if it was stopped. */
+/** Lets the event loop run between two parts of a long computation; throws the signal's reason after an abort. */
 export type Breathe = () => Promise<void>;
 
-/** Longest time without a look at what else is to be done. */
+/** Longest time that the event loop waits. */
 const EVERY_MS = 40;
 
-/** Makes a {@link Breathe} that lets the event loop run now and then. */
+/** Creates a {@link Breathe} that lets the event loop run every {@link EVERY_MS}. */
 export function createBreathe(signal: AbortSignal | undefined): Breathe {
   let last = performance.now();
   return async () => {

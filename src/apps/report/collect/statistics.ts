@@ -1,33 +1,33 @@
 /** Statistics of an output over all its rows, in one pass. */
-import type { RowLayout } from '../pages/layout.js';
+import type { RowLayout } from './row-layout.js';
 
-/** What an output's numbers are like. Of numbers that are not finite only the count is taken. */
+/** Statistics of an output's numbers. Numbers that are not finite are only counted. */
 export interface OutputStatistics {
   readonly rows: number;
-  /** Numbers, finite or not. */
+  /** Count of all numbers, finite or not. */
   readonly values: number;
   readonly nan: number;
   readonly infinite: number;
   readonly mean: number;
-  /** Standard deviation over all numbers (divided by their count). */
+  /** Standard deviation of all numbers (population: divided by their count). */
   readonly std: number;
   readonly min: number;
   readonly max: number;
-  /** Euclidean norm of each row that is finite throughout, in order. */
+  /** Euclidean norm of each row whose numbers are all finite, in order. */
   readonly norms: Float64Array;
   /** Standard deviation of each channel over rows and positions; NaN without finite numbers. */
   readonly channelStd: Float64Array;
   /** Channels that are 0 everywhere. */
   readonly zero: readonly number[];
-  /** Channels that have one value other than 0 everywhere. */
+  /** Channels that have the same value everywhere, other than 0. */
   readonly constant: readonly number[];
 }
 
-/** Takes rows, one by one. About 50 bytes per channel and 8 per row are held. */
+/** Collects rows one by one. It holds about 50 bytes per channel and 8 bytes per row. */
 export class StatisticsCollector {
   readonly #layout: RowLayout;
   readonly #count: Float64Array;
-  /** A channel's first finite number: sums of differences from it lose no digits. */
+  /** A channel's first finite number. Sums of differences from it keep their digits. */
   readonly #shift: Float64Array;
   readonly #sum: Float64Array;
   readonly #squares: Float64Array;
@@ -50,7 +50,7 @@ export class StatisticsCollector {
     this.#max = perChannel().fill(-Infinity);
   }
 
-  /** Takes the row that starts at `start`; returns whether all of it is finite. */
+  /** Adds the row that starts at `start`; returns whether all its numbers are finite. */
   add(data: Float32Array, start: number): boolean {
     const { channels, channelStride, positions, positionStride } = this.#layout;
     let norm = 0;
@@ -91,7 +91,7 @@ export class StatisticsCollector {
     this.#norms[this.#normCount++] = norm;
   }
 
-  /** What all rows so far are like. With one row no channel counts as constant. */
+  /** Statistics of all rows so far. A single row makes no channel constant. */
   finish(): OutputStatistics {
     const { channels, positions } = this.#layout;
     const channelStd = new Float64Array(channels);
@@ -105,7 +105,7 @@ export class StatisticsCollector {
       channelStd[channel] = Math.sqrt(squares / count);
       if (count === 0) continue;
       const [min, max] = [this.#min[channel]!, this.#max[channel]!];
-      // Of a channel with other numbers beside it is not known.
+      // A channel that also holds NaN or infinities is not constant.
       if (min === max && this.#rows > 1 && count === this.#rows * positions) {
         (max === 0 ? zero : constant).push(channel);
       }
@@ -136,14 +136,14 @@ export class StatisticsCollector {
   }
 }
 
-/** How often values fall into equal steps between the least and the greatest. */
+/** How many values fall into equal steps from the smallest to the largest. */
 export interface Histogram {
   readonly min: number;
   readonly max: number;
   readonly counts: readonly number[];
 }
 
-/** Counts values in `bins` equal steps; the greatest value belongs to the last one. Undefined without values. */
+/** Counts values in `bins` equal steps; the last step includes the largest value. `undefined` without values. */
 export function countInBins(values: Float64Array, bins: number): Histogram | undefined {
   if (values.length === 0) return undefined;
   let [min, max] = [Infinity, -Infinity];

@@ -1,7 +1,7 @@
-/** Light and dark: as the system has it, until one chooses. */
+/** Light and dark colours: as the system has them, until the reader chooses. */
 import { byId } from './elements.js';
 
-/** Makes the button work; calls back when the colours have changed. */
+/** Makes the button `#theme` work; calls back when the colours have changed. */
 export function startTheme(onChange: () => void): void {
   const root = document.documentElement;
   const button = byId('theme');
@@ -21,29 +21,19 @@ export function startTheme(onChange: () => void): void {
   show();
 }
 
-/** The colours that the canvas needs, as the style sheet has them now. */
-export interface Colours {
-  readonly paper: string;
-  readonly ink: string;
-  readonly accent: string;
-  /** By folder. */
-  readonly folders: readonly string[];
-}
-
-/** Reads the colours: custom properties are resolved only as the colour of an element. */
-export function readColours(): Colours {
+/**
+ * Reads colours from the style sheet, for what is drawn on a canvas.
+ *
+ * @param names - Of custom properties, without the dashes: `ink`.
+ */
+export function readColours(names: readonly string[]): string[] {
+  // The browser resolves a custom property only where an element uses it as a colour.
   const probe = document.createElement('span');
   document.body.append(probe);
-  const read = (name: string): string => {
-    probe.className = `probe-${name}`;
+  const colours = names.map((name) => {
+    probe.style.color = `var(--${name})`;
     return getComputedStyle(probe).color;
-  };
-  const colours = {
-    paper: read('paper'),
-    ink: read('ink'),
-    accent: read('accent'),
-    folders: Array.from({ length: 8 }, (_, i) => read(`folder-${i}`)),
-  };
+  });
   probe.remove();
   return colours;
 }

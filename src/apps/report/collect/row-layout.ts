@@ -1,6 +1,6 @@
-/** How the rows of an output are read as vectors. */
+/** How the report reads the rows of an output as vectors. */
 
-/** What the axes of a row mean here. */
+/** The meaning of a row's axes. */
 export interface RowLayout {
   readonly dims: readonly number[];
   readonly channels: number;
@@ -10,14 +10,14 @@ export interface RowLayout {
   readonly positions: number;
   /** Elements from one position to the next. */
   readonly positionStride: number;
-  /** What the map's vectors are the mean over; null where a row is its own vector. */
+  /** The axes that the map's vectors are averaged over; null if a row already is a vector. */
   readonly averaged: 'space' | 'tokens' | null;
 }
 
 /**
- * A vector `[C]` is taken as it is, of a map `[C, H, W]` each channel's mean over space, of tokens `[L, C]` their mean.
+ * Lays out a row: a vector `[C]` is used unchanged, a map `[C, H, W]` is averaged over space, tokens `[L, C]` over the tokens.
  *
- * @param dims - Of one row, as the manifest has them.
+ * @param dims - Dims of one row, from the manifest.
  */
 export function layOutRow(dims: readonly number[]): RowLayout {
   const elements = dims.reduce((product, size) => product * size, 1);
@@ -31,7 +31,7 @@ export function layOutRow(dims: readonly number[]): RowLayout {
   return { dims, channels, channelStride: positions, positions, positionStride: 1, averaged };
 }
 
-/** Mean of each channel of a row, written to `into` from `offset` on. */
+/** Writes the mean of each channel of a row to `into`, from `offset` on. */
 export function poolRow(
   data: Float32Array,
   start: number,

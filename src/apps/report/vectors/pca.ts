@@ -1,5 +1,5 @@
-/** Principal components: the plane in which the vectors differ most. */
-import { createRandom } from './random.js';
+/** Principal component analysis: the plane in which the vectors differ most. */
+import { createRandom } from '../../../base/random.js';
 import type { Breathe } from './breathe.js';
 import type { Matrix } from './matrix.js';
 
@@ -7,11 +7,11 @@ import type { Matrix } from './matrix.js';
 export interface PcaMap {
   /** x and y of each row. */
   readonly points: Float64Array;
-  /** Shares of the whole variance, from 0 to 1. */
+  /** Share of the total variance along each axis, from 0 to 1. */
   readonly explained: readonly [number, number];
 }
 
-/** Directions followed at once: more than two, so that the first two converge fast although others are close to them. */
+/** Directions iterated at once. More than two let the first two converge fast even if others are close to them. */
 const DIRECTIONS = 8;
 const MAX_ITERATIONS = 40;
 /** Relative change of the first two variances between two iterations. */
@@ -20,8 +20,8 @@ const TOLERANCE = 1e-8;
 /**
  * Projects rows onto their first two principal components.
  *
- * @remarks Subspace iteration with Rayleigh–Ritz (Halko, Martinsson, Tropp 2011) on the rows themselves: the covariance is never
- * formed. A component's sign is arbitrary; the one is taken that makes its largest loading positive.
+ * @remarks Subspace iteration with Rayleigh–Ritz (Halko, Martinsson, Tropp 2011) on the rows, without forming the covariance. The
+ * sign of a component is arbitrary; here its largest loading is positive.
  */
 export async function projectToPca(matrix: Matrix, breathe: Breathe): Promise<PcaMap> {
   const { rows, columns } = matrix;
@@ -70,7 +70,7 @@ function startBasis(count: number, columns: number): Float64Array[] {
   return Array.from({ length: count }, () => Float64Array.from({ length: columns }, () => random() - 0.5));
 }
 
-/** Modified Gram–Schmidt, twice over for accuracy; directions that vanish become zero. */
+/** Modified Gram–Schmidt, run twice for accuracy; directions that vanish become zero. */
 function orthonormal(vectors: Float64Array[]): Float64Array[] {
   vectors.forEach((vector, index) => {
     const before = Math.sqrt(dot(vector, vector));
@@ -126,7 +126,7 @@ function rotate(vectors: readonly Float64Array[], rotation: readonly (readonly n
   });
 }
 
-/** Transposed centred rows times vectors: the second half of a multiplication by the covariance. */
+/** The transposed centred rows times vectors: the second half of a product with the covariance. */
 function mapBack(
   { rows, columns, data }: Matrix,
   mean: Float64Array,
@@ -161,9 +161,9 @@ function withSign(axis: Float64Array): Float64Array {
 }
 
 /**
- * Eigenvalues of a small symmetric matrix, largest first, and their vectors as rows, by Jacobi's rotations.
+ * Eigenvalues of a small symmetric matrix, largest first, and their vectors as rows, by Jacobi rotations.
  *
- * @param given - Rows; not changed.
+ * @param given - Rows of the matrix, which are not changed.
  */
 export function eigenSymmetric(given: readonly (readonly number[])[]): {
   values: number[];

@@ -1,13 +1,13 @@
 /** Streaming statistics against direct ones; samples; a dataset with dead rows. */
 import { describe, expect, it } from 'vitest';
-import type { Dataset, DatasetRow } from '../../../src/dataset/dataset.js';
-import { collectInputs } from '../../../src/apps/report/collect-inputs.js';
-import { collectOutput } from '../../../src/apps/report/collect-output.js';
-import { layOutRow, poolRow } from '../../../src/apps/pages/layout.js';
-import { createRandom } from '../../../src/apps/report/random.js';
-import { Reservoir } from '../../../src/apps/report/reservoir.js';
-import { RowSet } from '../../../src/apps/report/row-set.js';
-import { countInBins, StatisticsCollector } from '../../../src/apps/report/statistics.js';
+import type { Dataset, DatasetRow } from '../../../../src/dataset/dataset.js';
+import { collectInputs } from '../../../../src/apps/report/collect/collect-inputs.js';
+import { collectOutput } from '../../../../src/apps/report/collect/collect-output.js';
+import { layOutRow, poolRow } from '../../../../src/apps/report/collect/row-layout.js';
+import { createRandom } from '../../../../src/base/random.js';
+import { Reservoir } from '../../../../src/apps/report/collect/reservoir.js';
+import { RowSet } from '../../../../src/dataset/row-set.js';
+import { countInBins, StatisticsCollector } from '../../../../src/apps/report/collect/statistics.js';
 
 const breathe = (): Promise<void> => Promise.resolve();
 const random = createRandom(11);

@@ -2,7 +2,7 @@
 
 const CHUNK_BITS = 16;
 
-/** A bit per row, in chunks that are made when they are needed: 125 kB for a million rows in order. */
+/** One bit per row, in chunks that are allocated when needed: 125 kB for a million consecutive rows. */
 export class RowSet {
   readonly #chunks = new Map<number, Uint8Array>();
 

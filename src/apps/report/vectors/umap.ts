@@ -1,26 +1,26 @@
-/** UMAP: a map that keeps neighbours together. */
+/** UMAP: a map that keeps neighbours close. */
 import type { Distances } from './cosine.js';
 import type { Breathe } from './breathe.js';
 import { findNeighbours } from './neighbours.js';
-import { createRandom } from './random.js';
+import { createRandom } from '../../../base/random.js';
 
 /** UMAP's `n_neighbors`, the row itself included. */
 const NEIGHBOURS = 15;
-/** Half the side of the square that the layout starts in, as in the reference implementation. */
+/** Half the side of the square that the layout starts in; the value is the reference implementation's. */
 const START_EXTENT = 10;
-/** Rows in one place would stay in one place. */
+/** Without noise, rows that start in the same place would stay together. */
 const START_NOISE = 1e-3;
-/** In UMAP's unit, the width within which points count as near. */
+/** Widest empty gap, in UMAP's unit, in which points within 1 are near. */
 const MAX_GAP = 1.2;
-/** Fewer rows have no neighbourhoods to keep. */
+/** With fewer rows there are no neighbourhoods to keep. */
 export const MIN_UMAP_ROWS = 5;
 
 /**
  * Lays rows out in a plane by UMAP (McInnes, Healy, Melville 2018; umap-js) from their exact neighbours, with a fixed seed.
  *
- * @param start - x and y of each row to start from. From principal components the islands lie as the data has them, not at random
- * (Kobak, Linderman 2021).
- * @returns x and y of each row; undefined for fewer than {@link MIN_UMAP_ROWS} rows.
+ * @param start - x and y of each row at the start. Starting from principal components arranges the islands as in the data and not
+ * at random (Kobak, Linderman 2021).
+ * @returns x and y of each row; `undefined` for fewer than {@link MIN_UMAP_ROWS} rows.
  */
 export async function projectToUmap(
   distances: Distances,
@@ -42,10 +42,10 @@ export async function projectToUmap(
     perRow((row) => row, indices),
     perRow(() => 0, near),
   );
-  // With neighbours given, of the rows themselves only their number is read.
+  // Given the neighbours, UMAP reads only the number of rows.
   const epochs = umap.initializeFit(Array.from({ length: rows }, () => [0]));
   const scale = START_EXTENT / (start.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1);
-  // The very arrays that umap-js moves about.
+  // These are the arrays that umap-js updates in place.
   umap.getEmbedding().forEach((place, row) => {
     for (const axis of [0, 1]) place[axis] = start[row * 2 + axis]! * scale + (random() - 0.5) * START_NOISE;
   });
@@ -58,7 +58,7 @@ export async function projectToUmap(
   return points;
 }
 
-/** Shortens what is empty along an axis: islands that share no neighbour drift apart without end. */
+/** Shortens the gaps along an axis, because islands that share no neighbour drift apart without end. */
 function closeGaps(points: Float64Array, axis: number): void {
   const order = Array.from({ length: points.length / 2 }, (_, row) => row * 2 + axis).toSorted(
     (a, b) => points[a]! - points[b]!,

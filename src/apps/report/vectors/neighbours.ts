@@ -3,14 +3,14 @@ import type { Distances } from './cosine.js';
 
 /** The nearest other rows of each row. */
 export interface Neighbours {
-  /** How many each row has. */
+  /** Number of neighbours of each row. */
   readonly count: number;
-  /** `rows × count`, nearest first; of equally near ones the earlier row. */
+  /** `rows × count`, nearest first; ties go to the earlier row. */
   readonly indices: Uint16Array;
   readonly distances: Float32Array;
 }
 
-/** Finds the nearest rows of each row among all others, at most `wanted`. */
+/** Finds the nearest other rows of each row, `wanted` at most. */
 export function findNeighbours({ rows, data }: Distances, wanted: number): Neighbours {
   const count = Math.max(0, Math.min(wanted, rows - 1));
   const indices = new Uint16Array(rows * count);

@@ -1,8 +1,8 @@
-/** What became of the inputs of a dataset: a sample of the images, and the failures. */
-import type { Dataset } from '../../dataset/dataset.js';
-import type { Breathe } from './breathe.js';
+/** The inputs of a dataset: a sample of the images, and the failures. */
+import type { Dataset } from '../../../dataset/dataset.js';
+import type { Breathe } from '../vectors/breathe.js';
 import { Reservoir } from './reservoir.js';
-import { RowSet } from './row-set.js';
+import { RowSet } from '../../../dataset/row-set.js';
 
 /** An image with features. */
 export interface SampledImage {
@@ -13,7 +13,7 @@ export interface SampledImage {
   readonly height: number | null;
 }
 
-/** Failures of one code. */
+/** The failures with one code. */
 export interface FailureGroup {
   readonly code: string;
   readonly count: number;
@@ -21,7 +21,7 @@ export interface FailureGroup {
   readonly listed: readonly { readonly path: string | null; readonly message: string }[];
 }
 
-/** The inputs in brief; its memory does not grow with the dataset, but for a bit per row. */
+/** A summary of the inputs. Apart from one bit per row, its size does not grow with the dataset. */
 export interface Inputs {
   readonly ok: number;
   readonly failed: number;
@@ -29,14 +29,14 @@ export interface Inputs {
   readonly failures: readonly FailureGroup[];
   /** In the order of rows. */
   readonly images: readonly SampledImage[];
-  /** Rows that an input names; others are older outcomes. */
+  /** Rows that belong to an input. Other rows are outdated. */
   readonly live: RowSet;
 }
 
 const SEED = 0;
-/** Failures listed of each code. */
+/** Failures listed for each code. */
 const MAX_LISTED = 400;
-/** Codes counted apart; a damaged dataset could hold as many as rows. */
+/** Codes that are counted separately; a damaged dataset could hold a new code in every row. */
 const MAX_CODES = 40;
 const OTHER_CODES = 'other codes';
 

@@ -1,20 +1,20 @@
 /** A fair sample of a stream of unknown length. */
-import { createRandom } from './random.js';
+import { createRandom } from '../../../base/random.js';
 
-/** Vitter's algorithm R: each item of the stream is in the sample with the same probability; all are, if they fit. */
+/** Vitter's algorithm R: each item of the stream is in the sample with the same probability. A short stream is kept whole. */
 export class Reservoir<Item> {
   readonly #size: number;
   readonly #random: () => number;
   readonly #items: Item[] = [];
   #seen = 0;
 
-  /** @param size - Items to keep at most. */
+  /** @param size - Maximum number of items to keep. */
   constructor(size: number, seed: number) {
     this.#size = size;
     this.#random = createRandom(seed);
   }
 
-  /** The sample so far, in no order. */
+  /** The sample so far, in no particular order. */
   get items(): readonly Item[] {
     return this.#items;
   }

@@ -1,4 +1,4 @@
-/** Vectors side by side. */
+/** Vectors as the rows of a matrix. */
 
 /** Rows in C order. */
 export interface Matrix {

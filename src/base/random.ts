@@ -1,9 +1,9 @@
-/** Random numbers that are the same every time. */
+/** Reproducible random numbers. */
 
 /**
- * Returns a source of numbers from 0 (included) to 1 (excluded), by Tommy Ettinger's mulberry32.
+ * Creates a source of numbers from 0 (included) to 1 (excluded): Tommy Ettinger's mulberry32.
  *
- * @param seed - An integer; the same one gives the same numbers.
+ * @param seed - An integer; the same seed gives the same numbers.
  */
 export function createRandom(seed: number): () => number {
   let state = seed >>> 0;

@@ -1,18 +1,18 @@
-/** Groups of rows that are nearly the same, for every threshold at once. */
+/** Groups of rows that are nearly equal, for every threshold at once. */
 import type { Distances } from './cosine.js';
 
-/** The shortest edges that connect all rows: those up to a distance connect exactly the groups of that distance. */
+/** The shortest edges that connect all rows. Its edges up to a distance connect exactly the groups at that distance. */
 export interface Forest {
   /** Two rows per edge, shortest edge first. */
   readonly pairs: Uint16Array;
   readonly distances: Float32Array;
 }
 
-/** Near-duplicates are this much nearer to each other than two rows usually are… */
+/** Near-duplicates are closer than this share of the median distance… */
 const SHARE_OF_TYPICAL = 0.05;
-/** …and never farther than this: a cosine of 0.98. */
+/** …and never farther apart than this, which is a cosine of 0.98. */
 const MAX_DISTANCE = 0.02;
-/** Pairs looked at for the median of all; a hundred thousand give it to a percent. */
+/** Pairs sampled for the median; a hundred thousand determine it to one percent. */
 const MAX_PAIRS = 100_000;
 
 /** The minimum spanning tree of the distances (Prim 1957), whose edges are single linkage's merges. */
@@ -44,8 +44,8 @@ export function spanForest({ rows, data }: Distances): Forest {
 }
 
 /**
- * The distance up to which two rows count as near-duplicates unless one chooses: features of some networks all point nearly the
- * same way, so it is taken from how far apart two rows are in the median.
+ * The default distance up to which two rows count as near-duplicates. It depends on the median distance, because the features of
+ * some networks all point in nearly the same direction.
  */
 export function suggestDistance({ rows, data }: Distances): number {
   const pairs = (rows * (rows - 1)) / 2;

@@ -1,8 +1,8 @@
 /** Principal components against the covariance's eigenvectors. */
 import { describe, expect, it } from 'vitest';
-import type { Matrix } from '../../../src/apps/report/matrix.js';
-import { eigenSymmetric, projectToPca } from '../../../src/apps/report/pca.js';
-import { createRandom } from '../../../src/apps/report/random.js';
+import type { Matrix } from '../../../../src/apps/report/vectors/matrix.js';
+import { eigenSymmetric, projectToPca } from '../../../../src/apps/report/vectors/pca.js';
+import { createRandom } from '../../../../src/base/random.js';
 
 const breathe = (): Promise<void> => Promise.resolve();
 const random = createRandom(7);

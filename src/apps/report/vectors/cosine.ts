@@ -1,15 +1,15 @@
-/** Cosine distances of all pairs, and what follows from them: nearest neighbours, groups of near-duplicates. */
+/** Cosine distances of all pairs. Neighbours and groups of near-duplicates follow from them. */
 import type { Breathe } from './breathe.js';
 import type { Matrix } from './matrix.js';
 
 /** Distances of all pairs: `rows × rows`, symmetric, zero on the diagonal. */
 export interface Distances {
   readonly rows: number;
-  /** One minus the cosine, from 0 to 2; rounded to float32 relative to itself, so that near-duplicates keep their digits. */
+  /** One minus the cosine, from 0 to 2. Storing the distance, not the cosine, keeps the digits of near-duplicates in float32. */
   readonly data: Float32Array;
 }
 
-/** Rows compared with all others before others may work: 32 of 2048 numbers are 256 kB as float64, which a core keeps close. */
+/** Rows compared with all others between two pauses: 32 rows of 2048 float64 numbers are 512 kB, which fits a core's cache. */
 const TILE = 32;
 
 /**
@@ -36,7 +36,7 @@ export async function cosineDistances(matrix: Matrix, breathe: Breathe): Promise
   return { rows, data };
 }
 
-/** Rows brought to length 1, as far as float32 goes: what is left of vectors where only their direction counts. */
+/** The rows scaled to length 1, in float32: the directions of the vectors. */
 export function toUnitLength(matrix: Matrix): Matrix {
   const { rows, columns } = matrix;
   return { rows, columns, data: Float32Array.from(toUnitRows(matrix).unit.subarray(0, rows * columns)) };
@@ -57,7 +57,7 @@ function toUnitRows({ rows, columns, data }: Matrix): { unit: Float64Array; isZe
   return { unit, isZero };
 }
 
-/** Dot products of four rows with two: eight sums that stay in registers while six numbers are read. */
+/** Dot products of four rows with two: eight sums stay in registers while six numbers are read. */
 function dotBlock(
   unit: Float64Array,
   columns: number,
