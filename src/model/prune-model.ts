@@ -6,7 +6,8 @@ import { TapirError } from '../base/errors.js';
 import type { Chunk } from '../onnx/chunk.js';
 import { collectChunks, writeChunks } from '../onnx/emit.js';
 import { WireReader } from '../onnx/wire.js';
-import { planOf } from '../graph/rewrite/describe.js';
+import { externalTensors, planOf } from '../graph/rewrite/describe.js';
+import { checkExternalLocations, locateExternal } from '../onnx/external-data.js';
 import { layOutRewrite, type Naming } from '../graph/rewrite/lay-out.js';
 import type { PrunePlan } from '../graph/rewrite/plan.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
@@ -88,6 +89,8 @@ export class PrunedModel {
     this.#prepared = prepared;
     this.#naming = naming;
     this.#chunks = chunks;
+    const { folder } = stateOf(prepared.model);
+    checkExternalLocations(externalTensors(prepared.rewrite.cut), folder);
     this.plan = planOf(prepared.rewrite, chunks);
   }
 
@@ -138,7 +141,7 @@ function checkNoWeights(model: OnnxModel, { kept, dropped }: PrunePlan, target: 
   const { folder } = stateOf(model);
   if (folder === undefined) return;
   const isWeights = [...kept.externalFiles, ...dropped.externalFiles].some((file) =>
-    sameFile(resolve(folder, file), target),
+    sameFile(locateExternal(folder, file), target),
   );
   if (!isWeights) return;
   const reason = 'it holds weights of the model itself';
@@ -160,7 +163,7 @@ function checkSameFolder(model: OnnxModel, files: readonly string[], target: str
 
 function sameFile(a: string, b: string): boolean {
   try {
-    return realpathSync(a) === realpathSync(b);
+    return realpathSync.native(a) === realpathSync.native(b);
   } catch {
     return false; // One of them does not exist.
   }

@@ -1,8 +1,9 @@
 /** Weights in other places: inside the model file, in a new file, under another path, or read from where they lie. */
 import { relative, sep } from 'node:path';
 import { fieldChunks, type Chunk } from './chunk.js';
-import { payloadRange, type ExternalFiles, type ExternalTensor } from './external-data.js';
+import type { ExternalFiles, ExternalTensor } from './external-data.js';
 import type { Patch } from './patch.js';
+import { payloadRange } from './payload-range.js';
 import type { ScannedTensor } from './scan-value.js';
 import { TENSOR } from './schema.js';
 import { encodeFieldHead, type Field, type WireReader } from './wire.js';

@@ -124,6 +124,12 @@ export function elementTypeNumber(name: string): number | undefined {
   return NUMBERS.get(name);
 }
 
+/** Bits per element, by element type; strings have no fixed size. */
+export const ELEMENT_BITS: ReadonlyMap<number, number> = new Map([
+  [1, 32], [2, 8], [3, 8], [4, 16], [5, 16], [6, 32], [7, 64], [9, 8], [10, 16], [11, 64], [12, 32], [13, 64], [14, 64],
+  [15, 128], [16, 16], [17, 8], [18, 8], [19, 8], [20, 8], [21, 4], [22, 4], [23, 4], [24, 8], [25, 2], [26, 2],
+]); // prettier-ignore
+
 const FLOAT_TYPES: ReadonlySet<number> = new Set([
   ELEMENT_TYPE.float32,
   ELEMENT_TYPE.float16,

@@ -1,6 +1,5 @@
 /** The plan of a rewrite: what was kept, dropped, added and resolved, as plain data. */
 import {
-  checkExternalLocations,
   listExternalInitializers,
   listExternalInNodes,
   type ExternalTensor,
@@ -25,14 +24,12 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
   const { cut } = rewrite;
   const { graph } = cut;
   const { model } = graph;
-  const keptFiles = checkExternalLocations(externalTensors(cut));
-  const allFiles = new Set(
-    [
-      ...listExternalInitializers(model.graph.initializers),
-      ...listExternalInNodes(model.graph.nodes),
-      ...model.functions.flatMap((fn) => listExternalInNodes(fn.nodes, fn.field)),
-    ].map((external) => external.location),
-  );
+  const keptFiles = filesOf(externalTensors(cut));
+  const allFiles = filesOf([
+    ...listExternalInitializers(model.graph.initializers),
+    ...listExternalInNodes(model.graph.nodes),
+    ...model.functions.flatMap((fn) => listExternalInNodes(fn.nodes, fn.field)),
+  ]);
   const fed = new Set(keptInputs(rewrite));
   const part = (isKept: boolean): PartList => ({
     nodes: graph.nodes.filter((node) => cut.nodes.has(node) === isKept).map(describeNode),
@@ -41,7 +38,7 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
       .map((tensor) => tensor.name),
     inputs: graph.inputs.filter((value) => fed.has(value) === isKept).map((value) => value.name),
     functions: model.functions.filter((fn) => cut.functions.has(fn) === isKept).map((fn) => fn.name),
-    externalFiles: isKept ? keptFiles : [...allFiles].filter((file) => !keptFiles.includes(file)),
+    externalFiles: isKept ? keptFiles : allFiles.filter((file) => !keptFiles.includes(file)),
     bytes: isKept ? sizeOf(chunks) : model.sizeBytes - copiedBytes(chunks),
   });
   const added = [...rewrite.front, ...[...rewrite.before.values()].flat(), ...rewrite.back];
@@ -64,6 +61,11 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
     batch: rewrite.batch ?? null,
     notes: [...notesOf(rewrite), ...rewrite.notes],
   };
+}
+
+/** Locations as the model states them, in order of first use. */
+function filesOf(tensors: readonly ExternalTensor[]): string[] {
+  return [...new Set(tensors.map(({ location }) => location))];
 }
 
 function copiedBytes(chunks: readonly Chunk[]): number {
