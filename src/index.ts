@@ -53,16 +53,22 @@ export {
 } from './runtime/devices/device-list.js';
 export { type MigSlice } from './runtime/devices/gpu.js';
 export { type SessionOptions } from './runtime/session-options.js';
-export { createTransform, loadImage, type Transform, type LoadedImage } from './image/transform.js';
-export { type TransformOptions, type TransformPreset } from './image/presets.js';
 export { embedImages, type Embedded } from './embed/embed-images.js';
+export { createTransform, type Transform, type TransformLike } from './image/transform.js';
+export { loadImage, type LoadedImage } from './image/load-image.js';
+export { type TransformOptions, type TransformPreset } from './image/transform-options.js';
+export { type DecodeMode, type DecodeOptions } from './image/decode/decode-options.js';
+export { type Reduction } from './image/decode/reduction.js';
+export { type Size } from './image/pixels/geometry.js';
+export { type RgbImage } from './image/pixels/rgb-image.js';
+export { type Interpolation } from './image/resample/kernel.js';
 export { embedStream, type EmbedStream } from './embed/streams/embed-stream.js';
 export { embedTransformStream, type EmbedTransformStream } from './embed/streams/embed-transform-stream.js';
 export { type EmbedStreamOptions, type StreamInput, type StreamRow } from './embed/streams/row-pipe.js';
 export { type EmbedSource, type ListedImage, type PathStream } from './sources/open-source.js';
 export { type SourceOptions } from './sources/items/source-options.js';
 export { type EmbedOptions } from './embed/embed-options.js';
-export { type ImageSource } from './image/pixels/image-file.js';
+export { type ImageSource } from './image/file/image-source.js';
 export { measureDeviation, type Deviation } from './image/deviation.js';
 export {
   embedFolder,

@@ -1,5 +1,6 @@
 /** The command `tapir`: signals, streams and exit codes. What the commands do is in program.ts and beside it. */
 import { reasonOf, TapirError } from '../base/errors.js';
+import { ownSharp } from '../image/decode/open-sharp.js';
 import { warmLane } from '../runtime/lane-start.js';
 import { writeErrorFile } from './terminal/error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './terminal/exit-code.js';
@@ -8,6 +9,7 @@ import type { Terminal } from './terminal/terminal.js';
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
 async function main(): Promise<number> {
+  ownSharp();
   const abort = new AbortController();
   let stopped: number | undefined;
   let isReading = false;

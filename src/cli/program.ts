@@ -10,7 +10,8 @@ import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure/measure-embedding.j
 import { MEASURE_BATCHES_DEFAULTS } from '../extract/measure-batches.js';
 import { PRUNE_DEFAULTS } from '../model/prune-model.js';
 import { OUTPUT_DTYPES } from '../model/rewrite-options.js';
-import { DECODE_MODES, TRANSFORM_PRESETS } from '../image/presets.js';
+import { DECODE_MODES } from '../image/decode/decode-options.js';
+import { TRANSFORM_PRESETS } from '../image/transform-options.js';
 import { LANE_DEFAULTS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './commands/doctor.js';
 import { runBenchEmbed, type BenchEmbedFlags } from './commands/bench-embed.js';

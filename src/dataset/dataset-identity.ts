@@ -3,7 +3,7 @@ import { show } from '../base/checks.js';
 import { TapirError, type ErrorDetails } from '../base/errors.js';
 import type { Extractor } from '../extract/extractor.js';
 import type { ModelIdentity } from '../model/identify-model.js';
-import type { TransformOptions } from '../image/presets.js';
+import type { TransformOptions } from '../image/transform-options.js';
 
 /** What every run into a dataset has in common. */
 export interface DatasetIdentity {

@@ -2,8 +2,8 @@
 import { packageVersion } from '../base/package.js';
 import type { Extractor } from '../extract/extractor.js';
 import type { ModelIdentity } from '../model/identify-model.js';
-import type { DecoderVersions } from '../image/decode/decode.js';
-import type { TransformOptions } from '../image/presets.js';
+import type { DecoderVersions } from '../image/decode/open-sharp.js';
+import type { TransformOptions } from '../image/transform-options.js';
 import type { ResolvedRequest } from '../graph/rewrite/plan.js';
 import type { EmbedSetup } from '../embed/embed-options.js';
 import type { DatasetInputs } from './dataset-inputs.js';

@@ -12,7 +12,7 @@ import {
 } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import type { DecodeLanes } from '../image/lanes/decode-lanes.js';
-import { FORMATS_SHOWN } from '../image/decode/format.js';
+import { FORMATS_SHOWN } from '../image/formats/image-format.js';
 import type { Extractor } from '../extract/extractor.js';
 import { identifyFile } from '../model/identify-model.js';
 import { clearLeftovers, takeFolder } from '../dataset/dataset-folder.js';

@@ -1,7 +1,7 @@
 /** What embedding takes besides model and source, checked against the model. */
 import { checkBoolean, checkInteger, checkSignal, invalidOption } from '../base/checks.js';
 import { isOnCpu, wantsFullBatches, type Extractor } from '../extract/extractor.js';
-import type { TransformPreset } from '../image/presets.js';
+import type { TransformPreset } from '../image/transform-options.js';
 import { createTransform, Transform } from '../image/transform.js';
 import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
 

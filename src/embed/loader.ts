@@ -4,7 +4,7 @@
  */
 import { TapirError, type ImageErrorCode } from '../base/errors.js';
 import { stampOfFailed, type DecodeLanes } from '../image/lanes/decode-lanes.js';
-import { vanishedImage } from '../image/pixels/image-errors.js';
+import { vanishedImage } from '../image/file/image-errors.js';
 import type { FileStamp } from '../base/file-stamp.js';
 import type { Deviation } from '../image/deviation.js';
 import { ByteBudget } from './byte-budget.js';

@@ -1,7 +1,7 @@
 /** A source without what its dataset already holds. */
 import { createHash } from 'node:crypto';
 import type { FileStamp } from '../base/file-stamp.js';
-import { stampOf } from '../image/pixels/image-file.js';
+import { stampOf } from '../image/file/image-file.js';
 import { nameItems, type Named } from '../dataset/input-names.js';
 import type { KnownInput, KnownInputs } from '../dataset/known-inputs.js';
 import type { SourceItem } from '../sources/items/source-item.js';

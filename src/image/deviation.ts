@@ -1,28 +1,28 @@
-/** How far a named fast mode is from the exact pixels, measured. */
+/** How much the pixels of `decode: 'fast'` differ from the exact ones. */
 import { decodeBytes } from './decode/decode.js';
-import { readImageFile, type ImageSource } from './pixels/image-file.js';
-import { createTransform, Transform } from './transform.js';
-import type { TransformPreset } from './presets.js';
 import type { Reduction } from './decode/reduction.js';
+import { readImageFile } from './file/image-file.js';
+import { openImageSource, type ImageSource } from './file/image-source.js';
+import { createTransform, type TransformLike } from './transform.js';
 
-/** The difference between an image read both ways, over its transformed 8-bit values (0 to 255, before normalisation). */
+/** The difference between an image decoded both ways, over its transformed bytes (0 to 255, before normalisation). */
 export interface Deviation {
   /** Mean of the absolute differences. */
   readonly mean: number;
   /** The largest absolute difference. */
   readonly max: number;
-  /** How far `decode: 'fast'` reduces this image; with 1 nothing differs. */
+  /** By how much `decode: 'fast'` reduces each side of this image; at 1 nothing differs. */
   readonly reduction: Reduction;
 }
 
 /**
- * Reads an image with `decode: 'exact'` and with `decode: 'fast'` and compares what the transform makes of the two.
+ * Decodes an image with `decode: 'exact'` and with `decode: 'fast'`, transforms both, and compares the results.
  *
  * @remarks
- * Costs both decodes, except where nothing is reduced: then the second one is left out.
+ * Decodes twice, unless the image is not reduced.
  *
- * @param source - A path, a `file:` URL, or the bytes of an image file.
- * @param transform - From {@link createTransform}, or a preset's name; its own `decode` does not matter.
+ * @param source - As in {@link loadImage}.
+ * @param transform - As in {@link loadImage}; its own `decode` does not matter.
  * @returns Mean and largest absolute difference of the `height × width × 3` bytes, and the reduction.
  * @throws {@link TapirError} As {@link loadImage}.
  *
@@ -35,13 +35,14 @@ export interface Deviation {
  */
 export async function measureDeviation(
   source: ImageSource,
-  transform: Transform | TransformPreset = 'ImageNet1K_V1',
+  transform: TransformLike = 'ImageNet1K_V1',
 ): Promise<Deviation> {
-  const chosen = transform instanceof Transform ? transform : createTransform(transform);
-  const bytes = readImageFile(source);
-  const fast = await decodeBytes(source, bytes, { ...chosen.options, decode: 'fast' });
+  const chosen = createTransform(transform);
+  const file = await openImageSource(source);
+  const bytes = readImageFile(file);
+  const fast = await decodeBytes(file, bytes, { ...chosen.options, decode: 'fast' });
   if (fast.reduction === 1) return { mean: 0, max: 0, reduction: 1 };
-  const exact = await decodeBytes(source, bytes, { ...chosen.options, decode: 'exact' });
+  const exact = await decodeBytes(file, bytes, { ...chosen.options, decode: 'exact' });
   return { ...compare(chosen.apply(fast).data, chosen.apply(exact).data), reduction: fast.reduction };
 }
 

@@ -1,6 +1,6 @@
 /** Pixels → float32 planes with torchvision's numbers: `(x/255 − mean)/std`, each step rounded to float32. */
 import type { RgbImage } from './pixels/rgb-image.js';
-import { sharedSimdModule, type SimdModule } from './pixels/simd-module.js';
+import { sharedSimdModule, type SimdModule } from './simd/simd-module.js';
 
 const CHANNELS = 3;
 /** Pixels taken through WebAssembly at a time, a multiple of 4: 24 KiB of them and 96 KiB of floats stay in the cache. */

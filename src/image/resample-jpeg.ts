@@ -6,7 +6,7 @@ import { takeRegion } from './resample/resample.js';
 import { planResample } from './resample/resample-plan.js';
 import { planPasses, runPasses, type Passes } from './resample/resample-simd.js';
 import type { RgbImage, RgbRows } from './pixels/rgb-image.js';
-import { sharedSimdModule, type SimdModule } from './pixels/simd-module.js';
+import { sharedSimdModule, type SimdModule } from './simd/simd-module.js';
 
 /** What becomes of an image: the size of all of it, and what is cut out. */
 export interface ResampleTarget {

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { checkOneOf, invalidOption } from '../base/checks.js';
 import { reasonOf } from '../base/errors.js';
-import { IMAGE_EXTENSIONS } from '../image/decode/format.js';
+import { IMAGE_EXTENSIONS } from '../image/formats/image-format.js';
 import { openRecords } from './records/open-records.js';
 import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
 import { listImages } from './folders/list-folder.js';

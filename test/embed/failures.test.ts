@@ -96,7 +96,7 @@ describe.skipIf(process.platform === 'win32')('a file that this user may not rea
     const script = `
       import { loadImage } from 'onnx-tapir';
       import { listImages } from ${JSON.stringify(projectPath('build/modules/sources/folders/list-folder.js'))};
-      import { stampOf } from ${JSON.stringify(projectPath('build/modules/image/pixels/image-file.js'))};
+      import { stampOf } from ${JSON.stringify(projectPath('build/modules/image/file/image-file.js'))};
       const folder = ${JSON.stringify(folder)};
       if (process.getuid() === 0) {
         process.setgid(65534);

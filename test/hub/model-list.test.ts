@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { findHubModel, readModelList } from '../../src/hub/model-list.js';
-import { TRANSFORM_PRESETS } from '../../src/image/presets.js';
+import { TRANSFORM_PRESETS } from '../../src/image/transform-options.js';
 import { scratchFolder } from '../support/fixtures.js';
 
 const scratch = scratchFolder();

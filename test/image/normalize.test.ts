@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Normalization } from '../../src/image/normalize.js';
-import { startSimdModule } from '../../src/image/pixels/simd-module.js';
+import { startSimdModule } from '../../src/image/simd/simd-module.js';
 
 const simd = startSimdModule()!;
 const number = fc.double({ min: -300, max: 300, noNaN: true });

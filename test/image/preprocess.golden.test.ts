@@ -6,10 +6,16 @@ import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../src/image/decode/decode.js';
 import { centerCrop, resizedSize } from '../../src/image/pixels/geometry.js';
 import { Normalization } from '../../src/image/normalize.js';
-import { createResample, type RgbImage } from '../../src/image/resample/resample.js';
-import { startSimdModule, type SimdModule } from '../../src/image/pixels/simd-module.js';
-import { TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from '../../src/image/presets.js';
-import { createTransform, loadImage } from '../../src/image/transform.js';
+import type { RgbImage } from '../../src/image/pixels/rgb-image.js';
+import { createResample } from '../../src/image/resample/resample.js';
+import { startSimdModule, type SimdModule } from '../../src/image/simd/simd-module.js';
+import {
+  TRANSFORM_PRESETS,
+  type TransformOptions,
+  type TransformPreset,
+} from '../../src/image/transform-options.js';
+import { loadImage } from '../../src/image/load-image.js';
+import { createTransform } from '../../src/image/transform.js';
 import { fixturePath, sharedFixtures } from '../support/fixtures.js';
 
 interface Expected {

@@ -5,8 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { decodeJpeg } from '../../src/image/jpeg/jpeg.js';
 import { resample } from '../../src/image/resample/resample.js';
 import { resampleJpeg, type ResampleTarget } from '../../src/image/resample-jpeg.js';
-import { startSimdModule } from '../../src/image/pixels/simd-module.js';
-import { createTransform, loadImage } from '../../src/image/transform.js';
+import { startSimdModule } from '../../src/image/simd/simd-module.js';
+import { loadImage } from '../../src/image/load-image.js';
+import { createTransform } from '../../src/image/transform.js';
 import { fixturePath } from '../support/fixtures.js';
 import { encode, type Drawn } from '../support/jpegs.js';
 

@@ -2,10 +2,11 @@ import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { imageFormat } from '../../src/image/decode/format.js';
+import { imageFormat } from '../../src/image/formats/image-format.js';
 import { centerCrop, resizedSize } from '../../src/image/pixels/geometry.js';
 import { resample } from '../../src/image/resample/resample.js';
-import { createTransform, loadImage } from '../../src/image/transform.js';
+import { loadImage } from '../../src/image/load-image.js';
+import { createTransform } from '../../src/image/transform.js';
 import { projectPath } from '../support/fixtures.js';
 
 const photo = projectPath('examples/photos/sea/sea-0.jpg');

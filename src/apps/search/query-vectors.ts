@@ -9,7 +9,7 @@ import { createFeatureExtractor } from '../../extract/create-feature-extractor.j
 import { openModel } from '../../model/open-model.js';
 import { identifyFile } from '../../model/identify-model.js';
 import { POOLS, type RewriteOptions } from '../../model/rewrite-options.js';
-import type { TransformOptions } from '../../image/presets.js';
+import type { TransformOptions } from '../../image/transform-options.js';
 import { createTransform } from '../../image/transform.js';
 import type { Device } from '../../runtime/device.js';
 import { elementCount, type Tensor } from '../../tensor/tensor.js';

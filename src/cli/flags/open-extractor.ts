@@ -8,7 +8,8 @@ import {
 import type { Extractor } from '../../extract/extractor.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { createTransform, type Transform } from '../../image/transform.js';
-import { TRANSFORM_PRESETS, type DecodeMode, type TransformPreset } from '../../image/presets.js';
+import type { DecodeMode } from '../../image/decode/decode-options.js';
+import { TRANSFORM_PRESETS, type TransformPreset } from '../../image/transform-options.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/device.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { readReturnFlags } from './return-flags.js';

@@ -1,6 +1,8 @@
 /** The header of a BMP file: OS/2 1.x, and Windows from BITMAPINFOHEADER to BITMAPV5HEADER. What it does not allow is an Error. */
 import type { Size } from '../pixels/geometry.js';
-import { CutOff } from '../pixels/image-errors.js';
+
+/** The file ends before its image does; the message says which part is missing. */
+export class CutOff extends Error {}
 
 /** How the pixels of a BMP file are stored. */
 export interface BmpHeader extends Size {

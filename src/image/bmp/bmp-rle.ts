@@ -1,5 +1,5 @@
 /** Run lengths of BMP files, to colour indices. */
-import { CutOff } from '../pixels/image-errors.js';
+import { CutOff } from './bmp-header.js';
 
 const END_OF_LINE = 0;
 const END_OF_BITMAP = 1;

@@ -1,7 +1,7 @@
 /** BMP → 8-bit RGB, as Pillow's `convert("RGB")` gives it. sharp's libvips has no decoder for it. */
 import type { BmpHeader } from './bmp-header.js';
 import { decodeRunLengths } from './bmp-rle.js';
-import { CutOff } from '../pixels/image-errors.js';
+import { CutOff } from './bmp-header.js';
 
 /**
  * Decodes the pixels of a BMP; alpha is dropped.

@@ -1,94 +1,45 @@
-/** Image file → 8-bit RGB, as Pillow's `convert("RGB")` gives it. The only import of sharp. */
-import type { Sharp, SharpOptions } from 'sharp';
+/** Image file → 8-bit RGB, as Pillow's `convert("RGB")` gives it. */
 import { TapirError, reasonOf } from '../../base/errors.js';
-import { readBmpHeader } from '../bmp/bmp-header.js';
+import { CutOff, readBmpHeader } from '../bmp/bmp-header.js';
 import { decodeBmp } from '../bmp/bmp.js';
-import { toRgb } from './colour.js';
-import { FORMATS_SHOWN, imageFormat, type ImageFormat } from './format.js';
-import type { Size } from '../pixels/geometry.js';
-import { fillOutside, readGifFrame, withoutTransparency } from './gif.js';
-import { readJpegFrame, readOpaqueWebp, readTiffColour } from './headers.js';
-import {
-  CutOff,
-  emptyImage,
-  tooLargeImage,
-  truncatedImage,
-  unreadableImage,
-} from '../pixels/image-errors.js';
+import { emptyImage, tooLargeImage, truncatedImage, unreadableImage } from '../file/image-errors.js';
+import { labelOf, readImageFile, withImagePath, type ImageFile } from '../file/image-file.js';
+import { cutOutFrame, placeFrame, readGifFrame } from '../formats/gif.js';
+import { HEADERS, type SharpFormat } from '../formats/headers.js';
+import { FORMATS_SHOWN, imageFormat } from '../formats/image-format.js';
+import { readTiffColour } from '../formats/tiff.js';
+import { readWebpHeader } from '../formats/webp.js';
+import { readJpegFrame } from '../jpeg/jpeg-segments.js';
 import { decodeJpeg, type JpegOptions } from '../jpeg/jpeg.js';
-import { labelOf, readImageFile, withImagePath, type ImageSource } from '../pixels/image-file.js';
-import type { TransformOptions } from '../presets.js';
+import type { Size } from '../pixels/geometry.js';
+import type { RgbImage } from '../pixels/rgb-image.js';
+import { toRgb } from './colour.js';
+import type { DecodeOptions } from './decode-options.js';
+import { openSharp, type SharpFactory } from './open-sharp.js';
 import { chooseReduction, sourceSize, type Reduction } from './reduction.js';
-import type { RgbImage } from '../resample/resample.js';
-import { isTruncated } from './truncation.js';
 
-/** How an image is read; `resize` says how much of it `decode: 'fast'` must leave. */
-export type DecodeOptions = Pick<TransformOptions, 'orientation' | 'limitPixels' | 'decode' | 'resize'>;
-
-/** Decoded pixels, and what they were decoded from. */
+/** Decoded pixels, and where they come from. */
 export interface DecodedImage extends RgbImage {
-  /** Size of the file's image, after its orientation was applied; larger than the pixels' if they were reduced. */
+  /** Size of the image in the file, turned upright if asked for; larger than that of the pixels if they were reduced. */
   readonly source: Size;
-  /** How far the decoder reduced each side; more than 1 only with `decode: 'fast'`. */
+  /** By how much the decoder reduced each side; more than 1 only with `decode: 'fast'`. */
   readonly reduction: Reduction;
 }
 
-/** Number of components of a JPEG that is stored as ink. */
+/** Number of components of a CMYK JPEG. */
 const CMYK = 4;
 
-/** sharp itself; internal, like all that takes it. */
-export type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
-let loaded: Promise<SharpFactory> | undefined;
-let versions: DecoderVersions | undefined;
-
-/** Versions of the decoder, for records. */
-export interface DecoderVersions {
-  readonly sharp: string;
-  readonly libvips: string;
-}
-
-async function loadSharp(): Promise<SharpFactory> {
-  try {
-    const { default: sharp } = await import('sharp');
-    // One thread per image and nothing kept: the images of a batch are decoded beside each other instead.
-    sharp.concurrency(1);
-    sharp.cache(false);
-    versions = { sharp: sharp.versions.sharp ?? '', libvips: sharp.versions.vips };
-    return (input, options) => sharp(input, options);
-  } catch (error) {
-    throw new TapirError(
-      'DEPENDENCY_MISSING',
-      `sharp does not load: ${reasonOf(error)}; install it with "npm install sharp"`,
-      {
-        details: { package: 'sharp', reason: reasonOf(error) },
-        cause: error,
-      },
-    );
-  }
-}
-
-/** Loads sharp, once. Throws `DEPENDENCY_MISSING`. */
-export function openSharp(): Promise<SharpFactory> {
-  loaded ??= loadSharp();
-  return loaded;
-}
-
-/** What this thread decodes with; undefined if no image has needed it yet. */
-export function decoderVersions(): DecoderVersions | undefined {
-  return versions;
-}
-
 /**
- * Reads and decodes an image: the first frame, no colour profile applied, alpha dropped (not blended), grey repeated, CMYK
+ * Reads and decodes an image: its first frame, without applying colour profiles; alpha is dropped (not blended), grey repeated, CMYK
  * converted by Pillow's formula.
  *
  * @throws {@link TapirError} `IMAGE_*`, `IMAGE_TOO_LARGE` before pixels are allocated; `DEPENDENCY_MISSING`.
  */
-export async function decodeImage(source: ImageSource, options: DecodeOptions): Promise<DecodedImage> {
-  return decodeBytes(source, readImageFile(source), options);
+export async function decodeImage(file: ImageFile, options: DecodeOptions): Promise<DecodedImage> {
+  return decodeBytes(file, readImageFile(file), options);
 }
 
-/** Whether it is a JPEG that is decoded at full size: always, unless `decode: 'fast'` leaves something out. */
+/** Whether it is a JPEG to decode at full size: every JPEG, except those that `decode: 'fast'` reduces. */
 export function isWholeJpeg(bytes: Uint8Array, options: DecodeOptions): boolean {
   return imageFormat(bytes) === 'jpeg' && !planReduction(bytes, 'jpeg', options);
 }
@@ -98,40 +49,35 @@ export function jpegOptions({ orientation, limitPixels }: DecodeOptions): JpegOp
   return { limitPixels, isUpright: orientation === 'exif' };
 }
 
-/** {@link decodeImage} of a file that is read already. */
+/** {@link decodeImage} of a file whose bytes are already read. */
 export async function decodeBytes(
-  source: ImageSource,
+  file: ImageFile,
   bytes: Uint8Array,
   options: DecodeOptions,
 ): Promise<DecodedImage> {
-  const label = labelOf(source);
-  const format = imageFormat(bytes);
+  const label = labelOf(file);
+  const { limitPixels } = options;
   if (bytes.byteLength === 0) throw emptyImage(label);
+  const format = imageFormat(bytes);
   if (!format) throw unreadableImage(label, `its format is not ${FORMATS_SHOWN}`);
-  if (format === 'bmp') return decodeOwn(bytes, label, options.limitPixels);
+  if (format === 'bmp') return decodeOwn(bytes, label, limitPixels);
+  const { readSize, isCutOff } = HEADERS[format];
+  const size = readSize(bytes);
+  if (size && size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
   const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
   if (plain) return whole(plain);
-  // Not even loaded for what this package decodes itself.
+  // Loaded only now: images that this package decodes itself do not need it.
   const sharp = await openSharp();
   try {
     const plan = planReduction(bytes, format, options);
     if (!plan) return whole(await decodeWhole(sharp, bytes, format, options));
-    const { size, reduction, isCmyk } = plan;
-    if (size.height * size.width > options.limitPixels) throw tooLargeImage(label, options.limitPixels);
-    const decode = (path: string): Promise<RgbImage> =>
-      decodeWith(sharp, path + plan.suffix, format, isCmyk, options);
-    const image = await withImagePath(source, bytes, decode);
-    const full = sourceSize(size, image, reduction);
-    // JPEG leaves out what makes no whole pixel at the right and the bottom; WebP fits all of it in.
-    const span = format === 'jpeg' ? { span: inPixels(full, reduction) } : {};
-    return { ...image, ...span, source: full, reduction };
+    return await decodeReduced(sharp, file, bytes, format, options, plan);
   } catch (error) {
     if (error instanceof TapirError) throw error;
     if (reasonOf(error).startsWith('Input image exceeds pixel limit'))
-      throw tooLargeImage(label, options.limitPixels, error);
-    const { byteLength } = bytes;
-    if (isTruncated(bytes, format))
-      throw truncatedImage(label, byteLength, 'the end of its image is missing', error);
+      throw tooLargeImage(label, limitPixels, error);
+    if (isCutOff(bytes))
+      throw truncatedImage(label, bytes.byteLength, 'the end of its image is missing', error);
     throw unreadableImage(label, decoderReason(error, format), error);
   }
 }
@@ -140,7 +86,7 @@ function whole(image: RgbImage): DecodedImage {
   return { ...image, source: { height: image.height, width: image.width }, reduction: 1 };
 }
 
-/** BMP, which this package decodes itself. */
+/** BMP, which sharp cannot decode. */
 function decodeOwn(bytes: Uint8Array, label: string, limitPixels: number): DecodedImage {
   try {
     const header = readBmpHeader(bytes);
@@ -154,47 +100,26 @@ function decodeOwn(bytes: Uint8Array, label: string, limitPixels: number): Decod
   }
 }
 
-async function decodeWith(
-  sharp: SharpFactory,
-  input: Uint8Array | string,
-  format: ImageFormat,
-  isCmyk: boolean,
-  { orientation, limitPixels }: DecodeOptions,
-): Promise<RgbImage> {
-  const opened = sharp(input, { ignoreIcc: true, limitInputPixels: limitPixels, failOn: 'warning' });
-  // Pillow turns a TIFF upright while it loads it, and no other format.
-  const image = orientation === 'exif' || format === 'tiff' ? opened.autoOrient() : opened;
-  // Dropped by libvips as it goes, in place of a second pass over the pixels.
-  const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image.removeAlpha();
-  const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });
-  return { height: info.height, width: info.width, data: toRgb(data, info.channels, isCmyk) };
-}
-
-function inPixels({ height, width }: Size, reduction: Reduction): Size {
-  return { height: height / reduction, width: width / reduction };
-}
-
-/** How an image is to be reduced. */
+/** How to reduce an image. */
 interface ReductionPlan {
   readonly size: Size;
   readonly reduction: Reduction;
   readonly isCmyk: boolean;
-  /**
-   * libvips takes options of its loaders in brackets behind a path. sharp's own resize would leave the choice of the reduction
-   * to itself, and go on to resize.
-   */
+  /** An option of libvips's loader, in brackets after the path. sharp's own resize would choose the reduction itself. */
   readonly suffix: string;
 }
 
-/** Undefined where an image cannot be reduced, or need not be. */
+/** Undefined if the image cannot or need not be reduced. */
 function planReduction(
   bytes: Uint8Array,
-  format: ImageFormat,
+  format: SharpFormat,
   { decode, resize, orientation }: DecodeOptions,
 ): ReductionPlan | undefined {
-  if (decode !== 'fast') return undefined;
+  if (decode !== 'fast' || (format !== 'jpeg' && format !== 'webp')) return undefined;
   const frame = format === 'jpeg' ? readJpegFrame(bytes) : undefined;
-  const size = format === 'webp' ? readOpaqueWebp(bytes) : frame;
+  const webp = format === 'webp' ? readWebpHeader(bytes) : undefined;
+  // Transparent pixels would be blended into their neighbours.
+  const size = webp?.isOpaque === true ? webp : frame;
   if (!size) return undefined;
   const reduction = chooseReduction(size, resize, orientation === 'exif');
   if (reduction === 1) return undefined;
@@ -202,37 +127,68 @@ function planReduction(
   return { size, reduction, suffix, isCmyk: frame?.components === CMYK };
 }
 
-/** The image at full size; what its format needs to be told of is read from its header, not by a second call of the decoder. */
+async function decodeReduced(
+  sharp: SharpFactory,
+  file: ImageFile,
+  bytes: Uint8Array,
+  format: SharpFormat,
+  options: DecodeOptions,
+  { size, reduction, isCmyk, suffix }: ReductionPlan,
+): Promise<DecodedImage> {
+  const image = await withImagePath(file, bytes, (path) =>
+    decodeWith(sharp, path + suffix, format, isCmyk, options),
+  );
+  const source = sourceSize(size, image, reduction);
+  // The JPEG decoder drops a remainder at the right and the bottom; the WebP decoder fits everything in.
+  const span = { height: source.height / reduction, width: source.width / reduction };
+  return { ...image, ...(format === 'jpeg' ? { span } : {}), source, reduction };
+}
+
+/** The image at full size. What decoding depends on is read from the header here, which saves a second call of the decoder. */
 async function decodeWhole(
   sharp: SharpFactory,
   bytes: Uint8Array,
-  format: ImageFormat,
+  format: SharpFormat,
   options: DecodeOptions,
 ): Promise<RgbImage> {
   if (format === 'gif') {
-    const shown = readGifFrame(bytes);
-    if (!shown) throw new NotRead('its first frame is damaged or cut off');
-    const image = await decodeWith(sharp, withoutTransparency(bytes, shown), format, false, options);
-    fillOutside(image.data, image, shown);
-    return image;
+    const frame = readGifFrame(bytes);
+    if (!frame) throw new NotSupported('its first frame is damaged or cut off');
+    return placeFrame(await decodeWith(sharp, cutOutFrame(bytes, frame), format, false, options), frame);
   }
   const colour = format === 'tiff' ? readTiffColour(bytes) : 'other';
-  // libvips would give these out as if they were RGB.
+  // libvips would return these values as if they were RGB.
   if (colour === 'ycbcr')
-    throw new NotRead('its colours are YCbCr without JPEG compression, which is not read');
+    throw new NotSupported('its colours are YCbCr without JPEG compression, which is not supported');
   const isCmyk = colour === 'cmyk' || (format === 'jpeg' && readJpegFrame(bytes)?.components === CMYK);
   return decodeWith(sharp, bytes, format, isCmyk, options);
 }
 
-/** A reason of this package's own. */
-class NotRead extends Error {}
+async function decodeWith(
+  sharp: SharpFactory,
+  input: Uint8Array | string,
+  format: SharpFormat,
+  isCmyk: boolean,
+  { orientation, limitPixels }: DecodeOptions,
+): Promise<RgbImage> {
+  const opened = sharp(input, { ignoreIcc: true, limitInputPixels: limitPixels, failOn: 'warning' });
+  // Pillow turns TIFFs upright when it loads them, but no other format.
+  const image = orientation === 'exif' || format === 'tiff' ? opened.autoOrient() : opened;
+  // libvips drops alpha as it decodes; toRgb would need a second pass over the pixels.
+  const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image.removeAlpha();
+  const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });
+  return { height: info.height, width: info.width, data: toRgb(data, info.channels, isCmyk) };
+}
+
+/** This package refuses the image; the message says why. */
+class NotSupported extends Error {}
 
 /**
- * Why an image cannot be decoded, in words that are the same each time: libvips's own are those of all images that its threads
- * fail on at the same moment, mixed. They are the error's cause.
+ * Why an image cannot be decoded, in the same words each time. libvips's messages mix those of all images that fail at the same
+ * moment in any thread; they are kept as the error's cause.
  */
-function decoderReason(error: unknown, format: ImageFormat): string {
-  return error instanceof NotRead
+function decoderReason(error: unknown, format: SharpFormat): string {
+  return error instanceof NotSupported
     ? error.message
-    : `its ${format.toUpperCase()} data is damaged, or of a kind that is not read`;
+    : `its ${format.toUpperCase()} data is damaged, or of a kind that is not supported`;
 }

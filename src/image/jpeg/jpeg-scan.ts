@@ -1,5 +1,5 @@
 /** A JPEG that is decoded row by row in the memory of `wasm/jpeg.ts`. */
-import { copyRows, type Rows } from '../pixels/copy-rows.js';
+import { copyRows, type RgbRows, type Rows } from '../pixels/rgb-image.js';
 import type { JpegComponent, JpegHeader } from './jpeg-header.js';
 import {
   COMPONENTS_AT,
@@ -11,8 +11,7 @@ import {
   type JpegPlane,
 } from './jpeg-layout.js';
 import { putHuffman, putQuant, putZigzag } from './jpeg-tables.js';
-import type { RgbRows } from '../pixels/rgb-image.js';
-import type { SimdModule } from '../pixels/simd-module.js';
+import type { SimdModule } from '../simd/simd-module.js';
 
 /** What stays the same while an image is decoded. */
 export interface JpegParts {

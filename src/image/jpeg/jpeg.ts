@@ -9,7 +9,7 @@ import { readJpegHeader } from './jpeg-header.js';
 import { layOutJpeg } from './jpeg-layout.js';
 import { JpegScan, UnsoundJpeg } from './jpeg-scan.js';
 import type { RgbImage, RgbRows } from '../pixels/rgb-image.js';
-import { sharedSimdModule, type SimdModule } from '../pixels/simd-module.js';
+import { sharedSimdModule, type SimdModule } from '../simd/simd-module.js';
 
 /** What to leave to another decoder besides. */
 export interface JpegOptions {

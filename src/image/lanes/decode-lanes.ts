@@ -1,7 +1,11 @@
-/** Threads that decode images into shared memory, several at a time. */
+/** Threads that decode images into shared memory, several images at a time. */
 import { Worker } from 'node:worker_threads';
 import { TapirError, unpackError } from '../../base/errors.js';
 import { packageFile } from '../../base/package.js';
+import type { FileStamp } from '../../base/file-stamp.js';
+import { sharpState, type DecoderVersions } from '../decode/open-sharp.js';
+import type { ImageFile } from '../file/image-file.js';
+import type { Transform } from '../transform.js';
 import type {
   DecodedSize,
   DecodeReply,
@@ -9,17 +13,14 @@ import type {
   DecodeSpent,
   DecodeThreadData,
 } from './decode-protocol.js';
-import type { DecoderVersions } from '../decode/decode.js';
-import type { FileStamp } from '../../base/file-stamp.js';
-import type { Transform } from '../transform.js';
 
-/** One at work and one ready behind it. */
+/** One run in progress and the next one queued behind it. */
 const RUNS_PER_LANE = 2;
-/** Most images of a run, which is one message there and one back. */
+/** Most images in a run, which is one message to the thread and one back. */
 const IMAGES_PER_RUN = 16;
-/** Longest time that a run is to take: behind a slow image, others wait so long. */
+/** Target for the length of a run: images wait this long behind a slow one. */
 const RUN_MS = 50;
-/** How much of the time per image is the latest one's. */
+/** Weight of the latest image in the moving average of the time per image. */
 const LATEST_SHARE = 0.1;
 
 interface Job extends DecodeRequest {
@@ -30,7 +31,7 @@ interface Job extends DecodeRequest {
 interface Lane {
   readonly worker: Worker;
   readonly jobs: Map<number, Job>;
-  /** Runs that are not answered yet. */
+  /** Runs without an answer so far. */
   runs: number;
   readonly ended: Promise<void>;
 }
@@ -39,37 +40,37 @@ const NO_CHECKSUM = { checksum: false };
 
 const failedStamps = new WeakMap<Error, FileStamp>();
 
-/** The stamp of a file that could be opened and was then refused with an error by {@link DecodeLanes.load}. */
+/** The stamp of a file that could be opened but failed, by the error from {@link DecodeLanes.load}. */
 export function stampOfFailed(error: Error): FileStamp | undefined {
   return failedStamps.get(error);
 }
 
 /**
- * Decoding threads of one transform. They start as they are needed, and do not keep the process alive while idle.
+ * Decoding threads for one transform. They start on demand and do not keep the process alive while idle.
  *
- * @remarks A thread is handed several images at once, since a reply can block its owner for milliseconds
- * (docs/decisions/012-embedding.md): as many as take 50 ms, sixteen at most, and never more than its share of what waits.
+ * @remarks A thread gets several images at once, because a reply can block the owner for milliseconds
+ * (docs/decisions/012-embedding.md): as many as take 50 ms, at most 16, and at most its share of the waiting images.
  */
 export class DecodeLanes {
   readonly #transform: Transform;
-  /** How many threads may be started. */
+  /** The most threads to start. */
   most: number;
-  /** Whether they hash the content of each file. */
+  /** Whether the threads hash the content of each file. */
   readonly checksum: boolean;
   readonly #lanes: Lane[] = [];
   readonly #queue: Job[] = [];
   #spent = { decodeMs: 0, resampleMs: 0 };
   #decoder: DecoderVersions | undefined;
-  /** Milliseconds that an image takes a thread; undefined before the first one. */
+  /** Average milliseconds per image in a thread; undefined before the first image. */
   #imageMs: number | undefined;
   #nextId = 0;
-  /** Set when the threads shall begin no further image. */
+  /** Not 0 once the threads must not begin another image. */
   readonly #stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   #isPumping = false;
   #isClosed = false;
 
   /**
-   * @param most - How many threads may be started.
+   * @param most - The most threads to start.
    * @param options - `checksum`: hash the content of each file, for its stamp.
    */
   constructor(transform: Transform, most: number, options: { readonly checksum: boolean } = NO_CHECKSUM) {
@@ -78,12 +79,12 @@ export class DecodeLanes {
     this.checksum = options.checksum;
   }
 
-  /** What the images were decoded with; undefined if none of them needed it. */
+  /** The decoder's versions; undefined until an image needs it. */
   get decoder(): DecoderVersions | undefined {
     return this.#decoder;
   }
 
-  /** What the images have taken so far, failed ones left out. */
+  /** Time spent on images so far, without failed ones. */
   get spent(): DecodeSpent {
     return { ...this.#spent };
   }
@@ -92,19 +93,19 @@ export class DecodeLanes {
    * Reads, decodes and transforms an image.
    *
    * @param source - A path, or the bytes of a file, which are copied.
-   * @param into - Takes the pixels, `height × width × 3` bytes of the transform's size; over a SharedArrayBuffer.
-   * @param isMeasured - Compare what a fast mode makes of it with the exact pixels.
-   * @returns The image's size in the file, and the file's stamp.
-   * @throws {@link TapirError} `IMAGE_*` ({@link stampOfFailed} tells the stamp); `DEPENDENCY_MISSING`; `DECODER_DIED` if
+   * @param into - Receives the pixels: `height × width × 3` bytes of the transform's size, in a SharedArrayBuffer.
+   * @param isMeasured - Whether to compare the pixels of a fast mode with the exact ones.
+   * @returns The size of the image in the file, and the file's stamp.
+   * @throws {@link TapirError} `IMAGE_*` ({@link stampOfFailed} gives the stamp); `DEPENDENCY_MISSING`; `DECODER_DIED` if
    * the thread ends; `CLOSED`.
    */
-  load(source: string | Uint8Array, into: Uint8Array, isMeasured = false): Promise<DecodedSize> {
+  load(source: ImageFile, into: Uint8Array, isMeasured = false): Promise<DecodedSize> {
     if (this.#isClosed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
       this.#queue.push({ id: this.#nextId++, source, into, isMeasured, resolve, reject });
       if (this.#isPumping) return;
       this.#isPumping = true;
-      // Those that are asked for in the same turn go together.
+      // Calls made in the same turn of the event loop go together.
       setImmediate(() => {
         this.#isPumping = false;
         this.#pump();
@@ -112,12 +113,12 @@ export class DecodeLanes {
     });
   }
 
-  /** Starts a thread before there is anything to do: it takes a fifth of a second. */
+  /** Starts a thread before the first image, since that takes 0.2 s. */
   warm(): void {
     if (this.#lanes.length === 0) this.#startLane().worker.unref();
   }
 
-  /** Gives up what has not begun, waits for what has, and ends the threads. Idempotent. */
+  /** Rejects images that no thread has begun, waits for the others, and ends the threads. Idempotent. */
   async close(): Promise<void> {
     this.#isClosed = true;
     Atomics.store(this.#stop, 0, 1);
@@ -142,7 +143,7 @@ export class DecodeLanes {
       for (const job of this.#queue.splice(0, this.#runLength())) {
         lane.jobs.set(job.id, job);
         const { id, into, isMeasured } = job;
-        // A view of a large buffer would take all of it along.
+        // A copy: transferring a view would take its whole buffer away from the caller.
         const source = typeof job.source === 'string' ? job.source : Uint8Array.from(job.source);
         if (typeof source !== 'string') transfer.push(source.buffer);
         run.push({ id, source, into, isMeasured });
@@ -153,7 +154,7 @@ export class DecodeLanes {
     }
   }
 
-  /** How many images the next run has: those that wait are shared by the idle threads, or else by those with room. */
+  /** How many images the next run has. Idle threads share the waiting images; without any, threads with room do. */
   #runLength(): number {
     const inTime = this.#imageMs === undefined ? 1 : Math.floor(RUN_MS / this.#imageMs);
     const working = this.#lanes.filter(({ runs }) => runs > 0);
@@ -161,7 +162,7 @@ export class DecodeLanes {
     return Math.max(1, Math.min(IMAGES_PER_RUN, inTime, Math.ceil(this.#queue.length / takers)));
   }
 
-  /** An idle thread, else a new one, else one with room. */
+  /** An idle thread, else a new one, else one with room for a run. */
   #findLane(): Lane | undefined {
     const idle = this.#lanes.find(({ runs }) => runs === 0);
     if (idle) return idle;
@@ -169,7 +170,7 @@ export class DecodeLanes {
     return this.#lanes.find(({ runs }) => runs < RUNS_PER_LANE);
   }
 
-  /** Keeps what an image has taken. */
+  /** Adds the time that an image took. */
   #count({ decodeMs, resampleMs, decoder }: DecodeSpent & { decoder: DecoderVersions | undefined }): void {
     this.#spent.decodeMs += decodeMs;
     this.#spent.resampleMs += resampleMs;
@@ -180,16 +181,17 @@ export class DecodeLanes {
   }
 
   #startLane(): Lane {
-    // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
     const worker = new Worker(packageFile('dist/lib/decode-thread.js'), {
       workerData: {
         transform: this.#transform.options,
         checksum: this.checksum,
         stop: this.#stop,
+        sharpState: sharpState(),
       } satisfies DecodeThreadData,
+      // Without the caller's loaders and flags (a test runner, tsx): the file is plain JavaScript.
       execArgv: [],
-      // Little of what a thread makes outlives an image, and pixels are outside its heap; with more room the engine would only
-      // collect later: memory would grow with the number of images.
+      // A thread keeps little beyond an image, and pixels are outside its heap. With a larger heap V8 collects garbage later,
+      // and memory grows with the number of images.
       resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 },
     });
     const jobs = new Map<number, Job>();
@@ -220,7 +222,7 @@ export class DecodeLanes {
           job.resolve(reply);
         }
       }
-      // One that is closing is waited for.
+      // close() waits for the threads.
       if (lane.runs === 0 && !this.#isClosed) worker.unref();
       this.#pump();
     });

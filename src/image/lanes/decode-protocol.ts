@@ -1,44 +1,46 @@
 /** Every message between decoding threads and their owner, and nothing else. */
 import type { PackedError } from '../../base/errors.js';
-import type { DecoderVersions } from '../decode/decode.js';
-import type { Deviation } from '../deviation.js';
 import type { FileStamp } from '../../base/file-stamp.js';
-import type { TransformOptions } from '../presets.js';
+import type { DecoderVersions } from '../decode/open-sharp.js';
 import type { Reduction } from '../decode/reduction.js';
+import type { Deviation } from '../deviation.js';
+import type { ImageFile } from '../file/image-file.js';
+import type { TransformOptions } from '../transform-options.js';
 
-/** What a thread is started with. */
+/** What a thread gets when it starts. */
 export interface DecodeThreadData {
   readonly transform: TransformOptions;
   /** Whether to hash the content of each file. */
   readonly checksum: boolean;
-  /** Not 0 once no further image shall be begun. */
+  /** Not 0 once the thread must not begin another image. */
   readonly stop: Int32Array;
+  /** For `joinSharpState`. */
+  readonly sharpState: Int32Array;
 }
 
-/** Owner → thread, several in a message: a run. */
+/** Owner → thread; a message holds several, a run. */
 export interface DecodeRequest {
   readonly id: number;
-  /** A path, or the bytes of a file. */
-  readonly source: string | Uint8Array;
-  /** Takes the pixels, `height × width × 3` bytes of the transform's size; over shared memory. */
+  readonly source: ImageFile;
+  /** Receives the pixels: `height × width × 3` bytes of the transform's size, in shared memory. */
   readonly into: Uint8Array;
-  /** Compare what a fast mode makes of it with the exact pixels. */
+  /** Whether to compare the pixels of a fast mode with the exact ones. */
   readonly isMeasured: boolean;
 }
 
-/** An image as it was before the transform. */
+/** A decoded image, before the transform. */
 export interface DecodedSize {
   readonly width: number;
   readonly height: number;
-  /** How far `decode: 'fast'` has reduced it. */
+  /** By how much `decode: 'fast'` reduced it. */
   readonly reduction: Reduction;
-  /** Of an image that was reduced, if it was to be measured. */
+  /** Present if the image was reduced and the request asked to measure it. */
   readonly deviation?: Deviation;
-  /** Of the file as it was read. */
+  /** Stamp of the file when it was read. */
   readonly stamp: FileStamp;
 }
 
-/** Milliseconds that an image has taken. */
+/** Milliseconds that an image took. */
 export interface DecodeSpent {
   /** Reading and decoding. */
   readonly decodeMs: number;
@@ -46,7 +48,7 @@ export interface DecodeSpent {
   readonly resampleMs: number;
 }
 
-/** Thread → owner, those of a run in a message; images that were not begun are left out. */
+/** Thread → owner; a message holds those of a run. Images that the thread did not begin have none. */
 export type DecodeReply =
   | ({
       readonly id: number;
@@ -58,6 +60,6 @@ export type DecodeReply =
   | {
       readonly id: number;
       readonly error: PackedError;
-      /** Of a file that could be opened. */
+      /** Undefined if the file could not be opened. */
       readonly stamp: FileStamp | undefined;
     };

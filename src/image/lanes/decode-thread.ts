@@ -1,29 +1,30 @@
-/** Entry of a decoding thread: files become pixels in shared memory. */
+/** Entry of a decoding thread, which turns files into pixels in shared memory. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { packError } from '../../base/errors.js';
-import { decoderVersions } from '../decode/decode.js';
+import { decoderVersions, joinSharpState } from '../decode/open-sharp.js';
 import { measureDeviation } from '../deviation.js';
-import type { DecodeReply, DecodeRequest, DecodeThreadData } from './decode-protocol.js';
-import type { StampTaker } from '../pixels/image-file.js';
-import { loadPixels } from '../load-pixels.js';
-import { sharedSimdModule } from '../pixels/simd-module.js';
+import type { StampTaker } from '../file/image-file.js';
+import { loadPixels } from '../load-image.js';
+import { sharedSimdModule } from '../simd/simd-module.js';
 import { Transform } from '../transform.js';
+import type { DecodeReply, DecodeRequest, DecodeThreadData } from './decode-protocol.js';
 
 const port = parentPort!;
-// Checked where it was made.
-const { transform: options, checksum, stop } = workerData as DecodeThreadData;
+// Checked by createTransform in the owner's thread.
+const { transform: options, checksum, stop, sharpState } = workerData as DecodeThreadData;
+joinSharpState(sharpState);
 const transform = new Transform(options, null);
-// Compiled while the session opens, not when the first image waits for it.
+// Compiles while the session opens, before the first image waits for it.
 sharedSimdModule();
 
 async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<DecodeReply> {
   const taker: StampTaker = { checksum };
   try {
-    // A thread that only decodes may wait for its file: a fifth of the CPU time that the thread pool takes.
+    // Blocks on the file: this thread does nothing else, and the thread pool takes five times the CPU time.
     const { from, reduction, decodeMs, resampleMs } = await loadPixels(source, transform, into, taker);
     const deviation =
       isMeasured && reduction > 1 ? { deviation: await measureDeviation(source, transform) } : {};
-    // Taken before anything is decoded.
+    // loadPixels sets it before it decodes.
     const stamp = taker.stamp!;
     return { id, ...from, reduction, ...deviation, stamp, decoder: decoderVersions(), decodeMs, resampleMs };
   } catch (error) {

@@ -1,5 +1,4 @@
 /** Decoded pixels. */
-import { copyRows, type Rows } from './copy-rows.js';
 import type { Size } from './geometry.js';
 
 /** An 8-bit RGB image: rows of pixels, three bytes each. */
@@ -26,4 +25,21 @@ export function rowsOf({ height, width, data }: RgbImage): RgbRows {
       copyRows({ data, offset: row * pitch + column * 3, pitch }, to, count, bytes);
     },
   };
+}
+
+/** Bytes in rows: the first byte, and how many from row to row. */
+export interface Rows {
+  readonly data: Uint8Array;
+  readonly offset: number;
+  readonly pitch: number;
+}
+
+/** Copies `count` rows of `bytes` bytes. */
+export function copyRows(from: Rows, to: Rows, count: number, bytes: number): void {
+  const whole = from.pitch === bytes && to.pitch === bytes;
+  const [runs, length] = whole ? [1, count * bytes] : [count, bytes];
+  for (let row = 0; row < runs; row++) {
+    const start = from.offset + row * from.pitch;
+    to.data.set(from.data.subarray(start, start + length), to.offset + row * to.pitch);
+  }
 }

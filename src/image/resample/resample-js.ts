@@ -1,8 +1,7 @@
 /** The resampling in plain JavaScript: the twin of `resample-simd.ts`, for where WebAssembly SIMD is not, and what that is tested against. */
-import { copyRows } from '../pixels/copy-rows.js';
+import { copyRows, type RgbImage } from '../pixels/rgb-image.js';
 import { PRECISION_BITS, type Kernel } from './kernel.js';
 import type { ResamplePlan } from './resample-plan.js';
-import type { RgbImage } from '../pixels/rgb-image.js';
 
 /** A copy: reading an import in the inner loop takes twice the time. */
 const BITS = PRECISION_BITS;

@@ -4,13 +4,12 @@
  * Rows go through a window: a strip of the image is resampled horizontally to the end of the window, and each output row is
  * computed as soon as its rows are there. So neither the image nor what the first pass makes of it is there as a whole.
  */
-import { copyRows, type Rows } from '../pixels/copy-rows.js';
+import { copyRows, rowsOf, type RgbImage, type RgbRows, type Rows } from '../pixels/rgb-image.js';
 import type { Kernel } from './kernel.js';
 import { packedKernelOf, type PackedKernel } from './packed-kernel.js';
 import type { ResamplePlan } from './resample-plan.js';
-import { rowsOf, type RgbImage, type RgbRows } from '../pixels/rgb-image.js';
 import { layOutSimd, type SimdLayout } from './simd-layout.js';
-import type { SimdModule } from '../pixels/simd-module.js';
+import type { SimdModule } from '../simd/simd-module.js';
 
 /**
  * Carries out a plan of one pass or two; bytes of `into` that the plan does not reach stay as they are.

@@ -9,10 +9,7 @@ import { resampleInJs } from './resample-js.js';
 import { planResample } from './resample-plan.js';
 import { resampleInSimd } from './resample-simd.js';
 import type { RgbImage } from '../pixels/rgb-image.js';
-import { sharedSimdModule, type SimdModule } from '../pixels/simd-module.js';
-
-export type { Interpolation } from './kernel.js';
-export type { RgbImage } from '../pixels/rgb-image.js';
+import { sharedSimdModule, type SimdModule } from '../simd/simd-module.js';
 
 /**
  * Resizes an image and cuts a region out of the result; only the pixels of that region are computed.

@@ -1,5 +1,5 @@
 /** What entries of all archives have in common. */
-import { IMAGE_EXTENSIONS } from '../../image/decode/format.js';
+import { IMAGE_EXTENSIONS } from '../../image/formats/image-format.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import type { SourceItem } from '../items/source-item.js';
 import { unavailableImage } from '../items/source-errors.js';

@@ -5,8 +5,8 @@ import { join, resolve } from 'node:path';
 import { TapirError, reasonOf, type ImageErrorCode } from '../../base/errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import { liesInside } from '../../base/lies-inside.js';
-import { IMAGE_EXTENSIONS } from '../../image/decode/format.js';
-import { fileError } from '../../image/pixels/image-errors.js';
+import { IMAGE_EXTENSIONS } from '../../image/formats/image-format.js';
+import { fileError } from '../../image/file/image-errors.js';
 
 /** An image to embed. */
 export interface SourceItem {

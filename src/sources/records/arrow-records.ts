@@ -7,7 +7,7 @@ import type { SourceItem } from '../items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../items/entries.js';
 import { invalidSource, missingColumn } from '../items/source-errors.js';
 import { SOURCE_DEFAULTS } from '../items/source-options.js';
-import { missingImage } from '../../image/pixels/image-errors.js';
+import { missingImage } from '../../image/file/image-errors.js';
 import type { ByteReader } from './byte-reader.js';
 import type { Carried, RecordInput, SourceRecord } from './source-record.js';
 

@@ -1,5 +1,5 @@
 /** Records of JSON lines: a path or the bytes of an image, and the fields that come along. */
-import { missingImage } from '../../image/pixels/image-errors.js';
+import { missingImage } from '../../image/file/image-errors.js';
 import type { SourceItem } from '../items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../items/entries.js';
 import { invalidSource } from '../items/source-errors.js';

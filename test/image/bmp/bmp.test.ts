@@ -5,9 +5,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readBmpHeader } from '../../../src/image/bmp/bmp-header.js';
 import { decodeImage } from '../../../src/image/decode/decode.js';
-import { imageFormat } from '../../../src/image/decode/format.js';
-import { TRANSFORM_PRESETS } from '../../../src/image/presets.js';
-import { loadImage } from '../../../src/image/transform.js';
+import { imageFormat } from '../../../src/image/formats/image-format.js';
+import { TRANSFORM_PRESETS } from '../../../src/image/transform-options.js';
+import { loadImage } from '../../../src/image/load-image.js';
 import { fixturePath } from '../../support/fixtures.js';
 
 interface Expected {

@@ -8,9 +8,10 @@ import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../../src/image/decode/decode.js';
 import { measureDeviation } from '../../../src/image/deviation.js';
 import { resizedSize } from '../../../src/image/pixels/geometry.js';
-import { TRANSFORM_PRESETS } from '../../../src/image/presets.js';
+import { TRANSFORM_PRESETS } from '../../../src/image/transform-options.js';
 import { chooseReduction, sourceSize } from '../../../src/image/decode/reduction.js';
-import { createTransform, loadImage } from '../../../src/image/transform.js';
+import { loadImage } from '../../../src/image/load-image.js';
+import { createTransform } from '../../../src/image/transform.js';
 import { fixturePath, scratchFolder } from '../../support/fixtures.js';
 
 interface Reduced {

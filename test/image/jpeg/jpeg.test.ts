@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { decodeJpeg } from '../../../src/image/jpeg/jpeg.js';
-import { startSimdModule } from '../../../src/image/pixels/simd-module.js';
+import { startSimdModule } from '../../../src/image/simd/simd-module.js';
 import { fixturePath } from '../../support/fixtures.js';
 import { bytesAreSame, damage, encode, paint, sharpPixels, type Drawn } from '../../support/jpegs.js';
 

@@ -4,8 +4,10 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Region, Size } from '../../../src/image/pixels/geometry.js';
 import { planResample } from '../../../src/image/resample/resample-plan.js';
 import { resampleInSimd } from '../../../src/image/resample/resample-simd.js';
-import { createResample, type Interpolation, type RgbImage } from '../../../src/image/resample/resample.js';
-import { startSimdModule, type WebAssemblyApi } from '../../../src/image/pixels/simd-module.js';
+import type { RgbImage } from '../../../src/image/pixels/rgb-image.js';
+import type { Interpolation } from '../../../src/image/resample/kernel.js';
+import { createResample } from '../../../src/image/resample/resample.js';
+import { startSimdModule, type WebAssemblyApi } from '../../../src/image/simd/simd-module.js';
 
 const inJs = createResample(() => null);
 const { WebAssembly: api } = globalThis as unknown as { WebAssembly: WebAssemblyApi };

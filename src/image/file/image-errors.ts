@@ -1,9 +1,6 @@
 /** The errors of single images. */
 import { TapirError, reasonOf, type ErrorDetails, type ImageErrorCode } from '../../base/errors.js';
 
-/** What a decoder of this package throws where the file ends before its image does; the message says which part is missing. */
-export class CutOff extends Error {}
-
 function imageError<Code extends ImageErrorCode>(
   code: Code,
   message: string,
@@ -13,7 +10,7 @@ function imageError<Code extends ImageErrorCode>(
   return new TapirError(code, message, { details, ...(cause === undefined ? {} : { cause }) });
 }
 
-/** A file that could not be opened or read, by what the system says. */
+/** A file that cannot be opened or read; the system's error decides the code. */
 export function fileError(
   label: string,
   error: unknown,
@@ -26,73 +23,83 @@ export function fileError(
   }
   if (code === 'EACCES' || code === 'EPERM') {
     const reason = `permission denied (${code})`;
-    const message = `cannot read ${label}: ${reason}; let this user read it and enter the folders above it`;
+    const message = `cannot read ${label}: ${reason}; give this user read access to it and to the folders above it`;
     return imageError('IMAGE_DENIED', message, { source: label, reason }, error);
   }
   const reason = reasonOf(error);
   return imageError('IMAGE_UNREADABLE', `cannot read ${label}: ${reason}`, { source: label, reason }, error);
 }
 
-/** The source listed the file, and now it is not there. */
+/** A server that answers with an error status. */
+export function missingRemoteImage(label: string, status: number): TapirError<'IMAGE_NOT_FOUND'> {
+  const reason = `the server answers ${status}`;
+  const message = `cannot read ${label}: ${reason}; pass only a Response whose "ok" is true`;
+  return imageError('IMAGE_NOT_FOUND', message, { source: label, reason });
+}
+
+/** A file that the source listed and that no longer exists. */
 export function vanishedImage(label: string, cause: unknown): TapirError<'IMAGE_VANISHED'> {
-  const reason = 'it was listed, and was gone when its turn came';
-  const message = `cannot read ${label}: ${reason}; run again to list what is there now`;
+  const reason = 'it was listed, but was gone when it was read';
+  const message = `cannot read ${label}: ${reason}; run again to list the files that exist now`;
   return imageError('IMAGE_VANISHED', message, { source: label, reason }, cause);
 }
 
-/** The file has no bytes. */
+/** A file without bytes. */
 export function emptyImage(label: string): TapirError<'IMAGE_EMPTY'> {
   const reason = 'it is empty: the file has no bytes';
   const message = `cannot read ${label}: ${reason}; copy or download it again`;
   return imageError('IMAGE_EMPTY', message, { source: label, reason });
 }
 
-/** A record has neither a path nor bytes where its image should be. */
+/** A record with neither a path nor bytes in its image column. */
 export function missingImage(label: string): TapirError<'IMAGE_EMPTY'> {
   const reason = 'its record holds null instead of an image';
   return imageError('IMAGE_EMPTY', `cannot read ${label}: ${reason}`, { source: label, reason });
 }
 
-/** The file ends before its image does. */
+/** A file that ends before its image does. */
 export function truncatedImage(
   label: string,
   sizeBytes: number,
   missing: string,
   cause: unknown,
 ): TapirError<'IMAGE_TRUNCATED'> {
-  const reason = `the file ends after ${sizeBytes} bytes, too early: ${missing}`;
+  const reason = `the file ends too early, after ${sizeBytes} bytes: ${missing}`;
   const message = `cannot read ${label}: ${reason}; copy or download it again`;
   return imageError('IMAGE_TRUNCATED', message, { source: label, reason, sizeBytes }, cause);
 }
 
-/** The file is no image, or none that is read. */
+/** A file that is not an image, a damaged one, or of a kind that is not supported. */
 export function unreadableImage(
   label: string,
   reason: string,
   cause?: unknown,
 ): TapirError<'IMAGE_UNREADABLE'> {
-  const message = `${label} is no image that can be read: ${reason}`;
+  const message = `cannot read ${label} as an image: ${reason}`;
   return imageError('IMAGE_UNREADABLE', message, { source: label, reason }, cause);
 }
 
-/** The image has more pixels than are allowed. */
+/** An image with more pixels than the limit. */
 export function tooLargeImage(
   label: string,
   limitPixels: number,
   cause?: unknown,
 ): TapirError<'IMAGE_TOO_LARGE'> {
   const reason = `it has more than ${limitPixels} pixels`;
-  const message = `${label} is refused: ${reason}; raise limitPixels if it is to be trusted`;
+  const message = `${label} is refused: ${reason}; raise limitPixels if you trust it`;
   return imageError('IMAGE_TOO_LARGE', message, { source: label, reason, limitPixels }, cause);
 }
 
-/** The file has more bytes than are read. */
+/** A file with more bytes than the limit. */
 export function tooLongFile(
   label: string,
-  sizeBytes: number,
   limitBytes: number,
+  sizeBytes?: number,
 ): TapirError<'IMAGE_TOO_LARGE'> {
-  const reason = `its file has ${sizeBytes} bytes, more than ${limitBytes}`;
+  const reason =
+    sizeBytes === undefined
+      ? `it has more than ${limitBytes} bytes`
+      : `it has ${sizeBytes} bytes, more than ${limitBytes}`;
   const message = `${label} is refused: ${reason}; store a smaller copy of it`;
   return imageError('IMAGE_TOO_LARGE', message, { source: label, reason, limitBytes });
 }

@@ -1,8 +1,9 @@
+/** Directories of TIFFs. Files that are cut off: headers.test.ts. */
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readJpegFrame, readOpaqueWebp, readTiffColour } from '../../../src/image/decode/headers.js';
-import { loadImage } from '../../../src/image/transform.js';
+import { readTiffColour, readTiffSize } from '../../../src/image/formats/tiff.js';
+import { loadImage } from '../../../src/image/load-image.js';
 import { fixturePath } from '../../support/fixtures.js';
 
 const fixture = (name: string): Buffer => readFileSync(fixturePath(`preprocess/images/${name}`));
@@ -21,57 +22,6 @@ function tiff(isLittle: boolean, tag: number, type: number, value: number): Uint
   else view.setUint32(20, value, isLittle);
   return new Uint8Array(view.buffer);
 }
-
-describe('readJpegFrame', () => {
-  it('gives size and components', () => {
-    expect(readJpegFrame(fixture('jpeg_420_500x375.jpg'))).toEqual({
-      width: 500,
-      height: 375,
-      components: 3,
-    });
-    expect(readJpegFrame(fixture('own_progressive.jpg'))).toMatchObject({ components: 3 });
-    expect(readJpegFrame(fixture('own_grey.jpg'))).toMatchObject({ components: 1 });
-    expect(readJpegFrame(fixture('own_cmyk.jpg'))).toMatchObject({ components: 4 });
-  });
-
-  it('ends on any bytes', () => {
-    const whole = fixture('jpeg_420_500x375.jpg');
-    expect(readJpegFrame(whole.subarray(0, 20))).toBeUndefined();
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 400 }), fc.nat(300), (noise, cut) => {
-        const frame = readJpegFrame(Buffer.concat([whole.subarray(0, cut), noise]));
-        return frame === undefined || frame.width >= 0;
-      }),
-    );
-  });
-});
-
-describe('readOpaqueWebp', () => {
-  const webp = (chunk: string, ...at20: number[]): Uint8Array =>
-    Buffer.concat([Buffer.from(`RIFF----WEBP${chunk}----`), Buffer.from(at20), Buffer.alloc(10)]);
-
-  it('gives the size of one opaque picture', () => {
-    expect(readOpaqueWebp(webp('VP8 ', 0, 0, 0, 0x9d, 1, 0x2a, 0xf4, 0x41, 0x77, 0x81))).toEqual({
-      width: 500,
-      height: 375,
-    });
-    // 500 × 375 as 14 bits each, less 1; then alpha.
-    const bits = 499 + 374 * 16_384;
-    const lossless = (alpha: number): Uint8Array =>
-      webp('VP8L', 0x2f, bits & 255, (bits >> 8) & 255, (bits >> 16) & 255, (bits >> 24) | (alpha << 4));
-    expect(readOpaqueWebp(lossless(0))).toEqual({ width: 500, height: 375 });
-    expect(readOpaqueWebp(lossless(1))).toBeUndefined();
-    const extended = (flags: number): Uint8Array => webp('VP8X', flags, 0, 0, 0, 243, 1, 0, 0x76, 1, 1);
-    expect(readOpaqueWebp(extended(8))).toEqual({ width: 500, height: 375 + 65_536 });
-    for (const flag of [2, 16]) expect(readOpaqueWebp(extended(flag))).toBeUndefined();
-    expect(readOpaqueWebp(webp('ALPH'))).toBeUndefined();
-    expect(readOpaqueWebp(webp('VP8 ').subarray(0, 29))).toBeUndefined();
-  });
-
-  it('is right about a file', () => {
-    expect(readOpaqueWebp(fixture('own.webp'))).toMatchObject({ width: expect.any(Number) });
-  });
-});
 
 describe('readTiffColour', () => {
   it('tells ink from light, in both byte orders', () => {
@@ -110,5 +60,22 @@ describe('readTiffColour', () => {
       break;
     }
     await expect(loadImage(ycbcr)).rejects.toMatchObject({ code: 'IMAGE_UNREADABLE', message: /YCbCr/ });
+  });
+});
+
+describe('readTiffSize', () => {
+  it('gives the size of the first image, in both byte orders', () => {
+    expect(readTiffSize(fixture('own_lzw.tiff'))).toEqual({ width: 200, height: 150 });
+    for (const isLittle of [true, false]) {
+      // Only one of the two sides.
+      expect(readTiffSize(tiff(isLittle, 256, 4, 70_000))).toBeUndefined();
+    }
+  });
+
+  it('does not find sides beyond the end of the file', () => {
+    const whole = fixture('own_lzw.tiff');
+    const directory = whole.readUInt32LE(4);
+    expect(readTiffSize(whole.subarray(0, directory + 2))).toBeUndefined();
+    expect(readTiffSize(whole.subarray(0, 6))).toBeUndefined();
   });
 });

@@ -1,7 +1,7 @@
-/** Image formats by their first bytes, as far as decoding treats them differently. */
+/** Image formats, by their first bytes. */
 import { isBmp } from '../bmp/bmp-header.js';
 
-/** Formats that are read; anything else (SVG, PDF, camera raw) is refused even where libvips could render it. */
+/** Supported formats. Others (SVG, PDF, camera raw) are refused, even those that libvips can render. */
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'tiff' | 'avif' | 'bmp';
 
 /** The formats as messages name them. */
@@ -23,7 +23,7 @@ export const IMAGE_EXTENSIONS: ReadonlySet<string> = new Set([
   '.dib',
 ]);
 
-/** The format of image bytes, or undefined. */
+/** The format of an image's bytes; undefined if it is not supported. */
 export function imageFormat(bytes: Uint8Array): ImageFormat | undefined {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(32, bytes.byteLength)).toString('latin1');
   if (text.startsWith('\u00ff\u00d8\u00ff')) return 'jpeg';

@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFileSync, readFileSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../../src/image/decode/decode.js';
 import {
@@ -10,18 +9,17 @@ import {
   stampOf,
   withImagePath,
   type StampTaker,
-} from '../../../src/image/pixels/image-file.js';
-import { TRANSFORM_PRESETS } from '../../../src/image/presets.js';
+} from '../../../src/image/file/image-file.js';
+import { TRANSFORM_PRESETS } from '../../../src/image/transform-options.js';
 import { fixturePath, scratchFolder } from '../../support/fixtures.js';
 
 const folder = scratchFolder();
 const photo = fixturePath('preprocess/images/own_444.jpg');
 
 describe('readImageFile', () => {
-  it('reads paths and file URLs, and leaves bytes alone', () => {
+  it('reads paths, and leaves bytes alone', () => {
     const expected = readFileSync(photo);
     expect(expected.equals(readImageFile(photo))).toBe(true);
-    expect(expected.equals(readImageFile(pathToFileURL(photo)))).toBe(true);
     expect(readImageFile(expected)).toBe(expected);
     const empty = join(folder, 'empty');
     writeFileSync(empty, '');
@@ -36,7 +34,7 @@ describe('readImageFile', () => {
     for (const [path, code, message] of [
       [join(folder, 'none'), 'IMAGE_NOT_FOUND', /no such file \(ENOENT\); check its path/],
       [join(photo, 'inside.jpg'), 'IMAGE_NOT_FOUND', /ENOTDIR/],
-      [folder, 'IMAGE_UNREADABLE', /no regular file|EISDIR|EPERM/],
+      [folder, 'IMAGE_UNREADABLE', /not a regular file|EISDIR|EPERM/],
       [join(folder, 'nul\0'), 'IMAGE_UNREADABLE', /null bytes/],
       [long, 'IMAGE_TOO_LARGE', /has 1073741825 bytes, more than 1073741824/],
     ] as const) {
@@ -52,7 +50,7 @@ describe('readImageFile', () => {
     expect(() => readImageFile(pipe)).toThrow(
       expect.objectContaining({
         code: 'IMAGE_UNREADABLE',
-        message: expect.stringMatching(/no regular file/),
+        message: expect.stringMatching(/not a regular file/),
       }),
     );
   });

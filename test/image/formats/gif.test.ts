@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../../src/image/decode/decode.js';
-import { readGifFrame } from '../../../src/image/decode/gif.js';
-import { TRANSFORM_PRESETS } from '../../../src/image/presets.js';
+import { readGifFrame } from '../../../src/image/formats/gif.js';
+import { TRANSFORM_PRESETS } from '../../../src/image/transform-options.js';
 import { fixturePath } from '../../support/fixtures.js';
 
 interface Expected {
@@ -26,6 +26,13 @@ describe('GIF', () => {
     expect(image).toMatchObject({ width, height });
     expect(createHash('sha256').update(image.data).digest('hex')).toBe(sha256);
     expect(bytes.equals(before)).toBe(true);
+  });
+
+  it('counts the whole picture against the limit, not only its first frame', async () => {
+    const small = { ...EXACT, limitPixels: 640 * 480 - 1 };
+    await expect(decodeImage(read('screen_640x480.gif'), small)).rejects.toMatchObject({
+      code: 'IMAGE_TOO_LARGE',
+    });
   });
 
   it('is refused where it ends before its first frame', async () => {

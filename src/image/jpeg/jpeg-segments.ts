@@ -1,0 +1,66 @@
+/** The segments of any JPEG (ITU-T T.81, annex B), progressive and damaged ones included. */
+import type { Size } from '../pixels/geometry.js';
+
+/** What the frame header says. */
+export interface JpegFrame extends Size {
+  /** Number of colour components; four are CMYK. */
+  readonly components: number;
+}
+
+const END_OF_IMAGE = 0xd9;
+
+/** A marker with a segment, and where it begins. */
+interface JpegSegment {
+  readonly marker: number;
+  readonly at: number;
+}
+
+/** Walks over the segments; returns whether the file ends before its end mark. */
+function* jpegSegments(bytes: Uint8Array): Generator<JpegSegment, boolean> {
+  let at = 2;
+  while (at < bytes.length) {
+    // Skips entropy-coded data, and bytes that do not belong there.
+    at = bytes.indexOf(0xff, at);
+    if (at < 0) return true;
+    const marker = bytes[at + 1] ?? 0xff;
+    if (marker === END_OF_IMAGE) return false;
+    // Fill bytes may precede a marker.
+    if (marker === 0xff) at += 1;
+    else if (isBare(marker)) at += 2;
+    else if (at + 4 > bytes.length) return true;
+    else {
+      // It counts its own two bytes.
+      const sizeBytes = bytes[at + 2]! * 256 + bytes[at + 3]!;
+      if (sizeBytes < 2) return false;
+      yield { marker, at };
+      at += 2 + sizeBytes;
+    }
+  }
+  return true;
+}
+
+/** Bytes after 0xff that begin no segment: a stuffed zero, TEM, restarts, SOI. */
+function isBare(marker: number): boolean {
+  return marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd8);
+}
+
+/** Reads the frame header; undefined if there is none. */
+export function readJpegFrame(bytes: Uint8Array): JpegFrame | undefined {
+  for (const { marker, at } of jpegSegments(bytes)) {
+    const isFrame = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
+    if (!isFrame) continue;
+    if (at + 9 >= bytes.length) return undefined;
+    const word = (offset: number): number => bytes[at + offset]! * 256 + bytes[at + offset + 1]!;
+    return { height: word(5), width: word(7), components: bytes[at + 9]! };
+  }
+  return undefined;
+}
+
+/** Whether the end mark (EOI) is missing. Lengths that lead beyond it are damage if the file itself ends with the mark. */
+export function isJpegCutOff(bytes: Uint8Array): boolean {
+  if (bytes.at(-2) === 0xff && bytes.at(-1) === END_OF_IMAGE) return false;
+  const segments = jpegSegments(bytes);
+  let next = segments.next();
+  while (next.done !== true) next = segments.next();
+  return next.value;
+}
