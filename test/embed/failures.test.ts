@@ -52,7 +52,7 @@ describe('a file that was listed', () => {
       ['given.jpg', 'IMAGE_NOT_FOUND'],
     ]);
     expect(items[1]!.error).toMatchObject({
-      message: `cannot read ${join(folder, 'b.jpg')}: it was listed, and was gone when its turn came; run again to list what is there now`,
+      message: `cannot read ${join(folder, 'b.jpg')}: it was listed, but was gone when it was read; run again to list the files that exist now`,
       cause: { code: 'IMAGE_NOT_FOUND' },
     });
   });
@@ -123,7 +123,7 @@ describe.skipIf(process.platform === 'win32')('a file that this user may not rea
       ['shut.jpg', null],
       ['shut/', 'IMAGE_DENIED'],
     ]);
-    const advice = 'permission denied (EACCES); let this user read it and enter the folders above it';
+    const advice = 'permission denied (EACCES); give this user read access to it and to the folders above it';
     expect(seen['shut']).toBe(`IMAGE_DENIED: cannot read ${folder}/shut.jpg: ${advice}`);
     expect(seen['inside']).toMatch(/^IMAGE_DENIED/);
     expect(seen['hashed']).toMatch(/^IMAGE_DENIED/);
