@@ -195,13 +195,15 @@ export class TapirError<Code extends ErrorCode = ErrorCode> extends Error {
     this.details = options.details;
     if (options.errors && options.errors.length > 0) this.errors = options.errors;
   }
-
-  /** Accepts the errors of another copy of this package as well. */
-  static override [Symbol.hasInstance](value: unknown): boolean {
-    if (this !== TapirError) return Function.prototype[Symbol.hasInstance].call(this, value);
-    return value instanceof Error && IS_TAPIR_ERROR in value;
-  }
 }
+// Outside the class: the bundler renames a class that names itself, and stack traces would show that name.
+Object.defineProperty(TapirError, Symbol.hasInstance, {
+  /** Accepts the errors of another copy of this package as well. */
+  value(this: unknown, value: unknown): boolean {
+    if (this !== TapirError) return Function.prototype[Symbol.hasInstance].call(this as () => void, value);
+    return value instanceof Error && IS_TAPIR_ERROR in value;
+  },
+});
 for (const [name, value] of [
   ['errors', Object.freeze([])],
   ['name', 'TapirError'],

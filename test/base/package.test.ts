@@ -71,3 +71,14 @@ describe("a program that a user's bundler packed into one file", () => {
     expect(stdout).toMatch(/^DEPENDENCY_MISSING .*mark "onnx-tapir" as external/);
   });
 });
+
+describe('the built package', () => {
+  it('prints errors under their own name', async () => {
+    const { stderr } = await runNode([
+      '--input-type=module',
+      '-e',
+      "(await import('onnx-tapir')).chunkSizes(-1, 2)",
+    ]);
+    expect(stderr).toMatch(/^TapirError: option "rows"/m);
+  });
+});
