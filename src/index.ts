@@ -88,3 +88,7 @@ export { searchDataset, type SearchHit, type SearchOptions } from './apps/search
 export { type Metric } from './apps/search/metric.js';
 export { createService, type ListenOptions, type Service } from './apps/serve/service.js';
 export { type ServiceOptions } from './apps/serve/service-options.js';
+export { listKnownModels, type KnownModelsOptions, type ListedModel } from './hub/list-known-models.js';
+export { type KnownModel, type KnownModelFile } from './hub/known-models.js';
+export { pullModel, type PulledFile, type PulledModel, type PullOptions } from './hub/pull-model.js';
+export { type DownloadProgress } from './hub/download-file.js';

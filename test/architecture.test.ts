@@ -132,6 +132,8 @@ describe('architecture', () => {
     ['sharp', ['image/decode/open-sharp.ts']],
     ['prom-client', ['apps/serve/metrics.ts', 'cli/terminal/metrics-server.ts']],
     ['umap-js', ['apps/report/vectors/umap.ts']],
+    // base/http.ts has its types only.
+    ['undici', ['base/http-agents.ts', 'base/http.ts']],
     ['hyparquet-writer', ['dataset/formats/write-metadata.ts']],
     ['apache-arrow', ['tensor/arrow/library.ts']],
   ])('%s is imported in %j only', (name, allowed) => {
@@ -144,8 +146,8 @@ describe('architecture', () => {
     expect(importers.filter((file) => !file.startsWith('cli/'))).toEqual([]);
   });
 
-  it('loads native code lazily', () => {
-    for (const name of ['onnxruntime-node', 'sharp']) {
+  it('loads native code and the HTTP client lazily', () => {
+    for (const name of ['onnxruntime-node', 'sharp', 'undici']) {
       for (const file of files) {
         const text = readFileSync(join(SRC, file), 'utf8');
         expect(text, file).not.toMatch(new RegExp(`^import (?!type).*'${name}'`, 'm'));

@@ -1,107 +1,250 @@
-/** One GET: redirects followed by our rules, given up when nothing arrives. */
-import { reasonOf, TapirError } from './errors.js';
+/** The HTTP client: GET requests with limits on addresses, redirects, bytes and time. */
+import type { Dispatcher } from 'undici';
+import { reasonOf } from './errors.js';
+import { proxyAgent, publicAgent } from './http-agents.js';
+import { HttpFailure, type FailureKind } from './http-failure.js';
+
+/** What a request may do. */
+export interface HttpRules {
+  /** Whether unencrypted addresses are fetched: all, or only those of this machine (and not after an encrypted one). */
+  readonly http: 'all' | 'loopback';
+  /** Whether private, local and reserved addresses are fetched. Without them, no proxy is used. */
+  readonly allowPrivate: boolean;
+  /** What happens to a user and password in the address: they are refused, or sent to that server only. */
+  readonly credentials: 'refuse' | 'send';
+  readonly timeout: {
+    readonly ms: number;
+    /** What may take that long: the whole request with its redirects, or a silence of the server. */
+    readonly of: 'whole' | 'silence';
+  };
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The statuses that are answers. @default [200] */
+  readonly statuses?: readonly number[];
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** An answer. Read its body to the end, or discard it. */
+export interface HttpResponse {
+  readonly status: number;
+  /** The body as it arrives; throws {@link HttpFailure}, or the signal's reason. */
+  readonly body: AsyncIterable<Uint8Array>;
+  /** Returns a header by its name in lower case; null if there is none. */
+  header(name: string): string | null;
+  /** Gives up the body, and the connection with it. */
+  discard(): void;
+}
 
 const MAX_REDIRECTS = 5;
 const IS_REDIRECT = new Set([301, 302, 303, 307, 308]);
+/** Statuses under 500 after which another attempt may succeed. */
 const IS_TRANSIENT = new Set([408, 425, 429]);
 
-/** What may go right the next time: the network, a server that is down or busy, a connection that was cut. */
-export class TransientFailure extends Error {}
-
-/** The error for a file that cannot be fetched. */
-export function downloadFailed(url: string, reason: string, cause?: unknown): TapirError<'DOWNLOAD_FAILED'> {
-  return new TapirError('DOWNLOAD_FAILED', `cannot download ${url}: ${reason}`, {
-    details: { url, reason },
-    ...(cause === undefined ? {} : { cause }),
-  });
+/** Whether a text is an HTTP address. */
+export function isHttpUrl(text: string): boolean {
+  return /^https?:\/\//i.test(text);
 }
 
-/** Ends a request when nothing has arrived for some time. */
-export class StallTimer {
-  readonly #controller = new AbortController();
+/** Returns an address for a message: without user, password and query, which may hold a signature. */
+export function labelOfUrl(text: string): string {
+  if (!URL.canParse(text)) return 'a URL that cannot be read';
+  const { origin, pathname, protocol } = new URL(text);
+  return origin === 'null' ? protocol : origin + pathname;
+}
+
+/**
+ * Requests an address, and follows its redirects as far as the rules allow.
+ *
+ * @throws {@link HttpFailure}; the signal's reason.
+ */
+export async function openUrl(text: string, rules: HttpRules): Promise<HttpResponse> {
+  const clock = new Clock(rules);
+  try {
+    return await follow(text, rules, clock);
+  } catch (error) {
+    clock.stop();
+    throw clock.explain(error);
+  }
+}
+
+/**
+ * Fetches the content of an address.
+ *
+ * @param maxBytes - The most bytes that the content may have.
+ * @param onBytes - Called with the number of bytes that arrived. What it throws ends the request.
+ * @throws {@link HttpFailure}; the signal's reason.
+ */
+export async function fetchUrl(
+  text: string,
+  rules: HttpRules,
+  maxBytes: number,
+  onBytes?: (bytes: number) => void,
+): Promise<{ readonly bytes: Uint8Array; readonly response: HttpResponse }> {
+  const response = await openUrl(text, rules);
+  const tooLarge = new HttpFailure('too-large', `it has more than ${maxBytes} bytes`);
+  if (Number(response.header('content-length')) > maxBytes) {
+    response.discard();
+    throw tooLarge;
+  }
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body) {
+    onBytes?.(chunk.byteLength);
+    size += chunk.byteLength;
+    if (size > maxBytes) throw tooLarge;
+    chunks.push(chunk);
+  }
+  return { bytes: Buffer.concat(chunks, size), response };
+}
+
+/** Limits the time of a request, and tells its failures apart. */
+class Clock {
+  readonly #rules: HttpRules;
+  readonly #timeout = new AbortController();
   readonly #timer: NodeJS.Timeout;
+  /** Fires when the time is over, or with the caller's signal. */
+  readonly signal: AbortSignal;
 
-  constructor(stallMs: number) {
-    const end = (): void => this.#controller.abort(new TransientFailure(`nothing arrived for ${stallMs} ms`));
-    this.#timer = setTimeout(end, stallMs);
+  constructor(rules: HttpRules) {
+    const { timeout, signal } = rules;
+    this.#rules = rules;
+    this.#timer = setTimeout(() => this.#timeout.abort(), timeout.ms);
+    this.signal = signal ? AbortSignal.any([signal, this.#timeout.signal]) : this.#timeout.signal;
   }
 
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** Something has arrived. */
+  /** Notes that bytes have arrived. */
   touch(): void {
-    this.#timer.refresh();
+    if (this.#rules.timeout.of === 'silence') this.#timer.refresh();
   }
 
   stop(): void {
     clearTimeout(this.#timer);
   }
-}
 
-/**
- * Opens an address: status 200, 206 or 416.
- *
- * @throws {@link TransientFailure} for what may go right the next time; {@link TapirError} `DOWNLOAD_FAILED` for the rest.
- */
-export async function openUrl(
-  given: string,
-  headers: Readonly<Record<string, string>>,
-  allowHttp: boolean,
-  signal: AbortSignal,
-): Promise<Response> {
-  let url = given;
-  let isSecure = false;
-  for (let redirects = 0; ; redirects++) {
-    checkAddress(url, allowHttp, isSecure);
-    isSecure ||= url.startsWith('https:');
-    const response = await get(url, headers, signal);
-    const { status } = response;
-    if (status === 200 || status === 206 || status === 416) return response;
-    // A body that nobody reads would keep the connection.
-    await response.body?.cancel().catch(() => undefined);
-    const said = `the server answers ${status} ${response.statusText}`.trim();
-    if (status >= 500 || IS_TRANSIENT.has(status)) throw new TransientFailure(said);
-    const target = response.headers.get('location');
-    if (!IS_REDIRECT.has(status) || target === null) throw downloadFailed(url, said);
-    if (redirects === MAX_REDIRECTS)
-      throw downloadFailed(given, `it is redirected more than ${MAX_REDIRECTS} times`);
-    if (!URL.canParse(target, url)) throw downloadFailed(url, `it is redirected to no address: "${target}"`);
-    url = new URL(target, url).href;
+  /** Returns the error to throw for what a request threw: the caller's reason, a timeout, a refusal or the network's failure. */
+  explain(error: unknown): unknown {
+    const { signal, timeout } = this.#rules;
+    if (signal?.aborted === true) return signal.reason;
+    if (error instanceof HttpFailure) return error;
+    if (this.#timeout.signal.aborted) {
+      const what = timeout.of === 'whole' ? 'it took longer than' : 'nothing arrived for';
+      return new HttpFailure('transient', `${what} ${timeout.ms} ms`, { cause: error });
+    }
+    return new HttpFailure('transient', networkReason(error), { cause: error });
   }
 }
 
-/** Lets pass https; http within this machine, unless it was https before; and http elsewhere if that is allowed. */
-function checkAddress(url: string, allowHttp: boolean, wasSecure: boolean): void {
-  const { protocol, hostname, username, password } = new URL(url);
-  if (username !== '' || password !== '') throw downloadFailed(hostname, 'its address holds a password');
-  if (protocol === 'https:') return;
-  if (protocol !== 'http:') throw downloadFailed(url, `${protocol} is neither https: nor http:`);
-  if (allowHttp || (isLoopback(hostname) && !wasSecure)) return;
-  throw downloadFailed(url, 'it is not encrypted (http); --allow-http fetches it nevertheless');
+/** The messages of network errors may contain the address: their codes do not. */
+function networkReason(error: unknown): string {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  if (typeof code !== 'string') return reasonOf(error);
+  return code.startsWith('UND_ERR') ? 'the connection broke' : `the server cannot be reached (${code})`;
+}
+
+async function follow(text: string, rules: HttpRules, clock: Clock): Promise<HttpResponse> {
+  let url = readUrl(text, undefined, rules);
+  const { origin } = url;
+  const authorization = authorizationOf(url);
+  for (let redirects = 0; ; redirects++) {
+    const headers = url.origin === origin ? authorization : {};
+    const answer = await get(url, { ...rules.headers, ...headers }, rules, clock.signal);
+    const { statusCode, statusText, body } = answer;
+    if ((rules.statuses ?? [200]).includes(statusCode)) return read(answer, clock);
+    body.on('error', () => undefined).destroy();
+    const { location } = answer.headers;
+    if (!IS_REDIRECT.has(statusCode) || typeof location !== 'string') {
+      const isTransient = statusCode >= 500 || IS_TRANSIENT.has(statusCode);
+      const said = `the server answers ${statusCode} ${statusText}`.trim();
+      throw new HttpFailure(isTransient ? 'transient' : 'failed', said);
+    }
+    if (redirects === MAX_REDIRECTS)
+      throw new HttpFailure('failed', `it redirects more than ${MAX_REDIRECTS} times`);
+    url = readUrl(location, url, rules);
+  }
+}
+
+/** Reads an address, relative to the one that redirects to it, and checks it. Its host is checked when it is connected to. */
+function readUrl(text: string, from: URL | undefined, { http, credentials }: HttpRules): URL {
+  const refuse = (reason: string, kind: FailureKind = 'refused'): HttpFailure =>
+    new HttpFailure(kind, from ? `it redirects to another address, and ${reason}` : reason);
+  if (!URL.canParse(text, from?.href)) throw refuse('that address cannot be read');
+  const url = new URL(text, from?.href);
+  const { protocol, hostname, username, password } = url;
+  if (protocol !== 'https:' && protocol !== 'http:') throw refuse(`${protocol} is neither https: nor http:`);
+  if (credentials === 'refuse' && (username !== '' || password !== ''))
+    throw refuse('that address contains a user name or password');
+  const isAllowed = protocol === 'https:' || http === 'all';
+  if (!isAllowed && (from?.protocol === 'https:' || !isLoopback(hostname)))
+    throw refuse('that address is not encrypted (http:)', 'unencrypted');
+  return url;
 }
 
 function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-async function get(
-  url: string,
-  headers: Readonly<Record<string, string>>,
-  signal: AbortSignal,
-): Promise<Response> {
+function authorizationOf({ username, password }: URL): { readonly authorization?: string } {
+  if (username === '' && password === '') return {};
   try {
-    return await fetch(url, { headers, redirect: 'manual', signal });
-  } catch (error) {
-    throw asTransient(error, signal);
+    const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+    return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
+  } catch {
+    throw new HttpFailure('refused', 'the user name or password in the address cannot be read');
   }
 }
 
-/** What `fetch` or its body threw: the reason of the signal if that fired, else a failure of the network. */
-export function asTransient(error: unknown, signal: AbortSignal): unknown {
-  if (signal.aborted) return signal.reason;
-  // Of "fetch failed" and "terminated", the cause says why.
-  const cause = error instanceof Error ? error.cause : undefined;
-  return new TransientFailure(reasonOf(cause ?? error), { cause: error });
+async function get(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  { allowPrivate }: HttpRules,
+  signal: AbortSignal,
+): Promise<Dispatcher.ResponseData> {
+  const agent = await (allowPrivate ? proxyAgent() : publicAgent());
+  return agent.request({
+    origin: url.origin,
+    path: url.pathname + url.search,
+    method: 'GET',
+    // Sizes and ranges are those of the content itself, so it must not arrive compressed.
+    headers: { 'user-agent': 'onnx-tapir', 'accept-encoding': 'identity', ...headers },
+    signal,
+    // The clock limits the time.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+}
+
+function read({ statusCode, headers, body }: Dispatcher.ResponseData, clock: Clock): HttpResponse {
+  const header = (name: string): string | null => {
+    const value = headers[name];
+    return (Array.isArray(value) ? value[0] : value) ?? null;
+  };
+  const discard = (): void => {
+    clock.stop();
+    body.on('error', () => undefined).destroy();
+  };
+  const encoding = header('content-encoding') ?? 'identity';
+  if (encoding !== 'identity') {
+    discard();
+    throw new HttpFailure('failed', `its content arrives compressed (${encoding})`);
+  }
+  return { status: statusCode, header, discard, body: readBody(body, clock, discard) };
+}
+
+async function* readBody(
+  body: AsyncIterable<Uint8Array>,
+  clock: Clock,
+  discard: () => void,
+): AsyncGenerator<Uint8Array> {
+  const chunks = body[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value } = await chunks.next().catch((error: unknown) => {
+        throw clock.explain(error);
+      });
+      if (done === true) return;
+      clock.touch();
+      yield value;
+    }
+  } finally {
+    discard();
+  }
 }

@@ -1,72 +1,100 @@
-/** A file from the network: what has arrived is kept, so that the next attempt (or the next pull) goes on from there. */
+/** Downloads a file. What has arrived is kept, so that the next attempt, or the next pull, resumes from there. */
 import { dirname } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { TapirError } from '../base/errors.js';
-import type { HubFile } from './model-list.js';
-import { asTransient, downloadFailed, openUrl, StallTimer, TransientFailure } from '../base/http.js';
 import { freeBytes, type AtomicFile } from '../base/atomic-file.js';
+import { TapirError } from '../base/errors.js';
+import { HttpFailure, retryTransient } from '../base/http-failure.js';
+import { labelOfUrl, openUrl, type HttpResponse } from '../base/http.js';
+import type { KnownModelFile } from './known-models.js';
 import type { PartialFile } from './partial-file.js';
 
-/** How a file is fetched. */
+/** How a file is downloaded. */
 export interface DownloadOptions {
-  /** Fetch addresses without encryption too. */
+  /**
+   * Whether to download from addresses that are not encrypted (http). Addresses of this machine are always allowed.
+   * @default false
+   */
   readonly allowHttp: boolean;
-  /** An attempt ends when nothing has arrived for this long, in milliseconds. */
+  /**
+   * An attempt ends when nothing has arrived for this time, in milliseconds, from 1 to 3,600,000.
+   * @default 30000
+   */
   readonly stallMs: number;
-  /** Attempts at each file. */
+  /**
+   * The most attempts at each file, from 1 to 100.
+   * @default 5
+   */
   readonly attempts: number;
-  /** Pause before the second attempt, in milliseconds; doubled before each further one, 30 s at most. */
+  /**
+   * The pause before the second attempt, in milliseconds, from 0 to 3,600,000. It doubles before each further one, up to 30 s.
+   * @default 1000
+   */
   readonly retryDelayMs: number;
-  /** Files of unknown size may have this many bytes. */
+  /**
+   * The most bytes of a file whose size is unknown.
+   * @default 4294967296
+   */
   readonly limitBytes: number;
+  /**
+   * Stops the download when it fires. The bytes so far are kept.
+   * @default undefined
+   */
   readonly signal: AbortSignal | undefined;
-  /** Called as bytes arrive; `totalBytes` is null while unknown. */
-  readonly onProgress: (progress: DownloadProgress) => void;
+  /**
+   * Called as bytes arrive.
+   * @default undefined
+   */
+  readonly onProgress: ((progress: DownloadProgress) => void) | undefined;
 }
 
-/** How far a download is. */
+/** The progress of a download. */
 export interface DownloadProgress {
+  /** Name of the file. */
   readonly file: string;
+  /** Bytes so far, those of earlier attempts included. */
   readonly bytes: number;
+  /** Size of the whole file; null if it is unknown. */
   readonly totalBytes: number | null;
 }
 
 const MOST_DELAY_MS = 30_000;
 
 /**
- * Fetches a file into its partial file; whether it is the right one is for the caller to say.
+ * Downloads a file into its partial file. The caller checks whether it is the right one.
  *
  * @throws {@link TapirError} `DOWNLOAD_FAILED`, `OUTPUT_UNWRITABLE`; the signal's reason.
  */
 export async function downloadFile(
-  file: HubFile,
+  file: KnownModelFile,
   partial: PartialFile,
   options: DownloadOptions,
 ): Promise<void> {
   await checkSpace(file, partial);
-  for (let attempt = 1; ; attempt++) {
-    options.signal?.throwIfAborted();
-    try {
-      await fetchRest(file, partial, options);
-      return;
-    } catch (error) {
-      if (!(error instanceof TransientFailure)) throw error;
-      if (attempt >= options.attempts) {
-        const times = attempt === 1 ? '' : ` (${attempt} attempts)`;
-        throw downloadFailed(file.url, `${error.message}${times}; the next pull goes on from there`, error);
-      }
-      await pause(Math.min(options.retryDelayMs * 2 ** (attempt - 1), MOST_DELAY_MS), options.signal);
-    }
+  const { attempts, retryDelayMs, signal } = options;
+  const delays = Array.from({ length: attempts - 1 }, (_, i) =>
+    Math.min(retryDelayMs * 2 ** i, MOST_DELAY_MS),
+  );
+  try {
+    await retryTransient(delays, signal, () => fetchRest(file, partial, options));
+  } catch (error) {
+    throw error instanceof HttpFailure ? downloadFailed(file.url, error) : error;
   }
 }
 
-async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  await delay(ms, undefined, signal ? { signal } : {}).catch((error: unknown) => {
-    throw signal?.aborted === true ? signal.reason : error;
+function downloadFailed(address: string, error: HttpFailure): TapirError<'DOWNLOAD_FAILED'> {
+  const advice = {
+    transient: '; the next pull resumes from there',
+    unencrypted: '; --allow-http (allowHttp: true) allows it',
+  };
+  const url = labelOfUrl(address);
+  const reason = error.message + ((advice as Partial<Record<string, string>>)[error.kind] ?? '');
+  return new TapirError('DOWNLOAD_FAILED', `cannot download ${url}: ${reason}`, {
+    details: { url, reason },
+    cause: error,
   });
 }
 
-async function checkSpace({ url, sizeBytes, sha256 }: HubFile, partial: PartialFile): Promise<void> {
+async function checkSpace(file: KnownModelFile, partial: PartialFile): Promise<void> {
+  const { url, sizeBytes, sha256 } = file;
   if (sizeBytes === null) return;
   const free = freeBytes(dirname(partial.path));
   const { bytes } = await partial.resumable(url, sha256 !== null);
@@ -77,124 +105,105 @@ async function checkSpace({ url, sizeBytes, sha256 }: HubFile, partial: PartialF
   });
 }
 
-/** One attempt: the rest of the file, or all of it. */
-async function fetchRest(file: HubFile, partial: PartialFile, options: DownloadOptions): Promise<void> {
+/** Makes one attempt to download the rest of a file, or all of it if the server cannot send the rest. */
+async function fetchRest(
+  file: KnownModelFile,
+  partial: PartialFile,
+  options: DownloadOptions,
+): Promise<void> {
   const { bytes: have, validator } = await partial.resumable(file.url, file.sha256 !== null);
   if (file.sizeBytes !== null && have === file.sizeBytes) return;
-  const stall = new StallTimer(options.stallMs);
-  const signal = options.signal ? AbortSignal.any([options.signal, stall.signal]) : stall.signal;
+  const response = await openUrl(file.url, {
+    http: options.allowHttp ? 'all' : 'loopback',
+    allowPrivate: true,
+    credentials: 'refuse',
+    timeout: { ms: options.stallMs, of: 'silence' },
+    headers: rangeHeaders(have, validator),
+    statuses: [200, 206, 416],
+    signal: options.signal,
+  });
   try {
-    const response = await openUrl(file.url, requestHeaders(have, validator), options.allowHttp, signal);
-    const offset = await offsetOf(response, file, partial, have, validator);
+    const offset = await offsetOf(response, partial, have, validator);
     const totalBytes = await checkLength(response, file, partial, offset, options.limitBytes);
     const output = await partial.open(offset, { url: file.url, validator: validatorOf(response) });
     try {
-      await receive(response, output, { file, partial, offset, totalBytes, stall, signal, options });
+      await receive(response, output, { file, partial, totalBytes, options });
     } finally {
       await output.pause();
     }
   } finally {
-    stall.stop();
+    response.discard();
   }
 }
 
-function requestHeaders(have: number, validator: string | null): Record<string, string> {
-  return {
-    'user-agent': 'onnx-tapir',
-    // Lengths and ranges are those of the file itself.
-    'accept-encoding': 'identity',
-    ...(have > 0 ? { range: `bytes=${have}-` } : {}),
-    ...(have > 0 && validator !== null ? { 'if-range': validator } : {}),
-  };
+function rangeHeaders(have: number, validator: string | null): Record<string, string> {
+  if (have === 0) return {};
+  return { range: `bytes=${have}-`, ...(validator === null ? {} : { 'if-range': validator }) };
 }
 
 /** A weak ETag does not promise the same bytes. */
-function validatorOf({ headers }: Response): string | null {
-  const tag = headers.get('etag');
-  return tag !== null && !tag.startsWith('W/') ? tag : headers.get('last-modified');
+function validatorOf(response: HttpResponse): string | null {
+  const tag = response.header('etag');
+  return tag !== null && !tag.startsWith('W/') ? tag : response.header('last-modified');
 }
 
-/** Where the body belongs: behind what is there, or at the start if the server sends all of it again. */
+/** Returns where the body belongs: after the bytes so far, or at the start if the server sends the whole file again. */
 async function offsetOf(
-  response: Response,
-  { url }: HubFile,
+  response: HttpResponse,
   partial: PartialFile,
   have: number,
   validator: string | null,
 ): Promise<number> {
-  const { status, headers } = response;
-  const encoding = headers.get('content-encoding') ?? 'identity';
-  if (encoding !== 'identity') throw await refuse(response, url, `it is sent encoded (${encoding})`);
-  if (status === 200) return 0;
-  const range = /^bytes (\d+)-/.exec(headers.get('content-range') ?? '');
-  // Not every server heeds If-Range.
+  if (response.status === 200) return 0;
+  const range = /^bytes (\d+)-/.exec(response.header('content-range') ?? '');
+  // Some servers ignore If-Range.
   const isSame = validator === null || validatorOf(response) === validator;
-  if (status === 206 && have > 0 && Number(range?.[1]) === have && isSame) return have;
-  await response.body?.cancel().catch(() => undefined);
+  if (response.status === 206 && have > 0 && Number(range?.[1]) === have && isSame) return have;
   await partial.discard();
-  throw new TransientFailure(`the server cannot go on at byte ${have}`);
+  throw new HttpFailure('transient', `the server cannot resume at byte ${have}`);
 }
 
-/** Size of the whole file by the response's own length, if it has one; refuses what is too long or not the size that is known. */
+/** Returns the size of the whole file by the response's own length, if it states one. Refuses a size that is wrong or too large. */
 async function checkLength(
-  response: Response,
-  { url, sizeBytes }: HubFile,
+  response: HttpResponse,
+  { sizeBytes }: KnownModelFile,
   partial: PartialFile,
   offset: number,
   limitBytes: number,
 ): Promise<number | null> {
-  const length = response.headers.get('content-length');
+  const length = response.header('content-length');
   if (length === null) return null;
   const total = offset + Number(length);
   if (total === sizeBytes || (sizeBytes === null && total <= limitBytes)) return total;
   await partial.discard();
-  throw await refuse(response, url, `it has ${total} bytes, ${expectedSize(sizeBytes, limitBytes)}`);
+  throw wrongSize(`${total}`, sizeBytes, limitBytes);
 }
 
-function expectedSize(sizeBytes: number | null, limitBytes: number): string {
-  return sizeBytes === null ? `and ${limitBytes} are the most that is fetched` : `not ${sizeBytes}`;
+function wrongSize(actual: string, sizeBytes: number | null, limitBytes: number): HttpFailure {
+  const expected = sizeBytes === null ? `and the limit is ${limitBytes} (limitBytes)` : `not ${sizeBytes}`;
+  return new HttpFailure('too-large', `it has ${actual} bytes, ${expected}`);
 }
 
-async function refuse({ body }: Response, url: string, reason: string): Promise<TapirError> {
-  await body?.cancel().catch(() => undefined);
-  return downloadFailed(url, reason);
-}
-
-/** What one attempt works with. */
+/** The parts of one attempt. */
 interface Transfer {
-  readonly file: HubFile;
+  readonly file: KnownModelFile;
   readonly partial: PartialFile;
-  readonly offset: number;
   readonly totalBytes: number | null;
-  readonly stall: StallTimer;
-  readonly signal: AbortSignal;
   readonly options: DownloadOptions;
 }
 
-async function receive(response: Response, output: AtomicFile, transfer: Transfer): Promise<void> {
-  const { file, partial, offset, totalBytes, stall, signal, options } = transfer;
+async function receive(response: HttpResponse, output: AtomicFile, transfer: Transfer): Promise<void> {
+  const { file, partial, totalBytes, options } = transfer;
   const limit = file.sizeBytes ?? options.limitBytes;
-  let bytes = offset;
-  const reader = response.body?.getReader();
-  for (;;) {
-    const chunk = await reader?.read().catch((error: unknown) => {
-      throw asTransient(error, signal);
-    });
-    if (chunk === undefined || chunk.done) break;
-    stall.touch();
-    if (bytes + chunk.value.byteLength > limit) {
-      await reader?.cancel().catch(() => undefined);
+  for await (const chunk of response.body) {
+    if (output.size + chunk.byteLength > limit) {
       await partial.discard();
-      throw downloadFailed(
-        file.url,
-        `it is longer than it may be, ${expectedSize(file.sizeBytes, options.limitBytes)} bytes`,
-      );
+      throw wrongSize(`more than ${limit}`, file.sizeBytes, options.limitBytes);
     }
-    await output.append(chunk.value);
-    bytes += chunk.value.byteLength;
-    options.onProgress({ file: file.name, bytes, totalBytes: totalBytes ?? file.sizeBytes });
+    await output.append(chunk);
+    options.onProgress?.({ file: file.name, bytes: output.size, totalBytes: totalBytes ?? file.sizeBytes });
   }
   const expected = file.sizeBytes ?? totalBytes;
-  if (expected !== null && bytes < expected)
-    throw new TransientFailure(`it ended after ${bytes} of ${expected} bytes`);
+  if (expected !== null && output.size < expected)
+    throw new HttpFailure('transient', `it ended after ${output.size} of ${expected} bytes`);
 }

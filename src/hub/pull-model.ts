@@ -1,76 +1,102 @@
-/** A known model into the cache folder, checked, once. */
+/** Downloads a known model into the cache folder, and checks it. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { unwritable, writeAtomically } from '../base/atomic-file.js';
-import { defaultCacheFolder } from '../base/cache-folder.js';
-import { checkInteger, checkSignal, withDefaults, type Options } from '../base/checks.js';
+import {
+  checkInteger,
+  checkSignal,
+  checkText,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
 import { downloadFile, type DownloadOptions } from './download-file.js';
-import type { HubFile, HubModel } from './model-list.js';
+import {
+  checkKnownModel,
+  findKnownModel,
+  readModelList,
+  type KnownModel,
+  type KnownModelFile,
+} from './known-models.js';
+import { KNOWN_MODELS_DEFAULTS, type KnownModelsOptions } from './list-known-models.js';
+import { modelFolder } from './model-cache.js';
 import { PartialFile, sha256OfFile, sizeOfFile } from './partial-file.js';
 
-/** How a model is pulled. */
-export interface PullOptions extends DownloadOptions {
-  /** Folder of all pulled models; '' for `models` in the user's cache folder. */
-  readonly folder: string;
+/** Options of {@link pullModel}. */
+export interface PullOptions extends KnownModelsOptions, DownloadOptions {}
+
+/** A model in the cache. */
+export interface PulledModel {
+  /** The entry of the list: licence, transform, useful nodes. */
+  readonly model: KnownModel;
+  /** Path of the model file. */
+  readonly path: string;
+  /** The model file, followed by its external weights. */
+  readonly files: readonly PulledFile[];
 }
 
-/** A file that is in the cache. */
+/** A file in the cache. */
 export interface PulledFile {
   readonly name: string;
   readonly path: string;
   readonly sizeBytes: number;
   readonly sha256: string;
-  /** What the checksum was compared with: the list, an earlier download's record, or nothing yet. */
+  /** What the checksum was compared with: the list, the record of an earlier download, or nothing (the first download). */
   readonly checked: 'list' | 'record' | 'first';
-  /** Whether the network was needed. */
+  /** Whether the file was downloaded by this call. */
   readonly isNew: boolean;
 }
 
 const HOUR_MS = 3_600_000;
 
-export const PULL_DEFAULTS: PullOptions = Object.freeze({
-  folder: '',
+export const PULL_DEFAULTS: PullOptions = {
+  ...KNOWN_MODELS_DEFAULTS,
   allowHttp: false,
   stallMs: 30_000,
   attempts: 5,
   retryDelayMs: 1000,
   limitBytes: 4 * 2 ** 30,
   signal: undefined,
-  onProgress: () => undefined,
-});
-
-/** Where a model lies, or would lie. */
-export function modelFolder({ name }: HubModel, folder = ''): string {
-  return join(folder === '' ? join(defaultCacheFolder(), 'models') : folder, name);
-}
-
-/** The model file in the cache; null unless all files of the model are there. Their content is checked when they are pulled. */
-export async function findCachedModel(model: HubModel, folder = ''): Promise<string | null> {
-  const place = modelFolder(model, folder);
-  for (const { name, sizeBytes } of model.files) {
-    const size = await sizeOfFile(join(place, name));
-    if (size === null || (sizeBytes !== null && size !== sizeBytes)) return null;
-  }
-  return join(place, model.files[0]!.name);
-}
+  onProgress: undefined,
+};
 
 /**
- * Pulls a model. What is there already and right is kept, without asking the network.
+ * Downloads a known model into the cache, and checks its SHA-256. A model that is already there and intact is not downloaded
+ * again.
  *
- * @returns Its files, the model first.
- * @throws {@link TapirError} `DOWNLOAD_FAILED`; `CHECKSUM_MISMATCH`, with nothing left behind; `OUTPUT_UNWRITABLE`.
+ * @remarks An interrupted download resumes where it stopped, in the same call or in a later one. The proxy of the environment
+ * is used (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`). Look at the model's licence before you use it.
+ *
+ * @param model - A name of {@link listKnownModels}, or an entry of your own.
+ * @param given - See {@link PullOptions}.
+ * @returns The entry, and its files in the cache.
+ * @throws {@link TapirError} `NAME_NOT_FOUND`; `DOWNLOAD_FAILED`; `CHECKSUM_MISMATCH`, after the wrong file is deleted;
+ * `OUTPUT_LOCKED` while another process pulls the same model; `OUTPUT_UNWRITABLE`; `OPTION_INVALID`; the signal's reason.
+ *
+ * @example
+ * ```ts
+ * import { createFeatureExtractor, pullModel } from 'onnx-tapir';
+ *
+ * const { path, model } = await pullModel('mobilenetv2-12');
+ * console.log(model.licence.spdx); // Apache-2.0
+ * const extractor = await createFeatureExtractor(path, [model.nodes[0]!.name]);
+ * await extractor.close();
+ * ```
  */
-export async function pullModel(model: HubModel, given: Options<PullOptions> = {}): Promise<PulledFile[]> {
-  const options = withDefaults(PULL_DEFAULTS, given, 'pull options');
-  checkSignal(options.signal);
-  checkInteger('stallMs', options.stallMs, 1, HOUR_MS);
-  checkInteger('attempts', options.attempts, 1, 100);
-  checkInteger('retryDelayMs', options.retryDelayMs, 0, HOUR_MS);
-  checkInteger('limitBytes', options.limitBytes, 1, Number.MAX_SAFE_INTEGER);
-  const folder = modelFolder(model, options.folder);
+export async function pullModel(
+  model: string | KnownModel,
+  given: Options<PullOptions> = {},
+): Promise<PulledModel> {
+  const options = withDefaults(PULL_DEFAULTS, given, 'pullModel');
+  checkOptions(options);
+  const known =
+    typeof model === 'string'
+      ? findKnownModel(await readModelList(options.manifest), model)
+      : checkKnownModel(model);
+  const folder = modelFolder(known, options.folder);
   try {
     await makeFolder(folder);
   } catch (error) {
@@ -78,16 +104,28 @@ export async function pullModel(model: HubModel, given: Options<PullOptions> = {
   }
   const lock = await lockFolder(folder);
   try {
-    const pulled: PulledFile[] = [];
-    // Weights first: a model file that is there is complete.
-    for (const file of model.files.toReversed()) pulled.unshift(await pullFile(file, folder, options));
-    return pulled;
+    const files: PulledFile[] = [];
+    // Weights first: if the model file is there, the model is complete.
+    for (const file of known.files.toReversed()) files.unshift(await pullFile(file, folder, options));
+    return { model: known, path: files[0]!.path, files };
   } finally {
     await lock.release();
   }
 }
 
-async function pullFile(file: HubFile, folder: string, options: PullOptions): Promise<PulledFile> {
+function checkOptions(options: PullOptions): void {
+  for (const name of ['manifest', 'folder'] as const)
+    if (options[name] !== undefined) checkText(name, options[name]);
+  checkSignal(options.signal);
+  checkInteger('stallMs', options.stallMs, 1, HOUR_MS);
+  checkInteger('attempts', options.attempts, 1, 100);
+  checkInteger('retryDelayMs', options.retryDelayMs, 0, HOUR_MS);
+  checkInteger('limitBytes', options.limitBytes, 1, Number.MAX_SAFE_INTEGER);
+  if (options.onProgress !== undefined && typeof options.onProgress !== 'function')
+    throw invalidOption('onProgress', 'a function', options.onProgress);
+}
+
+async function pullFile(file: KnownModelFile, folder: string, options: PullOptions): Promise<PulledFile> {
   const path = join(folder, file.name);
   const recorded = file.sha256 === null ? await readRecord(path) : null;
   const expected = file.sha256 ?? recorded;
@@ -108,7 +146,7 @@ async function pullFile(file: HubFile, folder: string, options: PullOptions): Pr
 }
 
 async function describe(
-  { name }: HubFile,
+  { name }: KnownModelFile,
   path: string,
   sha256: string,
 ): Promise<Pick<PulledFile, 'name' | 'path' | 'sizeBytes' | 'sha256'>> {
@@ -116,18 +154,18 @@ async function describe(
 }
 
 function mismatch(
-  { url }: HubFile,
+  { url }: KnownModelFile,
   path: string,
   expected: string,
   actual: string,
   isRecord: boolean,
 ): TapirError<'CHECKSUM_MISMATCH'> {
-  const hint = isRecord ? `; to trust the new file, remove "${recordPath(path)}"` : '';
-  const message = `${url} is not the file that it should be: its SHA-256 is ${actual}, not ${expected}${hint}`;
+  const hint = isRecord ? `; to trust the new file, delete "${recordPath(path)}"` : '';
+  const message = `${url} is not the expected file: its SHA-256 is ${actual}, not ${expected}${hint}`;
   return new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
 }
 
-/** Beside the file, as `sha256sum --check` reads it. */
+/** The record of a checksum, beside its file, in the format of `sha256sum --check`. */
 function recordPath(path: string): string {
   return `${path}.sha256`;
 }

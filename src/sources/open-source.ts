@@ -13,7 +13,7 @@ import type { SourceItem } from './items/source-item.js';
 import { archiveKind, listArchive, listShards } from './archives/archives.js';
 import { itemOfEntry, type EntryPlan } from './items/entries.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
-import { isHttpUrl, labelOfUrl } from './items/http-image.js';
+import { isHttpUrl, labelOfUrl } from '../base/http.js';
 import { invalidSource } from './items/source-errors.js';
 import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from './items/source-options.js';

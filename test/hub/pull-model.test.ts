@@ -5,9 +5,10 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TapirError } from '../../src/base/errors.js';
-import type { HubFile, HubModel } from '../../src/hub/model-list.js';
+import type { KnownModel, KnownModelFile } from '../../src/hub/known-models.js';
 import { unwritable } from '../../src/base/atomic-file.js';
-import { findCachedModel, pullModel, type PullOptions } from '../../src/hub/pull-model.js';
+import { findCachedModel } from '../../src/hub/model-cache.js';
+import { pullModel, type PulledFile, type PullOptions } from '../../src/hub/pull-model.js';
 import type { Options } from '../../src/base/checks.js';
 import { sendCut, sendFile, startServer } from '../support/file-server.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
@@ -19,8 +20,8 @@ const sha256 = createHash('sha256').update(bytes).digest('hex');
 let count = 0;
 
 /** A model of one file (or of the given ones), and a folder of its own to pull it into. */
-function createModel(url: string, file: Partial<HubFile> = {}): { model: HubModel; folder: string } {
-  const model: HubModel = {
+function createModel(url: string, file: Partial<KnownModelFile> = {}): { model: KnownModel; folder: string } {
+  const model: KnownModel = {
     name: 'tiny',
     description: 'a test',
     files: [{ name: 'tiny.onnx', url: `${url}/tiny.onnx`, sizeBytes: bytes.length, sha256, ...file }],
@@ -34,11 +35,11 @@ function createModel(url: string, file: Partial<HubFile> = {}): { model: HubMode
   return { model, folder: join(scratch, String(count++)) };
 }
 
-function pull(
+async function pull(
   { model, folder }: ReturnType<typeof createModel>,
   options: Options<PullOptions> = {},
-): ReturnType<typeof pullModel> {
-  return pullModel(model, { folder, retryDelayMs: 1, stallMs: 5000, ...options });
+): Promise<readonly PulledFile[]> {
+  return (await pullModel(model, { folder, retryDelayMs: 1, stallMs: 5000, ...options })).files;
 }
 
 async function failureOf(promise: Promise<unknown>): Promise<TapirError> {
@@ -201,7 +202,9 @@ describe('a server that misbehaves', () => {
       details: { reason: 'it has 300000 bytes, not 1000' },
     });
     const limited = createModel(server.url, { sizeBytes: null });
-    expect((await failureOf(pull(limited, { limitBytes: 1000 }))).message).toContain('1000 are the most');
+    expect((await failureOf(pull(limited, { limitBytes: 1000 }))).message).toContain(
+      'the limit is 1000 (limitBytes)',
+    );
     expect(filesOf(one.folder)).toEqual([]);
     expect(server.requests.length).toBe(2);
   });
@@ -253,8 +256,8 @@ describe('a server that misbehaves', () => {
   it.each([
     ['http://192.0.2.1/tiny.onnx', 'not encrypted'],
     ['file:///etc/passwd', 'neither https: nor http:'],
-    ['https://user:secret@192.0.2.1/', 'holds a password'],
-    ['http://', 'no address'],
+    ['https://user:secret@192.0.2.1/', 'contains a user name or password'],
+    ['http://', 'cannot be read'],
   ])('redirects to %s', async (location, reason) => {
     const server = await startServer((_request, response) => response.writeHead(302, { location }).end());
     const error = await failureOf(pull(createModel(server.url)));
@@ -314,7 +317,7 @@ describe('a server that misbehaves', () => {
     const server = await startServer((_request, response) =>
       response.writeHead(200, { 'content-encoding': 'gzip' }).end('x'),
     );
-    expect((await failureOf(pull(createModel(server.url)))).message).toContain('encoded (gzip)');
+    expect((await failureOf(pull(createModel(server.url)))).message).toContain('compressed (gzip)');
   });
 });
 
@@ -342,9 +345,9 @@ describe('the cache folder', () => {
     const { model, folder } = createModel(server.url);
     const code = `
       import { pullModel } from ${JSON.stringify(projectPath('src/hub/pull-model.ts'))};
-      const say = (file) => console.log(file.isNew ? 'pulled' : 'there');
+      const say = ({ files: [file] }) => console.log(file.isNew ? 'pulled' : 'there');
       const fail = (error) => console.log(error.code, error.details.pid);
-      await pullModel(${JSON.stringify(model)}, { folder: ${JSON.stringify(folder)} }).then(([file]) => say(file), fail);`;
+      await pullModel(${JSON.stringify(model)}, { folder: ${JSON.stringify(folder)} }).then(say, fail);`;
     const args = ['--import', 'tsx', '--input-type=module', '-e', code];
     const first = runNode(args);
     await expect.poll(() => answers.length, { timeout: 20_000 }).toBe(1);

@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { copyAtomically, outputExists } from '../../base/atomic-file.js';
 import type { DownloadProgress } from '../../hub/download-file.js';
-import { findHubModel, readModelList, type HubModel } from '../../hub/model-list.js';
-import { findCachedModel, pullModel, type PulledFile } from '../../hub/pull-model.js';
+import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
+import { listKnownModels } from '../../hub/list-known-models.js';
+import { pullModel, type PulledFile } from '../../hub/pull-model.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { formatTable, printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -28,7 +29,7 @@ export function addModelsCommand(program: Command, terminal: Terminal): void {
     .description('list the known models')
     .option('--manifest <file>', 'another list of models, of the same format')
     .option('--json', 'print JSON', false)
-    .action((flags: ListFlags) => listModels(terminal, flags));
+    .action((flags: ListFlags) => runList(terminal, flags));
   models
     .command('pull')
     .description('download a known model into the cache, checked by its SHA-256')
@@ -40,32 +41,30 @@ export function addModelsCommand(program: Command, terminal: Terminal): void {
     .action((name: string, flags: PullFlags) => runPull(terminal, name, flags));
 }
 
-async function listModels(terminal: Terminal, { manifest, json }: ListFlags): Promise<void> {
-  const models = await readModelList(manifest);
-  const paths = await Promise.all(models.map((model) => findCachedModel(model)));
+async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promise<void> {
+  const models = await listKnownModels({ manifest });
   if (json) {
-    const listed = models.map((model, i) => ({ ...model, cached: paths[i]! }));
-    terminal.out(`${JSON.stringify(listed, null, 2)}\n`);
+    terminal.out(`${JSON.stringify(models, null, 2)}\n`);
     return;
   }
-  const rows = models.map((model, i) => [
+  const rows = models.map((model) => [
     model.name,
     sizeText(model),
     model.licence.spdx,
     model.transform ?? '(see note)',
     model.nodes.map(({ name }) => name).join(', '),
-    paths[i] === null ? '' : 'cached',
+    model.cached === null ? '' : 'cached',
   ]);
   terminal.out(formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], [1]));
 }
 
-function sizeText({ files }: HubModel): string {
+function sizeText({ files }: KnownModel): string {
   const sizes = files.map(({ sizeBytes }) => sizeBytes);
   return sizes.includes(null) ? '?' : formatBytes(sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0));
 }
 
 async function runPull(terminal: Terminal, name: string, flags: PullFlags): Promise<void> {
-  const model = findHubModel(await readModelList(flags.manifest), name);
+  const model = findKnownModel(await listKnownModels({ manifest: flags.manifest }), name);
   const { out, allowHttp, json } = flags;
   if (out !== undefined) checkFree(out, model);
   // Before the download: a licence may be a reason not to start it.
@@ -76,13 +75,13 @@ async function runPull(terminal: Terminal, name: string, flags: PullFlags): Prom
       'its SHA-256 is not in the list: the first download is trusted, and its checksum recorded beside it\n',
     );
   const progress = createProgress(terminal);
-  let files: PulledFile[];
+  let files: readonly PulledFile[];
   try {
-    files = await pullModel(model, {
+    ({ files } = await pullModel(model, {
       allowHttp,
       signal: terminal.signal,
       onProgress: (now) => progress.show(now),
-    });
+    }));
   } finally {
     progress.end();
   }
@@ -95,7 +94,7 @@ async function runPull(terminal: Terminal, name: string, flags: PullFlags): Prom
   report(terminal, model, files, path);
 }
 
-function report(terminal: Terminal, model: HubModel, files: readonly PulledFile[], path: string): void {
+function report(terminal: Terminal, model: KnownModel, files: readonly PulledFile[], path: string): void {
   for (const { name, sizeBytes, sha256, checked, isNew } of files) {
     const how = {
       list: 'as listed',
@@ -141,7 +140,7 @@ function targets(out: string, files: readonly { readonly name: string }[]): stri
   return files.map(({ name }, i) => (i === 0 ? out : join(dirname(out), name)));
 }
 
-function checkFree(out: string, { files }: HubModel): void {
+function checkFree(out: string, { files }: KnownModel): void {
   const taken = targets(out, files).find((path) => existsSync(path));
   if (taken !== undefined) throw outputExists(taken);
 }

@@ -1,8 +1,8 @@
 /** What a user gave as a model: a file, or the name of a known model in the cache. */
 import { existsSync } from 'node:fs';
 import { TapirError } from '../../base/errors.js';
-import { readModelList } from '../../hub/model-list.js';
-import { findCachedModel } from '../../hub/pull-model.js';
+import { readModelList } from '../../hub/known-models.js';
+import { findCachedModel } from '../../hub/model-cache.js';
 
 /**
  * The path of a model file. A file of that path comes first; what is neither a file nor a known name is returned as it is.

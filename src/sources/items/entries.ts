@@ -1,7 +1,8 @@
 /** An entry of a list: a path or a URL. */
 import { isAbsolute, sep } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
-import { isHttpUrl, itemOfUrl, labelOfUrl } from './http-image.js';
+import { isHttpUrl, labelOfUrl } from '../../base/http.js';
+import { itemOfUrl } from './http-image.js';
 import type { SourceItem } from './source-item.js';
 import type { SourceOptions } from './source-options.js';
 

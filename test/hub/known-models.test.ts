@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { findHubModel, readModelList } from '../../src/hub/model-list.js';
+import { checkKnownModel, findKnownModel, readModelList } from '../../src/hub/known-models.js';
 import { TRANSFORM_PRESETS } from '../../src/image/transform-options.js';
 import { scratchFolder } from '../support/fixtures.js';
 
@@ -22,10 +22,10 @@ describe('the list of the package', () => {
   });
 });
 
-describe('findHubModel', () => {
+describe('findKnownModel', () => {
   it('finds a name, and names the nearest ones of one that is unknown', () => {
-    expect(findHubModel(models, 'mobilenetv2-12').files[0]!.sizeBytes).toBe(13_964_571);
-    expect(() => findHubModel(models, 'mobilnetv2-12')).toThrow(
+    expect(findKnownModel(models, 'mobilenetv2-12').files[0]!.sizeBytes).toBe(13_964_571);
+    expect(() => findKnownModel(models, 'mobilnetv2-12')).toThrow(
       expect.objectContaining({
         code: 'NAME_NOT_FOUND',
         details: { names: [{ request: 'mobilnetv2-12', nearest: ['mobilenetv2-12', 'mobilenetv2-7'] }] },
@@ -75,5 +75,11 @@ describe('a list that is none', () => {
     const path = join(scratch, 'bad.json');
     writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
     await expect(readModelList(path)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+  });
+
+  it('is refused as a description too', () => {
+    expect(checkKnownModel({ ...model, cached: null })).toEqual(model);
+    for (const value of [null, 3, [], {}, { ...model, name: '../a' }])
+      expect(() => checkKnownModel(value)).toThrow(/^option "model" must be the name or the description of/);
   });
 });

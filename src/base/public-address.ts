@@ -1,7 +1,7 @@
-/** Which network addresses a service must not be sent to by its callers. */
+/** Network addresses of the public internet. A service must not let its callers reach any other address through it. */
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
-/** IANA's special-purpose registries (RFC 6890 and its successors), multicast included. */
+/** The special-purpose registries of IANA (RFC 6890 and its successors), and multicast. */
 const RESERVED_V4 = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -20,7 +20,7 @@ const RESERVED_V4 = [
   ['240.0.0.0', 4],
 ] as const;
 
-/** Inside the one block of global unicast addresses: what is reserved, and what carries an IPv4 address along. */
+/** Within the block of global unicast addresses: the reserved ranges, and those that embed an IPv4 address. */
 const RESERVED_V6 = [
   ['2001::', 23],
   ['2001:db8::', 32],
@@ -34,10 +34,10 @@ for (const [address, bits] of RESERVED_V6) reserved.addSubnet(address, bits, 'ip
 const globalV6 = new BlockList();
 globalV6.addSubnet('2000::', 3, 'ipv6');
 
-/** Whether an address is one of the public internet; IPv4 addresses written as IPv6 are not. */
+/** Whether an address belongs to the public internet. IPv4 addresses in IPv6 notation (`::ffff:127.0.0.1`) do not count. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !reserved.check(address, 'ipv4');
-  // A zone belongs to link-local addresses.
+  // Only link-local addresses have a zone.
   if (!isIPv6(address) || address.includes('%')) return false;
   return globalV6.check(address, 'ipv6') && !reserved.check(address, 'ipv6');
 }

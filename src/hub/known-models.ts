@@ -1,51 +1,54 @@
-/** The list of known models, `models/manifest.json` of this package: where they lie, what they are, and what to ask them for. */
+/** The list of known models, `models/manifest.json` of this package: their addresses, licences, checksums and useful names. */
 import { readFile } from 'node:fs/promises';
 import { invalidOption } from '../base/checks.js';
 import { reasonOf, TapirError } from '../base/errors.js';
 import { packageFile } from '../base/package.js';
 import { nearestNames } from '../base/suggest.js';
 
-/** A file of a model: the graph, or weights that lie beside it. */
-export interface HubFile {
-  /** Its name in the cache; a graph with external weights refers to them by it. */
+/** A file of a known model: the graph, or external weights. */
+export interface KnownModelFile {
+  /** Name of the file in the cache. A graph refers to its external weights by this name. */
   readonly name: string;
   readonly url: string;
-  /** Null where it is not known exactly. */
+  /** Null if the exact size is unknown. */
   readonly sizeBytes: number | null;
-  /** 64 hexadecimal digits; null where it is not known: the first download is then trusted, and recorded. */
+  /** 64 hexadecimal digits. Null if it is unknown: the first download is then trusted, and its SHA-256 recorded. */
   readonly sha256: string | null;
 }
 
-/** A model that can be pulled by name. */
-export interface HubModel {
+/** A model that can be downloaded by name. */
+export interface KnownModel {
   readonly name: string;
   readonly description: string;
-  /** The model file first, external weights after it. */
-  readonly files: readonly HubFile[];
+  /** The model file, followed by its external weights. */
+  readonly files: readonly KnownModelFile[];
+  /** The licence of the weights: its SPDX identifier and its text. */
   readonly licence: { readonly spdx: string; readonly url: string };
-  /** A preset of `--transform`; null where none is what the model was trained with. */
+  /** The transform preset that the model was trained with; null if no preset is the right one. */
   readonly transform: string | null;
-  /** Rows and columns of the input, in pixels. */
+  /** Height and width of the input in pixels. */
   readonly inputSize: readonly [height: number, width: number];
-  /** Names worth asking for. */
+  /** Useful nodes to return. */
   readonly nodes: readonly { readonly name: string; readonly meaning: string }[];
-  /** What a user should know before choosing it; may be empty. */
+  /** What to know before you choose this model; may be empty. */
   readonly note: string;
-  /** The page that it comes from. */
+  /** The page that describes the model. */
   readonly source: string;
 }
 
-/** A name becomes a folder or a file: one that is the same on every system. */
+/** Names become folders and files, so only characters that every system allows. */
 const IS_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 const IS_SHA256 = /^[0-9a-f]{64}$/;
 
 /**
  * Reads a list of models.
  *
- * @param path - A list of the same format; the one of this package if left out.
- * @throws {@link TapirError} `OPTION_INVALID` if it is not such a list.
+ * @param path - A list in the format of this package's list, which is the default.
+ * @throws {@link TapirError} `OPTION_INVALID` if the file is not such a list.
  */
-export async function readModelList(path: string = packageFile('models/manifest.json')): Promise<HubModel[]> {
+export async function readModelList(
+  path: string = packageFile('models/manifest.json'),
+): Promise<KnownModel[]> {
   try {
     const list: unknown = JSON.parse(await readFile(path, 'utf8'));
     const models = isRecord(list) && Array.isArray(list['models']) ? list['models'] : null;
@@ -60,25 +63,42 @@ export async function readModelList(path: string = packageFile('models/manifest.
 }
 
 /**
- * The model of a name.
+ * Checks a model that a caller describes.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID`.
+ */
+export function checkKnownModel(value: unknown): KnownModel {
+  try {
+    return readModel(value, 0);
+  } catch (error) {
+    throw invalidOption('model', `the name or the description of a known model (${reasonOf(error)})`, value);
+  }
+}
+
+/**
+ * Finds a model by its name.
  *
  * @throws {@link TapirError} `NAME_NOT_FOUND` with the nearest names.
  */
-export function findHubModel(models: readonly HubModel[], name: string): HubModel {
+export function findKnownModel(models: readonly KnownModel[], name: string): KnownModel {
   const found = models.find((model) => model.name === name);
   if (found) return found;
   const names = models.map((model) => model.name);
   const nearest = nearestNames(name, names);
   const hint = nearest.length > 0 ? `; nearest: ${nearest.join(', ')}` : '';
-  throw new TapirError('NAME_NOT_FOUND', `no known model is called "${name}"${hint} (tapir models list)`, {
-    details: { names: [{ request: name, nearest }] },
-  });
+  throw new TapirError(
+    'NAME_NOT_FOUND',
+    `no known model is called "${name}"${hint} ("tapir models list" lists them)`,
+    {
+      details: { names: [{ request: name, nearest }] },
+    },
+  );
 }
 
-function readModel(value: unknown, index: number): HubModel {
-  if (!isRecord(value)) throw new Error(`model ${index} is no object`);
+function readModel(value: unknown, index: number): KnownModel {
+  if (!isRecord(value)) throw new Error(`model ${index} is not an object`);
   const name = textOf(value, 'name', `model ${index}`);
-  if (!IS_NAME.test(name)) throw new Error(`the name of model ${index} is no file name`);
+  if (!IS_NAME.test(name)) throw new Error(`the name of model ${index} cannot be a file name`);
   const { licence, files, nodes, transform, inputSize } = value;
   if (!isRecord(licence)) throw new Error(`${name} has no licence`);
   if (!Array.isArray(files) || files.length === 0) throw new Error(`${name} has no files`);
@@ -98,22 +118,22 @@ function readModel(value: unknown, index: number): HubModel {
   };
 }
 
-function readFileEntry(value: unknown, model: string): HubFile {
-  if (!isRecord(value)) throw new Error(`a file of ${model} is no object`);
+function readFileEntry(value: unknown, model: string): KnownModelFile {
+  if (!isRecord(value)) throw new Error(`a file of ${model} is not an object`);
   const name = textOf(value, 'name', model);
   const { sizeBytes, sha256 } = value;
-  if (!IS_NAME.test(name)) throw new Error(`"${name}" of ${model} is no file name`);
+  if (!IS_NAME.test(name)) throw new Error(`"${name}" of ${model} cannot be a file name`);
   if (sizeBytes !== null && !(Number.isSafeInteger(sizeBytes) && Number(sizeBytes) > 0))
     throw new Error(`the size of ${name} is neither a number of bytes nor null`);
   if (sha256 !== null && !(typeof sha256 === 'string' && IS_SHA256.test(sha256)))
     throw new Error(`the SHA-256 of ${name} is neither 64 hexadecimal digits nor null`);
   const url = textOf(value, 'url', name);
-  if (!URL.canParse(url)) throw new Error(`the address of ${name} is none`);
+  if (!URL.canParse(url)) throw new Error(`the address of ${name} cannot be read`);
   return { name, url, sizeBytes: sizeBytes === null ? null : Number(sizeBytes), sha256 };
 }
 
-function readNode(value: unknown, model: string): HubModel['nodes'][number] {
-  if (!isRecord(value)) throw new Error(`a node of ${model} is no object`);
+function readNode(value: unknown, model: string): KnownModel['nodes'][number] {
+  if (!isRecord(value)) throw new Error(`a node of ${model} is not an object`);
   return { name: textOf(value, 'name', model), meaning: textOf(value, 'meaning', model) };
 }
 

@@ -1,0 +1,23 @@
+/** Where downloaded models lie. */
+import { join } from 'node:path';
+import { defaultCacheFolder } from '../base/cache-folder.js';
+import type { KnownModel } from './known-models.js';
+import { sizeOfFile } from './partial-file.js';
+
+/** Returns the folder of a model, which need not exist. */
+export function modelFolder({ name }: KnownModel, folder: string | undefined): string {
+  return join(folder ?? join(defaultCacheFolder(), 'models'), name);
+}
+
+/**
+ * Returns the path of a downloaded model; null if one of its files is missing or has another size. Checksums are compared only
+ * when a model is pulled.
+ */
+export async function findCachedModel(model: KnownModel, folder?: string): Promise<string | null> {
+  const place = modelFolder(model, folder);
+  for (const { name, sizeBytes } of model.files) {
+    const size = await sizeOfFile(join(place, name));
+    if (size === null || (sizeBytes !== null && size !== sizeBytes)) return null;
+  }
+  return join(place, model.files[0]!.name);
+}

@@ -1,0 +1,438 @@
+/** The HTTP client, against servers and a proxy in this process. */
+import { once } from 'node:events';
+import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
+import { createServer as createSocketServer, type AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { gzipSync } from 'node:zlib';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { HttpFailure } from '../../src/base/http-failure.js';
+import { fetchUrl, isHttpUrl, labelOfUrl, openUrl, type HttpRules } from '../../src/base/http.js';
+import { isPublicAddress } from '../../src/base/public-address.js';
+import { runNode } from '../support/run.js';
+import { projectPath } from '../support/fixtures.js';
+import { startServer } from '../support/file-server.js';
+
+const RULES: HttpRules = {
+  http: 'all',
+  allowPrivate: true,
+  credentials: 'refuse',
+  timeout: { ms: 10_000, of: 'whole' },
+};
+
+const textOf = async (url: string, rules: Partial<HttpRules> = {}): Promise<string> =>
+  String((await fetchUrl(url, { ...RULES, ...rules }, 1000)).bytes);
+
+async function failureOf(promise: Promise<unknown>): Promise<HttpFailure> {
+  const error: unknown = await promise.then(
+    () => new Error('it worked'),
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof HttpFailure)) throw error;
+  return error;
+}
+
+async function listen(server: Server | ReturnType<typeof createSocketServer>, host: string): Promise<number> {
+  server.listen(0, host);
+  await once(server, 'listening');
+  onTestFinished(() => {
+    if ('closeAllConnections' in server) server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+const PROXY_VARIABLES = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy'];
+beforeEach(() => {
+  for (const name of PROXY_VARIABLES) vi.stubEnv(name, undefined);
+});
+afterEach(() => vi.unstubAllEnvs());
+
+describe('fetchUrl', () => {
+  it('fetches content, with its headers', async () => {
+    const server = await startServer((_request, response) =>
+      response.writeHead(200, { etag: '"x"', 'set-cookie': ['a', 'b'] }).end('content'),
+    );
+    const seen: number[] = [];
+    const rules = { ...RULES, headers: { accept: 'image/*' } };
+    const { bytes, response } = await fetchUrl(`${server.url}/a?b=c`, rules, 7, (count) => seen.push(count));
+    expect(String(bytes)).toBe('content');
+    expect(seen).toEqual([7]);
+    expect([response.status, response.header('etag'), response.header('set-cookie')]).toEqual([
+      200,
+      '"x"',
+      'a',
+    ]);
+    expect(response.header('last-modified')).toBeNull();
+    expect(server.requests[0]).toMatchObject({
+      url: '/a?b=c',
+      headers: { 'user-agent': 'onnx-tapir', 'accept-encoding': 'identity', accept: 'image/*' },
+    });
+  });
+
+  it('ends at the limit of bytes, stated or not, and closes the connection', async () => {
+    let closed = 0;
+    const server = await startServer((request, response) => {
+      response.on('close', () => closed++);
+      if (request.url === '/stated') response.writeHead(200, { 'content-length': 2000 });
+      const send = (): void => {
+        while (!response.destroyed && response.write(Buffer.alloc(500)));
+        if (!response.destroyed) response.once('drain', send);
+      };
+      send();
+    });
+    for (const path of ['/stated', '/endless'])
+      expect(await failureOf(fetchUrl(server.url + path, RULES, 1000))).toMatchObject({
+        kind: 'too-large',
+        message: 'it has more than 1000 bytes',
+      });
+    await expect.poll(() => closed).toBe(2);
+  });
+
+  it('ends with what the counter throws', async () => {
+    const server = await startServer((_request, response) => response.end('content'));
+    const enough = new RangeError('enough');
+    const count = (): void => {
+      throw enough;
+    };
+    await expect(fetchUrl(server.url, RULES, 1000, count)).rejects.toBe(enough);
+  });
+
+  it('refuses compressed content: its size would not be that of the file', async () => {
+    const server = await startServer((_request, response) =>
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('x')),
+    );
+    expect(await failureOf(textOf(server.url))).toMatchObject({ kind: 'failed', message: /\(gzip\)/ });
+  });
+
+  it('tells failures that another attempt may mend', async () => {
+    const answers: Record<string, [number, string]> = {
+      '/404': [404, 'failed'],
+      '/500': [500, 'transient'],
+      '/429': [429, 'transient'],
+      '/408': [408, 'transient'],
+      '/304': [304, 'failed'],
+      '/302': [302, 'failed'],
+    };
+    const server = await startServer((request, response) => {
+      if (request.url === '/cut') request.socket.destroy();
+      else if (request.url === '/half')
+        response.writeHead(200, { 'content-length': 9 }).write('x', () => request.socket.end());
+      else response.writeHead(answers[request.url!]![0]).end('an explanation');
+    });
+    for (const [path, [status, kind]] of Object.entries(answers)) {
+      const error = await failureOf(textOf(server.url + path));
+      expect(error).toMatchObject({ kind });
+      expect(error.message).toMatch(new RegExp(`^the server answers ${status} \\w`));
+    }
+    for (const path of ['/cut', '/half'])
+      expect(await failureOf(textOf(server.url + path))).toMatchObject({
+        kind: 'transient',
+        message: 'the connection broke',
+      });
+    expect(await failureOf(textOf('http://127.0.0.1:9/?sign=secret'))).toMatchObject({
+      kind: 'transient',
+      message: 'the server cannot be reached (ECONNREFUSED)',
+    });
+  });
+});
+
+describe('redirects', () => {
+  it('are followed five times', async () => {
+    const server = await startServer((request, response) => {
+      const left = Number(request.url!.slice(1));
+      if (left === 0) response.end('arrived');
+      else
+        response.writeHead([301, 302, 303, 307, 308][left % 5]!, { location: `./${left - 1}` }).end('moved');
+    });
+    expect(await textOf(`${server.url}/5`)).toBe('arrived');
+    expect(await failureOf(textOf(`${server.url}/6`))).toMatchObject({
+      kind: 'failed',
+      message: 'it redirects more than 5 times',
+    });
+  });
+
+  it.each([
+    ['file:///etc/passwd', 'refused', /file: is neither/],
+    ['ftp://127.0.0.1/', 'refused', /ftp: is neither/],
+    ['http://user:secret@127.0.0.1/', 'refused', /contains a user name or password/],
+    ['http://', 'refused', /cannot be read/],
+  ])('to %s are refused', async (location, kind, message) => {
+    const server = await startServer((_request, response) => response.writeHead(302, { location }).end());
+    const error = await failureOf(textOf(server.url));
+    expect(error).toMatchObject({ kind, message });
+    expect(error.message).toMatch(/^it redirects to another address, and /);
+    expect(error.message).not.toContain('secret');
+    expect(await failureOf(textOf(location))).toMatchObject({ kind, message });
+  });
+
+  it('away from this machine need encryption, if the rules say so', async () => {
+    const server = await startServer((_request, response) =>
+      response.writeHead(302, { location: 'http://192.0.2.1/' }).end(),
+    );
+    for (const url of [server.url, 'http://192.0.2.1/'])
+      expect(await failureOf(textOf(url, { http: 'loopback' }))).toMatchObject({ kind: 'unencrypted' });
+  });
+
+  it('to another server do not carry the password', async () => {
+    const there = await startServer((_request, response) => response.end('arrived'));
+    const here = await startServer((request, response) =>
+      response.writeHead(302, { location: request.url === '/1' ? '/2' : `${there.url}/3` }).end(),
+    );
+    const secret = here.url.replace('http://', 'http://user:pass%40word@');
+    expect(await textOf(`${secret}/1`, { credentials: 'send' })).toBe('arrived');
+    const authorization = `Basic ${Buffer.from('user:pass@word').toString('base64')}`;
+    expect(here.requests.map(({ headers }) => headers.authorization)).toEqual([authorization, authorization]);
+    expect(there.requests[0]!.headers.authorization).toBeUndefined();
+    expect(await failureOf(textOf('http://a%:b@127.0.0.1/', { credentials: 'send' }))).toMatchObject({
+      kind: 'refused',
+    });
+  });
+});
+
+describe('time', () => {
+  it('of the whole request is limited, headers or body', async () => {
+    const server = await startServer((request, response) => {
+      if (request.url !== '/body') return;
+      const timer = setInterval(() => response.write('x'), 10);
+      response.on('close', () => clearInterval(timer));
+    });
+    for (const path of ['/headers', '/body'])
+      expect(await failureOf(textOf(server.url + path, { timeout: { ms: 200, of: 'whole' } }))).toMatchObject(
+        {
+          kind: 'transient',
+          message: 'it took longer than 200 ms',
+        },
+      );
+  });
+
+  it('of a silence is limited, and starts again with each byte', async () => {
+    const server = await startServer((request, response) => {
+      let sent = 0;
+      const timer = setInterval(() => {
+        if (++sent <= 6) response.write('x');
+        else if (request.url === '/ends') response.end();
+      }, 100);
+      response.on('close', () => clearInterval(timer));
+    });
+    const timeout = { ms: 400, of: 'silence' } as const;
+    expect(await textOf(`${server.url}/ends`, { timeout })).toBe('xxxxxx');
+    expect(await failureOf(textOf(`${server.url}/stops`, { timeout }))).toMatchObject({
+      kind: 'transient',
+      message: 'nothing arrived for 400 ms',
+    });
+  });
+
+  it('ends with the caller’s signal, before, during and after the headers', async () => {
+    const server = await startServer((request, response) => {
+      if (request.url === '/body') response.write('x');
+    });
+    for (const path of ['/headers', '/body']) {
+      const abort = new AbortController();
+      const failing = textOf(server.url + path, { signal: abort.signal });
+      setTimeout(() => abort.abort(new Error('stopped')), 50);
+      await expect(failing).rejects.toThrow('stopped');
+    }
+    const signal = AbortSignal.abort(new Error('stopped'));
+    await expect(textOf(server.url, { signal })).rejects.toThrow('stopped');
+  });
+});
+
+describe('openUrl', () => {
+  it('gives ranges as they are asked for, and can be discarded', async () => {
+    const server = await startServer((request, response) =>
+      response.writeHead(206, { 'content-range': 'bytes 2-3/9' }).end(request.headers.range),
+    );
+    const rules = { ...RULES, headers: { range: 'bytes=2-3' }, statuses: [206] };
+    const response = await openUrl(server.url, rules);
+    expect(response.status).toBe(206);
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of response.body) chunks.push(chunk);
+    expect(String(Buffer.concat(chunks))).toBe('bytes=2-3');
+    const other = await openUrl(server.url, rules);
+    other.discard();
+    other.discard();
+  });
+});
+
+describe('the proxy of the environment', () => {
+  /** A proxy that notes what it is asked for, forwards plain requests, and opens tunnels. */
+  async function startProxy(): Promise<{
+    url: string;
+    asked: string[];
+    headers: IncomingMessage['headers'][];
+  }> {
+    const asked: string[] = [];
+    const headers: IncomingMessage['headers'][] = [];
+    const proxy = createServer((request, response) => {
+      asked.push(`${request.method} ${request.url}`);
+      headers.push(request.headers);
+      const forward = httpRequest(request.url!, { headers: request.headers, agent: false }, (answer) => {
+        response.writeHead(answer.statusCode!, answer.headers);
+        answer.pipe(response);
+      });
+      forward.on('error', () => response.destroy()).end();
+    });
+    proxy.on('connect', (request: IncomingMessage, socket: Duplex) => {
+      asked.push(`CONNECT ${request.url}`);
+      headers.push(request.headers);
+      socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
+    });
+    return { url: `http://127.0.0.1:${await listen(proxy, '127.0.0.1')}`, asked, headers };
+  }
+
+  it('forwards what is not encrypted, range, redirect and all', async () => {
+    const server = await startServer((request, response) => {
+      if (request.url === '/hop') response.writeHead(302, { location: '/end' }).end();
+      else response.end(`range ${request.headers.range}`);
+    });
+    const proxy = await startProxy();
+    vi.stubEnv('HTTP_PROXY', proxy.url.replace('http://', 'http://me:secret@'));
+    expect(await textOf(`${server.url}/hop`, { headers: { range: 'bytes=1-' } })).toBe('range bytes=1-');
+    expect(proxy.asked).toEqual([`GET ${server.url}/hop`, `GET ${server.url}/end`]);
+    expect(proxy.headers[0]!['proxy-authorization']).toBe(
+      `Basic ${Buffer.from('me:secret').toString('base64')}`,
+    );
+    expect(server.requests.length).toBe(2);
+  });
+
+  it('is asked for a tunnel to what is encrypted', async () => {
+    const proxy = await startProxy();
+    vi.stubEnv('https_proxy', proxy.url);
+    expect(await failureOf(textOf('https://models.example/a.onnx'))).toMatchObject({ kind: 'transient' });
+    expect(proxy.asked).toEqual(['CONNECT models.example:443']);
+  });
+
+  it('is passed over for the hosts of NO_PROXY, and where private addresses are refused', async () => {
+    const server = await startServer((_request, response) => response.end('direct'));
+    const proxy = await startProxy();
+    vi.stubEnv('HTTP_PROXY', proxy.url);
+    vi.stubEnv('NO_PROXY', 'example.org,127.0.0.1');
+    expect(await textOf(server.url)).toBe('direct');
+    vi.stubEnv('NO_PROXY', undefined);
+    expect(await failureOf(textOf(server.url, { allowPrivate: false }))).toMatchObject({ kind: 'refused' });
+    expect(proxy.asked).toEqual([]);
+  });
+
+  it('that is no URL of a proxy is named, without its content', async () => {
+    vi.stubEnv('HTTP_PROXY', 'me:secret@proxy');
+    const error = await failureOf(textOf('http://models.example/'));
+    expect(error).toMatchObject({ kind: 'failed', message: /^HTTP_PROXY or HTTPS_PROXY is not the URL/ });
+    expect(error.message).not.toContain('secret');
+  });
+});
+
+describe('private addresses', () => {
+  const refused = { kind: 'refused', message: /its address is private, local or reserved$/ };
+  const isPrivate = async (url: string): Promise<void> =>
+    expect(await failureOf(textOf(url, { allowPrivate: false })), url).toMatchObject(refused);
+
+  it('are refused in every notation, and by every name', async () => {
+    let connections = 0;
+    const server = createSocketServer(() => connections++);
+    const port = await listen(server, '127.0.0.1');
+    const hosts = [
+      '127.0.0.1',
+      '127.1',
+      '2130706433',
+      '0x7f000001',
+      '0x7f.1',
+      '0177.0.0.1',
+      '017700000001',
+      '127.0.0.1.',
+      '[::1]',
+      '[::ffff:127.0.0.1]',
+      '[::ffff:7f00:1]',
+      '[64:ff9b::7f00:1]',
+      '[fe80::1]',
+      '0.0.0.0',
+      '0',
+      '10.0.0.1',
+      '169.254.169.254',
+      '１２７.0.0.1',
+      'localhost',
+    ];
+    for (const host of hosts) await isPrivate(`http://${host}:${port}/`);
+    await isPrivate('https://127.0.0.1/');
+    expect(connections).toBe(0);
+  });
+});
+
+// Addresses of this machine that count as public here: the loopback network has many.
+vi.mock(import('../../src/base/public-address.js'), async (load) => {
+  const original = await load();
+  return { isPublicAddress: (address) => address === '127.0.0.2' || original.isPublicAddress(address) };
+});
+const names: Record<string, string[]> = {};
+vi.mock(import('node:dns'), async (load) => {
+  const original = await load();
+  const lookup = (name: string, options: object, callback: (...results: unknown[]) => void): void => {
+    const addresses = names[name];
+    if (!addresses) original.lookup(name, options, callback as never);
+    else
+      process.nextTick(
+        callback,
+        null,
+        addresses.map((address) => ({ address, family: 4 })),
+      );
+  };
+  return { ...original, lookup: lookup as never };
+});
+
+describe.runIf(process.platform === 'linux')('private addresses behind public ones', () => {
+  it('are refused after a redirect', async () => {
+    expect(isPublicAddress('127.0.0.2')).toBe(true);
+    const secret = await startServer((_request, response) => response.end('secret'));
+    const port = new URL(secret.url).port;
+    const targets = [secret.url, `http://localhost:${port}`, `http://2130706433:${port}`];
+    const server = createServer((request, response) =>
+      response.writeHead(302, { location: targets[Number(request.url!.slice(1))] ?? '/0' }).end(),
+    );
+    const first = `http://127.0.0.2:${await listen(server, '127.0.0.2')}`;
+    for (const path of ['/0', '/1', '/2', '/more'])
+      expect(await failureOf(textOf(first + path, { allowPrivate: false })), path).toMatchObject({
+        kind: 'refused',
+      });
+    expect(secret.requests.length).toBe(0);
+  });
+
+  it('are refused if a name resolves to one, alone, among others or the second time', async () => {
+    const server = createServer((_request, response) =>
+      response.writeHead(200, { connection: 'close' }).end('public'),
+    );
+    const port = await listen(server, '127.0.0.2');
+    names['public.example'] = ['127.0.0.2'];
+    expect(await textOf(`http://public.example:${port}/`, { allowPrivate: false })).toBe('public');
+    for (const addresses of [['127.0.0.1'], ['127.0.0.2', '10.0.0.1']]) {
+      names['public.example'] = addresses;
+      expect(
+        await failureOf(textOf(`http://public.example:${port}/`, { allowPrivate: false })),
+      ).toMatchObject({ kind: 'refused' });
+    }
+  });
+});
+
+describe('addresses in messages', () => {
+  it('have no password and no signature', () => {
+    expect(labelOfUrl('https://user:secret@example.org:8443/a/b?sign=secret#c')).toBe(
+      'https://example.org:8443/a/b',
+    );
+    expect(labelOfUrl('http://:x')).toBe('a URL that cannot be read');
+    expect(labelOfUrl('file:///etc/passwd')).toBe('file:');
+    expect(isHttpUrl('HTTP://a')).toBe(true);
+    expect(isHttpUrl('a/http://b')).toBe(false);
+  });
+});
+
+it('loads undici with the first request, and lets the process end after it', async () => {
+  const server = await startServer((_request, response) => response.end('content'));
+  const code = `
+    import { createRequire } from 'node:module';
+    import { fetchUrl } from ${JSON.stringify(projectPath('src/base/http.ts'))};
+    const isLoaded = () => Object.keys(createRequire(${JSON.stringify(projectPath('package.json'))}).cache).some((file) => file.includes('/undici/'));
+    const before = isLoaded();
+    const { bytes } = await fetchUrl(${JSON.stringify(server.url)}, ${JSON.stringify(RULES)}, 100);
+    console.log(before, isLoaded(), String(bytes));`;
+  const env = Object.fromEntries(PROXY_VARIABLES.map((name) => [name, '']));
+  const ended = await runNode(['--import', 'tsx', '--input-type=module', '-e', code], { env });
+  expect(ended).toMatchObject({ code: 0, stdout: 'false true content\n' });
+}, 60_000);
