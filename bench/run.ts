@@ -32,7 +32,7 @@ async function benchPrune(node: string): Promise<void> {
   const out = join(scratch, `${node}.onnx`);
   // Writing to disk varies more than anything else here. Both bring the bytes to disk.
   const seconds = await interleave(2 * rounds + 1, {
-    prune: async () => (await pruneModel(model, [node])).save(out),
+    prune: async () => (await pruneModel(model, [node])).save(out, { overwrite: true }),
     copy: () => writeFileSync(out, readFileSync(model).subarray(0, kept.bytes), { flush: true }),
   });
   const note = `${(spreadOf(seconds.prune).median * 1000).toFixed(0)} ms for ${(kept.bytes / 1e6).toFixed(1)} MB kept`;

@@ -8,5 +8,5 @@ const pruned = await pruneModel(model, { layer2: 'features' });
 console.log(`kept ${pruned.plan.kept.nodes.length} nodes, dropped ${pruned.plan.dropped.nodes.length}`);
 
 await mkdir(dirname(out), { recursive: true });
-await pruned.save(out);
+await pruned.save(out, { overwrite: true });
 console.log(`${out}: ${pruned.plan.kept.bytes} bytes of ${pruned.source.label}`);

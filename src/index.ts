@@ -5,18 +5,18 @@ export {
   openModel,
   getGraphNodeNames,
   type OnnxModel,
+  type OpenOptions,
   type ModelSource,
   type NodeInfo,
 } from './model/open-model.js';
-export { pruneModel, type PrunedModel, type PruneOptions, type SaveOptions } from './model/prune-model.js';
+export { pruneModel } from './model/oracle/prune-model.js';
+export { type PruneOptions } from './model/cut-model.js';
+export { type PrunedModel } from './model/pruned-model.js';
+export { type SaveOptions } from './model/save-model.js';
 export { type RewriteOptions, type ImageInput, type PerOutput, type Pool } from './model/rewrite-options.js';
-export { featureInfo } from './model/list-features.js';
-export {
-  verifyModel,
-  type VerifyOptions,
-  type VerifyReport,
-  type VerifiedOutput,
-} from './model/oracle/verify.js';
+export { featureInfo } from './model/oracle/feature-info.js';
+export { verifyModel } from './model/oracle/verify.js';
+export { type VerifyOptions, type VerifyReport, type VerifiedOutput } from './model/oracle/compare-pruned.js';
 export {
   type PrunePlan,
   type PartList,

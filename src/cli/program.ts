@@ -8,7 +8,7 @@ import { EMBED_ROWS_DEFAULTS } from '../embed/streams/embed-rows.js';
 import { INPUT_FORMATS } from '../sources/records/source-record.js';
 import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure/measure-embedding.js';
 import { MEASURE_BATCHES_DEFAULTS } from '../extract/measure-batches.js';
-import { PRUNE_DEFAULTS } from '../model/prune-model.js';
+import { PRUNE_DEFAULTS } from '../model/cut-model.js';
 import { OUTPUT_DTYPES } from '../model/rewrite-options.js';
 import { DECODE_MODES } from '../image/decode/decode-options.js';
 import { TRANSFORM_PRESETS } from '../image/transform-options.js';
@@ -107,6 +107,7 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .option('--tidy', 'nodes sorted and under distinct names, unused operator sets dropped', false)
     .option('--inline', 'put external weights that are needed into the file', false)
     .option('--repack', 'put external weights that are needed into FILE.data', false)
+    .option('--overwrite', 'replace a file that exists; the model itself is never replaced', false)
     .option('--verify', 'run both graphs first, and write nothing if their values differ', false)
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));

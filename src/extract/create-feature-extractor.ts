@@ -13,7 +13,8 @@ import { describeLanes } from './describe-lanes.js';
 import type { OnnxModel, ModelSource } from '../model/open-model.js';
 import { openReplicas } from './open-replicas.js';
 import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
-import { pruneModel, type PrunedModel } from '../model/prune-model.js';
+import { pruneModel } from '../model/oracle/prune-model.js';
+import type { PrunedModel } from '../model/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
 

@@ -21,7 +21,7 @@ import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './
 import { openReplicas } from './open-replicas.js';
 import { planBatch, type Plan } from './parallel-plan.js';
 import { ParallelWarnings } from './parallel-warnings.js';
-import type { PrunedModel } from '../model/prune-model.js';
+import type { PrunedModel } from '../model/pruned-model.js';
 import { runRange } from '../runtime/run-batch.js';
 import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';

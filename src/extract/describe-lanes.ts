@@ -7,7 +7,7 @@ import { isWhole, type CacheEntry } from '../runtime/prepared-cache.js';
 import type { LaneDescription } from '../runtime/protocol.js';
 import { arePacksSafe, whyNotOnGpu } from './check-prepared.js';
 import { describeLane, type SessionSetup } from './feature-model.js';
-import { rewriteOf, type PrunedModel } from '../model/prune-model.js';
+import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import { describeModel, identifyRewrite } from '../model/session-model.js';
 
 /** Describes a lane; called again with the failure if what it gave does not open. */
@@ -85,7 +85,7 @@ async function tryPrepare(
   const isMapped = session.graphOptimizationLevel === 'disabled' && kept.externalFiles.length > 0;
   if (lane.cache === 'auto' && (isMapped || (kept.bytes < LEAST_BYTES && kept.externalFiles.length === 0)))
     return undefined;
-  const rewrite = rewriteOf(pruned);
+  const { rewrite } = prunedInternals.of(pruned);
   // What is wrong with the model itself is told when it is opened as it is.
   const identified = await identifyRewrite(source, rewrite).catch(() => undefined);
   if (!identified || (lane.cache === 'auto' && identified.bytes < LEAST_BYTES)) return undefined;

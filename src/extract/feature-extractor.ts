@@ -8,7 +8,7 @@ import type { FeatureInfo } from '../model/feature-info.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
 import { readFeeds } from '../tensor/read-feeds.js';
 import type { ExtractorInternals } from './internals.js';
-import type { PrunedModel } from '../model/prune-model.js';
+import type { PrunedModel } from '../model/pruned-model.js';
 import { runBatch } from '../runtime/run-batch.js';
 import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';

@@ -9,10 +9,9 @@ import type { Tensor } from '../tensor/tensor.js';
 import { copyTensor } from '../tensor/tensor-part.js';
 import { checkRunnable } from '../model/check-runnable.js';
 import { describeFeature, type FeatureInfo } from '../model/feature-info.js';
-import { preparedOf, rewriteOf, type PrunedModel } from '../model/prune-model.js';
+import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import type { Runnable } from '../runtime/run-batch.js';
 import { describeMapped } from '../model/session-model.js';
-import { describeInputs } from '../model/value-info.js';
 
 /** How sessions of a model are opened, whatever the device. */
 export interface SessionSetup {
@@ -37,8 +36,9 @@ export async function describeLane(
   device: ResolvedDevice,
   { session, lane }: SessionSetup,
 ): Promise<LaneDescription> {
-  checkRunnable(rewriteOf(pruned), device);
-  const model = await describeMapped(pruned.source, rewriteOf(pruned), session);
+  const { rewrite } = prunedInternals.of(pruned);
+  checkRunnable(rewrite, device);
+  const model = await describeMapped(pruned.source, rewrite, session);
   return { ...model, device, session, cudaLibraries: lane.cudaLibraries };
 }
 
@@ -52,8 +52,7 @@ export function createFeatureModel(
   setup: SessionSetup,
   facts: SessionFacts,
 ): FeatureModel {
-  const rewrite = rewriteOf(pruned);
-  const inputs = describeInputs(rewrite);
+  const { rewrite, request, inputs } = prunedInternals.of(pruned);
   const outputs = describeFeatures(pruned, facts);
   const batches = new Set(inputs.map(({ dims }) => dims?.[0]));
   const [batch] = batches;
@@ -65,12 +64,12 @@ export function createFeatureModel(
     fetches: [...new Set(rewrite.outputs.map((output) => output.tensor))],
     canPad:
       batches.size === 1 && typeof batch === 'string' && outputs.every(({ dims }) => dims?.[0] === batch),
-    imageNormalization: preparedOf(pruned).request.image ?? null,
+    imageNormalization: request.image ?? null,
   };
 }
 
 function describeFeatures(pruned: PrunedModel, facts: SessionFacts): FeatureInfo[] {
-  const { cut, outputs } = rewriteOf(pruned);
+  const { cut, outputs } = prunedInternals.of(pruned).rewrite;
   const byName = new Map(facts.outputs.map((output) => [output.name, output]));
   return outputs.map((output) => {
     const session = byName.get(output.tensor);
@@ -93,7 +92,7 @@ export async function recordOf<Key extends string>(
 ): Promise<Record<Key, Tensor>> {
   const given = new Set<string>();
   const entries: [string, Tensor][] = [];
-  for (const { key, tensor: name } of rewriteOf(pruned).outputs) {
+  for (const { key, tensor: name } of prunedInternals.of(pruned).rewrite.outputs) {
     const tensor = byTensor.get(name)!;
     // oxlint-disable-next-line no-await-in-loop -- copies run one after the other anyway
     entries.push([key, given.has(name) ? await copyTensor(tensor) : tensor]);

@@ -5,7 +5,7 @@ import { openReplica, type Replica } from '../runtime/replica.js';
 import { describeLanes } from './describe-lanes.js';
 import type { SessionSetup } from './feature-model.js';
 import type { ParallelOptions } from './parallel-options.js';
-import type { PrunedModel } from '../model/prune-model.js';
+import type { PrunedModel } from '../model/pruned-model.js';
 
 /** Opens a model on each device at once; if one fails, all are closed and the first failure in order is thrown. */
 export async function openReplicas(

@@ -1,6 +1,6 @@
-/** What onnxruntime-node cannot run, told before a session is opened: it would say so in words that help nobody. */
+/** What onnxruntime-node cannot run, found before a session opens: its own messages do not say what to do. */
 import { TapirError } from '../base/errors.js';
-import { elementTypeName } from '../onnx/schema.js';
+import { ELEMENT_TYPE, elementTypeName } from '../onnx/schema.js';
 import { keptInputs, type Rewrite, type RewriteOutput } from '../graph/rewrite/rewrite.js';
 import { deviceName, type ResolvedDevice } from '../runtime/device.js';
 import { isDType } from '../tensor/tensor.js';
@@ -8,13 +8,13 @@ import { isDType } from '../tensor/tensor.js';
 /** The newest IR version that ONNX Runtime 1.30 reads. */
 const MAX_IR_VERSION = 13;
 
-/** Types that it takes, though they can be neither fed nor fetched. */
-const TAKEN: ReadonlySet<string> = new Set(['int4', 'uint4']);
+/** Types that ONNX Runtime accepts in a session although they can neither be fed nor fetched. */
+const ACCEPTED: ReadonlySet<string> = new Set(['int4', 'uint4']);
 
 /**
- * Checks that a rewritten model can be run at all.
+ * Checks that onnxruntime-node can run a rewritten model.
  *
- * @throws {@link TapirError} `SESSION_FAILED` for a newer IR version, and for inputs and outputs of types without an array in
+ * @throws {@link TapirError} `SESSION_FAILED` for a newer IR version, and for inputs and outputs whose type has no array in
  * JavaScript, such as bfloat16.
  */
 export function checkRunnable(rewrite: Rewrite, device: ResolvedDevice): void {
@@ -23,26 +23,30 @@ export function checkRunnable(rewrite: Rewrite, device: ResolvedDevice): void {
     throw refuse(
       device,
       `it has IR version ${irVersion}, and ONNX Runtime reads up to ${MAX_IR_VERSION}`,
-      `save it with that: python -c "import onnx; m = onnx.load('model.onnx'); m.ir_version = ${MAX_IR_VERSION}; onnx.save(m, 'model-ir${MAX_IR_VERSION}.onnx')"`,
+      `save it with that version: python -c "import onnx; m = onnx.load('model.onnx'); m.ir_version = ${MAX_IR_VERSION}; onnx.save(m, 'model-ir${MAX_IR_VERSION}.onnx')"`,
     );
   }
   for (const value of keptInputs(rewrite)) {
-    const type = strangeType(rewrite.restated.get(value)?.elemType ?? statedType(value));
+    const type = nameStrange(rewrite.restated.get(value)?.elemType ?? statedType(value));
     if (type === undefined) continue;
-    const remedy = `cut the graph behind its first Cast (option "inputs"), or export it with a float32 input`;
+    const remedy = `cut the graph after its first Cast (option "inputs"), or export it with a float32 input`;
     throw refuse(device, `its input "${value.name}" is ${type}, which cannot be fed`, remedy);
   }
   for (const { name, elemType } of rewrite.inputs) {
-    const type = strangeType(elemType);
+    const type = nameStrange(elemType);
     if (type === undefined) continue;
-    const remedy = 'choose tensors of another type as "inputs", such as those behind a Cast';
+    const remedy = 'choose tensors of another type as "inputs", such as those after a Cast';
     throw refuse(device, `its input "${name}" is ${type}, which cannot be fed`, remedy);
   }
   for (const output of rewrite.outputs) {
-    const type = strangeType(outputType(rewrite, output));
+    const elemType = outputType(rewrite, output);
+    const type = nameStrange(elemType);
     if (type === undefined) continue;
-    const remedy = `ask for it with outputDtype "float32", which adds a Cast (tapir: --output-dtype float32)`;
-    throw refuse(device, `its output "${output.request}" is ${type}, which cannot be given out`, remedy);
+    const remedy =
+      elemType === ELEMENT_TYPE.bfloat16
+        ? 'request it with outputDtype "float32", which adds a Cast (tapir: --output-dtype float32)'
+        : 'request a tensor of another type, such as the result of the Cast or DequantizeLinear that reads it';
+    throw refuse(device, `its output "${output.request}" is ${type}, which cannot be fetched`, remedy);
   }
 }
 
@@ -54,10 +58,10 @@ function statedType({ type }: RewriteOutput['value']): number | undefined {
   return type?.kind === 'tensor' ? type.elemType : undefined;
 }
 
-/** The name of a type that no session can have as an input or output. */
-function strangeType(elemType: number | undefined): string | undefined {
+/** The name of a type that no input or output of a session can have; `undefined` for all others. */
+function nameStrange(elemType: number | undefined): string | undefined {
   const name = elemType === undefined ? undefined : elementTypeName(elemType);
-  return name === undefined || name === 'undefined' || isDType(name) || TAKEN.has(name) ? undefined : name;
+  return name === undefined || name === 'undefined' || isDType(name) || ACCEPTED.has(name) ? undefined : name;
 }
 
 function refuse(device: ResolvedDevice, reason: string, remedy: string): TapirError<'SESSION_FAILED'> {

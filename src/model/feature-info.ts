@@ -1,9 +1,9 @@
-/** What is known of a feature before running: dtype, dims, channels, reduction. */
+/** What is known about a feature before the model runs: dtype, dims, channels, reduction. */
 import { channelAxis, type Layout } from '../graph/layout.js';
 import type { Graph, Value } from '../graph/graph.js';
 import type { Dim } from '../onnx/scan-value.js';
 import type { RewriteOutput } from '../graph/rewrite/rewrite.js';
-import type { SessionValue } from '../runtime/protocol.js';
+import type { InferredType } from './model-answers.js';
 import { describeType, describeValue } from './value-info.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 
@@ -13,46 +13,43 @@ export type { Layout } from '../graph/layout.js';
 export interface FeatureInfo extends TensorInfo {
   /** The output key. */
   readonly name: string;
-  /** The tensor of the model that it holds. */
+  /** The tensor of the model that the output holds. */
   readonly tensor: string;
-  /** Channels: of a map `[N, C, H, W]` (or `[N, H, W, C]`), of tokens `[N, L, C]`, of a vector `[N, C]`; null if unknown. */
+  /** The channels of a map `[N, C, H, W]` (or `[N, H, W, C]`), of tokens `[N, L, C]` or of a vector `[N, C]`; null if unknown. */
   readonly channels: number | null;
-  /** Input height divided by a map's height, as timm counts it: 32 for a ResNet's `layer4`; null if it is no map. */
+  /** The input height divided by the height of the map, as in timm: 32 for `layer4` of a ResNet; null if it is not a map. */
   readonly reduction: number | null;
-  /** Where its axes stand: N batch, C channels, H and W the map, L tokens; null for other ranks. */
+  /** The order of the axes: N batch, C channels, H and W the map, L tokens; null if unknown and for other ranks. */
   readonly layout: Layout | null;
 }
 
-/** The file's own statement where it has one, else onnxruntime's. */
-export function describeOutput(
-  value: Value,
-  session: (SessionValue & { readonly isScalar?: boolean }) | undefined,
-): TensorInfo {
+/** Describes a value by what the file states, else by what onnxruntime reports. */
+export function describeOutput(value: Value, inferred: InferredType | undefined): TensorInfo {
   const stated = describeValue(value);
-  if (!session || (stated.dtype !== null && stated.dims !== null)) return stated;
-  // onnxruntime reports [] for scalars and for unknown rank alike, so [] says nothing.
+  if (!inferred || (stated.dtype !== null && stated.dims !== null)) return stated;
+  // onnxruntime reports [] for a scalar and for an unknown rank.
   const dims: readonly Dim[] | null =
-    session.dims.length === 0 && session.isScalar !== true ? null : session.dims.map(openDim);
-  return { name: stated.name, dtype: stated.dtype ?? session.dtype, dims: stated.dims ?? dims };
+    inferred.dims.length === 0 && inferred.isScalar !== true ? null : inferred.dims.map(openDim);
+  return { name: stated.name, dtype: stated.dtype ?? inferred.dtype, dims: stated.dims ?? dims };
 }
 
-/** onnxruntime names sizes that it cannot infer `unk__0`, or leaves them blank. */
+/** onnxruntime names a size that it cannot infer `unk__0`, or leaves the name empty. */
 function openDim(size: number | string): Dim {
   return typeof size === 'string' && (size === '' || size.startsWith('unk__')) ? null : size;
 }
 
-/** Describes an output. */
+/** Describes an output of a rewritten model. */
 export function describeFeature(
   graph: Graph,
   output: RewriteOutput,
-  session: SessionValue | undefined,
+  inferred: InferredType | undefined,
 ): FeatureInfo {
   const { key, value, type } = output;
-  const { dtype, dims } = type ? describeType(key, type) : describeOutput(value, session);
+  const { dtype, dims } = type ? describeType(key, type) : describeOutput(value, inferred);
   return describeTensor(graph, key, value, { dtype, dims, layout: output.layout });
 }
 
-/** Describes a tensor by its type; the layout is read from the graph unless it is given. */
+/** Describes a tensor by its type. The layout is read from the graph unless the type says it. */
 export function describeTensor(
   graph: Graph,
   name: string,
@@ -75,7 +72,7 @@ export function describeTensor(
 
 const CHANNEL_AXIS: Readonly<Record<Layout, number>> = { NCHW: 1, NHWC: 3, NLC: 2, NCL: 1, NC: 1 };
 
-/** How the axes of a value are meant, by the operators that made it; null where they do not tell. */
+/** The order of the axes of a value, proven by the operators that made it; null if they do not prove one. */
 export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): Layout | null {
   if (dims.length === 2) return 'NC';
   if (dims.length !== 3 && dims.length !== 4) return null;
@@ -84,7 +81,7 @@ export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): 
   return axis === 1 ? 'NCHW' : axis === 3 ? 'NHWC' : null;
 }
 
-/** How they are probably meant, for listings: two equal sizes are those of a map, and a few channels are colours. */
+/** The probable order of four axes, for listings: two equal sizes belong to a map, and at most four channels are colours. */
 function likelyLayout(dims: readonly Dim[]): Layout | null {
   if (dims.length !== 4) return null;
   const [, a, b, c] = dims;
@@ -103,11 +100,11 @@ function reductionOf(dims: readonly Dim[], layout: Layout, image: Size | undefin
   const height = dims[layout === 'NCHW' ? 2 : 1];
   if (typeof height !== 'number' || image === undefined || height <= 1) return null;
   const ratio = image[0] / height;
-  // Unpadded convolutions leave odd sizes (Inception: 299 → 8); the nominal stride is the power of two beside it.
+  // Unpadded convolutions leave odd sizes (Inception: 299 → 8). The nominal stride is the nearest power of two.
   return Number.isInteger(ratio) ? ratio : 2 ** Math.round(Math.log2(ratio));
 }
 
-/** Height and width of the model's image input: of four axes, with three colours if there is one. */
+/** Height and width of the image input: of an input with four axes, preferably with three channels. */
 export function imageSize(graph: Graph): Size | undefined {
   const sizes = graph.inputs.flatMap((value) => {
     const { dims } = describeValue(value);

@@ -1,37 +1,37 @@
-/** What a model file is known by: its content. */
+/** Identifying a model file by its content. */
 import { basename } from 'node:path';
 import { digestSource } from '../onnx/digest.js';
-import { stateOf, type OnnxModel } from './open-model.js';
+import { modelInternals, type OnnxModel } from './open-model.js';
 
-/** What identifies a model file in records. */
+/** How records identify a model file. */
 export interface FileIdentity {
-  /** File name without folder, or "model bytes". */
+  /** The file name without its folder, or "model bytes". */
   readonly file: string;
   readonly bytes: number;
   /** SHA-256 of the file, without its external weights. */
   readonly sha256: string;
 }
 
-/** The same, of a model that was cut. */
+/** How records identify a pruned model: by the file that it was cut from. */
 export interface ModelIdentity extends FileIdentity {
-  /** Files with the weights that were kept. */
+  /** The files with external weights that the pruned model keeps. */
   readonly externalFiles: readonly string[];
 }
 
 const identified = new WeakMap<OnnxModel, Promise<FileIdentity>>();
 
-/** Identifies the file of a model, once; a caller that will need it can begin early. */
+/** Identifies the file of a model. The work is done once per model; call it early to have the result when you need it. */
 export function identifyFile(model: OnnxModel): Promise<FileIdentity> {
   const known = identified.get(model);
   if (known) return known;
-  const { file, withSource } = stateOf(model);
+  const { file, withSource } = modelInternals.of(model);
   const identifying = withSource(async (source) => ({
     file: file ? basename(file.path) : source.label,
     bytes: source.sizeBytes,
     sha256: await digestSource(source),
   }));
   identified.set(model, identifying);
-  // Awaited by whoever asks; one that fails is tried again.
+  // The caller handles the failure; the next call tries again.
   identifying.catch(() => identified.delete(model));
   return identifying;
 }

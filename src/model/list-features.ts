@@ -1,112 +1,84 @@
-/** The names of a model with what is known of their values before anything runs. */
-import { checkNames } from './return-nodes.js';
+/** The names of a model, with what is known about their values before the model runs. */
 import { reasonOf } from '../base/errors.js';
-import type { Value } from '../graph/graph.js';
+import type { Graph, Value } from '../graph/graph.js';
 import { marksOf, type Mark } from '../graph/names/marks.js';
 import { nameValues } from '../graph/names/name-list.js';
-import { moduleTree } from '../graph/names/module-tree.js';
 import { readModulePath } from '../graph/names/module-names.js';
+import { moduleTree } from '../graph/names/module-tree.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
 import { describeOutput, describeTensor, type FeatureInfo } from './feature-info.js';
-import { inferTypes, type InferredType } from './oracle/infer-types.js';
-import { openModel, OnnxModel, stateOf, type ModelSource } from './open-model.js';
+import type { InferredType, ModelAnswers } from './model-answers.js';
+import { modelInternals, type OnnxModel } from './open-model.js';
+import { checkNames } from './return-nodes.js';
 import { describeValue } from './value-info.js';
 
-/**
- * Describes values by name without running the model: dtype, dims, and what timm calls feature info (channels,
- * reduction), with the layout. What the file does not state is asked of ONNX Runtime.
- *
- * @param model - A model, or where to open one.
- * @param names - Names as for {@link createFeatureExtractor}; by default all of {@link getGraphNodeNames}.
- * @returns One entry per name, in that order.
- * @throws {@link TapirError} those of name resolution; `SESSION_FAILED` if ONNX Runtime refuses the model.
- *
- * @example The stages of a ResNet-50, as a feature pyramid needs them.
- * ```ts
- * import { featureInfo } from 'onnx-tapir';
- *
- * const stages = await featureInfo('resnet50.onnx', ['layer1', 'layer2', 'layer3', 'layer4']);
- * console.log(stages.map(({ channels, reduction }) => [channels, reduction])); // [[256, 4], [512, 8], [1024, 16], [2048, 32]]
- * ```
- */
-export async function featureInfo(
-  model: OnnxModel | ModelSource,
-  names?: readonly string[],
+/** A value and a name for it. */
+type NamedValue = readonly [value: Value, name: string];
+
+/** Describes values by name; by default all values that have a name. Asks for types that the file does not state. */
+export async function describeFeatures(
+  model: OnnxModel,
+  names: readonly string[] | undefined,
+  answers: ModelAnswers,
 ): Promise<FeatureInfo[]> {
-  const opened = model instanceof OnnxModel ? model : await openModel(model);
-  const { graph } = stateOf(opened);
-  const values = names
-    ? resolveNames(graph, checkNames('names', names)).map(({ request, value }) => [request, value] as const)
-    : [...nameValues(graph)].map(([value, name]) => [name, value] as const);
-  const types = await inferUnknown(
-    opened,
-    values.map(([, value]) => value),
-  );
-  return values.map(([name, value]) => describe(opened, name, value, types.get(value)));
+  const { graph } = modelInternals.of(model);
+  const named: NamedValue[] = names
+    ? resolveNames(graph, checkNames('names', names)).map(({ request, value }) => [value, request])
+    : [...nameValues(graph)];
+  const types = await inferUnknown(named, answers);
+  return named.map(([value, name]) => describeNamed(graph, name, value, types));
 }
 
 /** A line of a listing. */
 export interface ListedFeature extends FeatureInfo {
-  /** ONNX operator, `input`, or "" for a module. */
+  /** The ONNX operator, `input`, or "" for a module. */
   readonly op: string;
-  /** Levels of modules above it. */
+  /** How many listed modules contain it. */
   readonly depth: number;
-  /** Whether it is a module with others below; its value is the last one's. */
+  /** Whether it is a module that contains others; its value is that of its last node. */
   readonly isModule: boolean;
   readonly marks: readonly Mark[];
 }
 
-/** Names as a tree: modules in front of what is in them. `problem` says why types are lacking. */
+/** Names as a tree: each module stands before its content. */
 export interface FeatureTree {
   readonly features: readonly ListedFeature[];
+  /** Why some types are missing; `undefined` if all are known. */
   readonly problem: string | undefined;
 }
 
-/** Lists the names of a model as a tree; `all` adds constants and sizes, under the names of their tensors. */
-export async function listFeatureTree(model: OnnxModel, all: boolean): Promise<FeatureTree> {
-  const { graph } = stateOf(model);
-  const names = new Map(nameValues(graph));
-  const ordered = all ? withUnnamed(model, names) : [...names];
+/** Lists the names of a model as a tree. `all` adds constants and sizes, under the names of their tensors. */
+export async function listFeatureTree(
+  model: OnnxModel,
+  all: boolean,
+  answers: ModelAnswers,
+): Promise<FeatureTree> {
+  const { graph } = modelInternals.of(model);
+  const named = all ? withUnnamed(graph) : [...nameValues(graph)];
   let types: ReadonlyMap<Value, InferredType> = new Map();
   let problem: string | undefined;
   try {
-    types = await inferUnknown(
-      model,
-      ordered.map(([value]) => value),
-    );
+    types = await inferUnknown(named, answers);
   } catch (error) {
     problem = reasonOf(error);
   }
   const features: ListedFeature[] = [];
-  const seen = new Set<string>();
-  const modules = new Map<string, Value | undefined>();
-  const moduleValue = (path: string): Value | undefined => {
-    if (!modules.has(path)) {
-      const found = readModulePath(graph, path, false);
-      modules.set(path, found?.kind === 'value' ? found.value : undefined);
-    }
-    return modules.get(path);
-  };
-  for (const [value, name] of ordered) {
+  const listed = new Set<string>();
+  const valueOfModule = moduleReader(graph);
+  for (const [value, name] of named) {
     const place = value.producer && moduleTree(graph).places.get(value.producer);
-    // A node that has only its own name stands in its module all the same.
+    // The name of a node may lack the module that the node is in.
     const path = name.includes('.') || !place ? name : `${place.path}.${name}`;
-    const above = modulesAbove(path).filter((module) => moduleValue(module) !== undefined);
+    const above = modulesAbove(path).filter((module) => valueOfModule(module) !== undefined);
     above.forEach((module, depth) => {
-      if (seen.has(module)) return;
-      seen.add(module);
-      const last = moduleValue(module)!;
-      features.push({
-        ...describe(model, module, last, types.get(last)),
-        op: '',
-        depth,
-        isModule: true,
-        marks: [],
-      });
+      if (listed.has(module)) return;
+      listed.add(module);
+      const info = describeNamed(graph, module, valueOfModule(module)!, types);
+      features.push({ ...info, op: '', depth, isModule: true, marks: [] });
     });
     const { producer } = value;
     features.push({
-      ...describe(model, name, value, types.get(value)),
+      ...describeNamed(graph, name, value, types),
       op: producer ? opOf(producer) : 'input',
       depth: above.length,
       isModule: false,
@@ -122,14 +94,25 @@ function modulesAbove(name: string): string[] {
   return atoms.slice(1).map((_, i) => atoms.slice(0, i + 1).join('.'));
 }
 
-/** Nodes on constants and sizes have no names to offer but their tensors'. */
-function withUnnamed(model: OnnxModel, names: ReadonlyMap<Value, string>): [Value, string][] {
-  const { graph } = stateOf(model);
+/** Looks up the value that a module path denotes, each path once. */
+function moduleReader(graph: Graph): (path: string) => Value | undefined {
+  const values = new Map<string, Value | undefined>();
+  return (path) => {
+    if (!values.has(path)) {
+      const found = readModulePath(graph, path, false);
+      values.set(path, found?.kind === 'value' ? found.value : undefined);
+    }
+    return values.get(path);
+  };
+}
+
+/** All inputs and computed values. Those that depend on no input have no name but that of their tensor. */
+function withUnnamed(graph: Graph): NamedValue[] {
+  const names = nameValues(graph);
   const computed = graph.nodes.flatMap((node) => node.outputs.filter((value) => value !== undefined));
-  const inputs = [...names].filter(([value]) => !value.producer);
   return [
-    ...inputs,
-    ...computed.map((value): [Value, string] => [value, names.get(value) ?? `tensor:${value.name}`]),
+    ...[...names].filter(([value]) => !value.producer),
+    ...computed.map((value): NamedValue => [value, names.get(value) ?? `tensor:${value.name}`]),
   ];
 }
 
@@ -137,24 +120,22 @@ function opOf({ opType, domain }: { readonly opType: string; readonly domain: st
   return domain === '' ? opType : `${domain}.${opType}`;
 }
 
-async function inferUnknown(
-  model: OnnxModel,
-  values: readonly Value[],
+function inferUnknown(
+  named: readonly NamedValue[],
+  answers: ModelAnswers,
 ): Promise<ReadonlyMap<Value, InferredType>> {
-  return inferTypes(
-    model,
-    values.filter((value) => {
-      const { dtype, dims } = describeValue(value);
-      return dtype === null || dims === null;
-    }),
-  );
+  const unknown = named.flatMap(([value]) => {
+    const { dtype, dims } = describeValue(value);
+    return dtype === null || dims === null ? [value] : [];
+  });
+  return answers.inferTypes(unknown);
 }
 
-function describe(
-  model: OnnxModel,
+function describeNamed(
+  graph: Graph,
   name: string,
   value: Value,
-  inferred: InferredType | undefined,
+  types: ReadonlyMap<Value, InferredType>,
 ): FeatureInfo {
-  return describeTensor(stateOf(model).graph, name, value, describeOutput(value, inferred));
+  return describeTensor(graph, name, value, describeOutput(value, types.get(value)));
 }

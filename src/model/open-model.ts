@@ -1,4 +1,4 @@
-/** A model file, indexed. */
+/** Opening a model file: its nodes, tensors and names, without its weights. */
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +13,7 @@ import { listNames, nameValues } from '../graph/names/name-list.js';
 import { readNamesSidecar, sidecarPath } from '../onnx/names-sidecar.js';
 import { scanModel } from '../onnx/scan.js';
 import { memorySource, openFileSource, reopenFileSource, type ByteSource } from '../onnx/source.js';
+import { Internals } from './internals.js';
 import { describeValue } from './value-info.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 
@@ -22,8 +23,8 @@ export type ModelSource = string | URL | Uint8Array;
 /** Options of {@link openModel}. */
 export interface OpenOptions {
   /**
-   * Names of the source network beside the model (docs/names-sidecar.md): a path; `auto` takes `MODEL.onnx.names.json` if that is
-   * there; `ignore` works names out from the file alone.
+   * The file with the names of the source network (docs/names-sidecar.md): a path, `'auto'` for `MODEL.onnx.names.json` if that
+   * exists, or `'ignore'` to derive names from the model alone.
    * @default 'auto'
    */
   readonly names: string;
@@ -33,61 +34,71 @@ export const OPEN_DEFAULTS: OpenOptions = { names: 'auto' };
 
 /** A node of a model, for listings. */
 export interface NodeInfo {
-  /** The node's own name; often empty. */
+  /** The name of the node; often empty. */
   readonly name: string;
-  /** ONNX operator, with its domain in front if that is not the default one. */
+  /** The ONNX operator, prefixed with its domain unless that is the default one. */
   readonly opType: string;
-  /** The module of the source network that ran it, where the file carries module paths. */
+  /** The module of the source network that ran the node, where the file carries module paths; else null. */
   readonly module: string | null;
   readonly inputs: readonly string[];
   readonly outputs: readonly TensorInfo[];
-  /** The name to ask for its result by, if it has one (see {@link getGraphNodeNames}). */
+  /** The name to request its result by, or null (see {@link getGraphNodeNames}). */
   readonly request: string | null;
-  /** Whether the result depends on the input, only on its size, or on neither. */
+  /** `data` depends on the values of an input, `shape` only on its size, `constant` on neither. */
   readonly role: 'data' | 'shape' | 'constant';
 }
 
 interface ModelState {
   readonly graph: Graph;
-  /** Folder that external weights are relative to; undefined for a model in memory. */
+  /** The folder that locations of external weights are relative to; `undefined` for a model in memory. */
   readonly folder: string | undefined;
-  /** The file; undefined for a model in memory. */
+  /** `undefined` for a model in memory. */
   readonly file: StampedFile | undefined;
-  /** Runs a step with the source open; a file is checked to be still the one that was indexed. */
+  /** Runs a step with the source open. Throws `MODEL_CHANGED` if the file is not the one that was indexed. */
   readonly withSource: <Result>(step: (source: ByteSource) => Result | Promise<Result>) => Promise<Result>;
 }
 
-let stateOf: (model: OnnxModel) => ModelState;
+const EXPECTED = 'a path, a file: URL, bytes, or what openModel gives';
+
+/** What the package keeps about an opened model. */
+export const modelInternals: Internals<OnnxModel, ModelState> = new Internals(
+  ['OnnxModel'],
+  'model',
+  EXPECTED,
+);
+
+let createModel: (state: ModelState) => OnnxModel;
 
 /**
- * An opened ONNX model: what is in the file, without its weights. Holds no file open and needs no closing.
+ * An opened ONNX model: what the file holds, except its weights. No file stays open, so there is nothing to close.
  *
- * @remarks Frozen. A model opened from bytes keeps a view of them: leave them unchanged as long as it is used.
+ * @remarks Immutable. A model opened from bytes keeps a view of them: leave them unchanged while you use the model.
  */
 export class OnnxModel {
-  readonly #state: ModelState;
+  readonly #graph: Graph;
   /** The path of the file, or "model bytes". */
   readonly label: string;
-  /** Graph inputs that must be fed (initializers that are also listed as inputs are not among them). */
+  /** The graph inputs that must be fed; initializers that the file also lists as inputs are left out. */
   readonly inputs: readonly TensorInfo[];
-  /** Graph outputs, in the file's order. */
+  /** The graph outputs, in the order of the file. */
   readonly outputs: readonly TensorInfo[];
+  /** Version of the ONNX file format. */
   readonly irVersion: number;
   /** Operator-set version by domain; "" is the default domain. */
   readonly opsets: ReadonlyMap<string, number>;
-  /** Program that wrote the file, with its version. */
+  /** The program that wrote the file, with its version. */
   readonly producer: string;
-  /** The file with names of the source network that is in use, or null. */
+  /** The names file in use (see {@link OpenOptions.names}), or null. */
   readonly names: string | null;
   #nodes: readonly NodeInfo[] | undefined;
 
   static {
-    stateOf = (model) => model.#state;
+    createModel = (state) => new OnnxModel(state);
   }
 
-  /** Use {@link openModel}. */
-  constructor(state: ModelState) {
-    this.#state = state;
+  private constructor(state: ModelState) {
+    modelInternals.set(this, state);
+    this.#graph = state.graph;
     const { model, inputs, outputs } = state.graph;
     this.label = model.label;
     this.inputs = inputs.map(describeValue);
@@ -100,12 +111,10 @@ export class OnnxModel {
 
   /** All nodes of the main graph, in file order. Computed on first use. */
   get nodes(): readonly NodeInfo[] {
-    this.#nodes ??= listNodes(this.#state.graph);
+    this.#nodes ??= listNodes(this.#graph);
     return this.#nodes;
   }
 }
-
-export { stateOf };
 
 function listNodes(graph: Graph): NodeInfo[] {
   const tree = moduleTree(graph);
@@ -128,11 +137,11 @@ function listNodes(graph: Graph): NodeInfo[] {
 /**
  * Opens a model: indexes its nodes, tensors and names without reading its weights.
  *
- * @param from - A path, a `file:` URL, or the bytes of an ONNX file (IR version 3 and later).
+ * @param from - A path, a `file:` URL, or the bytes of an ONNX file (IR version 3 or later).
  * @param given - See {@link OpenOptions}.
- * @returns The model; nothing stays open.
- * @throws {@link TapirError} `MODEL_UNREADABLE` if the file cannot be opened, `MODEL_MALFORMED` (with the byte offset, and
- * what the bytes look like) if it is no ONNX file, `NAMES_INVALID` if the names beside it are damaged or another model's,
+ * @returns The model; no file stays open.
+ * @throws {@link TapirError} `MODEL_UNREADABLE` if the file cannot be opened; `MODEL_MALFORMED` (with the byte offset, and what
+ * the bytes look like) if it is not an ONNX file; `NAMES_INVALID` if the names file is damaged or belongs to another model;
  * `OPTION_INVALID` for any other kind of source.
  *
  * @example
@@ -145,10 +154,19 @@ function listNodes(graph: Graph): NodeInfo[] {
  */
 // oxlint-disable-next-line require-await -- the contract: what touches a file returns a promise, errors included
 export async function openModel(from: ModelSource, given: Options<OpenOptions> = {}): Promise<OnnxModel> {
-  const names = checkText('names', withDefaults(OPEN_DEFAULTS, given, 'openModel').names);
+  return indexSource(from, withDefaults(OPEN_DEFAULTS, given, 'openModel'));
+}
+
+/** An opened model: the given one, or the one at the given place. */
+export function readModel(from: OnnxModel | ModelSource): OnnxModel {
+  return modelInternals.has(from) ? from : indexSource(from, OPEN_DEFAULTS);
+}
+
+function indexSource(from: ModelSource, options: OpenOptions): OnnxModel {
+  const names = checkText('names', options.names);
   if (from instanceof Uint8Array) {
     const memory = memorySource(from);
-    return new OnnxModel({
+    return createModel({
       graph: indexModel(memory, names, undefined),
       folder: undefined,
       file: undefined,
@@ -159,7 +177,7 @@ export async function openModel(from: ModelSource, given: Options<OpenOptions> =
   const source = openFileSource(path);
   const file = { path, stamp: source.stamp };
   try {
-    return new OnnxModel({
+    return createModel({
       graph: indexModel(source, names, sidecarPath(path)),
       folder: dirname(path),
       file,
@@ -177,14 +195,14 @@ export async function openModel(from: ModelSource, given: Options<OpenOptions> =
   }
 }
 
-/** `beside` is where names are looked for if none are given. */
+/** Scans a model and adds the names of its source network; `beside` is the default names file. */
 function indexModel(source: ByteSource, names: string, beside: string | undefined): Graph {
   const model = scanModel(source);
   if (names === 'ignore') return buildGraph(model);
   const path = names === 'auto' ? beside : resolve(names);
   const sidecar = path === undefined ? undefined : readNamesSidecar(path, model);
   if (!sidecar && names !== 'auto') {
-    throw new TapirError('NAMES_INVALID', `there are no names in "${path}": no such file`, {
+    throw new TapirError('NAMES_INVALID', `the names file "${path}" does not exist`, {
       details: { path: path!, reason: 'no such file' },
     });
   }
@@ -192,40 +210,48 @@ function indexModel(source: ByteSource, names: string, beside: string | undefine
 }
 
 function pathOf(source: unknown): string {
-  if (source instanceof URL) {
-    if (source.protocol !== 'file:')
-      throw invalidOption('model', 'a path, a file: URL or bytes', source.href);
-    return fileURLToPath(source);
+  if (source instanceof URL) return pathOfUrl(source.href);
+  if (typeof source !== 'string' || source === '') throw modelInternals.refuse(source);
+  return source.startsWith('file:') && !exists(source) ? pathOfUrl(source) : resolve(source);
+}
+
+function pathOfUrl(url: string): string {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    // Another protocol, a host, or an escape that does not decode.
+    throw invalidOption('model', EXPECTED, url);
   }
-  if (typeof source !== 'string' || source === '')
-    throw invalidOption('model', 'a path, a file: URL or bytes', source);
-  if (source.startsWith('file:') && !exists(source)) return fileURLToPath(source);
-  return resolve(source);
 }
 
 function exists(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false }) !== undefined;
+  try {
+    return statSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 /**
- * Lists the names that {@link createFeatureExtractor} and {@link pruneModel} accept, in execution order: torchvision's
+ * Lists the names that {@link createFeatureExtractor} and {@link pruneModel} accept, in execution order: in torchvision's
  * spelling where the file carries module paths, else node names, else tensor names.
  *
- * torchvision gives two lists, for training and evaluation; an ONNX file holds one graph, so there is one. A module that
- * the exporter folded away (a convolution before its BatchNorm, Dropout) has no name here. Container paths such as
- * `layer4` are accepted as well and mean the last node under them.
+ * torchvision gives two lists, one for training and one for evaluation. An ONNX file holds one graph, so there is one list. A
+ * module that the exporter folded away (a convolution before its BatchNorm, Dropout) is not in it. Container paths such as
+ * `layer4` are accepted as well: they mean the last node under them.
  *
- * @param model - An opened model.
- * @returns Names; each is accepted as it stands and denotes a value of its own.
+ * @param model - A model, or where to open one. Synchronous in both cases; only the headers of the file are read.
+ * @returns Names. Each of them can be requested as it stands, and each denotes a different value.
+ * @throws {@link TapirError} those of {@link openModel}.
  *
  * @example
  * ```ts
- * import { getGraphNodeNames, openModel } from 'onnx-tapir';
+ * import { getGraphNodeNames } from 'onnx-tapir';
  *
- * const names = getGraphNodeNames(await openModel('resnet50.onnx'));
+ * const names = getGraphNodeNames('resnet50.onnx');
  * console.log(names.slice(0, 4)); // ['input', 'bn1', 'relu', 'maxpool']
  * ```
  */
-export function getGraphNodeNames(model: OnnxModel): string[] {
-  return listNames(stateOf(model).graph);
+export function getGraphNodeNames(model: OnnxModel | ModelSource): string[] {
+  return listNames(modelInternals.of(readModel(model)).graph);
 }

@@ -1,61 +1,79 @@
-/** Model + request + options → a rewrite: names are resolved, types looked up, parts put in place. */
+/** Model + request → a rewrite: resolves names, cuts the graph, adds the requested parts. */
 import { TapirError } from '../base/errors.js';
 import type { Value } from '../graph/graph.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
+import type { Chunk } from '../onnx/chunk.js';
 import { elementTypeNumber } from '../onnx/schema.js';
 import { isPlain, withFeatureParts } from '../graph/rewrite/feature-parts.js';
 import { withImageInput } from '../graph/rewrite/image-input.js';
 import { cutGraph, interiorInputs, type Cut, type CutOutput } from '../graph/rewrite/prune.js';
 import { checkNodeNames } from '../graph/rewrite/tidy.js';
+import type { Naming } from '../graph/rewrite/lay-out.js';
 import { startRewrite, type Rewrite, type RewriteOutput } from '../graph/rewrite/rewrite.js';
 import type { TensorType } from '../onnx/write-model.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 import { describeOutput, imageSize, provenLayout } from './feature-info.js';
-import { inferTypes, type InferredType } from './oracle/infer-types.js';
-import { stateOf, type OnnxModel } from './open-model.js';
+import type { InferredType, ModelAnswers } from './model-answers.js';
+import { modelInternals, type OnnxModel } from './open-model.js';
 import type { ReturnNode } from './return-nodes.js';
 import type { RewriteSetup } from './rewrite-options.js';
-import { describeValue } from './value-info.js';
-import { withVerifiedBatch } from './oracle/verified-batch.js';
+import { describeInputs, describeValue } from './value-info.js';
 
 /** A checked request. */
 export interface RewriteRequest extends RewriteSetup {
   readonly outputs: readonly ReturnNode[];
+  /** The names of the outputs in the written file. */
+  readonly naming: Naming;
   readonly allowNonTensor: boolean;
   /** State dtype and dims of every output in the written file. */
   readonly fillTypes: boolean;
-  /** Put the written graph in order. */
+  /** Sort the nodes of the written graph, give them distinct names, drop unused imports. */
   readonly tidy: boolean;
-}
-
-/** A rewrite, and what it was made from. */
-export interface Prepared {
-  readonly model: OnnxModel;
-  readonly request: RewriteRequest;
-  readonly rewrite: Rewrite;
 }
 
 /** The types of values: what the file states, else what ONNX Runtime reports. */
 type TypeOf = (value: Value) => TensorType | undefined;
 
-/** Prepares a rewrite. Asks ONNX Runtime for types only where a part needs one that the file does not state. */
-export async function prepareRewrite(model: OnnxModel, request: RewriteRequest): Promise<Prepared> {
-  const cut = cutModel(model, request);
+/** A rewrite, and what it was made from. Immutable. */
+export interface Prepared {
+  readonly model: OnnxModel;
+  readonly request: RewriteRequest;
+  readonly typeOf: TypeOf;
+  readonly rewrite: Rewrite;
+  /** The inputs of the rewritten model. */
+  readonly inputs: readonly TensorInfo[];
+}
+
+/** A prepared rewrite with the pieces of its file. */
+export interface LaidOut extends Prepared {
+  readonly chunks: readonly Chunk[];
+}
+
+/** Prepares a rewrite. Asks only for types that a part needs and the file does not state. */
+export async function prepareRewrite(
+  model: OnnxModel,
+  request: RewriteRequest,
+  answers: ModelAnswers,
+): Promise<Prepared> {
+  const cut = cutToRequest(model, request);
   if (!request.tidy) checkNodeNames(cut);
-  const typeOf = await lookUpTypes(model, neededTypes(cut, request));
+  const typeOf = await lookUpTypes(neededTypes(cut, request), answers);
   const started = startRewrite(cut, (value) => inputType(value, typeOf), request.tidy);
-  const rewrite = request.batch === 'dynamic' ? await withVerifiedBatch(model, started) : started;
-  return { model, request, rewrite: withRequestedParts(rewrite, request, typeOf) };
+  const opened = request.batch === 'dynamic' ? await answers.openBatch(started) : started;
+  const rewrite = withRequestedParts(opened, request, typeOf);
+  return { model, request, typeOf, rewrite, inputs: describeInputs(rewrite) };
 }
 
 /**
- * The same request on the whole graph: nothing is cut away, so that values can be compared. Tensors that the request
- * feeds are outputs here, behind the requested ones.
+ * The same request on the whole graph: nothing is cut away, so that values can be compared. The tensors that the request
+ * feeds are additional outputs here, after the requested ones.
  */
-export async function prepareWhole({
+export function prepareWhole({
   model,
   request,
+  typeOf,
   rewrite: { cut, computedInputs },
-}: Prepared): Promise<Prepared> {
+}: Prepared): Prepared {
   const { graph } = cut;
   const fed = interiorInputs(cut).map((value) => ({
     request: value.name,
@@ -72,15 +90,15 @@ export async function prepareWhole({
     values: new Set(graph.values.values()),
     functions: new Set(graph.model.functions),
   };
-  const typeOf = await lookUpTypes(model, neededTypes(cut, request));
-  // In order, whatever was asked for: the dropped part may hold what ONNX Runtime refuses.
+  // Tidy even if the request is not: the dropped part may hold names or an order that ONNX Runtime refuses.
   const started = startRewrite(whole, (value) => inputType(value, typeOf), true);
-  return { model, request, rewrite: withRequestedParts(started, request, typeOf, [...computedInputs][0]) };
+  const rewrite = withRequestedParts(started, request, typeOf, [...computedInputs][0]);
+  return { model, request, typeOf, rewrite, inputs: describeInputs(rewrite) };
 }
 
 /** Names → the part of the graph that they need. */
-function cutModel(model: OnnxModel, request: RewriteRequest): Cut {
-  const { graph } = stateOf(model);
+function cutToRequest(model: OnnxModel, request: RewriteRequest): Cut {
+  const { graph } = modelInternals.of(model);
   const keys = request.outputs.map((output) => output.key);
   const outputs = resolveNames(
     graph,
@@ -90,7 +108,7 @@ function cutModel(model: OnnxModel, request: RewriteRequest): Cut {
   return cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });
 }
 
-/** `imageInput` is the one that pixels go to, if that is known. */
+/** Adds the requested parts. `imageInput` is the input that takes the pixels, if it is known. */
 function withRequestedParts(
   cut: Rewrite,
   request: RewriteRequest,
@@ -98,19 +116,19 @@ function withRequestedParts(
   imageInput?: Value,
 ): Rewrite {
   let rewrite = request.image ? withImageInput(cut, request.image, imageInput) : cut;
-  // Outputs that the request does not name are there only to be compared.
+  // Further outputs exist only for comparison.
   const named = rewrite.outputs.slice(0, request.outputs.length);
   for (const output of named) rewrite = withParts(rewrite, output, request, typeOf);
   return request.fillTypes ? withTypes(rewrite, typeOf) : rewrite;
 }
 
-/** A weight cannot be fed: it has its value. */
+/** The tensors to feed. A weight is refused, because its value is in the file. */
 function readCutInputs(resolved: readonly { readonly request: string; readonly value: Value }[]): Value[] {
   for (const { request, value } of resolved) {
     if (!value.initializer || value.producer) continue;
     throw new TapirError(
       'INPUT_MISMATCH',
-      `"${request}" is a weight (tensor "${value.name}"), which has its value in the file; only computed tensors can be inputs`,
+      `"${request}" is a weight (tensor "${value.name}"): its value is in the file; only graph inputs and computed tensors can be "inputs"`,
       { details: { input: request, expected: 'a graph input or a computed tensor', actual: 'a weight' } },
     );
   }
@@ -122,9 +140,9 @@ function neededTypes(cut: Cut, { partsOf, fillTypes }: RewriteRequest): Value[] 
   return [...interiorInputs(cut), ...outputs.map((output) => output.value)];
 }
 
-async function lookUpTypes(model: OnnxModel, values: readonly Value[]): Promise<TypeOf> {
+async function lookUpTypes(values: readonly Value[], answers: ModelAnswers): Promise<TypeOf> {
   const unknown = values.filter((value) => !typeFrom(value, undefined)?.dims);
-  const inferred = await inferTypes(model, unknown, true);
+  const inferred = await answers.inferTypes(unknown, true);
   return (value) => typeFrom(value, inferred.get(value));
 }
 
@@ -139,7 +157,7 @@ function inputType(value: Value, typeOf: TypeOf): TensorType {
   if (type) return type;
   throw new TapirError(
     'INPUT_MISMATCH',
-    `"${value.name}" is no tensor of a known type, so it cannot be an input`,
+    `"${value.name}" cannot be an input: it is not a tensor, or its type is unknown; choose another tensor as "inputs"`,
     {
       details: { input: value.name, expected: 'a tensor', actual: describeValue(value).dtype ?? 'unknown' },
     },

@@ -1,4 +1,4 @@
-/** How the public API describes tensors: onnxruntime's dtype names, dims with symbolic sizes. */
+/** Tensors as the public API describes them: onnxruntime's names of dtypes, and dims with symbolic sizes. */
 import type { Value } from '../graph/graph.js';
 import { elementTypeName } from '../onnx/schema.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';

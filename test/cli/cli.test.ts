@@ -127,7 +127,9 @@ describe('tapir extract', () => {
     expect(ended).toMatchObject({ code: 0, stderr: '' });
     expect(ended.stdout).toContain('last node under module "layer2"');
     expect((await openModel(out)).outputs.map(({ name }) => name)).toEqual(['features', 'layer1']);
-    const json = await runTapir(['extract', model, '--return', 'layer2', '-o', out, '--json']);
+    const again = ['extract', model, '--return', 'layer2', '-o', out, '--json'];
+    expect((await runTapir(again)).code).toBe(4);
+    const json = await runTapir([...again, '--overwrite']);
     expect((JSON.parse(json.stdout) as PrunePlan).kept.inputs).toEqual(['input']);
     expect((await openModel(out)).outputs.map(({ name }) => name)).toEqual([
       '/layer2/layer2.0/relu_2/Relu_output_0',
@@ -137,7 +139,7 @@ describe('tapir extract', () => {
 
 describe('tapir extract, options', () => {
   const run = (...flags: string[]): ReturnType<typeof runTapir> =>
-    runTapir(['extract', model, '-o', join(scratch, 'options.onnx'), ...flags]);
+    runTapir(['extract', model, '-o', join(scratch, 'options.onnx'), '--overwrite', ...flags]);
 
   it('computes parts in the graph, and verifies before it writes', async () => {
     const flags =

@@ -6,7 +6,7 @@ import { DataParallel } from '../../src/extract/data-parallel.js';
 import { FeatureExtractor } from '../../src/extract/feature-extractor.js';
 import { createFeatureModel } from '../../src/extract/feature-model.js';
 import { PARALLEL_DEFAULTS } from '../../src/extract/parallel-options.js';
-import { pruneModel } from '../../src/model/prune-model.js';
+import { pruneModel } from '../../src/model/oracle/prune-model.js';
 import { madeFeeds } from '../../src/tensor/image-feed.js';
 import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
 import { openReplica } from '../../src/runtime/replica.js';

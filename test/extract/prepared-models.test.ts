@@ -27,6 +27,7 @@ const onWarning = (warning: Error): void => void warnings.push(warning);
 process.on('warning', onWarning);
 afterEach(() => void warnings.splice(0));
 
+type Given = Options<FeatureExtractorOptions>;
 type Source = string | Uint8Array;
 
 /** Opens with and without preparation, runs both, and expects no difference at all. */
@@ -34,7 +35,7 @@ async function compare(
   model: Source,
   names: readonly string[],
   feeds: Record<string, TensorLike>,
-  options: Options<FeatureExtractorOptions> = {},
+  options: Given = {},
 ): Promise<Record<string, Tensor>> {
   const cacheFolder = newFolder();
   const open = (cache: 'always' | 'off'): Promise<FeatureExtractor> =>
@@ -201,7 +202,7 @@ describe('several sessions', () => {
 describe('when something is wrong with the cache', () => {
   const feed = { x: floats(4, 32) };
   const names = ['product', 'best'];
-  const open = (options: Options<FeatureExtractorOptions>): Promise<DataParallel> =>
+  const open = (options: Given): Promise<DataParallel> =>
     createFeatureExtractor(modelBytes(mixed), names, {
       cache: 'always',
       ...options,
@@ -293,7 +294,10 @@ describe('when something is wrong with the cache', () => {
   it('a model that cannot be opened is refused as without it', async () => {
     const bytes = modelBytes({ ...mixed, nodes: [{ op: 'NoSuchOp', inputs: ['x'], outputs: ['product'] }] });
     const opening = createFeatureExtractor(bytes, ['product'], { cache: 'always', cacheFolder: newFolder() });
-    await expect(opening).rejects.toMatchObject({ code: 'SESSION_FAILED', message: /NoSuchOp/ });
+    await expect(opening).rejects.toMatchObject({
+      code: 'SESSION_FAILED',
+      message: expect.stringMatching(/NoSuchOp/),
+    });
   });
 
   it.each([
@@ -302,9 +306,7 @@ describe('when something is wrong with the cache', () => {
     ['cacheBytes', -1],
   ])('an option "%s" of %j is refused', async (option, value) => {
     await expect(
-      createFeatureExtractor(tinyResNet(), ['fc'], {
-        [option]: value,
-      } as Options<FeatureExtractorOptions> as object),
+      createFeatureExtractor(tinyResNet(), ['fc'], { [option]: value } as object),
     ).rejects.toMatchObject({ code: 'OPTION_INVALID', details: { option } });
   });
 });

@@ -21,7 +21,9 @@ describe('bfloat16', () => {
     const opening = createFeatureExtractor(modelBytes(cast(BFLOAT16, FLOAT)), ['y']);
     await expect(opening).rejects.toMatchObject({
       code: 'SESSION_FAILED',
-      message: /input "x" is bfloat16, which cannot be fed; cut .* \(option "inputs"\)/,
+      message: expect.stringMatching(
+        /input "x" is bfloat16, which cannot be fed; cut .* \(option "inputs"\)/,
+      ),
     });
   });
 
@@ -29,7 +31,9 @@ describe('bfloat16', () => {
     const bytes = modelBytes(cast(FLOAT, BFLOAT16));
     await expect(createFeatureExtractor(bytes, ['y'])).rejects.toMatchObject({
       code: 'SESSION_FAILED',
-      message: /output "y" is bfloat16, which cannot be given out; .*outputDtype "float32"/,
+      message: expect.stringMatching(
+        /output "y" is bfloat16, which cannot be fetched; .*outputDtype "float32"/,
+      ),
     });
     const extractor = await createFeatureExtractor(bytes, ['y'], { outputDtype: 'float32' });
     const input = { dtype: 'float32', dims: [2], data: Float32Array.of(1.00001, -2) };
@@ -39,7 +43,10 @@ describe('bfloat16', () => {
   it('that the file does not state is told as well', async () => {
     await expect(
       createFeatureExtractor(modelBytes(cast(FLOAT, BFLOAT16, false)), ['y']),
-    ).rejects.toMatchObject({ code: 'SESSION_FAILED', message: /16 is bfloat16.*Cast to float32/ });
+    ).rejects.toMatchObject({
+      code: 'SESSION_FAILED',
+      message: expect.stringMatching(/16 is bfloat16.*Cast to float32/),
+    });
   });
 
   it('may be inside the graph, at the edge of a pruned file, and behind the cut', async () => {
@@ -66,7 +73,7 @@ describe('IR version 14', () => {
     await expect(createFeatureExtractor(bytes, ['y'])).rejects.toMatchObject({
       code: 'SESSION_FAILED',
       details: { device: 'cpu' },
-      message: /IR version 14, and ONNX Runtime reads up to 13.*ir_version = 13/,
+      message: expect.stringMatching(/IR version 14, and ONNX Runtime reads up to 13.*ir_version = 13/),
     });
   });
 

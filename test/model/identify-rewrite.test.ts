@@ -2,7 +2,8 @@
 import { copyFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { pruneModel, rewriteOf } from '../../src/model/prune-model.js';
+import { pruneModel } from '../../src/model/oracle/prune-model.js';
+import { prunedInternals } from '../../src/model/pruned-model.js';
 import { identifyRewrite } from '../../src/model/session-model.js';
 import { scratchFolder } from '../support/fixtures.js';
 import { modelBytes } from '../support/graphs.js';
@@ -21,7 +22,7 @@ afterEach(() => vi.restoreAllMocks());
 
 async function identify(model: string | Uint8Array, name = 'y'): Promise<string> {
   const pruned = await pruneModel(model, [name]);
-  return (await identifyRewrite(pruned.source, rewriteOf(pruned))).identity;
+  return (await identifyRewrite(pruned.source, prunedInternals.of(pruned).rewrite)).identity;
 }
 
 function later(ms: number): void {

@@ -13,7 +13,8 @@ import onnxProto from 'onnx-proto';
 import { createFeatureExtractor, type Tensor, type TensorLike } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
-import { pruneModel, rewriteOf } from '../../src/model/prune-model.js';
+import { pruneModel } from '../../src/model/oracle/prune-model.js';
+import { prunedInternals } from '../../src/model/pruned-model.js';
 import { describeMapped, describeModel } from '../../src/model/session-model.js';
 import { openSession } from '../../src/runtime/engines/onnxruntime.js';
 import { readSessionOptions } from '../../src/runtime/session-options.js';
@@ -88,7 +89,7 @@ async function describeOf(path: string, names: readonly string[], options = {}):
   const session = readSessionOptions(options);
   const { model, externalFolder, weightsFile } = await describeMapped(
     pruned.source,
-    rewriteOf(pruned),
+    prunedInternals.of(pruned).rewrite,
     session,
   );
   const { graph } = onnx.ModelProto.decode(model);
@@ -179,7 +180,7 @@ describe('the weights of a session', () => {
 
   it('lie in the bytes themselves where those are all there is, or in a list of numbers', async () => {
     const pruned = await pruneModel(readFileSync(matrices), ['y']);
-    const rewrite = rewriteOf(pruned);
+    const rewrite = prunedInternals.of(pruned).rewrite;
     expect(await describeMapped(pruned.source, rewrite, defaults)).toEqual(
       await describeModel(pruned.source, rewrite),
     );
@@ -201,7 +202,7 @@ describe('the weights of a session', () => {
     const path = join(scratch, `changed-${_.replace(' ', '-')}.onnx`);
     copyFileSync(matrices, path);
     const pruned = await pruneModel(path, ['y']);
-    const description = await describeMapped(pruned.source, rewriteOf(pruned), defaults);
+    const description = await describeMapped(pruned.source, prunedInternals.of(pruned).rewrite, defaults);
     expect([description.externalFolder, basename(description.weightsFile!.path)]).toEqual([
       dirname(path),
       basename(path),

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { isTapirError } from '../../src/base/errors.js';
 import { getGraphNodeNames, openModel } from '../../src/model/open-model.js';
-import { pruneModel } from '../../src/model/prune-model.js';
+import { pruneModel } from '../../src/model/oracle/prune-model.js';
 import { fixturePath, scratchFolder } from '../support/fixtures.js';
 import { chain, modelBytes } from '../support/graphs.js';
 

@@ -1,7 +1,10 @@
 /** `tapir extract`: a pruned ONNX file, and what became of the model. */
 import { invalidOption } from '../../base/checks.js';
-import { pruneModel, type PrunedModel, type PruneOptions } from '../../model/prune-model.js';
-import { verifyModel, type VerifyReport } from '../../model/oracle/verify.js';
+import type { PruneOptions } from '../../model/cut-model.js';
+import type { VerifyReport } from '../../model/oracle/compare-pruned.js';
+import { pruneModel } from '../../model/oracle/prune-model.js';
+import { verifyModel } from '../../model/oracle/verify.js';
+import type { PrunedModel } from '../../model/pruned-model.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
@@ -21,6 +24,7 @@ export interface ExtractFlags extends PartFlags {
   readonly tidy: boolean;
   readonly inline: boolean;
   readonly repack: boolean;
+  readonly overwrite: boolean;
   readonly verify: boolean;
   readonly json: boolean;
 }
@@ -41,7 +45,11 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   // Before anything is written: a file that is wrong shall not lie there.
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= TOLERANCE;
-  if (isRight) await pruned.save(flags.out, { weights: inline ? 'inline' : repack ? 'repack' : 'keep' });
+  if (isRight)
+    await pruned.save(flags.out, {
+      weights: inline ? 'inline' : repack ? 'repack' : 'keep',
+      overwrite: flags.overwrite,
+    });
   else terminal.exitCode(EXIT.model);
   if (flags.json) {
     const report = verified ? { ...pruned.plan, verified } : pruned.plan;

@@ -1,6 +1,7 @@
 /** `tapir nodes`: the names of a model as a tree, with operator, shape and marks. */
 import { listFeatureTree, type ListedFeature } from '../../model/list-features.js';
 import { openModel } from '../../model/open-model.js';
+import { ModelOracle } from '../../model/oracle/model-oracle.js';
 import { findModelFile } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -14,7 +15,8 @@ export interface NodesFlags {
 /** Prints the names. */
 export async function runNodes(terminal: Terminal, path: string, flags: NodesFlags): Promise<void> {
   const model = await openModel(await findModelFile(path));
-  const { features, problem } = await listFeatureTree(model, flags.all);
+  await using oracle = new ModelOracle(model);
+  const { features, problem } = await listFeatureTree(model, flags.all, oracle);
   if (problem !== undefined) terminal.err(`tapir: some shapes are unknown: ${problem}\n`);
   const listed = flags.depth === undefined ? features : atDepth(features, Math.max(1, flags.depth));
   if (flags.json) {

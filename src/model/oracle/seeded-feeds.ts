@@ -1,6 +1,13 @@
 /** Inputs made up from a seed, to compare two forms of a model on. */
 import { TapirError } from '../../base/errors.js';
-import { createData, elementCount, isDType, makeTensor, type NamedTensor, type TensorData } from '../../tensor/tensor.js';
+import {
+  createData,
+  elementCount,
+  isDType,
+  makeTensor,
+  type NamedTensor,
+  type TensorData,
+} from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
 /** Sizes for symbolic dims. */

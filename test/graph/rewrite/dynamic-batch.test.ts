@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { openModel, stateOf } from '../../../src/model/open-model.js';
+import { modelInternals, openModel } from '../../../src/model/open-model.js';
 import { readAttributes } from '../../../src/onnx/attributes.js';
 import { readIntegers } from '../../../src/onnx/tensor-integers.js';
 import { WireReader } from '../../../src/onnx/wire.js';
@@ -25,7 +25,7 @@ async function open(
     nodes,
     initializers,
   };
-  const { graph, withSource } = stateOf(await openModel(modelBytes(spec, { opset })));
+  const { graph, withSource } = modelInternals.of(await openModel(modelBytes(spec, { opset })));
   const outputs = graph.outputs.map((value) => ({ request: value.name, key: value.name, value, why: '' }));
   const rewrite = startRewrite(cutGraph(graph, { outputs }), () => ({ elemType: 1, dims: null }));
   return withSource((source) => {

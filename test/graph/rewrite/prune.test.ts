@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { isTapirError, type TapirError } from '../../../src/base/errors.js';
 import { openModel } from '../../../src/model/open-model.js';
-import { pruneModel, type PrunedModel } from '../../../src/model/prune-model.js';
+import { pruneModel } from '../../../src/model/oracle/prune-model.js';
+import type { PrunedModel } from '../../../src/model/pruned-model.js';
 import type { ReturnNodes } from '../../../src/model/return-nodes.js';
 import { scanModel } from '../../../src/onnx/scan.js';
 import { memorySource } from '../../../src/onnx/source.js';

@@ -1,0 +1,21 @@
+/** What pruning asks about a model where the file does not say. An oracle answers (see model/oracle/). */
+import type { Value } from '../graph/graph.js';
+import type { Rewrite } from '../graph/rewrite/rewrite.js';
+import type { SessionValue } from '../runtime/protocol.js';
+
+/** What ONNX Runtime reports about a value. */
+export type InferredType = SessionValue & {
+  /** Whether empty dims mean a scalar; onnxruntime reports empty dims for an unknown rank, too. */
+  readonly isScalar?: boolean;
+};
+
+export interface ModelAnswers {
+  /**
+   * The types of values, as ONNX Runtime infers them.
+   *
+   * @param settleScalars - Run the values once where only that tells a scalar from an unknown rank.
+   */
+  inferTypes(values: readonly Value[], settleScalars?: boolean): Promise<ReadonlyMap<Value, InferredType>>;
+  /** The rewrite with a batch of any size if runs prove it right. Otherwise the same rewrite; its `batch` says why. */
+  openBatch(rewrite: Rewrite): Promise<Rewrite>;
+}

@@ -1,0 +1,156 @@
+/** Runs a pruned model and the full graph on the same made-up inputs, and compares the outputs. */
+import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
+import { runBatch } from '../../runtime/run-batch.js';
+import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
+import { prepareWhole, type LaidOut, type Prepared } from '../prepare.js';
+import { compareTensors } from './compare.js';
+import { seededFeeds } from './seeded-feeds.js';
+import type { SessionForm, SessionHolder } from './session-holder.js';
+
+/** Options of {@link verifyModel}. */
+export interface VerifyOptions {
+  /**
+   * Seed of the made-up inputs, an integer from 0 to 2^31 − 1.
+   * @default 0
+   */
+  readonly seed: number;
+  /**
+   * Rows of inputs whose first axis is open, from 1 to 1024. A fixed batch is run once.
+   * @default 2
+   */
+  readonly rows: number;
+  /**
+   * Sizes of other open axes, by symbolic name. Without one, the sides of an image get 224 and all others 8.
+   * @default {}
+   */
+  readonly sizes: Readonly<Record<string, number>>;
+  /**
+   * How far ONNX Runtime optimises both graphs for the comparison. With `disabled`, a pruned model equals the full one bit for
+   * bit; with `all`, fusions round differently. The written model is opened and run with `all` in either case.
+   * @default 'disabled'
+   */
+  readonly graphOptimizationLevel: 'disabled' | 'all';
+}
+
+/** The comparison of one output. */
+export interface VerifiedOutput {
+  /** The output key. */
+  readonly name: string;
+  readonly dtype: string;
+  readonly dims: readonly number[];
+  /** Whether all elements are the same, bit for bit. */
+  readonly isEqual: boolean;
+  /** The largest absolute difference; Infinity if dtype or dims differ. */
+  readonly maxDifference: number;
+  /** The largest absolute difference, divided by the largest magnitude of the full graph's output. */
+  readonly maxRelative: number;
+}
+
+/** What {@link verifyModel} found. */
+export interface VerifyReport {
+  readonly seed: number;
+  /** The number of rows that were fed. */
+  readonly rows: number;
+  /** Whether every output is the same, bit for bit. */
+  readonly isEqual: boolean;
+  /** The largest relative difference of any output. */
+  readonly maxRelative: number;
+  /**
+   * The largest relative difference of any output when ONNX Runtime optimises the written model as it does by default: fusions
+   * round differently.
+   */
+  readonly maxRelativeOptimized: number;
+  readonly outputs: readonly VerifiedOutput[];
+}
+
+/**
+ * Compares a pruned model, as the bytes that `save` writes, with the full graph.
+ *
+ * @throws {@link TapirError} `SESSION_FAILED`, `RUN_FAILED`, `INPUT_MISMATCH`.
+ */
+export async function comparePruned(
+  part: LaidOut,
+  { seed, rows, sizes, graphOptimizationLevel: level }: VerifyOptions,
+  sessions: SessionHolder,
+): Promise<VerifyReport> {
+  const whole = prepareWhole(part);
+  // A batch that was made dynamic is run at once; the full graph takes it batch by batch.
+  const runs = part.rewrite.batch?.mode === 'dynamic' ? rows : 1;
+  const feeds = seededFeeds(whole.inputs, seed, { rows, runs, named: sizes });
+  const expected = await runIn(
+    whole,
+    feeds,
+    { rewrite: whole.rewrite, graphOptimizationLevel: level },
+    sessions,
+  );
+  const partFeeds = feedsOf(part, whole, feeds, expected);
+  const written: SessionForm = { rewrite: part.rewrite, naming: part.request.naming };
+  const actual = await runIn(part, partFeeds, { ...written, graphOptimizationLevel: level }, sessions);
+  const optimized = level === 'all' ? actual : await runOptimized(part, partFeeds, written, sessions);
+  const outputs = part.rewrite.outputs.map(({ key }, i): VerifiedOutput => {
+    const { dtype, dims } = actual[i]!;
+    return { name: key, dtype, dims, ...compareTensors(actual[i]!, expected[i]!) };
+  });
+  return {
+    seed,
+    rows: feeds[0]?.dims[0] ?? rows,
+    isEqual: outputs.every((output) => output.isEqual),
+    maxRelative: Math.max(...outputs.map((output) => output.maxRelative)),
+    maxRelativeOptimized: Math.max(
+      ...optimized.map((tensor, i) => compareTensors(tensor, expected[i]!).maxRelative),
+    ),
+    outputs,
+  };
+}
+
+/** Runs a model on feeds; outputs come in the order of the request. */
+async function runIn(
+  { inputs, rewrite }: Prepared,
+  feeds: readonly NamedTensor[],
+  form: SessionForm,
+  sessions: SessionHolder,
+): Promise<Tensor[]> {
+  const replica = await sessions.open(form);
+  const fetches = rewrite.outputs.map(({ key, tensor }) => (form.naming === 'keys' ? key : tensor));
+  return runBatch(replica, inputs, feeds, fetches);
+}
+
+/** Runs the written model as users open it: its optimisation has faults of its own (docs/decisions/019-output-names.md). */
+async function runOptimized(
+  part: Prepared,
+  feeds: readonly NamedTensor[],
+  form: SessionForm,
+  sessions: SessionHolder,
+): Promise<Tensor[]> {
+  try {
+    return await runIn(part, feeds, { ...form, graphOptimizationLevel: 'all' }, sessions);
+  } catch (error) {
+    if (!isTapirError(error, 'SESSION_FAILED')) throw error;
+    const advice =
+      form.naming === 'keys' ? '; prune it with keepTensorNames: true (tapir: --keep-tensor-names)' : '';
+    throw new TapirError(
+      'SESSION_FAILED',
+      `the pruned model opens without optimisation, but not as ONNX Runtime optimises it by default: ${reasonOf(error)}${advice}`,
+      { details: error.details, cause: error },
+    );
+  }
+}
+
+/** The feeds of the pruned model: those of the full graph, and the tensors inside it at which it was cut. */
+function feedsOf(
+  part: Prepared,
+  whole: Prepared,
+  feeds: readonly NamedTensor[],
+  computed: readonly Tensor[],
+): NamedTensor[] {
+  const known = new Map<string, NamedTensor>([
+    ...whole.rewrite.outputs.map(({ value }, i): [string, NamedTensor] => [
+      value.name,
+      { name: value.name, ...computed[i]! },
+    ]),
+    ...feeds.map((feed): [string, NamedTensor] => [feed.name, feed]),
+  ]);
+  const image = part.request.image && part.rewrite.inputs.at(-1);
+  if (image) known.set(image.name, { ...known.get(whole.rewrite.inputs.at(-1)!.name)!, name: image.name });
+  return part.inputs.map(({ name }) => known.get(name)!);
+}

@@ -1,0 +1,134 @@
+/** Sizes and constants of a graph, from the file, from a session and from one run: what opening a fixed batch needs to know. */
+import type { Node, Value } from '../../graph/graph.js';
+import { nodeRoles } from '../../graph/roles.js';
+import type { BatchFacts } from '../../graph/rewrite/dynamic-batch.js';
+import { cutGraph, type CutOutput } from '../../graph/rewrite/prune.js';
+import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
+import { readAttributes, type Attribute } from '../../onnx/attributes.js';
+import { ELEMENT_TYPE, elementTypeNumber } from '../../onnx/schema.js';
+import { readIntegers } from '../../onnx/tensor-integers.js';
+import type { WireReader } from '../../onnx/wire.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { wholePart } from '../../tensor/tensor-part.js';
+import { seededFeeds } from './seeded-feeds.js';
+import type { SessionHolder } from './session-holder.js';
+
+/** The most tensors that one run fetches: more need more memory, fewer need more runs. */
+const FETCHES = 64;
+/** A longer list of integers holds neither sizes nor axes. */
+const MAX_LIST = 64;
+
+/** What is known about a tensor of the cut. */
+interface Measured {
+  readonly elemType: number | undefined;
+  readonly dims: readonly number[];
+  /** The elements of a short list of integers that depends on no input. */
+  readonly integers: readonly number[] | undefined;
+}
+
+/** Puts together what is known about a graph. `reader` is over the open source. */
+export function readFacts(reader: WireReader, measured: ReadonlyMap<Value, Measured>): BatchFacts {
+  const attributes = new Map<Node, ReadonlyMap<string, Attribute>>();
+  const attributesOf = (node: Node): ReadonlyMap<string, Attribute> => {
+    const read = attributes.get(node) ?? readAttributes(reader, node.scanned);
+    attributes.set(node, read);
+    return read;
+  };
+  return {
+    attributesOf,
+    dimsOf: (value) => value.initializer?.dims ?? measured.get(value)?.dims,
+    elemTypeOf: (value) => value.initializer?.elemType ?? measured.get(value)?.elemType,
+    integersOf: (value) => readConstant(reader, attributesOf, value) ?? measured.get(value)?.integers,
+  };
+}
+
+/** The elements of an initializer or Constant, also through Identity nodes. */
+function readConstant(
+  reader: WireReader,
+  attributesOf: BatchFacts['attributesOf'],
+  value: Value,
+): readonly number[] | undefined {
+  let source = value;
+  while (source.producer?.opType === 'Identity' && source.producer.inputs[0])
+    [source] = source.producer.inputs as [Value];
+  if (source.initializer) return readIntegers(reader, source.initializer);
+  if (source.producer?.opType !== 'Constant') return undefined;
+  const attributes = attributesOf(source.producer);
+  const tensor = attributes.get('value')?.tensor;
+  if (tensor) return readIntegers(reader, tensor);
+  const int = attributes.get('value_int')?.int;
+  return int === undefined ? attributes.get('value_ints')?.ints : [int];
+}
+
+/**
+ * Measures all tensors of a cut: takes the sizes that ONNX Runtime infers, and runs made-up inputs for the rest.
+ *
+ * @param inputs - The inputs of the rewrite.
+ */
+export async function measureValues(
+  rewrite: Rewrite,
+  inputs: readonly TensorInfo[],
+  sessions: SessionHolder,
+): Promise<Map<Value, Measured>> {
+  const { graph, nodes } = rewrite.cut;
+  const roles = nodeRoles(graph);
+  const asked = [...rewrite.cut.values].filter((value) => value.producer || value.input);
+  const replica = await sessions.open({ rewrite: fetchAll(rewrite, asked) });
+  const byName = new Map(replica.facts.outputs.map((output) => [output.name, output]));
+  const measured = new Map<Value, Measured>();
+  const unknown: Value[] = [];
+  for (const value of asked) {
+    const info = byName.get(value.name);
+    if (!info?.isTensor) continue;
+    const elemType = info.dtype === null ? undefined : elementTypeNumber(info.dtype);
+    const dims = info.dims.filter((size) => typeof size === 'number');
+    const { producer } = value;
+    const isList =
+      producer !== undefined &&
+      nodes.has(producer) &&
+      producer.opType !== 'Constant' &&
+      roles.get(producer) === 'constant' &&
+      (elemType === ELEMENT_TYPE.int64 || elemType === ELEMENT_TYPE.int32) &&
+      dims.length < 2;
+    // Empty dims stand for a scalar and for an unknown rank.
+    if (isList || dims.length === 0 || dims.length < info.dims.length) unknown.push(value);
+    else measured.set(value, { elemType, dims, integers: undefined });
+  }
+  const feeds = seededFeeds(inputs, 0, { rows: 1, runs: 1, named: {} });
+  for (let from = 0; from < unknown.length; from += FETCHES) {
+    const values = unknown.slice(from, from + FETCHES);
+    // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
+    const tensors = await replica.run(
+      feeds.map(wholePart),
+      values.map((value) => value.name),
+    );
+    for (const [i, value] of values.entries()) {
+      const isConstant = value.producer !== undefined && roles.get(value.producer) === 'constant';
+      measured.set(value, measure(tensors[i]!, isConstant));
+    }
+  }
+  return measured;
+}
+
+/** The same cut with all of the given values as outputs. */
+function fetchAll({ cut, inputs }: Rewrite, values: readonly Value[]): Rewrite {
+  const outputs = values.map((value): CutOutput => ({
+    request: value.name,
+    key: value.name,
+    value,
+    why: 'size',
+  }));
+  const typeOf = new Map(inputs.map((input) => [input.name, input]));
+  const wide = cutGraph(cut.graph, { outputs, inputs: cut.inputs, allowNonTensor: true });
+  return startRewrite(wide, ({ name }) => typeOf.get(name) ?? { elemType: 0, dims: null });
+}
+
+function measure({ dtype, dims, data }: Tensor, isConstant: boolean): Measured {
+  const isList = isConstant && data.length <= MAX_LIST && (dtype === 'int64' || dtype === 'int32');
+  return {
+    elemType: elementTypeNumber(dtype),
+    dims,
+    integers: isList ? Array.from(data as Iterable<number | bigint>, Number) : undefined,
+  };
+}

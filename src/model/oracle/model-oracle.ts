@@ -1,0 +1,48 @@
+/** The oracle of a model: it answers what the file does not say, by running the model on the CPU. */
+import type { Value } from '../../graph/graph.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { InferredType, ModelAnswers } from '../model-answers.js';
+import { modelInternals, type OnnxModel } from '../open-model.js';
+import type { LaidOut } from '../prepare.js';
+import { comparePruned, type VerifyOptions, type VerifyReport } from './compare-pruned.js';
+import { inferTypes } from './infer-types.js';
+import { openBatch } from './open-batch.js';
+import { SessionHolder } from './session-holder.js';
+
+/**
+ * Answers questions about one model.
+ *
+ * @remarks Holds at most one session. A question opens it when it needs one; the next question that needs another session
+ * replaces it; `close` ends it. Ask one question at a time.
+ */
+export class ModelOracle implements ModelAnswers {
+  readonly #model: OnnxModel;
+  readonly #sessions: SessionHolder;
+
+  constructor(model: OnnxModel) {
+    this.#model = model;
+    this.#sessions = new SessionHolder(model);
+  }
+
+  inferTypes(values: readonly Value[], settleScalars = false): Promise<ReadonlyMap<Value, InferredType>> {
+    return inferTypes(modelInternals.of(this.#model).graph, values, settleScalars, this.#sessions);
+  }
+
+  openBatch(rewrite: Rewrite): Promise<Rewrite> {
+    return openBatch(this.#model, rewrite, this.#sessions);
+  }
+
+  /** Compares a pruned model with the full graph; see {@link verifyModel}. */
+  compare(pruned: LaidOut, options: VerifyOptions): Promise<VerifyReport> {
+    return comparePruned(pruned, options, this.#sessions);
+  }
+
+  /** Ends the session, if one is open. */
+  close(): Promise<void> {
+    return this.#sessions.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}

@@ -1,0 +1,110 @@
+/** Making a fixed batch dynamic: the rewritten graph is run and compared. If it is wrong, the graph stays, and the plan says why. */
+import { isTapirError, reasonOf } from '../../base/errors.js';
+import { withDynamicBatch } from '../../graph/rewrite/dynamic-batch.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { WireReader } from '../../onnx/wire.js';
+import { runBatch } from '../../runtime/run-batch.js';
+import { takeRows } from '../../tensor/rows.js';
+import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { modelInternals, type OnnxModel } from '../open-model.js';
+import { describeInputs } from '../value-info.js';
+import { compareTensors } from './compare.js';
+import { measureValues, readFacts } from './measure-values.js';
+import { seededFeeds } from './seeded-feeds.js';
+import type { SessionHolder } from './session-holder.js';
+
+/** A larger batch may change the order of sums, and with it their rounding. */
+const TOLERANCE = 1e-4;
+/** How many exported batches are run at once. */
+const BATCHES = 3;
+const SEED = 1;
+
+/** The rewrite with a dynamic batch, if runs prove it right. Its `batch` says the outcome. */
+export async function openBatch(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  sessions: SessionHolder,
+): Promise<Rewrite> {
+  const inputs = describeInputs(rewrite);
+  const exported = exportedBatch(inputs);
+  if (exported === undefined) return { ...rewrite, batch: { mode: 'as-exported' } };
+  const fallBack = (reason: string): Rewrite => ({
+    ...rewrite,
+    batch: { mode: 'per-sample', exported, reason },
+  });
+  try {
+    const measured = await measureValues(rewrite, inputs, sessions);
+    const result = await modelInternals
+      .of(model)
+      .withSource((source) => withDynamicBatch(rewrite, readFacts(new WireReader(source), measured)));
+    if ('reason' in result) return fallBack(result.reason);
+    // The sizes come from one run. Written into the graph, they would be wrong for other sizes of the inputs.
+    if (hasOpenSizes(inputs) && result.changed.length > 0)
+      return fallBack('its inputs have other open sizes, which the change would fix');
+    const maxRelative = await compareBatches(rewrite, result.rewrite, { inputs, exported }, sessions);
+    if (!(maxRelative <= TOLERANCE)) {
+      return fallBack(
+        `a batch run at once differs from runs as exported, by ${maxRelative.toPrecision(2)} of the largest value`,
+      );
+    }
+    const { rewrite: dynamic, changed } = result;
+    return { ...dynamic, batch: { mode: 'dynamic', exported, changes: changed, maxRelative } };
+  } catch (error) {
+    // The exported graph still works if ONNX Runtime does not run the rewritten one.
+    if (!isTapirError(error, 'SESSION_FAILED') && !isTapirError(error, 'RUN_FAILED')) throw error;
+    return fallBack(reasonOf(error));
+  }
+}
+
+/** The batch that a graph was exported for: the first size of its inputs, where that is a number. */
+function exportedBatch(inputs: readonly TensorInfo[]): number | undefined {
+  for (const { dims } of inputs) {
+    const [batch] = dims ?? [];
+    if (dims && dims.length > 1 && typeof batch === 'number' && batch > 0) return batch;
+  }
+  return undefined;
+}
+
+function hasOpenSizes(inputs: readonly TensorInfo[]): boolean {
+  return inputs.some(({ dims }) => dims?.slice(1).some((size) => typeof size !== 'number') !== false);
+}
+
+/** The largest relative difference of any output, over several batches at once and over a part of a batch. */
+async function compareBatches(
+  fixed: Rewrite,
+  dynamic: Rewrite,
+  { inputs, exported }: { readonly inputs: readonly TensorInfo[]; readonly exported: number },
+  sessions: SessionHolder,
+): Promise<number> {
+  const feeds = seededFeeds(inputs, SEED, { rows: exported, runs: BATCHES, named: {} });
+  const rows = exported * BATCHES;
+  const [expected] = (await runAll(fixed, inputs, [feeds], sessions)) as [Tensor[]];
+  if (expected.some((tensor) => tensor.dims[0] !== rows)) return Infinity;
+  // A graph that works only for multiples of the exported batch is not dynamic.
+  const part = exported > 1 ? 1 : BATCHES - 1;
+  const isBatched = inputs.map(({ dims }) => dims !== null && dims.length > 1 && dims[0] === exported);
+  const some = feeds.map((feed, i) =>
+    isBatched[i] ? { name: feed.name, ...takeRows(feed, 0, part) } : feed,
+  );
+  const runs = await runAll(dynamic, describeInputs(dynamic), [feeds, some], sessions);
+  const [whole, partial] = runs as [Tensor[], Tensor[]];
+  return Math.max(
+    ...expected.flatMap((tensor, i) => [
+      compareTensors(whole[i]!, tensor).maxRelative,
+      compareTensors(partial[i]!, takeRows(tensor, 0, part)).maxRelative,
+    ]),
+  );
+}
+
+/** Runs a rewrite on several sets of feeds, in one session. */
+async function runAll(
+  rewrite: Rewrite,
+  inputs: readonly TensorInfo[],
+  batches: readonly (readonly NamedTensor[])[],
+  sessions: SessionHolder,
+): Promise<Tensor[][]> {
+  const replica = await sessions.open({ rewrite });
+  const fetches = rewrite.outputs.map((output) => output.tensor);
+  return Promise.all(batches.map((feeds) => runBatch(replica, inputs, feeds, fetches)));
+}

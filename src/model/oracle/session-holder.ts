@@ -1,0 +1,63 @@
+/** One session at a time for the questions about a model: on the CPU, and exact unless a question asks otherwise. */
+import type { Naming } from '../../graph/rewrite/lay-out.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { readDevice } from '../../runtime/device.js';
+import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
+import { openReplica, type Replica } from '../../runtime/replica.js';
+import { readSessionOptions } from '../../runtime/session-options.js';
+import { checkRunnable } from '../check-runnable.js';
+import type { OnnxModel } from '../open-model.js';
+import { describeModel } from '../session-model.js';
+
+/** What a session opens. */
+export interface SessionForm {
+  readonly rewrite: Rewrite;
+  /**
+   * Names of the outputs: with `keys`, the session opens the bytes of the saved file.
+   * @default 'tensors'
+   */
+  readonly naming?: Naming;
+  /** @default 'disabled' */
+  readonly graphOptimizationLevel?: 'disabled' | 'all';
+}
+
+/** Holds at most one session of a model. The next one takes its place. */
+export class SessionHolder {
+  readonly #model: OnnxModel;
+  #held: Replica | undefined;
+
+  constructor(model: OnnxModel) {
+    this.#model = model;
+  }
+
+  /**
+   * Opens a session, after the one before has ended.
+   *
+   * @throws {@link TapirError} `SESSION_FAILED`; `DEPENDENCY_MISSING`.
+   */
+  async open({
+    rewrite,
+    naming = 'tensors',
+    graphOptimizationLevel = 'disabled',
+  }: SessionForm): Promise<Replica> {
+    await this.close();
+    const device = readDevice('device', 'cpu');
+    const session = readSessionOptions({ graphOptimizationLevel });
+    checkRunnable(rewrite, device);
+    const place = { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' } as const;
+    const replica = await openReplica(place, async () => ({
+      ...(await describeModel(this.#model, rewrite, naming)),
+      device,
+      session,
+    }));
+    this.#held = replica;
+    return replica;
+  }
+
+  /** Ends the session, if one is open. */
+  async close(): Promise<void> {
+    const held = this.#held;
+    this.#held = undefined;
+    await held?.close();
+  }
+}
