@@ -9,14 +9,14 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { AtomicFile } from '../src/base/atomic-file.js';
-import { createFeatureWriter, type FeatureFormat } from '../src/dataset/formats/feature-writer.js';
+import { createFeatureWriter, type FeatureFormat } from '../src/dataset/formats/feature-files.js';
 import { ratios, Report, spreadOf } from './measure.js';
 
 const ROWS = 20_000;
 const WIDTH = 2048;
 const BATCH = 32;
 /** Rows a second that a format is to reach; null where it is only to be read beside the others. */
-const BARS = { raw: null, npy: 50_000, arrow: 20_000, parquet: 8_000, jsonl: null } as const;
+const BARS = { raw: null, npy: 50_000, arrow: 20_000, parquet: 8_000 } as const;
 type Sink = keyof typeof BARS;
 const SINKS = Object.keys(BARS) as Sink[];
 

@@ -77,7 +77,8 @@ export {
   type EmbedFailure,
 } from './embed/embed-folder.js';
 export { type EmbedProgress } from './embed/progress.js';
-export { openDataset, type Dataset, type DatasetRow, type FeatureBlock } from './dataset/dataset.js';
+export { openDataset, type Dataset, type FeatureBlock } from './dataset/dataset.js';
+export { type DatasetRow } from './dataset/formats/metadata.js';
 export { type Manifest } from './dataset/manifest.js';
 export { distributedSampler, type SamplerOptions } from './sources/sampling/distributed-sampler.js';
 export { mergeDataset, type MergeOptions } from './embed/merge-dataset.js';

@@ -134,7 +134,7 @@ describe('architecture', () => {
     ['umap-js', ['apps/report/vectors/umap.ts']],
     // base/http.ts has its types only.
     ['undici', ['base/http-agents.ts', 'base/http.ts']],
-    ['hyparquet-writer', ['dataset/formats/write-metadata.ts']],
+    ['hyparquet-writer', ['dataset/formats/metadata.ts']],
     ['apache-arrow', ['tensor/arrow/library.ts']],
   ])('%s is imported in %j only', (name, allowed) => {
     expect(files.filter((file) => importsOf(file).includes(name)).toSorted()).toEqual(allowed);

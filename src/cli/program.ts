@@ -3,7 +3,8 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { packageVersion } from '../base/package.js';
 import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
 import type { MaxFailures } from '../embed/failure-limit.js';
-import { FEATURE_FORMATS } from '../dataset/formats/feature-writer.js';
+import { FEATURE_FORMATS } from '../dataset/formats/feature-files.js';
+import { ROW_FORMATS } from '../embed/streams/row-output.js';
 import { EMBED_ROWS_DEFAULTS } from '../embed/streams/embed-rows.js';
 import { INPUT_FORMATS } from '../sources/records/source-record.js';
 import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure/measure-embedding.js';
@@ -154,8 +155,11 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
         .default(EMBED_FOLDER_DEFAULTS.dtype),
     )
     .addOption(
-      new Option('--format <format>', 'of the feature files, or of the rows: jsonl or arrow')
-        .choices(FEATURE_FORMATS)
+      new Option(
+        '--format <format>',
+        'of the feature files: npy, arrow or parquet; with --out -, of the rows: jsonl or arrow',
+      )
+        .choices([...new Set([...FEATURE_FORMATS, ...ROW_FORMATS])])
         .default(EMBED_FOLDER_DEFAULTS.format),
     )
     .addOption(

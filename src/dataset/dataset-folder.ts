@@ -1,30 +1,25 @@
-/** The folder of a dataset: taken by one run, cleared of what is not finished, and what of it is. */
-import { readdir, rm } from 'node:fs/promises';
+/** The folder of a dataset: a run takes it, and removes what earlier runs left unfinished. */
+import { readdir, rm, rmdir, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
-import { TapirError } from '../base/errors.js';
-import { LOCK_FILE, lockFolder, type FolderLock } from '../base/folder-lock.js';
-import { JOURNAL_FILE, readJournal, type JournalContent, type JournalShard } from './journal.js';
-import { MANIFEST_FILE } from './manifest.js';
 import { PARTIAL_ENDING, unwritable } from '../base/atomic-file.js';
+import { TapirError } from '../base/errors.js';
+import { FEATURES, isShardFile, JOURNAL_FILE, MANIFEST_FILE, METADATA } from './file-names.js';
+import { LOCK_FILE, lockFolder, type FolderLock } from '../base/folder-lock.js';
+import { readJournal, type JournalContent, type JournalShard } from './journal.js';
 import { makeFolder } from '../base/make-folder.js';
-
-const FEATURES = 'features';
-const METADATA = 'metadata';
-/** What a dataset is made of; a folder with anything else, and no journal, is somebody else's. */
-const OWN = new Set([JOURNAL_FILE, MANIFEST_FILE, FEATURES, METADATA]);
 
 /** A dataset's folder, locked. */
 export interface DatasetFolder {
   readonly path: string;
   readonly lock: FolderLock;
-  /** What earlier runs have finished; undefined if that is nothing. */
+  /** What earlier runs finished; undefined if they finished no shard. */
   readonly before: JournalContent | undefined;
 }
 
 /**
- * Makes a folder a dataset's, or takes one that is.
+ * Takes a folder for a dataset, and makes it if it does not exist.
  *
- * @param overwrite - Throw away what is there.
+ * @param overwrite - Remove the dataset in it. Files that are not part of a dataset stay.
  * @throws {@link TapirError} `OUTPUT_EXISTS` for a folder that holds something else; `OUTPUT_LOCKED`; `DATASET_INVALID`;
  * `OUTPUT_UNWRITABLE`.
  */
@@ -41,7 +36,7 @@ export async function takeFolder(path: string, overwrite: boolean): Promise<Data
   }
 }
 
-/** Removes what no journal names, and makes the folders that are missing. Throws `OUTPUT_UNWRITABLE`. */
+/** Removes the files of unfinished shards, and makes the folders that are missing. Throws `OUTPUT_UNWRITABLE`. */
 export async function clearLeftovers(
   { path, before }: DatasetFolder,
   featureFolders: Iterable<string>,
@@ -50,14 +45,8 @@ export async function clearLeftovers(
   try {
     for (const folder of [METADATA, ...[...featureFolders].map((name) => `${FEATURES}/${name}`)])
       await makeFolder(join(path, folder));
-    for (const folder of [METADATA, FEATURES]) {
-      for (const entry of await readdir(join(path, folder), { recursive: true, withFileTypes: true })) {
-        if (!entry.isFile()) continue;
-        const file = join(entry.parentPath, entry.name);
-        const name = file.slice(path.length + 1).replaceAll('\\', '/');
-        if (!finished.has(name)) await rm(file, { force: true });
-      }
-    }
+    for (const file of await listShardFiles(path))
+      if (!finished.has(file)) await rm(join(path, file), { force: true });
     await rm(join(path, MANIFEST_FILE + PARTIAL_ENDING), { force: true });
   } catch (error) {
     throw unwritable(path, error);
@@ -68,25 +57,67 @@ function filesOf({ metadata, features }: JournalShard): string[] {
   return [metadata, ...Object.values(features).map((feature) => feature.path)];
 }
 
+/** Lists the files of shards in a dataset's folder, finished or not, relative to it. All other files are the user's. */
+export async function listShardFiles(path: string): Promise<string[]> {
+  const folders = [METADATA, ...(await listFolders(path, FEATURES))];
+  const files: string[] = [];
+  for (const folder of folders)
+    for (const entry of await readFolder(join(path, folder)))
+      if (entry.isFile() && isShardFile(`${folder}/${entry.name}`)) files.push(`${folder}/${entry.name}`);
+  return files;
+}
+
+async function listFolders(path: string, parent: string): Promise<string[]> {
+  const entries = await readFolder(join(path, parent));
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => `${parent}/${name}`);
+}
+
+/** The entries of a folder; empty if there is no such folder. */
+async function readFolder(path: string): ReturnType<typeof readEntries> {
+  return readEntries(path).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  });
+}
+
+function readEntries(path: string) {
+  return readdir(path, { withFileTypes: true });
+}
+
+/** A folder may be written to if it holds a journal, or nothing but what a first run makes before its journal. */
 async function checkOwn(path: string): Promise<void> {
-  let entries: string[];
   try {
     await makeFolder(path);
-    entries = await readdir(path);
+    const entries = await readFolder(path);
+    if (entries.some(({ name }) => name === JOURNAL_FILE)) return;
+    const others = entries.filter(({ name }) => !name.startsWith(LOCK_FILE));
+    const areFolders = others.every(
+      (entry) => entry.isDirectory() && (entry.name === FEATURES || entry.name === METADATA),
+    );
+    if (areFolders && (await areEmpty(path))) return;
   } catch (error) {
     throw unwritable(path, error);
   }
-  if (entries.includes(JOURNAL_FILE)) return;
-  const rest = entries.filter((entry) => !entry.startsWith(LOCK_FILE));
-  // A run that was killed before it wrote its journal has left its lock, or nothing but empty folders.
-  const isLeftover = rest.length < entries.length && rest.every((entry) => OWN.has(entry));
-  if (rest.length === 0 || isLeftover) return;
-  const reason = 'it is not empty, and no dataset of this version; choose another folder';
+  const reason = 'it is not empty and holds no dataset of this version; choose another folder';
   throw new TapirError('OUTPUT_EXISTS', `cannot write to "${path}": ${reason}`, { details: { path } });
 }
 
+/** Whether the folders of a dataset hold no files: no run has finished its journal's first line. */
+async function areEmpty(path: string): Promise<boolean> {
+  const outputs = await listFolders(path, FEATURES);
+  if ((await readFolder(join(path, FEATURES))).length > outputs.length) return false;
+  for (const folder of [METADATA, ...outputs])
+    if ((await readFolder(join(path, folder))).length > 0) return false;
+  return true;
+}
+
+/** Removes a dataset. An empty journal stays until the end: with it, the next run can continue from any interruption. */
 async function clear(path: string): Promise<void> {
-  // The journal first: what it does not name does not exist.
-  for (const entry of [MANIFEST_FILE, JOURNAL_FILE, FEATURES, METADATA])
-    await rm(join(path, entry), { recursive: true, force: true });
+  await rm(join(path, MANIFEST_FILE), { force: true });
+  await truncate(join(path, JOURNAL_FILE)).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  });
+  for (const file of await listShardFiles(path)) await rm(join(path, file), { force: true });
+  for (const folder of [METADATA, ...(await listFolders(path, FEATURES)), FEATURES])
+    await rmdir(join(path, folder)).catch(() => undefined); // It holds files of the user, or does not exist.
 }

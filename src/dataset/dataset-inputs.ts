@@ -1,25 +1,24 @@
-/** What a dataset holds, input by input: read from its metadata when a run begins, kept up to date while it writes. */
+/** The inputs of a dataset: read from its metadata when a run begins, and updated while the run writes. */
 import { join } from 'node:path';
 import { writeAtomically } from '../base/atomic-file.js';
-import { MetadataTable, type MetadataRow } from './formats/write-metadata.js';
 import type { ImageErrorCode } from '../base/errors.js';
+import { MetadataTable, readMetadata, type MetadataRow } from './formats/metadata.js';
 import type { JournalShard } from './journal.js';
 import { KnownInputs, type Outcome } from './known-inputs.js';
-import type { LoadedItem } from '../embed/loader.js';
-import { readMetadata } from './formats/read-metadata.js';
+import type { TriedInput } from './tried-input.js';
 
-/** Inputs of a shard that no later shard holds. */
+/** The number of inputs in a shard that no later shard holds. */
 export interface LiveCounts {
   readonly inputs: number;
   readonly ok: number;
 }
 
-/** The inputs of a dataset. */
+/** The inputs of a dataset. An input counts once, with the outcome in the latest shard that holds it. */
 export class DatasetInputs {
   readonly known: KnownInputs;
   /** By shard. */
   readonly #live: { inputs: number; ok: number }[] = [];
-  /** Shards that hold inputs which a later one holds too. */
+  /** Shards with inputs that a later shard holds, too. */
   readonly #stale = new Set<number>();
 
   private constructor(expected: number) {
@@ -31,28 +30,28 @@ export class DatasetInputs {
     const inputs = new DatasetInputs(shards.reduce((sum, shard) => sum + shard.inputs, 0));
     for (const { number, metadata } of shards) {
       for await (const { path, errorCode, stamp } of readMetadata(join(folder, metadata)))
-        // Written by this package: it is one of its codes.
+        // This package wrote the code, so it is one of its codes.
         inputs.#set(path ?? '', (errorCode as ImageErrorCode | null) ?? 'ok', stamp, number);
     }
     return inputs;
   }
 
-  /** Counts an input that a shard newly holds. */
-  addNew({ error }: LoadedItem, shard: number): void {
+  /** Counts a new input of a shard. */
+  addNew({ error }: TriedInput, shard: number): void {
     this.#count(shard, error?.code ?? 'ok', 1);
   }
 
-  /** Counts an input that a shard holds now, whatever held it before. */
-  replace({ path, error, stamp }: LoadedItem, shard: number): void {
+  /** Counts an input of a shard that an earlier shard may hold. */
+  replace({ path, error, stamp }: TriedInput, shard: number): void {
     this.#set(path ?? '', error?.code ?? 'ok', stamp, shard);
   }
 
-  /** Whether an input that failed again has failed otherwise than before. */
-  isNews({ path, error }: LoadedItem): boolean {
+  /** Whether the outcome of an input that was tried again differs from the earlier one. */
+  isNews({ path, error }: TriedInput): boolean {
     return this.known.find(path ?? '')?.outcome !== (error?.code ?? 'ok');
   }
 
-  /** What a shard holds. */
+  /** Returns the counts of a shard. */
   liveIn(shard: number): LiveCounts {
     return this.#live[shard] ?? { inputs: 0, ok: 0 };
   }
@@ -63,7 +62,7 @@ export class DatasetInputs {
     return { inputs, ok, errors: inputs - ok };
   }
 
-  /** Takes out of older shards' metadata the inputs that later ones hold. Throws `OUTPUT_UNWRITABLE`. */
+  /** Removes inputs from the metadata of older shards that later shards hold. Throws `OUTPUT_UNWRITABLE`. */
   async dropStale(folder: string, shards: readonly JournalShard[]): Promise<void> {
     for (const number of this.#stale) {
       const path = join(folder, shards[number]!.metadata);

@@ -1,62 +1,41 @@
-/** A dataset that `embedFolder` has written, read back with bounded memory. */
-import { extname } from 'node:path';
+/** Reading a dataset that `embedFolder` wrote, in bounded memory. */
 import { checkInteger, checkText, invalidOption, withDefaults } from '../base/checks.js';
-import type { FileStamp } from '../base/file-stamp.js';
 import { elementCount } from '../tensor/tensor.js';
+import { cutBlocks } from './formats/cut-blocks.js';
+import { readFeatureRows } from './formats/feature-files.js';
+import type { FeatureFile } from './formats/feature-format.js';
+import { readMetadata, type DatasetRow } from './formats/metadata.js';
+import { locateFile } from './locate-file.js';
 import type { Manifest } from './manifest.js';
-import { readArrowRows } from './formats/read-arrow.js';
-import { locate } from './formats/dataset-file.js';
-import { datasetInvalid } from './formats/dataset-invalid.js';
-import { cutBlocks, type FeatureFile, type FeatureReader } from './formats/feature-file.js';
-import { readJsonlRows } from './formats/read-jsonl.js';
-import { readMetadata } from './formats/read-metadata.js';
-import { readNpyRows } from './formats/read-npy.js';
-import { readParquetRows } from './formats/read-parquet.js';
 import { readManifest } from './read-manifest.js';
-
-/** What became of an input. */
-export interface DatasetRow {
-  /** As listed when it was embedded; null for inputs given as bytes. */
-  readonly path: string | null;
-  readonly status: 'ok' | 'error';
-  /** Its row in the features, over all shards; null for an error. */
-  readonly row: number | null;
-  readonly errorCode: string | null;
-  readonly errorMessage: string | null;
-  /** Size of the image in pixels, where it could be read. */
-  readonly width: number | null;
-  readonly height: number | null;
-  /** Of its file as it was read; null where nothing is known of it. */
-  readonly stamp: FileStamp | null;
-}
 
 /** Consecutive rows of a feature. */
 export interface FeatureBlock {
-  /** Row number of the first one, over all shards. */
+  /** The number of the first row, over all shards. */
   readonly firstRow: number;
   readonly rows: number;
-  /** Dims of one row. */
+  /** The dims of one row. */
   readonly dims: readonly number[];
-  /** `rows × product(dims)` elements in C order; the caller's own. */
+  /** `rows × product(dims)` elements in C order. The caller may change them. */
   readonly data: Float32Array;
 }
 
-/** A finished dataset. It holds no file open. */
+/** A finished dataset. It keeps no file open. */
 export interface Dataset {
   readonly folder: string;
   readonly manifest: Manifest;
   /**
-   * What became of each input, in the order of the metadata. The `row` of an input is the truth: rows of features that no input
-   * names are dead (an older outcome).
+   * The inputs and their outcomes, in the order of the metadata. Find features by the `row` of an input: feature rows that no input
+   * names belong to older outcomes.
    */
   rows(): AsyncIterable<DatasetRow>;
   /**
-   * A feature's rows in order, over all shards; a block lies within a shard. float16 is widened, bool becomes 0 and 1; integers
-   * beyond 2^24 (int32, int64, …) and float64 are rounded to the nearest float32; null in `.jsonl` is NaN.
+   * The rows of a feature in order, over all shards. A block lies within one shard. float16 is widened, bool becomes 0 and 1.
+   * float64 and integers beyond 2^24 (int32, int64, …) are rounded to the nearest float32.
    *
-   * @param options - `rowsPerBlock`: most rows of a block, an integer from 1; by default what 16 MiB hold.
+   * @param options - `rowsPerBlock`: the largest number of rows in a block, an integer from 1; by default as many as fit in 16 MiB.
    * @throws {@link TapirError} `OPTION_INVALID` for a key that the dataset does not have; `DATASET_INVALID` for a file that is
-   * missing, damaged, or not what the manifest says.
+   * missing, damaged, or differs from the manifest.
    */
   blocks(key: string, options?: BlockOptions): AsyncIterable<FeatureBlock>;
 }
@@ -68,19 +47,12 @@ interface BlockOptions {
 const BLOCK_BYTES = 16 * 2 ** 20;
 const MAX_ROWS_PER_BLOCK = 2 ** 24;
 
-/** By the ending of the file. */
-const READERS: Readonly<Record<string, FeatureReader>> = {
-  '.npy': readNpyRows,
-  '.arrow': readArrowRows,
-  '.parquet': readParquetRows,
-  '.jsonl': readJsonlRows,
-};
-
 /**
- * Opens a dataset: reads its manifest and checks it; the other files are read, and checked, when they are asked for.
+ * Opens a dataset: reads and checks its manifest. The other files are read and checked when you ask for them.
  *
- * @param folder - Folder that {@link embedFolder} or `tapir embed` has written.
- * @throws {@link TapirError} `DATASET_INVALID` if there is no manifest (not a dataset, or unfinished), it is damaged, or it names a path outside the folder.
+ * @param folder - The folder that {@link embedFolder} or `tapir embed` wrote.
+ * @throws {@link TapirError} `DATASET_INVALID` if there is no manifest (the folder is not a dataset, or an unfinished one), or if the
+ * manifest is damaged or names a path outside the folder.
  *
  * @example
  * ```ts
@@ -102,7 +74,7 @@ export async function openDataset(folder: string): Promise<Dataset> {
   };
 }
 
-/** Returns rows per block. */
+/** Returns the number of rows per block. */
 function checkOptions(manifest: Manifest, key: string, options: BlockOptions): number {
   if (!Object.hasOwn(manifest.features, key)) {
     const keys = Object.keys(manifest.features).map((name) => JSON.stringify(name));
@@ -119,7 +91,8 @@ function checkOptions(manifest: Manifest, key: string, options: BlockOptions): n
 async function* rowsOf(folder: string, manifest: Manifest): AsyncGenerator<DatasetRow> {
   const last = manifest.shards.at(-1);
   const totalRows = last === undefined ? 0 : last.firstRow + last.rows;
-  for (const { metadata } of manifest.shards) yield* readMetadata(await locate(folder, metadata), totalRows);
+  for (const { metadata } of manifest.shards)
+    yield* readMetadata(await locateFile(folder, metadata), totalRows);
 }
 
 async function* blocksOf(
@@ -131,20 +104,10 @@ async function* blocksOf(
   const { dtype, dims } = manifest.features[key]!;
   for (const { features, rows, firstRow } of manifest.shards) {
     if (rows === 0) continue;
-    // The manifest was checked: a shard with rows has a file of each feature.
-    const path = await locate(folder, features[key]!);
-    const read = READERS[extname(path)];
-    if (!read) throw datasetInvalid(path, `its ending is none of ${Object.keys(READERS).join(', ')}`);
-    const file: FeatureFile = {
-      path,
-      key,
-      dtype,
-      dims,
-      elements: elementCount(dims),
-      rows,
-      firstRow,
-      rowsPerBlock,
-    };
-    for await (const block of cutBlocks(file, read(file))) yield { ...block, dims };
+    // readManifest checked that a shard with rows has a file for each feature.
+    const path = await locateFile(folder, features[key]!);
+    const elements = elementCount(dims);
+    const file: FeatureFile = { path, key, dtype, dims, elements, rows, firstRow, rowsPerBlock };
+    for await (const block of cutBlocks(file, readFeatureRows(file))) yield { ...block, dims };
   }
 }

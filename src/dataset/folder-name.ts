@@ -1,9 +1,9 @@
-/** Output keys as names of folders and files, on any file system. */
+/** Names of folders and files for output keys. They are valid on every file system. */
 import { invalidOption } from '../base/checks.js';
 
 const WINDOWS_DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 
-/** Everything outside `[A-Za-z0-9._-]` percent-encoded; names that mean something else to a system are escaped. */
+/** Percent-encodes all bytes outside `[A-Za-z0-9._-]`, and escapes names with a special meaning (`..`, `con`, …). */
 export function folderName(key: string): string {
   const encoded = Array.from(Buffer.from(key, 'utf8'), (byte) => {
     const char = String.fromCharCode(byte);
@@ -18,7 +18,7 @@ function percent(byte: number): string {
   return `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
 }
 
-/** The folder of each key. Throws `OPTION_INVALID` for keys whose folders some file systems cannot tell apart. */
+/** Returns the folder of each key. Throws `OPTION_INVALID` for keys whose folders differ only by case. */
 export function folderNames(keys: readonly string[]): ReadonlyMap<string, string> {
   const folders = new Map(keys.map((key) => [key, folderName(key)]));
   const seen = new Map<string, string>();

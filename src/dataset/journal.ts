@@ -1,17 +1,20 @@
-/** The journal of a dataset: what it is, and what of it is finished. One JSON object per line; what it does not name does not exist. */
+/**
+ * The journal of a dataset: what it was made with, and which shards are finished. It has one JSON object per line. A shard that it
+ * does not name does not exist.
+ */
 import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
+import { unwritable } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import type { DType } from '../tensor/tensor.js';
 import type { DatasetIdentity } from './dataset-identity.js';
+import { JOURNAL_FILE } from './file-names.js';
 import type { ReducedSums } from './reduced-images.js';
-import { unwritable } from '../base/atomic-file.js';
+import type { DecoderRecord, RunWeights } from './run-record.js';
 
-/** The journal's name in a dataset. */
-export const JOURNAL_FILE = 'journal.jsonl';
 const JOURNAL_FORMAT = 'onnx-tapir journal';
 
-/** The files of an output in a shard. */
+/** The file of an output in a shard. */
 export interface ShardFeatures {
   /** Relative to the dataset, with `/`. */
   readonly path: string;
@@ -24,30 +27,37 @@ export interface ShardFeatures {
 export interface JournalShard {
   readonly type: 'shard';
   readonly number: number;
-  /** Inputs that it holds, rows with and without features. */
+  /** The number of inputs, including those that failed. */
   readonly inputs: number;
-  /** Rows with features. */
+  /** The number of feature rows. */
   readonly rows: number;
-  /** Row number of the first one, over all shards. */
+  /** The number of the first row, over all shards. */
   readonly firstRow: number;
   readonly metadata: string;
-  /** By output key; none if no input of the shard could be read. */
+  /** By output key; empty if no input of the shard could be read. */
   readonly features: Readonly<Record<string, ShardFeatures>>;
   readonly reduced: ReducedSums;
+  /** Missing if no image of the run needed it so far, and in journals that were written before it was recorded. */
+  readonly decoder?: DecoderRecord;
 }
 
-/** A run, with the settings that may differ from one to the next and can change the last bits of a feature. */
+/** A run, and the settings that may differ between runs and can change the last bits of a feature. */
 export interface JournalRun {
   readonly type: 'run';
   /** ISO 8601, UTC. */
   readonly startedAt: string;
-  /** The shards from this one on are its own. */
+  /** The number of its first shard. */
   readonly firstShard: number;
   readonly device: string;
   readonly threads: readonly number[];
   readonly batch: number;
   readonly shardSize: number;
   readonly version: string;
+  /**
+   * The external weights that the run used. They must be the same in all runs. Missing in journals that were written before they
+   * were recorded: such a run is not compared.
+   */
+  readonly weights?: readonly RunWeights[];
 }
 
 interface JournalHead {
@@ -59,31 +69,31 @@ interface JournalHead {
 
 type JournalEntry = JournalHead | JournalShard | JournalRun;
 
-/** What a journal says. */
+/** The content of a journal. */
 export interface JournalContent {
   readonly identity: DatasetIdentity;
   readonly shards: readonly JournalShard[];
   readonly runs: readonly JournalRun[];
-  /** Up to where it is whole: a line that was cut off is behind it. */
+  /** The length of the complete lines. A line that was cut off may follow. */
   readonly bytes: number;
 }
 
 /**
- * Reads the journal of a dataset; undefined if there is none, or nothing whole in it.
+ * Reads the journal of a dataset. Returns undefined if there is no journal, or no complete line in it.
  *
- * @throws {@link TapirError} `DATASET_INVALID` for a journal that is damaged before its end, or another version's.
+ * @throws {@link TapirError} `DATASET_INVALID` for a journal that is damaged before its last line, or that another version wrote.
  */
 export async function readJournal(folder: string): Promise<JournalContent | undefined> {
   const path = join(folder, JOURNAL_FILE);
   const text = await readWhole(path);
   if (text === undefined) return undefined;
   const lines = text.split('\n');
-  // Behind the last line break is nothing, or a line that was cut off.
+  // After the last line break comes nothing, or a line that was cut off.
   lines.pop();
   const [head, ...entries] = lines.map((line, at) => parseLine(path, line, at, lines.length));
   if (head === undefined) return undefined;
   if (head.type !== 'dataset' || head.format !== JOURNAL_FORMAT || head.formatVersion !== 1) {
-    throw damaged(path, 'its first line is not that of a journal this version can read');
+    throw damaged(path, 'this version cannot read its first line');
   }
   const shards = entries.filter((entry): entry is JournalShard => entry?.type === 'shard');
   shards.forEach((shard, at) => {
@@ -113,13 +123,13 @@ async function readWhole(path: string): Promise<string | undefined> {
   }
 }
 
-/** The last line may be damaged by a machine that went down while it was written: then it does not count. */
+/** A machine that crashed while the last line was written may have damaged it. Such a line does not count. */
 function parseLine(path: string, line: string, at: number, lines: number): JournalEntry | undefined {
   try {
     const entry = JSON.parse(line) as JournalEntry | null;
     if (entry !== null && typeof entry === 'object' && typeof entry.type === 'string') return entry;
   } catch {
-    // Told below.
+    // Handled below, like a line that is no object.
   }
   if (at === lines - 1) return undefined;
   throw damaged(path, `line ${at + 1} is damaged`);
@@ -133,7 +143,7 @@ function damaged(path: string, reason: string): TapirError<'DATASET_INVALID'> {
   );
 }
 
-/** A journal that is written to. All methods throw `OUTPUT_UNWRITABLE`. */
+/** A journal that is open for writing. All methods throw `OUTPUT_UNWRITABLE`. */
 export class JournalWriter {
   readonly #path: string;
   readonly #file: FileHandle;
@@ -145,7 +155,7 @@ export class JournalWriter {
     this.#end = end;
   }
 
-  /** Begins a journal, or goes on behind what is whole of it. */
+  /** Starts a journal, or continues one after its complete lines. */
   static async open(
     folder: string,
     identity: DatasetIdentity,
@@ -163,7 +173,7 @@ export class JournalWriter {
     }
   }
 
-  /** Appends an entry; when it returns, the entry is on disk. */
+  /** Appends an entry. When this returns, the entry is on disk. */
   async append(entry: JournalEntry): Promise<void> {
     const bytes = Buffer.from(`${JSON.stringify(entry)}\n`);
     try {

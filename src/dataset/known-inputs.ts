@@ -1,51 +1,52 @@
-/** The inputs that a dataset already holds, in bounded memory: hashes in flat arrays, never the paths. */
+/** The inputs that a dataset holds, in bounded memory: hashes in a flat array instead of paths. */
 import { hash } from 'node:crypto';
 import type { ImageErrorCode } from '../base/errors.js';
 import type { FileStamp } from '../base/file-stamp.js';
 
-/** What became of an input: `ok`, or the code of its error. */
+/** The outcome of an input: `ok`, or the code of its error. */
 export type Outcome = 'ok' | ImageErrorCode;
 
 /** An input as the dataset holds it. */
 export interface KnownInput {
   readonly outcome: Outcome;
-  /** The latest shard that holds it. */
+  /** The number of the latest shard that holds it. */
   readonly shard: number;
-  /** Whether its file was as the stamp says. */
+  /** Whether its file had this stamp when it was read. */
   isAs(stamp: FileStamp): boolean;
 }
 
-/** 32-bit words per input: four of the path's hash, two of the stamp's, the shard, the outcome. */
+/** 32-bit words per input: four of the path's hash, two of the stamp's hash, the shard, the outcome. */
 const WORDS = 8;
 const STAMP = 4;
 const SHARD = 6;
-/** Index of the outcome plus one; 0 marks a free slot. The highest bit: seen in this run. */
+/** The index of the outcome plus one; 0 marks a free slot. The highest bit is set if this run has seen the input. */
 const OUTCOME = 7;
 const SEEN = 0x8000_0000;
 
 /**
- * Inputs by path. A path is known by 128 bits of its SHA-256: that two of 10 million share them has a chance of 10⁻²⁵.
+ * Inputs by path. A path is identified by 128 bits of its SHA-256. The probability that two of 10 million paths share them is
+ * about 10⁻²⁵.
  *
- * @remarks 32 bytes a slot, between a third and two thirds of them taken: 48 to 96 bytes an input.
+ * @remarks A slot has 32 bytes. Between one and two thirds of the slots are taken: 48 to 96 bytes per input.
  */
 export class KnownInputs {
   #slots: Uint32Array;
   #count = 0;
   readonly #outcomes: Outcome[] = ['ok'];
-  /** Of the latest path: one is looked up, marked and set in turn. */
+  /** The hash of the latest path: callers look up, mark and set the same path in turn. */
   #latest: { readonly path: string; readonly hash: Uint32Array } | undefined;
 
-  /** @param expected - Inputs to make room for. */
+  /** @param expected - The number of inputs to make room for. */
   constructor(expected = 0) {
     this.#slots = new Uint32Array(WORDS * slotsFor(expected));
   }
 
-  /** Inputs, each counted once. */
+  /** The number of distinct inputs. */
   get size(): number {
     return this.#count;
   }
 
-  /** Looks an input up. */
+  /** Looks up an input. */
   find(path: string): KnownInput | undefined {
     const slots = this.#slots;
     const at = this.#slotOf(this.#hashOf(path));
@@ -60,7 +61,7 @@ export class KnownInputs {
     };
   }
 
-  /** Sets what is known of an input. */
+  /** Sets the outcome, the stamp and the shard of an input. */
   set(path: string, outcome: Outcome, stamp: FileStamp | null, shard: number): void {
     const hash = this.#hashOf(path);
     let at = this.#slotOf(hash);
@@ -77,13 +78,13 @@ export class KnownInputs {
     this.#slots.set([high, low, shard, (this.#numberOf(outcome) | seen) >>> 0], at + STAMP);
   }
 
-  /** Remembers an input whose outcome is not there yet, as seen in this run. */
+  /** Remembers that this run has seen an input, before its outcome is known. */
   reserve(path: string): void {
     this.set(path, 'ok', null, 0);
     this.markSeen(path);
   }
 
-  /** Marks a known input as seen in this run; true if it was already. */
+  /** Marks a known input as seen in this run. Returns whether it was marked already. */
   markSeen(path: string): boolean {
     const at = this.#slotOf(this.#hashOf(path)) + OUTCOME;
     const value = this.#slots[at]!;
@@ -101,7 +102,7 @@ export class KnownInputs {
     return known >= 0 ? known + 1 : this.#outcomes.push(outcome);
   }
 
-  /** Where an input is, or belongs: the first slot from its own on that is its or free. */
+  /** Returns the slot of an input, or the free slot where it belongs. Collisions go to the next slot. */
   #slotOf(hash: Uint32Array): number {
     const slots = this.#slots;
     let at = WORDS * (hash[0]! % (slots.length / WORDS));
@@ -139,7 +140,7 @@ function hashOf(text: string): Uint32Array {
 
 const WORD = 2 ** 32;
 
-/** Of the content where it is known, else size and time themselves, mixed where they are longer than a word. */
+/** Two words of the content's hash if it is known, otherwise size and time, mixed because they can be longer than a word. */
 function stampHash(stamp: FileStamp | null): readonly [number, number] {
   if (stamp === null) return [0, 0];
   const { sizeBytes, modifiedMs, sha256 } = stamp;

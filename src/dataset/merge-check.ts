@@ -1,18 +1,19 @@
-/** Whether the parts of a dataset hold every input, and each once: in bounded memory. */
+/** Checks that the parts of a dataset hold every input exactly once, in bounded memory. */
+import { datasetInvalid } from './formats/dataset-invalid.js';
+import { readMetadata } from './formats/metadata.js';
 import { nameItems, type Nameable } from './input-names.js';
 import { KnownInputs } from './known-inputs.js';
+import { locateFile } from './locate-file.js';
 import type { ShardRecord } from './manifest.js';
 import { incomplete, type Part } from './merge-parts.js';
-import { locate } from './formats/dataset-file.js';
-import { datasetInvalid } from './formats/dataset-invalid.js';
-import { readMetadata } from './formats/read-metadata.js';
 
+/** The number of missing inputs that the error names. */
 const MISSING_KEPT = 10;
 
 /**
- * Reads the inputs of all parts, and checks that their files are there and say what the manifests say.
+ * Reads the inputs of all parts. Checks that all files exist and agree with the manifests.
  *
- * @throws {@link TapirError} `DATASET_INVALID` if an input is there twice, or a file is missing or damaged.
+ * @throws {@link TapirError} `DATASET_INVALID` if an input occurs twice, or if a file is missing or damaged.
  */
 export async function checkInputs(
   out: string,
@@ -23,8 +24,8 @@ export async function checkInputs(
   for (const [number, { folder, manifest }] of parts.entries()) {
     for (const shard of manifest.shards) {
       signal?.throwIfAborted();
-      for (const path of Object.values(shard.features)) await locate(folder, path);
-      const path = await locate(folder, shard.metadata);
+      for (const path of Object.values(shard.features)) await locateFile(folder, path);
+      const path = await locateFile(folder, shard.metadata);
       let inputs = 0;
       for await (const { path: input, row } of readMetadata(path)) {
         inputs++;
@@ -33,7 +34,7 @@ export async function checkInputs(
         const other = known.find(name);
         if (other) {
           const where = [...new Set([other.shard, number])].map((part) => parts[part]!.name).join(' and ');
-          throw datasetInvalid(out, `input "${name}" is there more than once: in ${where}`);
+          throw datasetInvalid(out, `it holds the input "${name}" more than once: in ${where}`);
         }
         known.set(name, 'ok', null, number);
       }
@@ -46,13 +47,13 @@ export async function checkInputs(
 
 function checkRow(path: string, row: number | null, { firstRow, rows }: ShardRecord): void {
   if (row !== null && !(row >= firstRow && row < firstRow + rows))
-    throw datasetInvalid(path, `row ${row} is none of the ${rows} from ${firstRow} on`);
+    throw datasetInvalid(path, `row ${row} is not one of the ${rows} rows from ${firstRow}`);
 }
 
 /**
  * Checks that each input of a source is known.
  *
- * @throws {@link TapirError} `DATASET_INCOMPLETE` with the first ones that are not.
+ * @throws {@link TapirError} `DATASET_INCOMPLETE` with the first inputs that are missing.
  */
 export async function checkSource(
   out: string,

@@ -1,17 +1,16 @@
-/** The parts of a sharded dataset, read and compared; and the manifest of what they make together. */
+/** Reads and compares the parts of a sharded dataset, and describes them as one dataset. */
 import { access, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TapirError } from '../base/errors.js';
-import { compareIdentities } from './dataset-identity.js';
+import { compareIdentities, compareWeights, latestWeights, showDifferences } from './dataset-identity.js';
+import { JOURNAL_FILE, MANIFEST_FILE, metadataPath, PARTS } from './file-names.js';
 import { checkUnlocked } from '../base/folder-lock.js';
-import type { Shard } from './input-names.js';
-import { JOURNAL_FILE, readJournal, type JournalContent } from './journal.js';
-import { MANIFEST_FILE, type FeatureRecord, type Manifest, type ShardRecord } from './manifest.js';
-import { listParts, partPath, PARTS, readPartName } from './parts.js';
 import { datasetInvalid, datasetUnreadable } from './formats/dataset-invalid.js';
+import { readJournal, type JournalContent } from './journal.js';
+import type { FeatureRecord, Manifest, ShardRecord } from './manifest.js';
+import { listParts, partPath, readPartName } from './parts.js';
 import { readManifest } from './read-manifest.js';
 import { summarizeReduced } from './reduced-images.js';
-import { metadataFile } from './formats/write-metadata.js';
 
 /** A finished part. */
 export interface Part {
@@ -45,22 +44,27 @@ export async function readParts(out: string): Promise<Part[]> {
   return parts;
 }
 
-/** Paths of all parts that there must be. */
+/** Returns the paths of all parts that must exist. */
 async function namesOf(out: string): Promise<string[]> {
   try {
     if ((await readdir(out)).includes(JOURNAL_FILE))
-      throw datasetInvalid(out, 'it is a dataset by itself; there is nothing to merge');
+      throw datasetInvalid(out, 'it is a dataset without parts, so there is nothing to merge');
     const found = await listParts(out);
     const shards = found.map((name) => {
       const shard = readPartName(name);
       if (shard) return shard;
-      throw datasetInvalid(join(out, PARTS, name), 'its name is not that of a part');
+      throw datasetInvalid(join(out, PARTS, name), 'its name is not the name of a part');
     });
     const counts = [...new Set(shards.map(({ count }) => count))];
     const [count] = counts;
-    if (count === undefined) throw datasetInvalid(out, 'there are no parts in it (tapir embed --shard i/n)');
-    if (counts.length > 1) throw datasetInvalid(out, `it holds parts of ${counts.join(' and of ')}`);
-    return Array.from({ length: count }, (_, index) => partPath({ index, count } satisfies Shard));
+    if (count === undefined)
+      throw datasetInvalid(out, 'it holds no parts (tapir embed --shard i/n writes them)');
+    if (counts.length > 1)
+      throw datasetInvalid(
+        out,
+        `it holds parts of ${counts.join(' and of ')}; there must be one number of parts`,
+      );
+    return Array.from({ length: count }, (_, index) => partPath({ index, count }));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT')
       throw datasetInvalid(out, 'there is no such folder', error);
@@ -68,7 +72,7 @@ async function namesOf(out: string): Promise<string[]> {
   }
 }
 
-/** The error for what is not there: the first ones by name. */
+/** Makes the error for parts or inputs that are missing. It names the first ones. */
 export function incomplete(
   path: string,
   what: string,
@@ -84,43 +88,53 @@ export function incomplete(
   );
 }
 
-/** A part must have been made as the first one was, and be what its journal says. */
+/** Checks that a part agrees with its journal, and was made with the settings of the first part. */
 function checkPart({ name, folder, manifest, journal }: Part, first: Part): void {
-  const differences = compareIdentities(journal.identity, first.journal.identity);
+  const [weights, others] = [latestWeights(journal.runs), latestWeights(first.journal.runs)];
+  const differences = [
+    ...compareIdentities(journal.identity, first.journal.identity),
+    ...(weights && others ? compareWeights(weights, others) : []),
+  ];
   if (differences.length > 0) {
-    const list = differences.map((one) => `${one.what} is ${one.there}, there ${one.asked}`).join('; ');
+    const list = showDifferences(differences, `in "${name}"`, `in "${first.name}"`);
     throw new TapirError(
       'DATASET_MISMATCH',
-      `"${name}" was made in another way than "${first.name}": ${list}; embed it again (--overwrite)`,
+      `the parts were made with different settings: ${list}. Embed one of them again (--overwrite)`,
       { details: { path: folder, differences } },
     );
   }
   const isSame = manifest.shards.every(({ metadata }, at) => journal.shards[at]?.metadata === metadata);
   if (!isSame || manifest.shards.length !== journal.shards.length)
-    throw datasetInvalid(folder, 'its manifest and its journal name different shards; run tapir embed again');
+    throw datasetInvalid(
+      folder,
+      'its manifest and its journal name different shards; run the same tapir embed again',
+    );
   for (const [key, { dtype, dims }] of Object.entries(manifest.features)) {
     const other = first.manifest.features[key];
     if (other && (other.dtype !== dtype || other.dims.join() !== dims.join()))
-      throw datasetInvalid(folder, `rows of "${key}" are [${dims.join(', ')}] ${dtype}, not as elsewhere`);
+      throw datasetInvalid(
+        folder,
+        `its rows of "${key}" are [${dims.join(', ')}] ${dtype}, in ${first.name} they are [${other.dims.join(', ')}] ${other.dtype}`,
+      );
   }
 }
 
-/** Checks that no run has added to a part since it was read. Throws `DATASET_INVALID`. */
+/** Checks that no run has changed a part since it was read. Throws `DATASET_INVALID`. */
 export async function checkSameJournals(parts: readonly Part[]): Promise<void> {
   for (const { folder, journal } of parts) {
     const now = await readJournal(folder);
     if (now?.bytes !== journal.bytes || !(await exists(join(folder, MANIFEST_FILE))))
-      throw datasetInvalid(folder, 'a run has added to it meanwhile; merge again');
+      throw datasetInvalid(folder, 'a run has changed it in the meantime; merge again');
   }
 }
 
-/** The rows of a part, dead ones included. */
+/** Returns the number of rows of a part, including those that no metadata names. */
 export function rowsOf({ shards }: Manifest): number {
   const last = shards.at(-1);
   return last ? last.firstRow + last.rows : 0;
 }
 
-/** Describes the parts as one dataset: the same for the same parts. Rows are numbered over all parts, in their order. */
+/** Describes the parts as one dataset. Rows are numbered over all parts, in order. The result depends only on the parts. */
 export function mergeManifests(parts: readonly Part[]): Manifest {
   const { latest, locations } = summarize(parts);
   const shards: ShardRecord[] = [];
@@ -148,7 +162,7 @@ export function mergeManifests(parts: readonly Part[]): Manifest {
   };
 }
 
-/** What is told of the latest run is that of the part that was finished last; of one without rows only if all are. */
+/** The settings of the merged manifest are those of the part that was finished last, among the parts with rows if there are any. */
 function summarize(parts: readonly Part[]): {
   readonly latest: Manifest;
   readonly locations: ReadonlySet<string | null>;
@@ -166,7 +180,7 @@ function moveShard(shard: ShardRecord, part: string, number: number, firstRow: n
   return {
     ...shard,
     firstRow: firstRow + shard.firstRow,
-    metadata: metadataFile(number),
+    metadata: metadataPath(number),
     features: Object.fromEntries(features),
   };
 }
@@ -176,7 +190,7 @@ function mergeFeatures(parts: readonly Part[]): Record<string, FeatureRecord> {
   for (const { manifest } of parts)
     for (const [key, feature] of Object.entries(manifest.features)) {
       const rows = (merged[key]?.rows ?? 0) + feature.rows;
-      // Their files have no folder but the parts' in common.
+      // The only folder that all their files are in.
       merged[key] = { ...feature, folder: PARTS, rows };
     }
   return merged;

@@ -1,15 +1,16 @@
 /** Merges the parts of a sharded dataset into one dataset, which refers to their feature files where they are. */
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checkUnlocked, lockFolder } from '../base/folder-lock.js';
-import type { Nameable } from './input-names.js';
-import { encodeManifest, MANIFEST_FILE, type Manifest } from './manifest.js';
-import { checkSource, checkInputs } from './merge-check.js';
-import { checkSameJournals, mergeManifests, readParts, rowsOf, type Part } from './merge-parts.js';
-import { readMetadata } from './formats/read-metadata.js';
 import { unwritable, writeAtomically } from '../base/atomic-file.js';
+import { listShardFiles } from './dataset-folder.js';
+import { MANIFEST_FILE, METADATA } from './file-names.js';
+import { checkUnlocked, lockFolder } from '../base/folder-lock.js';
+import { MetadataTable, readMetadata } from './formats/metadata.js';
+import type { Nameable } from './input-names.js';
 import { makeFolder } from '../base/make-folder.js';
-import { MetadataTable } from './formats/write-metadata.js';
+import { encodeManifest, type Manifest } from './manifest.js';
+import { checkInputs, checkSource } from './merge-check.js';
+import { checkSameJournals, mergeManifests, readParts, rowsOf, type Part } from './merge-parts.js';
 
 /** The result of a merge. */
 export interface MergeSummary {
@@ -54,7 +55,7 @@ async function writeMerged(
 ): Promise<void> {
   const writer = new ChangedFiles(out);
   try {
-    await makeFolder(join(out, 'metadata'));
+    await makeFolder(join(out, METADATA));
   } catch (error) {
     throw unwritable(out, error);
   }
@@ -71,13 +72,13 @@ async function writeMerged(
     firstRow += rowsOf(part);
   }
   await writer.removeOthers(new Set(manifest.shards.map(({ metadata }) => metadata)));
-  // What was read must still be what the parts are.
+  // The parts must not have changed since they were read.
   for (const { folder } of parts) await checkUnlocked(folder);
   await checkSameJournals(parts);
   await writer.write(MANIFEST_FILE, encodeManifest(manifest));
 }
 
-/** Writes files that are not there as they should be. Before the first one is changed, the manifest that names it is removed. */
+/** Writes files whose content differs. It removes the manifest before it changes the first file that the manifest names. */
 class ChangedFiles {
   readonly #out: string;
   #isOpen = false;
@@ -90,18 +91,18 @@ class ChangedFiles {
     const path = join(this.#out, name);
     const there = await readFile(path).catch(() => undefined);
     if (there?.equals(bytes)) return;
-    // It is replaced as a whole itself.
+    // The manifest itself is replaced atomically.
     if (name !== MANIFEST_FILE) await this.#open();
     await writeAtomically(path, bytes);
   }
 
-  /** Removes what an earlier merge has left. */
+  /** Removes metadata files that an earlier merge left. */
   async removeOthers(names: ReadonlySet<string>): Promise<void> {
     try {
-      for (const name of await readdir(join(this.#out, 'metadata'))) {
-        if (names.has(`metadata/${name}`)) continue;
+      for (const name of await listShardFiles(this.#out)) {
+        if (names.has(name) || !name.startsWith(`${METADATA}/`)) continue;
         await this.#open();
-        await rm(join(this.#out, 'metadata', name), { force: true });
+        await rm(join(this.#out, name), { force: true });
       }
     } catch (error) {
       throw unwritable(this.#out, error);

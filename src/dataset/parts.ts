@@ -1,23 +1,20 @@
-/** The parts of a sharded dataset: `DIR/parts/i-of-n`, each a dataset of its own. */
+/** The parts of a sharded dataset: `DIR/parts/i-of-n`. Each part is a dataset. */
 import { readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { unwritable } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import { LOCK_FILE } from '../base/folder-lock.js';
+import { JOURNAL_FILE, PARTS } from './file-names.js';
 import type { Shard } from './input-names.js';
-import { JOURNAL_FILE } from './journal.js';
-import { unwritable } from '../base/atomic-file.js';
 import { makeFolder } from '../base/make-folder.js';
 
-/** The folder of the parts in a dataset. */
-export const PARTS = 'parts';
-
-/** A part's path in its dataset: `parts/07-of-12`, with as many digits as the last one has, so that they sort. */
+/** Returns the path of a part, relative to the dataset: `parts/07-of-12`, padded with zeros so that the names sort. */
 export function partPath({ index, count }: Shard): string {
   const digits = String(count - 1).length;
   return `${PARTS}/${String(index).padStart(digits, '0')}-of-${count}`;
 }
 
-/** Names of parts that are in a dataset, sorted; none if it has no parts. Throws what reading the folder throws. */
+/** Lists the names of the parts in a folder, sorted. Throws the file system's errors. */
 export async function listParts(folder: string): Promise<string[]> {
   try {
     const names = await readdir(join(folder, PARTS));
@@ -28,7 +25,7 @@ export async function listParts(folder: string): Promise<string[]> {
   }
 }
 
-/** The shard that a part's name tells; undefined for other names. */
+/** Reads the name of a part. Returns undefined for other names. */
 export function readPartName(name: string): Shard | undefined {
   const [, index, count] = /^(\d{1,6})-of-(\d{1,6})$/.exec(name) ?? [];
   if (index === undefined || count === undefined) return undefined;
@@ -37,10 +34,9 @@ export function readPartName(name: string): Shard | undefined {
 }
 
 /**
- * Makes the folder of a part.
+ * Makes the folder of a part, and returns its path.
  *
- * @returns Its path.
- * @throws {@link TapirError} `OUTPUT_EXISTS` if the dataset's folder holds something else, parts of another count included;
+ * @throws {@link TapirError} `OUTPUT_EXISTS` if the dataset's folder holds something else, such as parts of another count;
  * `OUTPUT_UNWRITABLE`.
  */
 export async function makePart(folder: string, shard: Shard): Promise<string> {
@@ -50,7 +46,7 @@ export async function makePart(folder: string, shard: Shard): Promise<string> {
     await checkFree(folder);
     await checkCount(folder, shard);
     await makeFolder(path);
-    // Of two that begin at once with different counts, one at least finds the other here.
+    // If two runs with different counts begin at the same time, at least one of them finds the other here.
     await checkCount(folder, shard).catch(async (error: unknown) => {
       await rmdir(path).catch(() => undefined);
       throw error;
@@ -61,26 +57,26 @@ export async function makePart(folder: string, shard: Shard): Promise<string> {
   return path;
 }
 
-/** A folder of parts may hold anything beside them (what was merged, a report) but a dataset; another one must be empty. */
+/** Beside its parts, a folder may hold anything but an unsharded dataset. A folder without parts must be empty. */
 async function checkFree(folder: string): Promise<void> {
   const names = await readdir(folder);
   if (names.includes(JOURNAL_FILE))
     throw refused(
       folder,
-      'it holds a dataset that is not in parts; go on without shards, or choose another folder',
+      'it holds a dataset without parts; continue without shards, or choose another folder',
     );
   const other = names.find((name) => !name.startsWith(LOCK_FILE));
   if (other === undefined || names.includes(PARTS)) return;
-  throw refused(folder, `it holds "${other}", so it is no folder of parts; choose another one`);
+  throw refused(folder, `it holds "${other}" and no parts; choose another folder`);
 }
 
 async function checkCount(folder: string, { count }: Shard): Promise<void> {
   const other = (await listParts(folder)).find((name) => readPartName(name)?.count !== count);
   if (other === undefined) return;
   const what = readPartName(other)
-    ? `a dataset is cut into one number of parts; go on with that number, or choose another folder`
-    : 'that is no part; choose another folder';
-  throw refused(folder, `it holds ${PARTS}/${other}, asked for is a part of ${count}: ${what}`);
+    ? 'all parts of a dataset have the same count; continue with that count, or choose another folder'
+    : 'that is not a part; choose another folder';
+  throw refused(folder, `it holds ${PARTS}/${other}, and this run writes a part of ${count}: ${what}`);
 }
 
 function refused(path: string, reason: string): TapirError<'OUTPUT_EXISTS'> {

@@ -1,24 +1,25 @@
-/** Reads `manifest.json`, and trusts nothing in it. */
+/** Reads `manifest.json` without trusting its content. */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDType } from '../tensor/tensor.js';
-import { DATASET_FORMAT, type Manifest } from './manifest.js';
-import { staysInside } from './formats/dataset-file.js';
+import { MANIFEST_FILE } from './file-names.js';
 import { datasetInvalid, datasetUnreadable } from './formats/dataset-invalid.js';
+import { staysInside } from './locate-file.js';
+import { DATASET_FORMAT, type Manifest } from './manifest.js';
 
-/** Largest manifest that is read: some 800,000 shards. */
+/** The largest manifest that is read: about 800,000 shards. */
 const MAX_MANIFEST_BYTES = 256 * 2 ** 20;
-/** Largest row of features, in elements: far above any model's, and what a typed array still holds. */
+/** The largest row of features, in elements: far above any model's, and small enough for a typed array. */
 const MAX_ROW_ELEMENTS = 2 ** 28;
 const FORMAT_VERSION: Manifest['formatVersion'] = 1;
 
 /**
- * The manifest of a dataset; what reading the files relies on is checked: versions, dims, row counts, paths.
+ * Reads the manifest of a dataset. It checks what readers rely on: versions, dims, row counts, paths.
  *
- * @throws {@link TapirError} `DATASET_INVALID` if there is none, or it is no manifest.
+ * @throws {@link TapirError} `DATASET_INVALID` if there is no manifest, or if it is damaged.
  */
 export async function readManifest(folder: string): Promise<Manifest> {
-  const path = join(folder, 'manifest.json');
+  const path = join(folder, MANIFEST_FILE);
   let manifest: unknown;
   try {
     const { size } = await stat(path);
@@ -27,12 +28,12 @@ export async function readManifest(folder: string): Promise<Manifest> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw datasetUnreadable(path, error);
-    const reason = 'not a dataset or unfinished; run the same tapir embed again to finish it';
-    throw datasetInvalid(folder, `${reason} (there is no manifest.json)`, error);
+    const reason = 'it is not a dataset, or it is unfinished; to finish it, run the same tapir embed again';
+    throw datasetInvalid(folder, `${reason} (there is no ${MANIFEST_FILE})`, error);
   }
   const flaw = findFlaw(manifest);
   if (flaw !== undefined) throw datasetInvalid(path, flaw);
-  // What is read later was looked at; the rest is the writer's.
+  // findFlaw has checked all that readers rely on.
   return manifest as Manifest;
 }
 
@@ -42,8 +43,11 @@ function findFlaw(manifest: unknown): string | undefined {
   if (formatVersion !== FORMAT_VERSION)
     return `its formatVersion is ${String(formatVersion)}, this version of onnx-tapir reads ${FORMAT_VERSION}`;
   if (!isRecord(features) || !Array.isArray(shards)) return 'it lists no features or no shards';
-  for (const [key, feature] of Object.entries(features))
-    if (!isFeature(feature)) return `feature "${key}" has no dtype or dims that can be read`;
+  for (const [key, feature] of Object.entries(features)) {
+    if (!isFeature(feature)) return `feature "${key}" has no valid dtype or dims`;
+    if (isRecord(feature) && feature['format'] === 'jsonl')
+      return `feature "${key}" is stored as JSON lines, which this version does not read; embed again with --format npy, arrow or parquet`;
+  }
   let rows = 0;
   for (const [index, shard] of (shards as unknown[]).entries()) {
     if (!isShard(shard, Object.keys(features))) return `shard ${index} lacks rows, files or features`;

@@ -1,19 +1,23 @@
-/** What a fast mode has done to the pixels of a run. */
-import type { LoadedItem } from '../embed/loader.js';
+/** Sums of what the fast decoding mode did to the pixels of a run. */
+import type { TriedInput } from './tried-input.js';
 
-/** As a manifest records it. */
+/** The summary in a manifest. */
 export interface ReductionSummary {
-  /** Images that were reduced while they were decoded. */
+  /** The number of images that were reduced while they were decoded. */
   readonly images: number;
-  /** Over those among the first 64 inputs of each run, against exact pixels, of 8-bit values after resize and crop; null if there are none. */
+  /**
+   * The difference from exact pixels, in 8-bit values after resize and crop. It is measured for the reduced images among the first
+   * 64 inputs of each run; null if there are none.
+   */
   readonly deviation: { readonly images: number; readonly mean: number; readonly max: number } | null;
 }
 
-/** What can be added up over images, shards and runs. */
+/** Sums that can be added up over images, shards and runs. */
 export interface ReducedSums {
   readonly images: number;
+  /** The number of images that were compared with exact pixels. */
   readonly measured: number;
-  /** Sum of the mean deviations. */
+  /** The sum of their mean deviations. */
   readonly sum: number;
   readonly max: number;
 }
@@ -21,7 +25,10 @@ export interface ReducedSums {
 export const NOTHING_REDUCED: ReducedSums = { images: 0, measured: 0, sum: 0, max: 0 };
 
 /** Adds an image. */
-export function addReduced(sums: ReducedSums, { reduction, deviation }: LoadedItem): ReducedSums {
+export function addReduced(
+  sums: ReducedSums,
+  { reduction, deviation }: Pick<TriedInput, 'reduction' | 'deviation'>,
+): ReducedSums {
   if (reduction === 1 && !deviation) return sums;
   const { images, measured, sum, max } = sums;
   return {
@@ -32,7 +39,7 @@ export function addReduced(sums: ReducedSums, { reduction, deviation }: LoadedIt
   };
 }
 
-/** Sums up shards. */
+/** Summarizes the sums of shards. */
 export function summarizeReduced(parts: readonly ReducedSums[]): ReductionSummary {
   const total = (of: (part: ReducedSums) => number): number => parts.reduce((all, part) => all + of(part), 0);
   const measured = total((part) => part.measured);

@@ -1,4 +1,4 @@
-/** One run into a dataset: what is new is appended shard by shard, then what had failed or changed. */
+/** A run into a dataset: it appends new inputs shard by shard, then inputs that failed before or changed. */
 import type { Extractor } from '../extract/extractor.js';
 import { internalsOf } from '../extract/extractor.js';
 import type { DecodeLanes } from '../image/lanes/decode-lanes.js';
@@ -10,26 +10,28 @@ import type { EmbedSetup } from './embed-options.js';
 import type { JournalRun, JournalShard, JournalWriter } from '../dataset/journal.js';
 import { packageVersion } from '../base/package.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
-import { ShardWriter, type ShardPlan } from '../dataset/shards.js';
+import { ShardWriter, type ShardPlan } from '../dataset/shard-writer.js';
 import type { SourceItem } from '../sources/items/source-item.js';
+import type { TriedInput } from '../dataset/tried-input.js';
 
-/** What a run works with. */
+/** The settings of a run. */
 export interface RunPlan extends ShardPlan {
   readonly extractor: Extractor;
   readonly setup: EmbedSetup;
   readonly lanes: DecodeLanes;
   readonly pending: PendingOptions;
-  /** Called after each batch that is with the writer, before the next one; with the inputs left out so far. */
+  /** Called after each batch that was handed to the writer, with the number of inputs skipped so far. */
   readonly onBatch: (batch: EmbeddedBatch, skipped: number) => void;
 }
 
-/** A dataset as a run has left it. */
+/** A dataset after a run. */
 export interface RunResult {
   readonly shards: readonly JournalShard[];
   readonly runs: readonly JournalRun[];
   readonly inputs: DatasetInputs;
-  /** Inputs that were as the dataset holds them. */
+  /** The number of inputs that the dataset holds and that have not changed. */
   readonly skipped: number;
+  /** The number of inputs that the source repeated. */
   readonly duplicates: number;
 }
 
@@ -44,7 +46,7 @@ export class DatasetRun {
   readonly #journal: JournalWriter;
   #hasBegun = false;
 
-  /** @param onFirstShard - Called before the run's first shard counts: from then on an earlier manifest is wrong. */
+  /** @param onFirstShard - Called before the run's first shard counts. From then on, an earlier manifest is wrong. */
   constructor(
     folder: DatasetFolder,
     plan: RunPlan,
@@ -59,7 +61,7 @@ export class DatasetRun {
     this.#onFirstShard = onFirstShard;
   }
 
-  /** Embeds what the source gives and the dataset does not hold. */
+  /** Embeds the inputs of the source that are new, that failed before, or that changed. */
   async embed(
     source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
     inputs: DatasetInputs,
@@ -91,13 +93,13 @@ export class DatasetRun {
     await writer.finish();
   }
 
-  /** Behind all new ones, in shards of their own, so that these are cut as if nothing had failed; only news is written. */
+  /** Retries come after all new inputs, in their own shards, so that failures do not move new inputs. Only changed outcomes are written. */
   async #appendAgain(pending: PendingInputs, inputs: DatasetInputs, writer: ShardWriter): Promise<void> {
     const { extractor, setup, lanes, onBatch } = this.#plan;
     if (pending.again.length === 0) return;
     for await (const batch of embedBatches(extractor, pending.again, setup, lanes)) {
       const shard = writer.number;
-      const news = new Set(batch.items.filter((item) => !item.error || inputs.isNews(item)));
+      const news = new Set<TriedInput>(batch.items.filter((item) => !item.error || inputs.isNews(item)));
       await writer.append(batch, (item) => news.has(item));
       for (const item of news) inputs.replace(item, shard);
       onBatch(batch, pending.skipped);
@@ -105,7 +107,9 @@ export class DatasetRun {
     await writer.finish();
   }
 
-  async #commit(shard: JournalShard): Promise<void> {
+  async #commit(written: JournalShard): Promise<void> {
+    const { decoder } = this.#plan.lanes;
+    const shard: JournalShard = { ...written, ...(decoder && { decoder }) };
     if (!this.#hasBegun) {
       this.#hasBegun = true;
       await this.#onFirstShard();
@@ -115,7 +119,7 @@ export class DatasetRun {
     }
     await this.#journal.append(shard);
     this.#shards.push(shard);
-    // The last one is rarely full, and nothing comes behind it.
+    // The last shard is rarely full, and nothing comes after it.
     if (shard.inputs >= this.#plan.shardSize) collectGarbage();
   }
 

@@ -16,9 +16,10 @@ import { FORMATS_SHOWN } from '../image/formats/image-format.js';
 import type { Extractor } from '../extract/extractor.js';
 import { identifyFile } from '../model/identify-model.js';
 import { clearLeftovers, takeFolder } from '../dataset/dataset-folder.js';
-import { checkIdentity, identifyDataset } from '../dataset/dataset-identity.js';
+import { checkIdentity } from '../dataset/dataset-identity.js';
 import { DatasetInputs } from '../dataset/dataset-inputs.js';
 import { DatasetRun, type RunPlan } from './dataset-run.js';
+import { describeIdentity, describeRun } from './describe-run.js';
 import { openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
 import { countInputs } from '../sources/count-inputs.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
@@ -27,11 +28,12 @@ import { folderNames } from '../dataset/folder-name.js';
 import { belongsTo, checkShard, takeShare, type Shard } from '../dataset/input-names.js';
 import { JournalWriter } from '../dataset/journal.js';
 import type { ImageError } from './loader.js';
-import { createManifest, encodeManifest, MANIFEST_FILE, type Manifest } from '../dataset/manifest.js';
+import { MANIFEST_FILE } from '../dataset/file-names.js';
+import { createManifest, encodeManifest, type Manifest } from '../dataset/manifest.js';
 import { makePart } from '../dataset/parts.js';
 import { ProgressMeter, type EmbedProgress } from './progress.js';
 import { writeAtomically } from '../base/atomic-file.js';
-import { FEATURE_FORMATS, type FeatureFormat } from '../dataset/formats/feature-writer.js';
+import { FEATURE_FORMATS, type FeatureFormat } from '../dataset/formats/feature-files.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 import { openSource, type EmbedSource, type OpenedSource } from '../sources/open-source.js';
 
@@ -45,8 +47,7 @@ export interface EmbedFolderOptions extends EmbedOptions {
    */
   readonly dtype: 'float32' | 'float16';
   /**
-   * Format of the feature files: `npy` (NumPy), `arrow` (Arrow IPC), `parquet` or `jsonl` (a line of text per row). The metadata is
-   * Parquet always.
+   * Format of the feature files: `npy` (NumPy), `arrow` (Arrow IPC) or `parquet`. The metadata is always Parquet.
    * @default 'npy'
    */
   readonly format: FeatureFormat;
@@ -181,7 +182,7 @@ export async function embedWarm(
     if (shard && options.overwrite) await rm(join(options.out, MANIFEST_FILE), { force: true });
     const { externalFiles } = extractor.model.plan.kept;
     const model = { ...(await identifying), externalFiles };
-    const identity = identifyDataset(extractor, model, setup.transform.options, options);
+    const identity = describeIdentity(extractor, model, setup, options);
     if (folder.before) checkIdentity(out, folder.before.identity, identity);
     const inputs = await DatasetInputs.read(out, folder.before?.shards ?? []);
     await clearLeftovers(folder, plan.folders.values());
@@ -213,14 +214,12 @@ export async function embedWarm(
       () => rm(join(out, MANIFEST_FILE), { force: true }),
     );
     const result = await run.embed(items, inputs);
-    const manifest = createManifest(extractor, setup, {
+    const manifest = createManifest(describeRun(extractor, setup, model), {
       ...result,
       seconds: meter.seconds,
       source: { kind: opened.description.kind, location: location === null ? null : resolve(location) },
-      model,
       format: plan.format,
       folders: plan.folders,
-      decoder: lanes.decoder,
     });
     await writeAtomically(join(out, MANIFEST_FILE), encodeManifest(manifest));
     checkFailures(options.limit, meter, true);

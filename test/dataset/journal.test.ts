@@ -2,7 +2,8 @@ import { appendFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DatasetIdentity } from '../../src/dataset/dataset-identity.js';
-import { JOURNAL_FILE, JournalWriter, readJournal, type JournalShard } from '../../src/dataset/journal.js';
+import { JOURNAL_FILE } from '../../src/dataset/file-names.js';
+import { JournalWriter, readJournal, type JournalShard } from '../../src/dataset/journal.js';
 import { NOTHING_REDUCED } from '../../src/dataset/reduced-images.js';
 import { scratchFolder } from '../support/fixtures.js';
 

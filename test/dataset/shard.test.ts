@@ -218,7 +218,10 @@ describe('a folder that is something else', () => {
         code: 'OUTPUT_EXISTS',
         message: expect.stringMatching(message) as string,
       });
-    await refuse({ shard: { index: 0, count: 4 } }, /it holds parts\/0-of-3, asked for is a part of 4/);
+    await refuse(
+      { shard: { index: 0, count: 4 } },
+      /it holds parts\/0-of-3, and this run writes a part of 4/,
+    );
     await refuse({ shard: { index: 0, count: 4 }, overwrite: true }, /parts\/0-of-3/);
     await refuse({}, /not empty/);
     await refuse({ overwrite: true }, /not empty/);
@@ -226,15 +229,15 @@ describe('a folder that is something else', () => {
 
     const whole = `${out}-whole`;
     await run(photos, whole);
-    await refuse({ shard }, /a dataset that is not in parts/, whole);
+    await refuse({ shard }, /a dataset without parts/, whole);
     expect(readdirSync(whole)).not.toContain('parts');
-    await expect(mergeDataset(whole)).rejects.toThrow(/a dataset by itself/);
-    await refuse({ shard }, /it holds ".+", so it is no folder of parts/, join(out, '..'));
+    await expect(mergeDataset(whole)).rejects.toThrow(/a dataset without parts/);
+    await refuse({ shard }, /it holds ".+" and no parts/, join(out, '..'));
     // What others write beside the parts is in nobody's way.
     writeFileSync(join(out, 'report.html'), '');
     await run(photos, out, { shard });
     writeFileSync(join(out, 'parts/notes.txt'), '');
-    await refuse({ shard }, /parts\/notes.txt.*no part/);
+    await refuse({ shard }, /parts\/notes.txt.*not a part/);
   });
 
   it.each([
@@ -266,7 +269,7 @@ describe('parts that do not fit together', () => {
     const { photos, out } = setUp();
     await expect(mergeDataset(out)).rejects.toThrow(/there is no such folder/);
     mkdirSync(out);
-    await refuse(out, 'DATASET_INVALID', /no parts in it/);
+    await refuse(out, 'DATASET_INVALID', /it holds no parts/);
     await run(photos, out, { shard: { index: 1, count: 3 } });
     await refuse(out, 'DATASET_INCOMPLETE', /parts\/0-of-3, parts\/2-of-3; run tapir embed/, {
       missing: ['parts/0-of-3', 'parts/2-of-3'],
@@ -287,7 +290,7 @@ describe('parts that do not fit together', () => {
     await runAll(photos, out);
     await expect(mergeDataset(out, { source: photos })).resolves.toBeDefined();
     renameSync(join(out, 'parts/1-of-3'), join(out, 'parts/01-of-3'));
-    await refuse(out, 'DATASET_INVALID', /01-of-3.*not that of a part/);
+    await refuse(out, 'DATASET_INVALID', /01-of-3.*not the name of a part/);
     renameSync(join(out, 'parts/01-of-3'), join(out, 'parts/1-of-4'));
     await refuse(out, 'DATASET_INVALID', /parts of 3 and of 4/);
   });
@@ -297,11 +300,7 @@ describe('parts that do not fit together', () => {
     await runAll(photos, out);
     rmSync(join(out, 'parts/2-of-3'), { recursive: true });
     cpSync(join(out, 'parts/0-of-3'), join(out, 'parts/2-of-3'), { recursive: true });
-    await refuse(
-      out,
-      'DATASET_INVALID',
-      /input ".+" is there more than once: in parts\/0-of-3 and parts\/2-of-3/,
-    );
+    await refuse(out, 'DATASET_INVALID', /the input ".+" more than once: in parts\/0-of-3 and parts\/2-of-3/);
     expect(readdirSync(out)).toEqual(['parts']);
   });
 
@@ -312,7 +311,7 @@ describe('parts that do not fit together', () => {
     await refuse(
       out,
       'DATASET_MISMATCH',
-      /"parts\/1-of-2" was made in another way than "parts\/0-of-2": dtype is "float16", there "float32"/,
+      /different settings: dtype is "float16" in "parts\/1-of-2" and "float32" in "parts\/0-of-2"/,
       { differences: [{ what: 'dtype', there: '"float16"', asked: '"float32"' }] },
     );
   });
@@ -348,7 +347,7 @@ describe('parts that do not fit together', () => {
           change('manifest.json', (text) =>
             text.replace(/("firstRow": )(\d+)(?![\s\S]*"firstRow")/, '$19$2'),
           ),
-        /row \d+ is none of the \d+ from 9\d+ on/,
+        /row \d+ is not one of the \d+ rows from 9\d+/,
       ],
       [
         () => change('journal.jsonl', (text) => text.split('\n').slice(0, -2).join('\n') + '\n'),

@@ -15,7 +15,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
-import { readMetadata } from '../../src/dataset/formats/read-metadata.js';
+import { readMetadata } from '../../src/dataset/formats/metadata.js';
 import { createRandom } from '../../src/base/random.js';
 import { fixturePath, projectPath, scratchFolder } from '../support/fixtures.js';
 

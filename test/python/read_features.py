@@ -1,9 +1,8 @@
-"""Reads what write-features.mjs has written with numpy, pyarrow and json, and compares values bit for bit.
+"""Reads what write-features.mjs has written with numpy and pyarrow, and compares values bit for bit.
 
 usage: python test/python/read_features.py DIR
 """
 
-import json
 import sys
 from pathlib import Path
 
@@ -47,14 +46,6 @@ def check(path):
     parquet = columns(pa.parquet.read_table(path.with_suffix(".parquet")), dims)
     assert parquet[:2] == (numbers, paths) and same(parquet[2], expected), "parquet"
 
-    lines = [json.loads(line) for line in path.with_suffix(".jsonl").open(encoding="utf-8")]
-    assert [line["row"] for line in lines] == numbers and [line["path"] for line in lines] == paths, "jsonl"
-    finite = np.isfinite(expected)
-    values = np.array([line[KEY] for line in lines], dtype=object)
-    assert (np.array([value is not None for value in values.flat]).reshape(expected.shape) == finite).all(), "null"
-    read = np.where(finite, values, 0).astype(expected.dtype)
-    assert same(read, np.where(finite, expected, np.zeros((), expected.dtype))), "jsonl"
-
 
 def main():
     files = sorted(Path(sys.argv[1]).glob("*.npy"))
@@ -64,7 +55,7 @@ def main():
             check(path)
         except Exception as error:
             raise SystemExit(f"{path.stem}: {type(error).__name__}: {error}") from error
-        print(f"{path.stem}: npy, arrow, parquet and jsonl agree")
+        print(f"{path.stem}: npy, arrow and parquet agree")
     print(f"{len(files)} arrays; numpy {np.__version__}, pyarrow {pa.__version__}")
 
 

@@ -31,6 +31,31 @@ describe('half precision', () => {
     [0.1, 0x2e66],
   ])('%s has the bits %i', (value, bits) => expect(toFloat16Bits(value)).toBe(bits));
 
+  // Made with numpy.float32(x).astype(numpy.float16).view(numpy.uint16).
+  it.each([
+    [0, 0x0000],
+    [-0, 0x8000],
+    [1, 0x3c00],
+    [-2, 0xc000],
+    [65504, 0x7bff],
+    [65519.996, 0x7bff],
+    [65520, 0x7c00],
+    [Infinity, 0x7c00],
+    [-Infinity, 0xfc00],
+    [0.1, 0x2e66],
+    [1 / 3, 0x3555],
+    [2049, 0x6800],
+    [2051, 0x6802],
+    [2 ** -14, 0x0400],
+    [2 ** -14 - 2 ** -24, 0x03ff],
+    [2 ** -24, 0x0001],
+    [2 ** -25, 0x0000],
+    [2 ** -25 + 2 ** -40, 0x0001],
+    [1.5 * 2 ** -24, 0x0002],
+    [1e-10, 0x0000],
+    [NaN, 0x7e00],
+  ])('rounds %d as NumPy does', (value, bits) => expect(toFloat16Bits(value)).toBe(bits));
+
   it('keeps NaN', () => expect(fromFloat16Bits(toFloat16Bits(NaN))).toBeNaN());
 
   it('rounds to the nearest number', () => {

@@ -1,6 +1,6 @@
 /** `POST /embed`: images in, features out. */
 import type { FastifyReply } from 'fastify';
-import { encodeNpyHeader } from '../../dataset/formats/write-npy.js';
+import { encodeNpyHeader } from '../../dataset/formats/npy.js';
 import { elementsToJson } from '../../tensor/json-elements.js';
 import { acceptedForms } from './accept.js';
 import type { RequestState, ServiceContext } from './context.js';

@@ -2,7 +2,8 @@
 import type { EmbedFailure } from '../../embed/embed-folder.js';
 import type { MaxFailures } from '../../embed/failure-limit.js';
 import type { InputFormat } from '../../sources/records/source-record.js';
-import type { FeatureFormat } from '../../dataset/formats/feature-writer.js';
+import type { FeatureFormat } from '../../dataset/formats/feature-files.js';
+import type { RowFormat } from '../../embed/streams/row-output.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { identifyFile } from '../../model/identify-model.js';
 import { openModel } from '../../model/open-model.js';
@@ -20,7 +21,7 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly batch: number;
   readonly decodeThreads: number;
   readonly dtype: 'float32' | 'float16';
-  readonly format: FeatureFormat;
+  readonly format: FeatureFormat | RowFormat;
   readonly checksum: boolean;
   readonly maxFailures: MaxFailures | undefined;
   readonly metricsPort: number | undefined;

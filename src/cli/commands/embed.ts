@@ -1,4 +1,5 @@
 /** `tapir embed`: images → a dataset. */
+import { invalidOption } from '../../base/checks.js';
 import { embedWarm, type EmbedSummary } from '../../embed/embed-folder.js';
 import { hasFewImages } from '../../embed/measure/few-images.js';
 import type { EmbedProgress } from '../../embed/progress.js';
@@ -19,14 +20,20 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   const place = given.shard && readShardFlag(given.shard, process.env);
   const flags = place ? await chooseLocalDevice(given, place) : given;
   const shard = place?.shard;
-  const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out } = flags;
+  const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out, format } = flags;
+  if (format === 'jsonl')
+    throw invalidOption(
+      '--format',
+      'npy, arrow or parquet for a dataset (jsonl is for rows: --out -)',
+      format,
+    );
   const { column, null: nulSeparated, allowHttp } = flags;
   const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
   const view = await openRunView(terminal, flags.metricsPort, flags.json);
   try {
     const { signal } = terminal;
     const onProgress = (now: EmbedProgress): void => view.show(now);
-    const { format, checksum, maxFailures } = flags;
+    const { checksum, maxFailures } = flags;
     const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
     const reading = { column, nulSeparated, allowHttp };
     const images = source === '-' ? { paths: terminal.input(), format: flags.inputFormat } : source;

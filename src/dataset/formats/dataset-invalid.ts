@@ -1,7 +1,7 @@
-/** The one error of everything that reads a dataset. */
+/** The error for datasets that cannot be read. */
 import { TapirError, reasonOf } from '../../base/errors.js';
 
-/** The error for a dataset, or a file of it, that is not what it should be. */
+/** Makes the error for a dataset, or for one of its files, that is damaged or not what it should be. */
 export function datasetInvalid(path: string, reason: string, cause?: unknown): TapirError<'DATASET_INVALID'> {
   return new TapirError('DATASET_INVALID', `"${path}" cannot be read as part of a dataset: ${reason}`, {
     details: { path, reason },
@@ -9,13 +9,10 @@ export function datasetInvalid(path: string, reason: string, cause?: unknown): T
   });
 }
 
-/** The same, for whatever was thrown while the file was read; errors that name a file already are kept. */
+/** Makes the same error from an error that was caught while reading a file. A `TapirError` names its file already: it is kept. */
 export function datasetUnreadable(path: string, error: unknown): TapirError {
   if (error instanceof TapirError) return error;
   const isMissing = (error as NodeJS.ErrnoException | null)?.code === 'ENOENT';
-  return datasetInvalid(
-    path,
-    isMissing ? 'the manifest names it, but it is missing' : reasonOf(error),
-    error,
-  );
+  const reason = isMissing ? 'the manifest names it, but it is missing' : reasonOf(error);
+  return datasetInvalid(path, reason, error);
 }

@@ -1,4 +1,4 @@
-/** Columns of a feature file in Parquet: their schema, and their pages. */
+/** The columns of a feature file in Parquet: their schema and their pages. */
 import type { DType } from '../../tensor/tensor.js';
 import { packBits } from '../../tensor/bits.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
@@ -10,13 +10,13 @@ const REPETITION = { required: 0, optional: 1, repeated: 2 } as const;
 const CONVERTED = { utf8: 0, list: 3 } as const;
 const PLAIN = 0;
 const RLE = 3;
-/** Encodings of every column: values as they are, levels as runs. */
+/** The encodings of every column: plain values, and levels as runs. */
 export const ENCODINGS: readonly number[] = [PLAIN, RLE];
 
 /** How the elements of a dtype are stored. */
 interface Storage {
   readonly physical: number;
-  /** Bits and sign of integers; their ConvertedType is for readers that know no logical types. */
+  /** For integers. The ConvertedType is for readers that do not know logical types. */
   readonly integer?: { readonly bits: number; readonly signed: boolean; readonly converted: number };
   readonly isHalf?: boolean;
 }
@@ -41,7 +41,7 @@ const STORAGE: Readonly<Record<Exclude<DType, 'string'>, Storage>> = {
   int64: integer(64, true, 18),
 };
 
-/** A page, and what the footer says of it. */
+/** A page, and what the footer says about it. */
 export interface Page {
   readonly values: number;
   /** Levels, then values. */
@@ -49,7 +49,7 @@ export interface Page {
   readonly statistics: ThriftValue;
 }
 
-/** A column: its path in the schema, its type, and a group's page of it. */
+/** A column: its path in the schema, its type, and how a group becomes a page. */
 export interface ParquetColumn {
   readonly path: readonly string[];
   readonly physical: number;
@@ -57,7 +57,7 @@ export interface ParquetColumn {
   encode(group: RowGroup): Page;
 }
 
-/** The columns of a feature file. */
+/** Returns the columns of a feature file. */
 export function columnsOf(column: FeatureColumn): readonly ParquetColumn[] {
   return [ROW, PATH, featureColumn(column)];
 }
@@ -76,7 +76,7 @@ const ROW: ParquetColumn = {
   ],
   encode({ rows, rowNumbers }) {
     const bytes = new Uint8Array(rowNumbers.buffer, rowNumbers.byteOffset, rowNumbers.byteLength);
-    // Rows ascend: the first and the last one let a reader skip groups.
+    // Row numbers ascend. With the last and the first one, a reader can skip groups.
     const statistics = struct({ 3: i64(0), 5: binary(bytes.slice(-8)), 6: binary(bytes.slice(0, 8)) });
     return { values: rows, parts: [bytes], statistics };
   },
@@ -108,9 +108,9 @@ const PATH: ParquetColumn = {
   },
 };
 
-/** The key's column: a list of constant length, flattened; a plain value where a row has no dims. */
+/** The feature's column: a flattened list of constant length, or a plain value if a row has no dims. */
 function featureColumn({ key, dtype, dims, elements }: FeatureColumn): ParquetColumn {
-  // Strings were refused before.
+  // createFeatureWriter refuses strings.
   const { physical, integer: int, isHalf } = STORAGE[dtype as Exclude<DType, 'string'>];
   const isList = dims.length > 0;
   const element = struct({
@@ -145,7 +145,7 @@ function featureColumn({ key, dtype, dims, elements }: FeatureColumn): ParquetCo
   };
 }
 
-/** Elements as Parquet stores them: integers of 8 and 16 bits as 32, booleans as bits. */
+/** Returns elements as Parquet stores them: 8-bit and 16-bit integers with 32 bits, booleans as bits. */
 function storedValues(dtype: DType, values: Uint8Array): Uint8Array {
   const { buffer, byteOffset, byteLength } = values;
   const widened = (elements: Iterable<number>): Uint8Array =>
@@ -159,8 +159,8 @@ function storedValues(dtype: DType, values: Uint8Array): Uint8Array {
 }
 
 /**
- * Levels of lists of one length: where a list begins the repetition level is 0, else 1; every element is defined. A list
- * without elements has an entry that is not.
+ * Encodes the levels of lists that all have the same length. The repetition level is 0 where a list begins and 1 elsewhere. Every
+ * element is defined. An empty list has one entry, which is not defined.
  */
 function encodeListLevels(rows: number, length: number): Uint8Array[] {
   const entries = Math.max(1, length);

@@ -1,23 +1,21 @@
-/** Rows gathered into groups of a bounded size, as the formats with groups write them. */
+/** Gathers rows into groups of a bounded size, for formats that store rows in groups. */
 import { bytesOf } from '../../tensor/bits.js';
-import type { FeatureRows } from './feature-rows.js';
+import type { FeatureRows } from './feature-format.js';
 
-/** Most rows of a group: bounds the paths that are kept for it. */
+/** The largest number of rows in a group. It bounds the paths that are kept for the group. */
 const MAX_GROUP_ROWS = 65_536;
 
 /** Rows that are written together. The views are valid until `write` has settled. */
 export interface RowGroup {
   readonly rows: number;
-  /** Their elements, in C order. */
+  /** The bytes of their elements, in C order. */
   readonly values: Uint8Array;
-  /** Row number of each, over all shards. */
+  /** The number of each row, over all shards. */
   readonly rowNumbers: BigInt64Array;
   readonly paths: readonly (string | null)[];
 }
 
-/**
- * Copies rows into one buffer and gives them out when it is full. A tensor that fills groups by itself is not copied.
- */
+/** Copies rows into one buffer and writes the buffer when it is full. Rows that fill a whole group are not copied. */
 export class RowStage {
   readonly #rowBytes: number;
   readonly #capacity: number;
@@ -26,7 +24,7 @@ export class RowStage {
   #rowNumbers: number[] = [];
   #paths: (string | null)[] = [];
 
-  /** @param groupBytes - Bytes of a group: as many rows as they hold, one at least. */
+  /** @param groupBytes - The size of a group. A group has as many rows as fit, but at least one. */
   constructor(rowBytes: number, groupBytes: number, write: (group: RowGroup) => Promise<void>) {
     this.#rowBytes = rowBytes;
     this.#capacity = Math.min(MAX_GROUP_ROWS, Math.max(1, Math.floor(groupBytes / Math.max(1, rowBytes))));
@@ -49,17 +47,17 @@ export class RowStage {
         this.#paths.push(paths[row] ?? null);
       }
       at += taken;
-      if (this.#paths.length === this.#capacity) await this.#give(isWhole ? part : this.#buffer!);
+      if (this.#paths.length === this.#capacity) await this.#writeGroup(isWhole ? part : this.#buffer!);
     }
   }
 
-  /** Gives out the rest. */
+  /** Writes the rows that are left. */
   async flush(): Promise<void> {
     const rows = this.#paths.length;
-    if (rows > 0) await this.#give(this.#buffer!.subarray(0, rows * this.#rowBytes));
+    if (rows > 0) await this.#writeGroup(this.#buffer!.subarray(0, rows * this.#rowBytes));
   }
 
-  async #give(values: Uint8Array): Promise<void> {
+  async #writeGroup(values: Uint8Array): Promise<void> {
     const rowNumbers = BigInt64Array.from(this.#rowNumbers, BigInt);
     const group = { rows: rowNumbers.length, values, rowNumbers, paths: this.#paths };
     this.#rowNumbers = [];

@@ -2,11 +2,11 @@
 import { fromFloat16Bits } from '../../tensor/float16.js';
 import { createData, type DType } from '../../tensor/tensor.js';
 
-/** The values of all half-precision bits, made when first needed: looking one up is some ten times faster than computing it. */
+/** The values of all 65,536 half-precision numbers, made on first use: a lookup is about ten times faster than computing. */
 let halves: Float32Array | undefined;
 
-/** Half-precision bits as float32. */
-export function widenFloat16(bits: Uint16Array): Float32Array {
+/** Converts half-precision bits to float32. */
+function widenFloat16(bits: Uint16Array): Float32Array {
   halves ??= Float32Array.from({ length: 0x10000 }, (_, half) => fromFloat16Bits(half));
   const result = new Float32Array(bits.length);
   for (let i = 0; i < bits.length; i++) result[i] = halves[bits[i]!]!;
@@ -14,10 +14,10 @@ export function widenFloat16(bits: Uint16Array): Float32Array {
 }
 
 /**
- * Elements as float32. float16 and integers of up to 24 bits keep their value; float64, int32, uint32, int64 and uint64 are rounded
- * to the nearest float32.
+ * Converts elements to float32. float16 and integers of up to 24 bits keep their values. float64, int32, uint32, int64 and uint64
+ * are rounded to the nearest float32.
  *
- * @param buffer - The elements' little-endian bytes. Those of float32 are not copied.
+ * @param buffer - The elements' little-endian bytes. float32 is not copied.
  */
 export function widen(dtype: DType, buffer: ArrayBuffer): Float32Array {
   const data = createData(dtype, 0, buffer);

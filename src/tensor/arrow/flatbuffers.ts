@@ -1,9 +1,9 @@
 /**
- * Flatbuffers, as far as Arrow's metadata needs them. Every access is checked by the DataView, and no loop trusts a count: a
- * damaged file throws a RangeError.
+ * Reads the flatbuffers of Arrow's metadata. The DataView checks every access, and no loop trusts a count, so a damaged file throws
+ * a RangeError.
  */
 
-/** A table: fields by id, each where the table's vtable says. */
+/** A table of fields by id. Its vtable says where each field lies. */
 export class FlatTable {
   readonly #view: DataView;
   readonly #at: number;
@@ -13,13 +13,13 @@ export class FlatTable {
     this.#at = at;
   }
 
-  /** The root table of a buffer. */
+  /** Reads the root table of a buffer. */
   static root(bytes: Uint8Array): FlatTable {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     return new FlatTable(view, view.getUint32(0, true));
   }
 
-  /** Where a field lies; undefined if the table has none, which means its default. */
+  /** Returns where a field lies; undefined if the table does not have it, which means its default value. */
   #field(id: number): number | undefined {
     const vtable = this.#at - this.#view.getInt32(this.#at, true);
     const slot = 4 + 2 * id;
@@ -62,7 +62,7 @@ export class FlatTable {
     return Buffer.from(this.#view.buffer, this.#view.byteOffset + start, length).toString('utf8');
   }
 
-  /** Tables of a vector. */
+  /** Returns the tables of a vector. */
   tables(id: number): FlatTable[] {
     const { start, length } = this.#vector(id, 4);
     return Array.from({ length }, (_, i) => {
@@ -71,7 +71,7 @@ export class FlatTable {
     });
   }
 
-  /** Structs of a vector: each a view of its bytes. */
+  /** Returns the structs of a vector, each as a view of its bytes. */
   structs(id: number, bytes: number): DataView[] {
     const { start, length } = this.#vector(id, bytes);
     const { buffer, byteOffset } = this.#view;

@@ -1,4 +1,4 @@
-/** apache-arrow, as far as it is used: types, columns made of bytes, encoders. The only import of it. */
+/** The only importer of apache-arrow: types, columns made from bytes, encoders. */
 import type * as Arrows from 'apache-arrow';
 import type {
   Bool,
@@ -14,9 +14,9 @@ import { packBits } from '../bits.js';
 import type { FeatureColumn } from '../feature-column.js';
 
 export type { Data, DataType, Field, RecordBatch, Schema } from 'apache-arrow';
-/** The library, once it is loaded. */
+/** The loaded library. */
 export type Arrow = typeof Arrows;
-/** What turns record batches into bytes. */
+/** Turns record batches into bytes. */
 export type Encoder = RecordBatchFileWriter | RecordBatchStreamWriter;
 
 /** Loads the library. */
@@ -24,7 +24,7 @@ export function loadArrow(): Promise<Arrow> {
   return import('apache-arrow');
 }
 
-/** Arrow's type of a dtype's elements. */
+/** Returns Arrow's type for the elements of a dtype. */
 function arrowType(arrow: Arrow, dtype: DType): DataType {
   const types: Readonly<Partial<Record<DType, DataType>>> = {
     float16: new arrow.Float16(),
@@ -40,16 +40,16 @@ function arrowType(arrow: Arrow, dtype: DType): DataType {
     uint64: new arrow.Uint64(),
     bool: new arrow.Bool(),
   };
-  // Strings were refused before.
+  // Callers refuse strings earlier.
   return types[dtype]!;
 }
 
-/** A type as messages call it. */
+/** Returns the name of a type, for messages. */
 export function nameOfType(type: DataType): string {
   return (type as { toString(): string }).toString();
 }
 
-/** A feature's column: a list of fixed size, or single values for `[]`; more than one dim makes it a tensor for readers. */
+/** Makes the field of a feature: a list of fixed size, or single values for `[]`. With more than one dim, readers see a tensor. */
 export function featureField(arrow: Arrow, column: FeatureColumn, isNullable: boolean): Field {
   const { key, dtype, dims, elements } = column;
   const type = arrowType(arrow, dtype);
@@ -58,7 +58,7 @@ export function featureField(arrow: Arrow, column: FeatureColumn, isNullable: bo
   return new arrow.Field(key, listed, isNullable, tensorMetadata(dims));
 }
 
-/** What makes readers see a tensor of the row's shape. */
+/** Tells readers that each row is a tensor of this shape. */
 function tensorMetadata(dims: readonly number[]): Map<string, string> {
   if (dims.length < 2) return new Map();
   return new Map([
@@ -68,11 +68,11 @@ function tensorMetadata(dims: readonly number[]): Map<string, string> {
 }
 
 /**
- * A feature's rows.
+ * Makes the column of a feature.
  *
- * @param type - Of its field.
- * @param values - All elements, rows without a value included.
- * @param present - 1 for each row that has a value, 0 for the others; without it, all have.
+ * @param type - The type of its field.
+ * @param values - The bytes of all elements, including those of rows without a value.
+ * @param present - 1 for each row that has a value, 0 for the others. Without it, all rows have one.
  */
 export function featureData(
   arrow: Arrow,
@@ -85,14 +85,14 @@ export function featureData(
   const data = dtype === 'bool' ? packBits(values) : values;
   const nulls = present ? validity(present) : { nullCount: 0 };
   if (!arrow.DataType.isFixedSizeList(type))
-    // Arrow takes the bytes of any of its flat types, which TypeScript cannot tell from a type that is known at run time only.
+    // makeData takes the bytes of any flat type. The type is known only at run time, so the cast satisfies TypeScript.
     return arrow.makeData({ type: type as Bool, length: rows, data, ...nulls });
   const item = type.children[0]!.type as Bool;
   const child = arrow.makeData({ type: item, length: rows * type.listSize, nullCount: 0, data });
   return arrow.makeData({ type, length: rows, child, ...nulls });
 }
 
-/** A column of texts; null where there is none. */
+/** Makes a column of texts and nulls. */
 export function textData(arrow: Arrow, texts: readonly (string | null)[]): Data {
   const bytes = texts.map((text) => Buffer.from(text ?? '', 'utf8'));
   const valueOffsets = new Int32Array(texts.length + 1);
@@ -106,7 +106,7 @@ export function textData(arrow: Arrow, texts: readonly (string | null)[]): Data 
   });
 }
 
-/** Which rows have a value. */
+/** Makes the bitmap that says which rows have a value. */
 export function validity(present: Uint8Array): {
   readonly nullCount: number;
   readonly nullBitmap: Uint8Array;
@@ -115,8 +115,8 @@ export function validity(present: Uint8Array): {
 }
 
 /**
- * Encoders whose output is taken as it comes: their own queue is for readers that run beside them, and cannot tell how much of a
- * batch it still holds.
+ * Creates an encoder of the file format that puts its output into `pieces` at once. The library's own queue is for readers that
+ * run at the same time, and does not say how much of a batch it still holds.
  */
 export function createFileEncoder(arrow: Arrow, schema: Schema, pieces: Uint8Array[]): Encoder {
   const encoder = new (class extends arrow.RecordBatchFileWriter {
@@ -129,7 +129,7 @@ export function createFileEncoder(arrow: Arrow, schema: Schema, pieces: Uint8Arr
   return encoder;
 }
 
-/** {@link createFileEncoder}, of the stream format. */
+/** Creates such an encoder of the stream format. */
 export function createStreamEncoder(arrow: Arrow, schema: Schema, pieces: Uint8Array[]): Encoder {
   const encoder = new (class extends arrow.RecordBatchStreamWriter {
     protected override _write(chunk: ArrayBufferView): this {

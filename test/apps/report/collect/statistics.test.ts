@@ -1,6 +1,7 @@
 /** Streaming statistics against direct ones; samples; a dataset with dead rows. */
 import { describe, expect, it } from 'vitest';
-import type { Dataset, DatasetRow } from '../../../../src/dataset/dataset.js';
+import type { Dataset } from '../../../../src/dataset/dataset.js';
+import type { DatasetRow } from '../../../../src/dataset/formats/metadata.js';
 import { collectInputs } from '../../../../src/apps/report/collect/collect-inputs.js';
 import { collectOutput } from '../../../../src/apps/report/collect/collect-output.js';
 import { layOutRow, poolRow } from '../../../../src/apps/report/collect/row-layout.js';

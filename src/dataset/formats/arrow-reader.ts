@@ -1,17 +1,16 @@
 /**
- * Reads the Arrow files that sinks/arrow.ts writes, a record batch at a time. Not with apache-arrow, which takes counts from a file
- * for granted: a damaged one keeps it busy for ever.
+ * Reads the Arrow files that arrow-writer.ts writes, one record batch at a time. It does not use apache-arrow, which trusts the
+ * counts in a file: a damaged file keeps it busy for ever.
  */
 import { open, type FileHandle } from 'node:fs/promises';
+import { FlatTable } from '../../tensor/arrow/flatbuffers.js';
 import { unpackBits } from '../../tensor/bits.js';
 import { elementBytes } from '../../tensor/tensor.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
-import type { FeatureFile } from './feature-file.js';
-import { FlatTable } from '../../tensor/arrow/flatbuffers.js';
-import { readExactly } from './read-npy.js';
+import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
 import { widen } from './widen.js';
 
-/** Ids of the fields that are read: Footer, Schema, KeyValue, Message and RecordBatch of Arrow's File.fbs, Schema.fbs, Message.fbs. */
+/** The ids of the fields that are read, from Arrow's File.fbs, Schema.fbs and Message.fbs. */
 const FOOTER = { schema: 1, recordBatches: 3 } as const;
 const SCHEMA = { metadata: 2 } as const;
 const PAIR = { key: 0, value: 1 } as const;
@@ -22,20 +21,21 @@ const RECORD_BATCH = 3;
 const MAGIC = 'ARROW1';
 const BLOCK_BYTES = 24;
 const BUFFER_BYTES = 16;
-/** Largest footer: some ten million batches; and metadata of a batch, of ours a few hundred bytes. */
+/** The largest footer (about ten million batches), and the largest metadata of a batch (ours have a few hundred bytes). */
 const MAX_FOOTER_BYTES = 256 * 2 ** 20;
 const MAX_MESSAGE_BYTES = 65_536;
-/** Largest batch of more than one row that is read; ours have 4 MiB. */
+/** The largest batch of more than one row. Ours have 4 MiB. */
 const MAX_BATCH_BYTES = 64 * 2 ** 20;
 
-/** The rows of an `.arrow` file. */
+/** Reads the rows of a file, one record batch at a time. */
 export async function* readArrowRows(file: FeatureFile): AsyncGenerator<Float32Array> {
   let handle: FileHandle | undefined;
   try {
     handle = await open(file.path);
     const { size } = await handle.stat();
     const footer = await readFooter(handle, size, file.path);
-    checkSchema(footer.table(FOOTER.schema), file);
+    const pairs = footer.table(FOOTER.schema)?.tables(SCHEMA.metadata) ?? [];
+    checkFacts(file, new Map(pairs.map((pair) => [pair.text(PAIR.key), pair.text(PAIR.value)])));
     for (const block of footer.structs(FOOTER.recordBatches, BLOCK_BYTES)) {
       const { offset, bytes, rows } = await locateValues(handle, block, size, file);
       const buffer = new ArrayBuffer(bytes);
@@ -63,18 +63,7 @@ async function readFooter(handle: FileHandle, size: number, path: string): Promi
   return FlatTable.root(bytes);
 }
 
-function checkSchema(schema: FlatTable | undefined, { path, dtype, dims }: FeatureFile): void {
-  const pairs = schema?.tables(SCHEMA.metadata) ?? [];
-  const facts = new Map(pairs.map((pair) => [pair.text(PAIR.key), pair.text(PAIR.value)]));
-  const shape = JSON.stringify(dims);
-  if (facts.get('tapir.dtype') === dtype && facts.get('tapir.shape') === shape) return;
-  const found = facts.has('tapir.dtype')
-    ? `it holds ${facts.get('tapir.dtype')} ${facts.get('tapir.shape')}`
-    : 'it was not written by onnx-tapir';
-  throw datasetInvalid(path, `${found}, the manifest says ${dtype} ${shape}`);
-}
-
-/** Where the values of a batch lie: they are its last buffer. */
+/** Finds the values of a batch, which are its last buffer. */
 async function locateValues(
   handle: FileHandle,
   block: DataView,
@@ -87,7 +76,7 @@ async function locateValues(
     throw datasetInvalid(path, 'a batch does not lie as onnx-tapir writes it');
   const message = new Uint8Array(messageBytes);
   await readExactly(handle, message, start, path);
-  // Before the message: a mark, and its size.
+  // Skip the marker and the size that come before the message.
   const table = FlatTable.root(message.subarray(8));
   const batch = table.uint8(MESSAGE.headerType) === RECORD_BATCH ? table.table(MESSAGE.header) : undefined;
   const buffer = batch?.structs(BATCH.buffers, BUFFER_BYTES).at(-1);

@@ -1,20 +1,21 @@
 /**
- * Feature files in Parquet: columns `row`, `path` and the output's key, a list of constant length. Each column of a row group is one
- * page that is not compressed, so a tensor's bytes go to the file as they are; docs/decisions/014 says why this is written here.
+ * Writes feature files in Parquet: columns `row`, `path` and the output's key, which is a list of constant length. Each column of a
+ * row group is one uncompressed page, so the bytes of a tensor go to the file unchanged. docs/decisions/014 says why this package
+ * has its own writer.
  */
 import { elementBytes } from '../../tensor/tensor.js';
 import { packageVersion } from '../../base/package.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
-import { factsOf, type FeatureRows, type FeatureWriter } from './feature-rows.js';
+import { factsOf, type FeatureRows, type FeatureWriter } from './feature-format.js';
 import { columnsOf, ENCODINGS, pageHeader, type ParquetColumn } from './parquet-columns.js';
 import { binary, i16, i32, i64, list, struct, type ThriftValue } from './thrift.js';
 import { RowStage, type RowGroup } from './row-stage.js';
 
-/** Bytes of a row group: what a reader has to hold at least. */
+/** The size of a row group. A reader must hold at least one group. */
 const GROUP_BYTES = 16 * 2 ** 20;
 const MAGIC = Buffer.from('PAR1', 'latin1');
-/** What tells our files, whose pages lie as described above, from others. */
+/** Marks our files: only their pages have the layout that the reader expects. */
 export const CREATED_BY = 'onnx-tapir version ';
 
 /** Starts a file. */
@@ -69,14 +70,14 @@ class ParquetWriter implements FeatureWriter {
         3: i64(group.rows),
         5: i64(start),
         6: i64(bytes),
-        // Sixteen bits; readers do without it.
+        // The field has 16 bits. Readers do not need it.
         7: this.#groups.length < 0x8000 ? i16(this.#groups.length) : undefined,
       }),
     );
     this.#rows += group.rows;
   }
 
-  /** Writes a group's page of a column; returns its ColumnChunk. */
+  /** Writes a group's page of one column. Returns its ColumnChunk. */
   async #writeColumn(column: ParquetColumn, group: RowGroup): Promise<ThriftValue> {
     const offset = this.#file.size;
     const { values, parts, statistics } = column.encode(group);

@@ -1,6 +1,6 @@
 /**
- * Feature files in Arrow's IPC file format: columns `row`, `path` and the output's key, a list of fixed size; more than one dim
- * makes it a tensor (the extension arrow.fixed_shape_tensor).
+ * Writes feature files in Arrow's IPC file format: columns `row`, `path` and the output's key, which is a list of fixed size. With
+ * more than one dim, it is a tensor (the extension arrow.fixed_shape_tensor).
  */
 import { elementBytes } from '../../tensor/tensor.js';
 import {
@@ -16,13 +16,13 @@ import {
 } from '../../tensor/arrow/library.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
-import { factsOf, type FeatureRows, type FeatureWriter } from './feature-rows.js';
+import { factsOf, type FeatureRows, type FeatureWriter } from './feature-format.js';
 import { RowStage, type RowGroup } from './row-stage.js';
 
-/** Bytes of a record batch: what a reader has to hold at least. */
+/** The size of a record batch. A reader must hold at least one batch. */
 const BATCH_BYTES = 4 * 2 ** 20;
 
-/** Pieces below are joined: the encoder gives some ten of them a batch, and each write is a turn of another thread. */
+/** Smaller pieces are joined: the encoder makes about ten of them per batch, and each write costs a turn of another thread. */
 const SMALL_PIECE_BYTES = 65_536;
 
 /** Starts a file. */
@@ -45,7 +45,7 @@ class ArrowWriter implements FeatureWriter {
   readonly #column: FeatureColumn;
   readonly #schema: Schema;
   readonly #encoder: Encoder;
-  /** What the encoder has made and the file has not yet. */
+  /** Encoded bytes that are not in the file yet. */
   readonly #pieces: Uint8Array[] = [];
   readonly #stage: RowStage;
   #rows = 0;
@@ -96,7 +96,7 @@ class ArrowWriter implements FeatureWriter {
     this.#pieces.length = 0;
   }
 
-  /** A record batch over the rows' own bytes. */
+  /** Makes a record batch that views the rows' bytes. */
   #toBatch({ rows, rowNumbers, paths, values }: RowGroup): RecordBatch {
     const { Int64, makeData, RecordBatch, Struct } = this.#arrow;
     const { type } = this.#schema.fields[2]!;

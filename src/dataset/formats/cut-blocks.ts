@@ -1,31 +1,24 @@
-/** What a reader of feature files is given, and what it gives: pieces of whole rows, which are cut into blocks here. */
-import type { DType } from '../../tensor/tensor.js';
+/** Cuts the rows of a feature file into blocks. */
 import { datasetInvalid } from './dataset-invalid.js';
+import type { FeatureFile } from './feature-format.js';
 
-/** A feature file, and what the manifest says of it. */
-export interface FeatureFile {
-  readonly path: string;
-  /** The output's key: the name of its column. */
-  readonly key: string;
-  readonly dtype: DType;
-  /** Dims of one row, and their product. */
-  readonly dims: readonly number[];
-  readonly elements: number;
-  readonly rows: number;
-  /** Row number of its first row, over all shards. */
+/** Consecutive rows of a file. */
+export interface RowBlock {
+  /** The number of the first row, over all shards. */
   readonly firstRow: number;
-  /** Most rows to hold at once, where the format lets a reader choose. */
-  readonly rowsPerBlock: number;
+  readonly rows: number;
+  readonly data: Float32Array;
 }
 
-/** Reads a file's rows in order, any number at a time. Throws `DATASET_INVALID`. */
-export type FeatureReader = (file: FeatureFile) => AsyncIterable<Float32Array>;
-
-/** Cuts pieces into blocks of `rowsPerBlock` rows (the last one has the rest) and counts them. */
+/**
+ * Cuts pieces of whole rows into blocks of `rowsPerBlock` rows; the last block has the rest.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` if the pieces hold more or fewer rows than the manifest says.
+ */
 export async function* cutBlocks(
   file: FeatureFile,
   pieces: AsyncIterable<Float32Array>,
-): AsyncGenerator<{ readonly firstRow: number; readonly rows: number; readonly data: Float32Array }> {
+): AsyncGenerator<RowBlock> {
   const { elements, rowsPerBlock } = file;
   let block: Float32Array | undefined;
   let filled = 0;
@@ -34,7 +27,7 @@ export async function* cutBlocks(
     if (piece.length > (file.rows - done) * elements - filled) throw miscounted(file, 'more');
     for (let at = 0; at < piece.length;) {
       const room = Math.min(rowsPerBlock, file.rows - done) * elements;
-      // A piece that makes a whole block is one: the usual case of .npy, without a copy.
+      // A piece of exactly one block is not copied. For .npy, this is the usual case.
       const isWhole = filled === 0 && at === 0 && piece.length === room;
       if (isWhole) block = piece;
       block ??= new Float32Array(room);
@@ -56,5 +49,5 @@ export async function* cutBlocks(
 }
 
 function miscounted(file: FeatureFile, which: 'more' | 'fewer'): Error {
-  return datasetInvalid(file.path, `it holds ${which} rows than the manifest says, ${file.rows}`);
+  return datasetInvalid(file.path, `it holds ${which} rows than the manifest says (${file.rows})`);
 }

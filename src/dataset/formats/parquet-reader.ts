@@ -1,18 +1,17 @@
-/** Reads the Parquet files that sinks/parquet.ts writes: the values of a row group are the last bytes of its page. */
+/** Reads the Parquet files that parquet-writer.ts writes: the values of a row group are the last bytes of its page. */
 import { open, type FileHandle } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
 import { unpackBits } from '../../tensor/bits.js';
 import { elementBytes, type DType } from '../../tensor/tensor.js';
-import { CREATED_BY } from './write-parquet.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
-import type { FeatureFile } from './feature-file.js';
-import { readExactly } from './read-npy.js';
+import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
+import { CREATED_BY } from './parquet-writer.js';
 import { widen } from './widen.js';
 
-/** Largest group of more than one row that is read; ours have 16 MiB, before integers of 8 bits become 32. */
+/** The largest group of more than one row. Ours have 16 MiB before 8-bit integers become 32-bit ones. */
 const MAX_GROUP_BYTES = 64 * 2 ** 20;
 
-/** dtypes whose elements lie there as those of another. */
+/** The dtypes that Parquet stores as another dtype. */
 const STORED_AS: Readonly<Partial<Record<DType, DType>>> = {
   int8: 'int32',
   int16: 'int32',
@@ -20,7 +19,7 @@ const STORED_AS: Readonly<Partial<Record<DType, DType>>> = {
   uint16: 'int32',
 };
 
-/** The rows of a `.parquet` file, a row group at a time. */
+/** Reads the rows of a file, one row group at a time. */
 export async function* readParquetRows(file: FeatureFile): AsyncGenerator<Float32Array> {
   const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
   let handle: FileHandle | undefined;
@@ -49,16 +48,12 @@ function checkMetadata({ created_by, num_rows, key_value_metadata }: FileMetaDat
   const facts = new Map(key_value_metadata?.map(({ key, value }) => [key, value]));
   if (!created_by?.startsWith(CREATED_BY))
     throw datasetInvalid(file.path, `it was written by ${created_by ?? 'another program'}`);
-  if (facts.get('tapir.dtype') !== file.dtype || facts.get('tapir.shape') !== JSON.stringify(file.dims))
-    throw datasetInvalid(
-      file.path,
-      `it holds ${facts.get('tapir.dtype')} ${facts.get('tapir.shape')}, the manifest says ${file.dtype} ${JSON.stringify(file.dims)}`,
-    );
+  checkFacts(file, facts);
   if (Number(num_rows) !== file.rows)
     throw datasetInvalid(file.path, `it has ${num_rows} rows, the manifest says ${file.rows}`);
 }
 
-/** Where the values of a group lie. */
+/** Finds the values of a group. */
 function locateValues(
   group: FileMetaData['row_groups'][number],
   size: number,

@@ -1,20 +1,20 @@
-/** Where the files of a dataset lie: always inside its folder, whatever its manifest says. */
+/** Finds the files that a manifest names: always inside the dataset's folder, whatever the manifest says. */
 import { realpath } from 'node:fs/promises';
 import { join, sep } from 'node:path';
-import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
+import { datasetInvalid, datasetUnreadable } from './formats/dataset-invalid.js';
 
-/** Whether a path of a manifest is relative, with `/`, and names nothing above the folder on any system. */
+/** Whether a path in a manifest is relative, uses `/`, and cannot leave its folder on any system. */
 export function staysInside(path: string): boolean {
   if (path === '' || /[\\\0:]/.test(path)) return false;
   return path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
 }
 
 /**
- * The real place of a file that a manifest names; links are followed.
+ * Returns the real path of a file that a manifest names, with links followed.
  *
- * @throws {@link TapirError} `DATASET_INVALID` if it is missing or leaves the folder.
+ * @throws {@link TapirError} `DATASET_INVALID` if the file is missing or lies outside the folder.
  */
-export async function locate(folder: string, path: string): Promise<string> {
+export async function locateFile(folder: string, path: string): Promise<string> {
   const shown = join(folder, path);
   if (!staysInside(path)) throw datasetInvalid(path, 'the manifest names a path that leaves its folder');
   try {

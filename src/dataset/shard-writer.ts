@@ -1,44 +1,45 @@
-/** The files of a dataset: features and metadata, shard by shard. */
+/** Writes the files of a dataset, features and metadata, shard by shard. */
 import { join } from 'node:path';
+import { writeAtomically } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import type { Tensor } from '../tensor/tensor.js';
-import type { EmbeddedBatch } from '../embed/embed-batches.js';
+import { featurePath, metadataPath } from './file-names.js';
+import { createFeatureWriter, type FeatureFormat } from './formats/feature-files.js';
+import type { FeatureWriter } from './formats/feature-format.js';
+import { MetadataTable, type MetadataRow } from './formats/metadata.js';
 import type { JournalShard, ShardFeatures } from './journal.js';
-import type { LoadedItem } from '../embed/loader.js';
 import { addReduced, NOTHING_REDUCED, type ReducedSums } from './reduced-images.js';
-import { writeAtomically } from '../base/atomic-file.js';
-import { createFeatureWriter, type FeatureFormat, type FeatureWriter } from './formats/feature-writer.js';
-import { metadataFile, metadataRow, MetadataTable, shardDigits } from './formats/write-metadata.js';
 import { storedTensor } from './stored-tensor.js';
+import type { TriedBatch, TriedInput } from './tried-input.js';
 
 /** How shards are written. */
 export interface ShardPlan {
-  /** Folder name by output key. */
+  /** The folder of each output, by key. */
   readonly folders: ReadonlyMap<string, string>;
-  /** Inputs per shard; a multiple of the batch. */
+  /** The number of inputs per shard: a multiple of the batch. */
   readonly shardSize: number;
   readonly format: FeatureFormat;
   /** Write float32 features as float16. */
   readonly half: boolean;
 }
 
-/** Writes batches into shards, behind those that are there. */
+/** Writes batches into shards, after the shards that exist. */
 export class ShardWriter {
   readonly #out: string;
   readonly #plan: ShardPlan;
   readonly #commit: (shard: JournalShard) => Promise<void>;
-  /** What the features of an output are, by key, as far as it is known. */
+  /** The dtype and dims of each output, by key, once they are known. */
   readonly #features: Map<string, Omit<ShardFeatures, 'path'>>;
   #number: number;
-  /** Of the next row, over all shards. */
+  /** The number of the next row, over all shards. */
   #row: number;
   #pending = new MetadataTable();
   #reduced: ReducedSums = NOTHING_REDUCED;
   #writers = new Map<string, FeatureWriter>();
 
   /**
-   * @param before - The shards that are there.
-   * @param commit - Called when the files of a shard are on disk; it counts when that has returned.
+   * @param before - The shards that exist.
+   * @param commit - Called when the files of a shard are on disk. The shard counts once the call has settled.
    */
   constructor(
     out: string,
@@ -54,17 +55,17 @@ export class ShardWriter {
     this.#row = before.reduce((sum, { rows }) => sum + rows, 0);
   }
 
-  /** Number of the shard under way. */
+  /** The number of the current shard. */
   get number(): number {
     return this.#number;
   }
 
   /**
-   * Appends a batch; a full shard is completed.
+   * Appends a batch, and completes the shard if it is full.
    *
-   * @param isWritten - Whether a failed input is written; all are by default.
+   * @param isWritten - Whether a failed input is written. By default, all are.
    */
-  async append(batch: EmbeddedBatch, isWritten: (item: LoadedItem) => boolean = () => true): Promise<void> {
+  async append(batch: TriedBatch, isWritten: (item: TriedInput) => boolean = () => true): Promise<void> {
     const paths = batch.items.filter(({ error }) => !error).map(({ path }) => path);
     for (const [key, tensor] of Object.entries(batch.features))
       await this.#appendFeature(key, storedTensor(tensor, this.#plan.half), paths);
@@ -76,7 +77,7 @@ export class ShardWriter {
     if (this.#pending.length >= this.#plan.shardSize) await this.finish();
   }
 
-  /** Completes the shard under way, if there is anything in it. */
+  /** Completes the current shard, unless it is empty. */
   async finish(): Promise<void> {
     if (this.#pending.length === 0) return;
     const features: Record<string, ShardFeatures> = {};
@@ -86,7 +87,7 @@ export class ShardWriter {
       features[key] = { path: this.#featurePath(key), ...this.#features.get(key)! };
     }
     this.#writers.clear();
-    const metadata = metadataFile(this.#number);
+    const metadata = metadataPath(this.#number);
     await writeAtomically(join(this.#out, metadata), await this.#pending.encode());
     await this.#commit({
       type: 'shard',
@@ -102,7 +103,7 @@ export class ShardWriter {
     this.#reduced = NOTHING_REDUCED;
   }
 
-  /** Removes the files of the shard under way. */
+  /** Removes the files of the current shard. */
   async discard(): Promise<void> {
     for (const writer of this.#writers.values()) await writer.discard();
     this.#writers.clear();
@@ -121,19 +122,24 @@ export class ShardWriter {
     await writer.append({ tensor, firstRow: this.#row, paths });
   }
 
-  /** All rows of an output have the dims and dtype of the first one. */
+  /** All rows of an output must have the dims and dtype of the first one. */
   #checkSame(key: string, { dtype, dims }: Tensor): void {
     const known = this.#features.get(key);
     if (!known || (known.dtype === dtype && known.dims.join() === dims.slice(1).join())) return;
     throw new TapirError(
       'OUTPUT_NOT_BATCHED',
-      `output "${key}" has rows of [${dims.slice(1).join(', ')}] after rows of [${known.dims.join(', ')}], so it makes no array; ask for another tensor`,
+      `output "${key}" has rows of [${dims.slice(1).join(', ')}] after rows of [${known.dims.join(', ')}], so it cannot be stored as one array; ask for another tensor`,
       { details: { output: key, dims, rows: dims[0]! } },
     );
   }
 
   #featurePath(key: string): string {
-    const folder = this.#plan.folders.get(key)!;
-    return `features/${folder}/${folder}-${shardDigits(this.#number)}.${this.#plan.format}`;
+    return featurePath(this.#plan.folders.get(key)!, this.#number, this.#plan.format);
   }
+}
+
+function metadataRow({ path, width, height, stamp, error }: TriedInput, row: number | null): MetadataRow {
+  // The stack of the error is not kept.
+  const [errorCode, errorMessage] = error ? [error.code, error.details.reason] : [null, null];
+  return { path, row, errorCode, errorMessage, width, height, stamp };
 }

@@ -1,0 +1,83 @@
+/** What a dataset records about the model and the settings of a run, as plain data. */
+
+/** A request, and what it was resolved to. */
+export interface RequestRecord {
+  /** The name that was asked for. */
+  readonly request: string;
+  /** The name of the output. */
+  readonly key: string;
+  /** The tensor in the source model. */
+  readonly tensor: string;
+  /** The node that computes it; null for a graph input or an initializer. */
+  readonly node: string | null;
+  /** How the name was read: as tensor, node or module, and by which rule. */
+  readonly why: string;
+  /** What is computed from the tensor, in order: `pool avg`, `l2Normalize`, …; usually nothing. */
+  readonly computed: readonly string[];
+}
+
+/** A preprocessing with all of its options. */
+export interface TransformRecord {
+  /** The name of the preset; null if there is none. */
+  readonly preset: string | null;
+  readonly resize: number | SizeRecord | null;
+  readonly crop: number | SizeRecord | null;
+  readonly interpolation: 'bilinear' | 'bicubic';
+  readonly mean: readonly [number, number, number];
+  readonly std: readonly [number, number, number];
+  readonly orientation: 'ignore' | 'exif';
+  readonly decode: 'exact' | 'fast';
+  readonly limitPixels: number;
+}
+
+interface SizeRecord {
+  readonly height: number;
+  readonly width: number;
+}
+
+/** A file with external weights. */
+export interface WeightsRecord {
+  /** As the model states it, relative to the model's folder. */
+  readonly path: string;
+  readonly bytes: number;
+  /** SHA-256 of the file. */
+  readonly sha256: string;
+}
+
+/** The same, with the file's stamp at that time. A file that still has this stamp need not be hashed again. */
+export interface RunWeights extends WeightsRecord {
+  readonly stamp: string;
+}
+
+/** The model of a dataset. */
+export interface ModelIdentity {
+  /** The file name without its folder, or "model bytes". */
+  readonly file: string;
+  readonly bytes: number;
+  /** SHA-256 of the file, without its external weights. */
+  readonly sha256: string;
+  /** The files with external weights that the outputs need. */
+  readonly externalFiles: readonly string[];
+  /** Their content; missing if all runs of the dataset were made before it was recorded. */
+  readonly weights?: readonly WeightsRecord[];
+}
+
+/** The versions of the image decoder. */
+export interface DecoderRecord {
+  readonly sharp: string;
+  readonly libvips: string;
+}
+
+/** The model and the settings of a run, for the manifest. */
+export interface RunRecord {
+  readonly model: Omit<ModelIdentity, 'weights'>;
+  readonly request: readonly RequestRecord[];
+  readonly transform: TransformRecord;
+  /** The version of onnxruntime. */
+  readonly onnxruntime: string;
+  readonly device: string;
+  readonly batch: number;
+  readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;
+  readonly keepDims: boolean;
+  readonly normalize: 'graph' | 'model' | 'cpu';
+}
