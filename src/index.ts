@@ -37,7 +37,7 @@ export {
 export { type ParallelOptions } from './extract/parallel-options.js';
 export { type RunInput, type NestedFeeds, type RunOptions } from './extract/run-options.js';
 export { chunkSizes, type Split } from './tensor/split.js';
-export { type LaneDeathPolicy } from './runtime/replica.js';
+export { type LaneDeathPolicy } from './runtime/lane-pool.js';
 export { type Extractor } from './extract/extractor.js';
 export { type LaneOptions } from './runtime/lane-options.js';
 export type { TensorInfo } from './tensor/tensor-info.js';

@@ -1,6 +1,6 @@
 /** What embedding takes besides model and source, checked against the model. */
 import { checkBoolean, checkInteger, checkSignal, invalidOption } from '../base/checks.js';
-import { isOnCpu, wantsFullBatches, type Extractor } from '../extract/extractor.js';
+import { isOnCpu, type Extractor } from '../extract/extractor.js';
 import type { TransformPreset } from '../image/transform-options.js';
 import { createTransform, Transform } from '../image/transform.js';
 import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
@@ -60,7 +60,7 @@ export interface EmbedSetup {
   readonly signal: AbortSignal | undefined;
   /** How the source is read. */
   readonly source: SourceOptions;
-  /** Runs are filled up to a multiple of it: rows that the graph was exported for, or all of a batch on a GPU; else null. */
+  /** The number of rows that the graph was exported for: runs are padded to a multiple of it. Null if it takes any number. */
   readonly multiple: number | null;
   /** Whether the graph takes pixels `[N, H, W, 3]` and normalises them itself. */
   readonly takesPixels: boolean;
@@ -107,8 +107,7 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
     throw invalidOption('transform', expected, `images of [${wanted.join(', ')}]`);
   }
   if (takesPixels) checkNormalization(extractor, transform);
-  const full = wantsFullBatches(extractor) ? batch : null;
-  const multiple = typeof dims[0] === 'number' ? dims[0] : full;
+  const multiple = typeof dims[0] === 'number' ? dims[0] : null;
   const rest = { checksum, signal, source, multiple, takesPixels };
   return { transform, batch, keepDims, decodeThreads, ...rest, ...size };
 }

@@ -1,6 +1,7 @@
 /** Runs that belong to one batch, on several devices: all settle, then the first failure in order counts. */
 import { reasonOf, TapirError } from '../base/errors.js';
 import type { NamedTensor } from '../tensor/tensor.js';
+import { RUNS_PER_SESSION } from '../runtime/lane-pool.js';
 import type { Replica } from '../runtime/replica.js';
 import type { RowRange } from '../tensor/batch.js';
 
@@ -40,9 +41,6 @@ export async function runTasks(
   throwFirst(failures, replicas);
   return results;
 }
-
-/** One run at work and one ready per session. */
-const RUNS_PER_SESSION = 2;
 
 /** Gives ranges to whichever device is free; returns the outputs in the order of the ranges. */
 export async function runDynamic(

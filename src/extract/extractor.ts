@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { DataParallel, internalsOf as parallelInternalsOf } from './data-parallel.js';
 import { internalsOf as singleInternalsOf, type FeatureExtractor } from './feature-extractor.js';
 import type { ExtractorInternals } from './internals.js';
+import { RUNS_PER_SESSION } from '../runtime/lane-pool.js';
 
 /** A feature extractor on one device, or on several. */
 export type Extractor<Key extends string = string> = FeatureExtractor<Key> | DataParallel<Key>;
@@ -16,8 +17,6 @@ export function internalsOf<Key extends string>(extractor: Extractor<Key>): Extr
 export function runsAtOnce(extractor: Extractor): number {
   return RUNS_PER_SESSION * internalsOf(extractor).sessions.length;
 }
-
-const RUNS_PER_SESSION = 2;
 
 /** How many threads may decode images beside it: the cores that its devices leave free; all, where they take all. */
 export function coresToDecode(extractor: Extractor): number {
@@ -33,12 +32,4 @@ export function coresToDecode(extractor: Extractor): number {
 /** Whether it runs on the CPU alone. */
 export function isOnCpu(extractor: Extractor): boolean {
   return internalsOf(extractor).sessions.every(({ type }) => type === 'cpu');
-}
-
-/**
- * Whether each run should have as many rows as the others, because a GPU searches its algorithms anew for each size, and
- * can have, because rows of zeros come off again.
- */
-export function wantsFullBatches(extractor: Extractor): boolean {
-  return internalsOf(extractor).model.canPad && !isOnCpu(extractor);
 }

@@ -1,6 +1,6 @@
 /** How a data-parallel model splits its batches. */
 import { checkInteger, checkOneOf, withDefaults, type Options } from '../base/checks.js';
-import type { LaneDeathPolicy } from '../runtime/replica.js';
+import type { LaneDeathPolicy } from '../runtime/lane-pool.js';
 import { readSplit, type Split } from '../tensor/split.js';
 
 /** Options of data parallelism. */

@@ -1,21 +1,22 @@
-/** Running a model over a batch: at once, or piece by piece where the graph has a fixed one. */
+/** Runs a model over a batch: in one run, or in several if the graph has a fixed batch. */
+import { isTapirError } from '../base/errors.js';
+import { hasSameRows, partsOf, readBatch, wholeRanges, type Batch, type RowRange } from '../tensor/batch.js';
 import { gather } from '../tensor/gather.js';
 import type { Feed } from '../tensor/image-feed.js';
-import type { Replica, ReplicaRunOptions } from './replica.js';
-import type { Tensor, NamedTensor } from '../tensor/tensor.js';
-import { cutOut } from '../tensor/tensor-part.js';
-import { hasSameRows, partsOf, readBatch, wholeRanges, type Batch, type RowRange } from '../tensor/batch.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
+import { cutOut } from '../tensor/tensor-part.js';
+import type { NamedTensor, Tensor } from '../tensor/tensor.js';
+import type { Replica, ReplicaRunOptions } from './replica.js';
 
-/** A model that is run: what it must be fed and what is fetched, each once. */
+/** A model to run: its inputs, and the outputs to fetch, without repetition. */
 export interface Runnable {
   readonly inputs: readonly TensorInfo[];
   readonly fetches: readonly string[];
-  /** Whether rows of zeros can be added and taken off again, because each output has a row per sample. */
+  /** Whether rows of zeros can be added and removed again, because each output has a row per sample. */
   readonly canPad: boolean;
 }
 
-/** Runs a range of a batch on a device. On a GPU it is filled up to a size that ran before. */
+/** Runs a range of a batch on a device. On a GPU the range is padded to a size that is fast there. */
 export async function runRange(
   replica: Replica,
   batch: Batch,
@@ -23,12 +24,29 @@ export async function runRange(
   { fetches, canPad }: Runnable,
   options: ReplicaRunOptions,
 ): Promise<readonly NamedTensor[]> {
-  const isPadded = canPad && batch.axis === 0 && batch.fixed === null && hasSameRows(batch);
-  const size = isPadded && range.count > 0 ? replica.fitRows(range.count) : range.count;
-  const outputs = await replica.run(partsOf(batch, range, size), fetches, options);
-  if (size === range.count) return outputs;
-  // Views of larger buffers would not be the caller's own.
   const { count } = range;
+  const runAt = (size: number): Promise<readonly NamedTensor[]> =>
+    replica.run(partsOf(batch, range, size), fetches, options);
+  const isPaddable = canPad && count > 0 && batch.axis === 0 && batch.fixed === null && hasSameRows(batch);
+  const sizes = isPaddable ? replica.warmSizes : undefined;
+  if (!sizes) return runAt(count);
+  const size = sizes.fit(count);
+  try {
+    const outputs = await runAt(size);
+    sizes.add(size);
+    return size === count ? outputs : await dropRows(outputs, count);
+  } catch (error) {
+    if (size === count || !isTapirError(error, 'RUN_FAILED')) throw error;
+  }
+  // Perhaps the rows fit into the device's memory without padding.
+  const outputs = await runAt(count);
+  sizes.refuse(size);
+  sizes.add(count);
+  return outputs;
+}
+
+/** The first rows, in buffers of their size: views would keep the larger buffers alive. */
+function dropRows(outputs: readonly NamedTensor[], count: number): Promise<NamedTensor[]> {
   return Promise.all(
     outputs.map((tensor) =>
       cutOut({ name: tensor.name, tensor, axis: 0, start: 0, count, size: count }, false, () => undefined),
@@ -39,7 +57,7 @@ export async function runRange(
 /**
  * Runs a model over feeds on one device.
  *
- * @returns The fetched tensors, in the order of `fetches`; one that is fetched twice is the same object.
+ * @returns The fetched tensors, in the order of `fetches`. A tensor that is fetched twice is the same object.
  * @throws {@link TapirError} `BATCH_FIXED`, `INPUT_MISMATCH`; those of the replica.
  */
 export async function runBatch(
@@ -51,7 +69,7 @@ export async function runBatch(
 ): Promise<Tensor[]> {
   const batch = readBatch(inputs, feeds, 0);
   const ranges = wholeRanges(batch);
-  // Pieces of one batch lie in one buffer, so they cannot be moved.
+  // The pieces of a batch share one buffer, so it cannot be moved.
   const options = { signal, transfer: transfer === true && ranges.length === 1 };
   const names = [...new Set(fetches)];
   const model = { inputs, fetches: names, canPad };

@@ -212,7 +212,7 @@ describe('a replica whose lane dies', () => {
     expect(replica.isRemoved).toBe(true);
     await expect(replica.run(whole(1), [])).rejects.toMatchObject({
       code: 'LANE_DIED',
-      message: 'cpu is not used any more: its session ended unexpectedly (killed)',
+      message: 'cpu is no longer used: its session ended unexpectedly (killed)',
     });
     expect(started()).toBe(1);
     await replica.close();
