@@ -3,17 +3,17 @@ import type { RgbImage } from './pixels/rgb-image.js';
 import { sharedSimdModule, type SimdModule } from './simd/simd-module.js';
 
 const CHANNELS = 3;
-/** Pixels taken through WebAssembly at a time, a multiple of 4: 24 KiB of them and 96 KiB of floats stay in the cache. */
+/** Pixels per call of WebAssembly, a multiple of 4: 24 KiB of pixels and 96 KiB of floats stay in the CPU's cache. */
 const STRIP_PIXELS = 8192;
 
-/** Vectors are read beyond the last pixel. */
+/** The last vector is read beyond the last pixel. */
 const SPARE_BYTES = 16;
 
 type Channels = readonly [number, number, number];
 
-/** A normalisation with its means and standard deviations; on WebAssembly SIMD where it works, by a table otherwise. */
+/** A normalisation with its means and standard deviations: on WebAssembly SIMD where it is available, else by a table. */
 export class Normalization {
-  /** The means, then the standard deviations: a copy, so that what the caller does to its arrays changes nothing. */
+  /** The means, then the standard deviations. */
   readonly #numbers: readonly [...Channels, ...Channels];
   readonly #startSimd: () => SimdModule | null;
   #table: Float32Array | undefined;
@@ -23,13 +23,13 @@ export class Normalization {
     this.#startSimd = startSimd;
   }
 
-  /** Writes the planes (CHW) of an image into an array, from an offset on. */
+  /** Writes an image's planes (CHW) into an array, starting at an offset. */
   writePlanes(image: RgbImage, into: Float32Array, offset: number): void {
     const simd = this.#startSimd();
     if (!simd || !this.#writeInSimd(simd, image, into, offset)) this.#writeByTable(image, into, offset);
   }
 
-  /** Returns false if there is no memory for a strip. */
+  /** Returns false if the module has no memory for a strip. */
   #writeInSimd(simd: SimdModule, image: RgbImage, into: Float32Array, offset: number): boolean {
     const memory = simd.reserve(STRIP_PIXELS * CHANNELS * 5 + SPARE_BYTES);
     if (!memory) return false;
@@ -49,7 +49,7 @@ export class Normalization {
     return true;
   }
 
-  /** Normalised value by channel and byte: 3 × 256 of them. */
+  /** The normalised value for each channel and byte, 3 × 256 floats. */
   get table(): Float32Array {
     this.#table ??= createTable(this.#numbers);
     return this.#table;

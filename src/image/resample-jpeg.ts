@@ -1,4 +1,4 @@
-/** Resizing a JPEG while it is decoded: the whole image is never there. */
+/** Resizes a JPEG while it is decoded, so that the whole image is never in memory. */
 import type { Region, Size } from './pixels/geometry.js';
 import { readJpegRows, type JpegOptions } from './jpeg/jpeg.js';
 import type { Interpolation } from './resample/kernel.js';
@@ -8,26 +8,26 @@ import { planPasses, runPasses, type Passes } from './resample/resample-simd.js'
 import type { RgbImage, RgbRows } from './pixels/rgb-image.js';
 import { sharedSimdModule, type SimdModule } from './simd/simd-module.js';
 
-/** What becomes of an image: the size of all of it, and what is cut out. */
+/** The size to resize an image to, and the region to cut from the result. */
 export interface ResampleTarget {
   readonly size: Size;
   readonly region: Region;
   readonly interpolation: Interpolation;
 }
 
-/** Resized pixels, and the size of the image that they were made of. */
+/** Resized pixels, and the size of the image in the file. */
 export interface ResampledJpeg extends RgbImage {
   readonly source: Size;
-  /** Milliseconds without those of decoding. */
+  /** Milliseconds of resizing, without decoding. */
   readonly resampleMs: number;
 }
 
 /**
- * Does what `resample` does with the pixels of `decodeJpeg`.
+ * Gives the result of `decodeJpeg` followed by `resample`.
  *
- * @param targetOf - Says what becomes of an image of a size.
- * @param into - As of `resample`; holds anything if nothing is returned.
- * @returns Undefined where either of them, or both at once, cannot be done in WebAssembly.
+ * @param targetOf - Returns the target for an image of a size.
+ * @param into - As in `resample`. If nothing is returned, it may hold part of an image.
+ * @returns Undefined if WebAssembly cannot do either step, or both at once.
  */
 export function resampleJpeg(
   bytes: Uint8Array,

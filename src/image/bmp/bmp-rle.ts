@@ -1,4 +1,4 @@
-/** Run lengths of BMP files, to colour indices. */
+/** Run lengths of BMP files → colour indices. */
 import { CutOff } from './bmp-header.js';
 
 const END_OF_LINE = 0;
@@ -6,14 +6,14 @@ const END_OF_BITMAP = 1;
 const DELTA = 2;
 
 /**
- * Decodes RLE8 or RLE4 as Pillow does: what a step or the end of a line leaps over has index 0, and a run that leaves its line
- * is cut there.
+ * Decodes RLE8 or RLE4 as Pillow does: pixels that a delta or the end of a line skips get index 0, and a run that exceeds its
+ * line is cut off there.
  *
- * @param bytes - The whole file: literal pixels are padded to even places of it.
- * @param start - Where the runs begin.
- * @param isRle4 - Two indices a byte instead of one.
+ * @param bytes - The whole file: literal pixels are padded to even offsets in it.
+ * @param start - Offset of the runs.
+ * @param isRle4 - Whether a byte holds two indices instead of one.
  * @returns `width × height` indices in the order of the file.
- * @throws {@link CutOff} if the file ends before them; Error if the bitmap does by its own mark.
+ * @throws {@link CutOff} if the file ends too early; Error if the mark for the end of the bitmap comes too early.
  */
 export function decodeRunLengths(
   bytes: Uint8Array,
@@ -23,7 +23,7 @@ export function decodeRunLengths(
   isRle4: boolean,
 ): Uint8Array {
   const total = width * height;
-  // Two bytes of a file hold a run of 255, four bytes a step over 255 lines: anything that promises more ends too early.
+  // Two bytes hold at most a run of 255 pixels, and four a delta over 255 lines. A file too short for its size is refused here.
   if ((bytes.byteLength - start) * 64 * (width + 1) < total) throw cutOff();
   const out = new Uint8Array(total);
   let from = start;

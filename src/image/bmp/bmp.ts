@@ -1,4 +1,4 @@
-/** BMP → 8-bit RGB, as Pillow's `convert("RGB")` gives it. sharp's libvips has no decoder for it. */
+/** BMP → 8-bit RGB, as Pillow's `convert("RGB")` does it. sharp's libvips cannot decode BMP. */
 import type { BmpHeader } from './bmp-header.js';
 import { decodeRunLengths } from './bmp-rle.js';
 import { CutOff } from './bmp-header.js';
@@ -7,11 +7,11 @@ import { CutOff } from './bmp-header.js';
  * Decodes the pixels of a BMP; alpha is dropped.
  *
  * @param bytes - The whole file.
- * @param header - Its header; the caller has held its size against a limit: `width × height × 3` bytes are allocated, as soon
- * as the file is known to hold the rows of an uncompressed image.
+ * @param header - Its header. The caller has checked the size against a limit: this allocates `width × height × 3` bytes,
+ * for uncompressed images only if the file is long enough for their rows.
  * @returns `width × height × 3` bytes, rows from top to bottom.
- * @throws Error with the reason, where an index is outside its palette or runs end too early by their own mark; {@link CutOff}
- * where the file does.
+ * @throws Error with the reason if an index is outside the palette or the runs end too early; {@link CutOff} if the file ends
+ * too early.
  */
 export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
   const { width, height, bits, compression, palette, masks } = header;
@@ -22,7 +22,7 @@ export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
         putColour(out, to, palette!, indices[from]!);
     });
   }
-  // Rows are padded to 4 bytes; the padding of the last one may be missing.
+  // Rows are padded to a multiple of 4 bytes; the last row may lack its padding.
   const rowBytes = Math.ceil((width * bits) / 8);
   const stride = Math.ceil(rowBytes / 4) * 4;
   const start = header.dataOffset;
@@ -33,7 +33,7 @@ export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
     return unpack(header, (to, row, out) => {
       const rowStart = start + row * stride;
       for (let x = 0, bit = 0; x < width; x++, bit += bits, to += 3) {
-        // The leftmost pixel lies in the highest bits of a byte.
+        // The leftmost pixel is in the highest bits of a byte.
         const index = (bytes[rowStart + (bit >> 3)]! >> (8 - bits - (bit & 7))) & mask;
         putColour(out, to, palette, index);
       }
@@ -61,7 +61,7 @@ export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
   });
 }
 
-/** Makes the image row by row; `unpackRow` is told where a row begins in the result, and which stored row it is. */
+/** Builds the image row by row. `unpackRow` gets the offset of a row in the result and the number of its stored row. */
 function unpack(
   { width, height, isTopDown }: BmpHeader,
   unpackRow: (to: number, row: number, out: Uint8Array) => void,
@@ -74,20 +74,20 @@ function unpack(
 function putColour(out: Uint8Array, to: number, palette: Uint8Array, index: number): void {
   const from = index * 3;
   if (from >= palette.length)
-    throw new Error(`a pixel has colour ${index}, and its BMP palette has ${palette.length / 3}`);
+    throw new Error(`a pixel has colour ${index}, but its BMP palette has ${palette.length / 3}`);
   out[to] = palette[from]!;
   out[to + 1] = palette[from + 1]!;
   out[to + 2] = palette[from + 2]!;
 }
 
-/** A channel of pixels with masks: where its bits are, and the byte for each of their values. */
+/** A channel of pixels with masks: the position of its bits, and the byte for each of their values. */
 interface Channel {
   readonly shift: number;
   readonly max: number;
   readonly values: Uint8Array;
 }
 
-/** The largest value becomes 255, the others in proportion, truncated, as Pillow unpacks 5 and 6 bits. */
+/** Scales the largest value to 255 and truncates, as Pillow does for 5 and 6 bits. */
 function createChannel(mask: number): Channel {
   const shift = 31 - Math.clz32(mask & -mask);
   const max = mask >>> shift;

@@ -1,26 +1,26 @@
-/** How far a JPEG or WebP may be reduced while it is decoded. Numbers only. */
+/** By how much a JPEG or WebP is reduced while it is decoded. Arithmetic only. */
 import { resizedSize, type Size } from '../pixels/geometry.js';
 
-/** One in so many pixels along each side; 1 is the whole image. */
+/** The divisor of each side; 1 is the whole image. */
 export type Reduction = 1 | 2 | 4 | 8;
 
 const REDUCTIONS = [8, 4, 2] as const;
 
 /**
- * The largest reduction that leaves at least twice the size that a resize asks for, along both sides: Pillow's advice for
- * `Image.draft`, so that the resize still averages over at least two pixels.
+ * The largest reduction that leaves at least twice the target size along both sides. Pillow recommends this for `Image.draft`:
+ * the resize still averages over at least two pixels.
  *
- * @param size - The whole image.
+ * @param size - Size of the whole image.
  * @param resize - As in `TransformOptions`.
- * @param mayTurn - The image may turn out to lie on its side.
+ * @param mayTurn - Whether the decoder may turn the image by 90°.
  */
 export function chooseReduction(size: Size, resize: number | Size | null, mayTurn: boolean): Reduction {
   if (resize === null) return 1;
   const target = resizedSize(size, resize);
   const longest = Math.max(target.height, target.width);
-  // With a number the target turns with the image; with a size it stays, so both sides are held against the longer one.
+  // A number gives a target that turns with the image. A size does not turn, so each side must leave enough for the longer one.
   const least = mayTurn && typeof resize !== 'number' ? { height: longest, width: longest } : target;
-  // Which side is up is seen from the sides' lengths.
+  // sourceSize tells by the sides whether the image was turned, so the reduced sides must be equal or differ by two pixels.
   const difference = mayTurn ? Math.abs(size.height - size.width) : 0;
   const found = REDUCTIONS.find(
     (reduction) =>
@@ -32,11 +32,11 @@ export function chooseReduction(size: Size, resize: number | Size | null, mayTur
 }
 
 /**
- * The whole image's size, on its side where the reduced image is.
+ * The size of the whole image, turned if the reduced image was turned.
  *
- * @param size - As the file's header gives it.
- * @param reduced - What was decoded. JPEG drops what is left over at the right and the bottom, WebP rounds.
- * @throws Error if the two are not of one image.
+ * @param size - The size in the file's header.
+ * @param reduced - The size of the decoded image. The JPEG decoder drops a remainder at the right and the bottom, WebP's rounds.
+ * @throws Error if the sizes do not belong to the same image.
  */
 export function sourceSize({ height, width }: Size, reduced: Size, reduction: Reduction): Size {
   const fits = (side: number, whole: number): boolean => Math.abs(side - whole / reduction) < 1;

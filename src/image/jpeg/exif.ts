@@ -1,12 +1,12 @@
-/** EXIF's orientation. */
+/** The orientation in EXIF data. */
 
 const ORIENTATION = 0x0112;
 const UPRIGHT = 1;
 
 /**
- * Whether a JPEG's APP1 segment asks for no turn: it is not EXIF, or its first directory has no orientation or the upright one.
+ * Whether a JPEG's APP1 segment leaves the image upright: it is not EXIF, or its first directory has no orientation or orientation 1.
  *
- * @returns False also where its structure is not as it should be: another reader may make something of it.
+ * @returns False for invalid structures, too, since another reader may still find an orientation in them.
  */
 export function isUpright(body: Uint8Array): boolean {
   const text = Buffer.from(body.buffer, body.byteOffset, Math.min(6, body.length)).toString('latin1');

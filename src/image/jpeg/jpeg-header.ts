@@ -1,36 +1,36 @@
-/** The header of a JPEG (ITU-T T.81, annex B), as far as this package decodes JPEGs itself. */
+/** The headers of those JPEGs that this package decodes itself (ITU-T T.81, annex B). */
 import { isUpright } from './exif.js';
 import type { Size } from '../pixels/geometry.js';
 
-/** A Huffman table as a file has it. */
+/** A Huffman table as stored in a file. */
 export interface HuffmanSpec {
-  /** How many codes of 1 to 16 bits there are. */
+  /** The number of codes of each length, 1 to 16 bits. */
   readonly counts: Uint8Array;
-  /** What the codes stand for, in the order of the codes. */
+  /** The symbols of the codes, in the order of the codes. */
   readonly symbols: Uint8Array;
 }
 
-/** One of the planes of a JPEG. */
+/** One plane of a JPEG. */
 export interface JpegComponent {
   readonly id: number;
-  /** Blocks across in an MCU. */
+  /** Horizontal blocks per MCU. */
   readonly across: number;
-  /** Blocks down in an MCU. */
+  /** Vertical blocks per MCU. */
   readonly down: number;
   /** Number of its quantisation table. */
   readonly quant: number;
 }
 
-/** What is needed to decode the scan. */
+/** Everything needed to decode the scan. */
 export interface JpegHeader extends Size {
   readonly components: readonly JpegComponent[];
-  /** Of each component, 64 factors in zigzag order. */
+  /** For each component, 64 factors in zigzag order. */
   readonly quants: readonly Uint8Array[];
-  /** Of each component, its tables for the first coefficient and the others. */
+  /** For each component, the tables for its DC and its AC coefficients. */
   readonly tables: readonly { readonly dc: HuffmanSpec; readonly ac: HuffmanSpec }[];
   /** MCUs between restart markers; 0 if there are none. */
   readonly restartInterval: number;
-  /** Whether no EXIF tag asks for the image to be turned. */
+  /** Whether no EXIF tag turns the image. */
   readonly isUpright: boolean;
   /** The first byte of entropy-coded data. */
   readonly scanAt: number;
@@ -39,10 +39,10 @@ export interface JpegHeader extends Size {
 const MAX_SIDE = 65_500;
 const MAX_TABLE_ID = 3;
 const MAX_SYMBOLS = 256;
-/** libjpeg refuses tables with others, used or not. */
+/** libjpeg refuses tables with larger symbols, even unused ones. */
 const MAX_DC_SYMBOL = 15;
 
-/** What has been read of a header. */
+/** The parts of a header that have been read. */
 interface Parts {
   frame?: Size & { readonly components: readonly JpegComponent[] };
   readonly quants: Map<number, Uint8Array>;
@@ -55,9 +55,9 @@ interface Parts {
 }
 
 /**
- * Reads the header of a baseline JPEG of one scan: grey, or YCbCr with chroma of full size, half the width or half of both sides.
+ * Reads the header of a baseline JPEG with one scan: grey, or YCbCr with 4:4:4, 4:2:2 or 4:2:0 sampling.
  *
- * @returns Undefined for every other one, and for everything that is not as it should be, or that libjpeg warns about.
+ * @returns Undefined for every other JPEG, and for anything invalid or that libjpeg warns about.
  */
 export function readJpegHeader(bytes: Uint8Array): JpegHeader | undefined {
   const parts: Parts = {
@@ -83,7 +83,7 @@ export function readJpegHeader(bytes: Uint8Array): JpegHeader | undefined {
   return undefined;
 }
 
-/** False if the segment, or this kind of JPEG, is not for us. */
+/** False if another decoder must read this JPEG. */
 function readSegment(parts: Parts, marker: number, body: Uint8Array): boolean {
   switch (marker) {
     case 0xc0:
@@ -106,7 +106,7 @@ function readSegment(parts: Parts, marker: number, body: Uint8Array): boolean {
     case 0xfe:
       return true;
     default:
-      // Other data of applications.
+      // Data of other applications (APP2 to APP15).
       return marker > 0xe1 && marker < 0xf0;
   }
 }
@@ -133,7 +133,7 @@ function isGrey([only]: readonly JpegComponent[]): boolean {
 function isSubsampled([luma, ...chroma]: readonly JpegComponent[], width: number): boolean {
   const { across, down } = luma!;
   const isKnown = (across === 1 || across === 2) && (down === 1 || down === across);
-  // libjpeg does not interpolate chroma of one or two columns.
+  // libjpeg does not interpolate one or two columns of chroma.
   return isKnown && (across === 1 || width > 4) && chroma.every((plane) => plane.across * plane.down === 1);
 }
 
@@ -153,7 +153,7 @@ function readHuffman(parts: Parts, body: Uint8Array): boolean {
 }
 
 function readQuants(parts: Parts, body: Uint8Array): boolean {
-  // Tables of 16 bits have another number here.
+  // For tables of 16 bits the first byte is larger.
   for (let at = 0; at < body.length; at += 65) {
     if (body[at]! > MAX_TABLE_ID || at + 65 > body.length) return false;
     parts.quants.set(body[at]!, body.subarray(at + 1, at + 65));
@@ -167,7 +167,7 @@ function readJfif(parts: Parts, body: Uint8Array): boolean {
   return body.length >= 14 && body[5] === 1;
 }
 
-/** Photoshop says here which colours it stored. */
+/** Photoshop writes here how the colours are stored. */
 function readAdobe(parts: Parts, body: Uint8Array): boolean {
   if (!startsWith(body, 'Adobe')) return true;
   parts.isAdobe = true;
@@ -191,7 +191,7 @@ function finish(parts: Parts, body: Uint8Array, scanAt: number): JpegHeader | un
   return { ...frame, quants, tables, restartInterval, isUpright, scanAt };
 }
 
-/** Whether the header of a scan has all components in their order, and all of their coefficients. */
+/** Whether the scan has all components, in order, with all their coefficients. */
 function isWholeScan(components: readonly JpegComponent[], body: Uint8Array): boolean {
   const number = components.length;
   return (
@@ -204,7 +204,7 @@ function isWholeScan(components: readonly JpegComponent[], body: Uint8Array): bo
   );
 }
 
-/** libjpeg's guess, where it is certain: three components may be RGB too. */
+/** Whether libjpeg takes the colours for YCbCr: three components can also be RGB. */
 function isYcbcr({ isJfif, isAdobe }: Parts, components: readonly JpegComponent[]): boolean {
   const isNumbered = components.every(({ id }, index) => id === index + 1);
   return components.length === 1 || isJfif || isAdobe || isNumbered;

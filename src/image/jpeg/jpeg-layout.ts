@@ -1,8 +1,8 @@
-/** Where everything lies in memory while `wasm/jpeg.ts` decodes an image. */
+/** The memory layout while `wasm/jpeg.ts` decodes an image. */
 import type { JpegHeader } from './jpeg-header.js';
 import { HUFFMAN_BYTES } from './jpeg-tables.js';
 
-/** The addresses of `wasm/jpeg-state.ts`. */
+/** The same addresses as in `wasm/jpeg-state.ts`. */
 export const ZIGZAG_AT = 0;
 export const QUANTS_AT = 128;
 export const QUANT_BYTES = 128;
@@ -10,17 +10,17 @@ export const COMPONENTS_AT = 896;
 export const COMPONENT_BYTES = 32;
 const FREE = 1280;
 
-/** Bytes of the file that are in memory at a time: most photos of the web at once. */
+/** Bytes of the file in memory at a time: enough for most photos on the web as a whole. */
 const INPUT_BYTES = 131_072;
 const BLOCK = 8;
-/** Vectors are read and written beyond the end of a row. */
+/** The last vector of a row is read and written beyond its end. */
 const SPARE_BYTES = 64;
-/** Rows of chroma that are kept of the MCUs before, when those between rows are interpolated; of luma it is one. */
+/** Rows of chroma to keep from the previous MCUs if rows are interpolated; of luma it is one row. */
 const KEPT_CHROMA_ROWS = 2;
 
-/** A component's part of a row of MCUs. */
+/** The part of a component in one row of MCUs. */
 export interface JpegPlane {
-  /** The first row of this row of MCUs; kept ones lie before it. */
+  /** Address of the first row of this row of MCUs; kept rows are before it. */
   readonly at: number;
   readonly pitch: number;
   readonly rows: number;
@@ -29,12 +29,12 @@ export interface JpegPlane {
 
 /** Addresses and pitches in bytes. */
 export interface JpegLayout {
-  /** Of each component, the table for the first coefficient and the one for the others. */
+  /** For each component, the table for its DC coefficients and the one for its AC coefficients. */
   readonly tables: readonly (readonly [number, number])[];
   readonly planes: readonly JpegPlane[];
-  /** Two lines of 16-bit samples of chroma. */
+  /** Two lines of chroma, in 16-bit samples. */
   readonly lines: number;
-  /** Rows of RGB, as many as an MCU has, and the one before. */
+  /** Rows of RGB: those of an MCU, and the one before. */
   readonly strip: number;
   readonly input: number;
   readonly inputBytes: number;
@@ -43,7 +43,7 @@ export interface JpegLayout {
   readonly bytes: number;
 }
 
-/** Lays out the parts for an image. */
+/** Lays out the memory for an image. */
 export function layOutJpeg({ height, width, components }: JpegHeader, fileBytes: number): JpegLayout {
   let end = FREE;
   const take = (bytes: number): number => {

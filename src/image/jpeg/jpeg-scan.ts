@@ -1,4 +1,4 @@
-/** A JPEG that is decoded row by row in the memory of `wasm/jpeg.ts`. */
+/** Decodes a JPEG row by row in the memory of `wasm/jpeg.ts`. */
 import { copyRows, type RgbRows, type Rows } from '../pixels/rgb-image.js';
 import type { JpegComponent, JpegHeader } from './jpeg-header.js';
 import {
@@ -13,7 +13,7 @@ import {
 import { putHuffman, putQuant, putZigzag } from './jpeg-tables.js';
 import type { SimdModule } from '../simd/simd-module.js';
 
-/** What stays the same while an image is decoded. */
+/** What stays constant while an image is decoded. */
 export interface JpegParts {
   readonly calls: SimdModule['calls'];
   /** The module's memory. */
@@ -26,21 +26,21 @@ export interface JpegParts {
 const NEEDS_INPUT = 1;
 const BAD = -1;
 
-/** Thrown at what is to be left to another decoder. */
+/** Thrown when another decoder must read the file. */
 export class UnsoundJpeg extends Error {}
 
-/** One image on its way through the module: each row once, from the top. */
+/** An image that is being decoded; each row can be read once, from the top. */
 export class JpegScan implements RgbRows {
   readonly #given: JpegParts;
-  /** The file's next byte that is not in memory yet. */
+  /** Offset in the file of the next byte to copy into memory. */
   #next: number;
-  /** End of the bytes that are. */
+  /** Address of the end of the bytes in memory. */
   #inputEnd: number;
   /** The next row of MCUs. */
   #mcuRow = 0;
-  /** The rows of RGB that are in the strip: from this one … */
+  /** The first row of RGB in the strip. */
   #first = 0;
-  /** … to before this one. */
+  /** The row after the last one in the strip. */
   #end = 0;
 
   constructor(given: JpegParts) {
@@ -57,7 +57,7 @@ export class JpegScan implements RgbRows {
     return this.#given.header.width;
   }
 
-  /** Puts everything in place; once, before anything else. */
+  /** Puts tables and input in place. Call it once, before anything else. */
   start(): void {
     const { calls, header, layout } = this.#given;
     this.#putTables();
@@ -80,7 +80,7 @@ export class JpegScan implements RgbRows {
     }
   }
 
-  /** Decodes what was not asked for. Only then is it certain that the file is sound. */
+  /** Decodes the remaining rows: only then is it certain that the file is sound. */
   finish(): void {
     const { calls, layout } = this.#given;
     while (this.#mcuRow < layout.mcuRows) this.#decodeRows(Infinity);
@@ -107,7 +107,7 @@ export class JpegScan implements RgbRows {
     }
   }
 
-  /** Moves what was not taken yet to the beginning, and fills up behind it. */
+  /** Moves the input that is left to the start of its buffer and fills the rest from the file. */
   #feed(): void {
     const { calls, memory, file, layout } = this.#given;
     const { input, inputBytes } = layout;
@@ -122,7 +122,7 @@ export class JpegScan implements RgbRows {
     calls.setScanInput(input, this.#inputEnd);
   }
 
-  /** Decodes a row of MCUs, and makes RGB of it if that reaches to the row that is asked for. */
+  /** Decodes a row of MCUs, and converts it to RGB if it reaches the row `asked`. */
   #decodeRows(asked: number): void {
     const { calls, memory, file, header, layout } = this.#given;
     for (;;) {
@@ -135,7 +135,7 @@ export class JpegScan implements RgbRows {
     const isLast = this.#mcuRow === layout.mcuRows - 1;
     const above = this.#mcuRow * luma!.rows;
     this.#first = this.#end;
-    // Where rows of chroma are interpolated, the last one of these waits for the next row of MCUs.
+    // If rows of chroma are interpolated, the last row needs the next row of MCUs.
     this.#end = isLast ? header.height : above + luma!.rows - luma!.keptRows;
     if (asked < this.#end) this.#upsample(this.#first - above, this.#end - 1 - above);
     for (const { at, pitch, rows, keptRows } of layout.planes) {
@@ -144,7 +144,7 @@ export class JpegScan implements RgbRows {
     this.#mcuRow++;
   }
 
-  /** Makes RGB of rows, counted from the first of this row of MCUs on. */
+  /** Converts rows to RGB; they are counted from the first row of this row of MCUs. */
   #upsample(first: number, last: number): void {
     const { calls, header, layout } = this.#given;
     const { height, width, components } = header;
@@ -171,7 +171,7 @@ export class JpegScan implements RgbRows {
   }
 }
 
-/** The `kind` of `wasm/jpeg-colour.ts`. */
+/** The `kind` parameter of `upsample` in `wasm/jpeg-colour.ts`. */
 function kindOf({ components }: JpegHeader): number {
   const [luma] = components;
   if (components.length === 1) return 0;

@@ -1,17 +1,17 @@
-/** Tables of `wasm/jpeg.ts`, written to its memory. */
+/** Writes the tables of `wasm/jpeg.ts` into its memory. */
 import type { HuffmanSpec } from './jpeg-header.js';
 
 const SIDE = 8;
 const LOOK_BITS = 10;
 const ENTRIES = 1 << LOOK_BITS;
-/** Behind the entries: of each length, the codes' limit and what takes them to their symbol, then the symbols. */
+/** After the entries: for each code length its limit, then the offset from code to symbol, then the symbols. */
 const LIMITS = ENTRIES;
 const OFFSETS = ENTRIES + 16;
 const SYMBOL_BYTES = (ENTRIES + 32) * 4;
 /** Bytes of a Huffman table in memory. */
 export const HUFFMAN_BYTES: number = SYMBOL_BYTES + 256;
 
-/** Of each position in the zigzag, its place in a block of 64. */
+/** For each position in the zigzag, its index in a block of 64. */
 const ZIGZAG: Uint8Array = zigzag();
 
 function zigzag(): Uint8Array {
@@ -27,13 +27,13 @@ function zigzag(): Uint8Array {
   return order;
 }
 
-/** Where the coefficients go, in bytes; those beyond the 64th to a place behind the block. */
+/** Writes the byte offset of each coefficient in a block; those beyond the 64th go behind the block. */
 export function putZigzag(bytes: Uint8Array, at: number): void {
   for (let k = 0; k < ZIGZAG.length; k++) bytes[at + k] = ZIGZAG[k]! * 2;
   bytes.fill(SIDE * SIDE * 2, at + ZIGZAG.length, at + ZIGZAG.length + 16);
 }
 
-/** Factors of the zigzag as 16-bit numbers row by row. */
+/** Writes factors from zigzag order as 16-bit numbers, row by row. */
 export function putQuant(bytes: Uint8Array, at: number, factors: Uint8Array): void {
   for (let k = 0; k < ZIGZAG.length; k++) {
     const to = at + ZIGZAG[k]! * 2;
@@ -43,11 +43,11 @@ export function putQuant(bytes: Uint8Array, at: number, factors: Uint8Array): vo
 }
 
 /**
- * A table that is looked up with the next 10 bits, for the first coefficient of a block or for the others. An entry is the
- * bits that it takes, and from bit 8 on the run of zeros, from 12 on the number's size, 0 for all if the code is longer.
- * If the number fits, the entry of the others has it in its upper half, and the bits are those of both.
+ * Writes a Huffman table that is indexed by the next 10 bits. An entry holds the length of the code in bits 0 to 7, the run of
+ * zeros from bit 8 on, and the size of the number from bit 12 on; it is 0 if the code is longer than 10 bits. In tables for AC
+ * coefficients, the upper half of an entry holds the number itself if it fits into the 10 bits; the length then includes it.
  *
- * @returns False if there are more codes than such bits can have.
+ * @returns False if a length has more codes than its bits allow.
  */
 export function putHuffman(
   bytes: Uint8Array,
@@ -78,7 +78,7 @@ export function putHuffman(
   return true;
 }
 
-/** All entries whose bits begin with a code. */
+/** Writes all entries whose bits begin with a code. */
 function putEntries(words: Int32Array, first: number, length: number, symbol: number, isDc: boolean): void {
   const run = symbol >> 4;
   const size = symbol & 15;

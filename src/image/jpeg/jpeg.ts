@@ -1,8 +1,8 @@
 /**
- * Baseline JPEG → RGB on WebAssembly SIMD (`wasm/jpeg.ts`), the pixels of libjpeg-turbo bit for bit, in less CPU time than
- * sharp's call takes (docs/decisions/011-jpeg.md).
+ * Baseline JPEG → RGB on WebAssembly SIMD (`wasm/jpeg.ts`): the pixels of libjpeg-turbo, bit for bit, in less CPU time than a
+ * call of sharp takes (docs/decisions/011-jpeg.md).
  *
- * What is not plain, and what is not sound, is left to sharp, which also words the errors.
+ * JPEGs of other kinds, and damaged ones, are left to sharp, whose failure decides the error.
  */
 import type { Size } from '../pixels/geometry.js';
 import { readJpegHeader } from './jpeg-header.js';
@@ -11,27 +11,28 @@ import { JpegScan, UnsoundJpeg } from './jpeg-scan.js';
 import type { RgbImage, RgbRows } from '../pixels/rgb-image.js';
 import { sharedSimdModule, type SimdModule } from '../simd/simd-module.js';
 
-/** What to leave to another decoder besides. */
+/** Which JPEGs to leave to another decoder, apart from other kinds and damaged ones. */
 export interface JpegOptions {
+  /** Those with more pixels. */
   readonly limitPixels: number;
-  /** Leave images that EXIF asks to turn. */
+  /** Those that EXIF turns. */
   readonly isUpright: boolean;
 }
 
-/** What is done with the rows of a JPEG. */
+/** Reads the rows of a JPEG. */
 export interface JpegReader<T> {
-  /** How much of the module's memory it needs beside the decoder's, from an address on; null to leave this image. */
+  /** Bytes that it needs in the module's memory, starting at `freeAt`; null leaves this image to another decoder. */
   spareBytes(image: Size, freeAt: number): number | null;
-  /** Reads the rows. What it makes of them counts only if {@link readJpegRows} returns it. */
+  /** Reads the rows. The result is valid only if {@link readJpegRows} returns it. */
   read(rows: RgbRows, simd: SimdModule): T;
 }
 
 /**
  * Decodes a JPEG.
  *
- * @param bytes - The whole file; read only.
- * @param startSimd - The module to use; null leaves everything.
- * @returns Undefined for a file that is to be left to another decoder: damaged, of another kind, or larger than allowed.
+ * @param bytes - The whole file; it is not changed.
+ * @param startSimd - Starts the module to use; null leaves every image to another decoder.
+ * @returns Undefined if another decoder must read the file: it is damaged, of another kind, or larger than allowed.
  */
 export function decodeJpeg(
   bytes: Uint8Array,
@@ -50,7 +51,7 @@ export function decodeJpeg(
   return readJpegRows(bytes, options, startSimd, reader);
 }
 
-/** Decodes a JPEG row by row, without the whole image being there; returns undefined where {@link decodeJpeg} does. */
+/** Decodes a JPEG row by row, without the whole image in memory; returns undefined where {@link decodeJpeg} does. */
 export function readJpegRows<T>(
   bytes: Uint8Array,
   { limitPixels, isUpright }: JpegOptions,
@@ -77,7 +78,7 @@ export function readJpegRows<T>(
   }
 }
 
-/** A trap of WebAssembly, which neither Node's types nor ECMAScript's know, or no memory for the pixels. */
+/** A trap of WebAssembly, whose class the types of Node and ECMAScript do not declare, or no memory for the pixels. */
 function isTrap(error: unknown): boolean {
   return error instanceof Error && (error.name === 'RuntimeError' || error instanceof RangeError);
 }

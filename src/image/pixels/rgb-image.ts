@@ -1,21 +1,21 @@
-/** Decoded pixels. */
+/** Decoded pixels, and copying their rows. */
 import type { Size } from './geometry.js';
 
 /** An 8-bit RGB image: rows of pixels, three bytes each. */
 export interface RgbImage extends Size {
   /** `height × width × 3` bytes. */
   readonly data: Uint8Array;
-  /** What a resize takes for its size, in its pixels: that of a reduced image is not a whole number of them. Its own if absent. */
+  /** The size that a resize assumes, by default the image's own. For a reduced image it may not be whole pixels. */
   readonly span?: Size;
 }
 
-/** An 8-bit RGB image whose rows may be there only while they are read. */
+/** An 8-bit RGB image that may hold its rows only while they are read. */
 export interface RgbRows extends Size {
-  /** Copies `bytes` of each of some rows, from a column on. No row before those that were read last may be asked for. */
+  /** Copies `bytes` of each of `count` rows, starting at a column. Rows can only be read from top to bottom. */
   copyRows(row: number, column: number, count: number, bytes: number, to: Rows): void;
 }
 
-/** The rows of an image that is there. */
+/** The rows of an image in memory. */
 export function rowsOf({ height, width, data }: RgbImage): RgbRows {
   const pitch = width * 3;
   return {
@@ -27,7 +27,7 @@ export function rowsOf({ height, width, data }: RgbImage): RgbRows {
   };
 }
 
-/** Bytes in rows: the first byte, and how many from row to row. */
+/** Bytes in rows: the offset of the first byte, and the distance from row to row. */
 export interface Rows {
   readonly data: Uint8Array;
   readonly offset: number;

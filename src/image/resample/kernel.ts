@@ -1,20 +1,20 @@
-/** The weights of Pillow's resampling, in fixed point. Algorithm: Pillow, src/libImaging/Resample.c (MIT-CMU licence). */
+/** The fixed-point weights of Pillow's resampling. Algorithm: Pillow, src/libImaging/Resample.c (MIT-CMU licence). */
 
-/** Interpolations that torchvision's Resize takes by these names. */
+/** Interpolations, by the names of torchvision's Resize. */
 export type Interpolation = 'bilinear' | 'bicubic';
 
-/** Weights of one axis for a range of output positions: which inputs each one reads, and how much of them. */
+/** The weights of one axis for a range of output positions: which inputs each position reads, and with which weights. */
 export interface Kernel {
-  /** Input where each position's first weight applies; never decreases. */
+  /** For each position, the input that its first weight applies to; never decreases. */
   readonly first: Int32Array;
-  /** Weights per position, at least 1. */
+  /** For each position, the number of its weights, at least 1. */
   readonly counts: Int32Array;
-  /** `stride` weights per position, of which the first `counts` are meant: 2^22 is 1. */
+  /** `stride` weights per position, of which the first `counts` are used; 2^22 means 1. */
   readonly weights: Int32Array;
   readonly stride: number;
 }
 
-/** Bits behind the binary point of a weight. */
+/** Fractional bits of a weight. */
 export const PRECISION_BITS: number = 32 - 8 - 2;
 
 interface Filter {
@@ -41,16 +41,16 @@ const FILTERS: Readonly<Record<Interpolation, Filter>> = {
   },
 };
 
-/** What a kernel depends on. */
+/** The parameters of a kernel. */
 interface KernelShape {
   /** Pixels along the axis, before and after. */
   readonly inSize: number;
   readonly outSize: number;
-  /** What is resized to `outSize`, in input pixels; `inSize` but for an image whose last pixel the decoder has left out. */
+  /** Length that is resized to `outSize`, in input pixels; not `inSize` if the decoder dropped part of the last pixel. */
   readonly span: number;
-  /** Output positions: from this one … */
+  /** The first output position. */
   readonly from: number;
-  /** … to before this one. */
+  /** The position after the last one. */
   readonly to: number;
   readonly interpolation: Interpolation;
 }
@@ -83,18 +83,18 @@ function createKernel({ inSize, outSize, span, from, to, interpolation }: Kernel
   return { first, counts, weights, stride };
 }
 
-/** Photos of a folder often share a size: two axes each of landscape and portrait, and as many again. */
+/** Kernels to keep. Photos in a folder often share a size: two axes each for landscape and portrait, times two. */
 const MAX_KEPT = 8;
-/** Longer ones are rare, and would hold memory: 256 KiB of weights. */
+/** Larger kernels are rare and not kept: this is 256 KiB of weights. */
 const MAX_KEPT_WEIGHTS = 65_536;
 const kept = new Map<string, Kernel>();
 
-/** The kernel of an axis, made or from the last ones used. It is shared: leave it as it is. */
+/** The kernel of an axis, new or kept from recent calls. It is shared: do not change it. */
 export function kernelOf(shape: KernelShape): Kernel {
   const { inSize, outSize, span, from, to, interpolation } = shape;
   const key = `${inSize} ${outSize} ${span} ${from} ${to} ${interpolation}`;
   let kernel = kept.get(key);
-  // Taken out and put in again, so that the first of the map is the one unused for longest.
+  // Removed and added again, so that the map's first entry is the least recently used.
   if (kernel) kept.delete(key);
   else kernel = createKernel(shape);
   if (kernel.weights.length <= MAX_KEPT_WEIGHTS) kept.set(key, kernel);

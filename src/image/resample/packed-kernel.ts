@@ -1,17 +1,17 @@
-/** A kernel as `wasm/resample.ts` takes it. */
+/** A kernel in the format of `wasm/resample.ts`. */
 import type { Kernel } from './kernel.js';
 
-/** Every position has the same number of weights: taps that it does not have weigh 0. */
+/** Every position has the same number of weights; unused ones are 0. */
 export interface PackedKernel {
   /** Pairs of weights per position. */
   readonly pairs: number;
-  /** 8 bytes per pair: the low halves of two weights and their high ones; weight = high · 2^16 + low, both signed. */
+  /** 8 bytes per pair: the low halves of two weights, then their high halves; weight = high · 2^16 + low, both signed. */
   readonly weights: Int32Array;
 }
 
 const packed = new WeakMap<Kernel, PackedKernel>();
 
-/** The packed form of a kernel; made once, kept as long as the kernel. */
+/** The packed form of a kernel, created once and kept as long as the kernel. */
 export function packedKernelOf(kernel: Kernel): PackedKernel {
   let result = packed.get(kernel);
   if (!result) packed.set(kernel, (result = packKernel(kernel)));

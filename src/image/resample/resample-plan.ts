@@ -1,28 +1,28 @@
-/** What a resampling computes: which pixels, with which weights. Both twins carry it out. */
+/** Which pixels a resampling computes, with which weights. The JavaScript and the SIMD code execute the same plan. */
 import type { Region, Size } from '../pixels/geometry.js';
 import { kernelOf, type Interpolation, type Kernel } from './kernel.js';
 
-/** Passes over an image and where their result goes; {@link Size} is that of the part of the region that has pixels. */
+/** The passes over an image, and where the result goes. The size is that of the part of the region that has pixels. */
 export interface ResamplePlan extends Size {
-  /** The vertical pass; null where the height stays. */
+  /** The vertical pass; null if the height stays the same. */
   readonly rows: Kernel | null;
-  /** The horizontal pass; null where the width stays. */
+  /** The horizontal pass; null if the width stays the same. */
   readonly columns: Kernel | null;
-  /** Rows of the image that are read: from this one … */
+  /** The first row of the image that is read. */
   readonly firstRow: number;
-  /** … to before this one. */
+  /** The row after the last one that is read. */
   readonly lastRow: number;
-  /** Columns of the image that are read: from this one … */
+  /** The first column of the image that is read. */
   readonly firstColumn: number;
-  /** … to before this one. */
+  /** The column after the last one that is read. */
   readonly lastColumn: number;
-  /** Bytes of a row of the region. */
+  /** Bytes per row of the region. */
   readonly pitch: number;
-  /** Byte of the region where the first pixel goes. */
+  /** Offset of the first pixel in the region. */
   readonly offset: number;
 }
 
-/** Plans the resizing of an image, for the pixels of a region of the result only. */
+/** Plans the resizing of an image, only for the pixels in a region of the result. */
 export function planResample(
   image: Size & { readonly span?: Size },
   size: Size,

@@ -1,8 +1,8 @@
 /**
- * The resampling on WebAssembly SIMD (`wasm/resample.ts`): feeds it strips of the image and keeps its memory small.
+ * The resampling on WebAssembly SIMD (`wasm/resample.ts`), strip by strip, so that its memory stays small.
  *
- * Rows go through a window: a strip of the image is resampled horizontally to the end of the window, and each output row is
- * computed as soon as its rows are there. So neither the image nor what the first pass makes of it is there as a whole.
+ * Rows pass through a window: the horizontal pass appends a strip of the image to the window, and the vertical pass computes each
+ * output row as soon as the window has its rows. Neither the image nor the result of the first pass is in memory as a whole.
  */
 import { copyRows, rowsOf, type RgbImage, type RgbRows, type Rows } from '../pixels/rgb-image.js';
 import type { Kernel } from './kernel.js';
@@ -12,9 +12,9 @@ import { layOutSimd, type SimdLayout } from './simd-layout.js';
 import type { SimdModule } from '../simd/simd-module.js';
 
 /**
- * Carries out a plan of one pass or two; bytes of `into` that the plan does not reach stay as they are.
+ * Executes a plan with one or two passes. Bytes of `into` outside the plan stay unchanged.
  *
- * @returns False if it takes more memory than an instance may have: nothing is done then.
+ * @returns False, without having done anything, if the plan needs more memory than an instance may have.
  */
 export function resampleInSimd(
   simd: SimdModule,
@@ -28,7 +28,7 @@ export function resampleInSimd(
   return true;
 }
 
-/** A plan with its weights as the module takes them, and where everything lies. */
+/** A plan with its weights in the module's format, and the memory layout. */
 export interface Passes {
   readonly plan: ResamplePlan;
   readonly rows: PackedKernel | null;
@@ -36,20 +36,20 @@ export interface Passes {
   readonly layout: SimdLayout;
 }
 
-/** @param start - Where the module's memory is free: a multiple of 16. */
+/** @param start - Address from which the module's memory is free; a multiple of 16. */
 export function planPasses(imageWidth: number, plan: ResamplePlan, start: number): Passes {
   const rows = plan.rows && packedKernelOf(plan.rows);
   const columns = plan.columns && packedKernelOf(plan.columns);
   return { plan, rows, columns, layout: layOutSimd(imageWidth, plan, rows, columns, start) };
 }
 
-/** Carries out a plan; the memory up to the layout's end is reserved. */
+/** Executes a plan. The memory up to the end of the layout must be reserved. */
 export function runPasses(simd: SimdModule, image: RgbRows, passes: Passes, into: Uint8Array): void {
   const bytes = simd.reserve(passes.layout.end)!;
   new Passage({ ...passes, calls: simd.calls, bytes, image }).run(into);
 }
 
-/** What stays the same while an image is resampled. */
+/** What stays constant while an image is resampled. */
 interface Given extends Passes {
   readonly calls: SimdModule['calls'];
   /** The module's memory. */
@@ -57,14 +57,14 @@ interface Given extends Passes {
   readonly image: RgbRows;
 }
 
-/** One image on its way through the module. */
+/** An image that is being resampled. */
 class Passage {
   readonly #given: Given;
-  /** The image's row that is the window's first. */
+  /** The image's row that is first in the window. */
   #windowFrom: number;
-  /** The image's next row to be read. */
+  /** The image's next row to read. */
   #next: number;
-  /** Output rows that are done. */
+  /** Number of output rows that are done. */
   #done = 0;
 
   constructor(given: Given) {
@@ -97,7 +97,7 @@ class Passage {
     }
   }
 
-  /** Moves the rows that are still needed to the window's start, if a strip does not fit behind them. */
+  /** If a strip does not fit behind the rows in the window, moves the rows that are still needed to its start. */
   #makeRoom(): void {
     const { bytes, plan, layout } = this.#given;
     const { window, windowPitch, windowRows, stripRows } = layout;
@@ -108,7 +108,7 @@ class Passage {
     this.#windowFrom = needed;
   }
 
-  /** Takes a strip of the image to the end of the window, through the horizontal pass if there is one. */
+  /** Appends a strip of the image to the window, through the horizontal pass if there is one. */
   #readStrip(): void {
     const { calls, bytes, image, plan, columns, layout } = this.#given;
     const { strip, stripPitch, windowPitch } = layout;
@@ -118,7 +118,7 @@ class Passage {
     if (columns) {
       const to = { data: bytes, offset: strip, pitch: stripPitch };
       image.copyRows(this.#next, column, count, stripPitch, to);
-      // Up to three rows more than were copied, of what was there before: the next strip overwrites what becomes of them.
+      // Rounded up, so the pass may also read up to three stale rows; the next strip overwrites their results.
       const rows = Math.ceil(count / 4) * 4;
       const { offsets, columnWeights } = layout;
       const { pairs } = columns;
@@ -130,7 +130,7 @@ class Passage {
     this.#next += count;
   }
 
-  /** Gives out the rows whose input is in the window. */
+  /** Writes the output rows whose input is in the window. */
   #writeRows(into: Uint8Array): void {
     const { bytes: data, plan, layout } = this.#given;
     if (plan.rows) return this.#flatten(plan.rows, into);
@@ -139,7 +139,7 @@ class Passage {
     this.#windowFrom = this.#next;
   }
 
-  /** The vertical pass, as far as it can go. */
+  /** Runs the vertical pass for all output rows whose input is in the window. */
   #flatten(kernel: Kernel, into: Uint8Array): void {
     const { calls, bytes: data, plan, rows, layout } = this.#given;
     const { window, windowPitch, result, resultRows } = layout;
@@ -157,7 +157,7 @@ class Passage {
     }
   }
 
-  /** Copies the next rows of the result to their place. */
+  /** Copies the next rows of the result to where they belong. */
   #giveOut(from: Rows, count: number, into: Uint8Array): void {
     const { pitch, offset, width } = this.#given.plan;
     copyRows(from, { data: into, offset: offset + this.#done * pitch, pitch }, count, width * 3);

@@ -1,6 +1,6 @@
 /**
- * Pillow's 8-bit resampling, bit for bit: separable, horizontal pass first, fixed-point weights of 22 bits, rounded to
- * 8 bits between the passes. Algorithm: Pillow, src/libImaging/Resample.c (MIT-CMU licence).
+ * Pillow's 8-bit resampling, bit for bit: two passes, the horizontal one first, with weights of 22 fractional bits, rounded to
+ * 8 bits after each pass. Algorithm: Pillow, src/libImaging/Resample.c (MIT-CMU licence).
  */
 import { invalidOption } from '../../base/checks.js';
 import type { Region, Size } from '../pixels/geometry.js';
@@ -12,14 +12,14 @@ import type { RgbImage } from '../pixels/rgb-image.js';
 import { sharedSimdModule, type SimdModule } from '../simd/simd-module.js';
 
 /**
- * Resizes an image and cuts a region out of the result; only the pixels of that region are computed.
+ * Resizes an image and cuts a region from the result; computes only the pixels of that region.
  *
- * @param image - 8-bit RGB; read only.
+ * @param image - 8-bit RGB; it is not changed.
  * @param size - Size of the whole resized image.
- * @param region - What to cut out; beyond the image, pixels are 0.
- * @param into - Takes the pixels instead of a new array: exactly `height × width × 3` bytes of the region. It may lie in
- * shared memory, not in the image's.
- * @returns An image of the region's size, in `into` or in an array of its own.
+ * @param region - The region to cut out; pixels beyond the image are 0.
+ * @param into - Receives the pixels: exactly `height × width × 3` bytes of the region, by default a new array. It may be in
+ * shared memory, but must not overlap the image.
+ * @returns An image of the region's size.
  */
 export type Resample = (
   image: RgbImage,
@@ -30,9 +30,9 @@ export type Resample = (
 ) => RgbImage;
 
 /**
- * Creates a resampling; all but tests use {@link resample}.
+ * Creates a resampling; except for tests, use {@link resample}.
  *
- * @param startSimd - The module to use, asked for at the first image that is resized; null leaves everything to JavaScript.
+ * @param startSimd - Starts the module to use, when the first image is resized; null means JavaScript.
  */
 export function createResample(startSimd: () => SimdModule | null): Resample {
   return (image, size, region, interpolation, into) => {
@@ -44,10 +44,10 @@ export function createResample(startSimd: () => SimdModule | null): Resample {
   };
 }
 
-/** {@link Resample} on WebAssembly SIMD where it works, in JavaScript otherwise: the same pixels. One instance per thread. */
+/** {@link Resample} on WebAssembly SIMD where it is available, else in JavaScript, with the same pixels. One instance per thread. */
 export const resample: Resample = createResample(sharedSimdModule);
 
-/** The bytes of a region: `into` where it is given, 0 where a plan has no pixels. */
+/** The bytes of a region: `into` or a new array, with 0 where a plan has no pixels. */
 export function takeRegion({ height, width }: Region, plan: Size, into?: Uint8Array): Uint8Array {
   const bytes = height * width * 3;
   if (!into) return new Uint8Array(bytes);

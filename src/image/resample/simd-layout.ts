@@ -1,42 +1,42 @@
-/** Where everything lies in the memory of `wasm/resample.ts` while an image is resampled. */
+/** The memory layout of `wasm/resample.ts` while an image is resampled. */
 import type { PackedKernel } from './packed-kernel.js';
 import type { ResamplePlan } from './resample-plan.js';
 
-/** Offsets and pitches in bytes; rows counted. Parts that a plan does not need are empty. */
+/** Addresses and pitches in bytes, and numbers of rows. Parts that a plan does not need are empty. */
 export interface SimdLayout {
-  /** Of each output row, the row where its first weight applies. */
+  /** For each output row, the row that its first weight applies to. */
   readonly firsts: number;
   readonly rowWeights: number;
-  /** Of each output column, the byte of a strip's row where its first weight applies. */
+  /** For each output column, the byte in a strip's row that its first weight applies to. */
   readonly offsets: number;
   readonly columnWeights: number;
-  /** Some rows of the image. */
+  /** Rows of the image. */
   readonly strip: number;
   readonly stripPitch: number;
   readonly stripRows: number;
-  /** Column of the image where a strip begins. */
+  /** The image's column at which a strip begins. */
   readonly stripColumn: number;
-  /** Rows after the horizontal pass: those that the next output row needs, and a strip more. */
+  /** Rows after the horizontal pass: those that the next output row needs, and one more strip. */
   readonly window: number;
   readonly windowPitch: number;
   readonly windowRows: number;
   /** Rows after the vertical pass. */
   readonly result: number;
   readonly resultRows: number;
-  /** Where all that ends. */
+  /** Address of the end. */
   readonly end: number;
 }
 
-/** Taken of an image at a time: well within a core's cache. Measured in docs/decisions/009. */
+/** Size of a strip, well within a core's cache; measured in docs/decisions/009-simd.md. */
 const STRIP_BYTES = 131_072;
-/** The horizontal pass takes rows by four. */
+/** The horizontal pass processes four rows at once. */
 const ROWS_AT_ONCE = 4;
-/** Rows of the image are copied whole, several at once, unless more than this of each is not needed. */
+/** Rows of the image are copied whole, in one go, unless more than this of each row is not needed. */
 const MAX_SPARE_BYTES = 1024;
-/** A vector may be read beyond the last pixel of a row, and written beyond its end. */
+/** The last vector of a row may be read and written beyond its end. */
 const VECTOR_BYTES = 16;
 
-/** Lays out the parts for an image of a width, from a multiple of 16 on. */
+/** Lays out the memory for an image of a width, starting at a multiple of 16. */
 export function layOutSimd(
   imageWidth: number,
   plan: ResamplePlan,
@@ -54,14 +54,14 @@ export function layOutSimd(
   const needed = (plan.lastColumn - plan.firstColumn) * 3;
   const isTrimmed = imageWidth * 3 - needed > MAX_SPARE_BYTES;
   const stripPitch = isTrimmed ? needed : imageWidth * 3;
-  // The horizontal pass writes a byte beyond a row, the vertical one reads whole vectors.
+  // The horizontal pass writes one byte beyond a row, and the vertical one reads whole vectors.
   const windowPitch = roundUp(bytes + 1, VECTOR_BYTES);
   const stripRows = rowsOfStrip(
     columns ? Math.max(stripPitch, windowPitch) : windowPitch,
     plan.lastRow - plan.firstRow,
   );
   const taps = rows ? rows.pairs * 2 : 0;
-  // Fewer than `taps` rows are left over when a strip comes; with room for as many again, they are seldom moved.
+  // Fewer than `taps` rows are still needed when a strip is appended. Room for twice as many makes moving them rare.
   const windowRows = taps + Math.max(taps, stripRows);
   const resultRows = rows ? rowsOfStrip(bytes, plan.height) : 0;
   return {
@@ -69,7 +69,7 @@ export function layOutSimd(
     rowWeights: take(rows ? rows.weights.byteLength : 0),
     offsets: take(columns ? plan.width * 4 : 0),
     columnWeights: take(columns ? columns.weights.byteLength : 0),
-    // Weights of 0 are read beyond the last pixel too.
+    // Pixels with weight 0 are read, too, beyond the last one.
     strip: take(columns ? stripRows * stripPitch + columns.pairs * 6 + VECTOR_BYTES : 0),
     stripPitch,
     stripRows,
@@ -83,7 +83,7 @@ export function layOutSimd(
   };
 }
 
-/** How many rows of so many bytes to take at a time, of so many there are. */
+/** How many rows to process at a time: those that fit a strip, at most all of them. */
 function rowsOfStrip(rowBytes: number, count: number): number {
   const groups = Math.min(Math.floor(STRIP_BYTES / rowBytes / ROWS_AT_ONCE), Math.ceil(count / ROWS_AT_ONCE));
   return Math.max(1, groups) * ROWS_AT_ONCE;

@@ -1,7 +1,7 @@
-/** The module of `wasm/`, started, and its memory. */
+/** An instance of the WebAssembly module from `wasm/`, and its memory. */
 import { SIMD_BINARY } from './simd-binary.js';
 
-/** What the sources in `wasm/` export; addresses and pitches in bytes. */
+/** The exports of the sources in `wasm/`; addresses and pitches are in bytes. */
 interface SimdExports {
   readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
   columns(
@@ -56,7 +56,7 @@ interface SimdExports {
   ): void;
 }
 
-/** The members of `WebAssembly` in use: neither Node's types of version 20 nor ECMAScript's declare it. */
+/** The members of `WebAssembly` that are used here; neither the types of Node 20 nor those of ECMAScript declare it. */
 export interface WebAssemblyApi {
   readonly validate: (bytes: Uint8Array) => boolean;
   readonly Module: new (bytes: Uint8Array) => object;
@@ -65,12 +65,12 @@ export interface WebAssemblyApi {
 
 const PAGE_BYTES = 65_536;
 /**
- * WebAssembly memory never shrinks, so a thread keeps at most this: 16 MiB. It is the module's own limit too
- * (`scripts/wasm.js`). Photos take half a MiB to one; what takes more than this, as rows of millions of pixels do, is left to JavaScript.
+ * 16 MiB. WebAssembly memory never shrinks, so this is the most that a thread keeps; `scripts/wasm.js` compiles the same limit
+ * into the module. Photos need 0.5 to 1 MiB. Images that need more, with rows of millions of pixels, are done in JavaScript.
  */
 const MAX_PAGES = 256;
 
-/** An instance of the module. Its memory is scratch: whoever is called lays it out anew. */
+/** An instance of the module. Its memory is scratch space: each operation lays it out anew. */
 export class SimdModule {
   readonly calls: Omit<SimdExports, 'memory'>;
   readonly #memory: SimdExports['memory'];
@@ -83,12 +83,12 @@ export class SimdModule {
     this.#bytes = new Uint8Array(exports.memory.buffer);
   }
 
-  /** Bytes that the instance holds. */
+  /** Size of the instance's memory. */
   get memoryBytes(): number {
     return this.#bytes.length;
   }
 
-  /** The memory, with room for so many bytes; null if it cannot have as many. Good until the next call. */
+  /** The memory, with room for so many bytes; null if it cannot grow so far. Valid until the next call. */
   reserve(bytes: number): Uint8Array | null {
     const pages = Math.ceil(bytes / PAGE_BYTES);
     const missing = pages - this.#bytes.length / PAGE_BYTES;
@@ -106,10 +106,10 @@ export class SimdModule {
 }
 
 /**
- * Starts an instance of its own.
+ * Starts a new instance.
  *
- * @param api - Another `WebAssembly` than the process's.
- * @returns Null where there is no WebAssembly, none with SIMD, or no address space for its memory (`ulimit -v`).
+ * @param api - Replaces the process's `WebAssembly`.
+ * @returns Null if the process has no WebAssembly with SIMD, or no address space for its memory (`ulimit -v`).
  */
 export function startSimdModule(api: WebAssemblyApi | undefined = ownWebAssembly()): SimdModule | null {
   if (!api) return null;
@@ -129,7 +129,7 @@ function ownWebAssembly(): WebAssemblyApi | undefined {
 
 let shared: SimdModule | null | undefined;
 
-/** The thread's instance, started at the first call; null as of {@link startSimdModule}. */
+/** The thread's instance, started by the first call; null as in {@link startSimdModule}. */
 export function sharedSimdModule(): SimdModule | null {
   if (shared === undefined) shared = startSimdModule();
   return shared;
