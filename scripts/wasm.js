@@ -1,6 +1,6 @@
 /**
- * Compiles `wasm/` (AssemblyScript) into `src/image/simd/simd-binary.ts`, base64 in a TypeScript file, which neither
- * tsc nor a bundler has to be told about. With `--check` writes nothing, and fails unless the file is what the sources give.
+ * Compiles `wasm/` (AssemblyScript) into `src/image/simd/simd-binary.ts`. Base64 in a TypeScript file needs no configuration of tsc
+ * or of a bundler. With `--check` it writes nothing, and fails unless the file is what the sources give.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

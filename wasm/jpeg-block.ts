@@ -15,19 +15,19 @@ import {
   setReader,
 } from './jpeg-state';
 
-/** Larger differences and coefficients do not come from 8-bit pixels. */
+/** 8-bit pixels give no larger differences and coefficients. */
 const MAX_DC_BITS: i32 = 11;
 const MAX_AC_BITS: i32 = 10;
 const MAX_DC: i32 = 2047;
 
-/** Not a block of a sound file. */
+/** The block is not from a sound file. */
 export const BAD: i32 = -1;
 
-/** The DC coefficient of the block that was decoded last. */
+/** The DC coefficient of the last block. */
 export let dc: i32 = 0;
 
 /**
- * The entry of a code that is too long for the table, as `length | run << 8 | size << 12`; 0 if there is no such code.
+ * The entry for a code that is too long for the table, as `length | run << 8 | size << 12`; 0 if there is no such code.
  */
 function longEntry(table: usize, peeked: i32): i32 {
   for (let length = LOOK_BITS + 1; length <= 16; length++) {
@@ -41,7 +41,7 @@ function longEntry(table: usize, peeked: i32): i32 {
   return 0;
 }
 
-/** The number that the highest `size` bits stand for (F.2.2.1, EXTEND). */
+/** The number that the highest `size` bits mean (F.2.2.1, EXTEND). */
 function extended(from: u64, size: i32): i32 {
   const value = <i32>((from >> 1) >> (63 - size));
   return value + ((<i32>(from >> 63) - 1) & (1 - (1 << size)));
@@ -49,16 +49,16 @@ function extended(from: u64, size: i32): i32 {
 
 const ONES: u64 = ((<u64>0x01010101) << 32) | 0x01010101;
 
-/** Whether a byte of 0xFF may be among eight; true if it is. */
+/** Whether one of eight bytes may be 0xFF. Never false if one is. */
 function hasMarker(word: u64): bool {
   return ((~word - ONES) & word & (ONES << 7)) !== 0;
 }
 
 /**
- * Decodes a block to `BLOCK`, which must be 0 but for what is decoded here, except for the DC coefficient: that is left in `dc` and in the block.
+ * Decodes a block to `BLOCK`, whose AC coefficients must be 0 before. The DC coefficient is stored both in the block and in `dc`.
  *
- * @param predicted - The DC coefficient before.
- * @returns How far the coefficients reach in the zigzag: 1 if there is only the first; or `BAD`.
+ * @param predicted - The DC coefficient of the previous block.
+ * @returns How many coefficients there are in zigzag order, 1 if only the DC coefficient; or `BAD`.
  */
 export function decodeBlock(dcTable: usize, acTable: usize, predicted: i32): i32 {
   let buffer = bits;
@@ -85,14 +85,14 @@ export function decodeBlock(dcTable: usize, acTable: usize, predicted: i32): i32
     }
     let entry = load<i32>(table + ((<usize>(buffer >> (64 - LOOK_BITS))) << 2));
     if (<u32>entry >= 0x10000) {
-      // The shift takes the lowest 6 bits of the entry by itself.
+      // The shift uses only the lowest 6 bits of the entry, which are the length.
       buffer <<= <u64>entry;
       left -= entry & 63;
       k += (entry >> 8) & 15;
       store<i16>(BLOCK + <usize>load<u8>(ZIGZAG + k), <i16>(entry >> 16));
       reach = ++k;
       if (k >= 64) break;
-      // Of 32 bits, such entries leave enough for two more.
+      // 32 bits are enough for this entry and two more of its kind.
       entry = load<i32>(table + ((<usize>(buffer >> (64 - LOOK_BITS))) << 2));
       if (<u32>entry < 0x10000) continue;
       buffer <<= <u64>entry;

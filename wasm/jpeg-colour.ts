@@ -1,14 +1,14 @@
 /**
- * Planes → RGB, bit for bit as libjpeg-turbo: "fancy" upsampling (a triangle filter) of chroma that is stored at half the width, or half of both
- * sides, then YCbCr → RGB in fixed point of 16 bits.
+ * Planes → RGB, bit for bit as libjpeg-turbo does it: "fancy" upsampling (a triangle filter) of chroma stored at half the width or at half of both
+ * sides, then YCbCr → RGB in 16-bit fixed point.
  */
 
-/** The planes have chroma: none, of every pixel, at half the width, at half of both sides. */
+/** Kinds of chroma planes: no chroma, full size, and half of both sides; 2 is half the width. */
 const GREY: i32 = 0;
 const FULL: i32 = 1;
 const HALF_BOTH: i32 = 3;
 
-/** Weighs a row of chroma 3 : 1 with its neighbour, or takes it as it is; 16-bit numbers, the first and the last once more at the ends. */
+/** Mixes a row of chroma 3 : 1 with its neighbour, or copies it, as 16-bit numbers; repeats the first and the last one at the ends. */
 function weighRows(near: usize, far: usize, isBoth: bool, samples: i32, line: usize): void {
   const lineEnd = line + ((<usize>samples) << 1);
   for (let to = line; to < lineEnd; to += 16) {
@@ -24,7 +24,7 @@ function weighRows(near: usize, far: usize, isBoth: bool, samples: i32, line: us
   store<u16>(lineEnd, load<u16>(lineEnd - 2));
 }
 
-/** Sixteen samples of 8, three quarters of each and one of its neighbour. */
+/** Makes sixteen samples of eight: three quarters of each and one quarter of its neighbour. */
 function widened(line: usize, isBoth: bool): v128 {
   const near = v128.load(line);
   const triple = i16x8.add(near, i16x8.shl(near, 1));
@@ -42,7 +42,7 @@ function widened(line: usize, isBoth: bool): v128 {
 
 /** Writes 16 pixels: 48 bytes. */
 function putPixels(red: v128, green: v128, blue: v128, target: usize): void {
-  // Red and green side by side, then blue in the places between.
+  // Interleaves red and green, then fills blue into the gaps.
   const a = i8x16.shuffle(red, green, 0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5);
   const b = i8x16.shuffle(red, green, 21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26);
   const c = i8x16.shuffle(red, green, 0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0);
@@ -51,7 +51,7 @@ function putPixels(red: v128, green: v128, blue: v128, target: usize): void {
   v128.store(target, i8x16.shuffle(c, blue, 26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31), 32);
 }
 
-/** −0.34414 · Cb − 0.71414 · Cr, rounded, of eight: 0.71414 = 1 − 0.28586, so that both factors have 16 bits. */
+/** −0.34414 · Cb − 0.71414 · Cr of eight samples, rounded. 0.71414 = 1 − 0.28586 keeps both factors within 16 bits. */
 function greenOf(pairs: v128, others: v128, cr: v128): v128 {
   const factors = i16x8(-22554, 18734, -22554, 18734, -22554, 18734, -22554, 18734);
   const half = i32x4.splat(32768);
@@ -61,8 +61,8 @@ function greenOf(pairs: v128, others: v128, cr: v128): v128 {
 }
 
 /**
- * Sixteen pixels to RGB. The factors of red (1.402) and blue (1.772) have 15 bits here instead of 16, the latter rounded: of the 256
- * values that there are, every one comes out the same (`test/image/jpeg/jpeg.test.ts`).
+ * Sixteen pixels to RGB. The factors for red (1.402) and blue (1.772) have 15 bits instead of 16, the latter rounded. All 256 values
+ * give the same result (`test/image/jpeg/jpeg.test.ts`).
  */
 function convert(y: v128, cbBytes: v128, crBytes: v128, target: usize): void {
   const centre = i16x8.splat(128);
@@ -97,15 +97,15 @@ function convert(y: v128, cbBytes: v128, crBytes: v128, target: usize): void {
 }
 
 /**
- * Writes rows of RGB without a gap, and up to 45 bytes beyond the last. Rows are counted from the first that was decoded last; those before it have
+ * Writes rows of RGB without gaps, and up to 45 bytes beyond the last row. Row 0 is the first row of the current row of MCUs; kept rows have
  * negative numbers.
  *
- * @param kind - Of the constants above; 2 is half the width.
- * @param luma - Row 0; `pitch` bytes from row to row.
- * @param blue - Row 0 of Cb, `chromaPitch` bytes from row to row; `red` of Cr.
- * @param lines - Room for two lines of 16-bit samples, 16 bytes before and behind each.
+ * @param kind - One of the constants above, or 2.
+ * @param luma - Address of row 0; rows are `pitch` bytes apart.
+ * @param blue - Address of row 0 of Cb; rows are `chromaPitch` bytes apart. `red` is the same for Cr.
+ * @param lines - Room for two lines of 16-bit samples, with 16 bytes before and after each.
  * @param samples - Chroma samples per row.
- * @param firstChroma - The first row of chroma there is, and `lastChroma`: beyond them, they are repeated.
+ * @param firstChroma - The first available row of chroma, and `lastChroma` the last one; they are repeated beyond.
  */
 export function upsample(
   kind: i32,

@@ -1,12 +1,12 @@
 /**
- * The inverse DCT of libjpeg's "islow" method, bit for bit: Loeffler, Ligtenberg, Moschytz (1989), constants of 13 bits, two more
- * bits kept between the passes. The sums are arranged so that every output is a sum of dot products of 16-bit numbers, which are exact.
+ * The inverse DCT of libjpeg's "islow" method, bit for bit: Loeffler, Ligtenberg, Moschytz (1989), with 13-bit constants and two extra
+ * bits between the passes. Every output is a sum of dot products of 16-bit numbers, which are exact.
  *
- * What overflows differs between the builds of libjpeg-turbo, so `overflow` collects whether anything came near: such an image is not ours.
+ * Builds of libjpeg-turbo differ in what overflows. `overflow` records whether any number comes near that; another decoder then reads the image.
  */
 import { BLOCK, FACTORS, WORK } from './jpeg-state';
 
-/** Not 0 in any lane once a number was too large. */
+/** Not 0 in some lane once a number was too large. */
 let overflow: v128 = i64x2.splat(0);
 
 export function clearOverflow(): void {
@@ -49,12 +49,12 @@ function high8(a: v128, b: v128): v128 {
   return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
-/** Puts a pair of factors into memory, where V8 takes one instruction to load it; written as a constant it takes four, each time. */
+/** Stores a pair of factors in memory: V8 loads it with one instruction, but needs four for a constant. */
 function putFactors(at: usize, a: i16, b: i16): void {
   v128.store(FACTORS + at, i16x8(a, b, a, b, a, b, a, b));
 }
 
-/** All pairs that `pass` uses; once before an image. */
+/** Stores all pairs that `pass` uses; call it once before an image. */
 export function putAllFactors(): void {
   putFactors(0, 11363, 9633);
   putFactors(16, 6437, 2260);
@@ -70,7 +70,7 @@ export function putAllFactors(): void {
   putFactors(176, 4433, -10704);
 }
 
-/** The factors that lie at `at` times the two numbers of a pair. */
+/** The dot products of pairs of numbers with the factors stored at `at`. */
 function dot(pairs: v128, at: usize): v128 {
   return i32x4.dot_i16x8_s(pairs, v128.load(FACTORS + at));
 }
@@ -79,24 +79,24 @@ function dots(pairs: v128, at: usize, others: v128, othersAt: usize): v128 {
   return i32x4.add(dot(pairs, at), dot(others, othersAt));
 }
 
-/** Puts half of what `shrink` drops to four sums. */
+/** Adds half of what `shrink` drops to four sums, for rounding. */
 function half<T>(sums: v128): v128 {
   return i32x4.add(sums, i32x4.splat(sizeof<T>() === 1 ? 1 << 17 : 1 << 10));
 }
 
-/** Eight sums to 16 bits: by 11 bits in the first pass (T = i16), by 18 in the second (T = i8). */
+/** Shifts eight sums down to 16 bits: by 11 in the first pass (T = i16), by 18 in the second (T = i8). */
 function shrink<T>(first: v128, second: v128): v128 {
   const shift = sizeof<T>() === 1 ? 18 : 11;
   return i16x8.narrow_i32x4_s(i32x4.shr_s(first, shift), i32x4.shr_s(second, shift));
 }
 
-/** Collects numbers outside ±2^14 (first pass) or ±2^9 (second). */
+/** Records numbers outside ±2^14 (first pass) or ±2^9 (second). */
 function watch<T>(values: v128): void {
   const shift = sizeof<T>() === 1 ? 9 : 14;
   overflow = v128.or(overflow, i16x8.shr_s(v128.xor(values, i16x8.shr_s(values, 15)), shift));
 }
 
-/** One pass over eight columns: the rows at `WORK` become their inverse DCT. */
+/** One pass over eight columns: replaces the rows at `WORK` by their inverse DCT. */
 function pass<T>(): void {
   const row0 = v128.load(WORK);
   const row1 = v128.load(WORK, 16);
@@ -167,7 +167,7 @@ function pass<T>(): void {
   v128.store(WORK, out7, 112);
 }
 
-/** Rows become columns. */
+/** Swaps rows and columns. */
 function transpose(): void {
   const row0 = v128.load(WORK);
   const row1 = v128.load(WORK, 16);
@@ -203,7 +203,7 @@ function transpose(): void {
   v128.store(WORK, high64(b3, b7), 112);
 }
 
-/** Two columns of the result, clipped to bytes around 128. */
+/** Two columns of the result, shifted by 128 and clipped to bytes. */
 function clipped(first: usize): v128 {
   const centre = i16x8.splat(128);
   return i8x16.narrow_i16x8_u(
@@ -212,7 +212,7 @@ function clipped(first: usize): v128 {
   );
 }
 
-/** Columns become rows of 8 bytes in a plane. */
+/** Writes the columns as rows of 8 bytes of a plane. */
 function putPixels(target: usize, pitch: usize): void {
   // Columns 0 and 4, 1 and 5, 2 and 6, 3 and 7.
   const c04 = clipped(0);
@@ -244,7 +244,7 @@ function putPixels(target: usize, pitch: usize): void {
   v128.store64_lane(target + pitch, rows67, 1);
 }
 
-/** Coefficients times their table, to `WORK`; the block becomes 0. Products outside ±2^11 are collected. */
+/** Multiplies the coefficients by their table into `WORK`, and clears the block. Records products outside ±2^11. */
 function dequantize(quant: usize): void {
   for (let row: usize = 0; row < 128; row += 16) {
     const coefficients = v128.load(BLOCK + row);
@@ -255,7 +255,7 @@ function dequantize(quant: usize): void {
   }
 }
 
-/** Turns the block into 8 × 8 bytes of a plane, and sets it to 0. */
+/** Transforms the block into 8 × 8 bytes of a plane, and clears it. */
 export function transform(quant: usize, target: usize, pitch: usize): void {
   dequantize(quant);
   pass<i16>();
@@ -264,11 +264,11 @@ export function transform(quant: usize, target: usize, pitch: usize): void {
   putPixels(target, pitch);
 }
 
-/** The same for a block that has only its first coefficient. */
+/** The same for a block with only a DC coefficient. */
 export function transformFlat(quant: usize, first: i32, target: usize, pitch: usize): void {
   store<i16>(BLOCK, 0);
   const value = first * <i32>load<i16>(quant);
-  // The full way would collect these.
+  // `transform` would record these.
   if (value > 2000 || value < -2000) overflow = i64x2.splat(-1);
   const level = i8x16.splat(<i8>min(255, max(0, ((value + 4) >> 3) + 128)));
   for (let row = 0; row < 8; row++) {

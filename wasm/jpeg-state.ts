@@ -1,34 +1,34 @@
 /**
- * Where things lie in memory while a JPEG is decoded, and the state of the bit reader. `src/image/jpeg/jpeg-layout.ts` has the same
- * addresses. Everything before `FREE` is fixed, the rest is the caller's to lay out.
+ * The fixed part of the memory while a JPEG is decoded, and the state of the bit reader. `src/image/jpeg/jpeg-layout.ts` has the same
+ * addresses; the caller lays out everything from its `FREE` on.
  */
 
-/** Of each position in the zigzag, the byte in a block (u8); 16 more lead behind the block. */
+/** For each position in the zigzag, the byte offset in a block (u8); 16 more point behind the block. */
 export const ZIGZAG: usize = 0;
-/** Of each component, 64 numbers (i16) row by row. */
+/** For each component, 64 factors (i16), row by row. */
 export const QUANT: usize = 128;
 export const QUANT_BYTES: usize = 128;
-/** The block being decoded, 64 coefficients (i16), and what a run that is too long writes. */
+/** The current block, 64 coefficients (i16), and room for what a run that is too long writes. */
 export const BLOCK: usize = 512;
 /** The block between the two passes of the inverse DCT. */
 export const WORK: usize = 704;
-/** Of each component (`COMPONENT_BYTES` apart): see `jpeg.ts`. */
+/** The fields of each component, `COMPONENT_BYTES` apart; see `jpeg.ts`. */
 export const COMPONENTS: usize = 896;
 export const COMPONENT_BYTES: usize = 32;
 /** Factors of the inverse DCT, 16 bytes each. */
 export const FACTORS: usize = 1024;
-/** Bits that a Huffman table is looked up with: it has as many entries of 4 bytes, then 16 limits and 16 offsets (i32), then 256 symbols. */
+/** A Huffman table is indexed by this many bits: 2^10 entries of 4 bytes, then 16 limits and 16 offsets (i32), then 256 symbols. */
 export const LOOK_BITS: i32 = 10;
 export const LIMITS: usize = 4 << 10;
 export const OFFSETS: usize = LIMITS + 64;
 export const SYMBOLS: usize = LIMITS + 128;
 
-/** The next bits of the file, from the highest on; so many of them count. */
+/** The next bits of the file, the highest first, and how many of them are valid. */
 export let bits: u64 = 0;
 export let count: i32 = 0;
-/** How many of those that count were made up, since the data ended before them. */
+/** How many of the valid bits are padding after the end of the data. */
 export let fake: i32 = 0;
-/** The next byte of the file in memory, and the end of those that are there. */
+/** The next byte of the file in memory, and the end of the available bytes. */
 export let at: usize = 0;
 export let end: usize = 0;
 
@@ -46,7 +46,7 @@ export function setAt(newAt: usize): void {
   at = newAt;
 }
 
-/** Begins a stretch of data behind a marker. */
+/** Starts reading after a marker. */
 export function resetReader(): void {
   bits = 0;
   count = 0;
@@ -54,11 +54,11 @@ export function resetReader(): void {
 }
 
 /**
- * Fills the buffer byte by byte, where a byte of 0xFF may be near; a 0 stuffed behind one is dropped. At a marker or the end,
- * bits of 0 are made up and counted.
+ * Fills the buffer byte by byte, for places where a byte of 0xFF may be near; skips a 0 stuffed after one. At a marker or the end
+ * it adds zero bits, and counts them.
  */
 export function refillSlowly(newBits: u64, newCount: i32): void {
-  // What lies below the bits that count may be of the next bytes.
+  // The bits below the valid ones may be from the next bytes.
   let filled = newCount === 0 ? 0 : newBits & (~(<u64>0) << (64 - newCount));
   while (newCount <= 56) {
     let byte: u64 = 0;

@@ -1,9 +1,9 @@
 /**
  * Decoder of baseline JPEG: the entropy-coded data of one scan, a row of MCUs at a time. AssemblyScript; `npm run wasm` builds it.
- * Standard: ITU-T T.81 (ISO/IEC 10918-1). The pixels are libjpeg-turbo's, by its documented arithmetic: `jpeg-idct.ts` and `jpeg-colour.ts`.
+ * Standard: ITU-T T.81 (ISO/IEC 10918-1). The arithmetic is the documented one of libjpeg-turbo: `jpeg-idct.ts` and `jpeg-colour.ts`.
  *
- * Whatever is not as a sound encoder writes it ends in `BAD`: the caller has another decoder that says what is wrong. Every address comes
- * from the caller, from the sizes of the header, or from a masked index: nothing in the data reaches outside what was laid out.
+ * Anything that a sound encoder does not write gives `BAD`: the caller then uses another decoder, which finds the error. Every address comes
+ * from the caller, from the sizes in the header, or from a masked index, so damaged data cannot reach outside the layout.
  */
 import { BAD, dc, decodeBlock } from './jpeg-block';
 import { clearOverflow, hasOverflow, putAllFactors, transform, transformFlat } from './jpeg-idct';
@@ -25,9 +25,9 @@ export { upsample } from './jpeg-colour';
 
 const DONE: i32 = 0;
 const NEEDS_INPUT: i32 = 1;
-/** More than an MCU of 6 blocks can take: 384 times 27 bits, each byte with a stuffed one. */
+/** More than an MCU of 6 blocks can need: 384 times 27 bits, with a stuffed byte after each byte. */
 const MCU_BYTES: i32 = 4096;
-/** Fields of a component (i32): tables for DC and AC, where its rows are decoded to, their pitch, blocks of an MCU, the last DC. */
+/** Fields of a component (i32): tables for DC and AC, target of its rows and their pitch, blocks of an MCU, the previous DC. */
 const DC_TABLE: usize = 0;
 const AC_TABLE: usize = 4;
 const PLANE: usize = 8;
@@ -44,7 +44,7 @@ let restarts: i32 = 0;
 /** The next MCU of the row. */
 let column: i32 = 0;
 
-/** Begins a scan; tables, components and input are in place. */
+/** Begins a scan. Tables, components and input must be in place. */
 export function startScan(components: i32, mcus: i32, interval: i32): void {
   componentsEnd = COMPONENTS + <usize>components * COMPONENT_BYTES;
   mcusPerRow = mcus;
@@ -58,12 +58,12 @@ export function startScan(components: i32, mcus: i32, interval: i32): void {
   beginStretch();
 }
 
-/** Says where the bytes of the file are that come next. */
+/** Sets the range of the file's next bytes in memory. */
 export function setScanInput(from: usize, to: usize): void {
   setInput(from, to);
 }
 
-/** The first byte that was not taken yet. */
+/** Address of the first byte that has not been read. */
 export function scanPosition(): usize {
   return at;
 }
@@ -75,7 +75,7 @@ function beginStretch(): void {
   }
 }
 
-/** Whether all that is left before the marker at `at` is filling bits, and the marker is this one. Passes over it. */
+/** Whether only padding bits are left before the marker at `at`, and it is this one. Skips it. */
 function passMarker(marker: i32): bool {
   const left = count - fake;
   if (left < 0 || left > 7 || at + 2 > end) return false;
@@ -84,7 +84,7 @@ function passMarker(marker: i32): bool {
   return true;
 }
 
-/** Whether the scan ends here as it should, and no number in it was out of range. */
+/** Whether the scan ends here with the end mark, and no number in it was out of range. */
 export function endsWell(): bool {
   return passMarker(0xd9) && !hasOverflow();
 }
@@ -117,9 +117,9 @@ function decodeMcu(): bool {
 }
 
 /**
- * Decodes a row of MCUs, or goes on with it, into the components' planes.
+ * Decodes a row of MCUs into the planes of the components, or continues a row that needed input.
  *
- * @param isAll - The input reaches to the end of the file.
+ * @param isAll - Whether the input reaches the end of the file.
  * @returns `DONE`, `NEEDS_INPUT` or `BAD`.
  */
 export function decodeMcuRow(isAll: bool): i32 {

@@ -1,6 +1,6 @@
-/** Normalisation of pixels on WebAssembly SIMD. AssemblyScript; `npm run wasm` builds it together with `resample.ts`. */
+/** Normalisation of pixels on WebAssembly SIMD. AssemblyScript; `npm run wasm` builds it. */
 
-/** (byte/255 − mean)/std, each step rounded to float32 as torchvision's are: division is exactly rounded in IEEE 754. */
+/** (byte/255 − mean)/std, with each step rounded to float32 as in torchvision: IEEE 754 rounds divisions exactly. */
 function normalized(bytes: v128, mean: v128, std: v128): v128 {
   const share = f32x4.div(f32x4.convert_i32x4_u(bytes), f32x4.splat(255));
   return f32x4.div(f32x4.sub(share, mean), std);
@@ -9,8 +9,8 @@ function normalized(bytes: v128, mean: v128, std: v128): v128 {
 /**
  * RGB pixels → three planes of float32, four pixels at a time. Reads 4 bytes beyond the last pixel.
  *
- * @param pixels - A multiple of 4.
- * @param plane - Bytes from plane to plane.
+ * @param pixels - Number of pixels, a multiple of 4.
+ * @param plane - Distance of the planes in bytes.
  */
 export function normalize(
   source: usize,
@@ -33,7 +33,7 @@ export function normalize(
   const end = source + <usize>pixels * 3;
   for (; source < end; source += 12) {
     const four = v128.load(source);
-    // Bytes 0, 3, 6 and 9 as 32-bit numbers, and so on.
+    // Red is bytes 0, 3, 6 and 9, as 32-bit numbers; green and blue follow.
     const red = i8x16.swizzle(four, i8x16(0, -1, -1, -1, 3, -1, -1, -1, 6, -1, -1, -1, 9, -1, -1, -1));
     const green = i8x16.swizzle(four, i8x16(1, -1, -1, -1, 4, -1, -1, -1, 7, -1, -1, -1, 10, -1, -1, -1));
     const blue = i8x16.swizzle(four, i8x16(2, -1, -1, -1, 5, -1, -1, -1, 8, -1, -1, -1, 11, -1, -1, -1));

@@ -2,43 +2,43 @@
  * The two passes of Pillow's 8-bit resampling on WebAssembly SIMD. AssemblyScript; `npm run wasm` builds it.
  * Algorithm: Pillow, src/libImaging/Resample.c (MIT-CMU licence).
  *
- * A weight has 22 bits and a sign, more than the 16-bit products of `dot_i16x8` take. So it comes as two halves, weight = high · 2^16 + low,
- * both signed 16-bit, and each half has a sum of its own: dot products of 16-bit numbers with bytes are exact, sums wrap as
- * int32 does, and (high sum << 16) + low sum is the int32 sum of the plain products.
+ * A weight has 22 bits and a sign, too many for the 16-bit products of `dot_i16x8`. It is stored as two signed 16-bit halves,
+ * weight = high · 2^16 + low, and each half is summed separately. Dot products of 16-bit numbers with bytes are exact, sums wrap like
+ * int32, and (high sum << 16) + low sum is the int32 sum of the plain products.
  *
- * Weights lie in pairs, as one dot product takes them: (low of an even tap, low of the odd one after it), (high, high),
- * four times 16 bits. Every position has the same number of pairs; taps that it does not have weigh 0. They are read all
- * the same, so the caller leaves room behind pixels and rows.
+ * Weights are stored in pairs, as one dot product needs them: (low of an even tap, low of the next odd tap), (high, high),
+ * four times 16 bits. Every position has the same number of pairs; unused taps have weight 0. Their pixels are still read,
+ * so the caller leaves room behind pixels and rows.
  *
- * No memory is taken here: the caller says where everything lies.
+ * Nothing is allocated here: the caller passes every address.
  */
 
-/** Half of what the last shift drops: rounding. */
+/** Half of what the last shift drops, for rounding. */
 const HALF: i32 = 1 << 21;
 const PRECISION_BITS: i32 = 22;
 
-/** The sums of four values: rounded and shifted, not clipped yet. */
+/** Combines the sums of four values and shifts them down; without clipping. */
 function round(low: v128, high: v128): v128 {
   return i32x4.shr_s(i32x4.add(low, i32x4.shl(high, 16)), PRECISION_BITS);
 }
 
-/** Four times 0, but with rounding in it. */
+/** The start value of four sums: half, for rounding. */
 function half(): v128 {
   return i32x4.splat(HALF);
 }
 
-/** Two RGB pixels as 16-bit pairs of their red, green and blue values; the last pair is 0. */
+/** Two RGB pixels as 16-bit pairs of red, green and blue values; the last pair is 0. */
 function pixelPair(at: usize): v128 {
   return i8x16.swizzle(v128.load64_zero(at), i8x16(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
 }
 
 /**
- * Horizontal pass, four rows at a time. Writes 4 bytes per pixel, each over the last one of the pixel before, so 1 byte beyond a row.
+ * Horizontal pass, four rows at a time. Writes 4 bytes per pixel, of which the next pixel overwrites the last one; so it writes 1 byte beyond a row.
  *
- * @param source - First byte of the first row; `pitch` bytes from row to row.
- * @param rows - A multiple of 4.
- * @param offsets - Of each output pixel, the byte in a row where its first tap is (u32).
- * @param weights - Of each output pixel, `pairs` times 8 bytes.
+ * @param source - Address of the first row; rows are `pitch` bytes apart.
+ * @param rows - Number of rows, a multiple of 4.
+ * @param offsets - For each output pixel, the offset of its first tap in a row (u32).
+ * @param weights - For each output pixel, `pairs` times 8 bytes.
  * @param width - Output pixels per row.
  */
 export function columns(
@@ -108,14 +108,14 @@ export function columns(
 }
 
 /**
- * Vertical pass, 16 bytes at a time. Writes up to 15 bytes beyond the last row; rows lie without a gap.
+ * Vertical pass, 16 bytes at a time. Writes rows without gaps, and up to 15 bytes beyond the last one.
  *
- * @param source - First byte of the first row that is there; `pitch` bytes from row to row.
- * @param firstRow - The number of that row.
- * @param firsts - Of each output row, the number of the row where its first tap is (u32).
- * @param weights - Of each output row, `pairs` times 8 bytes.
- * @param height - Output rows.
- * @param bytes - Bytes of an output row.
+ * @param source - Address of the first available row; rows are `pitch` bytes apart.
+ * @param firstRow - Number of that row in the image.
+ * @param firsts - For each output row, the number of the row with its first tap (u32).
+ * @param weights - For each output row, `pairs` times 8 bytes.
+ * @param height - Number of output rows.
+ * @param bytes - Bytes per output row.
  */
 export function rows(
   source: usize,
