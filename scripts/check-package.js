@@ -20,6 +20,7 @@ function run(command, args, options = {}) {
     npm_config_loglevel: 'error',
     // npm's default, and not this checkout's: fastify's way to test itself (light-my-request) has a dependency that asks for Node 22.
     npm_config_engine_strict: 'false',
+    npm_config_ignore_scripts: 'false',
     ...options.env,
   };
   return execFileSync(command, args, {
