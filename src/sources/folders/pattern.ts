@@ -1,22 +1,23 @@
-/** Files by a pattern. */
+/** Patterns of files, as shells have them: `photos/*.jpg`, `shard-{000..009}.tar`. */
 import { realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expandBraces } from '../items/braces.js';
+import { expand } from 'brace-expansion';
+import { invalidSource } from '../items/source-errors.js';
 
-/** A file that a pattern means. */
+/** A file that a pattern matches. */
 export interface Match {
   /** Relative to the pattern's folder, with `/`. */
   readonly name: string;
   readonly path: string;
 }
 
-/** What a pattern means. */
+/** A pattern, taken apart. */
 export interface Pattern {
-  /** The folder that all of its files lie in: the part before the first sign with a meaning, up to a `/`. */
+  /** The folder of all files: the pattern up to the last `/` before its first special character. */
   readonly base: string;
-  /** Its brace lists expanded, relative to the base. */
+  /** The pattern without its braces: one per combination, relative to the base. */
   readonly patterns: readonly string[];
-  /** Whether they are plain names: a list that says which files there are. */
+  /** Whether these are plain names, so that the pattern itself lists the files. */
   readonly isList: boolean;
 }
 
@@ -27,7 +28,11 @@ export function isPattern(text: string): boolean {
   return GLOB_SIGNS.test(text) || /\{.*(,|\.\.).*\}/.test(text);
 }
 
-/** Takes a pattern apart. Throws `SOURCE_INVALID` for too many brace lists. */
+/**
+ * Takes a pattern apart.
+ *
+ * @throws {@link TapirError} `SOURCE_INVALID` for braces that mean more than 100,000 names, or none.
+ */
 export function readPattern(text: string): Pattern {
   const expanded = expandBraces(text);
   const parts = expanded.map((one) => one.split('/'));
@@ -44,11 +49,42 @@ export function readPattern(text: string): Pattern {
   };
 }
 
+const MAX_NAMES = 100_000;
+/** Limits of the library: characters of all names together, and steps of work (100,000 names from five braces take a million). */
+const LIMITS = { max: MAX_NAMES + 1, maxLength: 2 ** 24, maxDepth: 100, maxSteps: 2e6 };
+/** Stands for an escaped character while braces are expanded. Half of a surrogate pair occurs in no file name. */
+const ESCAPED = 0xdc00;
+
+/** Expands the braces of a pattern, in order. Escaped characters stay escaped. Throws `SOURCE_INVALID`. */
+export function expandBraces(pattern: string): string[] {
+  const hidden = pattern.replace(/\\([\\{},.])/g, (_, sign: string) =>
+    String.fromCharCode(ESCAPED + sign.charCodeAt(0)),
+  );
+  const names = expand(hidden, LIMITS);
+  if (names.length === 0) throw invalidSource(pattern, 'its braces mean no name');
+  // Beyond a limit the library leaves out names, or leaves braces in.
+  const characters = names.reduce((sum, { length }) => sum + length, pattern.length);
+  if (names.length > MAX_NAMES || characters >= LIMITS.maxLength || hasOpenBraces(names.at(-1)!))
+    throw invalidSource(
+      pattern,
+      `its braces mean more than ${MAX_NAMES} names or are nested too deeply; give a folder or a list`,
+    );
+  return names.map((name) =>
+    name.replace(/[\udc00-\udc7f]/g, (sign) => `\\${String.fromCharCode(sign.charCodeAt(0) - ESCAPED)}`),
+  );
+}
+
+/** Whether a name still has braces that mean several names. `${a,b}` means itself. */
+function hasOpenBraces(name: string): boolean {
+  const innermost = name.match(/(?<!\$)\{[^{}]*\}/g) ?? [];
+  return innermost.some((braces) => expand(braces, { max: 2 }).length !== 1);
+}
+
 /**
- * The files of a pattern: a list's in its order, whether they are there or not; others in the order of their names' bytes,
- * each file once where links lead to it too.
+ * Finds the files of a pattern. A list yields all of its names in its order, missing files included. Other patterns yield the
+ * files in the order of their names' bytes, each file once even if links lead to it too.
  *
- * @remarks The names of all matches are in memory.
+ * @remarks Holds the names of all matches in memory.
  */
 export async function* findMatches({ base, patterns, isList }: Pattern): AsyncGenerator<Match> {
   if (isList) {
@@ -61,11 +97,11 @@ export async function* findMatches({ base, patterns, isList }: Pattern): AsyncGe
     .map((name) => Buffer.from(name))
     .sort((a, b) => Buffer.compare(a, b))
     .map(String);
-  yield* withoutLinksTwice(names, base);
+  yield* withoutRepeats(names, base);
 }
 
-/** Of several names that lead to one file: its own, else the one through the fewest folders, else the first. */
-async function* withoutLinksTwice(names: readonly string[], base: string): AsyncGenerator<Match> {
+/** Keeps one of the names that lead to the same file: the file's own, else the one through the fewest folders, else the first. */
+async function* withoutRepeats(names: readonly string[], base: string): AsyncGenerator<Match> {
   if (names.length === 0) return;
   const root = await realpath(base);
   const depthOf = (name: string, real: string): number =>
@@ -73,7 +109,7 @@ async function* withoutLinksTwice(names: readonly string[], base: string): Async
   const best = new Map<string, string>();
   const reals: string[] = [];
   for (const name of names) {
-    // Gone in the meantime: an input that shows its own error.
+    // A file that has vanished stays; reading it gives its error.
     const real = await realpath(join(base, name)).catch(() => join(root, name));
     const other = best.get(real);
     if (other === undefined || depthOf(name, real) < depthOf(other, real)) best.set(real, name);

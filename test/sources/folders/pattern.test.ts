@@ -1,7 +1,7 @@
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { expandBraces } from '../../../src/sources/items/braces.js';
+import { expandBraces, readPattern } from '../../../src/sources/folders/pattern.js';
 import { openSource } from '../../../src/sources/open-source.js';
 import { folderWith, itemsOf, pathsOf } from '../../support/sources.js';
 
@@ -12,16 +12,41 @@ describe('expandBraces', () => {
     ['{3..1}', ['3', '2', '1']],
     ['{9..10}', ['9', '10']],
     ['{a,b}/{x,y}', ['a/x', 'a/y', 'b/x', 'b/y']],
-    ['{a,{b,c}d,}', ['a', 'bd', 'cd', '']],
+    ['{a,{b,c}d,}', ['a', 'bd', 'cd']],
+    ['x{a,{b,c}d,}', ['xa', 'xbd', 'xcd', 'x']],
     ['{a}{b', ['{a}{b']],
     ['{a{b,c}', ['{ab', '{ac']],
     ['\\{a,b}', ['\\{a,b}']],
-    ['{-1..2}', ['{-1..2}']],
+    ['\\\\{a,b}', ['\\\\a', '\\\\b']],
+    ['{a\\,b,\\*}', ['a\\,b', '\\*']],
+    ['${a,b}{c,d}', ['${a,b}c', '${a,b}d']],
+    ['{a},b}', ['a}', 'b']],
+    ['{-1..2}', ['-1', '0', '1', '2']],
+    ['{a..c}', ['a', 'b', 'c']],
+    ['{000..010..5}', ['000', '005', '010']],
+    ['{0099999999999998..0099999999999999}', ['0099999999999998', '0099999999999999']],
   ])('%s', (pattern, expected) => expect(expandBraces(pattern)).toEqual(expected));
 
-  it('refuses what would fill the memory', () => {
-    for (const pattern of ['{1..999999999999999}', '{1..1000}{1..1000}', '{0,1}'.repeat(60)])
-      expect(() => expandBraces(pattern)).toThrow(expect.objectContaining({ code: 'SOURCE_INVALID' }));
+  it('expands up to 100,000 names', () => {
+    expect(expandBraces('{1..100000}')).toHaveLength(100_000);
+    expect(() => expandBraces('{0..100000}')).toThrow('more than 100000 names');
+  });
+
+  it.each([
+    ['ranges', '{1..999999999999999}'],
+    ['combined ranges', '{1..1000}{1..1000}'],
+    ['combined lists', '{0,1}'.repeat(60)],
+    ['thousands of lists', '{a,b}'.repeat(3000)],
+    ['long names', `{1..90000}${'x'.repeat(100_000)}`],
+    ['deep lists', `${'{'.repeat(5000)}a,b${'}'.repeat(5000)}`],
+    ['deep ranges', `${'{'.repeat(101)}1..9${'}'.repeat(101)}`],
+    ['lists in lists', `{{${','.repeat(316)}}{${','.repeat(316)}}}`.repeat(100)],
+    ['padding', `{${'0'.repeat(100)}..99999}`.repeat(500)],
+    ['nothing', '{,}'],
+  ])('refuses a pattern whose braces mean too much or nothing: %s', (_what, pattern) => {
+    const started = performance.now();
+    expect(() => readPattern(pattern)).toThrow(expect.objectContaining({ code: 'SOURCE_INVALID' }));
+    expect(performance.now() - started).toBeLessThan(10_000);
   });
 });
 
