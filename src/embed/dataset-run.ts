@@ -2,7 +2,6 @@
 import type { Extractor } from '../extract/extractor.js';
 import { internalsOf } from '../extract/extractor.js';
 import type { DecodeLanes } from '../image/lanes/decode-lanes.js';
-import { collectGarbage } from './collect-garbage.js';
 import type { DatasetFolder } from '../dataset/dataset-folder.js';
 import type { DatasetInputs } from '../dataset/dataset-inputs.js';
 import { embedBatches, type EmbeddedBatch } from './embed-batches.js';
@@ -119,8 +118,6 @@ export class DatasetRun {
     }
     await this.#journal.append(shard);
     this.#shards.push(shard);
-    // The last shard is rarely full, and nothing comes after it.
-    if (shard.inputs >= this.#plan.shardSize) collectGarbage();
   }
 
   #describe(firstShard: number): JournalRun {

@@ -1,155 +1,171 @@
-/** Images of a folder: found recursively, in an order that depends on nothing but their paths. */
+/** Lists the images of a folder, subfolders included, in an order that depends only on their paths. */
 import type { Dirent } from 'node:fs';
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { TapirError, reasonOf, type ImageErrorCode } from '../../base/errors.js';
-import type { FileStamp } from '../../base/file-stamp.js';
+import { reasonOf } from '../../base/errors.js';
 import { liesInside } from '../../base/lies-inside.js';
-import { IMAGE_EXTENSIONS } from '../../image/formats/image-format.js';
 import { fileError } from '../../image/file/image-errors.js';
-
-/** An image to embed. */
-export interface SourceItem {
-  /** How the dataset names it: relative to the folder, with `/`; null for bytes. */
-  readonly path: string | null;
-  /** A file's path, the bytes of a file, or what fetches them when their turn comes (an entry of an archive, a URL). */
-  readonly image: string | Uint8Array | (() => Promise<Uint8Array>);
-  /** Where the source knows it: an archive's index at once, a URL once it was fetched. A file's is taken when it is read. */
-  readonly stamp?: FileStamp;
-  /** The source has found it there: if it is not when its turn comes, it has vanished (`IMAGE_VANISHED`). */
-  readonly listed?: true;
-  /** Why it cannot even be tried. */
-  readonly error?: TapirError<ImageErrorCode>;
-}
+import { IMAGE_EXTENSIONS } from '../../image/formats/image-format.js';
+import { invalidSource } from '../items/source-errors.js';
+import type { SourceItem } from '../items/source-item.js';
 
 /**
- * Lists the images below a folder, by extension (any case), in the order of their paths' bytes.
+ * Lists the images below a folder, by extension (upper or lower case), in the order of the bytes of their paths.
  *
- * Links are followed, except into the folder itself: what they point to is listed under its own path already, and a loop
- * must end.
+ * Follows links, except into the folder itself: their targets are listed under their own paths, and a loop must end.
  *
- * @throws {@link TapirError} `SOURCE_INVALID` if the folder cannot be read. A file or subfolder that cannot be read is
- * listed with its error.
+ * @remarks Holds the names of one folder in memory, and those of the folders above it.
+ * @throws {@link TapirError} `SOURCE_INVALID` if the folder cannot be listed. A file or subfolder that cannot be read is an
+ * item with an error.
  */
 export async function* listImages(folder: string): AsyncGenerator<SourceItem> {
   const root = await openRoot(folder);
-  yield* walk(root, '', { root, visited: new Set([root]) });
-}
-
-function invalidSource(source: string, reason: string, cause?: unknown): TapirError<'SOURCE_INVALID'> {
-  return new TapirError('SOURCE_INVALID', `"${source}" is no folder of images: ${reason}`, {
-    details: { source, reason },
-    ...(cause === undefined ? {} : { cause }),
-  });
+  const walk = { root, visited: new Set([root]) };
+  let entries: Iterable<Entry>;
+  try {
+    entries = await readFolder(root, walk);
+  } catch (error) {
+    throw notListed(folder, error);
+  }
+  yield* listEntries(entries, root, '', walk);
 }
 
 async function openRoot(folder: string): Promise<string> {
   try {
     const root = await realpath(resolve(folder));
-    if (!(await stat(root)).isDirectory()) throw new Error('it is a file; give the folder that holds it');
-    await (await opendir(root)).close();
-    return root;
+    if ((await stat(root)).isDirectory()) return root;
   } catch (error) {
-    throw invalidSource(folder, reasonOf(error), error);
+    throw notListed(folder, error);
   }
+  throw invalidSource(folder, 'it is a file; give the folder that holds it');
+}
+
+function notListed(folder: string, error: unknown): Error {
+  return invalidSource(folder, `the folder cannot be listed: ${reasonOf(error)}`, { cause: error });
 }
 
 interface Walk {
   readonly root: string;
-  /** Real paths of folders entered through links. */
+  /** Real paths of the root and of the folders behind links. */
   readonly visited: Set<string>;
 }
 
 interface Entry {
   readonly name: string;
   readonly kind: 'folder' | 'file';
+  /** Why it cannot be read. */
   readonly error?: unknown;
 }
 
-async function* walk(folder: string, prefix: string, state: Walk): AsyncGenerator<SourceItem> {
-  let entries: Entry[];
+async function* listEntries(
+  entries: Iterable<Entry>,
+  folder: string,
+  prefix: string,
+  walk: Walk,
+): AsyncGenerator<SourceItem> {
+  for (const { name, kind, error } of entries) {
+    const path = prefix + name;
+    const image = join(folder, name);
+    if (error !== undefined) yield { path, image, error: fileError(path, error) };
+    else if (kind === 'file') yield { path, image, listed: true };
+    else yield* listFolder(image, `${path}/`, walk);
+  }
+}
+
+async function* listFolder(folder: string, prefix: string, walk: Walk): AsyncGenerator<SourceItem> {
+  let entries: Iterable<Entry>;
   try {
-    entries = await readFolder(folder, state);
+    entries = await readFolder(folder, walk);
   } catch (error) {
-    yield { ...failed(prefix, folder, error), listed: true };
+    yield { path: prefix, image: folder, listed: true, error: fileError(prefix, error) };
     return;
   }
-  for (const entry of entries) {
-    const path = prefix + entry.name;
-    const image = join(folder, entry.name);
-    if (entry.error !== undefined) yield failed(path, image, entry.error);
-    else if (entry.kind === 'folder') yield* walk(image, `${path}/`, state);
-    else yield { path, image, listed: true };
+  yield* listEntries(entries, folder, prefix, walk);
+}
+
+/**
+ * Names are read as bytes, because decoding could make one name of two. Bun reads no entries as bytes; Deno ignores the
+ * encoding, and wants a size beside it.
+ */
+const READING = { bufferSize: 256, ...('bun' in process.versions ? {} : { encoding: 'buffer' }) };
+
+/**
+ * The images and subfolders of a folder, in order.
+ *
+ * @remarks Until they are yielded, names are strings of one character per byte: they take the least memory, and sort by bytes.
+ */
+async function readFolder(folder: string, walk: Walk): Promise<Iterable<Entry>> {
+  const keys: string[] = [];
+  const links: { readonly key: string; readonly item: Dirent }[] = [];
+  const errors = new Map<string, unknown>();
+  // The types of opendir lack the encoding.
+  for await (const item of await opendir(folder, READING as { bufferSize: number })) {
+    const bytes = item.name as string | Buffer;
+    const key = typeof bytes === 'string' ? Buffer.from(bytes).toString('latin1') : bytes.toString('latin1');
+    if (item.isDirectory()) keys.push(`${key}/`);
+    else if (item.isFile()) {
+      if (isImage(key)) keys.push(key);
+    } else if (item.isSymbolicLink() || isUnknown(item)) links.push({ key, item });
+  }
+  // In order: of two links to one folder, the first is followed.
+  links.sort((a, b) => compareKeys(a.key, b.key));
+  for (const { key, item } of links) {
+    try {
+      const kind = await classify(join(folder, decodeKey(key)), key, item, walk);
+      if (kind) keys.push(kind === 'folder' ? `${key}/` : key);
+    } catch (error) {
+      if (!isImage(key)) continue;
+      keys.push(key);
+      errors.set(key, error);
+    }
+  }
+  keys.sort(compareKeys);
+  return toEntries(keys, errors);
+}
+
+/** A folder sorts as the paths in it do: with a slash at the end. */
+function compareKeys(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function decodeKey(key: string): string {
+  return Buffer.from(key, 'latin1').toString('utf8');
+}
+
+function* toEntries(keys: readonly string[], errors: ReadonlyMap<string, unknown>): Generator<Entry> {
+  for (const key of keys) {
+    const kind = key.endsWith('/') ? 'folder' : 'file';
+    const name = decodeKey(kind === 'folder' ? key.slice(0, -1) : key);
+    const isText = Buffer.from(name).toString('latin1') === key.replace(/\/$/, '');
+    const error = isText ? errors.get(key) : new Error('its name is not UTF-8; rename it');
+    yield { name, kind, ...(error === undefined ? {} : { error }) };
   }
 }
 
-function failed(path: string, image: string, error: unknown): SourceItem {
-  return { path, image, error: fileError(path, error) };
-}
-
-/** Names are read as bytes: one that is not UTF-8 must not be taken for another file. */
-async function readFolder(folder: string, state: Walk): Promise<Entry[]> {
-  // The types of opendir leave out the encoding that it takes.
-  const options = { encoding: 'buffer' } as unknown as { encoding: 'utf8' };
-  const items: { readonly name: Buffer; readonly item: Dirent }[] = [];
-  for await (const item of await opendir(folder, options))
-    items.push({ name: item.name as unknown as Buffer, item });
-  // In order already here: of two links to one folder, the first one is followed.
-  items.sort((a, b) => Buffer.compare(a.name, b.name));
-  const entries: { readonly key: Buffer; readonly entry: Entry }[] = [];
-  for (const { name, item } of items) {
-    const entry = await readEntry(folder, name, item, state);
-    // A folder sorts as its paths do, with the slash behind it.
-    if (entry)
-      entries.push({ key: entry.kind === 'folder' ? Buffer.concat([name, Buffer.from('/')]) : name, entry });
-  }
-  return entries.sort((a, b) => Buffer.compare(a.key, b.key)).map(({ entry }) => entry);
-}
-
-async function readEntry(
-  folder: string,
-  bytes: Buffer,
+/** Resolves a link, or an entry of a file system that does not say what it is. Undefined if it is left out. */
+async function classify(
+  path: string,
+  key: string,
   item: Dirent,
-  state: Walk,
-): Promise<Entry | undefined> {
-  const name = bytes.toString('utf8');
-  if (Buffer.from(name, 'utf8').equals(bytes)) return classify(folder, name, item, state);
-  return isImage(name)
-    ? { name, kind: 'file', error: new Error('its name is not UTF-8; rename it') }
-    : undefined;
-}
-
-async function classify(folder: string, name: string, item: Dirent, state: Walk): Promise<Entry | undefined> {
-  if (item.isDirectory()) return { name, kind: 'folder' };
-  if (item.isFile()) return isImage(name) ? { name, kind: 'file' } : undefined;
-  // Some file systems do not say what an entry is.
-  if (!item.isSymbolicLink() && !isUnknown(item)) return undefined;
-  try {
-    const target = await realpath(join(folder, name));
-    const stats = await stat(target);
-    if (stats.isFile())
-      return isImage(name) && !isListed(item, target, state) ? { name, kind: 'file' } : undefined;
-    if (!stats.isDirectory() || state.visited.has(target)) return undefined;
-    // A folder inside is listed under its own path; one that holds the root would lead back into it.
-    if (item.isSymbolicLink() && (liesInside(state.root, target) || liesInside(target, state.root)))
-      return undefined;
-    state.visited.add(target);
-    return { name, kind: 'folder' };
-  } catch (error) {
-    return isImage(name) ? { name, kind: 'file', error } : undefined;
-  }
-}
-
-/** Whether what a link points to is found under its own path. */
-function isListed(item: Dirent, target: string, state: Walk): boolean {
-  return item.isSymbolicLink() && liesInside(state.root, target) && isImage(target);
+  walk: Walk,
+): Promise<Entry['kind'] | undefined> {
+  const target = await realpath(path);
+  const stats = await stat(target);
+  // The target is listed under its own path.
+  const isListed = item.isSymbolicLink() && liesInside(walk.root, target);
+  if (stats.isFile()) return isImage(key) && !(isListed && isImage(target)) ? 'file' : undefined;
+  if (!stats.isDirectory() || walk.visited.has(target)) return undefined;
+  // A folder that holds the root would lead back into it.
+  if (isListed || (item.isSymbolicLink() && liesInside(target, walk.root))) return undefined;
+  walk.visited.add(target);
+  return 'folder';
 }
 
 function isUnknown(item: Dirent): boolean {
   return !item.isFIFO() && !item.isSocket() && !item.isBlockDevice() && !item.isCharacterDevice();
 }
 
-/** Whether a file is taken for an image, by its extension. */
+/** Whether the extension of a name says that the file is an image. */
 export function isImage(name: string): boolean {
   const dot = name.lastIndexOf('.');
   return dot >= 0 && IMAGE_EXTENSIONS.has(name.slice(dot).toLowerCase());
