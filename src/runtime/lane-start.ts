@@ -1,12 +1,13 @@
-/** Starts the thread or process of a lane, and gives the two one shape. */
+/** Starts the thread or process of a lane. Both have the same interface for the owner. */
 import { fork } from 'node:child_process';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { packageFile } from '../base/package.js';
-import type { ResolvedDevice } from './device.js';
-import { guardExit } from './exit-guard.js';
-import { LANE_DEFAULTS, type LaneOptions } from './lane-options.js';
 import { isShared, ownImages } from '../tensor/image-feed.js';
 import { fillsBuffer, makeTensor } from '../tensor/tensor.js';
+import type { ResolvedDevice } from './device.js';
+import { guardExit } from './exit-guard.js';
+import { borrowEnvironment, LANE_ENVIRONMENT } from './host-environment.js';
+import { LANE_DEFAULTS, type LaneOptions } from './lane-options.js';
 import { STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
 
 /** The owner's end of a lane. */
@@ -14,21 +15,21 @@ export interface LaneChannel {
   /** Id of the process that holds the session. */
   readonly pid: number;
   post(request: LaneRequest, transfer: ArrayBuffer[]): void;
-  /** Keeps the owner's process alive while a request is open, and lets it end while none is. */
+  /** Whether the lane keeps the owner's process alive: it does while a request is open. */
   hold(isBusy: boolean): void;
 }
 
-/** What an owner is told. */
+/** What a lane reports to its owner. */
 export interface LaneEvents {
   reply(reply: LaneReply): void;
-  /** The thread or process is gone; nothing comes after this. */
+  /** The thread or process has ended. No reply follows. */
   gone(reason: string): void;
 }
 
 /**
- * Starts a lane. It is a worker thread, or a child process: where that was asked for; for a GPU named by its UUID, which is
- * then the only one that the process sees; and if tapir itself runs inside a worker, from where neither telemetry can be
- * switched off nor the exit of the process be guarded.
+ * Starts a lane. It is a child process in three cases: if the options ask for one; for a GPU named by its UUID, so that the process
+ * sees only this GPU; and if tapir itself runs inside a worker, which can neither switch off telemetry nor delay the exit of the
+ * process. Otherwise it is a worker thread.
  */
 export function startLane(events: LaneEvents, device: ResolvedDevice, options: LaneOptions): LaneChannel {
   return isProcess(options, device) ? startProcess(events, device) : startThread(events, options);
@@ -38,27 +39,19 @@ function isProcess({ isolation }: LaneOptions, { uuid }: Pick<ResolvedDevice, 'u
   return isolation === 'process' || uuid !== undefined || !isMainThread;
 }
 
-/** Read by native code before its first session; what the user has set stays. */
-const ENVIRONMENT: Readonly<Record<string, string>> = {
-  // onnxruntime sends usage data, model names included, unless told otherwise.
-  ORT_DISABLE_TELEMETRY: '1',
-  // GPUs count as nvidia-smi counts them.
-  CUDA_DEVICE_ORDER: 'PCI_BUS_ID',
-};
-
-/** A thread that serves a lane, and why it has ended if it has. */
+/** A thread that serves a lane, and the reason of its end. */
 interface LaneThread {
   readonly worker: Worker;
   readonly exitTimeoutMs: number;
   reason: string;
 }
 
-/** Started before it was known what it will run. */
+/** A thread that was started before its model was known. */
 let warm: LaneThread | undefined;
 
 /**
- * Starts the thread of the next lane, if it will have one: it loads onnxruntime while its owner still reads the model. It does not
- * keep the process alive.
+ * Starts the thread of the next lane, if that lane will be a thread. It loads onnxruntime while its owner still reads the model. It
+ * does not keep the process alive.
  */
 export function warmLane(
   options: LaneOptions = LANE_DEFAULTS,
@@ -82,14 +75,12 @@ function takeThread(exitTimeoutMs: number): LaneThread {
 }
 
 function spawnThread(exitTimeoutMs: number): LaneThread {
-  // A worker would change only its own copy of the environment, so this is done here.
-  for (const [name, value] of Object.entries(ENVIRONMENT)) process.env[name] ??= value;
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
-  // Loaders and flags of the caller (a test runner, tsx) are of no use to this file, which is plain JavaScript.
   const worker = new Worker(packageFile('dist/lib/lane-thread.js'), {
     workerData: state,
+    // The file is plain JavaScript, so it needs no loaders or flags of the caller (a test runner, tsx).
     execArgv: [],
-    // Tensors are outside its heap; with more room the engine would only collect later.
+    // Tensors are outside the heap. A larger heap would only delay garbage collection.
     resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 512 },
   });
   const thread: LaneThread = { worker, exitTimeoutMs, reason: 'its thread ended' };
@@ -103,11 +94,22 @@ function spawnThread(exitTimeoutMs: number): LaneThread {
 function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneChannel {
   const thread = takeThread(exitTimeoutMs);
   const { worker } = thread;
-  worker.on('message', (reply: LaneReply) => events.reply(reply));
-  worker.on('exit', () => events.gone(thread.reason));
+  let giveBack: ReturnType<typeof borrowEnvironment> | undefined;
+  worker.on('message', (reply: LaneReply) => {
+    if (reply.type === 'opened') giveBack?.(reply.facts.device);
+    else if (reply.type === 'failed' && reply.id === undefined) giveBack?.();
+    events.reply(reply);
+  });
+  worker.on('exit', () => {
+    giveBack?.();
+    events.gone(thread.reason);
+  });
   return {
     pid: process.pid,
-    post: (request, transfer) => worker.postMessage(request, transfer),
+    post(request, transfer) {
+      if (request.type === 'open') giveBack = borrowEnvironment(request.description.device);
+      worker.postMessage(request, transfer);
+    },
     hold: (isBusy) => (isBusy ? worker.ref() : worker.unref()),
   };
 }
@@ -115,7 +117,8 @@ function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneCh
 /**
  * Starts a lane in a child process.
  *
- * @param onText - Takes what the process writes to standard error; without it, that goes to this process's own.
+ * @param onText - Receives what the process writes to standard error. Without it, the text goes to the standard error of this
+ * process.
  */
 export function startProcess(
   events: LaneEvents,
@@ -124,11 +127,11 @@ export function startProcess(
 ): LaneChannel {
   const visible = uuid === undefined ? {} : { CUDA_VISIBLE_DEVICES: uuid };
   const child = fork(packageFile('dist/lib/lane-process.js'), {
-    env: { ...ENVIRONMENT, ...process.env, ...visible },
+    env: { ...LANE_ENVIRONMENT, ...process.env, ...visible },
     execArgv: [],
     serialization: 'advanced',
     stdio: ['inherit', 'inherit', onText ? 'pipe' : 'inherit', 'ipc'],
-    // A session of its own: Ctrl-C in a terminal reaches the owner, which decides what becomes of the lane.
+    // In a separate process session, so that Ctrl-C in a terminal reaches only the owner, which then ends the lane.
     detached: true,
   });
   child.stderr?.setEncoding('utf8').on('data', (text: string) => onText?.(text));
@@ -144,7 +147,7 @@ export function startProcess(
   });
   return {
     pid: child.pid ?? 0,
-    // A failure to send means that the process is gone, which is told by its own event.
+    // Sending fails only if the process has ended, which the event "close" reports.
     post: (request) => child.send(withoutSharing(request), () => undefined),
     hold: (isBusy) => {
       if (isBusy) {
@@ -158,21 +161,20 @@ export function startProcess(
   };
 }
 
-/** Memory cannot be shared with a process. */
+/** Copies shared images: memory cannot be shared with a process. */
 function withoutSharing(request: LaneRequest): LaneRequest {
   if (request.type !== 'run') return request;
   return { ...request, feeds: request.feeds.map((feed) => (isShared(feed) ? ownImages(feed) : feed)) };
 }
 
-/** What arrives from a process lies in the message's buffer; outputs are to be buffers of their own. */
+/** Copies outputs out of the message's buffer, so that each has its own. */
 function ownBuffers(reply: LaneReply): LaneReply {
   if (reply.type !== 'done') return reply;
   const outputs = reply.outputs.map((output) => {
-    const { data } = output;
+    const { name, dtype, dims, data } = output;
     if (fillsBuffer(data)) return output;
-    // A Buffer's slice() would be a view.
-    const own = Buffer.isBuffer(data) ? Uint8Array.from(data) : data.slice();
-    return { name: output.name, ...makeTensor(output.dtype, output.dims, own) };
+    // The slice() of a Buffer would be a view.
+    return { name, ...makeTensor(dtype, dims, Buffer.isBuffer(data) ? Uint8Array.from(data) : data.slice()) };
   });
   return { ...reply, outputs, spent: [] };
 }

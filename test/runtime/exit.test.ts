@@ -169,33 +169,6 @@ describe('an idle session', () => {
   });
 });
 
-describe('telemetry of onnxruntime', () => {
-  const create = `const { createFeatureExtractor } = await import('onnx-tapir');
-    await (await createFeatureExtractor(${JSON.stringify(model)}, ['layer1'])).close();`;
-
-  it('is off before the first session', async () => {
-    const ended = await runScript(`${create} console.log(process.env.ORT_DISABLE_TELEMETRY);`, {
-      env: { ORT_DISABLE_TELEMETRY: undefined },
-    });
-    expect(ended.stdout).toBe('1\n');
-  });
-
-  it('stays as the user set it', async () => {
-    const ended = await runScript(`${create} console.log(process.env.ORT_DISABLE_TELEMETRY);`, {
-      env: { ORT_DISABLE_TELEMETRY: '0' },
-    });
-    expect(ended.stdout).toBe('0\n');
-  });
-
-  it('writes no file about the model', async () => {
-    const home = scratchFolder();
-    const env = { HOME: home, XDG_CACHE_HOME: home, CI: undefined, ORT_DISABLE_TELEMETRY: undefined };
-    await runScript(create, { env });
-    const { readdirSync } = await import('node:fs');
-    expect(readdirSync(home, { recursive: true })).toEqual([]);
-  });
-});
-
 describe('inside a worker of the user', () => {
   it('sessions run in child processes, with telemetry off, and end with the worker', async () => {
     const inner = `
