@@ -1,25 +1,26 @@
-/** What entries of all archives have in common. */
+/** Entries of archives: their names and their items. */
 import { IMAGE_EXTENSIONS } from '../../image/formats/image-format.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import type { SourceItem } from '../items/source-item.js';
 import { unavailableImage } from '../items/source-errors.js';
 
-/** Longer entries are refused: no photo that decodes within the pixel limit is this long. */
+/** Longer entries are refused. No photo within the pixel limit is this long. */
 export const MAX_ENTRY_BYTES: number = 1024 ** 3;
 
-/** An entry that is an image by its name. */
+/** An entry whose name says that it is an image. */
 export interface ImageEntry {
-  /** How the dataset names it. */
+  /** The name of the image in the dataset. */
   readonly path: string;
   /** Why it cannot be read. */
   readonly error?: SourceItem['error'];
 }
 
 /**
- * How the dataset names an entry; undefined if it is no image by its name. Nothing is ever extracted, so that a name that
- * leads out of a folder is only a name.
+ * Names an entry. Returns undefined if its name does not say that it is an image. Nothing is extracted to disk, so a name such
+ * as `../a.jpg` is only a name.
  *
- * @param prefix - Of the archive's name, where there are several.
+ * @param prefix - Goes before the name: the archive, if there are several.
+ * @param decoded - The name as text, if the archive says how to decode it. Without it the name must be UTF-8.
  */
 export function nameEntry(name: Uint8Array, prefix: string, decoded?: string): ImageEntry | undefined {
   const text = decoded ?? Buffer.from(name).toString('utf8');
@@ -36,7 +37,7 @@ export function nameEntry(name: Uint8Array, prefix: string, decoded?: string): I
   return { path };
 }
 
-/** The item of an entry. */
+/** Makes the item of an entry. An entry that is too long gets an error. */
 export function itemOfArchive(
   { path, error }: ImageEntry,
   stamp: FileStamp,

@@ -1,4 +1,4 @@
-/** Archives of images: one, or the shards that a pattern means. */
+/** Archives of images: one, or several that a pattern matches. */
 import { stat } from 'node:fs/promises';
 import { reasonOf } from '../../base/errors.js';
 import type { SourceItem } from '../items/source-item.js';
@@ -7,28 +7,28 @@ import { invalidSource } from '../items/source-errors.js';
 import { listTar } from './tar.js';
 import { listZip } from './zip.js';
 
-/** What kind of archive a name means; undefined if it means none. */
+/** The kind of archive that a file name says; undefined for other files. */
 export function archiveKind(name: string): 'tar' | 'zip' | undefined {
   if (/\.zip$/i.test(name)) return 'zip';
   return /\.(tar|tgz|tar\.gz)$/i.test(name) ? 'tar' : undefined;
 }
 
-/** The images in an archive, named as its entries. Throws `SOURCE_INVALID`. */
+/** Lists the images in an archive, named as its entries. Throws `SOURCE_INVALID`. */
 export function listArchive(path: string, prefix = ''): AsyncGenerator<SourceItem> {
   return archiveKind(path) === 'zip' ? listZip(path, prefix) : listTar(path, prefix);
 }
 
 /**
- * The images in the archives of a pattern, named `<archive>/<entry>`, even if it means only one: what a dataset calls an image
- * must not depend on how many archives there are.
+ * Lists the images in the archives of a pattern, named `<archive>/<entry>`. One archive is named like several, because the name
+ * of an image must not depend on how many archives there are.
  *
- * @throws {@link TapirError} `SOURCE_INVALID`, before anything is read if a listed archive is missing.
+ * @throws {@link TapirError} `SOURCE_INVALID`; for a missing archive, before anything is read.
  */
 export async function* listShards(source: string, pattern: Pattern): AsyncGenerator<SourceItem> {
   const shards: Match[] = [];
   for await (const shard of findMatches(pattern)) {
     try {
-      if (!(await stat(shard.path)).isFile()) throw new Error('it is no file');
+      if (!(await stat(shard.path)).isFile()) throw new Error('it is not a file');
     } catch (error) {
       throw invalidSource(source, `${shard.name}: ${reasonOf(error)}`, { cause: error });
     }

@@ -1,38 +1,38 @@
-/** The files in a tar, one after the other. */
+/** The files in a tar, in order. */
 import { invalidSource } from '../items/source-errors.js';
 import { BLOCK, isZeroBlock, readPaxRecords, readTarHeader, type TarHeader } from './tar-header.js';
 
-/** The bytes of a tar, forwards only. */
+/** The bytes of a tar, read from front to back. */
 export interface TarBytes {
-  /** Of the next byte, from the tar's beginning, after decompression. */
+  /** Position of the next byte in the tar, after decompression. */
   readonly position: number;
-  /** The next bytes; undefined if fewer are left. */
+  /** Reads the next bytes. Returns undefined if fewer are left. */
   read(length: number): Promise<Uint8Array | undefined>;
-  /** Whether so many bytes were there to skip. */
+  /** Skips bytes. Returns false if fewer are left. */
   skip(length: number): Promise<boolean>;
 }
 
-/** A regular file in a tar. Its bytes come next; what is not read of them is skipped. */
+/** A regular file in a tar. Its bytes come next; bytes that nobody reads are skipped. */
 export interface TarEntry {
   readonly name: Uint8Array;
-  /** Where its bytes begin. */
+  /** Position of its first byte. */
   readonly position: number;
   readonly sizeBytes: number;
-  /** Milliseconds since 1970, whole; null if it is not known. */
+  /** Whole milliseconds since 1970; null if unknown. */
   readonly modifiedMs: number | null;
 }
 
-/** Longest name or list of attributes before a file. */
+/** The most bytes of a name or a list of attributes before a file. */
 const MAX_EXTRA_BYTES = 1024 ** 2;
-/** Links, devices, folders and pipes have no bytes, whatever their size says. */
+/** Types without bytes, even if their size says otherwise: links, devices, folders and pipes. */
 const WITHOUT_BYTES = '123456';
-/** Headers that belong to the next one. */
+/** Types of headers that describe the next file: long names (GNU) and attributes (pax). */
 const EXTRAS = 'LKxXg';
 
 /**
- * Reads a tar up to its end mark; links, devices and folders are left out.
+ * Reads the regular files of a tar, up to its end mark. Links, devices and folders are left out.
  *
- * @throws {@link TapirError} `SOURCE_INVALID`, naming the byte, where it is damaged or ends too early.
+ * @throws {@link TapirError} `SOURCE_INVALID`, naming the byte, where the tar is damaged or ends too early.
  */
 export async function* readTarEntries(bytes: TarBytes, source: string): AsyncGenerator<TarEntry> {
   const global = new Map<string, Uint8Array>();
@@ -44,7 +44,7 @@ export async function* readTarEntries(bytes: TarBytes, source: string): AsyncGen
     if (isZeroBlock(block)) {
       const next = await bytes.read(BLOCK);
       if (!next || isZeroBlock(next)) return;
-      throw invalidSource(source, `the tar goes on behind its end mark at byte ${at}`);
+      throw invalidSource(source, `the tar has more data after its end mark at byte ${at}`);
     }
     const header = readTarHeader(block);
     if (!header) throw invalidSource(source, `there is no tar header at byte ${at}`);
@@ -65,13 +65,13 @@ export async function* readTarEntries(bytes: TarBytes, source: string): AsyncGen
   }
 }
 
-/** A tar that ends before its end. */
+/** Makes the error for a tar that ends before its end mark. */
 export function truncatedTar(source: string, position: number, cause?: unknown): Error {
-  const reason = `the tar was cut off: it ends behind byte ${position}, before its end mark`;
+  const reason = `the tar was cut off: it ends after byte ${position}, before its end mark`;
   return invalidSource(source, reason, cause === undefined ? {} : { cause });
 }
 
-/** What stands before the next header, with pax keys. */
+/** Reads the attributes of the next file, by pax key. */
 async function readExtra(
   bytes: TarBytes,
   { type, sizeBytes }: TarHeader,
@@ -93,7 +93,7 @@ async function readExtra(
   return records;
 }
 
-/** Undefined if a pax size is no size. */
+/** Combines a header with pax attributes. Returns undefined for an invalid size. */
 function describe(
   header: TarHeader,
   pax: ReadonlyMap<string, Uint8Array>,

@@ -1,10 +1,10 @@
-/** The 512 bytes before a file in a tar: POSIX ustar, with GNU's and Sun's ways of larger numbers and longer names. */
+/** The 512 bytes before a file in a tar: POSIX ustar, with GNU's and Sun's forms of large numbers and long names. */
 
 export const BLOCK = 512;
 
-/** What a header says. */
+/** A header. */
 export interface TarHeader {
-  /** As bytes: whoever packed it chose the encoding. */
+  /** As bytes, because the format leaves the encoding open. */
   readonly name: Uint8Array;
   readonly sizeBytes: number;
   /** Seconds since 1970. */
@@ -13,14 +13,14 @@ export interface TarHeader {
   readonly type: string;
 }
 
-/** Reads a header; undefined if it is none: its checksum is wrong, or a number in it. */
+/** Reads a header. Returns undefined if its checksum or a number in it is wrong. */
 export function readTarHeader(block: Uint8Array): TarHeader | undefined {
   if (numberAt(block, 148, 8) !== checksum(block)) return undefined;
   const sizeBytes = numberAt(block, 124, 12);
   if (sizeBytes === undefined || !Number.isSafeInteger(sizeBytes) || sizeBytes < 0) return undefined;
   const flag = String.fromCharCode(block[156]!);
   const name = textAt(block, 0, 100);
-  // GNU's own format, `ustar  `, has other fields where POSIX has the prefix.
+  // GNU's format, `ustar  `, has other fields in the place of the POSIX prefix.
   const isPosix = Buffer.from(block.subarray(257, 263)).toString('latin1') === 'ustar\0';
   const prefix = isPosix ? textAt(block, 345, 155) : new Uint8Array();
   return {
@@ -31,12 +31,12 @@ export function readTarHeader(block: Uint8Array): TarHeader | undefined {
   };
 }
 
-/** Whether a block is empty: two of them end a tar. */
+/** Whether a block is all zeros. Two such blocks end a tar. */
 export function isZeroBlock(block: Uint8Array): boolean {
   return block.every((byte) => byte === 0);
 }
 
-/** The records of a pax header, `<length> <key>=<value>\n` each; undefined if they are damaged. */
+/** Reads the records of a pax header, `<length> <key>=<value>\n` each. Returns undefined if they are damaged. */
 export function readPaxRecords(bytes: Uint8Array): Map<string, Uint8Array> | undefined {
   const records = new Map<string, Uint8Array>();
   for (let at = 0; at < bytes.length && bytes[at] !== 0;) {
@@ -55,14 +55,14 @@ export function readPaxRecords(bytes: Uint8Array): Map<string, Uint8Array> | und
   return records;
 }
 
-/** Sum of the bytes, its own field counted as spaces. */
+/** The sum of the bytes, with spaces in the place of the checksum itself. */
 function checksum(block: Uint8Array): number {
   let sum = 8 * 0x20;
   for (let i = 0; i < BLOCK; i++) if (i < 148 || i >= 156) sum += block[i]!;
   return sum;
 }
 
-/** Octal digits between spaces and NULs, or a binary number if the first bit is set. */
+/** Reads octal digits between spaces and NULs, or a binary number if the first bit is set. */
 function numberAt(block: Uint8Array, at: number, length: number): number | undefined {
   const field = block.subarray(at, at + length);
   if (field[0]! >= 0x80) {
@@ -78,7 +78,7 @@ function numberAt(block: Uint8Array, at: number, length: number): number | undef
   return /^[0-7]+$/.test(text) ? Number.parseInt(text, 8) : undefined;
 }
 
-/** Up to the first NUL. */
+/** Reads a field up to its first NUL. */
 function textAt(block: Uint8Array, at: number, length: number): Uint8Array {
   const field = block.slice(at, at + length);
   const end = field.indexOf(0);

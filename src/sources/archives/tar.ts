@@ -10,18 +10,18 @@ import { asInvalidSource, invalidSource, unavailableImage } from '../items/sourc
 import { SharedFile } from '../items/shared-file.js';
 import { readTarEntries, truncatedTar, type TarBytes, type TarEntry } from './tar-entries.js';
 
-/** Longest entry of a compressed tar, image or not: all of it has to be decompressed to get past it. */
+/** The most bytes of an entry in a compressed tar, image or not: it must be decompressed to reach the next entry. */
 const MAX_SKIPPED_BYTES = 64 * 1024 ** 3;
 const EMPTY = new Uint8Array();
 
 /**
- * Lists the images in a tar, in its order, by extension. An entry that is there twice is two inputs.
+ * Lists the images in a tar, in its order, by extension. Two entries of one name are two inputs.
  *
- * Of a plain one only the headers are read, and an image when its turn comes. A gzipped one (told by its first bytes) is
- * read once from front to back, and its items hold their bytes.
+ * Listing a plain tar reads only the headers; an image is read later, when it is embedded. A gzipped tar (recognised by its
+ * first bytes) is read once from front to back, and its items hold their bytes.
  *
  * @param prefix - Goes before the names of the entries.
- * @throws {@link TapirError} `SOURCE_INVALID` where it is damaged or ends too early, after the items before.
+ * @throws {@link TapirError} `SOURCE_INVALID` where the tar is damaged or ends too early; earlier items come first.
  */
 export async function* listTar(path: string, prefix: string): AsyncGenerator<SourceItem> {
   const file = new SharedFile(path);
@@ -34,7 +34,7 @@ export async function* listTar(path: string, prefix: string): AsyncGenerator<Sou
 }
 
 async function* listPlain(file: SharedFile, prefix: string): AsyncGenerator<SourceItem> {
-  // Held for the headers; the items open it again if they come later.
+  // Open while headers are read. Items that are read later open it again.
   const handle = await file.acquire();
   try {
     const { size } = await handle.stat();
@@ -49,9 +49,9 @@ async function* listPlain(file: SharedFile, prefix: string): AsyncGenerator<Sour
   }
 }
 
-/** Throws `IMAGE_NOT_FOUND`. */
+/** Reads the bytes of an entry. Throws `IMAGE_NOT_FOUND`. */
 async function readEntry(file: SharedFile, entry: TarEntry, path: string): Promise<Uint8Array> {
-  let reason = 'the tar became shorter while it was read';
+  let reason = 'the tar was truncated while it was read';
   let cause: unknown;
   try {
     const bytes = await file.read(entry.position, entry.sizeBytes);
@@ -64,7 +64,7 @@ async function readEntry(file: SharedFile, entry: TarEntry, path: string): Promi
 }
 
 async function* listGzipped(path: string, prefix: string): AsyncGenerator<SourceItem> {
-  // What fails in one of them is thrown by the other one.
+  // The loop below throws what fails in either stream.
   const tar = pipeline(createReadStream(path), createGunzip(), () => undefined);
   const bytes = new StreamBytes(tar);
   try {
@@ -85,7 +85,7 @@ async function* listGzipped(path: string, prefix: string): AsyncGenerator<Source
     throw typeof code === 'string' && code.startsWith('Z_')
       ? invalidSource(
           path,
-          `it cannot be decompressed behind byte ${bytes.position} of the tar: ${reasonOf(error)}`,
+          `it cannot be decompressed after byte ${bytes.position} of the tar: ${reasonOf(error)}`,
         )
       : error;
   } finally {
@@ -97,7 +97,7 @@ function stampOf({ sizeBytes, modifiedMs }: TarEntry): FileStamp {
   return { sizeBytes, modifiedMs, sha256: null };
 }
 
-/** A file: what is skipped is not read. */
+/** The bytes of a file. Skipping reads nothing. */
 class FileBytes implements TarBytes {
   readonly #file: SharedFile;
   readonly #size: number;
@@ -121,7 +121,7 @@ class FileBytes implements TarBytes {
   }
 }
 
-/** A stream: holds one of its pieces besides what is being read. */
+/** The bytes of a stream. Holds one chunk, and the bytes being read. */
 class StreamBytes implements TarBytes {
   readonly #chunks: AsyncIterator<Uint8Array>;
   #open: Uint8Array = EMPTY;
@@ -134,7 +134,7 @@ class StreamBytes implements TarBytes {
   async read(length: number): Promise<Uint8Array | undefined> {
     const parts: Uint8Array[] = [];
     const isThere = await this.#take(length, (part) => parts.push(part));
-    // Copied: an image must not keep the pieces of the stream alive.
+    // A copy, because an image must not keep the chunks of the stream alive.
     return isThere ? Buffer.concat(parts, length) : undefined;
   }
 

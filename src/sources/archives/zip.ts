@@ -15,19 +15,19 @@ const LOCAL_HEADER = { bytes: 30, signature: 0x04034b50 };
 const DIRECTORY_SIGNATURE = 0x02014b50;
 
 /**
- * Lists the images in a zip, in the order of its directory, by extension; what macOS keeps in `__MACOSX/` is left out. An
- * image is read and inflated when its turn comes, to no more than its stated size.
+ * Lists the images in a zip, in the order of its directory, by extension. The folder `__MACOSX/` is left out. An image is read
+ * and inflated later, when it is embedded, to no more than its stated size.
  *
  * @param prefix - Goes before the names of the entries.
- * @throws {@link TapirError} `SOURCE_INVALID` if its directory cannot be read. An entry that is encrypted, compressed in
- * another way than deflate or longer than 1 GiB is listed with its error.
+ * @throws {@link TapirError} `SOURCE_INVALID` if the directory cannot be read. An entry that is encrypted, compressed by another
+ * method than deflate, or longer than 1 GiB is an item with an error.
  */
 export async function* listZip(path: string, prefix: string): AsyncGenerator<SourceItem> {
   const file = new SharedFile(path);
   let zip: ZipFile | undefined;
   try {
     const { openPromise, getFileNameLowLevel } = await import('yauzl');
-    // Names that it would refuse, for all of the archive, are only names here; sizes are checked entry by entry.
+    // Without options yauzl refuses the whole archive for one unsafe name. Here a name is only a name. Sizes are checked below.
     zip = await openPromise(path, { autoClose: false, decodeStrings: false, validateEntrySizes: false });
     for await (const entry of zip.eachEntry()) {
       const { generalPurposeBitFlag, fileNameRaw, extraFields } = entry;
@@ -43,12 +43,12 @@ export async function* listZip(path: string, prefix: string): AsyncGenerator<Sou
   }
 }
 
-/** Programs without zip64 write the number of entries modulo 65 536. */
+/** Checks that the directory ends where it says: programs without zip64 write the number of entries modulo 65 536. */
 async function checkEnd(zip: ZipFile, file: SharedFile): Promise<void> {
-  // A number: its types are wrong.
+  // The types of yauzl are wrong: this is a number.
   const next = await file.read(zip.readEntryCursor as unknown as number, 4);
   if (next.length === 4 && next.readUInt32LE(0) === DIRECTORY_SIGNATURE)
-    throw invalidSource(file.path, `the zip has more entries than the ${zip.entryCount} that it states`);
+    throw invalidSource(file.path, `the zip has more entries than the ${zip.entryCount} that it declares`);
 }
 
 function itemOfEntry(file: SharedFile, entry: Entry, named: ImageEntry): SourceItem {
@@ -58,7 +58,7 @@ function itemOfEntry(file: SharedFile, entry: Entry, named: ImageEntry): SourceI
   const reason = entry.isEncrypted()
     ? 'it is encrypted'
     : compressionMethod !== STORED && compressionMethod !== DEFLATED
-      ? `it is compressed by method ${compressionMethod}; only deflate is read`
+      ? `it is compressed by method ${compressionMethod}; only deflate is supported`
       : compressedSize > MAX_ENTRY_BYTES
         ? `it has ${compressedSize} bytes, more than ${MAX_ENTRY_BYTES}`
         : undefined;
@@ -83,20 +83,20 @@ async function readEntry(file: SharedFile, entry: Entry): Promise<Uint8Array> {
     const start = at + LOCAL_HEADER.bytes + header.readUInt16LE(26) + header.readUInt16LE(28);
     return file.read(start, compressedSize);
   });
-  if (packed.length < compressedSize) throw new Error('it goes beyond the end of the zip');
+  if (packed.length < compressedSize) throw new Error('it extends beyond the end of the zip');
   const bytes = compressionMethod === STORED ? packed : await inflateTo(packed, uncompressedSize);
   if (bytes.length !== uncompressedSize)
-    throw new Error(`it has ${bytes.length} bytes instead of the ${uncompressedSize} that the zip states`);
+    throw new Error(`it has ${bytes.length} bytes instead of the ${uncompressedSize} that the zip declares`);
   if (crc32(bytes) !== entry.crc32) throw new Error('its checksum is wrong');
   return bytes;
 }
 
-/** Ends at the stated size, however much there is. */
+/** Inflates at most the stated size, even if there is more. */
 async function inflateTo(packed: Uint8Array, sizeBytes: number): Promise<Uint8Array> {
   try {
     return await inflate(packed, { maxOutputLength: Math.max(1, sizeBytes) });
   } catch (error) {
     if ((error as { readonly code?: unknown }).code !== 'ERR_BUFFER_TOO_LARGE') throw error;
-    throw new Error(`it has more than the ${sizeBytes} bytes that the zip states`, { cause: error });
+    throw new Error(`it has more than the ${sizeBytes} bytes that the zip declares`, { cause: error });
   }
 }

@@ -1,7 +1,7 @@
-/** Bytes → lines: for lists of paths, JSON lines, and whatever else comes line by line. */
+/** Bytes → lines: for lists of paths and for JSON lines. */
 import { invalidSource } from './source-errors.js';
 
-/** Longest line, record or row of a list. */
+/** The most bytes of a line, a record or a row of a list. */
 export const MAX_LINE_BYTES: number = 1024 ** 2;
 
 /** A line without its end. */
@@ -11,22 +11,22 @@ export interface Line {
   readonly number: number;
 }
 
-/** How a stream is cut. */
+/** How to cut a stream. */
 export interface LinePlan {
-  /** What messages call the stream. */
+  /** Name of the stream in messages. */
   readonly source: string;
-  /** Lines end with a NUL character instead of LF or CRLF. */
+  /** Lines end with a NUL character, not with LF or CRLF. */
   readonly nulSeparated?: boolean;
-  /** Longest line. */
+  /** The most bytes of a line. */
   readonly maxBytes: number;
 }
 
 const [NUL, LF, CR] = [0, 10, 13];
 
 /**
- * Cuts bytes into lines; the last one needs no end. A byte order mark at the very beginning is left out.
+ * Cuts bytes into lines. The last line needs no end. A byte order mark at the beginning of the stream is removed.
  *
- * @throws {@link TapirError} `SOURCE_INVALID`, naming the line, if one is too long or not UTF-8.
+ * @throws {@link TapirError} `SOURCE_INVALID`, naming the line, for a line that is too long or not UTF-8.
  */
 export async function* splitLines(chunks: AsyncIterable<Uint8Array>, plan: LinePlan): AsyncGenerator<Line> {
   const { source, maxBytes } = plan;
@@ -56,7 +56,7 @@ export async function* splitLines(chunks: AsyncIterable<Uint8Array>, plan: LineP
       yield finish();
       from = at + 1;
     }
-    // Copied: the producer may use its memory again.
+    // A copy, because the producer may reuse the memory of the chunk.
     if (from < chunk.length) add(chunk.slice(from));
   }
   if (openBytes > 0) yield finish();

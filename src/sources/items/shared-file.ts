@@ -1,4 +1,4 @@
-/** A file that several readers share: open while one of them needs it. */
+/** A file with several readers. It is open while at least one of them needs it. */
 import { open, type FileHandle } from 'node:fs/promises';
 
 /** Reads ranges of a file. */
@@ -11,7 +11,7 @@ export class SharedFile {
     this.path = path;
   }
 
-  /** Keeps the file open while a step runs, so that it is not opened for each range. */
+  /** Keeps the file open during a step, so that not every range opens it again. */
   async hold<Result>(step: (handle: FileHandle) => Promise<Result>): Promise<Result> {
     const handle = await this.acquire();
     try {
@@ -21,7 +21,7 @@ export class SharedFile {
     }
   }
 
-  /** Keeps the file open until {@link release} is called as often. */
+  /** Keeps the file open until the matching {@link release}. */
   async acquire(): Promise<FileHandle> {
     this.#holders++;
     try {
@@ -40,10 +40,10 @@ export class SharedFile {
     await (await opening)?.close();
   }
 
-  /** The bytes of a range; fewer where the file ends. */
+  /** Reads a range. Returns fewer bytes if the file ends before it. */
   read(start: number, length: number): Promise<Buffer<ArrayBuffer>> {
     return this.hold(async (handle) => {
-      // Every byte of it that is returned has been read.
+      // Not zeroed: only bytes that were read are returned.
       const bytes = Buffer.allocUnsafeSlow(length);
       let filled = 0;
       while (filled < length) {

@@ -1,14 +1,14 @@
 /** The errors of sources. */
 import { reasonOf, TapirError } from '../../base/errors.js';
 
-/** Where in a source it is broken. */
+/** Where a source is broken, and why. */
 interface Place {
   /** From 1. */
   readonly line?: number;
   readonly cause?: unknown;
 }
 
-/** A source that cannot be read, or not to its end. */
+/** Makes the error for a source that cannot be read, or not to its end. */
 export function invalidSource(
   source: string,
   reason: string,
@@ -21,7 +21,7 @@ export function invalidSource(
   });
 }
 
-/** A table without the column that holds the paths. */
+/** Makes the error for a table without the column of paths. */
 export function missingColumn(
   source: string,
   column: string,
@@ -31,12 +31,12 @@ export function missingColumn(
   return invalidSource(source, `it has no column "${column}" but ${shown} (--column names another)`);
 }
 
-/** What a step on a source throws, as an error of the source; errors that are typed already stay. */
+/** Turns what a step on a source has thrown into an error of the source. Typed errors stay. */
 export function asInvalidSource(source: string, error: unknown): Error {
   return error instanceof TapirError ? error : invalidSource(source, reasonOf(error), { cause: error });
 }
 
-/** An image that its source cannot hand over. */
+/** Makes the error for an image that its source cannot provide. */
 export function unavailableImage<Code extends 'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE'>(
   code: Code,
   path: string,
@@ -44,7 +44,7 @@ export function unavailableImage<Code extends 'IMAGE_NOT_FOUND' | 'IMAGE_UNREADA
   cause?: unknown,
 ): TapirError<Code> {
   const details = { source: path, reason };
-  // Both codes have these details; the compiler cannot see it through the parameter.
+  // Both codes have these details, which the compiler does not see through the type parameter.
   return new TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE'>(code, `cannot read ${path}: ${reason}`, {
     details,
     ...(cause === undefined ? {} : { cause }),

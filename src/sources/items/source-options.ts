@@ -1,4 +1,4 @@
-/** What reading a source takes besides the source itself. */
+/** How to read a source. */
 import { checkBoolean, checkInteger, checkText } from '../../base/checks.js';
 
 /** How a source of images is read. */
@@ -9,22 +9,23 @@ export interface SourceOptions {
    */
   readonly column: string;
   /**
-   * Entries of a plain list or a stream of paths end with a NUL character, as `find -print0` writes them, not with the line.
+   * Whether entries of a plain list or a stream of paths end with a NUL character, as `find -print0` writes them, and not with
+   * the line.
    * @default false
    */
   readonly nulSeparated: boolean;
   /**
-   * Fetch entries of a list that are http(s) URLs; without it the first one ends the run.
+   * Whether to fetch the http(s) URLs of a list. Without it, the first URL ends the run.
    * @default false
    */
   readonly allowHttp: boolean;
   /**
-   * Longest time for one request, an integer from 1 to 3 600 000 milliseconds.
+   * Time limit of a request, an integer from 1 to 3 600 000 milliseconds.
    * @default 30000
    */
   readonly httpTimeoutMs: number;
   /**
-   * Longest image that is fetched, an integer from 1 to 1 GiB in bytes.
+   * Size limit of a fetched image, an integer from 1 to 1 GiB in bytes.
    * @default 67108864
    */
   readonly httpMaxBytes: number;
@@ -38,7 +39,7 @@ export const SOURCE_DEFAULTS: SourceOptions = {
   httpMaxBytes: 64 * 1024 ** 2,
 };
 
-/** The checked options of a source. Throws `OPTION_INVALID`. */
+/** Checks the options of a source. Throws `OPTION_INVALID`. */
 export function checkSourceOptions(options: SourceOptions): SourceOptions {
   return {
     column: checkText('column', options.column),

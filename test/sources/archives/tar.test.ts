@@ -136,7 +136,7 @@ describe('a tar', () => {
     [
       'more behind the end',
       Buffer.concat([Buffer.alloc(512), whole]),
-      /goes on behind its end mark at byte 0/,
+      /has more data after its end mark at byte 0/,
     ],
     ['a name of 2 MiB', tarBlock('x', 2 ** 21, { type: 'L' }), /has 2097152 bytes/],
     [

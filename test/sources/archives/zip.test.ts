@@ -54,7 +54,7 @@ describe('a zip', () => {
     const items = await itemsOf(file);
     expect(items.map(({ path, error }) => [path, error?.code, error?.details.reason])).toEqual([
       ['secret.jpg', 'IMAGE_UNREADABLE', 'it is encrypted'],
-      ['lzma.jpg', 'IMAGE_UNREADABLE', 'it is compressed by method 14; only deflate is read'],
+      ['lzma.jpg', 'IMAGE_UNREADABLE', 'it is compressed by method 14; only deflate is supported'],
       ['huge.jpg', 'IMAGE_UNREADABLE', `it has ${2 ** 30 + 1} bytes, more than ${2 ** 30}`],
       ['good.jpg', undefined, undefined],
     ]);
