@@ -1,16 +1,16 @@
-/** How many inputs a source has, for those who want to know how long it will take. */
+/** How many inputs a source has, to estimate how long a run takes. */
 import { openSource, type EmbedSource } from './open-source.js';
 import type { SourceOptions } from './items/source-options.js';
 
-/** Looked at between two pauses, in which the run goes on. */
+/** Inputs counted at once. Between such groups the run continues. */
 const INPUTS_AT_ONCE = 512;
 
 /**
- * Counts the inputs of a source, or some of them, beside the run that reads it.
+ * Counts the inputs of a source, or some of them, while a run reads it.
  *
- * @param isCounted - Whether an input counts, by its path and its position in the source; without it, all do.
- * @returns Null for one that can be gone through only once (a stream, an iterator), or only by unpacking it (a tar).
- * @throws {@link TapirError} as the source does.
+ * @param isCounted - Whether an input counts, by its path and its position in the source. Without it, all inputs count.
+ * @returns Null for a source that can be read only once (a stream, an iterator), and for a tar, which must be read whole.
+ * @throws {@link TapirError} Those of the source.
  */
 export async function countInputs(
   source: EmbedSource,

@@ -1,10 +1,11 @@
-/** Whatever images are given as → items, one after the other. */
+/** A source of images, in any of its forms → items. */
 import { statSync, type Stats } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { checkOneOf, invalidOption } from '../base/checks.js';
 import { reasonOf } from '../base/errors.js';
+import { isImageBody, openImageSource, type ImageSource } from '../image/file/image-source.js';
 import { IMAGE_EXTENSIONS } from '../image/formats/image-format.js';
 import { openRecords } from './records/open-records.js';
 import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
@@ -18,15 +19,19 @@ import { invalidSource } from './items/source-errors.js';
 import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from './items/source-options.js';
 
-/** One image: a path, an http(s) URL, a `file:` URL, or the bytes of the file. */
-export type ListedImage = string | URL | Uint8Array;
+/**
+ * One image of a list: a path, a `file:` URL, the bytes of a file, or a Blob, a Response or a web stream of these bytes; with
+ * `allowHttp` also an http(s) URL.
+ */
+export type ListedImage = ImageSource;
 
-/** A stream of bytes that names or holds images; paths are relative to the working directory. */
+/** A stream of bytes that names or contains images. Paths are relative to the working directory. */
 export interface PathStream {
   readonly paths: AsyncIterable<Uint8Array>;
   /**
-   * What is in it: a path or URL per line; a JSON object per line, with a path (`column`) or a file as base64 in `image`; an Arrow
-   * stream with a column of paths or of files (`column`, else `image`). `auto` looks at the first bytes.
+   * Format of the stream. `'paths'`: a path or URL per line. `'jsonl'`: a JSON object per line, with a path (`column`), or a file
+   * as base64 in `image`. `'arrow'`: an Arrow stream with a column of paths or of files (`column`, else `image`). `'auto'` decides by
+   * the first bytes.
    * @default 'paths'
    */
   readonly format?: InputFormat;
@@ -35,8 +40,8 @@ export interface PathStream {
 /**
  * Images to embed.
  *
- * A string is the path of a folder (searched recursively), an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), a list (`.txt`,
- * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or an image; or a pattern of images or archives (`photos/*.jpg`,
+ * A string is the path of a folder (searched recursively), of an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), of a list (`.txt`,
+ * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or of an image; or a pattern of images or archives (`photos/*.jpg`,
  * `shard-{000..009}.tar`).
  */
 export type EmbedSource = string | PathStream | Iterable<ListedImage> | AsyncIterable<ListedImage>;
@@ -44,23 +49,23 @@ export type EmbedSource = string | PathStream | Iterable<ListedImage> | AsyncIte
 /** What a source turned out to be. */
 export interface SourceDescription {
   readonly kind: 'folder' | 'glob' | 'list' | 'tar' | 'zip' | 'stream' | 'iterable';
-  /** As it was given; null for streams and iterables. */
+  /** The path or pattern, as given; null for streams and iterables. */
   readonly location: string | null;
 }
 
-/** The items of a source, in an order that depends on nothing but the source. */
+/** The items of a source, in an order that depends only on the source. */
 export interface OpenedSource extends AsyncIterable<SourceItem> {
   readonly description: SourceDescription;
 }
 
 /**
- * Finds out what a source is. Nothing of it is read before its items are taken.
+ * Finds out what a source is. Reads nothing of it until its items are requested.
  *
- * @param signal - Stops requests that are under way.
- * @returns The items. Files, folders and archives can be gone through again, streams and iterators cannot.
- * @throws {@link TapirError} `SOURCE_INVALID` for a string that names nothing that can be embedded; `OPTION_INVALID` for
- * anything else that is no source. While items are taken: `SOURCE_INVALID` where the source is damaged, after the items
- * before; `OPTION_INVALID` for a URL without `allowHttp`.
+ * @param signal - Stops requests in progress.
+ * @returns The items. Files, folders and archives can be iterated again, streams and iterators cannot.
+ * @throws {@link TapirError} `SOURCE_INVALID` for a string that names nothing to embed; `OPTION_INVALID` for any other value
+ * that is not a source. The items throw `SOURCE_INVALID` where the source is damaged, after the items before, and
+ * `OPTION_INVALID` for a URL without `allowHttp`.
  */
 export function openSource(
   source: EmbedSource,
@@ -75,7 +80,7 @@ export function openSource(
     const format = checkOneOf('format', source.format ?? 'paths', INPUT_FORMATS);
     return opened('stream', null, () => readItems(source.paths, format, options, signal));
   }
-  if (source instanceof Uint8Array)
+  if (source instanceof Uint8Array || (isImageBody(source) && !(Symbol.asyncIterator in source)))
     throw invalidOption('source', 'an iterable: put a single image in a list', source);
   if (!(Symbol.iterator in source || Symbol.asyncIterator in source)) throw notASource(source);
   if (source instanceof Readable && !source.readableObjectMode)
@@ -83,7 +88,7 @@ export function openSource(
   return opened('iterable', null, () => readIterable(source, { ...options, base: '', signal }));
 }
 
-/** What a string may name, for messages. */
+/** What a string can name, for messages. */
 const ACCEPTED =
   'give a folder, an image, a list (.txt, .csv, .tsv, .jsonl, .ndjson, .parquet), an archive (.tar, .tar.gz, .tgz, .zip) or a pattern (photos/*.jpg, shard-{000..009}.tar)';
 
@@ -101,15 +106,15 @@ function openLocation(source: string, options: SourceOptions, signal?: AbortSign
   if (LIST_EXTENSIONS.has(extension)) return opened('list', source, () => readList(source, options, signal));
   if (IMAGE_EXTENSIONS.has(extension))
     return opened('list', source, () => iterate({ path: basename(source), image: source }));
-  throw invalidSource(source, `it is a file of another kind; ${ACCEPTED}`);
+  throw invalidSource(source, `its extension is not supported; ${ACCEPTED}`);
 }
 
-/** Undefined if there is nothing of that name. */
+/** Returns undefined if nothing has this name. */
 function statOf(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    // A pattern is no path that could be too long or lead through a file.
+    // Errors about the path (too long, leads through a file) do not matter for a pattern.
     if (isPattern(path)) return undefined;
     throw invalidSource(path, reasonOf(error), { cause: error });
   }
@@ -120,13 +125,13 @@ function openPattern(source: string): OpenedSource {
   const kinds = new Set(pattern.patterns.map(archiveKind));
   const [kind] = kinds;
   if (kinds.size > 1)
-    throw invalidSource(source, 'it means archives of one kind and other files; give one kind');
+    throw invalidSource(source, 'it matches archives of one kind and other files; give one kind');
   return kind
     ? opened(kind, source, () => listShards(source, pattern))
     : opened('glob', source, () => listMatches(pattern));
 }
 
-/** Images only, by extension, unless the pattern says another one. */
+/** Lists the matches of a pattern. If the pattern does not end with an extension, only images. */
 async function* listMatches(pattern: Pattern): AsyncGenerator<SourceItem> {
   const isAny = pattern.isList || pattern.patterns.every((one) => /\.[^*?[\]()/.]+$/.test(one));
   for await (const { name, path } of findMatches(pattern))
@@ -150,26 +155,42 @@ async function* readIterable(
 ): AsyncGenerator<SourceItem> {
   for await (const image of source) {
     const item = itemOfImage(image, plan);
-    if (!item) throw invalidOption('source', 'made of paths, URLs or bytes', image);
+    if (!item) throw invalidOption('source', `made of ${IMAGE_FORMS}`, image);
     yield item;
   }
 }
 
+/** What an image can be, for messages. */
+export const IMAGE_FORMS = 'paths, URLs, bytes, Blobs, Responses or web streams';
+
 /**
- * The item of a single image; undefined for anything else.
+ * Makes the item of a single image. Returns undefined for any other value.
  *
- * @throws {@link TapirError} `OPTION_INVALID` for a URL of another kind, or of http(s) without `allowHttp`.
+ * @throws {@link TapirError} `OPTION_INVALID` for a URL of another scheme, or of http(s) without `allowHttp`.
  */
 export function itemOfImage(image: unknown, plan: EntryPlan): SourceItem | undefined {
   if (image instanceof Uint8Array) return { path: null, image };
   if (image instanceof URL) return itemOfUrlObject(image, plan);
+  if (isImageBody(image)) return itemOfBody(image);
   return typeof image === 'string' && image !== '' ? itemOfEntry(image, plan) : undefined;
+}
+
+/** The body is read when the image is embedded. A Blob knows its size before that, a File also its time. */
+function itemOfBody(body: Blob | Response | ReadableStream<Uint8Array>): SourceItem {
+  const image = async (): Promise<Uint8Array> => {
+    const file = await openImageSource(body);
+    return file as Uint8Array;
+  };
+  if (!('size' in body)) return { path: null, image };
+  const modifiedMs =
+    'lastModified' in body && typeof body.lastModified === 'number' ? body.lastModified : null;
+  return { path: null, image, stamp: { sizeBytes: body.size, modifiedMs, sha256: null } };
 }
 
 function itemOfUrlObject(url: URL, plan: EntryPlan): SourceItem {
   if (url.protocol === 'file:') return itemOfEntry(fileURLToPath(url), plan);
   if (isHttpUrl(url.href)) return itemOfEntry(url.href, plan);
-  throw invalidOption('source', 'made of paths, bytes or URLs of http, https or file', labelOfUrl(url.href));
+  throw invalidOption('source', 'made of images with URLs of http, https or file', labelOfUrl(url.href));
 }
 
 async function* iterate(item: SourceItem): AsyncGenerator<SourceItem> {
@@ -189,9 +210,5 @@ function isAsyncIterable(value: unknown): boolean {
 }
 
 function notASource(source: unknown): Error {
-  return invalidOption(
-    'source',
-    'a path, a pattern, a stream of paths, or an iterable of paths or bytes',
-    source,
-  );
+  return invalidOption('source', 'a path, a pattern, a stream of paths, or an iterable of images', source);
 }

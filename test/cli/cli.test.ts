@@ -334,7 +334,7 @@ describe('wrong input ends with one clear message and the right code', () => {
       'a file of another kind',
       ['embed', model, '--model', model, ...base],
       2,
-      /it is a file of another kind; give a folder/,
+      /its extension is not supported; give a folder/,
     ],
     [
       'a folder without images',

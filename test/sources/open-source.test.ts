@@ -7,8 +7,10 @@ import {
   createTransform,
   embedFolder,
   embedImages,
+  openDataset,
   type EmbedSource,
   type FeatureExtractor,
+  type ListedImage,
 } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeTar, makeZip } from '../support/archives.js';
@@ -77,6 +79,30 @@ describe('embedImages', () => {
     expect(features[2]).toBeInstanceOf(Float32Array);
   });
 
+  it('takes Blobs, Responses and web streams, each in its turn', async () => {
+    const expected = await embed(files.map(({ bytes }) => bytes));
+    const forms = ({ name, bytes }: (typeof files)[number]): ListedImage[] => [
+      new Blob([bytes]),
+      new File([bytes], name, { lastModified: 5 }),
+      new Response(bytes),
+      new Blob([bytes]).stream() as ReadableStream<Uint8Array>,
+    ];
+    const given = files.flatMap(forms);
+    const { paths, features } = await embed(given);
+    expect(paths).toEqual(given.map(() => null));
+    expect(features).toEqual(expected.features.flatMap((one) => [one, one, one, one]));
+  });
+
+  it('gives the error of a Response that is not ok, and ends at one that was read before', async () => {
+    const { features } = await embed([new Response('gone', { status: 404 }), new Blob([])]);
+    expect(features).toEqual(['IMAGE_NOT_FOUND', 'IMAGE_EMPTY']);
+    const read = new Response(files[0]!.bytes);
+    await read.arrayBuffer();
+    await expect(embed([read])).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+    await expect(embed(new Blob([files[0]!.bytes]) as never)).rejects.toThrow('put a single image in a list');
+    await expect(embed([{ size: 3 }] as never)).rejects.toThrow('Blobs, Responses or web streams');
+  });
+
   it('refuses wrong options of sources, and URLs that were not allowed', async () => {
     for (const options of [{ column: '' }, { httpMaxBytes: 0 }, { httpTimeoutMs: 1.5 }, { allowHttp: 1 }]) {
       const given = { transform, ...options } as object;
@@ -89,6 +115,23 @@ describe('embedImages', () => {
 });
 
 describe('embedFolder', () => {
+  it('stamps Blobs with their size, and Files with their time too', async () => {
+    const [first] = files;
+    const { sizeBytes, modifiedMs } = { sizeBytes: first!.bytes.length, modifiedMs: 1234 };
+    const source = [new Blob([first!.bytes]), new File([first!.bytes], 'a.jpg', { lastModified: modifiedMs })];
+    const out = join(scratch, 'blobs');
+    await embedFolder(extractor, source, { out, transform });
+    const rows = [];
+    for await (const row of (await openDataset(out)).rows()) rows.push(row);
+    expect(rows.map(({ path, stamp }) => [path, stamp])).toMatchObject([
+      ['#0', { sizeBytes, modifiedMs: null }],
+      ['#1', { sizeBytes, modifiedMs }],
+    ]);
+    // Unchanged, they are not embedded again.
+    const again = await embedFolder(extractor, source, { out, transform });
+    expect([again.embedded, again.skipped]).toEqual([0, 2]);
+  });
+
   it('writes a dataset of a tar, and ends at the cut in one that is not whole', async () => {
     const tar = await makeTar(files);
     const { manifest } = await embedFolder(extractor, write('c.tar', tar), {

@@ -100,6 +100,11 @@ function has<Key extends string>(value: unknown, ...keys: readonly Key[]): value
   return typeof value === 'object' && value !== null && keys.every((key) => key in value);
 }
 
+/** Whether a value is an image whose bytes must be read: a Blob, a Response or a web stream. */
+export function isImageBody(value: unknown): value is Blob | Response | ReadableStream<Uint8Array> {
+  return isResponse(value) || isBlob(value) || isStream(value);
+}
+
 function isResponse(value: unknown): value is Response {
   return has(value, 'ok', 'status', 'body', 'bodyUsed', 'headers', 'arrayBuffer');
 }

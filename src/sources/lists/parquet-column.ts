@@ -1,23 +1,23 @@
-/** A column of a Parquet file. */
+/** A column of text in a Parquet file. */
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { AsyncBuffer, Compressors, RowGroup } from 'hyparquet';
 import { asInvalidSource, invalidSource, missingColumn } from '../items/source-errors.js';
 import { checkPages } from './parquet-pages.js';
 import { SharedFile } from '../items/shared-file.js';
 
-/** Longest part of a file that is read at once: its index, or a column of a row group. */
+/** The most bytes that are read at once: the index of the file, or a column of a row group. */
 const MAX_RANGE_BYTES = 256 * 1024 ** 2;
-/** Largest row group. */
+/** The most rows of a row group. */
 const MAX_GROUP_ROWS = 2 ** 26;
 
-/** Besides Snappy, which the reader knows. */
+/** The reader itself knows Snappy. */
 const COMPRESSORS: Compressors = {
   GZIP: (bytes, maxOutputLength) => gunzipSync(bytes, { maxOutputLength }),
   BROTLI: (bytes, maxOutputLength) => brotliDecompressSync(bytes, { maxOutputLength }),
 };
 
 /**
- * The values of a column of text, read row group by row group.
+ * Reads the values of a column of text, row group by row group.
  *
  * @throws {@link TapirError} `SOURCE_INVALID`, naming the row.
  */
@@ -42,7 +42,7 @@ async function* valuesOf(source: string, file: AsyncBuffer, column: string): Asy
   let row = 0;
   for (const group of metadata.row_groups) {
     const parts: ArrayLike<unknown>[] = [];
-    // Not as rows: how many there are is only what the file says.
+    // Read in chunks, not as rows: the file may state a wrong number of rows.
     await parquetRead({
       file: await readChunk(file, group, column),
       metadata: { ...metadata, row_groups: [group] },
@@ -65,7 +65,7 @@ async function* valuesOf(source: string, file: AsyncBuffer, column: string): Asy
   }
 }
 
-/** The file as far as a column of a row group needs it: that part of it is read, and checked, once. */
+/** Reads and checks the part of the file that a column of a row group needs. Returns it in the place of the file. */
 async function readChunk(
   file: AsyncBuffer,
   { columns, num_rows }: RowGroup,
@@ -75,7 +75,7 @@ async function readChunk(
     chunk?.path_in_schema[0] === column ? [chunk] : [],
   );
   if (!chunk || others.length > 0 || chunk.path_in_schema.length > 1)
-    throw new Error(`its column "${column}" is made of several; it must be text`);
+    throw new Error(`its column "${column}" is nested or repeated; it must be plain text`);
   if (num_rows > MAX_GROUP_ROWS) throw new Error(`a group has ${num_rows} rows, more than ${MAX_GROUP_ROWS}`);
   const first = Number(chunk.dictionary_page_offset || chunk.data_page_offset);
   const bytes = await file.slice(first, first + Number(chunk.total_compressed_size));
@@ -92,11 +92,11 @@ function bufferOf(file: SharedFile, byteLength: number): AsyncBuffer {
     async slice(start, end = byteLength) {
       const length = end - start;
       if (!(start >= 0 && length >= 0 && end <= byteLength))
-        throw new Error(`it names bytes ${start} to ${end} of ${byteLength}`);
+        throw new Error(`it refers to bytes ${start} to ${end} of ${byteLength}`);
       if (length > MAX_RANGE_BYTES)
         throw new Error(`a part of it has ${length} bytes, more than ${MAX_RANGE_BYTES}`);
       const bytes = await file.read(start, length);
-      if (bytes.length < length) throw new Error('it became shorter while it was read');
+      if (bytes.length < length) throw new Error('it was truncated while it was read');
       return bytes.buffer;
     },
   };

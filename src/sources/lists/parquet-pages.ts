@@ -1,14 +1,15 @@
-/** The pages of a Parquet column, looked at before a reader believes what they say of themselves. */
+/** Checks the page headers of a Parquet column before a reader trusts their sizes. */
 
-/** Largest page, decompressed. */
+/** The most bytes of a page, decompressed. */
 const MAX_PAGE_BYTES = 1024 ** 3;
 
 /**
- * Checks that pages follow each other, that none is larger than the rest of the column, and that they do not hold more values
- * than there are rows: a reader would go round in circles, or take memory for values that are not there.
+ * Checks that the pages follow each other, that no page is larger than the rest of the column, and that together they do not
+ * hold more values than the row group has rows. Otherwise a reader would loop forever, or allocate memory for values that do not
+ * exist.
  *
  * @param bytes - A column of a row group.
- * @throws What is wrong.
+ * @throws Error that names the damaged page.
  */
 export async function checkPages(bytes: ArrayBuffer, rows: number): Promise<void> {
   const { deserializeTCompactProtocol } = await import('hyparquet/src/thrift.js');
@@ -20,7 +21,7 @@ export async function checkPages(bytes: ArrayBuffer, rows: number): Promise<void
     const { field_2: unpacked, field_3: packed } = header;
     const dictionary = header.field_7?.field_1;
     const data = (header.field_5 ?? header.field_8)?.field_1;
-    // A text in a dictionary takes 4 bytes and more.
+    // A text in a dictionary takes at least 4 bytes.
     const isRight =
       isCount(unpacked, MAX_PAGE_BYTES) &&
       isCount(packed, bytes.byteLength - reader.offset) &&
@@ -31,16 +32,16 @@ export async function checkPages(bytes: ArrayBuffer, rows: number): Promise<void
   }
 }
 
-/** What is looked at of a page's header. */
+/** The checked fields of a page header. */
 interface PageHeader {
-  /** Bytes, decompressed. */
+  /** Size in bytes, decompressed. */
   readonly field_2?: unknown;
-  /** Bytes in the file. */
+  /** Size in bytes in the file. */
   readonly field_3?: unknown;
-  /** Of a page of values, and one of the second version: how many. */
+  /** The number of values: in a data page, and in a data page of version 2. */
   readonly field_5?: { readonly field_1?: number };
   readonly field_8?: { readonly field_1?: number };
-  /** Of a dictionary: how many. */
+  /** The number of values in a dictionary page. */
   readonly field_7?: { readonly field_1?: number };
 }
 

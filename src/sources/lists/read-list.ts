@@ -1,4 +1,4 @@
-/** Files that list images: a path or URL per line, JSON record or table row. */
+/** Files and streams that list images: a path or URL per line, JSON record or table row. */
 import { createReadStream } from 'node:fs';
 import { dirname, extname } from 'node:path';
 import type { SourceItem } from '../items/source-item.js';
@@ -20,10 +20,9 @@ export const LIST_EXTENSIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The images that a file lists, in its order; relative paths are relative to its folder.
+ * Reads the images that a file lists, in its order. Relative paths are relative to the folder of the file.
  *
- * @throws {@link TapirError} `SOURCE_INVALID`, naming the line if one is malformed; `OPTION_INVALID` for a URL without
- * `allowHttp`.
+ * @throws {@link TapirError} `SOURCE_INVALID`, naming a malformed line; `OPTION_INVALID` for a URL without `allowHttp`.
  */
 export async function* readList(
   file: string,
@@ -38,7 +37,7 @@ export async function* readList(
   }
 }
 
-/** The images that a stream of paths names, relative to the working directory. */
+/** Reads the images that a stream of paths lists. Relative paths are relative to the working directory. */
 export async function* readPathStream(
   paths: AsyncIterable<Uint8Array>,
   options: SourceOptions,
@@ -78,7 +77,7 @@ async function* readJsonField(
     try {
       record = JSON.parse(text);
     } catch (error) {
-      throw invalidSource(source, 'it is no JSON', { line: number, cause: error });
+      throw invalidSource(source, 'it is not JSON', { line: number, cause: error });
     }
     const isRecord = typeof record === 'object' && record !== null && Object.hasOwn(record, field);
     const value = isRecord ? (record as Record<string, unknown>)[field] : undefined;

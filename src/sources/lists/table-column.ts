@@ -10,7 +10,7 @@ interface Row {
 }
 
 /**
- * The values of a column, found by its name in the first row.
+ * Reads the values of a column. The first row names the columns.
  *
  * @throws {@link TapirError} `SOURCE_INVALID`, naming the line.
  */
@@ -23,15 +23,15 @@ export async function* readTableColumn(
   const { parse } = await import('csv-parse');
   const parser = parse({
     delimiter,
-    // Fields stay bytes: text that is not UTF-8 is found out below.
+    // Fields stay bytes, so that textOf() finds text that is not UTF-8.
     encoding: null,
     info: true,
     max_record_size: MAX_LINE_BYTES,
-    // In TSV a quotation mark inside a value is often only that.
+    // In TSV, a quotation mark inside a value is usually just a character.
     relax_quotes: delimiter === '\t',
     skip_empty_lines: true,
   });
-  // The parser throws what the file does, and closes it if it is left early.
+  // The parser throws the file's errors, and closes the file if the loop below is left early.
   pipeline(bytes, withoutMark, parser, () => undefined);
   let place: number | undefined;
   try {
@@ -54,7 +54,7 @@ export async function* readTableColumn(
   }
 }
 
-/** Without a byte order mark: the parser's own way of leaving it out makes text of all fields. */
+/** Removes a byte order mark. The parser's option for this would turn all fields into text. */
 async function* withoutMark(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let isFirst = true;
   for await (const chunk of chunks) {

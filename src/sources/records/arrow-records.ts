@@ -1,4 +1,4 @@
-/** Records of an Arrow stream: a column of paths or of image files, and the columns that come along. */
+/** Records of an Arrow stream: a column of paths or of image files, and other columns. */
 import { loadArrow, nameOfType, type Arrow, type Data, type Field } from '../../tensor/arrow/library.js';
 import { readBatch } from './stream-batch.js';
 import { broken, readChecked, readMessages, type ArrowMessage } from './stream-messages.js';
@@ -11,21 +11,21 @@ import { missingImage } from '../../image/file/image-errors.js';
 import type { ByteReader } from './byte-reader.js';
 import type { Carried, RecordInput, SourceRecord } from './source-record.js';
 
-/** The column of images where the default one, of paths, is not there. */
+/** The column of images if the default column, of paths, is missing. */
 export const IMAGE_COLUMN = 'image';
-/** Names the rows of images that come as bytes. */
+/** Names the rows whose images are bytes. */
 const PATH_COLUMN = SOURCE_DEFAULTS.column;
 
-/** Which columns are what. */
+/** What the columns are, by their index. */
 interface Columns {
   readonly image: number;
-  /** Of texts that name the images; only beside images as bytes. */
+  /** The names of images that are bytes. */
   readonly label: number | undefined;
   readonly holdsPaths: boolean;
   readonly carried: readonly number[];
 }
 
-/** Opens a stream: its schema is read. See `openRecords`. */
+/** Opens a stream and reads its schema. See `openRecords`. */
 export async function openArrowRecords(
   reader: ByteReader,
   source: string,
@@ -94,7 +94,7 @@ function* recordsOf(
   }
 }
 
-/** Names are shown, and found or not: what is no UTF-8 in them must not end the run. */
+/** A name that is not UTF-8 must not end the run: its file is not found, and its row shows the name. */
 const decoder = new TextDecoder();
 
 function itemOf(
@@ -107,7 +107,7 @@ function itemOf(
   return holdsPaths ? itemOfEntry(path!, plan) : { path, image: bytes };
 }
 
-/** The bytes of a text or binary value; null if there is none. */
+/** Returns the bytes of a text or binary value; null for a null. */
 function valueOf(column: Data, row: number): Uint8Array | null {
   if (!column.getValid(row)) return null;
   const offsets = column.valueOffsets as Int32Array | BigInt64Array;

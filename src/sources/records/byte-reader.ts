@@ -1,9 +1,9 @@
-/** A stream of bytes, taken in pieces of the reader's own sizes. */
+/** A stream of bytes, read in sizes that the reader chooses. */
 
 /** Reads a stream from its beginning to its end, once. */
 export class ByteReader {
   readonly #chunks: AsyncIterator<Uint8Array>;
-  /** Taken from the stream, and not yet from here. */
+  /** Bytes that have arrived and are not read yet. */
   #held: Uint8Array = new Uint8Array(0);
   #isEnded = false;
 
@@ -11,7 +11,7 @@ export class ByteReader {
     this.#chunks = chunks[Symbol.asyncIterator]();
   }
 
-  /** The next bytes, which stay where they are; fewer than asked for at the end of the stream. */
+  /** Returns the next bytes without consuming them; fewer than requested at the end of the stream. */
   async peek(length: number): Promise<Uint8Array> {
     while (this.#held.length < length && !this.#isEnded) {
       const chunk = await this.#next();
@@ -20,7 +20,7 @@ export class ByteReader {
     return this.#held.subarray(0, length);
   }
 
-  /** Fills a buffer; returns how many bytes of it, fewer at the end of the stream. */
+  /** Fills a buffer. Returns the number of bytes filled, which is smaller at the end of the stream. */
   async readInto(into: Uint8Array): Promise<number> {
     let at = 0;
     while (at < into.length) {
@@ -37,7 +37,7 @@ export class ByteReader {
     return at;
   }
 
-  /** What is left, as it comes. */
+  /** Returns the rest of the stream, chunk by chunk. */
   async *rest(): AsyncGenerator<Uint8Array> {
     try {
       if (this.#held.length > 0) yield this.#held;
@@ -47,7 +47,7 @@ export class ByteReader {
     }
   }
 
-  /** Gives the stream up. */
+  /** Closes the stream. */
   async close(): Promise<void> {
     if (this.#isEnded) return;
     this.#isEnded = true;

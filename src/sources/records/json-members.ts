@@ -1,9 +1,9 @@
-/** The members of a JSON object as they are written: reading and writing a number would change it (64-bit integers, `1.0`). */
+/** The members of a JSON object as text. Parsing and writing a number again would change it (64-bit integers, `1.0`). */
 
 /**
- * The text of each value of an object, by name; of members of the same name, the last one's, as JSON.parse has it.
+ * Returns the text of each value of an object, by name. Of several members with one name the last counts, as in JSON.parse.
  *
- * @param text - An object that JSON.parse reads.
+ * @param text - An object that JSON.parse has accepted.
  */
 export function memberTexts(text: string): Map<string, string> {
   const members = new Map<string, string>();
@@ -12,7 +12,7 @@ export function memberTexts(text: string): Map<string, string> {
     at = skip(text, at, BLANK);
     if (text[at] === '}') return members;
     const nameEnd = endOfString(text, at);
-    // What was parsed before.
+    // JSON.parse has accepted this text before.
     const name = JSON.parse(text.slice(at, nameEnd)) as string;
     const start = skip(text, text.indexOf(':', nameEnd) + 1, BLANK);
     const end = endOfValue(text, start);
@@ -26,13 +26,14 @@ const BLANK = /[ \t\r\n]*/y;
 const LITERAL = /[^,\]}\s]*/y;
 const OPENING = /[^"[\]{}]*/y;
 
+/** Returns the position after a match at a position. */
 function skip(text: string, at: number, what: RegExp): number {
   what.lastIndex = at;
   what.test(text);
   return what.lastIndex;
 }
 
-/** Not by a regular expression over the whole of it, which overflows on an image of some megabytes. */
+/** Finds the end of a string. A regular expression for a whole string overflows the stack on an image of some megabytes. */
 function endOfString(text: string, at: number): number {
   for (let end = text.indexOf('"', at + 1); ; end = text.indexOf('"', end + 1)) {
     let slashes = 0;

@@ -1,8 +1,8 @@
-/** The schema of an Arrow stream: its message checked, and made into apache-arrow's types. */
+/** The schema of an Arrow stream: a checked message → apache-arrow's types. */
 import type { FlatTable } from '../../tensor/arrow/flatbuffers.js';
 import type { Arrow, DataType, Field } from '../../tensor/arrow/library.js';
 
-/** Ids of the fields that are read, and of types, of Arrow's Schema.fbs. */
+/** Ids of fields, from Arrow's Schema.fbs. */
 const SCHEMA = { endianness: 0, fields: 1, metadata: 2 } as const;
 const FIELD = {
   name: 0,
@@ -17,7 +17,7 @@ const PAIR = { key: 0, value: 1 } as const;
 const DATE_MILLISECOND = 1;
 const UNIT_MILLISECOND = 1;
 
-/** Types by their number; those without an entry below are refused. */
+/** Types by their number. Those that TYPES lacks are refused. */
 const TYPE_NAMES = [
   'none',
   'null',
@@ -49,9 +49,9 @@ const TYPE_NAMES = [
 ] as const;
 type TypeName = (typeof TYPE_NAMES)[number];
 
-/** Deepest nesting of a column. */
+/** The deepest nesting of a column. */
 const MAX_DEPTH = 32;
-/** Bytes that a field, or a pair of metadata, takes at least. */
+/** The fewest bytes of a field, and of a pair of metadata. */
 const FIELD_BYTES = 24;
 const PAIR_BYTES = 16;
 
@@ -61,14 +61,14 @@ export interface StreamSchema {
   readonly metadata: ReadonlyMap<string, string>;
 }
 
-/** A column that is refused; anything else that is thrown is a RangeError. */
+/** Thrown for a column of an unsupported type. Damage throws a plain RangeError. */
 export class UnreadableColumn extends RangeError {}
 
 /**
  * Reads a schema.
  *
- * @param metadataBytes - Size of the message: what it may hold at most.
- * @throws RangeError if it is damaged, or has a column of a type that is not read.
+ * @param metadataBytes - Size of the message, which limits what it can hold.
+ * @throws RangeError if the schema is damaged, or has a column of an unsupported type.
  */
 export function readSchema(arrow: Arrow, header: FlatTable, metadataBytes: number): StreamSchema {
   if (header.int16(SCHEMA.endianness) !== 0) throw new RangeError('its numbers are big-endian');
@@ -81,7 +81,7 @@ export function readSchema(arrow: Arrow, header: FlatTable, metadataBytes: numbe
 
 class SchemaReader {
   readonly #arrow: Arrow;
-  /** Tables may be shared, so that few bytes can mean millions of fields; no writer does that. */
+  /** Tables can be shared, so that few bytes mean millions of fields. No writer does that, and this budget prevents it. */
   #bytesLeft: number;
 
   constructor(arrow: Arrow, metadataBytes: number) {
@@ -124,15 +124,15 @@ class SchemaReader {
 
   #type(name: string, typeName: TypeName, type: FlatTable | undefined, children: readonly Field[]): DataType {
     const build = TYPES[typeName];
-    // apache-arrow miscounts the nulls of parts of them.
+    // apache-arrow miscounts the nulls in a slice of such a column.
     const isNestedNull = children.some((child) => this.#arrow.DataType.isNull(child.type));
     if (isNestedNull)
       throw new UnreadableColumn(
-        `column "${name}" holds values of type null, which are not read; cast or drop it`,
+        `column "${name}" holds values of type null, which is not supported; cast or drop it`,
       );
     if (!build)
       throw new UnreadableColumn(
-        `column "${name}" is of type ${typeName}, which is not read; cast or drop it`,
+        `column "${name}" is of type ${typeName}, which is not supported; cast or drop it`,
       );
     if (!type) throw new RangeError(`column "${name}" has no type`);
     const built = build(this.#arrow, type, children);
@@ -141,7 +141,7 @@ class SchemaReader {
   }
 }
 
-/** Makes a type of its table; undefined for one that Arrow does not know. */
+/** Makes a type from its table; undefined for a kind that Arrow does not have. */
 type BuildType = (arrow: Arrow, table: FlatTable, children: readonly Field[]) => DataType | undefined;
 
 const INTS = ['Int8', 'Int16', 'Int32', 'Int64', 'Uint8', 'Uint16', 'Uint32', 'Uint64'] as const;
@@ -164,7 +164,7 @@ const TYPES: Readonly<Partial<Record<TypeName, BuildType>>> = {
   bool: (arrow) => new arrow.Bool(),
   decimal: (arrow, table) => {
     const bits = table.int32(2, 128);
-    // apache-arrow takes the scale first.
+    // apache-arrow takes the scale before the precision.
     return bits === 128 || bits === 256 ? new arrow.Decimal(table.int32(1), table.int32(0), bits) : undefined;
   },
   date: (arrow, table) => {

@@ -1,4 +1,4 @@
-/** Which of a data set's indices are a process's own, as torch.utils.data.DistributedSampler tells. */
+/** The indices of a data set that belong to one of several processes, as torch.utils.data.DistributedSampler assigns them. */
 import { checkBoolean, checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
 import { MersenneTwister } from './mersenne-twister.js';
 
@@ -6,7 +6,7 @@ import { MersenneTwister } from './mersenne-twister.js';
 export interface SamplerOptions {
   /** Number of this process, an integer from 0 to `worldSize - 1`. */
   readonly rank: number;
-  /** Processes in all, an integer from 1 to 1 million. */
+  /** Number of processes, an integer from 1 to 1 million. */
   readonly worldSize: number;
   /**
    * Shuffle first, in the order of `torch.randperm` with a CPU generator of seed `seed + epoch`.
@@ -19,19 +19,19 @@ export interface SamplerOptions {
    */
   readonly seed: number;
   /**
-   * An integer from 0 to 2³² - 1: another order for each.
+   * An integer from 0 to 2³² - 1. Each epoch has another order.
    * @default 0
    */
   readonly epoch: number;
   /**
-   * Leave out the last indices if there are not as many for each process.
+   * Leave out the last indices if they cannot be divided equally.
    * @default false
    */
   readonly dropLast: boolean;
   /**
-   * What becomes of processes that would have one index less: `'none'` leaves it so, and each index is in one process, once;
-   * `'torch'` gives them indices from the beginning again, as DistributedSampler does: a result over all processes then counts
-   * some twice.
+   * What happens if the indices cannot be divided equally. `'none'`: some processes have one index less, and each index is in
+   * exactly one process. `'torch'`: these processes take indices from the beginning again, as DistributedSampler does, so that a
+   * result over all processes counts some images twice.
    * @default 'none'
    */
   readonly pad: 'none' | 'torch';
@@ -45,19 +45,19 @@ const SAMPLER_DEFAULTS: Omit<SamplerOptions, 'rank' | 'worldSize'> = {
   pad: 'none',
 };
 
-/** From here on torch shuffles in another way. */
+/** Above this length torch shuffles with another algorithm. */
 const MAX_LENGTH = Math.floor(0xffff_ffff / 20) - 1;
 const MAX_WORLD = 1e6;
 const MAX_SEED = 2 ** 32 - 1;
 
 /**
- * The indices of a process among several: every `worldSize`-th one from `rank` on. With `pad: 'torch'` these are
- * `torch.utils.data.DistributedSampler`'s, index for index, shuffled or not.
+ * Returns the indices of one process: every `worldSize`-th index, starting at `rank`. With `pad: 'torch'` they equal those of
+ * `torch.utils.data.DistributedSampler`, shuffled or not.
  *
- * @remarks 4 bytes an index of the whole data set while it is shuffled.
+ * @remarks Shuffling takes 4 bytes of memory per index of the whole data set.
  * @param length - Length of the data set, an integer from 0 to 214,748,363.
  * @param given - See {@link SamplerOptions}; `rank` and `worldSize` are required.
- * @returns The indices in their order, the caller's own.
+ * @returns The indices, in order, in a new array.
  * @throws {@link TapirError} `OPTION_INVALID`.
  *
  * @example
@@ -90,13 +90,13 @@ export function distributedSampler(
   const isShort = pad === 'none' && rank + (rounds - 1) * worldSize >= length;
   const order = isShuffled ? permute(length, seed + epoch) : undefined;
   return Uint32Array.from({ length: rounds > 0 && isShort ? rounds - 1 : rounds }, (_, round) => {
-    // Behind the end, from the beginning again.
+    // Continues at the beginning after the end.
     const at = (rank + round * worldSize) % length;
     return order ? order[at]! : at;
   });
 }
 
-/** `torch.randperm` on the CPU: Fisher and Yates' shuffle, each draw one 32-bit integer modulo what is left. */
+/** Shuffles as `torch.randperm` on the CPU: Fisher and Yates, where each draw is a 32-bit integer modulo the number of indices left. */
 function permute(length: number, seed: number): Uint32Array {
   const order = Uint32Array.from({ length }, (_, index) => index);
   const random = new MersenneTwister(seed);

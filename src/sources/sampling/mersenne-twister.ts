@@ -1,4 +1,4 @@
-/** The Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), as torch's CPU generator runs it. */
+/** The Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), which torch uses as its CPU generator. */
 
 const SIZE = 624;
 const MIDDLE = 397;
@@ -6,12 +6,12 @@ const MATRIX = 0x9908_b0df;
 const UPPER = 0x8000_0000;
 const LOWER = 0x7fff_ffff;
 
-/** A generator of 32-bit integers that is the same on every machine. */
+/** A generator of 32-bit integers, the same on every machine. */
 export class MersenneTwister {
   readonly #state = new Uint32Array(SIZE);
   #at = SIZE;
 
-  /** @param seed - A safe integer; its lowest 32 bits count, as in torch. */
+  /** @param seed - A safe integer. Its lowest 32 bits count, as in torch. */
   constructor(seed: number) {
     const state = this.#state;
     state[0] = Number(BigInt.asUintN(32, BigInt(seed)));
@@ -21,7 +21,7 @@ export class MersenneTwister {
     }
   }
 
-  /** The next integer, from 0 to 2³² - 1. */
+  /** Returns the next integer, from 0 to 2³² - 1. */
   next(): number {
     if (this.#at === SIZE) this.#twist();
     let value = this.#state[this.#at++]!;

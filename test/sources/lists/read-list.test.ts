@@ -63,7 +63,7 @@ describe('a list file', () => {
   it.each([
     ['text that is not UTF-8', '.txt', Buffer.from([0x61, 0x0a, 0xe9, 0x0a]), 2, /not UTF-8/],
     ['a line without end', '.txt', `a\n${'x'.repeat(2 ** 20 + 1)}`, 2, /longer than 1048576 bytes/],
-    ['no JSON', '.jsonl', '{"path":"a.jpg"}\n{"path":\n', 2, /no JSON/],
+    ['no JSON', '.jsonl', '{"path":"a.jpg"}\n{"path":\n', 2, /not JSON/],
     ['JSON that is no record', '.jsonl', '7\n', 1, /field "path"/],
     ['an inherited field', '.jsonl', '{}\n', 1, /field "constructor"/, { column: 'constructor' }],
     ['a field that is no text', '.jsonl', '{"path":"a"}\n\n{"path":7}', 3, /field "path"/],
