@@ -153,14 +153,19 @@ const NO_FOLDER_SYNC = new Set(['EACCES', 'EBADF', 'EINVAL', 'EISDIR', 'ENOSYS',
 
 /** Brings the names in a folder to disk, if the system can. */
 async function syncFolder(path: string): Promise<void> {
-  let handle: FileHandle | undefined;
   try {
-    handle = await open(path, 'r');
-    await handle.sync();
+    await sync(path, 'r');
   } catch (error) {
     if (!NO_FOLDER_SYNC.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
+
+async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
+  const handle = await open(path, flags);
+  try {
+    await handle.sync();
   } finally {
-    await handle?.close();
+    await handle.close();
   }
 }
 
@@ -195,8 +200,7 @@ export async function copyAtomically(from: string, path: string): Promise<void> 
   try {
     await checkReplaceable(path);
     await copyFile(from, temporary, constants.COPYFILE_FICLONE);
-    const handle = await open(temporary, 'r+');
-    await handle.sync().finally(() => handle.close());
+    await sync(temporary, 'r+');
     await publish(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => undefined);

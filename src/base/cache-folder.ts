@@ -1,8 +1,8 @@
-/** Where this package keeps files of its own: the user’s cache folder, by the rules of the system. */
+/** Where this package keeps its own files: in the user’s cache folder, by the rules of the system. */
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 
-/** The folder of prepared and downloaded models: `$XDG_CACHE_HOME/onnx-tapir` or what the system has instead. It need not exist. */
+/** Returns the folder of prepared and downloaded models. On Linux it is `$XDG_CACHE_HOME/onnx-tapir`. It need not exist. */
 export function defaultCacheFolder(): string {
   return join(userCacheFolder(), 'onnx-tapir');
 }
@@ -11,6 +11,6 @@ function userCacheFolder(): string {
   if (process.platform === 'darwin') return join(homedir(), 'Library', 'Caches');
   if (process.platform === 'win32') return process.env['LOCALAPPDATA'] ?? join(homedir(), 'AppData', 'Local');
   const stated = process.env['XDG_CACHE_HOME'] ?? '';
-  // The specification has relative paths ignored.
+  // The XDG specification ignores relative paths.
   return isAbsolute(stated) ? stated : join(homedir(), '.cache');
 }

@@ -1,4 +1,4 @@
-/** Stamps: they tell whether a file changed since it was read. */
+/** Stamps of files: a file that has changed has another stamp. */
 import { statSync, type Stats } from 'node:fs';
 import { TapirError } from './errors.js';
 
@@ -11,23 +11,29 @@ export interface FileStamp {
   readonly sha256: string | null;
 }
 
-/** A model file, and what tells its content from what was there before. */
+/** A model file and its stamp at the time it was opened. */
 export interface StampedFile {
   readonly path: string;
-  /** Differs after the file was replaced or written to. */
+  /** Changes when the file is replaced or written to. */
   readonly stamp: string;
 }
 
+/** Returns the stamp of a file from its status. */
 export function stampOf({ dev, ino, size, mtimeMs }: Stats): string {
   return `${dev}:${ino}:${size}:${mtimeMs}`;
 }
 
+/** Makes the error for a model file that changed. */
 export function modelChanged(path: string): TapirError<'MODEL_CHANGED'> {
   const message = `"${path}" changed on disk after it was opened; open the model again`;
   return new TapirError('MODEL_CHANGED', message, { details: { source: path } });
 }
 
-/** Throws `MODEL_CHANGED` if a model file was replaced, written to or removed. */
+/**
+ * Checks that a model file is still the same.
+ *
+ * @throws {@link TapirError} `MODEL_CHANGED` if it was replaced, written to or removed.
+ */
 export function checkUnchanged({ path, stamp }: StampedFile): void {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (!stats || stampOf(stats) !== stamp) throw modelChanged(path);

@@ -5,9 +5,6 @@ import type { Dispatcher } from 'undici';
 import { HttpFailure } from './http-failure.js';
 import { isPublicAddress } from './public-address.js';
 
-// undici takes long to load, and most programs never need it.
-const loadUndici = (): Promise<typeof import('undici')> => import('undici');
-
 const PROXY_VARIABLES = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'] as const;
 let proxied: { readonly settings: string; readonly agent: Dispatcher } | undefined;
 let publicOnly: Dispatcher | undefined;
@@ -19,7 +16,8 @@ let publicOnly: Dispatcher | undefined;
 export async function proxyAgent(): Promise<Dispatcher> {
   const settings = JSON.stringify(PROXY_VARIABLES.map((name) => process.env[name]));
   if (proxied?.settings === settings) return proxied.agent;
-  const { EnvHttpProxyAgent } = await loadUndici();
+  // undici takes long to load, and most programs never need it.
+  const { EnvHttpProxyAgent } = await import('undici');
   try {
     // Many proxies tunnel to port 443 only: plain HTTP is forwarded instead.
     proxied = { settings, agent: new EnvHttpProxyAgent({ proxyTunnel: false }) };
@@ -40,7 +38,7 @@ export async function proxyAgent(): Promise<Dispatcher> {
  */
 export async function publicAgent(): Promise<Dispatcher> {
   if (publicOnly) return publicOnly;
-  const { Agent, buildConnector } = await loadUndici();
+  const { Agent, buildConnector } = await import('undici');
   const connect = buildConnector({ lookup: lookupPublic });
   publicOnly = new Agent({
     connect(options, callback) {

@@ -1,8 +1,8 @@
 /** The HTTP client: GET requests with limits on addresses, redirects, bytes and time. */
 import type { Dispatcher } from 'undici';
-import { reasonOf } from './errors.js';
 import { proxyAgent, publicAgent } from './http-agents.js';
 import { HttpFailure, type FailureKind } from './http-failure.js';
+import { RequestClock, type TimeLimit } from './request-clock.js';
 
 /** What a request may do. */
 export interface HttpRules {
@@ -12,11 +12,7 @@ export interface HttpRules {
   readonly allowPrivate: boolean;
   /** What happens to a user and password in the address: they are refused, or sent to that server only. */
   readonly credentials: 'refuse' | 'send';
-  readonly timeout: {
-    readonly ms: number;
-    /** What may take that long: the whole request with its redirects, or a silence of the server. */
-    readonly of: 'whole' | 'silence';
-  };
+  readonly timeout: TimeLimit;
   readonly headers?: Readonly<Record<string, string>>;
   /** The statuses that are answers. @default [200] */
   readonly statuses?: readonly number[];
@@ -57,7 +53,7 @@ export function labelOfUrl(text: string): string {
  * @throws {@link HttpFailure}; the signal's reason.
  */
 export async function openUrl(text: string, rules: HttpRules): Promise<HttpResponse> {
-  const clock = new Clock(rules);
+  const clock = new RequestClock(rules.timeout, rules.signal);
   try {
     return await follow(text, rules, clock);
   } catch (error) {
@@ -96,51 +92,7 @@ export async function fetchUrl(
   return { bytes: Buffer.concat(chunks, size), response };
 }
 
-/** Limits the time of a request, and tells its failures apart. */
-class Clock {
-  readonly #rules: HttpRules;
-  readonly #timeout = new AbortController();
-  readonly #timer: NodeJS.Timeout;
-  /** Fires when the time is over, or with the caller's signal. */
-  readonly signal: AbortSignal;
-
-  constructor(rules: HttpRules) {
-    const { timeout, signal } = rules;
-    this.#rules = rules;
-    this.#timer = setTimeout(() => this.#timeout.abort(), timeout.ms);
-    this.signal = signal ? AbortSignal.any([signal, this.#timeout.signal]) : this.#timeout.signal;
-  }
-
-  /** Notes that bytes have arrived. */
-  touch(): void {
-    if (this.#rules.timeout.of === 'silence') this.#timer.refresh();
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
-  }
-
-  /** Returns the error to throw for what a request threw: the caller's reason, a timeout, a refusal or the network's failure. */
-  explain(error: unknown): unknown {
-    const { signal, timeout } = this.#rules;
-    if (signal?.aborted === true) return signal.reason;
-    if (error instanceof HttpFailure) return error;
-    if (this.#timeout.signal.aborted) {
-      const what = timeout.of === 'whole' ? 'it took longer than' : 'nothing arrived for';
-      return new HttpFailure('transient', `${what} ${timeout.ms} ms`, { cause: error });
-    }
-    return new HttpFailure('transient', networkReason(error), { cause: error });
-  }
-}
-
-/** The messages of network errors may contain the address: their codes do not. */
-function networkReason(error: unknown): string {
-  const { code } = (error ?? {}) as { readonly code?: unknown };
-  if (typeof code !== 'string') return reasonOf(error);
-  return code.startsWith('UND_ERR') ? 'the connection broke' : `the server cannot be reached (${code})`;
-}
-
-async function follow(text: string, rules: HttpRules, clock: Clock): Promise<HttpResponse> {
+async function follow(text: string, rules: HttpRules, clock: RequestClock): Promise<HttpResponse> {
   let url = readUrl(text, undefined, rules);
   const { origin } = url;
   const authorization = authorizationOf(url);
@@ -212,7 +164,7 @@ async function get(
   });
 }
 
-function read({ statusCode, headers, body }: Dispatcher.ResponseData, clock: Clock): HttpResponse {
+function read({ statusCode, headers, body }: Dispatcher.ResponseData, clock: RequestClock): HttpResponse {
   const header = (name: string): string | null => {
     const value = headers[name];
     return (Array.isArray(value) ? value[0] : value) ?? null;
@@ -231,7 +183,7 @@ function read({ statusCode, headers, body }: Dispatcher.ResponseData, clock: Clo
 
 async function* readBody(
   body: AsyncIterable<Uint8Array>,
-  clock: Clock,
+  clock: RequestClock,
   discard: () => void,
 ): AsyncGenerator<Uint8Array> {
   const chunks = body[Symbol.asyncIterator]();

@@ -1,4 +1,4 @@
-/** The files of this package: its version, its threads, its pages. Found also after a bundler has moved this code elsewhere. */
+/** The files of this package: its version, its threads, its pages. They are found even after a bundler has moved this code. */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -7,10 +7,10 @@ import { TapirError } from './errors.js';
 
 const NAME = 'onnx-tapir';
 
-/** Undefined where a bundler has made a CommonJS file of this code. */
+/** Undefined if a bundler has turned this code into CommonJS. */
 const here = import.meta.url as string | undefined;
 
-/** `require`, seen from this file: for packages that are CommonJS or that must not be loaded at once. */
+/** `require` relative to this file, for CommonJS packages and for packages that are loaded late. */
 export const packageRequire: NodeJS.Require = createRequire(here ?? join(process.cwd(), 'index.js'));
 
 let root: string | undefined;
@@ -19,14 +19,14 @@ let root: string | undefined;
  * Finds a file of the installed package.
  *
  * @param path - Relative to the package's folder, with `/`.
- * @throws {@link TapirError} `DEPENDENCY_MISSING` if the package is not there: a bundler has taken its code and left its files.
+ * @throws {@link TapirError} `DEPENDENCY_MISSING` if the package is not installed: a bundler took its code and left its files.
  */
 export function packageFile(path: string): string {
   root ??= findRoot();
   return join(root, path);
 }
 
-/** The version of this package. */
+/** Returns the version of this package. */
 export function packageVersion(): string {
   return (JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }).version;
 }

@@ -1,34 +1,34 @@
-/** Numbers as JSON text: the fewest digits that read back as the same number. */
+/** Writes numbers as JSON, with the fewest digits that read back as the same number. */
 
-/** Powers of ten that a double holds exactly. */
+/** The powers of ten that a double represents exactly. */
 const POWERS = Float64Array.from({ length: 23 }, (_, exponent) => Number(`1e${exponent}`));
-/** Every normal float32 keeps six digits; nine tell any two apart. */
+/** Every decimal of six digits survives as a normal float32, and nine digits distinguish any two float32 values. */
 const MIN_DIGITS = 6;
 const MAX_DIGITS = 9;
-/** Smaller values are subnormal and keep fewer digits. */
+/** Smaller values are subnormal: they have fewer digits. */
 const MIN_NORMAL = 2 ** -126;
 
 /** JSON has no NaN and no infinities. */
 const NOT_FINITE = 'null';
-/** Not `-0`: Python reads that as the integer 0. */
+/** Python reads `-0` as the integer 0. */
 const MINUS_ZERO = '-0.0';
 
-/** A number as JSON: the shortest text that reads back as the same double, `-0.0` for minus zero, `null` unless finite. */
+/** Writes a double as the shortest text that reads back as the same double. Minus zero is `-0.0`; NaN and infinities are `null`. */
 export function doubleToJson(value: number): string {
   if (!Number.isFinite(value)) return NOT_FINITE;
   return Object.is(value, -0) ? MINUS_ZERO : String(value);
 }
 
-/** A float32 value as JSON: the shortest text that reads back as the same float32, `0.1` for 0.10000000149011612. */
+/** Writes a float32 value as the shortest text that reads back as the same float32: `0.1` for 0.10000000149011612. */
 export function floatToJson(value: number): string {
   const end = writePlain(value, scratch, 0);
   return end > 0 ? scratch.toString('latin1', 0, end) : doubleToJson(shortestFloat32(value));
 }
 
 /**
- * Float32 values as JSON: {@link floatToJson} for each of them, with commas between.
+ * Writes float32 values as {@link floatToJson} does, separated by commas.
  *
- * @remarks About 120 ns per value. `String` takes about 220 ns for the 17 digits of a float32 value taken as a double.
+ * @remarks Takes about 120 ns per value. `String` takes about 220 ns: it writes the 17 digits of the double.
  */
 export function floatsToJson(values: Float32Array): string {
   const texts: string[] = [];
@@ -52,7 +52,7 @@ export function floatsToJson(values: Float32Array): string {
 }
 
 const CHUNK_BYTES = 2 ** 16;
-/** More than a comma and the longest number written here, such as `-0.00000123456789`, take. */
+/** More bytes than a comma and the longest number here need, such as `-0.00000123456789`. */
 const MOST_BYTES = 32;
 const scratch = Buffer.alloc(CHUNK_BYTES);
 const [COMMA, MINUS, POINT, ZERO] = [0x2c, 0x2d, 0x2e, 0x30];
@@ -68,16 +68,16 @@ const BOUNDS = Float64Array.from({ length: 15 }, (_, i) => Number(`1e${i + 1 + L
 /**
  * Writes a float32 value as ASCII, digit by digit.
  *
- * @returns The place behind the text; 0 for a value whose size is not from {@link LEAST_PLAIN} to {@link MOST_PLAIN}.
+ * @returns The offset after the text; 0 if the size of the value is outside {@link LEAST_PLAIN} to {@link MOST_PLAIN}.
  */
 function writePlain(value: number, into: Uint8Array, from: number): number {
   const size = Math.abs(value);
-  // False for NaN, too.
+  // Also false for NaN.
   if (!(size >= LEAST_PLAIN && size < MOST_PLAIN)) return 0;
   let bound = size < 1e-2 ? 0 : 4;
   while (size >= BOUNDS[bound]!) bound++;
   const exponent = bound + LEAST_EXPONENT;
-  // Digits behind the point of a number of MAX_DIGITS digits.
+  // The digits after the point in a number of MAX_DIGITS digits.
   let behind = MAX_DIGITS - 1 - exponent;
   let digits = 0;
   let count = MAX_DIGITS - 1;
@@ -115,10 +115,10 @@ function writePlain(value: number, into: Uint8Array, from: number): number {
 }
 
 /**
- * The number with the fewest digits that rounds to a float32 value. Its text is short too.
+ * Returns the number with the fewest digits that rounds to a float32 value.
  *
- * A decimal of at most nine digits over a power of ten up to 10^22 is one correctly rounded division of doubles, so candidates
- * come from arithmetic; beyond that, from `toPrecision`.
+ * A decimal of at most nine digits, divided by a power of ten up to 10^22, is one correctly rounded division of doubles. So
+ * arithmetic finds the candidates; for other powers, `toPrecision` does.
  *
  * @param value - A float32 value; NaN, infinities and zeros are returned unchanged.
  */
@@ -134,7 +134,7 @@ function shortestFloat32(value: number): number {
   return value < 0 ? -last : last;
 }
 
-/** A number rounded to so many digits; `exponent` is that of its first digit. */
+/** Rounds a number to a number of digits. `exponent` is the power of ten of its first digit. */
 function roundTo(size: number, digits: number, exponent: number): number {
   const shift = digits - 1 - exponent;
   if (shift >= 0 && shift < POWERS.length) return Math.round(size * POWERS[shift]!) / POWERS[shift]!;

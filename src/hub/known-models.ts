@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { invalidOption } from '../base/checks.js';
 import { reasonOf, TapirError } from '../base/errors.js';
 import { packageFile } from '../base/package.js';
-import { nearestNames } from '../base/suggest.js';
+import { nearestNames } from '../base/nearest-names.js';
 
 /** A file of a known model: the graph, or external weights. */
 export interface KnownModelFile {

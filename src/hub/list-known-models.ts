@@ -46,7 +46,6 @@ export async function listKnownModels(given: Options<KnownModelsOptions> = {}): 
   const { manifest, folder } = withDefaults(KNOWN_MODELS_DEFAULTS, given, 'listKnownModels');
   if (folder !== undefined) checkText('folder', folder);
   const models = await readModelList(manifest === undefined ? undefined : checkText('manifest', manifest));
-  return Promise.all(
-    models.map(async (model) => ({ ...model, cached: await findCachedModel(model, folder) })),
-  );
+  const cached = await Promise.all(models.map((model) => findCachedModel(model, folder)));
+  return models.map((model, i) => Object.assign(model, { cached: cached[i]! }));
 }

@@ -6,7 +6,7 @@ import { functionKey, isDefined, type Graph, type Node, type Value } from '../gr
 import { readModulePath, type ModuleReading } from './module-names.js';
 import { moduleTree } from './module-tree.js';
 import { findInside } from '../scopes.js';
-import { nearestNames } from '../../base/suggest.js';
+import { nearestNames } from '../../base/nearest-names.js';
 
 /** A request and the value it denotes. */
 export interface Resolved {

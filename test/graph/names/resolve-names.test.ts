@@ -5,7 +5,6 @@ import { buildGraph } from '../../../src/graph/build-graph.js';
 import type { Graph } from '../../../src/graph/graph.js';
 import { listNames } from '../../../src/graph/names/name-list.js';
 import { resolveNames } from '../../../src/graph/names/resolve-names.js';
-import { editDistance, nearestNames } from '../../../src/base/suggest.js';
 import { scanModel } from '../../../src/onnx/scan.js';
 import { memorySource } from '../../../src/onnx/source.js';
 import { fixturePath, tinyResNet } from '../../support/fixtures.js';
@@ -267,16 +266,5 @@ describe('tensor and node names', () => {
     const odd = graphFrom({ inputs: ['constructor'], outputs: ['toString'], nodes });
     expect(listNames(odd)).toEqual(['constructor', '__proto__', 'toString']);
     expect(failure(odd, 'hasOwnProperty').code).toBe('NAME_NOT_FOUND');
-  });
-});
-
-describe('nearestNames', () => {
-  it('ranks by edits, then by the same last part', () => {
-    expect(nearestNames('layer5', ['layer4', 'fc', 'layer4.0', 'blocks.layer5'])).toEqual([
-      'layer4',
-      'blocks.layer5',
-    ]);
-    expect(editDistance('kitten', 'sitting', 9)).toBe(3);
-    expect(editDistance('abc', 'abcdefgh', 2)).toBe(3);
   });
 });

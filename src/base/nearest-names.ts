@@ -1,24 +1,8 @@
-/** Near misses for an unknown name. */
+/** Suggestions for an unknown name. */
 
 const NEAREST = 5;
 
-/** Edit distance (Levenshtein, two rows), or `limit + 1` as soon as it must exceed the limit. */
-export function editDistance(a: string, b: string, limit: number): number {
-  if (Math.abs(a.length - b.length) > limit) return limit + 1;
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const swap = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(swap, row[j]! + 1, next[j - 1]! + 1));
-    }
-    if (Math.min(...next) > limit) return limit + 1;
-    row = next;
-  }
-  return row[b.length]!;
-}
-
-/** The names most like a request: few edits, or the same last part under another path. */
+/** Returns the names that are most like a request: those a few edits away, and those that contain its last part. */
 export function nearestNames(request: string, names: Iterable<string>): string[] {
   const limit = Math.max(2, Math.ceil(request.length / 3));
   const lower = request.toLowerCase();
@@ -35,4 +19,20 @@ export function nearestNames(request: string, names: Iterable<string>): string[]
     .sort((a, b) => a.score - b.score || a.name.length - b.name.length)
     .slice(0, NEAREST)
     .map(({ name }) => name);
+}
+
+/** Returns the edit distance (Levenshtein, with two rows), or `limit + 1` as soon as the distance must exceed the limit. */
+function editDistance(a: string, b: string, limit: number): number {
+  if (Math.abs(a.length - b.length) > limit) return limit + 1;
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const swap = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(swap, row[j]! + 1, next[j - 1]! + 1));
+    }
+    if (Math.min(...next) > limit) return limit + 1;
+    row = next;
+  }
+  return row[b.length]!;
 }
