@@ -70,12 +70,8 @@ export { type SourceOptions } from './sources/items/source-options.js';
 export { type EmbedOptions } from './embed/embed-options.js';
 export { type ImageSource } from './image/file/image-source.js';
 export { measureDeviation, type Deviation } from './image/deviation.js';
-export {
-  embedFolder,
-  type EmbedFolderOptions,
-  type EmbedSummary,
-  type EmbedFailure,
-} from './embed/embed-folder.js';
+export { embedFolder, type EmbedFailure, type EmbedSummary } from './embed/embed-folder.js';
+export { type EmbedFolderOptions } from './embed/embed-folder-options.js';
 export { type EmbedProgress } from './embed/progress.js';
 export { openDataset, type Dataset, type FeatureBlock } from './dataset/dataset.js';
 export { type DatasetRow } from './dataset/formats/metadata.js';

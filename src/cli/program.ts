@@ -1,7 +1,7 @@
 /** The commands and their flags. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { packageVersion } from '../base/package.js';
-import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder.js';
+import { EMBED_FOLDER_DEFAULTS } from '../embed/embed-folder-options.js';
 import type { MaxFailures } from '../embed/failure-limit.js';
 import { FEATURE_FORMATS } from '../dataset/formats/feature-files.js';
 import { ROW_FORMATS } from '../embed/streams/row-output.js';

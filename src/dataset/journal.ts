@@ -54,8 +54,8 @@ export interface JournalRun {
   readonly shardSize: number;
   readonly version: string;
   /**
-   * The external weights that the run used. They must be the same in all runs. Missing in journals that were written before they
-   * were recorded: such a run is not compared.
+   * The external weights that the run used. Later runs must use the same. Missing if the model has none, and for runs that were made
+   * before weights were recorded; later runs are not compared with those.
    */
   readonly weights?: readonly RunWeights[];
 }

@@ -108,7 +108,6 @@ export function createManifest(run: RunRecord, state: DatasetState): Manifest {
   const { model, request, transform, onnxruntime, ...settings } = run;
   const { shards, runs, inputs } = state;
   const weights = latestWeights(runs);
-  const decoder = shards.findLast((shard) => shard.decoder)?.decoder;
   const isFast = transform.decode === 'fast';
   return {
     format: DATASET_FORMAT,
@@ -122,8 +121,7 @@ export function createManifest(run: RunRecord, state: DatasetState): Manifest {
       'onnx-tapir': packageVersion(),
       node: process.versions.node,
       onnxruntime,
-      sharp: decoder?.sharp ?? null,
-      libvips: decoder?.libvips ?? null,
+      ...decoderOf(shards),
     },
     run: {
       ...settings,
@@ -135,6 +133,11 @@ export function createManifest(run: RunRecord, state: DatasetState): Manifest {
     features: recordFeatures(state),
     shards: shards.map((shard) => recordShard(shard, inputs)),
   };
+}
+
+/** Returns the decoder of the latest shard that needed it. A run that decodes nothing must not forget it. */
+export function decoderOf(shards: readonly JournalShard[]): Pick<Manifest['versions'], keyof DecoderRecord> {
+  return shards.findLast((shard) => shard.decoder)?.decoder ?? { sharp: null, libvips: null };
 }
 
 function withoutStamp({ path, bytes, sha256 }: WeightsRecord): WeightsRecord {

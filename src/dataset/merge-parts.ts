@@ -7,7 +7,7 @@ import { JOURNAL_FILE, MANIFEST_FILE, metadataPath, PARTS } from './file-names.j
 import { checkUnlocked } from '../base/folder-lock.js';
 import { datasetInvalid, datasetUnreadable } from './formats/dataset-invalid.js';
 import { readJournal, type JournalContent } from './journal.js';
-import type { FeatureRecord, Manifest, ShardRecord } from './manifest.js';
+import { decoderOf, type FeatureRecord, type Manifest, type ShardRecord } from './manifest.js';
 import { listParts, partPath, readPartName } from './parts.js';
 import { readManifest } from './read-manifest.js';
 import { summarizeReduced } from './reduced-images.js';
@@ -146,10 +146,12 @@ export function mergeManifests(parts: readonly Part[]): Manifest {
     for (const run of manifest.runs) runs.push({ ...run, firstShard: firstShard + run.firstShard });
     row += rowsOf(manifest);
   }
-  const sums = parts.flatMap(({ journal }) => journal.shards.map(({ reduced }) => reduced));
+  const written = parts.flatMap(({ journal }) => journal.shards);
+  const sums = written.map(({ reduced }) => reduced);
   return {
     ...latest,
     source: { ...latest.source, location: locations.size === 1 ? latest.source.location : null },
+    versions: { ...latest.versions, ...decoderOf(written) },
     run: { ...latest.run, reduced: latest.run.reduced === null ? null : summarizeReduced(sums) },
     runs,
     counts: {

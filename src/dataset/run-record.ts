@@ -58,7 +58,7 @@ export interface ModelIdentity {
   readonly sha256: string;
   /** The files with external weights that the outputs need. */
   readonly externalFiles: readonly string[];
-  /** Their content; missing if all runs of the dataset were made before it was recorded. */
+  /** Their content. Missing if there are no such files, or if no run recorded it. */
   readonly weights?: readonly WeightsRecord[];
 }
 

@@ -11,6 +11,7 @@ import { packageVersion } from '../base/package.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../dataset/shard-writer.js';
 import type { SourceItem } from '../sources/items/source-item.js';
+import type { RunWeights } from '../dataset/run-record.js';
 import type { TriedInput } from '../dataset/tried-input.js';
 
 /** The settings of a run. */
@@ -19,6 +20,8 @@ export interface RunPlan extends ShardPlan {
   readonly setup: EmbedSetup;
   readonly lanes: DecodeLanes;
   readonly pending: PendingOptions;
+  /** Returns the external weights that the run uses. */
+  readonly weights: () => Promise<readonly RunWeights[]>;
   /** Called after each batch that was handed to the writer, with the number of inputs skipped so far. */
   readonly onBatch: (batch: EmbeddedBatch, skipped: number) => void;
 }
@@ -110,9 +113,9 @@ export class DatasetRun {
     const { decoder } = this.#plan.lanes;
     const shard: JournalShard = { ...written, ...(decoder && { decoder }) };
     if (!this.#hasBegun) {
+      const run = await this.#describe(shard.number);
       this.#hasBegun = true;
       await this.#onFirstShard();
-      const run = this.#describe(shard.number);
       await this.#journal.append(run);
       this.#runs.push(run);
     }
@@ -120,8 +123,9 @@ export class DatasetRun {
     this.#shards.push(shard);
   }
 
-  #describe(firstShard: number): JournalRun {
+  async #describe(firstShard: number): Promise<JournalRun> {
     const { extractor, setup, shardSize } = this.#plan;
+    const weights = await this.#plan.weights();
     return {
       type: 'run',
       startedAt: this.#startedAt,
@@ -131,6 +135,7 @@ export class DatasetRun {
       batch: setup.batch,
       shardSize,
       version: packageVersion(),
+      ...(weights.length > 0 ? { weights } : {}),
     };
   }
 }

@@ -12,12 +12,6 @@ export interface FileIdentity {
   readonly sha256: string;
 }
 
-/** How records identify a pruned model: by the file that it was cut from. */
-export interface ModelIdentity extends FileIdentity {
-  /** The files with external weights that the pruned model keeps. */
-  readonly externalFiles: readonly string[];
-}
-
 const identified = new WeakMap<OnnxModel, Promise<FileIdentity>>();
 
 /** Identifies the file of a model. The work is done once per model; call it early to have the result when you need it. */

@@ -27,6 +27,7 @@ import { belongsTo, shardOf } from '../../src/dataset/input-names.js';
 import { countInputs } from '../../src/sources/count-inputs.js';
 import { SOURCE_DEFAULTS } from '../../src/sources/items/source-options.js';
 import { projectPath } from '../support/fixtures.js';
+import { modelBytes } from '../support/graphs.js';
 import { photosAndPlace } from '../support/photos.js';
 import { vectorsOf } from '../support/vectors.js';
 
@@ -99,6 +100,31 @@ describe('the parts of a dataset', () => {
     expect((await vectorsOf(join(out, 'parts/2-of-3'))).size).toBeLessThan(26);
   });
 
+  it.each(['npy', 'arrow', 'parquet'] as const)('keep NaN and infinities, as %s', async (format) => {
+    const { photos, out } = setUp();
+    const bytes = modelBytes({
+      inputs: [{ name: 'x', dims: ['n', 3, 224, 224] }],
+      outputs: [{ name: 'y', dims: ['n', 3] }],
+      initializers: { scale: [NaN, Infinity, -0] },
+      nodes: [
+        { op: 'GlobalAveragePool', inputs: ['x'], outputs: ['pooled'] },
+        { op: 'Flatten', inputs: ['pooled'], outputs: ['flat'] },
+        { op: 'Mul', inputs: ['flat', 'scale'], outputs: ['y'] },
+      ],
+    });
+    const odd = await createFeatureExtractor(bytes, { y: 'f' });
+    const settings = { format, batch: 4, shardSize: 8 };
+    await embedFolder(odd, photos, { out: `${out}-whole`, ...settings });
+    for (let index = 0; index < 2; index++)
+      await embedFolder(odd, photos, { out, ...settings, shard: { index, count: 2 } });
+    await odd.close();
+    await mergeDataset(out, { source: photos });
+    const vectors = await vectorsOf(out);
+    expect(vectors).toEqual(await vectorsOf(`${out}-whole`));
+    const seen = [...vectors.values()].flatMap((vector) => (typeof vector === 'string' ? [] : vector));
+    expect(seen).toEqual(expect.arrayContaining([NaN, Infinity, -Infinity]));
+  });
+
   it('are counted each for itself', async () => {
     const { photos } = setUp();
     const { signal } = new AbortController();
@@ -128,7 +154,10 @@ describe('the parts of a dataset', () => {
     writeFileSync(join(out, 'metadata/metadata-00000.parquet.partial'), 'left over');
     writeFileSync(join(out, 'metadata/metadata-00090.parquet'), 'left over');
     rmSync(join(out, 'manifest.json'));
+    writeFileSync(join(out, 'metadata/NOTES.md'), 'mine');
     await mergeDataset(out);
+    expect(readFileSync(join(out, 'metadata/NOTES.md'), 'utf8')).toBe('mine');
+    rmSync(join(out, 'metadata/NOTES.md'));
     expect(contentOf(out)).toEqual(first);
     await mergeDataset(out);
     expect(contentOf(out)).toEqual(first);

@@ -1,10 +1,12 @@
 /** A dataset that several runs write: the same command goes on, adds, heals, and refuses what does not belong. */
 import {
   copyFileSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -19,7 +21,7 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
 import { readMetadata, type MetadataRow } from '../../src/dataset/formats/metadata.js';
-import { projectPath } from '../support/fixtures.js';
+import { fixturePath, projectPath } from '../support/fixtures.js';
 import { photosAndPlace } from '../support/photos.js';
 import { readNpy } from '../support/npy.js';
 
@@ -93,13 +95,28 @@ describe('a run that was stopped', () => {
     expect(skipped).toBeLessThanOrEqual(finished);
   });
 
-  it('leaves no file that its journal does not name', async () => {
+  it('leaves no file of its own that its journal does not name, and the files of others', async () => {
     const { photos, out } = setUp();
     await run(photos, out);
+    const foreign = ['features/f/index.faiss', 'features/f/f-1.npy', 'metadata/NOTES.md'];
+    for (const file of foreign) writeFileSync(join(out, file), 'mine');
     writeFileSync(join(out, 'features/f/f-00009.npy'), 'left over');
     writeFileSync(join(out, 'metadata/metadata-00002.parquet.partial'), 'left over');
     await run(photos, out);
     expect(Object.keys(contentOf(out)).filter((file) => /00009|partial/.test(file))).toEqual([]);
+    await run(photos, out, { overwrite: true });
+    for (const file of foreign) expect(readFileSync(join(out, file), 'utf8')).toBe('mine');
+  });
+
+  it('can be started again after its first start failed', async () => {
+    const { photos, out } = setUp();
+    mkdirSync(out);
+    // A journal that cannot be created, after the folders were.
+    symlinkSync(join(out, 'nowhere', 'journal'), join(out, 'journal.jsonl'));
+    await expect(run(photos, out)).rejects.toMatchObject({ code: 'OUTPUT_UNWRITABLE' });
+    rmSync(join(out, 'journal.jsonl'));
+    expect(readdirSync(out).toSorted()).toEqual(['features', 'metadata']);
+    await expect(run(photos, out)).resolves.toMatchObject({ embedded: 26 });
   });
 });
 
@@ -120,6 +137,18 @@ describe('a finished dataset', () => {
       manifest: { counts: { inputs: 26 } },
     });
     expect(summary.failures.map(({ error }) => error.code)).toEqual(['IMAGE_TRUNCATED', 'IMAGE_EMPTY']);
+  });
+
+  it('keeps the versions of the decoder that made it', async () => {
+    const { photos, out } = setUp();
+    rmSync(join(photos, 'zero.jpg'));
+    rmSync(join(photos, 'dunes/cut.jpg'));
+    copyFileSync(fixturePath('preprocess/images/own_alpha.png'), join(photos, 'alpha.png'));
+    const { versions } = (await run(photos, out)).manifest;
+    expect(versions.sharp).toMatch(/^\d/);
+    const again = await run(photos, out);
+    expect(again.embedded).toBe(0);
+    expect(again.manifest.versions).toEqual(versions);
   });
 
   it('takes new images into new shards', async () => {

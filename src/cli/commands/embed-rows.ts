@@ -2,7 +2,8 @@
 import { invalidOption } from '../../base/checks.js';
 import type { EmbeddedBatch } from '../../embed/embed-batches.js';
 import { hasFewImages } from '../../embed/measure/few-images.js';
-import { EMBED_FOLDER_DEFAULTS, type EmbedFailure } from '../../embed/embed-folder.js';
+import type { EmbedFailure } from '../../embed/embed-folder.js';
+import { EMBED_FOLDER_DEFAULTS } from '../../embed/embed-folder-options.js';
 import { embedRows } from '../../embed/streams/embed-rows.js';
 import { ROW_FORMATS, type RowFormat } from '../../embed/streams/row-output.js';
 import type { EmbedProgress } from '../../embed/progress.js';
