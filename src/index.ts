@@ -52,6 +52,16 @@ export {
   type WebGpuDevice,
 } from './runtime/devices/device-list.js';
 export { type MigSlice } from './runtime/devices/gpu.js';
+export {
+  diagnose,
+  type DiagnoseOptions,
+  type Diagnosis,
+  type ProbedDevice,
+} from './runtime/devices/diagnose.js';
+export { type ProbeResult } from './runtime/devices/probe.js';
+export { type DeviceFile } from './runtime/devices/driver-files.js';
+export { type DriverVersions } from './runtime/devices/nvidia-smi.js';
+export { type ProviderFile, type ProviderFiles } from './runtime/devices/provider-library.js';
 export { type SessionOptions } from './runtime/session-options.js';
 export { embedImages, type Embedded } from './embed/embed-images.js';
 export { createTransform, type Transform, type TransformLike } from './image/transform.js';

@@ -6,7 +6,7 @@ import { runImages } from '../../src/embed/embed-batches.js';
 import { createFeatureModel } from '../../src/extract/feature-model.js';
 import { FeatureExtractor } from '../../src/extract/feature-extractor.js';
 import { createTransform } from '../../src/image/transform.js';
-import { pruneModel } from '../../src/model/prune-model.js';
+import { pruneModel } from '../../src/model/oracle/prune-model.js';
 import type { ResolvedDevice } from '../../src/runtime/device.js';
 import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
 import { openReplica, type Replica } from '../../src/runtime/replica.js';

@@ -1,6 +1,6 @@
 /** `tapir doctor`: what runs here, what does not and why, and what to do next. */
 import type { CudaDevice } from '../../runtime/devices/device-list.js';
-import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnosis.js';
+import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnose.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { printable } from '../terminal/table.js';

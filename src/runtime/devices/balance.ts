@@ -1,9 +1,12 @@
-/** Whether one device holds the others up: torch's DataParallel warns when one has less than 75 % of another's memory or speed. */
+/**
+ * Finds a device that slows the others down. torch's DataParallel warns if a GPU has less than 75 % of the memory or the cores of
+ * another one.
+ */
 import { deviceName, type ResolvedDevice } from '../device.js';
 import { describeGpus, type CudaDevice } from './device-list.js';
 import { listGpus } from './nvidia-smi.js';
 
-/** A device and a figure of it: bytes of memory, or rows per second. */
+/** A device and a number to compare: bytes of memory, or rows per second. */
 export interface DeviceFigure {
   readonly device: string;
   readonly value: number;
@@ -11,7 +14,7 @@ export interface DeviceFigure {
 
 const LEAST_SHARE = 0.75;
 
-/** The smallest and the largest, if the smallest is below 75 % of it; undefined if the devices are balanced. */
+/** The devices with the smallest and the largest value, if the smallest is less than 75 % of the largest; else undefined. */
 export function findImbalance(
   figures: readonly DeviceFigure[],
 ): { readonly least: DeviceFigure; readonly most: DeviceFigure } | undefined {
@@ -22,7 +25,7 @@ export function findImbalance(
   return { least, most };
 }
 
-/** The memory of those among `devices` that are whole GPUs and are listed. */
+/** The memory of those devices that are listed GPUs without slices. */
 export function memoryFigures(
   devices: readonly ResolvedDevice[],
   listed: readonly CudaDevice[],
@@ -37,7 +40,7 @@ export function memoryFigures(
   });
 }
 
-/** Warns, as torch does, when GPUs that are to share a batch differ in memory: `TAPIR_DEVICES_UNBALANCED`. */
+/** Emits the warning `TAPIR_DEVICES_UNBALANCED` if GPUs that will share a batch differ in memory. */
 export async function warnOfMemory(devices: readonly ResolvedDevice[]): Promise<void> {
   if (devices.filter(({ type }) => type === 'cuda').length < 2) return;
   const found = findImbalance(memoryFigures(devices, describeGpus(await listGpus())));
@@ -45,7 +48,7 @@ export async function warnOfMemory(devices: readonly ResolvedDevice[]): Promise<
   const { least, most } = found;
   const share = ((100 * least.value) / most.value).toFixed(0);
   process.emitWarning(
-    `${least.device} has ${share} % of the memory of ${most.device} and holds it up; give weights as split, split "dynamic", or leave it out`,
+    `${least.device} has ${share} % of the memory of ${most.device} and slows it down; pass weights as split, use "dynamic", or drop this device`,
     { code: 'TAPIR_DEVICES_UNBALANCED' },
   );
 }

@@ -1,20 +1,22 @@
-/** CUDA and cuDNN from a folder: loaded beforehand, since setting LD_LIBRARY_PATH in a running process is too late. */
+/**
+ * Loads CUDA and cuDNN from a folder before the provider needs them: LD_LIBRARY_PATH cannot be changed in a running process.
+ */
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
 import { readLibrary } from './elf.js';
 import { loadLibrary } from './shared-library.js';
 
-/** Opened by the provider only when a model needs them, since onnxruntime 1.28. */
+/** Since onnxruntime 1.28, the provider opens these only when a model needs them. */
 const OPTIONAL = /^lib(cudnn|cufft)\.so\.\d+$/;
 
 const loaded = new Map<string, ReadonlySet<string>>();
 
 /**
- * Loads what a library needs from a folder, with all that this needs in turn.
+ * Loads the libraries that another library needs from a folder, and the libraries that those need.
  *
  * @param folder - Searched recursively.
- * @param library - The library that is going to be loaded; its own needs are read from it.
+ * @param library - The library that will be loaded later. It lists the libraries that it needs.
  * @returns Names of the loaded libraries.
  * @throws {@link TapirError} `OPTION_INVALID` if the folder is missing or holds none of the needed libraries.
  */
@@ -39,7 +41,7 @@ export function checkLibraryFolder(folder: string): void {
     throw invalidOption('cudaLibraries', 'a folder that exists', folder);
 }
 
-/** Shared libraries below a folder by file name; of several of one name the first path. */
+/** Shared libraries in a folder and its subfolders, by file name. If a name occurs several times, the first path counts. */
 function indexLibraries(folder: string): Map<string, string> {
   checkLibraryFolder(folder);
   const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -49,7 +51,7 @@ function indexLibraries(folder: string): Map<string, string> {
   return new Map(paths.map(({ name, path }) => [name, path]));
 }
 
-/** The files among `files` that are needed, directly or by one that is. */
+/** The files that are needed directly or by a needed file. */
 function collectNeeds(needed: readonly string[], files: ReadonlyMap<string, string>): Map<string, string> {
   const wanted = new Map<string, string>();
   const open = [...needed];
@@ -62,7 +64,7 @@ function collectNeeds(needed: readonly string[], files: ReadonlyMap<string, stri
   return wanted;
 }
 
-/** What a library opens by name while it runs, and so does not say that it needs: cuDNN its parts, and the run-time compiler. */
+/** Libraries that a library opens by name at run time, so that it does not list them: for cuDNN its parts and the run-time compiler. */
 function openedLater(name: string, files: ReadonlyMap<string, string>): string[] {
   const major = /^libcudnn\.so\.(\d+)$/.exec(name)?.[1];
   if (major === undefined) return [];
@@ -70,7 +72,7 @@ function openedLater(name: string, files: ReadonlyMap<string, string>): string[]
   return [...files.keys()].filter((file) => parts.test(file));
 }
 
-/** Each library loads only after those it needs: tried again as long as any does. */
+/** Loads all libraries. A library loads only after those that it needs, so failed ones are tried again as long as others load. */
 function loadInOrder(wanted: ReadonlyMap<string, string>): Set<string> {
   const done = new Set<string>();
   for (let before = -1; before < done.size;) {

@@ -1,4 +1,4 @@
-/** What is looked at around a CUDA session: before it, that there is something to open; after a failure, why. */
+/** Checks around a CUDA session: before it opens, whether it can; after a failure, why it could not. */
 import { reasonOf, type TapirError } from '../../base/errors.js';
 import { checkLibraryFolder, preloadLibraries } from './cuda-libraries.js';
 import type { ResolvedDevice } from '../device.js';
@@ -9,16 +9,16 @@ import { listGpus } from './nvidia-smi.js';
 import { findMissing, findProvider, providerPath, whyNoProvider } from './provider-library.js';
 
 /**
- * Makes sure, before anything is loaded, that a CUDA session can be opened, and loads the libraries of a folder for it.
+ * Checks that a CUDA session can be opened, before onnxruntime loads anything, and loads the libraries of a folder for it.
  *
  * @param device - Of type `cuda`.
- * @param cudaLibraries - Folder with CUDA and cuDNN; undefined leaves it to the system's loader.
- * @throws {@link TapirError} `DEVICE_UNAVAILABLE`; `OPTION_INVALID` if the folder is missing or holds nothing that is needed.
+ * @param cudaLibraries - Folder with CUDA and cuDNN. Without it, the system's loader looks for them.
+ * @throws {@link TapirError} `DEVICE_UNAVAILABLE`; `OPTION_INVALID` if the folder is missing or has no library that is needed.
  */
 export async function prepareCuda(device: ResolvedDevice, cudaLibraries: string | undefined): Promise<void> {
   if (cudaLibraries !== undefined) checkLibraryFolder(cudaLibraries);
   const provider = findProvider();
-  // The first GPU is there if any is; asking nvidia-smi may take a second.
+  // The first GPU needs no count, which may take a second.
   const visible = device.uuid === undefined && device.id > 0 ? await countVisible() : undefined;
   const reasons = [
     visible !== undefined && device.id >= visible ? outOfRange(device, visible) : undefined,
@@ -32,13 +32,13 @@ export async function prepareCuda(device: ResolvedDevice, cudaLibraries: string 
 const NO_DRIVER =
   'no NVIDIA driver is visible here (no /dev/nvidia0); install it, or give the GPUs to this container (docker run --gpus all)';
 
-/** How many GPUs CUDA counts; undefined if nvidia-smi cannot tell. */
+/** Number of GPUs that CUDA sees; undefined if nvidia-smi does not list them. */
 async function countVisible(): Promise<number | undefined> {
   const report = await listGpus();
   return report.source === 'nvidia-smi' ? describeGpus(report).length : undefined;
 }
 
-/** Finds out why CUDA failed. */
+/** Explains why CUDA failed. */
 export async function cudaFailure(
   device: ResolvedDevice,
   error: unknown,

@@ -1,18 +1,18 @@
-/** Why a device cannot be used: onnxruntime's texts, explained, each with the next step. */
+/** Explains onnxruntime's messages about devices that cannot be used, each with the next step. */
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { deviceName, type ResolvedDevice } from '../device.js';
 import type { MissingLibrary } from './provider-library.js';
 
-/** What else is known when CUDA fails; looked up only then. */
+/** Facts that help to explain a failure of CUDA. */
 export interface CudaSurroundings {
-  /** How many GPUs are visible; undefined where that cannot be told. */
+  /** Number of visible GPUs; undefined if unknown. */
   readonly visible: number | undefined;
   readonly driverVersion: string | undefined;
-  /** Libraries that the provider needs and that do not load. */
+  /** Libraries that the provider needs and that cannot be loaded. */
   readonly missing: readonly MissingLibrary[];
 }
 
-/** `DEVICE_UNAVAILABLE`: the reason, and what to do. */
+/** `DEVICE_UNAVAILABLE`, with the reason and what to do. */
 export function unavailable(
   device: ResolvedDevice,
   reason: string,
@@ -22,7 +22,7 @@ export function unavailable(
   const names = missing.map((library) => library.name);
   return new TapirError(
     'DEVICE_UNAVAILABLE',
-    `${name} cannot be used: ${reason}; "tapir doctor" tells more, or choose device "cpu"`,
+    `${name} cannot be used: ${reason}; run "tapir doctor" for details, or choose device "cpu"`,
     {
       details: { device: name, reason, ...(names.length > 0 ? { missingLibraries: names } : {}) },
       ...(cause === undefined ? {} : { cause }),
@@ -33,7 +33,7 @@ export function unavailable(
 const DEVICE_TEXT =
   /AppendExecutionProvider|CUDA failure|CUDA error|WebGPU|no available backend|backend not found/i;
 
-/** Whether onnxruntime's error is about the device, not about the model. */
+/** Whether an error of onnxruntime concerns the device and not the model. */
 export function isDeviceFailure(device: ResolvedDevice, error: unknown): boolean {
   return device.type !== 'cpu' && DEVICE_TEXT.test(reasonOf(error));
 }
@@ -42,7 +42,7 @@ export function isDeviceFailure(device: ResolvedDevice, error: unknown): boolean
 export function refused(device: ResolvedDevice, error: unknown): TapirError<'SESSION_FAILED'> {
   const reason = reasonOf(error);
   const name = deviceName(device);
-  // Of a value whose type the file does not state.
+  // The type of a value that the file does not declare.
   const isStrange = /^Unsupported data type: \d+$/.test(reason);
   const remedy = isStrange ? ' (16 is bfloat16); put a Cast to float32 there' : '';
   return new TapirError('SESSION_FAILED', `ONNX Runtime refuses the model on ${name}: ${reason}${remedy}`, {
@@ -51,7 +51,7 @@ export function refused(device: ResolvedDevice, error: unknown): TapirError<'SES
   });
 }
 
-/** An index that no visible GPU has. */
+/** The reason for an index that no visible GPU has. */
 export function outOfRange({ id }: ResolvedDevice, visible: number | undefined): string {
   const count =
     visible === undefined
@@ -64,16 +64,16 @@ export function outOfRange({ id }: ResolvedDevice, visible: number | undefined):
   return `there is no GPU ${id}: ${count} (CUDA_VISIBLE_DEVICES selects and renumbers them)`;
 }
 
-/** Libraries that do not load, by name. */
+/** The reason for libraries that cannot be loaded. */
 export function lacking(missing: readonly MissingLibrary[]): string {
   const names = missing.map(({ name }) => name);
   const first = missing[0]?.reason ?? '';
   const isDriver = names.some((name) => name.startsWith('libcuda.so'));
   const driver = isDriver ? '; libcuda.so comes with the NVIDIA driver' : '';
-  return `the CUDA provider needs ${names.join(', ')}, not found or not loading (${first})${driver}; install CUDA and cuDNN of these versions where the loader looks (LD_LIBRARY_PATH, set before Node starts), or name their folder: cudaLibraries, --cuda-libs`;
+  return `the CUDA provider needs ${names.join(', ')}, which cannot be found or loaded (${first})${driver}; install these versions of CUDA and cuDNN and add their folder to LD_LIBRARY_PATH before Node starts, or pass the folder as cudaLibraries (--cuda-libs)`;
 }
 
-/** What onnxruntime says when it cannot start CUDA, in the user's terms. */
+/** Explains why onnxruntime cannot start CUDA. */
 export function explainCuda(
   device: ResolvedDevice,
   text: string,
@@ -81,22 +81,22 @@ export function explainCuda(
 ): string {
   const failure = /CUDA (?:failure|error)\s+(\d+)/i.exec(text)?.[1];
   if (/failed to load shared library/i.test(text))
-    return missing.length > 0 ? lacking(missing) : `${text} (all libraries it needs load by themselves)`;
+    return missing.length > 0 ? lacking(missing) : `${text} (all libraries that it needs can be loaded)`;
   if (failure === '101' || /invalid device ordinal/i.test(text)) return outOfRange(device, visible);
   if (failure === '35' || /driver version is insufficient/i.test(text)) {
     const version = driverVersion === undefined ? '' : ` (${driverVersion})`;
     return `the NVIDIA driver${version} is too old for the CUDA libraries that the provider needs; install a newer driver`;
   }
   if (failure === '100' || /no CUDA-capable device/i.test(text))
-    return 'CUDA sees no GPU: none is there, it was not given to this container, or CUDA_VISIBLE_DEVICES hides it';
+    return 'CUDA sees no GPU: there is none, this container has no access to it, or CUDA_VISIBLE_DEVICES hides it';
   if (failure === '2' || /out of memory/i.test(text))
-    return `the GPU has too little free memory (${text}); end other users of it (nvidia-smi lists them), or take a smaller batch`;
+    return `the GPU has too little free memory (${text}); end other programs on it (nvidia-smi lists them), or use a smaller batch`;
   if (failure === '803' || /unsupported display driver/i.test(text))
-    return 'the loaded NVIDIA driver and its libraries are of different versions; restart the machine, or the container with the driver of its host';
+    return 'the loaded NVIDIA driver and its libraries have different versions; restart the machine, or use the driver of the host in the container';
   return text;
 }
 
-/** What onnxruntime says when it cannot start WebGPU, in the user's terms. */
+/** Explains why onnxruntime cannot start WebGPU. */
 export function explainWebGpu(text: string): string {
   const refusal = /Failed to get a WebGPU adapter:\s*(.*)$/.exec(text)?.[1];
   if (refusal === undefined) return text;

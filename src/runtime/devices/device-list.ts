@@ -1,4 +1,4 @@
-/** The devices of this machine, as far as they are known without opening a session. */
+/** Lists the devices of this machine, without opening a session. */
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import type { Device } from '../device.js';
 import type { MigSlice } from './gpu.js';
@@ -6,15 +6,15 @@ import { listGpus, type GpuReport } from './nvidia-smi.js';
 import { findRuntimePackage, whyNoProvider } from './provider-library.js';
 import { selectVisible, type VisibleGpu } from './visible-devices.js';
 
-/** What is known of any device. */
+/** Facts about any device. */
 interface AnyDevice {
-  /** To be given as `device` or among `devices`. */
+  /** The value for the options `device` and `devices`. */
   readonly device: Device;
-  /** As its maker calls it. */
+  /** The name that its vendor gave it. */
   readonly name: string;
-  /** Whether it can be used: `false` if something is in the way, `null` if only opening a session can tell. */
+  /** Whether it can be used: `false` if something prevents it, `null` if only opening a session can show it. */
   readonly isUsable: boolean | null;
-  /** What is in the way, and what to do; `null` if nothing is known to be. */
+  /** What prevents its use, and what to do; `null` if no problem is known. */
   readonly reason: string | null;
 }
 
@@ -27,35 +27,35 @@ export interface CpuDevice extends AnyDevice {
   readonly memoryBytes: number;
 }
 
-/** A GPU for CUDA; `null` is a figure that the driver does not tell. */
+/** A GPU for CUDA. A field is `null` if the driver does not report it. */
 export interface CudaDevice extends AnyDevice {
   readonly type: 'cuda';
-  /** The number in `cuda:0`: by PCI bus id, among those that CUDA_VISIBLE_DEVICES leaves. */
+  /** The number in `cuda:0`: its place among the visible GPUs, ordered by PCI bus id or as CUDA_VISIBLE_DEVICES lists them. */
   readonly index: number;
   readonly memoryBytes: number | null;
   readonly freeBytes: number | null;
   readonly uuid: string | null;
   readonly pciBusId: string | null;
   readonly driverVersion: string | null;
-  /** Such as `8.0`. */
+  /** For example `8.0`. */
   readonly computeCapability: string | null;
-  /** Its slices if it is divided (multi-instance GPU); each is a device of its own, named by its UUID. */
+  /** Its slices, if it is divided (multi-instance GPU). Each slice is a separate device, named by its UUID. */
   readonly migSlices: readonly MigSlice[];
 }
 
-/** The GPU for WebGPU, whichever that is. */
+/** The GPU that WebGPU chooses. */
 export interface WebGpuDevice extends AnyDevice {
   readonly type: 'webgpu';
 }
 
-/** A device of {@link listDevices}; `type` tells them apart. */
+/** A device of {@link listDevices}: a union by `type`. */
 export type DeviceInfo = CpuDevice | CudaDevice | WebGpuDevice;
 
 /**
- * Lists the devices of this machine: the CPU, the CUDA GPUs that CUDA_VISIBLE_DEVICES leaves, and WebGPU.
+ * Lists the devices of this machine: the CPU, the CUDA GPUs that CUDA_VISIBLE_DEVICES makes visible, and WebGPU.
  *
- * @remarks GPUs are those that nvidia-smi lists, or the driver's device files where it is not there; that it fails is no error. No
- * session is opened: `tapir doctor` does that.
+ * @remarks The GPUs come from nvidia-smi, or from the driver's device files if nvidia-smi is missing or fails. No session is opened;
+ * {@link diagnose} does that.
  * @returns The CPU first, then GPUs in the order of their index, WebGPU last.
  *
  * @example
@@ -65,14 +65,14 @@ export type DeviceInfo = CpuDevice | CudaDevice | WebGpuDevice;
  * for (const { device, name, isUsable, reason } of await listDevices()) console.log(device, name, isUsable, reason);
  * // cpu Intel(R) Xeon(R) Processor true null
  * // cuda:0 NVIDIA H100 80GB HBM3 true null
- * // webgpu WebGPU null only opening a session tells; run "tapir doctor"
+ * // webgpu WebGPU null only opening a session shows it; run "tapir doctor"
  * ```
  */
 export async function listDevices(): Promise<readonly DeviceInfo[]> {
   return [describeCpu(), ...describeGpus(await listGpus()), describeWebGpu()];
 }
 
-/** The CPU. */
+/** Describes the CPU. */
 export function describeCpu(): CpuDevice {
   const limit = process.constrainedMemory();
   const memoryBytes = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
@@ -86,7 +86,7 @@ export function describeCpu(): CpuDevice {
   };
 }
 
-/** The GPUs of a report that a process sees, as CUDA counts them. */
+/** Describes the visible GPUs of a report, numbered as CUDA numbers them. */
 export function describeGpus(
   { gpus }: GpuReport,
   visible: string | undefined = process.env['CUDA_VISIBLE_DEVICES'],
@@ -99,11 +99,11 @@ function describeGpu({ gpu, slice }: VisibleGpu, index: number): CudaDevice {
   const migSlices = slice ? [slice] : gpu.migSlices;
   const undivided = isDivided && migSlices.length === 0;
   const inTheWay = undivided
-    ? 'it is to be divided into slices (MIG), and none is made; make one with "nvidia-smi mig -cgi … -C", or end that mode'
+    ? 'it is in MIG mode and has no slices; create one with "nvidia-smi mig -cgi … -C", or switch the mode off'
     : whyNoProvider();
   return {
     type: 'cuda',
-    // CUDA gives a process no more than one slice, whatever its index: it is named.
+    // A process can use only one slice, whatever the index, so slices go by name.
     device: migSlices[0] ? { type: 'cuda', id: migSlices[0].uuid } : `cuda:${index}`,
     index,
     ...facts,
@@ -120,7 +120,7 @@ function describeWebGpu(): WebGpuDevice {
     device: 'webgpu',
     name: 'WebGPU',
     isUsable: isUsable ? null : false,
-    reason: reason ?? 'only opening a session tells; run "tapir doctor"',
+    reason: reason ?? 'only opening a session shows it; run "tapir doctor"',
   };
 }
 
@@ -130,18 +130,18 @@ function ofRuntime(): Pick<AnyDevice, 'isUsable' | 'reason'> {
 }
 
 /**
- * All devices of the kind of one, for a model that is to run on all of them: every visible GPU, or slice of one, for CUDA; for other
- * kinds, and where GPUs cannot be listed, that one alone.
+ * All devices of the same kind as a given one, for a model that will run on all of them. For CUDA these are all visible GPUs and
+ * slices. For other kinds, and if GPUs cannot be listed, it is the given device alone.
  *
  * @param own - The device in use, as messages name it.
  */
 export async function devicesLike(own: string): Promise<readonly Device[]> {
   const all = own.startsWith('cuda:') ? cudaDevices(describeGpus(await listGpus())) : [];
-  // What messages name is what a user may write.
+  // Messages use the names that users write.
   return all.length > 0 ? all : [own as Device];
 }
 
-/** GPUs as devices to run on: by index; by UUID if any is divided, since CUDA counts otherwise then. */
+/** GPUs as devices to run on: by index, or by UUID if one of them is divided, because CUDA numbers them differently then. */
 export function cudaDevices(listed: readonly CudaDevice[]): Device[] {
   const usable = listed.filter(({ isUsable }) => isUsable);
   if (usable.every(({ migSlices }) => migSlices.length === 0)) return usable.map(({ device }) => device);

@@ -1,4 +1,4 @@
-/** What the NVIDIA driver shows of itself in the file system: the GPUs where nvidia-smi does not list them, and who may use them. */
+/** Reads what the NVIDIA driver shows in the file system: GPUs that nvidia-smi does not list, and access rights. */
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { reasonOf } from '../../base/errors.js';
@@ -7,14 +7,14 @@ import { compareBusIds, type Gpu } from './gpu.js';
 /** A device file of the driver. */
 export interface DeviceFile {
   readonly path: string;
-  /** Why this process may not use it; null if it may. */
+  /** Why this process cannot use it; null if it can. */
   readonly problem: string | null;
 }
 
 /**
- * Lists GPUs from /proc/driver/nvidia and /dev/nvidia0, …; a container sees only the latter of those it was given.
+ * Lists GPUs from /proc/driver/nvidia and /dev/nvidia0, … In a container, only GPUs that it may use have a file in /dev.
  *
- * @param root - Where the file system begins; tests give one of their own.
+ * @param root - Root of the file system; tests pass another folder.
  */
 export function readDriverFiles(root = '/'): Gpu[] {
   const present = new Set(namesIn(join(root, 'dev')).filter((name) => /^nvidia\d+$/.test(name)));
@@ -32,7 +32,7 @@ function describe(text: string, busId: string | null): Gpu {
   const uuid = fieldOf(text, 'GPU UUID');
   return {
     name: fieldOf(text, 'Model') ?? 'NVIDIA GPU',
-    // Question marks until the GPU is first used.
+    // It contains question marks until the GPU is used for the first time.
     uuid: uuid !== null && /^GPU-[\da-f-]+$/i.test(uuid) ? uuid : null,
     pciBusId: fieldOf(text, 'Bus Location') ?? busId,
     memoryBytes: null,
@@ -44,14 +44,14 @@ function describe(text: string, busId: string | null): Gpu {
   };
 }
 
-/** Whether an NVIDIA driver is loaded and its devices are visible; on other systems than Linux that cannot be told. */
+/** Whether an NVIDIA driver is loaded and its devices are visible. On systems other than Linux, this assumes so. */
 export function hasDriver(root = '/'): boolean {
   if (process.platform !== 'linux') return true;
-  // dxg is the GPU of the Windows subsystem for Linux.
+  // dxg is the GPU in the Windows Subsystem for Linux.
   return namesIn(join(root, 'dev')).some((name) => /^nvidia\d+$/.test(name) || name === 'dxg');
 }
 
-/** The driver's device files, and whether this process may use them. */
+/** The driver's device files, and whether this process can use them. */
 export function listDeviceFiles(root = '/'): DeviceFile[] {
   return namesIn(join(root, 'dev'))
     .filter((name) => /^nvidia(\d+|ctl|-uvm)$/.test(name))

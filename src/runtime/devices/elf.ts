@@ -1,7 +1,7 @@
-/** The few facts of a shared library (ELF, 64 bit, little endian) that say whether it can be loaded: what it needs, what it is called. */
+/** Reads from a shared library (ELF, 64 bit, little endian) which libraries it needs and what its name is. */
 import { closeSync, openSync, readSync } from 'node:fs';
 
-/** What the dynamic section of a library says. */
+/** Facts from the dynamic section of a library. */
 export interface LibraryFacts {
   /** Libraries it needs (DT_NEEDED), in order. */
   readonly needed: readonly string[];
@@ -9,7 +9,7 @@ export interface LibraryFacts {
   readonly soname: string | undefined;
 }
 
-/** Reads `length` bytes at an offset; undefined if the file has not so many. */
+/** Reads `length` bytes at an offset; undefined if the file is too short. */
 type ReadAt = (offset: number, length: number) => DataView | undefined;
 
 const HEADER_BYTES = 64;
@@ -21,16 +21,15 @@ const DT_NULL = 0;
 const DT_NEEDED = 1;
 const DT_STRTAB = 5;
 const DT_SONAME = 14;
-/** Beyond these a file is not what it says. */
+/** A file that exceeds these limits is damaged. */
 const MAX_DYNAMIC_BYTES = 1 << 20;
 const MAX_NAME_BYTES = 1024;
 const MAX_NAMES = 1024;
 
 /**
- * Reads a library's facts without loading it, and without reading more than these parts of it.
+ * Reads facts about a library without loading it. Only the necessary parts of the file are read.
  *
- * @param path - A file.
- * @returns undefined if there is none, or none of this format: files are hostile, and nothing is thrown.
+ * @returns undefined if the file is missing, damaged or of another format. Nothing is thrown.
  */
 export function readLibrary(path: string): LibraryFacts | undefined {
   let file: number | undefined;
@@ -110,7 +109,7 @@ function readSegments(readAt: ReadAt): Segment[] | undefined {
   });
 }
 
-/** Where an address of memory lies in the file. */
+/** Offset in the file of an address in memory. */
 function fileOffset(segments: readonly Segment[], address: number): number | undefined {
   const home = segments.find(
     (one) => one.type === PT_LOAD && address >= one.address && address < one.address + one.bytes,
@@ -118,12 +117,12 @@ function fileOffset(segments: readonly Segment[], address: number): number | und
   return home && home.offset + (address - home.address);
 }
 
-/** Numbers beyond 2^53 lose digits, and lie outside every file all the same. */
+/** Numbers above 2^53 lose digits, which does no harm: they are outside of every file. */
 function wordAt(view: DataView, at: number): number {
   return Number(view.getBigUint64(at, true));
 }
 
-/** The text up to the next zero byte; libraries' names are short, and may end at the file's end. */
+/** The text up to the next zero byte, read byte by byte because names are short and may stand at the end of the file. */
 function nameAt(readAt: ReadAt, offset: number): string | undefined {
   let name = '';
   for (let i = 0; i < MAX_NAME_BYTES; i++) {

@@ -1,13 +1,13 @@
-/** A GPU as the NVIDIA driver describes it. */
+/** GPUs as the NVIDIA driver describes them. */
 
-/** A slice of a GPU that is divided (multi-instance GPU). */
+/** A slice of a divided GPU (multi-instance GPU). */
 export interface MigSlice {
   readonly uuid: string;
-  /** Its size as NVIDIA names it: `1g.5gb`. */
+  /** NVIDIA's name for its size: `1g.5gb`. */
   readonly profile: string;
 }
 
-/** A GPU; `null` is a figure that the driver does not tell. */
+/** A GPU. A field is `null` if the driver does not report it. */
 export interface Gpu {
   readonly name: string;
   readonly uuid: string | null;
@@ -15,14 +15,14 @@ export interface Gpu {
   readonly memoryBytes: number | null;
   readonly freeBytes: number | null;
   readonly driverVersion: string | null;
-  /** Such as `8.0`. */
+  /** For example `8.0`. */
   readonly computeCapability: string | null;
-  /** Whether it is divided into slices, or can only be used so. */
+  /** Whether it is divided into slices, or in the mode for it. */
   readonly isDivided: boolean;
   readonly migSlices: readonly MigSlice[];
 }
 
-/** Orders PCI bus ids by their numbers: domains are written with four digits here, with eight there. */
+/** Compares PCI bus ids by number: nvidia-smi writes domains with eight digits, the driver's files with four. */
 export function compareBusIds(a: string, b: string): number {
   const numbers = (id: string): number[] => id.split(/[:.]/).map((part) => Number.parseInt(part, 16));
   const left = numbers(a);

@@ -1,26 +1,26 @@
-/** GPUs as the NVIDIA driver's own tool lists them. Its texts are read here; visible-devices.ts says which of them count. */
+/** Lists GPUs with nvidia-smi, the tool of the NVIDIA driver. Which of them are visible is decided in visible-devices.ts. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readDriverFiles } from './driver-files.js';
 import { compareBusIds, type Gpu, type MigSlice } from './gpu.js';
 
-/** All GPUs of the machine, whatever CUDA_VISIBLE_DEVICES says. */
+/** All GPUs of the machine, visible or not. */
 export interface GpuReport {
-  /** By PCI bus id. */
+  /** Ordered by PCI bus id. */
   readonly gpus: readonly Gpu[];
-  /** Where they were read. */
+  /** Where the list comes from. */
   readonly source: 'nvidia-smi' | 'driver files' | 'none';
-  /** Why nvidia-smi did not list them. */
+  /** Why nvidia-smi did not list GPUs; null if it did. */
   readonly problem: string | null;
 }
 
 const FIELDS = ['uuid', 'pci.bus_id', 'name', 'memory.total', 'memory.free', 'driver_version'];
-/** Unknown to drivers before 510. */
+/** Fields that drivers before 510 do not know. */
 const NEW_FIELDS = ['mig.mode.current', 'compute_cap'];
 const MEBIBYTE = 2 ** 20;
 const TIMEOUT_MS = 10_000;
 
-/** Lists the GPUs; a tool that is missing, fails, hangs or prints something else is no error, but a `problem`. */
+/** Lists the GPUs. If nvidia-smi is missing, fails, hangs or prints something else, that is reported as `problem`. */
 export async function listGpus(timeoutMs: number = TIMEOUT_MS): Promise<GpuReport> {
   const asked = await query([...FIELDS, ...NEW_FIELDS], timeoutMs);
   const ended = /not a valid field/i.test(asked.problem ?? '') ? await query(FIELDS, timeoutMs) : asked;
@@ -31,7 +31,8 @@ export async function listGpus(timeoutMs: number = TIMEOUT_MS): Promise<GpuRepor
       : new Map<string, MigSlice[]>();
     return { gpus: gpus.map((gpu) => withSlices(gpu, slices)), source: 'nvidia-smi', problem: null };
   }
-  const problem = ended.problem ?? `nvidia-smi lists no GPU: ${firstLine(ended.text) || 'it prints nothing'}`;
+  const problem =
+    ended.problem ?? `nvidia-smi lists no GPU: ${firstLine(ended.text) || 'it printed nothing'}`;
   const found = readDriverFiles();
   return { gpus: found, source: found.length > 0 ? 'driver files' : 'none', problem };
 }
@@ -44,10 +45,10 @@ function query(fields: readonly string[], timeoutMs: number): Promise<ToolEnd> {
   return runTool([`--query-gpu=${fields.join(',')}`, '--format=csv,noheader,nounits'], timeoutMs);
 }
 
-/** Versions in the head of what nvidia-smi prints without flags. */
+/** Versions that nvidia-smi reports. */
 export interface DriverVersions {
   readonly driver: string | null;
-  /** The newest CUDA that this driver runs. */
+  /** Newest version of CUDA that this driver supports. */
   readonly cuda: string | null;
 }
 
@@ -56,7 +57,7 @@ export async function readDriverVersions(timeoutMs: number = TIMEOUT_MS): Promis
   return parseDriverVersions((await runTool([], timeoutMs)).text);
 }
 
-/** Reads the head of nvidia-smi's table. */
+/** Reads the head of the table that nvidia-smi prints without flags. */
 export function parseDriverVersions(text: string): DriverVersions {
   return {
     driver: /\b(?:Driver|KMD) Version:\s*(\d[\w.]*)/.exec(text)?.[1] ?? null,
@@ -64,13 +65,13 @@ export function parseDriverVersions(text: string): DriverVersions {
   };
 }
 
-/** Reads what `--query-gpu` prints, a GPU a line, by PCI bus id; lines that are none are left out. */
+/** Reads the output of `--query-gpu`, one GPU per line, and orders it by PCI bus id. Other lines are ignored. */
 export function parseGpus(text: string): Gpu[] {
   const gpus = text.split('\n').flatMap((line) => {
     const cells = line.split(',').map((cell) => cell.trim());
     const [uuid = '', pciBusId = ''] = cells;
     if (!/^GPU-[\w-]+$/.test(uuid) || !/^[\da-f]+(?::[\da-f]+)+\.\d$/i.test(pciBusId)) return [];
-    // The name may hold commas; behind it are four cells more, or two with an old driver's fields.
+    // The name may contain commas. Five cells follow it, or three with the fields of old drivers.
     const isShort = cells.length === FIELDS.length;
     const after = cells.slice(isShort ? -3 : -5);
     if (after.length + 3 > cells.length) return [];
@@ -99,7 +100,7 @@ function parseMebibytes(cell: string | undefined): number | null {
   return cell !== undefined && /^\d{1,9}$/.test(cell) ? Number(cell) * MEBIBYTE : null;
 }
 
-/** Reads the slices in what `nvidia-smi -L` prints, by the UUID of their GPU. */
+/** Reads the slices from the output of `nvidia-smi -L`, by the UUID of their GPU. */
 export function parseSlices(text: string): Map<string, MigSlice[]> {
   const slices = new Map<string, MigSlice[]>();
   let gpu: string | undefined;
@@ -118,7 +119,7 @@ interface ToolEnd {
   readonly problem: string | null;
 }
 
-/** Where the Windows subsystem for Linux has it, which is not on the path of every process. */
+/** Its place in the Windows Subsystem for Linux, where it may not be on the path. */
 const WSL_TOOL = '/usr/lib/wsl/lib/nvidia-smi';
 
 function runTool(args: readonly string[], timeoutMs: number, tool = 'nvidia-smi'): Promise<ToolEnd> {
@@ -130,21 +131,21 @@ function runTool(args: readonly string[], timeoutMs: number, tool = 'nvidia-smi'
         resolve(runTool(args, timeoutMs, WSL_TOOL));
       else resolve({ text: stdout, problem: error && problemOf(error, `${stdout}\n${stderr}`) });
     });
-    // A broken driver leaves the tool in a system call, where even SIGKILL waits: it is left behind.
+    // With a broken driver the tool may hang in a system call, which SIGKILL does not interrupt. Do not wait for it.
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
       child.stdout?.destroy();
       child.stderr?.destroy();
       child.unref();
-      resolve({ text: '', problem: `nvidia-smi does not answer within ${timeoutMs / 1000} s` });
+      resolve({ text: '', problem: `nvidia-smi did not answer within ${timeoutMs / 1000} s` });
     }, timeoutMs);
   });
 }
 
 function problemOf(error: Error & { code?: unknown }, printed: string): string {
-  if (error.code === 'ENOENT') return 'nvidia-smi is not there (no NVIDIA driver, or not on the path)';
-  const line = firstLine(printed) || `it ends with ${String(error.code)}`;
-  return `nvidia-smi fails: ${line}`;
+  if (error.code === 'ENOENT') return 'nvidia-smi was not found (no NVIDIA driver, or it is not on the path)';
+  const line = firstLine(printed) || `exit code ${String(error.code)}`;
+  return `nvidia-smi failed: ${line}`;
 }
 
 function firstLine(text: string): string {

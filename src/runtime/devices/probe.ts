@@ -1,4 +1,4 @@
-/** Whether a device really works: a session is opened on it and run, in a child process, which may crash or hang. */
+/** Tries a device: opens a session on it and runs it, in a child process, which may crash or hang without harm. */
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import type { ResolvedDevice } from '../device.js';
 import { openLane, type Lane } from '../lane.js';
@@ -7,35 +7,36 @@ import { startProcess, type LaneChannel, type LaneEvents } from '../lane-start.j
 import type { LaneDescription, SessionFacts } from '../protocol.js';
 import { readSessionOptions } from '../session-options.js';
 
-/** How a probe went. */
+/** The result of trying a device. */
 export interface ProbeResult {
   readonly isWorking: boolean;
-  /** Why not, and what to do; `null` if it works. */
+  /** Why it does not work, and what to do; `null` if it works. */
   readonly reason: string | null;
-  /** What does not run on a device that works. */
+  /** What fails although the device works, such as convolutions without cuDNN; `null` if nothing does. */
   readonly weakness: string | null;
-  /** Shared libraries that do not load, if that is the reason. */
+  /** Shared libraries that cannot be loaded, if that is the reason. */
   readonly missingLibraries: readonly string[];
-  /** Version of onnxruntime that answered. */
+  /** Version of onnxruntime in use; `null` if no session could be opened. */
   readonly runtime: string | null;
-  /** Providers compiled into it, usable or not. */
+  /** Providers that onnxruntime was compiled with, usable or not. */
   readonly providers: readonly string[];
-  /** From the start of the process to the result. */
+  /** Time from the start of the process to the result. */
   readonly milliseconds: number;
   /** The last lines that onnxruntime wrote to standard error. */
   readonly log: readonly string[];
 }
 
-/** How a device is probed. */
+/** Options of {@link probeDevice}. */
 export interface ProbeOptions {
   readonly timeoutMs: number;
   readonly cudaLibraries: string | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal: AbortSignal | undefined;
 }
 
 /**
- * ModelProtos of IR version 8 and opset 13: graph `g` with one node that computes y = -x for float32 tensors [1, 1, 1, 1]. Neg and
- * not Identity, because a copy would prove nothing about computing; Conv (weight -1) needs cuDNN besides on CUDA.
+ * Two ModelProtos of IR version 8 and opset 13. Each has a graph `g` with one node that computes y = -x for float32 tensors
+ * [1, 1, 1, 1]. Neg proves that the device computes, which a copy with Identity would not. Conv, with weight -1, also needs cuDNN on
+ * CUDA.
  */
 const NEG =
   '08083a4a0a0b0a017812017922034e65671201675a1b0a017812160a14080112100a0208010a0208010a0208010a020801621b0a017912160a14080112100a0208010a0208010a0208010a0208014202100d';
@@ -44,7 +45,7 @@ const CONV =
 const VALUE = 42.5;
 const LOG_LINES = 5;
 
-/** Opens and runs a tiny session on a device. Never throws for what the device does; its process is killed when the time is up. */
+/** Opens and runs a tiny session on a device. A device that fails is a result; its process is killed when the time is up. */
 export async function probeDevice(device: ResolvedDevice, options: ProbeOptions): Promise<ProbeResult> {
   const started = performance.now();
   const { timeoutMs, cudaLibraries, signal } = options;
@@ -88,14 +89,14 @@ export async function probeDevice(device: ResolvedDevice, options: ProbeOptions)
 }
 
 interface Limit {
-  /** Rejects when the time is up and the process has not ended for being killed. */
+  /** Rejects if the time is up and the killed process has still not ended. */
   readonly passed: Promise<never>;
-  /** Why the process was killed. */
+  /** Why the process was killed; undefined if it was not. */
   reason(): string | undefined;
   end(): void;
 }
 
-/** A process that hangs in the driver ends late even if it is killed: it is not waited for longer than this. */
+/** Longest wait for a killed process to end: one that hangs in the driver may take much longer. */
 const KILL_MS = 2000;
 
 function createLimit(
@@ -134,7 +135,7 @@ function kill(pid: number): void {
   try {
     if (pid > 0) process.kill(pid, 'SIGKILL');
   } catch {
-    // It has just ended by itself.
+    // It has already ended.
   }
 }
 
@@ -144,7 +145,7 @@ async function openAndRun(
   cudaLibraries: string | undefined,
   start: (events: LaneEvents) => LaneChannel,
 ): Promise<SessionFacts> {
-  // Otherwise a node that the device's provider does not take would silently run on the CPU.
+  // Without this entry, nodes that the device's provider does not support would silently run on the CPU.
   const extra = device.type === 'cpu' ? {} : { session: { disable_cpu_ep_fallback: '1' } };
   const session = readSessionOptions({ graphOptimizationLevel: 'disabled', extra });
   const describe = async (): Promise<LaneDescription> => ({
@@ -167,10 +168,10 @@ async function checkRun(lane: Lane): Promise<void> {
   const feed = { name: 'x', dtype: 'float32', dims: [1, 1, 1, 1], data: Float32Array.of(VALUE) } as const;
   const { outputs } = await lane.run([feed], ['y']);
   const value = outputs[0]?.data[0];
-  if (value !== -VALUE) throw new Error(`it computes wrongly: -(${VALUE}) is ${String(value)} there`);
+  if (value !== -VALUE) throw new Error(`it computes wrong results: -(${VALUE}) was ${String(value)}`);
 }
 
-/** The reason alone: the message around it names the device, which the reader knows. */
+/** The reason alone, without the message around it, which repeats the device. */
 function whyNot(error: unknown): string {
   const details: unknown = isTapirError(error) ? error.details : undefined;
   const hasReason = details !== null && typeof details === 'object' && 'reason' in details;

@@ -1,11 +1,11 @@
-/** Whether the CUDA provider of onnxruntime can be loaded, told from its files: onnxruntime gives the same text for every cause. */
+/** Finds out from its files whether onnxruntime's CUDA provider can be loaded: onnxruntime's message is the same for every cause. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { packageRequire } from '../../base/package.js';
 import { readLibrary } from './elf.js';
 import { loadLibrary, missingName } from './shared-library.js';
 
-/** Fetches the provider that fits the installed onnxruntime-node. */
+/** Shell command that downloads the provider for the installed onnxruntime-node. */
 export const INSTALL_COMMAND =
   'ONNXRUNTIME_NODE_INSTALL=true node node_modules/onnxruntime-node/script/install.js';
 
@@ -17,18 +17,18 @@ const LIBRARIES: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> =
 /** A file of the provider. */
 export interface ProviderFile {
   readonly name: string;
-  /** Its size; null if it is missing. */
+  /** Size of the file; null if it is missing. */
   readonly bytes: number | null;
 }
 
-/** The CUDA provider as it lies beside onnxruntime-node. */
+/** The files of the CUDA provider beside onnxruntime-node. */
 export interface ProviderFiles {
   readonly folder: string;
-  /** Empty where there is no CUDA provider for this system. */
+  /** Empty if there is no CUDA provider for this system. */
   readonly files: readonly ProviderFile[];
 }
 
-/** Version of the installed onnxruntime-node, and where it is; undefined if there is none. */
+/** Version and folder of the installed onnxruntime-node; undefined if it is not installed. */
 export function findRuntimePackage(): { readonly version: string; readonly folder: string } | undefined {
   try {
     const path = packageRequire.resolve('onnxruntime-node/package.json');
@@ -39,7 +39,7 @@ export function findRuntimePackage(): { readonly version: string; readonly folde
   }
 }
 
-/** Looks for the provider's files; undefined without onnxruntime-node. */
+/** Looks for the provider's files; undefined if onnxruntime-node is not installed. */
 export function findProvider(): ProviderFiles | undefined {
   const root = findRuntimePackage()?.folder;
   if (root === undefined) return undefined;
@@ -52,7 +52,7 @@ export function findProvider(): ProviderFiles | undefined {
   return { folder, files };
 }
 
-/** What is missing for CUDA beside onnxruntime-node, and how to get it; undefined if nothing is. */
+/** Which provider files are missing, and how to get them; undefined if all are there. */
 export function whyNoProvider(provider: ProviderFiles | undefined = findProvider()): string | undefined {
   if (!provider) return 'onnxruntime-node is not installed';
   const { files } = provider;
@@ -60,25 +60,25 @@ export function whyNoProvider(provider: ProviderFiles | undefined = findProvider
     return `onnxruntime-node has no CUDA provider for ${process.platform} ${process.arch}`;
   const missing = files.filter(({ bytes }) => bytes === null).map(({ name }) => name);
   if (missing.length === 0) return undefined;
-  return `${missing.join(' and ')} missing beside onnxruntime-node (its install script was skipped or not allowed to run); fetch with "${INSTALL_COMMAND}"`;
+  return `${missing.join(' and ')} missing beside onnxruntime-node (its install script was skipped or blocked); download with "${INSTALL_COMMAND}"`;
 }
 
-/** The file that onnxruntime loads for CUDA. */
+/** The library that onnxruntime loads for CUDA. */
 export function providerPath({ folder, files }: ProviderFiles): string {
   return join(folder, files.at(-1)?.name ?? '');
 }
 
-/** A library that the provider needs, and why it does not load. */
+/** A library that the provider needs, and why it cannot be loaded. */
 export interface MissingLibrary {
   readonly name: string;
   readonly reason: string;
 }
 
 /**
- * The libraries that a library needs and that do not load, each by name.
+ * Finds the libraries that a library needs and that cannot be loaded.
  *
- * @remarks Loads those that do: only where the device was asked for.
- * @param path - The library; those beside it count as found.
+ * @remarks Loads those that can be, so call it only if the user asked for the device.
+ * @param path - The library. Libraries in the same folder count as found.
  */
 export function findMissing(path: string): MissingLibrary[] {
   const needed = readLibrary(path)?.needed ?? [];

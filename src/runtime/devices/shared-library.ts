@@ -1,15 +1,15 @@
-/** Loading a shared library into this process, to be found by libraries that need it; and hearing why it does not load. */
+/** Loads shared libraries into this process, so that other libraries find them, or says why that failed. */
 import { constants } from 'node:os';
 import { reasonOf } from '../../base/errors.js';
 
-/** Stays in memory after the handle is closed, which Node does with everything that is no module of its own. */
+/** Keeps a library in memory after Node has closed its handle, which it does because the library is no Node module. */
 const RTLD_NODELETE = 0x1000;
 
 /**
  * Loads a library.
  *
- * @param path - A file, or a bare name that the system's loader looks for.
- * @returns undefined if it is loaded now; else the loader's reason.
+ * @param path - A file, or a bare name for which the system's loader searches.
+ * @returns undefined if the library is loaded; else the loader's reason.
  */
 export function loadLibrary(path: string): string | undefined {
   const { RTLD_NOW, RTLD_GLOBAL } = constants.dlopen;
@@ -18,12 +18,12 @@ export function loadLibrary(path: string): string | undefined {
     return undefined;
   } catch (error) {
     const reason = reasonOf(error);
-    // Node's complaint about a library that is loaded, but is no module of Node.
+    // Node reports this for a library that it has loaded and that is no Node module.
     return reason.includes('did not self-register') ? undefined : reason;
   }
 }
 
-/** The name of the library that the loader's reason says is not there: perhaps one that the asked one needs. */
+/** The name of the missing library in the loader's reason: the requested one, or one that it needs. */
 export function missingName(reason: string): string | undefined {
   return /^(\S+): cannot open shared object file/.exec(reason)?.[1];
 }

@@ -1,21 +1,22 @@
-/** Which GPUs a process sees: CUDA_VISIBLE_DEVICES, read as the CUDA runtime reads it. */
+/** Finds the GPUs that a process sees: reads CUDA_VISIBLE_DEVICES as the CUDA runtime does. */
 import type { Gpu, MigSlice } from './gpu.js';
 
-/** A GPU that CUDA counts, at its place in the count. */
+/** A GPU that CUDA sees. */
 export interface VisibleGpu {
   readonly gpu: Gpu;
-  /** The slice, where one is named. */
+  /** The slice, if the variable names one. */
   readonly slice?: MigSlice;
 }
 
 /**
  * Selects the GPUs that CUDA sees, in its order.
  *
- * Not set: all. Else a list of indices and of beginnings of UUIDs (`GPU-…`, `MIG-…`): the first entry that names nothing ends it,
- * and one that is repeated makes it empty. So the CUDA programming guide, "Environment variables", and torch.cuda.
+ * If the variable is not set, these are all GPUs. Otherwise it is a list of indices and of beginnings of UUIDs (`GPU-…`, `MIG-…`).
+ * The list ends at the first entry that matches nothing, and a repeated entry makes it empty. Source: the CUDA programming guide,
+ * "Environment variables", and torch.cuda.
  *
- * @param gpus - All GPUs, by PCI bus id.
- * @param list - The variable.
+ * @param gpus - All GPUs, ordered by PCI bus id.
+ * @param list - Value of the variable.
  */
 export function selectVisible(gpus: readonly Gpu[], list: string | undefined): VisibleGpu[] {
   if (list === undefined) return gpus.map((gpu) => ({ gpu }));
@@ -36,13 +37,13 @@ function findEntry(gpus: readonly Gpu[], entry: string): VisibleGpu | undefined 
     const all = gpus.flatMap((gpu) => gpu.migSlices.map((slice) => ({ gpu, slice })));
     return only(all.filter(({ slice }) => slice.uuid.startsWith(entry)));
   }
-  // CUDA reads the digits at the beginning and leaves the rest.
+  // CUDA reads the digits at the beginning and ignores the rest.
   const index = /^\+?(\d{1,9})/.exec(entry)?.[1];
   const gpu = index === undefined ? undefined : gpus[Number(index)];
   return gpu && { gpu };
 }
 
-/** The one that a beginning of a UUID stands for. */
+/** The match for the beginning of a UUID, if there is exactly one. */
 function only(found: readonly VisibleGpu[]): VisibleGpu | undefined {
   return found.length === 1 ? found[0] : undefined;
 }

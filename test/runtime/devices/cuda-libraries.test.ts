@@ -1,10 +1,10 @@
-/** Libraries found, missed and loaded beforehand: with libvips of sharp in the part of CUDA, which is on every Linux machine. */
+/** Libraries that are preloaded from a folder. libvips of sharp, which is on every Linux machine, stands in for CUDA. */
 import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { preloadLibraries } from '../../../src/runtime/devices/cuda-libraries.js';
 import { findMissing } from '../../../src/runtime/devices/provider-library.js';
-import { loadLibrary, missingName } from '../../../src/runtime/devices/shared-library.js';
+import { loadLibrary } from '../../../src/runtime/devices/shared-library.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { makeLibrary } from '../../support/library.js';
 
@@ -28,7 +28,7 @@ describe('preloadLibraries', () => {
     expect(() => preloadLibraries(empty, library)).toThrow(refused(/libcudart\.so\.99, libcudnn\.so\.9/));
   });
 
-  it('leaves out what does not load, and comes to an end', () => {
+  it('skips libraries that cannot be loaded, also if they need each other', () => {
     const folder = join(scratch, 'broken/nvidia/lib');
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'liba.so.1'), makeLibrary({ needed: ['libb.so.1'] }));
@@ -51,23 +51,5 @@ describe('preloadLibraries', () => {
     cpSync(vips, join(folder, 'image/lib'), { recursive: true });
     expect(preloadLibraries(folder, library)).toEqual(new Set([soname]));
     expect(findMissing(library)).toEqual([]);
-  });
-});
-
-describe('the loader’s reasons', () => {
-  it('name the library that is missing', () => {
-    expect(missingName('libcublasLt.so.13: cannot open shared object file: No such file or directory')).toBe(
-      'libcublasLt.so.13',
-    );
-    expect(missingName('/x/liba.so: invalid ELF header')).toBeUndefined();
-  });
-
-  it('are told for a library that is not there, and one that is damaged', () => {
-    const damaged = join(scratch, 'damaged.so');
-    writeFileSync(damaged, 'no library');
-    expect(loadLibrary(damaged)).toBeTypeOf('string');
-    const library = join(scratch, 'needy.so');
-    writeFileSync(library, makeLibrary({ needed: ['libtapir-none.so.7', 'needy.so'] }));
-    expect(findMissing(library).map(({ name }) => name)).toEqual(['libtapir-none.so.7']);
   });
 });

@@ -1,0 +1,223 @@
+/** Everything that decides whether models run on this machine: the facts behind `tapir doctor`. */
+import { availableParallelism } from 'node:os';
+import { checkInteger, checkSignal, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { readDevice, type Device } from '../device.js';
+import { checkLibraryFolder } from './cuda-libraries.js';
+import { cudaDevices, describeCpu, describeGpus, type CpuDevice, type CudaDevice } from './device-list.js';
+import { listDeviceFiles, type DeviceFile } from './driver-files.js';
+import { readLibrary } from './elf.js';
+import { listGpus, readDriverVersions, type DriverVersions } from './nvidia-smi.js';
+import { probeDevice, type ProbeResult } from './probe.js';
+import {
+  findProvider,
+  findRuntimePackage,
+  INSTALL_COMMAND,
+  providerPath,
+  whyNoProvider,
+  type ProviderFiles,
+} from './provider-library.js';
+
+/** Options of {@link diagnose}. */
+export interface DiagnoseOptions {
+  /**
+   * Longest time for each device in milliseconds, from 0 to 3,600,000. A device that takes longer counts as not working.
+   * @default 60000
+   */
+  readonly timeoutMs: number;
+  /**
+   * Folder with the CUDA and cuDNN libraries, as the option of the same name of `createFeatureExtractor`.
+   * @default undefined
+   */
+  readonly cudaLibraries: string | undefined;
+  /**
+   * Stops the diagnosis: the promise is rejected with the signal's reason.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+export const DIAGNOSE_DEFAULTS: DiagnoseOptions = {
+  timeoutMs: 60_000,
+  cudaLibraries: undefined,
+  signal: undefined,
+};
+
+/** A device and the result of trying it. */
+export interface ProbedDevice extends ProbeResult {
+  readonly device: Device;
+}
+
+/** What {@link diagnose} finds. */
+export interface Diagnosis {
+  readonly node: {
+    readonly version: string;
+    /** Version of the binary interface of native modules. */
+    readonly abi: string;
+    readonly platform: string;
+    readonly arch: string;
+    /** Version of the C library; null if it is not glibc, which onnxruntime-node needs on Linux. */
+    readonly glibc: string | null;
+  };
+  readonly runtime: {
+    /** Version of the installed onnxruntime-node; null if it is not installed. */
+    readonly version: string | null;
+    /** Providers that onnxruntime was compiled with. `devices` shows which of them work. */
+    readonly providers: readonly string[];
+  };
+  readonly cpu: CpuDevice;
+  readonly cuda: {
+    /** Files of the CUDA provider; null without onnxruntime-node. */
+    readonly provider: ProviderFiles | null;
+    /** Why the provider cannot be loaded, as far as its files show it; null if nothing is wrong with them. */
+    readonly problem: string | null;
+    /** Libraries that the provider needs, as its file lists them. */
+    readonly needed: readonly string[];
+    /** Shell command that downloads the provider. */
+    readonly installCommand: string;
+    readonly driver: DriverVersions;
+    readonly gpus: readonly CudaDevice[];
+    /** Number of GPUs that CUDA_VISIBLE_DEVICES hides. */
+    readonly hidden: number;
+    /** Where the list of GPUs comes from. */
+    readonly source: 'nvidia-smi' | 'driver files' | 'none';
+    /** Why nvidia-smi did not list GPUs; null if it did. */
+    readonly problemOfList: string | null;
+    readonly deviceFiles: readonly DeviceFile[];
+  };
+  /** Environment variables that matter here; null if a variable is not set. */
+  readonly environment: Readonly<Record<string, string | null>>;
+  /** Whether onnxruntime's usage reports are switched off, by this package or by the user. */
+  readonly isTelemetryOff: boolean;
+  /** Surprises that depend on the version of Node or on settings. */
+  readonly notes: readonly string[];
+  /** Each device and the result of trying it: the CPU, the GPUs, WebGPU. */
+  readonly devices: readonly ProbedDevice[];
+}
+
+const VARIABLES = [
+  'CUDA_VISIBLE_DEVICES',
+  'CUDA_DEVICE_ORDER',
+  'LD_LIBRARY_PATH',
+  'ORT_DISABLE_TELEMETRY',
+  'ONNXRUNTIME_NODE_INSTALL',
+];
+
+/**
+ * Finds out which devices work on this machine, and why others do not.
+ *
+ * @remarks Opens a tiny model on each device and runs it, one device after the other, each in a child process that may crash or
+ * hang without harm. It takes about a second per device. A device that does not work is a result, not an error.
+ * @throws {@link TapirError} `OPTION_INVALID`, also if the folder of libraries does not exist.
+ *
+ * @example
+ * ```ts
+ * import { diagnose } from 'onnx-tapir';
+ *
+ * const { devices } = await diagnose({ timeoutMs: 30_000 });
+ * for (const { device, isWorking, reason } of devices) console.log(device, isWorking, reason);
+ * // cpu true null
+ * // cuda false cuda:0 cannot be used: …
+ * // webgpu false there is no WebGPU adapter …
+ * ```
+ */
+export async function diagnose(options: Options<DiagnoseOptions> = {}): Promise<Diagnosis> {
+  const given = readOptions(options);
+  const [report, driver] = await Promise.all([listGpus(), readDriverVersions()]);
+  const gpus = describeGpus(report);
+  const devices = await probeAll(gpus, given);
+  const installed = findRuntimePackage();
+  const provider = findProvider() ?? null;
+  return {
+    node: readNode(),
+    runtime: {
+      version: installed?.version ?? null,
+      providers: devices.find(({ providers }) => providers.length > 0)?.providers ?? [],
+    },
+    cpu: describeCpu(),
+    cuda: {
+      provider,
+      problem: whyNoProvider() ?? null,
+      needed: (provider && readLibrary(providerPath(provider))?.needed) ?? [],
+      installCommand: INSTALL_COMMAND,
+      driver: { ...driver, driver: driver.driver ?? report.gpus[0]?.driverVersion ?? null },
+      gpus,
+      hidden: report.gpus.length - gpus.length,
+      source: report.source,
+      problemOfList: report.problem,
+      deviceFiles: listDeviceFiles(),
+    },
+    environment: Object.fromEntries(VARIABLES.map((name) => [name, process.env[name] ?? null])),
+    isTelemetryOff: isTelemetryOff(),
+    notes: listNotes(),
+    devices,
+  };
+}
+
+function readOptions(options: Options<DiagnoseOptions>): DiagnoseOptions {
+  const { timeoutMs, cudaLibraries, signal } = withDefaults(DIAGNOSE_DEFAULTS, options, 'diagnose');
+  if (cudaLibraries !== undefined) checkLibraryFolder(checkText('cudaLibraries', cudaLibraries));
+  return {
+    timeoutMs: checkInteger('timeoutMs', timeoutMs, 0, 3_600_000),
+    cudaLibraries,
+    signal: checkSignal(signal),
+  };
+}
+
+/** Tries one device after the other: two processes that start WebGPU or CUDA at once would disturb each other. */
+async function probeAll(gpus: readonly CudaDevice[], options: DiagnoseOptions): Promise<ProbedDevice[]> {
+  const found = cudaDevices(gpus.map((gpu) => ({ ...gpu, isUsable: true })));
+  const devices: Device[] = ['cpu', ...(found.length > 0 ? found : ['cuda' as const]), 'webgpu'];
+  const probed: ProbedDevice[] = [];
+  for (const device of devices) {
+    options.signal?.throwIfAborted();
+    probed.push({ device, ...(await probeDevice(readDevice('device', device), options)) });
+  }
+  options.signal?.throwIfAborted();
+  return probed;
+}
+
+function readNode(): Diagnosis['node'] {
+  const { version, versions, platform, arch } = process;
+  return { version, abi: versions.modules, platform, arch, glibc: readGlibcVersion() };
+}
+
+function readGlibcVersion(): string | null {
+  // @types/node does not know the property.
+  const report = process.report as NodeJS.ProcessReport & { excludeNetwork: boolean };
+  const before = report.excludeNetwork;
+  // Looking up the names of network addresses can take long.
+  report.excludeNetwork = true;
+  try {
+    const { header } = report.getReport() as { header?: { glibcVersionRuntime?: string } };
+    return header?.glibcVersionRuntime ?? null;
+  } finally {
+    report.excludeNetwork = before;
+  }
+}
+
+/** This package switches telemetry off for its sessions, unless the user has set the variable. */
+function isTelemetryOff(): boolean {
+  return (process.env['ORT_DISABLE_TELEMETRY'] ?? '1') === '1';
+}
+
+function listNotes(): string[] {
+  const notes: string[] = [];
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  if ('Float16Array' in globalThis)
+    notes.push(
+      `Node ${major} has Float16Array, with which onnxruntime-node itself reads float16 inputs as empty; tapir works around it`,
+    );
+  // Node 22.21 and 24.9 introduced it.
+  const takesShared = major > 24 || (major === 24 && minor > 8) || (major === 22 && minor >= 21);
+  if (!takesShared)
+    notes.push(
+      `onnxruntime-node takes no SharedArrayBuffer as input on Node ${major}.${minor}; tapir copies such inputs`,
+    );
+  const order = process.env['CUDA_DEVICE_ORDER'];
+  if (order !== undefined && order !== 'PCI_BUS_ID')
+    notes.push(
+      `CUDA_DEVICE_ORDER=${order}: CUDA numbers GPUs in another order than nvidia-smi and this list; leave it unset`,
+    );
+  if (availableParallelism() === 1) notes.push('one core: decoding images and running the model take turns');
+  return notes;
+}
