@@ -139,3 +139,13 @@ describe('docs/errors.md', () => {
     expect(codes.toSorted()).toEqual([...ERROR_CODES].toSorted());
   });
 });
+
+describe('CONTRIBUTING.md', () => {
+  it('names files that exist', () => {
+    const named = [...read('CONTRIBUTING.md').matchAll(/`((?:src|test|docs|bench|wasm)\/[\w./-]+)`/g)].map(
+      (match) => match[1]!,
+    );
+    expect(named.length).toBeGreaterThan(30);
+    expect(named.filter((path) => !existsSync(projectPath(path)))).toEqual([]);
+  });
+});
