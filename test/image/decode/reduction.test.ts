@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../../src/image/decode/decode.js';
-import { measureDeviation } from '../../../src/image/deviation.js';
 import { resizedSize } from '../../../src/image/pixels/geometry.js';
 import { TRANSFORM_PRESETS } from '../../../src/image/transform-options.js';
 import { chooseReduction, sourceSize } from '../../../src/image/decode/reduction.js';
@@ -158,33 +157,6 @@ describe('decode: fast', () => {
     const small = createTransform({ decode: 'fast', resize: 32, crop: 32, limitPixels: 100_000 });
     await expect(loadImage(imagePath('jpeg_420_500x375.jpg'), small)).rejects.toMatchObject({
       code: 'IMAGE_TOO_LARGE',
-    });
-  });
-});
-
-describe('measureDeviation', () => {
-  it('tells how far fast is from exact', async () => {
-    const options = { resize: 32, crop: 32 } as const;
-    const deviation = await measureDeviation(imagePath('jpeg_420_500x375.jpg'), createTransform(options));
-    const exact = await loadImage(imagePath('jpeg_420_500x375.jpg'), createTransform(options));
-    const fast = await loadImage(
-      imagePath('jpeg_420_500x375.jpg'),
-      createTransform({ ...options, decode: 'fast' }),
-    );
-    expect(deviation).toEqual({
-      reduction: 4,
-      mean: meanDifference(fast.data, exact.data),
-      max: Math.max(...exact.data.map((value, i) => Math.abs(value - fast.data[i]!))),
-    });
-    expect(deviation.mean).toBeGreaterThan(0);
-    expect(deviation.mean).toBeLessThan(3);
-  });
-
-  it('is zero where nothing is reduced', async () => {
-    expect(await measureDeviation(imagePath('png_rgb_333x500.png'))).toEqual({
-      mean: 0,
-      max: 0,
-      reduction: 1,
     });
   });
 });

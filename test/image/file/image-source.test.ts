@@ -21,7 +21,7 @@ function streamOf(chunks: Iterable<unknown>, onCancel?: () => void): ReadableStr
       if (done === true) controller.close();
       else controller.enqueue(value);
     },
-    cancel: onCancel,
+    ...(onCancel && { cancel: onCancel }),
   }) as ReadableStream<Uint8Array>;
 }
 

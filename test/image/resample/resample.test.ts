@@ -1,12 +1,12 @@
 /** The two twins of the resampling: WebAssembly SIMD and JavaScript. */
 import fc from 'fast-check';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Region, Size } from '../../../src/image/pixels/geometry.js';
 import { planResample } from '../../../src/image/resample/resample-plan.js';
 import { resampleInSimd } from '../../../src/image/resample/resample-simd.js';
 import type { RgbImage } from '../../../src/image/pixels/rgb-image.js';
 import type { Interpolation } from '../../../src/image/resample/kernel.js';
-import { createResample } from '../../../src/image/resample/resample.js';
+import { createResample, resample } from '../../../src/image/resample/resample.js';
 import { startSimdModule, type WebAssemblyApi } from '../../../src/image/simd/simd-module.js';
 
 const inJs = createResample(() => null);
@@ -207,48 +207,67 @@ describe.each([
   });
 });
 
-describe('without WebAssembly SIMD', () => {
-  const image = paint({ width: 50, height: 40 }, 'noise');
-  const size = { width: 20, height: 21 };
-  const region = { left: 0, top: 0, ...size };
-  afterEach(() => vi.unstubAllGlobals());
+describe('resample', () => {
+  const image = fc
+    .record({ width: fc.integer({ min: 1, max: 24 }), height: fc.integer({ min: 1, max: 24 }) })
+    .chain(({ width, height }) =>
+      fc
+        .uint8Array({ minLength: width * height * 3, maxLength: width * height * 3 })
+        .map((data) => ({ width, height, data })),
+    );
+  const side = fc.integer({ min: 1, max: 40 });
+  const interpolation = fc.constantFrom('bilinear' as const, 'bicubic' as const);
 
-  it.each([
-    ['the module is not valid', { ...api, validate: () => false }],
-    [
-      'there is no address space for its memory',
-      { ...api, validate: () => true, Module: Object, Instance: NoMemory },
-    ],
-  ])('JavaScript is taken: %s', (_why, other) => {
-    const start = vi.fn(() => startSimdModule(other));
-    const expected = inWasm(image, size, region, 'bilinear');
-    expect(createResample(start)(image, size, region, 'bilinear')).toEqual(expected);
-    expect(start).toHaveReturnedWith(null);
+  it('computes a region as it is in the whole', () => {
+    fc.assert(
+      fc.property(
+        image,
+        side,
+        side,
+        fc.nat(),
+        fc.nat(),
+        interpolation,
+        (source, width, height, x, y, kind) => {
+          const size = { width, height };
+          const whole = resample(source, size, { top: 0, left: 0, ...size }, kind);
+          const [left, top] = [x % width, y % height];
+          const part = resample(source, size, { top, left, width: width - left, height: height - top }, kind);
+          for (let row = 0; row < part.height; row++) {
+            const from = ((top + row) * width + left) * 3;
+            expect(part.data.subarray(row * part.width * 3, (row + 1) * part.width * 3)).toEqual(
+              whole.data.subarray(from, from + part.width * 3),
+            );
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
   });
 
-  it('JavaScript is taken: there is no WebAssembly (node --jitless)', () => {
-    vi.stubGlobal('WebAssembly', undefined);
-    expect(startSimdModule()).toBeNull();
+  it('keeps an image of the same size, and a flat colour flat', () => {
+    fc.assert(
+      fc.property(image, (source) => {
+        const same = resample(
+          source,
+          source,
+          { top: 0, left: 0, width: source.width, height: source.height },
+          'bicubic',
+        );
+        expect(Buffer.compare(same.data, source.data)).toBe(0);
+      }),
+    );
+    fc.assert(
+      fc.property(side, side, side, side, fc.nat(255), interpolation, (width, height, w, h, value, kind) => {
+        const flat = { width, height, data: new Uint8Array(width * height * 3).fill(value) };
+        const out = resample(flat, { width: w, height: h }, { top: 0, left: 0, width: w, height: h }, kind);
+        expect(out.data.every((byte) => byte === value)).toBe(true);
+      }),
+    );
   });
 
-  it('errors that are not about memory are told', () => {
-    const broken = { ...api, validate: () => true, Module: Broken };
-    expect(() => startSimdModule(broken)).toThrow('broken');
+  it('pads with zeros where the region is larger than the image', () => {
+    const one = { width: 1, height: 1, data: Uint8Array.of(9, 8, 7) };
+    const padded = resample(one, one, { top: -1, left: -1, width: 3, height: 2 }, 'bilinear');
+    expect([...padded.data]).toEqual([...Array.from({ length: 12 }, () => 0), 9, 8, 7, 0, 0, 0]);
   });
 });
-
-class NoMemory {
-  readonly exports: unknown;
-
-  constructor() {
-    throw new RangeError(
-      'WebAssembly.Instance(): Out of memory: Cannot allocate Wasm memory for new instance',
-    );
-  }
-}
-
-class Broken {
-  constructor() {
-    throw new TypeError('broken');
-  }
-}
