@@ -2,6 +2,7 @@
 import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { DECODE_MODES } from './decode/decode-options.js';
 import { jpegOptions } from './decode/decode.js';
+import { tooLargeImage } from './file/image-errors.js';
 import { Normalization } from './normalize.js';
 import { centerCrop, resizedSize, type Size } from './pixels/geometry.js';
 import type { RgbImage } from './pixels/rgb-image.js';
@@ -71,9 +72,17 @@ export function transformJpeg(
   return resampleJpeg(bytes, jpegOptions(options), (image) => targetOf(options, image), into);
 }
 
-function targetOf({ resize, crop, interpolation }: TransformOptions, image: Size): ResampleTarget {
+function targetOf(
+  { resize, crop, interpolation, limitPixels }: TransformOptions,
+  image: Size,
+): ResampleTarget {
   const size = resizedSize(image, resize);
-  return { size, region: centerCrop(size, crop === null ? null : toSize(crop)), interpolation };
+  const region = centerCrop(size, crop === null ? null : toSize(crop));
+  // Without a crop, a file of 1 × 65000 pixels would become one of 256 × 16 million.
+  const isBounded = crop !== null || typeof resize === 'object';
+  const limit = Math.max(limitPixels, TRANSFORM_PRESETS.ImageNet1K_V1.limitPixels);
+  if (!isBounded && region.height * region.width > limit) throw tooLargeImage('the resized image', limit);
+  return { size, region, interpolation };
 }
 
 function toSize(size: number | Size): Size {

@@ -1,4 +1,5 @@
 /** The header of a BMP file: OS/2 1.x, and Windows from BITMAPINFOHEADER to BITMAPV5HEADER. */
+import { viewOf } from '../pixels/data-view.js';
 import type { Size } from '../pixels/geometry.js';
 
 /** The file ends before its image does; the message says which part is missing. */
@@ -46,10 +47,6 @@ function isBareDib(bytes: Uint8Array): boolean {
   const view = viewOf(bytes);
   const headerBytes = view.getUint32(0, true);
   return HEADER_BYTES.has(headerBytes) && view.getUint16(headerBytes === 12 ? 8 : 12, true) === 1;
-}
-
-function viewOf(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /**

@@ -1,10 +1,14 @@
-/** Files that end too early: told from damaged ones by what is in them, whatever a decoder says. */
+/**
+ * Sizes in headers, and files that end too early: their content tells them from damaged ones, whatever a decoder says. Covers
+ * png.ts and avif.ts, too.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { imageFormat } from '../../../src/image/formats/image-format.js';
 import { loadImage } from '../../../src/image/load-image.js';
+import { createTransform } from '../../../src/image/transform.js';
 import { HEADERS, type SharpFormat } from '../../../src/image/formats/headers.js';
 import { fixturePath } from '../../support/fixtures.js';
 
@@ -72,6 +76,40 @@ describe('an image that is cut anywhere', () => {
       const bytes = fixture(name);
       expect(await outcome(Buffer.from(bytes).fill(0, bytes.length >> 1))).toBe('IMAGE_TRUNCATED');
     }
+  });
+});
+
+describe('readSize', () => {
+  const sharpFiles = FILES.map((file) => read(file)).filter((bytes) => imageFormat(bytes) !== 'bmp');
+
+  it('gives the size that decoding gives, in every format', async () => {
+    const pixels = { create: { width: 41, height: 30, channels: 3 as const, background: '#246' } };
+    const avif = await sharp(pixels).avif({ effort: 0 }).toBuffer();
+    const lossless = await sharp(pixels).webp({ lossless: true }).toBuffer();
+    const options = createTransform({ resize: null, crop: null });
+    for (const bytes of [...sharpFiles, avif, lossless]) {
+      const { width, height } = await loadImage(bytes, options);
+      const size = HEADERS[imageFormat(bytes) as SharpFormat].readSize(bytes);
+      expect(size).toMatchObject({ width, height });
+    }
+  });
+
+  it('ends on any bytes', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...sharpFiles.filter((bytes) => bytes.length < 6000)),
+        fc.nat(200),
+        fc.uint8Array({ maxLength: 200 }),
+        (whole, length, noise) => {
+          const bytes = Buffer.concat([whole.subarray(0, length), noise]);
+          for (const { readSize } of Object.values(HEADERS)) {
+            const size = readSize(bytes);
+            expect(size === undefined || size.width * size.height >= 0).toBe(true);
+          }
+        },
+      ),
+      { numRuns: 1000 },
+    );
   });
 });
 
