@@ -1,4 +1,4 @@
-/** Values of Arrow columns as JSON. */
+/** Writes the values of Arrow columns as JSON. */
 import { doubleToJson, floatToJson } from '../../base/shortest-float.js';
 import { nameOfType, type Arrow, type Data, type DataType, type Field } from '../../tensor/arrow/library.js';
 import { cannotCarry } from './row-output.js';
@@ -7,9 +7,9 @@ import { cannotCarry } from './row-output.js';
 type WriteValue = (value: unknown) => string;
 
 /**
- * How the values of a column are written: numbers with all their digits, binary as base64, lists as arrays, structs as objects.
+ * Creates the writer of a column: numbers with all their digits, binary as base64, lists as arrays, structs as objects.
  *
- * @throws {@link TapirError} `SOURCE_INVALID` for a type that JSON has nothing for.
+ * @throws {@link TapirError} `SOURCE_INVALID` for a type that has no form in JSON.
  */
 export function arrowToJson(
   arrow: Arrow,
@@ -25,7 +25,7 @@ export function arrowToJson(
   return (column, row) => write(new arrow.Vector([column]).get(row));
 }
 
-/** The library's values may be null anywhere. */
+/** Also writes nulls, which may occur at every level of nesting. */
 function writerOf(arrow: Arrow, type: DataType, refuse: (type: DataType) => Error): WriteValue {
   const write = plainWriterOf(arrow, type, refuse);
   return (value) => (value === null || value === undefined ? 'null' : write(value));

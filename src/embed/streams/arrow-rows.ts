@@ -1,4 +1,4 @@
-/** Rows as Arrow's stream format: what came along, `path`, `status`, `error_code`, `error_message`, and a column per output. */
+/** Rows as Arrow's stream format: carried columns, `path`, `status`, `error_code`, `error_message`, and a column per output. */
 import { elementBytes } from '../../tensor/tensor.js';
 import {
   createStreamEncoder,
@@ -19,9 +19,10 @@ import { ROW_NAMES, cannotCarry, collisionOf, type RowEncoder } from './row-outp
 import type { Carried, RecordInput } from '../../sources/records/source-record.js';
 
 /**
- * Begins an Arrow stream. Its schema is known at once, except for what JSON lines carry: that is taken from the first rows.
+ * Creates an encoder of Arrow streams. The schema is known at once, unless the input is JSON lines: then the first rows decide the
+ * carried columns.
  *
- * @throws {@link TapirError} `SOURCE_INVALID` for columns that collide.
+ * @throws {@link TapirError} `SOURCE_INVALID` for columns of the same name.
  */
 export function createArrowRows(
   input: Pick<RecordInput, 'name' | 'schema' | 'format'>,
@@ -37,7 +38,7 @@ class ArrowRows implements RowEncoder {
   readonly #columns: readonly FeatureColumn[];
   readonly #metadata: ReadonlyMap<string, string>;
   readonly #pieces: Uint8Array[] = [];
-  /** Of what JSON lines carry, once there are rows. */
+  /** The columns that JSON lines carry, once there are rows. */
   #json: JsonColumns | undefined;
   readonly #isJson: boolean;
   #carried: readonly Field[];
@@ -129,14 +130,14 @@ class ArrowRows implements RowEncoder {
     }
   }
 
-  /** @param extras - Of rows that lie in one record batch of the input. */
+  /** @param extras - From rows of one record batch of the input. */
   #carriedData(extras: readonly Carried[]): readonly Data[] {
     const [first] = extras;
     if (this.#json) return this.#json.data(extras);
     if (first?.kind !== 'arrow') return [];
     const { DataType, makeData } = this.#arrow;
     return first.columns.map((column) =>
-      // A slice of it would not know its nulls.
+      // A slice of a null column loses its null count.
       DataType.isNull(column.type)
         ? makeData({ type: column.type, length: extras.length })
         : column.slice(first.row, extras.length),
@@ -164,7 +165,7 @@ class ArrowRows implements RowEncoder {
   }
 }
 
-/** Ranges of rows that can be written together: those whose columns lie in the same record batch of the input. */
+/** Ranges of rows that can be written together: their carried columns are in one record batch of the input. */
 function* partsOf(extras: readonly Carried[]): Generator<readonly [from: number, to: number]> {
   let from = 0;
   const columnsOf = (carried: Carried): unknown => (carried.kind === 'arrow' ? carried.columns : undefined);
@@ -175,7 +176,7 @@ function* partsOf(extras: readonly Carried[]): Generator<readonly [from: number,
   }
 }
 
-/** Rows moved to where they belong, with zeros in between. */
+/** Spreads the values of successful rows over all rows, with zeros for the others. */
 function spreadRows(values: Uint8Array, present: Uint8Array, rowBytes: number): Uint8Array {
   const spread = new Uint8Array(present.length * rowBytes);
   let from = 0;

@@ -1,4 +1,4 @@
-/** Images → rows as a stream of bytes: what `tapir embed --out -` writes. */
+/** Images → rows as a stream of bytes, which `tapir embed --out -` writes. */
 import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
@@ -31,9 +31,9 @@ export interface EmbedRowsOptions extends EmbedOptions {
   readonly dtype: 'float32' | 'float16';
   /** Format of a stream of images. */
   readonly inputFormat: InputFormat;
-  /** A batch that is not full runs when the source pauses for so long: an integer from 0 to 3 600 000 milliseconds. */
+  /** Run a partial batch when the source pauses for this long: an integer from 0 to 3 600 000 milliseconds. */
   readonly maxWaitMs: number;
-  /** End the run with `TOO_MANY_FAILURES` when more inputs have failed. */
+  /** End the run with `TOO_MANY_FAILURES` when more inputs than this have failed. */
   readonly maxFailures: MaxFailures | undefined;
   /** Called after each batch. */
   readonly onBatch: ((batch: EmbeddedBatch, progress: EmbedProgress) => void) | undefined;
@@ -50,14 +50,14 @@ export const EMBED_ROWS_DEFAULTS: EmbedRowsOptions = {
 };
 
 /**
- * Embeds images into a stream of rows, one per input and in input order; an image that cannot be read is a row with its error.
+ * Embeds images into a stream of rows: one row per input, in input order. An image that cannot be read is a row with an error.
  *
- * @param source - A location as for `embedImages`, or a stream of bytes with a record per image ({@link openRecords}), whose
- * other fields or columns the rows carry.
- * @param warm - Decoding threads of the transform that were started before.
- * @returns The bytes, as each batch is finished; a piece is valid until the next one is asked for.
- * @throws {@link TapirError} as `embedImages`, after the rows before; `SOURCE_INVALID` for a carried field that has the name of
- * an output, or none in the format; `TOO_MANY_FAILURES`.
+ * @param source - A location as for `embedImages`, or a stream of bytes with a record per image ({@link openRecords}). The rows
+ * carry the other fields or columns of the records.
+ * @param warm - Decoding threads for the transform, if they have been started already.
+ * @returns The bytes of each finished batch. A chunk is valid until the next one is requested.
+ * @throws {@link TapirError} Those of `embedImages`, after the rows before; `SOURCE_INVALID` for a carried field that has the
+ * name of an output, or that the format cannot hold; `TOO_MANY_FAILURES`.
  */
 export async function* embedRows(
   extractor: Extractor,
@@ -78,7 +78,7 @@ export async function* embedRows(
   const encoder = await createEncoder(options.format, input, columns);
   const meter = new ProgressMeter(extractor);
   yield* encoder.begin();
-  // What lies on disk has no pauses to speak of, and is cut by position.
+  // A source on disk does not pause: its batches are cut by position.
   const maxWait = typeof source === 'string' ? undefined : maxWaitMs;
   for await (const batch of embedRecords(extractor, input.records, setup, lanes, maxWait)) {
     yield* encoder.encode({ ...batch, features: storedFeatures(batch.features, columns, half) });

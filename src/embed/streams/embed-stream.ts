@@ -1,4 +1,4 @@
-/** Images through a stream of Node.js. */
+/** Embedding as a stream of Node.js. */
 import { Duplex } from 'node:stream';
 import { callbackify } from 'node:util';
 import type { Options } from '../../base/checks.js';
@@ -8,8 +8,8 @@ import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } fr
 type Written = (error?: Error | null) => void;
 
 /**
- * A stream in object mode: images go in, rows come out. Rows are typed where they are iterated over; the types of Node.js take
- * strings and bytes for any stream in a pipeline, so these cannot be refused where all are to carry something.
+ * A stream in object mode: images go in, rows come out. Iterating gives typed rows. In a pipeline the types of Node.js allow strings
+ * and bytes for any stream, so the compiler cannot require records there.
  */
 export interface EmbedStream<
   Key extends string = string,
@@ -22,23 +22,25 @@ export interface EmbedStream<
     callback?: Written,
   ): boolean;
   [Symbol.asyncIterator](): NodeJS.AsyncIterator<StreamRow<Key, Extra>>;
-  /** As pipelines see it. */
+  /** The type that pipelines use. */
   [Symbol.asyncIterator](): ReturnType<Duplex[typeof Symbol.asyncIterator]>;
 }
 
 /**
- * Embeds what is written to a stream: a `Duplex` in object mode, for `pipeline` and `pipe`.
+ * Embeds the images that are written to a stream: a `Duplex` in object mode, for `pipeline` and `pipe`.
  *
- * Inputs are paths, http(s) or `file:` URLs, the bytes of files, or records `{ image, ...extra }`; a row per input comes out, in
- * their order: `{ index, path, features, ...extra }`, or `{ index, path, error, ...extra }` for an image that cannot be read.
+ * An input is an image (a path, an http(s) or `file:` URL, the bytes of a file, a Blob, a Response or a web stream) or a record
+ * `{ image, ...extra }`. Each input gives one row, in order: `{ index, path, features, ...extra }`, or
+ * `{ index, path, error, ...extra }` for an image that cannot be read.
  *
- * @remarks A slow reader slows the writer down: besides the batches that keep decoding and the devices busy, `highWaterMark`
- * inputs and as many rows are held. Destroying the stream, its `signal`, or a failure elsewhere in a pipeline ends its decoding
- * threads; the run that a device is in ends by itself.
+ * @remarks A slow reader slows the writer down. Besides the batches that keep the decoding threads and the devices busy, the stream
+ * holds `highWaterMark` inputs and as many rows. Destroying the stream, its `signal`, or a failure elsewhere in a pipeline ends the
+ * decoding threads; a run on a device finishes first.
  *
  * @param extractor - From {@link createFeatureExtractor}; it stays open.
  * @param given - See {@link EmbedStreamOptions}.
- * @throws {@link TapirError} `OPTION_INVALID`. The stream fails with `OPTION_INVALID` for what is no image, and those of `run`.
+ * @throws {@link TapirError} `OPTION_INVALID`. The stream fails with `OPTION_INVALID` for a value that is not an image, and with the
+ * errors of `run`.
  *
  * @example
  * ```ts
@@ -77,7 +79,7 @@ export function embedStream<Key extends string, Extra extends object = Record<st
           isWanted = stream.push(row ?? null) && row !== undefined;
         }
       } catch (error) {
-        // One that was destroyed has its error already.
+        // A stream that was destroyed has its error already.
         stream.destroy(error as Error);
       } finally {
         isReading = false;

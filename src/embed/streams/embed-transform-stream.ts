@@ -1,4 +1,4 @@
-/** Images through the streams of the web. */
+/** Embedding as a pair of web streams. */
 import { ReadableStream, WritableStream } from 'node:stream/web';
 import type { Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
@@ -14,13 +14,13 @@ export interface EmbedTransformStream<
 }
 
 /**
- * {@link embedStream} for the streams of the web: `images.pipeThrough(embedTransformStream(extractor))`.
+ * {@link embedStream} for web streams: `images.pipeThrough(embedTransformStream(extractor))`.
  *
- * @remarks Cancelling the readable end, aborting the writable one and the `signal` end the decoding threads; both ends then fail.
+ * @remarks Cancelling the readable end, aborting the writable end, or the `signal` ends the decoding threads. Both ends then fail.
  *
  * @param extractor - From {@link createFeatureExtractor}; it stays open.
  * @param given - See {@link EmbedStreamOptions}.
- * @throws {@link TapirError} `OPTION_INVALID`. The ends fail as an {@link embedStream} does.
+ * @throws {@link TapirError} `OPTION_INVALID`. The ends fail with the errors of {@link embedStream}.
  *
  * @example
  * ```ts
@@ -40,7 +40,7 @@ export function embedTransformStream<Key extends string, Extra extends object = 
 ): EmbedTransformStream<Key, Extra> {
   const pipe = new RowPipe(extractor, given, 'embedTransformStream');
   const { highWaterMark, signal } = pipe;
-  /** Of each end that is still open, how it fails. */
+  /** How to fail each end that is still open. */
   const ends = new Map<'writable' | 'readable', (reason: unknown) => void>();
   const close = async (reason: unknown): Promise<void> => {
     signal?.removeEventListener('abort', onAbort);
@@ -77,10 +77,10 @@ export function embedTransformStream<Key extends string, Extra extends object = 
       async pull(controller) {
         try {
           const row = await pipe.next();
-          // Both ends are told where one fails; this one may have been meanwhile.
+          // The other end may have failed meanwhile, and this one with it.
           if (!ends.has('readable')) return;
           if (row) {
-            // What the record carried is in it.
+            // The row contains the extra fields of its record.
             controller.enqueue(row as StreamRow<Key, Extra>);
             return;
           }

@@ -1,4 +1,4 @@
-/** What the rows of the outputs are, before there are any. */
+/** The columns of the outputs, before there are any rows. */
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import type { Extractor } from '../../extract/extractor.js';
@@ -9,9 +9,9 @@ import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { storedTensor, storedType } from '../../dataset/stored-tensor.js';
 
 /**
- * The columns of an extractor's outputs. Where the model does not say all of their sizes, a black image is run.
+ * Describes the columns of an extractor's outputs. If the model does not state all sizes, runs a black image to find them.
  *
- * @param half - float32 outputs are written as float16.
+ * @param half - Write float32 outputs as float16.
  * @throws {@link TapirError} `OPTION_INVALID` for an output of strings; those of `run`.
  */
 export async function describeFeatures(
@@ -43,9 +43,9 @@ function isStatic(dims: readonly unknown[] | null): boolean {
 }
 
 /**
- * The features of a batch as they are written.
+ * Converts the features of a batch to the form that is written.
  *
- * @throws {@link TapirError} `OUTPUT_NOT_BATCHED` if its rows are not as the columns say.
+ * @throws {@link TapirError} `OUTPUT_NOT_BATCHED` if the rows do not match the columns.
  */
 export function storedFeatures(
   features: Readonly<Record<string, Tensor>>,

@@ -1,17 +1,17 @@
-/** One value at a time from a writer to a reader that waits for it. */
+/** Hands values from a writer to a reader, one at a time. */
 
 interface Offer<Value> {
   readonly value: Value;
   taken(): void;
 }
 
-/** Whoever offers a value waits until it was taken: nothing is kept in between. */
+/** A queue without room: the writer of a value waits until the reader takes it. */
 export class Handover<Value> implements AsyncIterable<Value> {
   #offer: Offer<Value> | undefined;
   #isEnded = false;
   #wake: (() => void) | undefined;
 
-  /** Settles when the reader has taken the value, or will take none any more. One at a time. */
+  /** Offers a value. Settles when the reader has taken it, or has stopped. Offer one value at a time. */
   offer(value: Value): Promise<void> {
     if (this.#isEnded) return Promise.resolve();
     return new Promise((resolve) => {
@@ -20,13 +20,13 @@ export class Handover<Value> implements AsyncIterable<Value> {
     });
   }
 
-  /** There will be no more. What was offered last is still taken. */
+  /** Ends the writer's side. The last offer is still taken. */
   end(): void {
     this.#isEnded = true;
     this.#wake?.();
   }
 
-  /** Nothing is taken any more. */
+  /** Ends the reader's side. */
   stop(): void {
     this.#offer?.taken();
     this.#offer = undefined;

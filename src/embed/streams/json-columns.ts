@@ -1,4 +1,4 @@
-/** Fields of JSON records as Arrow columns, their types taken from the first rows. */
+/** Fields of JSON records → Arrow columns. The first rows decide the types. */
 import { textData, validity, type Arrow, type Data, type Field } from '../../tensor/arrow/library.js';
 import type { Carried } from '../../sources/records/source-record.js';
 import { cannotCarry } from './row-output.js';
@@ -11,28 +11,32 @@ interface Column {
 }
 
 const INTEGER = /^-?\d+$/;
-/** What marks a column of texts as JSON for readers. */
+/** Metadata that marks a column of texts as JSON. */
 const JSON_TYPE = new Map([
   ['ARROW:extension:name', 'arrow.json'],
   ['ARROW:extension:metadata', ''],
 ]);
 
 /**
- * The columns of what JSON records carry: booleans, 64-bit integers, doubles and texts where all of the first rows have them, else
- * JSON (texts with the extension type arrow.json).
+ * The columns of the fields that JSON records carry. A column holds booleans, 64-bit integers, doubles or texts if all of the first
+ * rows do, else JSON (texts with the extension type arrow.json).
  */
 export class JsonColumns {
   readonly #arrow: Arrow;
   readonly #source: string;
   readonly #columns = new Map<string, Column>();
 
-  /** @param first - What the first rows carry. */
+  /** @param first - From the first rows. */
   constructor(arrow: Arrow, first: readonly Carried[], source: string) {
     this.#arrow = arrow;
     this.#source = source;
     const texts = new Map<string, string[]>();
     for (const carried of first)
-      for (const [name, text] of fieldsOf(carried)) texts.set(name, [...(texts.get(name) ?? []), text]);
+      for (const [name, text] of fieldsOf(carried)) {
+        const values = texts.get(name);
+        if (values) values.push(text);
+        else texts.set(name, [text]);
+      }
     for (const [name, values] of texts) this.#columns.set(name, this.#column(name, values));
   }
 
@@ -41,15 +45,15 @@ export class JsonColumns {
   }
 
   /**
-   * The columns of some rows.
+   * Builds the columns of some rows.
    *
-   * @throws {@link TapirError} `SOURCE_INVALID`, naming line and field, for a value of another type, or a field that the first
-   * rows had not.
+   * @throws {@link TapirError} `SOURCE_INVALID`, naming line and field, for a value of another type, or a field that none of the first
+   * rows had.
    */
   data(rows: readonly Carried[]): readonly Data[] {
     for (const row of rows)
       for (const name of fieldsOf(row).keys())
-        if (!this.#columns.has(name)) throw this.#misfit(row, name, 'which no record of the first batch had');
+        if (!this.#columns.has(name)) throw this.#misfit(row, name, 'is missing in the first batch');
     return [...this.#columns].map(([name, { kind }]) => this.#build(kind, name, rows));
   }
 
@@ -66,7 +70,8 @@ export class JsonColumns {
     const texts = rows.map((row) => {
       const text = fieldsOf(row).get(name);
       if (text === undefined || (text === 'null' && kind !== 'json')) return null;
-      if (!FITS[kind](text)) throw this.#misfit(row, name, `which is no ${kind} as in the first batch`);
+      if (!FITS[kind](text))
+        throw this.#misfit(row, name, `has a value that is not ${kind}, unlike in the first batch`);
       return text;
     });
     if (kind === 'json') return textData(this.#arrow, texts);
@@ -91,7 +96,7 @@ export class JsonColumns {
     const line = row.kind === 'json' ? row.line : undefined;
     return cannotCarry(
       this.#source,
-      `its field "${name}" has a value ${what}: an Arrow column has one type (--format jsonl takes any)`,
+      `its field "${name}" ${what}: an Arrow column has one type (use --format jsonl for mixed types)`,
       line,
     );
   }
@@ -109,7 +114,7 @@ const FITS: Readonly<Record<Kind, (text: string) => boolean>> = {
   json: () => true,
 };
 
-/** The narrowest kind that fits all values; JSON where there are none. */
+/** The narrowest kind that fits all values; JSON if there are no values. */
 function kindOf(texts: readonly string[]): Kind {
   if (texts.length === 0) return 'json';
   const kinds: readonly Kind[] = ['bool', 'int64', 'float64', 'text'];

@@ -1,4 +1,4 @@
-/** Rows as JSON lines: `{"path":…,"status":"ok","<key>":[…],<what came along>}`. */
+/** Rows as JSON lines: `{"path":…,"status":"ok","<key>":[…],<carried fields>}`. */
 import type { Arrow, Data, Field } from '../../tensor/arrow/library.js';
 import type { EmbeddedRecords } from './embed-records.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
@@ -7,14 +7,14 @@ import { arrowToJson } from './arrow-json.js';
 import type { Carried, RecordInput } from '../../sources/records/source-record.js';
 import { cannotCarry, collisionOf, type RowEncoder } from './row-output.js';
 
-/** Characters of a piece, some lines more. */
+/** A chunk ends after the line that reaches this number of characters. */
 const PIECE_LENGTH = 2 ** 20;
 
 /**
- * Begins JSON lines.
+ * Creates an encoder of JSON lines.
  *
- * @param arrow - Where what came along is Arrow's.
- * @throws {@link TapirError} `SOURCE_INVALID` for columns that collide or cannot be written as JSON.
+ * @param arrow - Needed if the rows carry Arrow columns.
+ * @throws {@link TapirError} `SOURCE_INVALID` for columns of the same name, or that cannot be written as JSON.
  */
 export function createJsonlRows(
   input: Pick<RecordInput, 'name' | 'schema'>,

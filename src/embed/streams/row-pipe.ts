@@ -1,4 +1,4 @@
-/** Images in, rows out: what the streams of Node.js and of the web are shells of. */
+/** Images in, rows out: the core of embedStream and embedTransformStream. */
 import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { openDecodeLanes } from '../embed-batches.js';
@@ -13,13 +13,13 @@ import { Handover } from './handover.js';
 /** Options of {@link embedStream} and {@link embedTransformStream}. */
 export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSeparated'> {
   /**
-   * Inputs that are held before they are read, and rows that are held until they are taken, each an integer from 1 to 65536. The
-   * batches that are under way come on top.
+   * The number of inputs that may wait to be read, and of rows that may wait to be taken: an integer from 1 to 65536. Batches in
+   * progress are not counted.
    * @default 16
    */
   readonly highWaterMark: number;
   /**
-   * A batch that is not full runs when no input has come for so long, an integer from 0 to 3 600 000 milliseconds.
+   * Run a partial batch when no input has arrived for this long: an integer from 0 to 3 600 000 milliseconds.
    * @default 50
    */
   readonly maxWaitMs: number;
@@ -29,11 +29,11 @@ const { column: _column, nulSeparated: _nulSeparated, ...DEFAULTS } = EMBED_DEFA
 
 export const EMBED_STREAM_DEFAULTS: EmbedStreamOptions = { ...DEFAULTS, highWaterMark: 16, maxWaitMs: 50 };
 
-/** What a stream takes: a record of an image and whatever its row shall carry; or the image alone, where rows need not carry more. */
+/** An input: a record with an image and the extra fields of its row; or just the image, if rows need no extra fields. */
 export type StreamInput<Extra extends object = Record<string, unknown>> =
   ({ readonly image: ListedImage } & Extra) | (Record<never, never> extends Extra ? ListedImage : never);
 
-/** What a stream gives: an image's features, or why there are none, and what its record carried. */
+/** A row: the features of an image or its error, and the extra fields of its record. */
 export type StreamRow<
   Key extends string = string,
   Extra extends object = Record<string, unknown>,
@@ -48,7 +48,7 @@ export class RowPipe<Key extends string> {
   readonly #rows: AsyncGenerator<Embedded<Key>>;
   readonly #stopping = new AbortController();
   readonly #plan: EntryPlan;
-  /** The caller's. */
+  /** The signal of the caller. */
   readonly signal: AbortSignal | undefined;
   readonly highWaterMark: number;
 
@@ -65,26 +65,26 @@ export class RowPipe<Key extends string> {
   }
 
   /**
-   * Takes an input; settles when it is on its way.
+   * Takes an input. Settles when it is being processed.
    *
-   * @throws {@link TapirError} `OPTION_INVALID` for anything that is no image.
+   * @throws {@link TapirError} `OPTION_INVALID` for a value that is not an image.
    */
   async write(input: unknown): Promise<void> {
     await this.#inputs.offer(recordOf(input, this.#plan));
   }
 
-  /** There will be no more inputs. */
+  /** Ends the inputs. */
   end(): void {
     this.#inputs.end();
   }
 
-  /** The next row; undefined behind the last one. */
+  /** Returns the next row; undefined after the last one. */
   async next(): Promise<Embedded<Key> | undefined> {
     const { done, value } = await this.#rows.next();
     return done === true ? undefined : value;
   }
 
-  /** Gives up what is under way; settles when its threads have ended. */
+  /** Abandons the work in progress. Settles when its threads have ended. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the stream was closed'));
     this.#inputs.stop();
@@ -106,13 +106,15 @@ async function* embedInputs<Key extends string>(
 }
 
 function recordOf(input: unknown, plan: EntryPlan): SourceRecord<object> {
-  const alone = itemOfImage(input, plan);
-  if (alone) return { item: alone, extra: {} };
   const isRecord = typeof input === 'object' && input !== null && 'image' in input;
-  const { image, ...extra } = (isRecord ? input : {}) as { readonly image?: unknown };
+  const { image, ...extra } = (isRecord ? input : { image: input }) as { readonly image: unknown };
   const item = itemOfImage(image, plan);
   if (!item)
-    throw invalidOption('input', 'a path, a URL, bytes, or a record { image, … } of one of these', input);
+    throw invalidOption(
+      'input',
+      'a path, a URL, bytes, a Blob, a Response, a web stream, or a record { image, … } of one of these',
+      input,
+    );
   const taken = ROW_FIELDS.find((field) => Object.hasOwn(extra, field));
   if (taken !== undefined)
     throw invalidOption('input', `a record without the fields of a row (${ROW_FIELDS.join(', ')})`, taken);

@@ -244,13 +244,13 @@ describe('tapir embed --out -, Arrow', () => {
       n: 'null',
     });
     expect(values[1]).toMatchObject({ i: null, f: 2, b: null, t: null, j: null, n: null });
-    for (const [more, field] of [
-      ['"i":1.5', 'i'],
-      ['"z":1', 'z'],
+    for (const [more, field, wrong] of [
+      ['"i":1.5', 'i', 'has a value that is not int64'],
+      ['"z":1', 'z', 'is missing in the first batch'],
     ]) {
       const misfit = pipe(Buffer.from(first + line(more!)), '--format arrow --batch 1');
       expect(misfit.code).toBe(2);
-      expect(misfit.stderr).toContain(`line 2: its field "${field}" has a value`);
+      expect(misfit.stderr).toContain(`line 2: its field "${field}" ${wrong}`);
     }
   });
 

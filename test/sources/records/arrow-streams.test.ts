@@ -112,8 +112,17 @@ describe('the column of images', () => {
 
   it.each([
     ['an output', { path: names, vector: numbers }, 'output "vector"'],
-    ['the rows’ own', { path: names, status: numbers }, 'own column "status"'],
-    ['the path of other rows', { path: names, file: names }, 'own column "path"', 'file'],
+    [
+      'a column of every row',
+      { path: names, status: numbers },
+      'column "status" has the name of a column that every row has',
+    ],
+    [
+      'the path of other rows',
+      { path: names, file: names },
+      'column "path" has the name of a column that every row has',
+      'file',
+    ],
   ])(
     'may not stand beside a column that has the name of %s',
     async (_what, columns, message, column = 'path') => {
