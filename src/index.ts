@@ -26,8 +26,17 @@ export {
 } from './graph/rewrite/plan.js';
 export { type ImageNormalization } from './graph/rewrite/image-input.js';
 export { type ReturnNodes, type KeysOf } from './model/return-nodes.js';
-export { createFeatureExtractor, type FeatureExtractorOptions } from './extract/create-feature-extractor.js';
-export { type FeatureExtractor } from './extract/feature-extractor.js';
+export {
+  createFeatureExtractor,
+  type ExtractorOf,
+  type ExtractorSource,
+  type FeatureExtractorOptions,
+  type GivenExtractorOptions,
+  type OutputType,
+  type SourceKey,
+  type SourceType,
+} from './extract/create-feature-extractor.js';
+export { FeatureExtractor } from './extract/feature-extractor.js';
 export {
   DataParallel,
   type DataParallelOptions,
@@ -39,6 +48,12 @@ export { type RunInput, type NestedFeeds, type RunOptions } from './extract/run-
 export { chunkSizes, type Split } from './tensor/split.js';
 export { type LaneDeathPolicy } from './runtime/lane-pool.js';
 export { type Extractor } from './extract/extractor.js';
+export {
+  measureModel,
+  type BatchMeasurement,
+  type MeasureModelOptions,
+  type MeasureModelReport,
+} from './extract/measure-model.js';
 export { type LaneOptions } from './runtime/lane-options.js';
 export type { TensorInfo } from './tensor/tensor-info.js';
 export { type FeatureInfo, type Layout } from './model/feature-info.js';

@@ -3,6 +3,7 @@ import {
   createFeatureExtractor,
   DataParallel,
   embedImages,
+  pruneModel,
   type Extractor,
   type FeatureExtractor,
   type FeatureExtractorOptions,
@@ -34,16 +35,54 @@ describe('createFeatureExtractor', () => {
     expectTypeOf(parallel.module).toEqualTypeOf<FeatureExtractor<'y'>>();
     expectTypeOf(await createFeatureExtractor(parallel, ['fc'])).toEqualTypeOf<DataParallel<'fc'>>();
     const options: Partial<FeatureExtractorOptions> = {};
-    expectTypeOf(await createFeatureExtractor('m.onnx', ['fc'], options)).toEqualTypeOf<Extractor<'fc'>>();
+    const either = await createFeatureExtractor('m.onnx', ['fc'], options);
+    expectTypeOf(either).toEqualTypeOf<FeatureExtractor<'fc'> | DataParallel<'fc'>>();
+    expectTypeOf(either).toExtend<Extractor<'fc'>>();
     const single = await createFeatureExtractor('m.onnx', { fc: 'y' });
     expectTypeOf(await DataParallel.create(single)).toEqualTypeOf<DataParallel<'y'>>();
     // @ts-expect-error no such split
     void parallel.run({ dtype: 'float32', dims: [0], data: new Float32Array() }, { split: 'even' });
   });
 
+  it('takes an extractor or a pruned model, with names or as it is', async () => {
+    const single = await createFeatureExtractor('m.onnx', { fc: 'y' });
+    expectTypeOf(await createFeatureExtractor(single, { layer4: 'z' })).toEqualTypeOf<
+      FeatureExtractor<'z'>
+    >();
+    expectTypeOf(await createFeatureExtractor(single)).toEqualTypeOf<FeatureExtractor<'y'>>();
+    expectTypeOf(await createFeatureExtractor(single, undefined, { devices: ['cpu:0'] })).toEqualTypeOf<
+      DataParallel<'y'>
+    >();
+    const parallel = await DataParallel.create(single);
+    expectTypeOf(await createFeatureExtractor(parallel)).toEqualTypeOf<DataParallel<'y'>>();
+    expectTypeOf(await createFeatureExtractor(parallel, ['fc'], { device: 'cpu' })).toEqualTypeOf<
+      FeatureExtractor<'fc'>
+    >();
+    const pruned = await pruneModel('m.onnx', ['fc']);
+    expectTypeOf(await createFeatureExtractor(pruned)).toEqualTypeOf<FeatureExtractor>();
+    expectTypeOf(await createFeatureExtractor(pruned, ['fc'])).toEqualTypeOf<FeatureExtractor<'fc'>>();
+    // @ts-expect-error a model of a file needs names
+    void createFeatureExtractor('m.onnx');
+  });
+
+  it('types the elements of outputs where an option states them', async () => {
+    const half = await createFeatureExtractor('m.onnx', { fc: 'y' }, { outputDtype: 'float16' });
+    expectTypeOf(half).toEqualTypeOf<FeatureExtractor<'y', 'float16'>>();
+    expectTypeOf(half).toExtend<Extractor>();
+    const full = await createFeatureExtractor('m.onnx', ['fc'], { devices: ['cpu'], outputDtype: 'float32' });
+    const { fc } = await full.run({ dims: [0], data: new Float32Array() });
+    expectTypeOf(fc.data).toEqualTypeOf<Float32Array>();
+    expectTypeOf((await (await DataParallel.create(half)).run({})).y).toEqualTypeOf<Tensor<'float16'>>();
+    for await (const { fc: each } of full.map([])) expectTypeOf(each.data).toEqualTypeOf<Float32Array>();
+    const some = await createFeatureExtractor('m.onnx', ['fc'], { outputDtype: { fc: 'float32' } });
+    expectTypeOf(some).toEqualTypeOf<FeatureExtractor<'fc'>>();
+  });
+
   it('refuses unknown options and devices', () => {
     // @ts-expect-error no such option
     void createFeatureExtractor('m.onnx', ['fc'], { devcie: 'cpu' });
+    // @ts-expect-error no such option beside known ones
+    void createFeatureExtractor('m.onnx', ['fc'], { device: 'cpu', isolatoin: 'process' });
     // @ts-expect-error no such device
     void createFeatureExtractor('m.onnx', ['fc'], { device: 'gpu' });
     void createFeatureExtractor('m.onnx', ['fc'], { device: undefined });

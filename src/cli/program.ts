@@ -8,7 +8,7 @@ import { ROW_FORMATS } from '../embed/streams/row-output.js';
 import { EMBED_ROWS_DEFAULTS } from '../embed/streams/embed-rows.js';
 import { INPUT_FORMATS } from '../sources/records/source-record.js';
 import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure/measure-embedding.js';
-import { MEASURE_BATCHES_DEFAULTS } from '../extract/measure-batches.js';
+import { MEASURE_MODEL_DEFAULTS } from '../extract/measure-model.js';
 import { PRUNE_DEFAULTS } from '../model/cut-model.js';
 import { OUTPUT_DTYPES } from '../model/rewrite-options.js';
 import { DECODE_MODES } from '../image/decode/decode-options.js';
@@ -210,9 +210,9 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
       '--sessions <list>',
       'sessions per device to compare: 1,2',
       parseCounts,
-      MEASURE_BATCHES_DEFAULTS.sessions,
+      MEASURE_MODEL_DEFAULTS.sessions,
     )
-    .option('--seconds <n>', 'timed runs per batch size', parseSeconds, MEASURE_BATCHES_DEFAULTS.seconds)
+    .option('--seconds <n>', 'timed runs per batch size', parseSeconds, MEASURE_MODEL_DEFAULTS.seconds)
     .option('--json', 'print JSON', false)
     .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
 

@@ -1,6 +1,6 @@
 /** A run into a dataset: it appends new inputs shard by shard, then inputs that failed before or changed. */
 import type { Extractor } from '../extract/extractor.js';
-import { internalsOf } from '../extract/extractor.js';
+import { extractorInternals } from '../extract/extractor.js';
 import type { DecodeLanes } from '../image/lanes/decode-lanes.js';
 import type { DatasetFolder } from '../dataset/dataset-folder.js';
 import type { DatasetInputs } from '../dataset/dataset-inputs.js';
@@ -131,7 +131,7 @@ export class DatasetRun {
       startedAt: this.#startedAt,
       firstShard,
       device: extractor.device,
-      threads: internalsOf(extractor).sessions.map(({ threads }) => threads),
+      threads: extractorInternals.of(extractor).sessions.map(({ threads }) => threads),
       batch: setup.batch,
       shardSize,
       version: packageVersion(),

@@ -1,6 +1,6 @@
 /** Source items → features, batch by batch: decoding, the model and the consumer overlap. */
 import { TapirError } from '../base/errors.js';
-import { coresToDecode, internalsOf, runsAtOnce, type Extractor } from '../extract/extractor.js';
+import { coresToDecode, extractorInternals, runsAtOnce, type Extractor } from '../extract/extractor.js';
 import { DecodeLanes } from '../image/lanes/decode-lanes.js';
 import { valuesOf } from '../image/transform.js';
 import type { SharedImages } from '../tensor/image-feed.js';
@@ -175,7 +175,7 @@ export async function runImages(
       ? { dtype: 'uint8', dims: [rows, height, width, CHANNELS], values: null }
       : { dtype: 'float32', dims: [rows, CHANNELS, height, width], values: valuesOf(transform) }),
   };
-  const results = await internalsOf(extractor).runWhole(feed, signal);
+  const results = await extractorInternals.of(extractor).runWhole(feed, signal);
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
     const tensor = results[name]!;

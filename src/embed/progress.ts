@@ -1,5 +1,5 @@
 /** How far a run is, how fast, and what holds it up. */
-import { internalsOf, type Extractor } from '../extract/extractor.js';
+import { extractorInternals, type Extractor } from '../extract/extractor.js';
 import type { EmbeddedBatch } from './embed-batches.js';
 
 /** How far a run is. */
@@ -88,7 +88,7 @@ export class ProgressMeter {
   }
 
   #load(first: Sample, last: Sample, seconds: number): EmbedProgress['devices'] {
-    const sessions = internalsOf(this.#extractor).sessions.length / last.runMs.length;
+    const sessions = extractorInternals.of(this.#extractor).sessions.length / last.runMs.length;
     const names = this.#extractor.device.split(', ');
     return last.runMs.map((ms, device) => ({
       device: names[device] ?? this.#extractor.device,
@@ -97,7 +97,7 @@ export class ProgressMeter {
   }
 
   #sample(): void {
-    const runMs = internalsOf(this.#extractor).spent.map((spent) => spent.runMs);
+    const runMs = extractorInternals.of(this.#extractor).spent.map((spent) => spent.runMs);
     this.#window.push({ seconds: (performance.now() - this.#started) / 1000, done: this.#done, runMs });
     const since = this.#window.at(-1)!.seconds - WINDOW_SECONDS;
     while (this.#window.length > 2 && this.#window[1]!.seconds <= since) this.#window.shift();

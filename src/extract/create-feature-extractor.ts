@@ -1,28 +1,32 @@
 /** Model + names → an extractor on one device or several. */
-import { invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { givenFields, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import type { ModelSource, OnnxModel } from '../model/open-model.js';
+import { pruneModel } from '../model/oracle/prune-model.js';
+import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
+import type { KeysOf, ReturnNodes } from '../model/return-nodes.js';
+import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
 import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lane-options.js';
 import { warmLane } from '../runtime/lane-start.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
-import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
-import { DataParallel, internalsOf as parallelInternalsOf } from './data-parallel.js';
-import type { Extractor } from './extractor.js';
-import { FeatureExtractor, internalsOf } from './feature-extractor.js';
-import { createFeatureModel, type SessionSetup } from './feature-model.js';
+import type { SessionOptions } from '../runtime/session-options.js';
+import type { DType } from '../tensor/tensor.js';
+import { newDataParallel, type DataParallel } from './data-parallel.js';
 import { describeLanes } from './describe-lanes.js';
-import type { OnnxModel, ModelSource } from '../model/open-model.js';
+import { extractorInternals, type Extractor } from './extractor.js';
+import { newFeatureExtractor, type FeatureExtractor } from './feature-extractor.js';
+import { createFeatureModel, type SessionSetup } from './feature-model.js';
+import { holdReplica, releaseReplica } from './hold-replicas.js';
+import { inheritFrom, readSession } from './inherit-options.js';
 import { openReplicas } from './open-replicas.js';
-import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
-import { pruneModel } from '../model/oracle/prune-model.js';
-import type { PrunedModel } from '../model/pruned-model.js';
-import type { KeysOf, ReturnNodes } from '../model/return-nodes.js';
-import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
+import { readParallelOptions, type ParallelOptions } from './parallel-options.js';
+import { ReplicaSet } from './replica-set.js';
 
 /** Options of {@link createFeatureExtractor}. */
 export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {
   /**
-   * Where to run: `'cpu'`, `'cuda'`, `'cuda:1'`, `'webgpu'`, `'auto'`, or `{ type, id, threads }`. A device that was asked for
-   * is used, or it is an error; only `'auto'` falls back to the CPU, with a warning.
+   * Where to run: `'cpu'`, `'cuda'`, `'cuda:1'`, `'webgpu'`, `'auto'`, or `{ type, id, threads }`. The named device is used, or it
+   * is an error. Only `'auto'` falls back to the CPU, with a warning.
    * @default 'cpu'
    */
   readonly device: Device;
@@ -53,18 +57,58 @@ export const FEATURE_EXTRACTOR_DEFAULTS: FeatureExtractorOptions = {
   session: {},
 };
 
+/** What an extractor can be made of. */
+export type ExtractorSource = ModelSource | OnnxModel | PrunedModel | Extractor;
+
+/** {@link FeatureExtractorOptions} as the caller passes them, with the types that decide the kind of extractor. */
+export type GivenExtractorOptions<Single, Several, Output> = Options<
+  Omit<FeatureExtractorOptions, 'device' | 'devices' | 'outputDtype'>
+> & {
+  readonly device?: Single;
+  readonly devices?: Several;
+  readonly outputDtype?: Output;
+};
+
+/** The element type of all outputs, where `outputDtype` states one. */
+export type OutputType<Output> = Output extends 'float32' | 'float16' ? Output : DType;
+
+/** The output keys of an extractor that another one is made of. */
+export type SourceKey<From> = From extends Extractor<infer Key> ? Key : string;
+
+/** The element type of the outputs of an extractor that another one is made of. */
+export type SourceType<From> = From extends Extractor<string, infer Type> ? Type : DType;
+
+/** The kind of extractor that {@link createFeatureExtractor} makes: on `devices`, or on those of a data-parallel model, or on one. */
+export type ExtractorOf<
+  From,
+  Key extends string,
+  Type extends DType,
+  Single,
+  Several,
+> = Several extends readonly Device[]
+  ? DataParallel<Key, Type>
+  : Single extends Device
+    ? FeatureExtractor<Key, Type>
+    : From extends DataParallel
+      ? DataParallel<Key, Type>
+      : DataParallel extends From
+        ? FeatureExtractor<Key, Type> | DataParallel<Key, Type>
+        : FeatureExtractor<Key, Type>;
+
 /**
- * Creates a feature extractor: cuts the model down to what the named values need and opens a session for it.
+ * Creates a feature extractor: cuts the model down to what the named values need, and opens a session for it.
  *
- * What torchvision's function of this name is to PyTorch, for ONNX files: names are tensor names, node names or module paths
- * (`layer4` is the last node under it); see {@link getGraphNodeNames}. Unlike there, each name is resolved by itself, results
- * come in the order of the request, and a name whose value the exporter folded away is refused.
+ * It is to ONNX files what torchvision's function of this name is to PyTorch. A name is a tensor name, a node name or a module path
+ * (`layer4` is the last node under it); see {@link getGraphNodeNames}. Unlike in torchvision, each name is resolved independently,
+ * results come in the order of the request, and a name whose value the exporter folded away is refused.
  *
- * @param model - A model, or where to open one; or a data-parallel one: its extractor's source model on the same devices.
- * @param returnNodes - Names to return, or names mapped to output keys.
+ * @param model - A model, or where to open one. From an extractor, the new one takes the source model, and every option that you
+ * leave out of its devices, sessions and lanes. From a pruned model, it takes the source model.
+ * @param returnNodes - Names to return, or names mapped to output keys. Leave them out to run a pruned model, or the model of an
+ * extractor, as it is; options that change what is computed are refused then.
  * @param given - See {@link FeatureExtractorOptions}.
- * @returns The extractor, with `devices` a {@link DataParallel}; close it after use.
- * @throws {@link TapirError} what {@link pruneModel} throws; `SESSION_FAILED` if ONNX Runtime refuses the model;
+ * @returns The extractor; with `devices`, or from one on several devices, a {@link DataParallel}. Close it after use.
+ * @throws {@link TapirError} those of {@link pruneModel}; `SESSION_FAILED` if ONNX Runtime refuses the model;
  * `DEVICE_UNAVAILABLE`; `DEPENDENCY_MISSING`; `OPTION_INVALID`.
  *
  * @example Feature map and pooled vector of a ResNet-50, `[N, 2048, 7, 7]` and `[N, 2048, 1, 1]` float32.
@@ -78,117 +122,120 @@ export const FEATURE_EXTRACTOR_DEFAULTS: FeatureExtractorOptions = {
  * await extractor.close();
  * ```
  */
-export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
-  model: OnnxModel | ModelSource,
+export async function createFeatureExtractor<
+  const Nodes extends ReturnNodes,
+  From extends ExtractorSource,
+  Single extends Device | undefined = undefined,
+  Several extends readonly Device[] | undefined = undefined,
+  Output extends RewriteOptions['outputDtype'] | undefined = undefined,
+>(
+  model: From,
   returnNodes: Nodes,
-  given: Options<FeatureExtractorOptions> & { readonly devices: readonly Device[] },
-): Promise<DataParallel<KeysOf<Nodes>>>;
-export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
-  model: OnnxModel | ModelSource,
-  returnNodes: Nodes,
-  given?: Options<FeatureExtractorOptions> & { readonly devices?: undefined },
-): Promise<FeatureExtractor<KeysOf<Nodes>>>;
-export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
-  model: DataParallel,
-  returnNodes: Nodes,
-  given?: Options<FeatureExtractorOptions> & { readonly device?: undefined },
-): Promise<DataParallel<KeysOf<Nodes>>>;
-export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
-  model: OnnxModel | ModelSource | DataParallel,
-  returnNodes: Nodes,
-  given?: Options<FeatureExtractorOptions>,
-): Promise<Extractor<KeysOf<Nodes>>>;
-export async function createFeatureExtractor<const Nodes extends ReturnNodes>(
-  model: OnnxModel | ModelSource | DataParallel,
-  returnNodes: Nodes,
+  given?: GivenExtractorOptions<Single, Several, Output>,
+): Promise<ExtractorOf<From, KeysOf<Nodes>, OutputType<Output>, Single, Several>>;
+export async function createFeatureExtractor<
+  From extends PrunedModel | Extractor,
+  Single extends Device | undefined = undefined,
+  Several extends readonly Device[] | undefined = undefined,
+>(
+  model: From,
+  returnNodes?: undefined,
+  given?: GivenExtractorOptions<Single, Several, undefined>,
+): Promise<ExtractorOf<From, SourceKey<From>, SourceType<From>, Single, Several>>;
+export async function createFeatureExtractor(
+  model: ExtractorSource,
+  returnNodes?: ReturnNodes,
   given: Options<FeatureExtractorOptions> = {},
-): Promise<Extractor<KeysOf<Nodes>>> {
-  const options = withDefaults(FEATURE_EXTRACTOR_DEFAULTS, given, 'createFeatureExtractor');
-  if (model instanceof DataParallel) return unwrap(model, returnNodes, given);
+): Promise<Extractor> {
+  const asked = givenFields(given, 'createFeatureExtractor');
+  const inherited = inheritFrom(model);
+  const defaults: FeatureExtractorOptions = {
+    ...FEATURE_EXTRACTOR_DEFAULTS,
+    ...inherited?.lane,
+    device: inherited?.device ?? FEATURE_EXTRACTOR_DEFAULTS.device,
+    devices: asked.device === undefined ? inherited?.devices : undefined,
+  };
+  const options = withDefaults(defaults, given, 'createFeatureExtractor');
   const { device, devices, parallel, session, isolation, exitTimeoutMs, cudaLibraries, ...rest } = options;
   const { cache, cacheFolder, cacheBytes, ...rewriting } = rest;
   const setup: SessionSetup = {
-    session: readSessionOptions(session),
+    session: readSession(session, inherited?.session),
     lane: readLaneOptions({ isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes }),
   };
-  // Its thread takes as long to start as pruning does, which begins at once; they run beside each other.
+  // The thread of the session starts while the model is being pruned: both take about as long.
   const prune = (onto: ResolvedDevice): Promise<PrunedModel> => {
     warmLane(setup.lane, onto);
-    return pruneModel(model, returnNodes, rewriting);
+    return pruneSource(model, returnNodes, rewriting, asked);
   };
+  if (asked.device !== undefined && asked.devices !== undefined)
+    throw invalidOption('device', 'left out where "devices" is given', device);
+  const split = givenFields(parallel, 'parallel');
   if (devices === undefined) {
-    if (Object.keys(parallel).length > 0)
+    if (Object.keys(split).length > 0)
       throw invalidOption('parallel', 'left out without "devices"', parallel);
     const single = readDevice('device', device);
     return createSingle(prune(single), single, setup);
   }
-  if (given.device !== undefined) throw invalidOption('device', 'left out where "devices" is given', device);
   const list = readDevices('devices', devices);
-  const how = readParallelOptions(parallel, list.length);
+  const how = readParallelOptions({ ...inherited?.parallelFor(list.length), ...split }, list.length);
   return createParallel(prune(list[0]!), list, how, setup);
 }
 
-async function createSingle<Key extends string>(
+/** The pruned model: as it is, or cut anew from the source. */
+async function pruneSource(
+  model: ExtractorSource,
+  returnNodes: ReturnNodes | undefined,
+  rewriting: RewriteOptions,
+  asked: Options<FeatureExtractorOptions>,
+): Promise<PrunedModel> {
+  const pruned = extractorInternals.has(model) ? model.model : prunedInternals.has(model) ? model : undefined;
+  if (returnNodes !== undefined)
+    return pruneModel(pruned?.source ?? (model as ModelSource | OnnxModel), returnNodes, rewriting);
+  // Anything else needs names; what is no model at all is refused first.
+  if (!pruned) return pruneModel(model as ModelSource | OnnxModel, returnNodes as never, rewriting);
+  const changed = Object.keys(REWRITE_DEFAULTS).find((option) => Object.hasOwn(asked, option));
+  if (changed === undefined) return pruned;
+  throw invalidOption(changed, 'left out without "returnNodes": the pruned model runs as it is', 'a value');
+}
+
+async function createSingle(
   pruning: Promise<PrunedModel>,
   device: ResolvedDevice,
   setup: SessionSetup,
-): Promise<FeatureExtractor<Key>> {
+): Promise<FeatureExtractor> {
   const place = { device, lane: setup.lane, sessions: 1, onLaneDeath: 'restart' } as const;
   const replica = await openReplica(place, describeLanes(pruning, setup, 1)(device));
-  return ready(pruning, [replica], setup);
+  return newFeatureExtractor(await createSet(pruning, [replica], setup));
 }
 
-async function createParallel<Key extends string>(
+async function createParallel(
   pruning: Promise<PrunedModel>,
   devices: readonly ResolvedDevice[],
   options: ParallelOptions,
   setup: SessionSetup,
-): Promise<DataParallel<Key>> {
+): Promise<DataParallel> {
   const replicas = await openReplicas(pruning, devices, setup, options);
+  const set = await createSet(pruning, replicas, setup, options);
   // As in torch, replica 0 is the module itself.
-  const module = await ready<Key>(pruning, replicas, setup);
-  return new DataParallel(module, replicas, { devices, options }, true);
+  const module = newFeatureExtractor(new ReplicaSet(set.model, [holdReplica(replicas[0]!)]));
+  return newDataParallel(module, set, true);
 }
 
-/** The extractor on the first replica. Closes all of them if the model is not what it must be. */
-async function ready<Key extends string>(
+/** The set of the given replicas. Closes them if the model is not what it must be. */
+async function createSet(
   pruning: Promise<PrunedModel>,
   replicas: readonly Replica[],
   setup: SessionSetup,
-): Promise<FeatureExtractor<Key>> {
-  const [first] = replicas;
+  options?: ParallelOptions,
+): Promise<ReplicaSet> {
   try {
     for (const { facts } of replicas)
       if (facts.fallback !== undefined)
         process.emitWarning(`device "auto" fell back to the CPU: ${facts.fallback}`);
-    const model = createFeatureModel(await pruning, setup, first!.facts);
-    return new FeatureExtractor<Key>(model, first!);
+    const model = createFeatureModel(await pruning, setup, replicas[0]!.facts);
+    return new ReplicaSet(model, replicas, options);
   } catch (error) {
-    await Promise.all(replicas.map((replica) => replica.close()));
+    await Promise.all(replicas.map(releaseReplica));
     throw error;
   }
-}
-
-/** The source model of a data-parallel one, on its devices unless others are given. */
-async function unwrap<const Nodes extends ReturnNodes>(
-  parallel: DataParallel,
-  returnNodes: Nodes,
-  given: Options<FeatureExtractorOptions>,
-): Promise<Extractor<KeysOf<Nodes>>> {
-  const { devices, options } = parallelInternalsOf(parallel);
-  const { session, lane } = internalsOf(parallel.module).model;
-  const inherited = { ...lane, session, ...given };
-  const { source } = parallel.model;
-  if (given.device !== undefined)
-    return createFeatureExtractor(source, returnNodes, { ...inherited, devices: undefined });
-  const list =
-    given.devices ?? devices.map(({ type, id, uuid, threads }) => ({ type, id: uuid ?? id, threads }));
-  const isSame = given.devices === undefined || given.devices.length === devices.length;
-  const split = isSame || typeof options.split === 'string' ? options.split : PARALLEL_DEFAULTS.split;
-  return createFeatureExtractor(source, returnNodes, {
-    ...inherited,
-    device: undefined,
-    devices: list,
-    parallel: { ...options, split, ...given.parallel },
-  });
 }

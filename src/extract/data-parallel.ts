@@ -1,36 +1,24 @@
-/** One model on several devices: a batch is split over them, the outputs are joined. */
+/** One model on several devices: a batch is split over them, and the outputs are joined. */
 import { checkInteger, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
-import type { ImageNormalization } from '../graph/rewrite/image-input.js';
+import { readDevices, type Device } from '../runtime/device.js';
 import { devicesLike } from '../runtime/devices/device-list.js';
-import { readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
-import type { Feed } from '../tensor/image-feed.js';
-import { gather } from '../tensor/gather.js';
-import type { Replica } from '../runtime/replica.js';
-import { deviceRows, readSplit, type Split } from '../tensor/split.js';
-import type { Tensor } from '../tensor/tensor.js';
-import { checkSameRows, readBatch, type Batch } from '../tensor/batch.js';
-import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
-import { internalsOf as extractorInternalsOf, type FeatureExtractor } from './feature-extractor.js';
-import type { FeatureInfo } from '../model/feature-info.js';
-import { recordOf, type FeatureModel } from './feature-model.js';
 import { readFeeds } from '../tensor/read-feeds.js';
-import type { ExtractorInternals } from './internals.js';
+import { deviceRows, readSplit, type Split } from '../tensor/split.js';
+import type { DType, Tensor } from '../tensor/tensor.js';
+import { Extractor, extractorInternals } from './extractor.js';
+import { FeatureExtractor } from './feature-extractor.js';
 import { mapInOrder } from './map-in-order.js';
-import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
 import { openReplicas } from './open-replicas.js';
-import { planBatch, type Plan } from './parallel-plan.js';
-import { ParallelWarnings } from './parallel-warnings.js';
-import type { PrunedModel } from '../model/pruned-model.js';
-import { runRange } from '../runtime/run-batch.js';
+import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
+import { ReplicaSet } from './replica-set.js';
 import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
-import type { TensorInfo } from '../tensor/tensor-info.js';
 
 /** Options of {@link DataParallel.create}. */
 export interface DataParallelOptions extends ParallelOptions {
   /**
-   * Devices, each at most once; the first one is replica 0.
-   * @default all visible GPUs for an extractor on CUDA; else its own device
+   * The devices, each at most once; the first one is replica 0.
+   * @default all visible GPUs for an extractor on CUDA; else its device
    */
   readonly devices: readonly Device[] | undefined;
 }
@@ -38,111 +26,75 @@ export interface DataParallelOptions extends ParallelOptions {
 /** Options of {@link DataParallel.run}. */
 export interface ParallelRunOptions extends RunOptions {
   /**
-   * How this batch is split; see {@link ParallelOptions.split}.
-   * @default that of the model
+   * How to split this batch; see {@link ParallelOptions.split}.
+   * @default the split of the model
    */
   readonly split: Split | undefined;
 }
 
-const RUN_WITH_SPLIT: ParallelRunOptions = { ...RUN_DEFAULTS, split: undefined };
+const PARALLEL_RUN_DEFAULTS: ParallelRunOptions = { ...RUN_DEFAULTS, split: undefined };
 
-/** A device of a data-parallel model and what it has done. */
+/** A device of a data-parallel model, and what it has done. */
 export interface ReplicaInfo {
   readonly device: string;
   /** `removed` after its lane died, with `onLaneDeath: 'remove'`. */
   readonly state: 'ready' | 'removed';
-  /** Runs that are waiting or at work. */
+  /** Runs that are waiting or in progress. */
   readonly load: number;
   readonly runs: number;
   readonly failures: number;
   /** How often a dead lane was opened again. */
   readonly restarts: number;
-  /** Processes that hold its sessions: this one, or children. */
+  /** The processes that hold its sessions: this one, or children. */
   readonly pids: readonly number[];
 }
 
-interface ParallelState {
-  readonly devices: readonly ResolvedDevice[];
-  readonly options: ParallelOptions;
-}
-
-/** What other files of the package use of a data-parallel model. */
-interface Internals<Key extends string> extends ParallelState, ExtractorInternals<Key> {}
-
-let internalsOf: <Key extends string>(parallel: DataParallel<Key>) => Internals<Key>;
+let newDataParallel: <Key extends string, Type extends DType>(
+  module: FeatureExtractor<Key, Type>,
+  set: ReplicaSet,
+  ownsModule: boolean,
+) => DataParallel<Key, Type>;
 
 /**
- * A feature extractor on several devices, as torch's nn.DataParallel: the batch is split along `dim`, each device runs its part
- * in a session of its own, and the outputs are joined in order. Made by {@link DataParallel.create}, or by
+ * A feature extractor on several devices, like nn.DataParallel of torch: the batch is split along `dim`, each device runs its part
+ * in its own session, and the outputs are joined in order. Made by {@link DataParallel.create}, or by
  * {@link createFeatureExtractor} with `devices`.
  *
- * @remarks The outputs equal those of the same parts run on one device bit for bit, and those of the whole batch up to rounding.
- * Sessions stay open between calls; calls may overlap and are worked off in order.
+ * @remarks The outputs equal those of the same parts on one device bit for bit, and those of the whole batch up to rounding.
+ * Sessions stay open between calls. Calls may overlap; each device runs its parts in the order of the calls.
  */
-export class DataParallel<Key extends string = string> {
+export class DataParallel<Key extends string = string, Type extends DType = DType> extends Extractor<
+  Key,
+  Type
+> {
   /** The wrapped extractor. */
-  readonly module: FeatureExtractor<Key>;
-  /** The model it runs, to save or to inspect. */
-  readonly model: PrunedModel;
-  /** The inputs that must be fed. */
-  readonly inputs: readonly TensorInfo[];
-  /** The outputs, in the order of the request. */
-  readonly outputs: readonly FeatureInfo[];
-  /** How the graph normalises the pixels it is fed, with `input: 'image-uint8'`; else null. */
-  readonly imageNormalization: ImageNormalization | null;
+  readonly module: FeatureExtractor<Key, Type>;
   /** The devices in use, in order. */
   readonly devices: readonly string[];
-  /** The devices in use, as one text. */
-  readonly device: string;
-  /** Version of onnxruntime in use. */
-  readonly runtime: string;
-  readonly #model: FeatureModel;
-  readonly #replicas: readonly Replica[];
-  readonly #state: ParallelState;
   readonly #ownsModule: boolean;
-  readonly #warnings = new ParallelWarnings();
 
   static {
-    internalsOf = (parallel) => ({
-      ...parallel.#state,
-      model: parallel.#model,
-      sessions: parallel.#replicas.flatMap(({ sessions, facts }) =>
-        Array.from({ length: sessions }, () => facts.device),
-      ),
-      spent: parallel.#replicas.map(({ spent }) => spent),
-      runWhole: (feed, signal) => parallel.#run([feed], { ...RUN_WITH_SPLIT, signal, split: 'none' }),
-    });
+    newDataParallel = (module, set, ownsModule) => new DataParallel(module, set, ownsModule);
   }
 
-  /** Use {@link DataParallel.create}. */
-  constructor(
-    module: FeatureExtractor<Key>,
-    replicas: readonly Replica[],
-    state: ParallelState,
-    ownsModule: boolean,
-  ) {
+  private constructor(module: FeatureExtractor<Key, Type>, set: ReplicaSet, ownsModule: boolean) {
+    super(set);
     this.module = module;
-    this.#model = extractorInternalsOf(module).model;
-    this.#replicas = replicas;
-    this.#state = state;
+    this.devices = set.replicas.map(({ device }) => device);
     this.#ownsModule = ownsModule;
-    this.model = module.model;
-    this.inputs = module.inputs;
-    this.outputs = module.outputs;
-    this.imageNormalization = module.imageNormalization;
-    this.devices = replicas.map((replica) => replica.device);
-    this.device = this.devices.join(', ');
-    this.runtime = replicas[0]!.facts.runtime;
   }
 
   /**
    * Puts an extractor on several devices.
    *
-   * @param extractor - From {@link createFeatureExtractor}; it stays open, and stays yours to close.
-   * @param given - See {@link DataParallelOptions}. Session options are the extractor's.
+   * @remarks As in torch, the extractor itself is the replica on its device: its session is shared, so the device holds the weights
+   * once. A session of its own is opened there only if the options ask for another one: other `threads`, several
+   * `sessionsPerDevice`, `onLaneDeath: 'remove'`, or several CPU lanes beside an extractor that uses all cores.
+   * @param extractor - From {@link createFeatureExtractor}. It stays open and remains yours to close, before or after the result.
+   * @param given - See {@link DataParallelOptions}. The session options are those of the extractor.
    * @returns The data-parallel model; close it after use.
    * @throws {@link TapirError} `OPTION_INVALID` for a list that is empty or names a device twice; `DEVICE_UNAVAILABLE`;
-   * `SESSION_FAILED`.
+   * `SESSION_FAILED`; `CLOSED`.
    *
    * @example Two lanes on the CPU; on GPUs: `['cuda:0', 'cuda:1']`.
    * ```ts
@@ -156,25 +108,27 @@ export class DataParallel<Key extends string = string> {
    * await extractor.close();
    * ```
    */
-  static async create<Key extends string>(
-    extractor: FeatureExtractor<Key>,
+  static async create<Key extends string, Type extends DType>(
+    extractor: FeatureExtractor<Key, Type>,
     given: Options<DataParallelOptions> = {},
-  ): Promise<DataParallel<Key>> {
-    const { devices: wanted, ...rest } = withDefaults(
-      { devices: undefined, ...PARALLEL_DEFAULTS } as DataParallelOptions,
-      given,
-      'DataParallel.create',
-    );
-    const { model } = extractorInternalsOf(extractor);
+  ): Promise<DataParallel<Key, Type>> {
+    const { model, replicas, isClosed } = extractorInternals.of(extractor);
+    if (!(extractor instanceof FeatureExtractor))
+      throw invalidOption('extractor', 'one on a single device', 'a DataParallel; pass its module');
+    if (isClosed)
+      throw new TapirError('CLOSED', 'the extractor is closed', { details: { what: 'extractor' } });
+    const defaults: DataParallelOptions = { devices: undefined, ...PARALLEL_DEFAULTS };
+    const { devices: wanted, ...rest } = withDefaults(defaults, given, 'DataParallel.create');
     const devices = readDevices('devices', wanted ?? (await devicesLike(extractor.device)));
     const options = readParallelOptions(rest, devices.length);
-    const replicas = await openReplicas(model.pruned, devices, model, options);
-    return new DataParallel(extractor, replicas, { devices, options }, false);
+    const opened = await openReplicas(model.pruned, devices, model, options, replicas[0]);
+    return newDataParallel(extractor, new ReplicaSet(model, opened, options), false);
   }
 
   /** What each device is doing and has done. */
   get replicas(): readonly ReplicaInfo[] {
-    return this.#replicas.map(({ device, isRemoved, load, counts, pids }) => ({
+    const { replicas } = extractorInternals.of(this);
+    return replicas.map(({ device, isRemoved, load, counts, pids }) => ({
       device,
       state: isRemoved ? 'removed' : 'ready',
       load,
@@ -184,100 +138,47 @@ export class DataParallel<Key extends string = string> {
   }
 
   /**
-   * How many rows each device gets of a batch; 0 for one that is idle. Not known beforehand for `split: 'dynamic'` and `'none'`, for
-   * which it throws `OPTION_INVALID`.
+   * How many rows of a batch each device gets; 0 for an idle one. With `split: 'dynamic'` and `'none'` this is decided during the
+   * run, so it throws `OPTION_INVALID`.
    *
    * @param rows - Rows of the batch.
    */
   rowsPerDevice(rows: number): readonly { readonly device: string; readonly rows: number }[] {
-    const { split } = this.#state.options;
+    const { split } = extractorInternals.of(this).options;
     if (split === 'dynamic' || split === 'none')
-      throw invalidOption(
-        'split',
-        '"chunk", "balanced" or weights: only their parts are known beforehand',
-        split,
-      );
-    const sizes = deviceRows(
-      split,
-      checkInteger('rows', rows, 0, Number.MAX_SAFE_INTEGER),
-      this.devices.length,
-    );
+      throw invalidOption('split', '"chunk", "balanced" or weights, whose parts are known beforehand', split);
+    const count = checkInteger('rows', rows, 0, Number.MAX_SAFE_INTEGER);
+    const sizes = deviceRows(split, count, this.devices.length);
     return this.devices.map((device, i) => ({ device, rows: sizes[i]! }));
   }
 
   /**
    * Runs the model on all devices.
    *
-   * @param input - As for {@link FeatureExtractor.run}. All inputs whose axis `dim` is open in the graph must be equally long along
-   * it and are split; the others go to each device as they are.
+   * @param input - As for {@link FeatureExtractor.run}. Inputs whose axis `dim` is open in the graph are split, and must be equally
+   * long along it. All others go to each device whole.
    * @param given - See {@link ParallelRunOptions}.
-   * @returns A tensor per output key, rows in the order of the input. Outputs without axes become a vector, one element per
+   * @returns A tensor per output key, rows in the order of the input. Outputs without axes become a vector with one element per
    * part, with a warning.
-   * @throws {@link TapirError} `REPLICA_FAILED` after all devices have settled: the first failure in order, with `cause`, the others in
-   * `errors`; `INPUT_MISMATCH`; `BATCH_FIXED`; `OUTPUT_NOT_BATCHED` for an output that has no row per sample;
-   * `OUTPUT_NOT_GATHERABLE`; `CLOSED`; the signal's reason if it fires.
+   * @throws {@link TapirError} `REPLICA_FAILED` after all devices have settled: the first failure in order, with its `cause`, and the
+   * others in `errors`; `INPUT_MISMATCH`; `BATCH_FIXED`; `OUTPUT_NOT_BATCHED` for an output that has no row per sample;
+   * `OUTPUT_NOT_GATHERABLE`; the signal's reason if it fires. After `close`, the cause of `REPLICA_FAILED` is `CLOSED`.
    */
-  async run(input: RunInput, given: Options<ParallelRunOptions> = {}): Promise<Record<Key, Tensor>> {
-    const { split: own, ...rest } = withDefaults(RUN_WITH_SPLIT, given, 'run');
-    const split = own === undefined ? undefined : readSplit('split', own, this.devices.length);
-    const options = readRunOptions(rest);
-    return this.#run(readFeeds(this.inputs, input), { ...options, split });
-  }
-
-  async #run(
-    feeds: readonly Feed[],
-    { split: own, signal, transfer }: ParallelRunOptions,
-  ): Promise<Record<Key, Tensor>> {
-    const { options } = this.#state;
-    const split = own ?? options.split;
-    const batch = readBatch(this.inputs, feeds, options.dim);
-    const plan = planBatch(batch, split, this.#replicas, options.microBatch);
-    if (split === 'chunk') this.#warnings.idle(this.#replicas, plan, batch);
-    const count = 'tasks' in plan ? plan.tasks.length : plan.ranges.length;
-    if (count > 1) {
-      checkSameRows(batch);
-      this.#checkBatched(batch);
-    }
-    // Parts of one batch lie in one buffer, so they cannot be moved.
-    const runOptions = { signal, transfer: transfer && count === 1 };
-    const run: RunOn = (replica, range) => runRange(replica, batch, range, this.#model, runOptions);
-    const runs = await this.#work(plan, run, signal);
-    if (split !== 'none' && split !== 'dynamic') this.#warnings.speed(this.#replicas);
-    return this.#join(batch, runs);
-  }
-
-  async #work(plan: Plan, run: RunOn, signal: AbortSignal | undefined): Promise<Outputs[]> {
-    try {
-      return 'tasks' in plan
-        ? await runTasks(this.#replicas, plan.tasks, run)
-        : await runDynamic(this.#replicas, plan.ranges, run);
-    } catch (error) {
-      signal?.throwIfAborted();
-      throw error;
-    }
-  }
-
-  /** Outputs that the graph says have a number of rows of their own cannot be joined to one row per sample. */
-  #checkBatched({ axis, fixed, rows }: Batch): void {
-    if (fixed !== null) return;
-    for (const { name, dims } of this.outputs) {
-      if (typeof dims?.[axis] !== 'number') continue;
-      throw notBatched(name, dims as readonly number[], rows ?? 0);
-    }
-  }
-
-  async #join(batch: Batch, runs: readonly Outputs[]): Promise<Record<Key, Tensor>> {
-    const joined = await gather(runs, batch.axis);
-    if (runs.length > 1 && joined.some((_, i) => runs[0]![i]!.dims.length === 0)) {
-      this.#warnings.scalars();
-    }
-    return recordOf(this.#model, new Map(joined.map(({ name, ...tensor }) => [name, tensor])));
+  async run(input: RunInput, given: Options<ParallelRunOptions> = {}): Promise<Record<Key, Tensor<Type>>> {
+    const set = extractorInternals.of(this);
+    const { split, ...rest } = withDefaults(PARALLEL_RUN_DEFAULTS, given, 'run');
+    const options = {
+      ...readRunOptions(rest),
+      split: split === undefined ? set.options.split : readSplit('split', split, this.devices.length),
+    };
+    // Its keys are those of the request; Type is stated only where the graph gives it.
+    return (await set.run(readFeeds(this.inputs, input), options)) as Record<Key, Tensor<Type>>;
   }
 
   /**
-   * Runs many batches, each whole on one device, as many at once as keep all devices busy. Memory is bounded by that number.
+   * Runs many batches, each whole on one device, as many at once as keep all devices busy. That number bounds the memory.
    *
-   * @param inputs - Batches, taken as they are needed.
+   * @param inputs - The batches; each is taken when a device can have it.
    * @param given - See {@link RunOptions}.
    * @returns Their outputs, in the order of the batches.
    * @throws {@link TapirError} those of {@link DataParallel.run}, when the batch's turn comes.
@@ -295,31 +196,19 @@ export class DataParallel<Key extends string = string> {
   map(
     inputs: Iterable<RunInput> | AsyncIterable<RunInput>,
     given: Options<RunOptions> = {},
-  ): AsyncGenerator<Record<Key, Tensor>> {
+  ): AsyncGenerator<Record<Key, Tensor<Type>>> {
     const options = readRunOptions(given);
-    return mapInOrder(inputs, 2 * this.#replicas.reduce((sum, { sessions }) => sum + sessions, 0), (input) =>
-      this.run(input, { ...options, split: 'none' }),
-    );
+    const { runsAtOnce } = extractorInternals.of(this);
+    return mapInOrder(inputs, runsAtOnce, (input) => this.run(input, { ...options, split: 'none' }));
   }
 
-  /** Waits for runs in flight, and ends the sessions; those of `.module` only if it was made here. Idempotent. */
-  async close(): Promise<void> {
-    if (this.#ownsModule) await this.module.close();
-    await Promise.all(this.#replicas.map((replica) => replica.close()));
-  }
-
-  /** Same as {@link DataParallel.close}, for `await using`. */
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
+  /**
+   * Waits for the runs in flight, and ends the sessions that nothing else uses. Closes `.module` too if it was made together with
+   * this object. Idempotent.
+   */
+  override async close(): Promise<void> {
+    await Promise.all([super.close(), ...(this.#ownsModule ? [this.module.close()] : [])]);
   }
 }
 
-export { internalsOf };
-
-function notBatched(output: string, dims: readonly number[], rows: number): TapirError<'OUTPUT_NOT_BATCHED'> {
-  return new TapirError(
-    'OUTPUT_NOT_BATCHED',
-    `output "${output}" has dims [${dims.join(', ')}] whatever the batch, so parts of a batch cannot be joined; run it on one device, or with split "none"`,
-    { details: { output, dims, rows } },
-  );
-}
+export { newDataParallel };

@@ -1,4 +1,4 @@
-/** Runs that belong to one batch, on several devices: all settle, then the first failure in order counts. */
+/** The runs of one batch on several devices. All of them settle; then the first failure in order is thrown. */
 import { reasonOf, TapirError } from '../base/errors.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 import { RUNS_PER_SESSION } from '../runtime/lane-pool.js';
@@ -11,7 +11,7 @@ export type Outputs = readonly NamedTensor[];
 /** Runs a range of the batch on a device. */
 export type RunOn = (replica: Replica, range: RowRange) => Promise<Outputs>;
 
-/** A range of rows and the device that it goes to, by its place in the list. */
+/** A range of rows, and the index of the replica that runs it. */
 export interface Task {
   readonly replica: number;
   readonly range: RowRange;
@@ -42,7 +42,7 @@ export async function runTasks(
   return results;
 }
 
-/** Gives ranges to whichever device is free; returns the outputs in the order of the ranges. */
+/** Gives each range to a device that is free; returns the outputs in the order of the ranges. */
 export async function runDynamic(
   replicas: readonly Replica[],
   ranges: readonly RowRange[],
@@ -62,7 +62,7 @@ export async function runDynamic(
       }
     }
   };
-  // Every device gets its first range before any gets a second.
+  // Each device gets its first range before any device gets a second one.
   const workers = Array.from({ length: RUNS_PER_SESSION }, () =>
     replicas.flatMap(({ sessions, isRemoved }, i) =>
       Array.from({ length: isRemoved ? 0 : sessions }, () => i),

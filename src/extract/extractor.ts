@@ -1,35 +1,94 @@
-/** Extractors on one device or several, as those who feed them batch by batch see them. */
+/** What extractors have in common, on one device and on several. */
 import { availableParallelism } from 'node:os';
-import { DataParallel, internalsOf as parallelInternalsOf } from './data-parallel.js';
-import { internalsOf as singleInternalsOf, type FeatureExtractor } from './feature-extractor.js';
-import type { ExtractorInternals } from './internals.js';
-import { RUNS_PER_SESSION } from '../runtime/lane-pool.js';
+import type { Options } from '../base/checks.js';
+import type { ImageNormalization } from '../graph/rewrite/image-input.js';
+import type { FeatureInfo } from '../model/feature-info.js';
+import { Internals } from '../model/internals.js';
+import type { PrunedModel } from '../model/pruned-model.js';
+import type { DType, Tensor } from '../tensor/tensor.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
+import { ReplicaSet } from './replica-set.js';
+import type { RunInput, RunOptions } from './run-options.js';
 
-/** A feature extractor on one device, or on several. */
-export type Extractor<Key extends string = string> = FeatureExtractor<Key> | DataParallel<Key>;
+const EXPECTED = 'an extractor, as createFeatureExtractor or DataParallel.create gives it';
 
-/** How an extractor is run and what its devices do; `runWhole` takes the least loaded of several. */
-export function internalsOf<Key extends string>(extractor: Extractor<Key>): ExtractorInternals<Key> {
-  return extractor instanceof DataParallel ? parallelInternalsOf(extractor) : singleInternalsOf(extractor);
+/** The runner of each extractor. */
+export const extractorInternals: Internals<Pick<Extractor, 'model'>, ReplicaSet> = new Internals(
+  'extractor',
+  EXPECTED,
+);
+
+/**
+ * A feature extractor, on one device ({@link FeatureExtractor}) or on several ({@link DataParallel}).
+ *
+ * `Key` are the names of its outputs; `Type` is their element type, where the compiler knows it.
+ */
+export abstract class Extractor<Key extends string = string, Type extends DType = DType> {
+  /** The model that it runs, to save or to inspect. */
+  readonly model: PrunedModel;
+  /** The inputs that must be fed. */
+  readonly inputs: readonly TensorInfo[];
+  /** The outputs, in the order of the request. */
+  readonly outputs: readonly FeatureInfo[];
+  /** With `input: 'image-uint8'`, how the graph normalises pixels; else null. */
+  readonly imageNormalization: ImageNormalization | null;
+  /** The device in use, or the devices with commas between them; `'auto'` is resolved. */
+  readonly device: string;
+  /** The version of onnxruntime in use. */
+  readonly runtime: string;
+
+  /** Use {@link createFeatureExtractor}. */
+  protected constructor(set: object) {
+    if (!(set instanceof ReplicaSet))
+      throw extractorInternals.refuse(set, 'new', 'left out: call createFeatureExtractor');
+    extractorInternals.set(this, set);
+    const { pruned, inputs, outputs, imageNormalization } = set.model;
+    this.model = pruned;
+    this.inputs = inputs;
+    this.outputs = outputs;
+    this.imageNormalization = imageNormalization;
+    this.device = set.replicas.map(({ device }) => device).join(', ');
+    this.runtime = set.replicas[0]!.facts.runtime;
+  }
+
+  /** Runs the model on a batch. */
+  abstract run(input: RunInput, given?: Options<RunOptions>): Promise<Record<Key, Tensor<Type>>>;
+
+  /** Waits for the runs in flight, and ends the sessions that nothing else uses. Idempotent. */
+  close(): Promise<void> {
+    return extractorInternals.of(this).close();
+  }
+
+  /** Same as `close`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }
 
-/** How many batches keep all sessions busy: one at work and one ready for each. */
+/** How many batches at once keep all sessions of an extractor busy. */
 export function runsAtOnce(extractor: Extractor): number {
-  return RUNS_PER_SESSION * internalsOf(extractor).sessions.length;
+  return extractorInternals.of(extractor).runsAtOnce;
 }
 
-/** How many threads may decode images beside it: the cores that its devices leave free; all, where they take all. */
+/** How many threads may decode images beside an extractor: the cores that its devices leave free, or all if they leave none. */
 export function coresToDecode(extractor: Extractor): number {
   const cores = availableParallelism();
-  // A session on a GPU keeps one core busy; one on the CPU says how many, 0 being all of them.
-  const taken = internalsOf(extractor).sessions.reduce(
-    (sum, { type, threads }) => sum + (type === 'cpu' ? threads : 1),
-    0,
-  );
+  // A session on a GPU keeps one core busy. One on the CPU states its threads; 0 means all cores.
+  const taken = extractorInternals
+    .of(extractor)
+    .sessions.reduce((sum, { type, threads }) => sum + (type === 'cpu' ? threads : 1), 0);
   return taken < cores ? cores - taken : cores;
 }
 
-/** Whether it runs on the CPU alone. */
+/** Whether an extractor runs on the CPU alone. */
 export function isOnCpu(extractor: Extractor): boolean {
-  return internalsOf(extractor).sessions.every(({ type }) => type === 'cpu');
+  return extractorInternals.of(extractor).sessions.every(({ type }) => type === 'cpu');
+}
+
+/**
+ * Whether each run should have as many rows as the others: a GPU searches for the best algorithms once per batch size. Only if
+ * the model can run with rows of zeros added, which are taken off again.
+ */
+export function wantsFullBatches(extractor: Extractor): boolean {
+  return extractorInternals.of(extractor).model.canPad && !isOnCpu(extractor);
 }

@@ -1,93 +1,52 @@
-/** The pruned model with a session: tensors in, named features out. */
+/** A pruned model with a session: tensors in, named features out. */
 import type { Options } from '../base/checks.js';
-import type { ImageNormalization } from '../graph/rewrite/image-input.js';
-import type { Feed } from '../tensor/image-feed.js';
-import type { Replica } from '../runtime/replica.js';
-import type { Tensor } from '../tensor/tensor.js';
-import type { FeatureInfo } from '../model/feature-info.js';
-import { recordOf, type FeatureModel } from './feature-model.js';
 import { readFeeds } from '../tensor/read-feeds.js';
-import type { ExtractorInternals } from './internals.js';
-import type { PrunedModel } from '../model/pruned-model.js';
-import { runBatch } from '../runtime/run-batch.js';
-import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
-import type { TensorInfo } from '../tensor/tensor-info.js';
+import type { DType, Tensor } from '../tensor/tensor.js';
+import { Extractor } from './extractor.js';
+import type { ReplicaSet } from './replica-set.js';
+import { readRunOptions, type RunInput, type RunOptions } from './run-options.js';
 
-let internalsOf: <Key extends string>(extractor: FeatureExtractor<Key>) => ExtractorInternals<Key>;
+let newFeatureExtractor: <Key extends string, Type extends DType>(
+  set: ReplicaSet,
+) => FeatureExtractor<Key, Type>;
 
 /**
- * Computes named intermediate features of a model. Made by {@link createFeatureExtractor}.
+ * Computes named intermediate features of a model on one device. Made by {@link createFeatureExtractor}.
  *
- * @remarks The session lives in a thread of its own, so running never blocks the caller. Calls may overlap; they run in the
- * order they were made. If the thread or process dies, its runs fail with `LANE_DIED` and the next one opens it again.
+ * @remarks The session has its own thread, so a run never blocks the caller. Calls may overlap; they run in the order of the
+ * calls. If the thread or process dies, its runs fail with `LANE_DIED`, and the next run opens the session again.
  */
-export class FeatureExtractor<Key extends string = string> {
-  /** The model it runs, to save or to inspect. */
-  readonly model: PrunedModel;
-  /** The inputs that must be fed. */
-  readonly inputs: readonly TensorInfo[];
-  /** The outputs, in the order of the request. */
-  readonly outputs: readonly FeatureInfo[];
-  /** How the graph normalises the pixels it is fed, with `input: 'image-uint8'`; else null. */
-  readonly imageNormalization: ImageNormalization | null;
-  /** The device in use; `'auto'` is resolved. */
-  readonly device: string;
-  /** Version of onnxruntime in use. */
-  readonly runtime: string;
-  readonly #model: FeatureModel;
-  readonly #replica: Replica;
+export class FeatureExtractor<Key extends string = string, Type extends DType = DType> extends Extractor<
+  Key,
+  Type
+> {
+  readonly #set: ReplicaSet;
 
   static {
-    internalsOf = (extractor) => ({
-      model: extractor.#model,
-      sessions: [extractor.#replica.facts.device],
-      spent: [extractor.#replica.spent],
-      runWhole: (feed, signal) => extractor.#run([feed], { ...RUN_DEFAULTS, signal }),
-    });
+    newFeatureExtractor = (set) => new FeatureExtractor(set);
   }
 
-  /** Use {@link createFeatureExtractor}. */
-  constructor(model: FeatureModel, replica: Replica) {
-    this.#model = model;
-    this.#replica = replica;
-    this.model = model.pruned;
-    this.inputs = model.inputs;
-    this.outputs = model.outputs;
-    this.imageNormalization = model.imageNormalization;
-    this.device = replica.device;
-    this.runtime = replica.facts.runtime;
+  private constructor(set: ReplicaSet) {
+    super(set);
+    this.#set = set;
   }
 
   /**
    * Runs the model.
    *
-   * @param input - A tensor for the only input, or tensors by input name; an `ort.Tensor` is fine. Leave its data unchanged
-   * until the call settles. Rows beyond a batch that is fixed in the graph run one after the other.
+   * @param input - A tensor for the only input, or tensors by input name; an `ort.Tensor` works, too. Do not change its data until
+   * the call settles. If the graph has a fixed batch, several batches run one after the other.
    * @param given - See {@link RunOptions}.
-   * @returns A tensor per output key, with the model's dims, in buffers of the caller's own.
-   * @throws {@link TapirError} `INPUT_MISMATCH` for a missing input or one whose dtype or dims do not fit; `BATCH_FIXED` if the
-   * graph has a fixed batch that does not divide the rows; `RUN_FAILED`; `LANE_DIED`; `CLOSED`; the signal's reason if it fires.
+   * @returns A tensor per output key, with the dims of the model, in buffers that are yours.
+   * @throws {@link TapirError} `INPUT_MISMATCH` for a missing input, or one whose dtype or dims do not fit; `BATCH_FIXED` if the
+   * rows are not a multiple of a fixed batch; `RUN_FAILED`; `LANE_DIED`; `CLOSED`; the signal's reason if it fires.
    */
-  async run(input: RunInput, given: Options<RunOptions> = {}): Promise<Record<Key, Tensor>> {
+  async run(input: RunInput, given: Options<RunOptions> = {}): Promise<Record<Key, Tensor<Type>>> {
     const options = readRunOptions(given);
-    return this.#run(readFeeds(this.inputs, input), options);
-  }
-
-  async #run(feeds: readonly Feed[], options: RunOptions): Promise<Record<Key, Tensor>> {
-    const { inputs, fetches, canPad } = this.#model;
-    const results = await runBatch(this.#replica, inputs, feeds, fetches, { ...options, canPad });
-    return recordOf(this.#model, new Map(fetches.map((tensor, i) => [tensor, results[i]!])));
-  }
-
-  /** Waits for runs in flight and ends the session and its thread. Idempotent. */
-  close(): Promise<void> {
-    return this.#replica.close();
-  }
-
-  /** Same as {@link FeatureExtractor.close}, for `await using`. */
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
+    const record = await this.#set.run(readFeeds(this.inputs, input), { ...options, split: 'none' });
+    // Its keys are those of the request; Type is stated only where the graph gives it.
+    return record as Record<Key, Tensor<Type>>;
   }
 }
 
-export { internalsOf };
+export { newFeatureExtractor };

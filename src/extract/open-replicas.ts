@@ -1,30 +1,61 @@
-/** A pruned model on several devices. */
-import { warnOfMemory } from '../runtime/devices/balance.js';
+/** Opening a pruned model on several devices. */
 import { shareThreads, type ResolvedDevice } from '../runtime/device.js';
+import { warnOfMemory } from '../runtime/devices/balance.js';
 import { openReplica, type Replica } from '../runtime/replica.js';
+import type { PrunedModel } from '../model/pruned-model.js';
 import { describeLanes } from './describe-lanes.js';
 import type { SessionSetup } from './feature-model.js';
+import { holdReplica, releaseReplica } from './hold-replicas.js';
 import type { ParallelOptions } from './parallel-options.js';
-import type { PrunedModel } from '../model/pruned-model.js';
 
-/** Opens a model on each device at once; if one fails, all are closed and the first failure in order is thrown. */
+type OpenOptions = Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>;
+
+/**
+ * Opens a model on each device at once. If one fails, all are closed, and the first failure in order is thrown.
+ *
+ * @param existing - An open replica of the model. It is used for its device if the session is the one that would be opened there.
+ * @returns The replicas in the order of the devices; the caller holds each of them once.
+ */
 export async function openReplicas(
   pruned: PrunedModel | Promise<PrunedModel>,
   devices: readonly ResolvedDevice[],
   setup: SessionSetup,
-  { sessionsPerDevice, onLaneDeath }: Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>,
+  options: OpenOptions,
+  existing?: Replica,
 ): Promise<Replica[]> {
-  const describe = describeLanes(pruned, setup, devices.length * sessionsPerDevice);
+  const { sessionsPerDevice: sessions, onLaneDeath } = options;
+  const shared = existing ? devices.findIndex((device) => canShare(existing, device, devices, options)) : -1;
+  if (shared >= 0) holdReplica(existing!);
+  const opened = devices.length - (shared < 0 ? 0 : 1);
+  const describe = describeLanes(pruned, setup, opened * sessions);
   const balance = warnOfMemory(devices);
   const opening = await Promise.allSettled(
-    shareThreads(devices, sessionsPerDevice).map((device) =>
-      openReplica({ device, lane: setup.lane, sessions: sessionsPerDevice, onLaneDeath }, describe(device)),
+    shareThreads(devices, sessions).map((device, i) =>
+      i === shared
+        ? existing!
+        : openReplica({ device, lane: setup.lane, sessions, onLaneDeath }, describe(device)),
     ),
   );
   await balance;
   const replicas = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const failed = opening.find((result) => result.status === 'rejected');
   if (!failed) return replicas;
-  await Promise.all(replicas.map((replica) => replica.close()));
+  await Promise.all(replicas.map(releaseReplica));
   throw failed.reason;
+}
+
+/** Whether the session of a replica is the one that would be opened on a device of a list. */
+function canShare(
+  replica: Replica,
+  device: ResolvedDevice,
+  devices: readonly ResolvedDevice[],
+  { sessionsPerDevice, onLaneDeath }: OpenOptions,
+): boolean {
+  const own = replica.facts.device;
+  if (replica.sessions !== sessionsPerDevice || replica.onLaneDeath !== onLaneDeath) return false;
+  if (own.type !== device.type || own.id !== device.id || own.uuid !== device.uuid) return false;
+  if (device.threads !== 0 && device.threads !== own.threads) return false;
+  // A session that uses all cores beside other CPU lanes costs a third of the speed: their threads wait for each other.
+  const isCrowded = devices.filter(({ type }) => type === 'cpu').length > 1;
+  return !(own.type === 'cpu' && own.threads === 0 && isCrowded);
 }

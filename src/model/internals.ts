@@ -2,20 +2,25 @@
 import { show } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 
-/** One state per object. It also tells our own objects from those of another kind, or of another copy of the package. */
+/** The public classes. */
+const CLASSES: ReadonlySet<string> = new Set([
+  'OnnxModel',
+  'PrunedModel',
+  'FeatureExtractor',
+  'DataParallel',
+]);
+
+/** One state per object. It also tells objects of our classes from anything else. */
 export class Internals<Owner extends object, State> {
   readonly #states = new WeakMap<object, State>();
-  readonly #classes: readonly string[];
   readonly #option: string;
   readonly #expected: string;
 
   /**
-   * @param classes - The names of the public classes.
    * @param option - The argument that such objects are passed as.
    * @param expected - What that argument must be, for messages.
    */
-  constructor(classes: readonly string[], option: string, expected: string) {
-    this.#classes = classes;
+  constructor(option: string, expected: string) {
     this.#option = option;
     this.#expected = expected;
   }
@@ -38,18 +43,18 @@ export class Internals<Owner extends object, State> {
 
   /** The error for a value that is not one of our objects: it names the two usual reasons. */
   refuse(value: unknown, option: string = this.#option, expected: string = this.#expected): TapirError {
-    const actual = describeStranger(value, this.#classes);
+    const actual = describeStranger(value);
     return new TapirError('OPTION_INVALID', `option "${option}" must be ${expected}, got ${actual}`, {
       details: { option, expected, actual },
     });
   }
 }
 
-function describeStranger(value: unknown, classes: readonly string[]): string {
+function describeStranger(value: unknown): string {
   if (value instanceof Promise) return 'a promise (forgotten "await"?)';
   const kind = classOf(value);
-  if (kind !== undefined && classes.includes(kind))
-    return `${kind} of another copy of onnx-tapir (see "npm ls onnx-tapir")`;
+  if (kind !== undefined && CLASSES.has(kind))
+    return `${kind}, maybe of another copy of onnx-tapir ("npm ls onnx-tapir" lists them)`;
   return show(value);
 }
 

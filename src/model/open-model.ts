@@ -61,11 +61,7 @@ interface ModelState {
 const EXPECTED = 'a path, a file: URL, bytes, or what openModel gives';
 
 /** What the package keeps about an opened model. */
-export const modelInternals: Internals<OnnxModel, ModelState> = new Internals(
-  ['OnnxModel'],
-  'model',
-  EXPECTED,
-);
+export const modelInternals: Internals<OnnxModel, ModelState> = new Internals('model', EXPECTED);
 
 let createModel: (state: ModelState) => OnnxModel;
 

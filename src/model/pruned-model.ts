@@ -11,7 +11,6 @@ import { saveModel, type SaveOptions } from './save-model.js';
 
 /** What the package keeps about a pruned model. */
 export const prunedInternals: Internals<PrunedModel, LaidOut> = new Internals(
-  ['PrunedModel'],
   'pruned',
   'what pruneModel gives, or the model of an extractor',
 );

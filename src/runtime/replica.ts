@@ -62,6 +62,7 @@ export class Replica {
   readonly facts: SessionFacts;
   /** The device in use, as messages name it. */
   readonly device: string;
+  readonly onLaneDeath: LaneDeathPolicy;
   /** Batch sizes that are fast because they have run before; undefined on the CPU, where all sizes are. */
   readonly warmSizes: WarmSizes | undefined;
   readonly #pool: LanePool;
@@ -76,6 +77,7 @@ export class Replica {
   constructor(lanes: readonly Lane[], open: () => Promise<Lane>, policy: LaneDeathPolicy) {
     this.facts = lanes[0]!.facts;
     this.device = deviceName(this.facts.device);
+    this.onLaneDeath = policy;
     this.warmSizes = this.facts.device.type === 'cpu' ? undefined : new WarmSizes();
     this.#pool = new LanePool(lanes, {
       device: this.device,

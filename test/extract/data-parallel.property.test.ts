@@ -2,17 +2,19 @@
 import fc from 'fast-check';
 import { createFeatureExtractor } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { DataParallel } from '../../src/extract/data-parallel.js';
-import { FeatureExtractor } from '../../src/extract/feature-extractor.js';
+import { newDataParallel, type DataParallel } from '../../src/extract/data-parallel.js';
+import { newFeatureExtractor } from '../../src/extract/feature-extractor.js';
 import { createFeatureModel } from '../../src/extract/feature-model.js';
+import { holdReplica } from '../../src/extract/hold-replicas.js';
 import { PARALLEL_DEFAULTS } from '../../src/extract/parallel-options.js';
+import { ReplicaSet } from '../../src/extract/replica-set.js';
 import { pruneModel } from '../../src/model/oracle/prune-model.js';
 import { madeFeeds } from '../../src/tensor/image-feed.js';
 import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
 import { openReplica } from '../../src/runtime/replica.js';
 import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
 import type { Split } from '../../src/tensor/split.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { DType, Tensor } from '../../src/tensor/tensor.js';
 import { describeLane, done, playLanes } from '../support/fake-lane.js';
 import { modelBytes } from '../support/graphs.js';
 
@@ -57,8 +59,8 @@ async function fakeParallel(
     ),
   );
   const model = createFeatureModel(await pruneModel(bytes, ['y']), setup, replicas[0]!.facts);
-  const state = { devices: resolved, options: PARALLEL_DEFAULTS };
-  return new DataParallel(new FeatureExtractor<'y'>(model, replicas[0]!), replicas, state, true);
+  const module = newFeatureExtractor<'y', DType>(new ReplicaSet(model, [holdReplica(replicas[0]!)]));
+  return newDataParallel(module, new ReplicaSet(model, replicas, PARALLEL_DEFAULTS), true);
 }
 
 const splitOf = (devices: number): fc.Arbitrary<Split> =>

@@ -1,7 +1,7 @@
 /** The batcher of images: decoding threads write into shared memory, and the extractor runs what is there. */
 import { openDecodeLanes, runImages } from '../../embed/embed-batches.js';
 import { CHANNELS } from '../../embed/embed-options.js';
-import { internalsOf, runsAtOnce, type Extractor } from '../../extract/extractor.js';
+import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
 import { takeRow } from '../../tensor/rows.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -42,7 +42,7 @@ export async function openImageBatcher(
   // The Open Inference Protocol has the model's own dims; `/embed` drops them itself.
   const embed = { ...setup.embed, keepDims: true };
   const lanes = openDecodeLanes(extractor, embed);
-  const sessions = internalsOf(extractor).sessions.length;
+  const sessions = extractorInternals.of(extractor).sessions.length;
   const decodesAtOnce = IMAGES_PER_THREAD * lanes.most;
   const plan = { maxBatch, maxWaitMs, maxQueue, decodesAtOnce, sessions, runsAtOnce: runsAtOnce(extractor) };
   const imageBytes = CHANNELS * embed.height * embed.width;

@@ -5,7 +5,7 @@ import {
   type Throughput,
 } from '../../embed/measure/measure-embedding.js';
 import { openModel, type OnnxModel } from '../../model/open-model.js';
-import { measureBatches } from '../../extract/measure-batches.js';
+import { measureModel } from '../../extract/measure-model.js';
 import { findModelFile } from '../flags/find-model.js';
 import {
   openExtractor,
@@ -66,7 +66,7 @@ async function findBatch(
 ): Promise<number> {
   say('looking for the fastest batch');
   const devices = readDeviceFlags(flags);
-  const { best } = await measureBatches(model, readReturnFlags(flags.return), {
+  const { best } = await measureModel(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     devices,
     sessions: [readSessionsFlag(flags, devices)],

@@ -1,5 +1,5 @@
 /** `tapir bench model`: the batch size that a model runs fastest at. */
-import { measureBatches, type BatchMeasurement, type BatchReport } from '../../extract/measure-batches.js';
+import { measureModel, type BatchMeasurement, type MeasureModelReport } from '../../extract/measure-model.js';
 import { readDevice, type Device } from '../../runtime/device.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
@@ -23,7 +23,7 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
   const names = flags.devices === undefined ? [flags.device] : flags.devices.split(',');
   // Read here too, so that a wrong one is called by its flag.
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
-  const report = await measureBatches(await findModelFile(path), readReturnFlags(flags.return), {
+  const report = await measureModel(await findModelFile(path), readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     devices: names as Device[],
     ...(batches === undefined ? {} : { sizes: batches }),
@@ -41,7 +41,7 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
   } else terminal.out(reportText(report));
 }
 
-function reportText({ devices, measured, best, notes }: BatchReport): string {
+function reportText({ devices, measured, best, notes }: MeasureModelReport): string {
   const header = ['batch', 'sessions', 'images/s', 'min', 'max', 'ms per run', 'first ms', ''];
   const rows = measured.map((each) => [
     String(each.rows),

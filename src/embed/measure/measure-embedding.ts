@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { medianOf } from '../../base/median.js';
-import { internalsOf, isOnCpu, runsAtOnce, type Extractor } from '../../extract/extractor.js';
+import { extractorInternals, isOnCpu, runsAtOnce, type Extractor } from '../../extract/extractor.js';
 import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
 import { decodeThreadsOf, embedBatches, openDecodeLanes, openLoader, runBatch } from '../embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed-options.js';
@@ -216,14 +216,14 @@ class Bench {
   /** Both, as they are used. */
   async endToEnd(): Promise<Pick<Round, 'endToEnd' | 'busy' | 'spent'>> {
     await using lanes = openDecodeLanes(this.#extractor, this.#setup);
-    const before = internalsOf(this.#extractor).spent;
+    const before = extractorInternals.of(this.#extractor).spent;
     const endToEnd = await measure(async () => {
       let images = 0;
       for await (const { items } of embedBatches(this.#extractor, this.#cycle(), this.#setup, lanes))
         images += countRead(items);
       return images;
     });
-    const { sessions, spent } = internalsOf(this.#extractor);
+    const { sessions, spent } = extractorInternals.of(this.#extractor);
     const devices = spent.map(({ runMs, feedMs }, i) => ({
       runMs: runMs - before[i]!.runMs,
       feedMs: feedMs - before[i]!.feedMs,

@@ -6,8 +6,8 @@ import {
   hasFallen,
   pickBatch,
   type BatchMeasurement,
-  type BatchReport,
-} from '../../../src/extract/measure-batches.js';
+  type MeasureModelReport,
+} from '../../../src/extract/measure-model.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
 import { runTapir } from '../../support/run.js';
@@ -43,7 +43,7 @@ describe('tapir bench model', () => {
     const flags = ['--batches', '2,1,2', '--sessions', '1,2', '--devices', 'cpu:0,cpu:1', '--json'];
     const ended = await bench(model, '--return', 'avgpool=pooled', ...flags);
     expect(ended).toMatchObject({ code: 0, stderr: '' });
-    const report = JSON.parse(ended.stdout) as BatchReport;
+    const report = JSON.parse(ended.stdout) as MeasureModelReport;
     expect(report).toMatchObject({ devices: ['cpu:0', 'cpu:1'], fixedBatch: null, notes: [] });
     expect(report.measured.map((each) => [each.sessionsPerDevice, each.rows])).toEqual([
       [1, 1],
@@ -64,7 +64,7 @@ describe('tapir bench model', () => {
     const fixed = write('fixed.onnx', [3, 8]);
     const ended = await bench(fixed, '--return', 'y', '--batches', '3,6');
     expect(ended).toMatchObject({ code: 0, stderr: '' });
-    expect(ended.stdout).toContain('note: the graph has a fixed batch of 3: only multiples of it can be run');
+    expect(ended.stdout).toContain('note: the graph has a fixed batch of 3: only multiples of it can run');
     const odd = await bench(fixed, '--return', 'y', '--batches', '3,4');
     expect(odd.code).toBe(2);
     expect(odd.stderr).toContain('multiples of 3');
@@ -83,7 +83,7 @@ describe('tapir bench model', () => {
     );
     const ended = await bench(path, '--return', 'y');
     expect(ended.code).toBe(0);
-    expect(ended.stdout).toContain('note: a batch of 2 failed, larger ones were not tried: replica 0 on cpu');
+    expect(ended.stdout).toContain('note: a batch of 2 failed, so no larger one was tried: replica 0 on cpu');
     const first = await bench(path, '--return', 'y', '--batches', '2');
     expect(first.code).toBe(3);
   });
@@ -91,7 +91,7 @@ describe('tapir bench model', () => {
   it.each([
     [['--batches', '0'], 'sizes[0]'],
     [['--batches', '1,x'], 'whole number'],
-    [['--sessions', '9'], 'sessionsPerDevice'],
+    [['--sessions', '9'], 'sessions[0]'],
     [['--device', 'gpu'], '--device'],
     [['--devices', 'cpu,cpu'], 'named twice'],
     [['--device', 'cpu', '--devices', 'cpu:0'], 'cannot be used with'],

@@ -1,52 +1,52 @@
-/** Which batch size a model runs fastest at: batches of made-up input, larger and larger, timed. */
+/** The batch size at which a model runs fastest: times batches of made-up input, larger and larger. */
 import { checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { isTapirError, reasonOf } from '../base/errors.js';
 import type { Device } from '../runtime/device.js';
 import { createFeatureExtractor } from './create-feature-extractor.js';
 import type { DataParallel } from './data-parallel.js';
 import { medianOf } from '../base/median.js';
-import { openModel, OnnxModel, type ModelSource } from '../model/open-model.js';
+import { readModel, type ModelSource, type OnnxModel } from '../model/open-model.js';
 import type { ReturnNodes } from '../model/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
 import type { RunInput } from './run-options.js';
 import { seededFeeds } from '../model/oracle/seeded-feeds.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 
-/** Options of {@link measureBatches}. */
-export interface MeasureBatchesOptions {
+/** Options of {@link measureModel}. */
+export interface MeasureModelOptions {
   /**
-   * Devices, each given whole batches; the throughput is that of all of them.
+   * The devices. Each gets whole batches; the throughput is that of all devices together.
    * @default ['cpu']
    */
   readonly devices: readonly Device[];
   /**
-   * Batch sizes, each from 1; of a fixed batch only multiples.
+   * The batch sizes, each from 1 to 1,000,000; for a graph with a fixed batch, multiples of it.
    * @default powers of two, up to 64 on the CPU and 256 on a GPU, until the throughput falls or a run fails
    */
   readonly sizes: readonly number[] | undefined;
   /**
-   * Sessions per device that are compared, each from 1 to 4.
+   * The numbers of sessions per device to compare, each from 1 to 4.
    * @default [1]
    */
   readonly sessions: readonly number[];
   /**
-   * Seconds of timed runs per size, from 0.
+   * Seconds of timed runs per size, from 0 to 3600.
    * @default 2
    */
   readonly seconds: number;
   /**
-   * Stops measuring when it fires.
+   * Stops the measurement when it fires.
    * @default undefined
    */
   readonly signal: AbortSignal | undefined;
   /**
-   * Told of each measurement.
+   * Called after each measurement.
    * @default undefined
    */
   readonly onMeasured: ((measured: BatchMeasurement) => void) | undefined;
 }
 
-export const MEASURE_BATCHES_DEFAULTS: MeasureBatchesOptions = {
+export const MEASURE_MODEL_DEFAULTS: MeasureModelOptions = {
   devices: ['cpu'],
   sizes: undefined,
   sessions: [1],
@@ -59,60 +59,67 @@ export const MEASURE_BATCHES_DEFAULTS: MeasureBatchesOptions = {
 export interface BatchMeasurement {
   readonly rows: number;
   readonly sessionsPerDevice: number;
-  /** Rows per second on all devices: of the timed repetitions. */
+  /** Rows per second on all devices together, over the timed repetitions. */
   readonly rowsPerSecond: { readonly median: number; readonly min: number; readonly max: number };
-  /** Milliseconds that a session takes for a batch. */
+  /** Milliseconds of a session for one batch. */
   readonly msPerRun: number;
-  /** Milliseconds of the first batch of this size, which is not counted: on a GPU it looks for the fastest algorithms. */
+  /** Milliseconds of the first batch of this size. It does not count: a GPU searches for the fastest algorithms then. */
   readonly firstMs: number;
 }
 
-/** What {@link measureBatches} found. */
-export interface BatchReport {
+/** What {@link measureModel} found. */
+export interface MeasureModelReport {
   readonly devices: readonly string[];
   readonly runtime: string;
-  /** Rows per run that the graph was exported for; null if it takes any number. */
+  /** The rows per run that the graph was exported for; null if it takes any number. */
   readonly fixedBatch: number | null;
   readonly measured: readonly BatchMeasurement[];
-  /** The smallest batch within 3 % of the highest throughput; of equal ones that with fewer sessions. */
+  /** The smallest batch within 3 % of the highest throughput; of equal batches the one with fewer sessions. */
   readonly best: BatchMeasurement;
-  /** Why larger batches were not tried, and what else a reader should know. */
+  /** Remarks, such as why no larger batch was tried. */
   readonly notes: readonly string[];
 }
 
 const MOST_ROWS_CPU = 64;
 const MOST_ROWS_GPU = 256;
-/** A fixed batch is run one after the other, so that more of them change little. */
+/** Multiples of a fixed batch run one after the other, so larger multiples change little. */
 const MOST_FIXED_RUNS = 4;
 const REPETITIONS = 5;
 const NEAR_BEST = 0.97;
 const SEED = 1;
 
 /**
- * Measures the throughput of a model at growing batch sizes.
+ * Measures the throughput of a model at growing batch sizes, on made-up input: `tapir bench model`.
  *
- * @param source - The model, opened or where it is.
- * @param returnNodes - What to return; the rest is pruned.
- * @param given - See {@link MeasureBatchesOptions}, and {@link RewriteOptions}.
+ * @remarks Opens sessions for each number of sessions, and closes them. Other work on the machine changes the figures.
+ * @param source - A model, or where to open one.
+ * @param returnNodes - What to return; the rest of the graph is pruned.
+ * @param given - See {@link MeasureModelOptions} and {@link RewriteOptions}.
+ * @returns A measurement per batch size and number of sessions, and the best one.
  * @throws {@link TapirError} `OPTION_INVALID`; those of {@link createFeatureExtractor}; those of a run at the smallest size; the
  * signal's reason if it fires.
+ *
+ * @example
+ * ```ts
+ * import { measureModel } from 'onnx-tapir';
+ *
+ * const { best } = await measureModel('resnet50.onnx', { avgpool: 'pooled' }, { devices: ['cpu'], seconds: 1 });
+ * console.log(best.rows, best.rowsPerSecond.median); // the batch size to use, and its rows per second
+ * ```
  */
-export async function measureBatches(
+export async function measureModel(
   source: OnnxModel | ModelSource,
   returnNodes: ReturnNodes,
-  given: Options<MeasureBatchesOptions & RewriteOptions> = {},
-): Promise<BatchReport> {
-  const defaults: MeasureBatchesOptions & RewriteOptions = {
+  given: Options<MeasureModelOptions & RewriteOptions> = {},
+): Promise<MeasureModelReport> {
+  const defaults: MeasureModelOptions & RewriteOptions = {
     ...REWRITE_DEFAULTS,
-    ...MEASURE_BATCHES_DEFAULTS,
+    ...MEASURE_MODEL_DEFAULTS,
   };
-  const options = withDefaults(defaults, given, 'measureBatches');
+  const options = withDefaults(defaults, given, 'measureModel');
   const { devices, sizes, sessions, seconds, signal, onMeasured, ...rewriting } = options;
-  if (!(seconds >= 0 && seconds <= 3600)) throw invalidOption('seconds', 'a number from 0 to 3600', seconds);
-  if (sessions.length === 0) throw invalidOption('sessions', 'a list of numbers from 1 to 4', sessions);
-  checkSignal(signal);
-  sizes?.forEach((rows, i) => checkInteger(`sizes[${i}]`, rows, 1, 1_000_000));
-  const model = source instanceof OnnxModel ? source : await openModel(source);
+  checkMeasuring(options);
+  const model = readModel(source);
   const series: Series[] = [];
   for (const sessionsPerDevice of sessions) {
     await using parallel = await createFeatureExtractor(model, returnNodes, {
@@ -128,15 +135,29 @@ export async function measureBatches(
   return { ...first!.facts, measured, best: pickBatch(measured), notes };
 }
 
-/** The sizes measured with one number of sessions. */
-interface Series extends Pick<BatchReport, 'measured' | 'notes'> {
-  readonly facts: Pick<BatchReport, 'devices' | 'runtime' | 'fixedBatch'>;
+function checkMeasuring({ sizes, sessions, seconds, signal, onMeasured }: MeasureModelOptions): void {
+  if (!(typeof seconds === 'number' && seconds >= 0 && seconds <= 3600))
+    throw invalidOption('seconds', 'a number from 0 to 3600', seconds);
+  if (!Array.isArray(sessions) || sessions.length === 0)
+    throw invalidOption('sessions', 'a list of numbers from 1 to 4', sessions);
+  sessions.forEach((count, i) => checkInteger(`sessions[${i}]`, count, 1, 4));
+  if (sizes !== undefined && !Array.isArray(sizes))
+    throw invalidOption('sizes', 'a list of batch sizes', sizes);
+  sizes?.forEach((rows, i) => checkInteger(`sizes[${i}]`, rows, 1, 1_000_000));
+  checkSignal(signal);
+  if (onMeasured !== undefined && typeof onMeasured !== 'function')
+    throw invalidOption('onMeasured', 'a function', onMeasured);
+}
+
+/** The measurements with one number of sessions. */
+interface Series extends Pick<MeasureModelReport, 'measured' | 'notes'> {
+  readonly facts: Pick<MeasureModelReport, 'devices' | 'runtime' | 'fixedBatch'>;
 }
 
 async function measureSizes(
   parallel: DataParallel,
   sessionsPerDevice: number,
-  { sizes, seconds, signal, onMeasured }: Omit<MeasureBatchesOptions, 'devices' | 'sessions'>,
+  { sizes, seconds, signal, onMeasured }: Omit<MeasureModelOptions, 'devices' | 'sessions'>,
 ): Promise<Series> {
   const fixedBatch = fixedBatchOf(parallel.inputs);
   const facts = { devices: parallel.devices, runtime: parallel.runtime, fixedBatch };
@@ -144,7 +165,7 @@ async function measureSizes(
   const notes: string[] = [];
   if (fixedBatch !== null)
     notes.push(
-      `the graph has a fixed batch of ${fixedBatch}: only multiples of it can be run, as several runs of ${fixedBatch}`,
+      `the graph has a fixed batch of ${fixedBatch}: only multiples of it can run, as several runs of ${fixedBatch}`,
     );
   const tried = chooseSizes(sizes, fixedBatch, parallel.devices);
   for (const rows of tried) {
@@ -152,21 +173,19 @@ async function measureSizes(
       measured.push(await measureOne(parallel, rows, sessionsPerDevice, { seconds, signal }));
     } catch (error) {
       if (measured.length === 0 || !isRunFailure(error)) throw error;
-      notes.push(`a batch of ${rows} failed, larger ones were not tried: ${reasonOf(error)}`);
+      notes.push(`a batch of ${rows} failed, so no larger one was tried: ${reasonOf(error)}`);
       break;
     }
     onMeasured?.(measured.at(-1)!);
     if (sizes === undefined && hasFallen(measured) && rows !== tried.at(-1)) {
-      notes.push(
-        `two sizes in a row were slower than a smaller one, larger ones than ${rows} were not tried`,
-      );
+      notes.push(`two sizes in a row were slower than a smaller one, so none above ${rows} was tried`);
       break;
     }
   }
   return { facts, measured, notes };
 }
 
-/** The smallest batch whose throughput is within 3 % of the highest; of equal ones that with fewer sessions. */
+/** The smallest batch whose throughput is within 3 % of the highest; of equal batches the one with fewer sessions. */
 export function pickBatch(measured: readonly BatchMeasurement[]): BatchMeasurement {
   const most = Math.max(...measured.map(rateOf));
   const [best] = measured
@@ -175,7 +194,7 @@ export function pickBatch(measured: readonly BatchMeasurement[]): BatchMeasureme
   return best!;
 }
 
-/** Whether the last two sizes were both slower than the best before them. */
+/** Whether the last two sizes were both slower than the best one before them. */
 export function hasFallen(measured: readonly BatchMeasurement[]): boolean {
   const rates = measured.map(rateOf);
   const most = Math.max(...rates.slice(0, -2));
@@ -210,7 +229,7 @@ function chooseSizes(
   return Array.from({ length: 1 + Math.floor(Math.log2(limit / unit)) }, (_, i) => unit * 2 ** i);
 }
 
-/** A run that failed by itself, for want of memory mostly: not a device that is gone, not a wrong input. */
+/** Whether the run itself failed, mostly for lack of memory; not a lost device, not a wrong input. */
 function isRunFailure(error: unknown): boolean {
   return (
     isTapirError(error, 'RUN_FAILED') || (isTapirError(error, 'REPLICA_FAILED') && isRunFailure(error.cause))
@@ -221,7 +240,7 @@ async function measureOne(
   parallel: DataParallel,
   rows: number,
   sessionsPerDevice: number,
-  { seconds, signal }: Pick<MeasureBatchesOptions, 'seconds' | 'signal'>,
+  { seconds, signal }: Pick<MeasureModelOptions, 'seconds' | 'signal'>,
 ): Promise<BatchMeasurement> {
   const input = inputOf(parallel.inputs, rows);
   const sessions = parallel.devices.length * sessionsPerDevice;
@@ -231,7 +250,7 @@ async function measureOne(
     for await (const _ of parallel.map(inputs, { signal }));
     return performance.now() - started;
   };
-  // As many at once as there are sessions: each of them meets this size for the first time.
+  // One batch per session, so that each session sees this size for the first time.
   const firstMs = await msOf(sessions);
   const warmMs = Math.max(0.01, (await msOf(2 * sessions)) / (2 * sessions));
   const batches = Math.max(2 * sessions, Math.round((1000 * seconds) / REPETITIONS / warmMs));

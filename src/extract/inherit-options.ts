@@ -1,0 +1,51 @@
+/** What a new extractor takes over from the one that it is made of. */
+import { givenFields, type Options } from '../base/checks.js';
+import type { DeviceSpec, ResolvedDevice } from '../runtime/device.js';
+import type { LaneOptions } from '../runtime/lane-options.js';
+import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
+import { DataParallel } from './data-parallel.js';
+import { extractorInternals } from './extractor.js';
+import { PARALLEL_DEFAULTS, type ParallelOptions } from './parallel-options.js';
+
+/** Options of an extractor. */
+interface Inherited {
+  readonly lane: LaneOptions;
+  readonly session: SessionOptions;
+  /** Of an extractor on one device. */
+  readonly device: DeviceSpec | undefined;
+  /** Of a data-parallel one. */
+  readonly devices: readonly DeviceSpec[] | undefined;
+  /** How to split over a number of devices: weights only if there are as many. */
+  parallelFor(devices: number): Partial<ParallelOptions>;
+}
+
+/** The options of an extractor; `undefined` for any other model. */
+export function inheritFrom(model: unknown): Inherited | undefined {
+  if (!extractorInternals.has(model)) return undefined;
+  const { model: setup, replicas, options } = extractorInternals.of(model);
+  const isParallel = model instanceof DataParallel;
+  const devices = replicas.map(({ facts }) => specOf(facts.device));
+  return {
+    lane: setup.lane,
+    session: setup.session,
+    device: isParallel ? undefined : devices[0],
+    devices: isParallel ? devices : undefined,
+    parallelFor: (count) => {
+      if (!isParallel) return {};
+      const isSame = count === devices.length || typeof options.split === 'string';
+      return { ...options, split: isSame ? options.split : PARALLEL_DEFAULTS.split };
+    },
+  };
+}
+
+function specOf({ type, id, uuid, threads }: ResolvedDevice): DeviceSpec {
+  return { type, id: uuid ?? id, threads };
+}
+
+/** Reads session options; fields that are left out are inherited. Throws `OPTION_INVALID`. */
+export function readSession(given: Options<SessionOptions>, inherited?: SessionOptions): SessionOptions {
+  const own = readSessionOptions(given);
+  if (!inherited) return own;
+  const names = Object.keys(givenFields(given, 'session')) as (keyof SessionOptions)[];
+  return { ...inherited, ...Object.fromEntries(names.map((name) => [name, own[name]])) };
+}
