@@ -4,7 +4,8 @@ import { TapirError, packError } from '../../src/base/errors.js';
 import { setUpEmbedding, EMBED_DEFAULTS } from '../../src/embed/embed-options.js';
 import { runImages } from '../../src/embed/embed-batches.js';
 import { createFeatureModel } from '../../src/extract/feature-model.js';
-import { FeatureExtractor } from '../../src/extract/feature-extractor.js';
+import { newFeatureExtractor } from '../../src/extract/feature-extractor.js';
+import { ReplicaSet } from '../../src/extract/replica-set.js';
 import { createTransform } from '../../src/image/transform.js';
 import { pruneModel } from '../../src/model/oracle/prune-model.js';
 import type { ResolvedDevice } from '../../src/runtime/device.js';
@@ -122,7 +123,7 @@ describe('photos on a GPU', () => {
     const { replica, sizes } = await simulate('cuda');
     const setup = { session: SESSION_DEFAULTS, lane: LANE_DEFAULTS };
     const model = createFeatureModel(await pruneModel(bytes, ['y']), setup, replica.facts);
-    const extractor = new FeatureExtractor<'y'>(model, replica);
+    const extractor = newFeatureExtractor(new ReplicaSet(model, [replica]));
     const embedding = setUpEmbedding(extractor, {
       ...EMBED_DEFAULTS,
       transform: createTransform({ resize: 8, crop: 8 }),
