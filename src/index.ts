@@ -113,4 +113,4 @@ export { type ServiceOptions } from './apps/serve/service-options.js';
 export { listKnownModels, type KnownModelsOptions, type ListedModel } from './hub/list-known-models.js';
 export { type KnownModel, type KnownModelFile } from './hub/known-models.js';
 export { pullModel, type PulledFile, type PulledModel, type PullOptions } from './hub/pull-model.js';
-export { type DownloadProgress } from './hub/download-file.js';
+export { type DownloadOptions, type DownloadProgress } from './hub/download-file.js';

@@ -1,13 +1,21 @@
 /** What the HTTP client connects to: a proxy, and public addresses only. Against servers in this process. */
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
-import { createServer as createSocketServer, type AddressInfo } from 'node:net';
+import { createServer as createSecureServer } from 'node:https';
+import { connect, createServer as createSocketServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { HttpFailure } from '../../src/base/http-failure.js';
 import { fetchUrl, type HttpRules } from '../../src/base/http.js';
 import { isPublicAddress } from '../../src/base/public-address.js';
 import { startServer } from '../support/file-server.js';
+import { projectPath, scratchFolder } from '../support/fixtures.js';
+import { runNode } from '../support/run.js';
+
+const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 
 const RULES: HttpRules = {
   http: 'all',
@@ -28,7 +36,10 @@ async function failureOf(promise: Promise<unknown>): Promise<HttpFailure> {
   return error;
 }
 
-async function listen(server: Server | ReturnType<typeof createSocketServer>, host: string): Promise<number> {
+async function listen(
+  server: Server | ReturnType<typeof createSecureServer | typeof createSocketServer>,
+  host: string,
+): Promise<number> {
   server.listen(0, host);
   await once(server, 'listening');
   onTestFinished(() => {
@@ -91,6 +102,41 @@ describe('the proxy of the environment', () => {
     expect(await failureOf(textOf('https://models.example/a.onnx'))).toMatchObject({ kind: 'transient' });
     expect(proxy.asked).toEqual(['CONNECT models.example:443']);
   });
+
+  it.runIf(hasOpenssl)(
+    'tunnels what is encrypted',
+    async () => {
+      const folder = scratchFolder();
+      const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+      const subject = ['-subj', '/CN=models.example', '-addext', 'subjectAltName=DNS:models.example'];
+      const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', cert];
+      spawnSync('openssl', [...made, '-days', '2', ...subject]);
+      const secure = createSecureServer({ key: readFileSync(key), cert: readFileSync(cert) }, (_, response) =>
+        response.end('encrypted'),
+      );
+      const port = await listen(secure, '127.0.0.1');
+      const asked: string[] = [];
+      const proxy = createServer().on('connect', (request: IncomingMessage, socket: Duplex) => {
+        asked.push(`CONNECT ${request.url}`);
+        const server = connect(port, '127.0.0.1', () => {
+          socket.write('HTTP/1.1 200 OK\r\n\r\n');
+          socket.pipe(server).pipe(socket);
+        });
+        for (const end of [server, socket])
+          end.on('error', () => [server, socket].map((one) => one.destroy()));
+      });
+      const HTTPS_PROXY = `http://127.0.0.1:${await listen(proxy, '127.0.0.1')}`;
+      const code = `
+        import { fetchUrl } from ${JSON.stringify(projectPath('src/base/http.ts'))};
+        const { bytes } = await fetchUrl('https://models.example/a', ${JSON.stringify(RULES)}, 100);
+        console.log(String(bytes));`;
+      const env = { HTTPS_PROXY, NODE_EXTRA_CA_CERTS: cert, NO_PROXY: '' };
+      const ended = await runNode(['--import', 'tsx', '--input-type=module', '-e', code], { env });
+      expect(ended).toMatchObject({ code: 0, stdout: 'encrypted\n' });
+      expect(asked).toEqual(['CONNECT models.example:443']);
+    },
+    60_000,
+  );
 
   it('is passed over for the hosts of NO_PROXY, and where private addresses are refused', async () => {
     const server = await startServer((_request, response) => response.end('direct'));
