@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createTransform, isTapirError, loadImage } from 'onnx-tapir';
 
 const [folder, mutants, seed] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
-const files = readdirSync(folder).map((name) => [name, readFileSync(join(folder, name))]);
+const files = readdirSync(folder).map((name) => ({ name, whole: readFileSync(join(folder, name)) }));
 // A limit on pixels, so that a damaged size costs little.
 const small = { resize: 16, crop: 16, limitPixels: 1_000_000 };
 const transforms = [
@@ -60,14 +60,14 @@ function damage(bytes) {
     }
     default: {
       // The front of one file, the rest of another.
-      const [, other] = files[random(files.length)];
-      return Buffer.concat([copy.subarray(0, at), other.subarray(Math.min(at, other.length))]);
+      const { whole } = files[random(files.length)];
+      return Buffer.concat([copy.subarray(0, at), whole.subarray(Math.min(at, whole.length))]);
     }
   }
 }
 
 for (let i = 0; i < mutants; i++) {
-  const [name, whole] = files[i % files.length];
+  const { name, whole } = files[i % files.length];
   const format = name.split('.').at(-1);
   summary.formats[format] = (summary.formats[format] ?? 0) + 1;
   let bytes = whole;
@@ -80,7 +80,7 @@ for (let i = 0; i < mutants; i++) {
     if (data.length !== 16 * 16 * 3) summary.wrong.push(`${what}: ${data.length} bytes`);
     summary.loaded++;
   } catch (error) {
-    if (isTapirError(error) && /^IMAGE_/.test(error.code))
+    if (isTapirError(error) && error.code.startsWith('IMAGE_'))
       summary.refused[error.code] = (summary.refused[error.code] ?? 0) + 1;
     else summary.wrong.push(`${what}: ${error?.stack ?? error}`);
   }

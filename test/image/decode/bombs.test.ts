@@ -68,7 +68,7 @@ const claimAll = (width: number, height: number): Record<string, Buffer> =>
 describe('a decompression bomb', () => {
   it('comes in every format', () => {
     const formats = new Set(Object.keys(small).map((name) => name.split(' ').at(-1)));
-    expect([...formats].sort()).toEqual(['avif', 'bmp', 'gif', 'jpeg', 'png', 'tiff', 'webp']);
+    expect(formats).toEqual(new Set(['avif', 'bmp', 'gif', 'jpeg', 'png', 'tiff', 'webp']));
     for (const bytes of Object.values(small)) expect(bytes.length).toBeLessThan(1000);
   });
 
