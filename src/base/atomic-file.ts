@@ -160,6 +160,11 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
+/** Brings a file that other code has written to disk. */
+export async function syncFile(path: string): Promise<void> {
+  await sync(path, 'r+');
+}
+
 async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
   const handle = await open(path, flags);
   try {
@@ -200,7 +205,7 @@ export async function copyAtomically(from: string, path: string): Promise<void> 
   try {
     await checkReplaceable(path);
     await copyFile(from, temporary, constants.COPYFILE_FICLONE);
-    await sync(temporary, 'r+');
+    await syncFile(temporary);
     await publish(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => undefined);

@@ -1,22 +1,22 @@
-/** Devices: what a user writes, and the execution provider it means. */
+/** Devices as users write them, and as sessions need them. */
 import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption, show } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { CUDA_IGNORED } from './session-options.js';
 
-/** Kinds of device that a session can run on. `auto` is CUDA if it works, else the CPU, with a warning. */
+/** Kinds of device. `auto` uses CUDA if it works, otherwise the CPU with a warning. */
 export type DeviceType = 'cpu' | 'cuda' | 'webgpu' | 'auto';
 
 /** A device in full. */
 export interface DeviceSpec {
   readonly type: DeviceType;
   /**
-   * Which one of its kind, from 0. For CUDA the index among the visible GPUs, counted as nvidia-smi does, or the UUID of a GPU
-   * or MIG slice (`'GPU-…'`, `'MIG-…'`; such a lane is a process of its own). For the CPU the number of a lane.
+   * Number of the device, from 0. For CUDA it is the index among the visible GPUs, in the order of nvidia-smi, or the UUID of a GPU
+   * or MIG slice (`'GPU-…'`, `'MIG-…'`), whose session runs in a child process. For the CPU it numbers sessions.
    * @default 0
    */
   readonly id?: number | string | undefined;
-  /** CPU threads of one run; 0 means all cores, shared out evenly among the CPU lanes. @default 0 */
+  /** CPU threads of one run. 0 uses all cores, divided evenly among the CPU sessions. @default 0 */
   readonly threads?: number | undefined;
 }
 
@@ -28,28 +28,28 @@ export type Device =
 export interface ResolvedDevice {
   readonly type: DeviceType;
   readonly id: number;
-  /** UUID of a GPU or MIG slice, which is then the only one that its process sees. */
+  /** UUID of a GPU or MIG slice. The process of its session sees no other GPU. */
   readonly uuid?: string;
-  /** Whether the number was given, so that messages name it. */
+  /** Whether the user gave the number, so that messages repeat it. */
   readonly isNumbered?: boolean;
   readonly threads: number;
 }
 
 const TYPES: readonly DeviceType[] = ['cpu', 'cuda', 'webgpu', 'auto'];
 const EXPECTED = '"cpu", "cuda", "cuda:1", "webgpu", "auto" or { type, id, threads }';
-/** What other libraries call a device, or onnxruntime a provider. */
+/** Names of other libraries for devices, and of onnxruntime for providers. */
 const NO_DEVICES: Readonly<Record<string, string>> = {
   gpu: 'write "cuda" or "webgpu"',
-  wasm: 'onnxruntime-node has none; write "cpu"',
-  tensorrt: 'it is not offered; write "cuda"',
-  dml: 'it is not offered; write "webgpu"',
-  coreml: 'it is not offered; write "webgpu" or "cpu"',
+  wasm: 'onnxruntime-node does not have it; write "cpu"',
+  tensorrt: 'it is not supported; write "cuda"',
+  dml: 'it is not supported; write "webgpu"',
+  coreml: 'it is not supported; write "webgpu" or "cpu"',
 };
-/** Fields that providers have, and what stands for them here. */
+/** Fields of onnxruntime's providers, and what replaces them here. */
 const FIELDS_ELSEWHERE: Readonly<Record<string, string>> = {
-  name: 'the kind of device is its type',
-  deviceId: 'which one is its id',
-  device_id: 'which one is its id',
+  name: 'use type for the kind of device',
+  deviceId: 'use id for the number of the device',
+  device_id: 'use id for the number of the device',
 };
 const UUID = /^(?:GPU|MIG)-[\w/-]+$/;
 
@@ -91,7 +91,7 @@ export function readDevice(option: string, given: unknown): ResolvedDevice {
   );
 }
 
-/** onnxruntime-node drops a provider that it does not know and runs on the CPU, so names are matched exactly here. */
+/** onnxruntime-node ignores a provider that it does not know and runs on the CPU, so names must match exactly here. */
 function notADevice(option: string, given: unknown): TapirError<'OPTION_INVALID'> {
   const name = String(given).toLowerCase();
   const meant = TYPES.find(
@@ -139,7 +139,7 @@ export function readDevices(option: string, given: unknown): ResolvedDevice[] {
   return devices;
 }
 
-/** Devices as their sessions are opened: CPU sessions without threads of their own share the cores evenly. */
+/** Divides the cores evenly among the CPU sessions whose number of threads is open. */
 export function shareThreads(devices: readonly ResolvedDevice[], sessions: number): ResolvedDevice[] {
   const lanes = sessions * devices.filter(({ type }) => type === 'cpu').length;
   const share = Math.max(1, Math.floor(availableParallelism() / lanes));

@@ -1,4 +1,4 @@
-/** A lane as its owner sees it: one session, behind a thread or process, that runs requests in order. */
+/** The owner's end of a lane: one session in a thread or process, which handles requests in order. */
 import { isTapirError, reasonOf, TapirError, unpackError } from '../base/errors.js';
 import { deviceName, type ResolvedDevice } from './device.js';
 import { madeFeeds, type Feed } from '../tensor/image-feed.js';
@@ -7,15 +7,15 @@ import { startLane, type LaneChannel } from './lane-start.js';
 import type { LaneDescription, LaneReply, SessionFacts } from './protocol.js';
 import { buffersOf, mismatch, type NamedTensor } from '../tensor/tensor.js';
 
-/** What a run gave. */
+/** The result of a run. */
 export interface LaneResult {
-  /** In the order of the fetches, each in a buffer of its own. */
+  /** In the order of the fetches, each in a separate buffer. */
   readonly outputs: readonly NamedTensor[];
-  /** The feeds' buffers, to be used again. */
+  /** The buffers of the feeds, for reuse. */
   readonly spent: readonly ArrayBuffer[];
-  /** Time inside onnxruntime. */
+  /** Time in the engine. */
   readonly runMs: number;
-  /** Time for making feeds of shared images. */
+  /** Time for making feeds from shared images. */
   readonly feedMs: number;
 }
 
@@ -27,7 +27,7 @@ interface Waiting {
 /** One session on one device. Open it with {@link openLane}. */
 export class Lane {
   readonly facts: SessionFacts;
-  /** Fulfilled with the reason when the thread or process has ended, by `close` or by itself. */
+  /** Resolves with the reason when the thread or process has ended, by `close` or by itself. */
   readonly gone: Promise<string>;
   readonly #channel: LaneChannel;
   readonly #waiting: Map<number, Waiting>;
@@ -57,12 +57,12 @@ export class Lane {
     return this.#death !== undefined;
   }
 
-  /** Id of the process that holds the session: this one's for a thread. */
+  /** Id of the process that holds the session. For a thread it is this process. */
   get pid(): number {
     return this.#channel.pid;
   }
 
-  /** Runs the session. The feeds' buffers are moved to the lane, but for those that it shares. */
+  /** Runs the session. The buffers of the feeds are moved to the lane, except shared ones. */
   run(feeds: readonly Feed[], fetches: readonly string[]): Promise<LaneResult> {
     if (this.#death !== undefined) return Promise.reject(this.#died(this.#death));
     const id = this.#nextId++;
@@ -84,7 +84,7 @@ export class Lane {
       try {
         this.#channel.post({ type: 'run', id, feeds, fetches }, buffersOf(madeFeeds(feeds)));
       } catch (error) {
-        // A buffer that cannot be moved, such as a WebAssembly memory's.
+        // Some buffers cannot be moved, for example the memory of a WebAssembly instance.
         this.#waiting.delete(id);
         settle();
         const names = feeds.map(({ name }) => name).join(', ');
@@ -93,7 +93,7 @@ export class Lane {
     });
   }
 
-  /** Waits for runs in flight, releases the session and ends the thread or process. Idempotent. */
+  /** Waits for runs in progress, releases the session and ends the thread or process. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -122,13 +122,13 @@ export interface LanePlace {
 }
 
 /**
- * Opens a session in a lane of its own.
+ * Opens a session in a new lane.
  *
- * @param place - Its device, and how it is held.
- * @param describe - Prepares what the lane needs while its thread starts; the model's bytes are moved there. If a prepared
- * model does not open, it is called again with the failure, for another one.
- * @param start - Starts the thread or process; tests give one of their own.
- * @throws {@link TapirError} what {@link openSession} throws; `LANE_DIED` if the lane ends while opening; what `describe` throws.
+ * @param place - The device, and the options of the lane.
+ * @param describe - Prepares what the lane needs, while its thread starts. The model's bytes are moved there. If a prepared model
+ * cannot be opened, `describe` is called again with the failure, for another one.
+ * @param start - Starts the thread or process; tests pass a simulated one.
+ * @throws {@link TapirError} what {@link Engine.openSession} throws; `LANE_DIED` if the lane ends while opening; what `describe` throws.
  */
 export async function openLane(
   place: LanePlace,
@@ -154,7 +154,7 @@ export async function openLane(
     else run?.reject(unpackError(reply.error));
   };
   const channel = start({ reply: onReply, gone: (reason) => gone.resolve(reason) }, place.device, place.lane);
-  // Awaited below; the lane may die before that.
+  // It is awaited below, but the lane may die before that.
   opened.promise.catch(() => undefined);
   void gone.promise.then((reason) => {
     const details = { device: deviceName(place.device), reason };

@@ -1,43 +1,52 @@
 /**
- * A model prepared once for all its sessions: optimised and saved by onnxruntime, in a lane of its own, with weights that every
- * session maps instead of holding a copy (docs/decisions/007-prepared-models.md).
+ * Prepares a model once for all its sessions: onnxruntime optimises and saves it in a separate lane, with its weights in a file that
+ * every session maps instead of holding a copy (docs/decisions/007-prepared-models.md).
  */
 import { createHash } from 'node:crypto';
-import { readFile, rm, statfs } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { readFile, rm } from 'node:fs/promises';
+import { arch, cpus, platform } from 'node:os';
 import { join } from 'node:path';
+import { freeBytes } from '../base/atomic-file.js';
 import { reasonOf } from '../base/errors.js';
 import { openLane } from './lane.js';
 import type { LaneOptions } from './lane-options.js';
-import { describeMachine } from './machine.js';
 import { addEntry, findEntry, type CacheEntry, type CacheSettings } from './prepared-cache.js';
 import { PREPARED_GRAPH, PREPARED_WEIGHTS } from './prepared-files.js';
 import type { LaneDescription, SessionFacts } from './protocol.js';
+import { findRuntimePackage } from './runtime-package.js';
 import type { SessionOptions } from './session-options.js';
 
-/** What a model is prepared for: GPUs lay weights out by themselves. */
+/** The kind of device that a model is prepared for. GPUs lay out weights by themselves. */
 export type PreparedFor = 'cpu' | 'gpu';
 
-/** What is prepared, and how. */
+/** What to prepare, and how. */
 export interface Preparation {
-  /** Differs with the model's content. */
+  /** A text that differs if the content of the model differs. */
   readonly identity: string;
-  /** Size of the model, its external weights included. */
+  /** Size of the model, with its external weights. */
   readonly bytes: number;
   readonly target: PreparedFor;
   readonly session: SessionOptions;
   readonly lane: LaneOptions;
   readonly cache: CacheSettings;
   readonly describe: () => Promise<Pick<LaneDescription, 'model' | 'externalFolder'>>;
-  /** Whether packed matrices can be used as they were saved. */
+  /** Whether the packed matrices of a saved graph can be used. */
   readonly arePacksSafe: (graph: Uint8Array) => boolean;
-  /** Why a prepared graph must not be used; undefined if it may. */
+  /** Why a prepared graph must not be used; undefined if it can be. */
   readonly refuse: (graph: Uint8Array) => string | undefined;
 }
 
-/** Changes with the form of entries. */
+/** Changes with the format of entries. */
 const FORMAT = 1;
 
-/** Finds a prepared model in the cache, or makes it. Throws where that fails: sessions of the model itself are the way out. */
+/** Free space that preparing needs, as a multiple of the model's size: matrices are saved twice, plain and packed. */
+const ROOM = 2.1;
+
+/** The device of the lanes that save models and check them. */
+const DEVICE = { type: 'cpu', id: 0, threads: 1 } as const;
+
+/** Finds a prepared model in the cache, or prepares it. Throws if that is impossible; callers then open the model unprepared. */
 export async function prepareModel(preparation: Preparation): Promise<CacheEntry> {
   const key = keyOf(preparation);
   const { cache } = preparation;
@@ -52,11 +61,26 @@ function keyOf({ identity, target, session }: Preparation): string {
   return createHash('sha256').update(JSON.stringify(words)).digest('hex');
 }
 
-/** Saves the model, and looks at what was saved: returns why it cannot be used. */
+/** What a prepared model depends on besides the model: the version of onnxruntime, and the CPU for which weights are laid out. */
+function describeMachine(): readonly string[] {
+  const version = findRuntimePackage()?.version ?? '';
+  return [version, platform(), arch(), cpus()[0]?.model ?? '', cpuFeatures()];
+}
+
+/** The instruction sets of the CPU. In a virtual machine they do not follow from its model name. */
+function cpuFeatures(): string {
+  if (platform() !== 'linux') return '';
+  try {
+    return /^(?:flags|Features)\s*:\s*(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? '';
+  } catch {
+    return '';
+  }
+}
+
+/** Saves the model into a folder and checks the result. Returns why it cannot be used, if so. */
 async function fill(preparation: Preparation, folder: string): Promise<string | undefined> {
   const { bytes, target, arePacksSafe, refuse } = preparation;
-  const { bavail, bsize } = await statfs(folder);
-  if (bavail * bsize < bytes * ROOM) throw new Error('the disk is full');
+  if ((freeBytes(folder) ?? Infinity) < bytes * ROOM) throw new Error('the disk is full');
   let facts = await save(preparation, folder, target === 'cpu');
   if (!arePacksSafe(await readFile(join(folder, PREPARED_GRAPH)))) {
     await rm(join(folder, PREPARED_WEIGHTS), { force: true });
@@ -66,7 +90,10 @@ async function fill(preparation: Preparation, folder: string): Promise<string | 
   return refuse(graph) ?? (await whyNotTheSame(preparation, folder, graph, facts));
 }
 
-/** A saved model can take more inputs than before: onnxruntime 1.30 folds weights that are listed as inputs, and keeps the inputs. */
+/**
+ * Opens the saved model and compares its inputs and outputs. onnxruntime 1.30 folds weights that are also listed as inputs, but keeps
+ * these inputs, so that a saved model can have more inputs than before.
+ */
 async function whyNotTheSame(
   { session, lane }: Preparation,
   folder: string,
@@ -83,11 +110,9 @@ async function whyNotTheSame(
     const isSame = JSON.stringify([inputs, outputs]) === JSON.stringify([before.inputs, before.outputs]);
     return isSame ? undefined : 'ONNX Runtime saves it with other inputs or outputs';
   } catch (error) {
-    return `ONNX Runtime does not open what it has saved: ${reasonOf(error)}`;
+    return `ONNX Runtime cannot open what it has saved: ${reasonOf(error)}`;
   }
 }
-
-const DEVICE = { type: 'cpu', id: 0, threads: 1 } as const;
 
 /** Opens a lane and closes it again. */
 async function openOnce(lane: LaneOptions, describe: () => Promise<LaneDescription>): Promise<SessionFacts> {
@@ -108,24 +133,23 @@ function save(
     session: {
       ...session,
       graphOptimizationLevel: target === 'gpu' && level !== 'disabled' ? 'basic' : level,
-      // It warns that the saved graph is for this CPU, which is in the key.
+      // onnxruntime would warn that the saved graph is for this CPU only; the CPU is part of the key.
       logSeverityLevel: logSeverityLevel < 3 ? 3 : logSeverityLevel,
     },
     saveTo: { folder, hasPacks },
   }));
 }
 
-/** Matrices are saved twice: as they are, and packed. */
-const ROOM = 2.1;
-
 let hasWarned = false;
 
-/** Says once that models are not prepared, and why. */
+/** Emits the warning `TAPIR_CACHE_UNUSABLE`, once: models are not prepared, and why. */
 export function warnUnprepared(error: unknown): void {
   if (hasWarned) return;
   hasWarned = true;
   const isSystem = error instanceof Error && 'syscall' in error;
-  const remedy = isSystem ? 'choose another cacheFolder, or cache "off"' : 'cache "off" does without';
+  const remedy = isSystem
+    ? 'choose another cacheFolder, or set cache "off"'
+    : 'set cache "off" to open models unprepared without this warning';
   process.emitWarning(
     `the model could not be prepared for several sessions, so each holds its own copy of the weights: ${reasonOf(error)}; ${remedy}`,
     { code: 'TAPIR_CACHE_UNUSABLE' },

@@ -1,13 +1,14 @@
 /**
- * The folder of prepared models: an entry is a folder named by its key, made under another name and renamed, so that of several
- * processes at once each sees it whole or not at all. Least recently used ones go first.
+ * The cache of prepared models. An entry is a folder named by its key. It is written under another name, brought to disk and renamed,
+ * so that other processes see it complete or not at all. The least recently used entries are removed first.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { lstat, mkdir, readdir, readFile, realpath, rename, rm, utimes, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile, realpath, rename, rm, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
+import { publish, syncFile, writeAtomically } from '../base/atomic-file.js';
 import { PREPARED_GRAPH, PREPARED_WEIGHTS } from './prepared-files.js';
 
-/** Where the cache is and how large it may become. */
+/** Where the cache is, and its limit. */
 export interface CacheSettings {
   readonly folder: string;
   readonly limitBytes: number;
@@ -15,15 +16,15 @@ export interface CacheSettings {
 
 /** A prepared model, or the record that it cannot be prepared. */
 export interface CacheEntry {
-  /** Why it cannot be used, so that nobody tries again; `graph` is empty then. */
+  /** Why the model cannot be prepared, recorded so that it is not tried again; `graph` is empty then. */
   readonly refused: string | undefined;
-  /** The folder of its weights, links followed: onnxruntime takes no other. */
+  /** The folder of its weights, without symbolic links: onnxruntime refuses them. */
   readonly folder: string;
-  /** Bytes of the graph. */
+  /** Content of the graph file. */
   readonly graph: Uint8Array;
 }
 
-/** What an entry must be to be whole; written last. */
+/** What a complete entry contains; written last. */
 interface EntryRecord {
   readonly graphSha256: string;
   /** Size of each file. */
@@ -35,10 +36,10 @@ const RECORD = 'entry.json';
 const FILES = [PREPARED_GRAPH, PREPARED_WEIGHTS] as const;
 const IS_KEY = /^[0-9a-f]{64}$/;
 const IS_REMNANT = /^\.(?:new|gone)-/;
-/** What a process that was killed has left goes after this time. */
+/** Age at which the leftovers of killed processes are removed. */
 const REMNANT_MS = 3_600_000;
 
-/** The entry of a key, and marks it as used; undefined if there is none, or a damaged one. */
+/** Finds the entry of a key and marks it as used; undefined if there is no entry or it is damaged. */
 export async function findEntry({ folder }: CacheSettings, key: string): Promise<CacheEntry | undefined> {
   try {
     const root = await realpath(folder);
@@ -48,7 +49,7 @@ export async function findEntry({ folder }: CacheSettings, key: string): Promise
   }
 }
 
-/** Whether an entry is still there, and whole. */
+/** Whether an entry still exists and is complete. */
 export async function isWhole(entry: CacheEntry): Promise<boolean> {
   return readEntry(entry.folder).then(
     () => true,
@@ -56,7 +57,7 @@ export async function isWhole(entry: CacheEntry): Promise<boolean> {
   );
 }
 
-/** Reads an entry. Throws if it is not whole. */
+/** Reads an entry. Throws if it is not complete. */
 async function readEntry(place: string): Promise<CacheEntry> {
   if (!(await lstat(place)).isDirectory()) throw new Error('not a folder');
   const recordPath = join(place, RECORD);
@@ -65,11 +66,11 @@ async function readEntry(place: string): Promise<CacheEntry> {
     const size = await sizeOf(join(place, name));
     if (size !== record.sizes[name]) throw new Error(`${name} has another size`);
   }
-  // In a buffer of its own, so that it can be moved to a lane.
+  // A separate buffer can be moved to a lane.
   const graph = Uint8Array.from(await readGraph(place));
   if (sha256(graph) !== record.graphSha256) throw new Error(`${PREPARED_GRAPH} has other content`);
   const now = new Date();
-  // A cache that may only be read is fine.
+  // The cache may be read-only.
   await utimes(recordPath, now, now).catch(() => undefined);
   return { refused: record.refused, folder: place, graph };
 }
@@ -80,7 +81,7 @@ async function readGraph(place: string): Promise<Uint8Array> {
 
 const NO_GRAPH = new Uint8Array(0);
 
-/** 0 for a file that is not there: a model without large weights has no file of them. */
+/** Size of a file; 0 if it does not exist, as the file of weights of a model without large ones. */
 async function sizeOf(path: string): Promise<number> {
   try {
     const stats = await lstat(path);
@@ -95,9 +96,9 @@ async function sizeOf(path: string): Promise<number> {
 /**
  * Makes an entry.
  *
- * @param fill - Writes graph and weights into the folder it is given; returns why they cannot be used, if so.
- * @returns The entry; another process's, if that was first.
- * @throws what `fill` throws, and the system's errors where the cache cannot be written.
+ * @param fill - Writes graph and weights into the given folder. Returns why they cannot be used, if so.
+ * @returns The entry. If another process was first, it is that one's.
+ * @throws what `fill` throws, and the system's errors if the cache cannot be written.
  */
 export async function addEntry(
   settings: CacheSettings,
@@ -112,7 +113,7 @@ export async function addEntry(
     const refused = await fill(temporary);
     if (refused !== undefined) for (const name of FILES) await rm(join(temporary, name), { force: true });
     await writeRecord(temporary, refused);
-    await publish(root, temporary, join(root, key));
+    await placeEntry(root, temporary, join(root, key));
   } finally {
     await rm(temporary, { recursive: true, force: true }).catch(() => undefined);
   }
@@ -122,17 +123,24 @@ export async function addEntry(
   return entry;
 }
 
+/** Brings the files to disk and writes the record. Only the size of the weights is checked later, so they must not be lost in a crash. */
 async function writeRecord(folder: string, refused: string | undefined): Promise<void> {
-  const sizes = await Promise.all(FILES.map(async (name) => [name, await sizeOf(join(folder, name))]));
+  const sizes = await Promise.all(FILES.map(async (name) => [name, await finishFile(join(folder, name))]));
   const graphSha256 = sha256(await readGraph(folder));
   const record: EntryRecord = { graphSha256, sizes: Object.fromEntries(sizes), refused };
-  await writeFile(join(folder, RECORD), JSON.stringify(record), { mode: 0o600 });
+  await writeAtomically(join(folder, RECORD), Buffer.from(JSON.stringify(record)));
 }
 
-/** Gives a finished folder its name. One that another process has put there stays, unless it is damaged. */
-async function publish(root: string, temporary: string, place: string): Promise<void> {
+async function finishFile(path: string): Promise<number> {
+  const size = await sizeOf(path);
+  if (size > 0) await syncFile(path);
+  return size;
+}
+
+/** Renames a finished folder to its final name. An entry of another process stays, unless it is damaged. */
+async function placeEntry(root: string, temporary: string, place: string): Promise<void> {
   try {
-    await rename(temporary, place);
+    await publish(temporary, place);
   } catch {
     const isTheirs = await readEntry(place).then(
       () => true,
@@ -140,17 +148,17 @@ async function publish(root: string, temporary: string, place: string): Promise<
     );
     if (isTheirs) return;
     await discard(root, place);
-    await rename(temporary, place);
+    await publish(temporary, place);
   }
 }
 
-/** Takes an entry away: out of sight first, so that nobody sees it half deleted; sessions that have mapped it keep it. */
+/** Removes an entry. It is renamed first, so that no process sees it half deleted. Sessions that have mapped it keep its content. */
 async function discard(root: string, place: string): Promise<void> {
   const gone = remnant(root, 'gone');
   try {
     await rename(place, gone);
   } catch {
-    return; // Another process was first, or (on Windows) it is in use.
+    return; // Another process was first, or the entry is in use (on Windows).
   }
   await rm(gone, { recursive: true, force: true }).catch(() => undefined);
 }
@@ -159,7 +167,7 @@ function remnant(root: string, kind: 'new' | 'gone'): string {
   return join(root, `.${kind}-${process.pid}-${randomBytes(6).toString('hex')}`);
 }
 
-/** Keeps the cache within its limit; `current` stays. */
+/** Removes entries until the cache is within its limit, but never `current`. */
 async function evict(root: string, limitBytes: number, current: string): Promise<void> {
   const names = await readdir(root);
   const remnants = names.filter((name) => IS_REMNANT.test(name));

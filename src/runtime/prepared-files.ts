@@ -1,18 +1,18 @@
-/** What onnxruntime is told so that it saves the graph it has made of a model, its weights in a file beside it. */
+/** The files of a prepared model, and the options with which onnxruntime writes them. */
 import { join } from 'node:path';
 
-/** The graph, as onnxruntime would run it. */
+/** The optimised graph. */
 export const PREPARED_GRAPH = 'model.onnx';
-/** Its weights, in the form in which they are used: they are mapped, so that all sessions share them. */
+/** Its weights, in the layout in which they are used. Sessions map the file, so that they share it. */
 export const PREPARED_WEIGHTS = 'weights.bin';
 
-/** Smaller weights stay in the graph. */
+/** Weights with fewer bytes stay in the graph. */
 const LEAST_BYTES = '1024';
 
-/** How a lane saves what onnxruntime has made of its model. */
+/** Where and how a lane saves the optimised graph of its model. */
 export interface SaveTo {
   readonly folder: string;
-  /** Save matrices as they are packed for this CPU as well. */
+  /** Also save matrices in the packed form that this CPU uses. */
   readonly hasPacks: boolean;
 }
 
@@ -26,7 +26,7 @@ export function savingOptions({ folder, hasPacks }: SaveTo): {
     entries: {
       optimized_model_external_initializers_file_name: PREPARED_WEIGHTS,
       optimized_model_external_initializers_min_size_in_bytes: LEAST_BYTES,
-      // Matrices are packed for this CPU at opening; unless that is saved as well, each session holds a copy of its own.
+      // Opening a session packs matrices for the CPU. Unless the packed form is saved, each session holds its own copy of it.
       ...(hasPacks ? { save_external_prepacked_constant_initializers: '1' } : {}),
     },
   };

@@ -1,4 +1,4 @@
-/** Every message between a lane and its owner, and nothing else. All survive structured clone. */
+/** The messages between a lane and its owner. Structured clone can copy all of them. */
 import type { PackedError } from '../base/errors.js';
 import type { StampedFile } from '../base/file-stamp.js';
 import type { ResolvedDevice } from './device.js';
@@ -7,44 +7,44 @@ import type { SaveTo } from './prepared-files.js';
 import type { SessionOptions } from './session-options.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 
-/** What a lane needs to open its session; immutable, shared with nobody. */
+/** What a lane needs to open its session. */
 export interface LaneDescription {
-  /** Bytes of the ONNX file; moved to the lane. */
+  /** Bytes of the ONNX file. The buffer is moved to the lane. */
   readonly model: Uint8Array;
-  /** Folder of external weights, checked before. */
+  /** Folder of external weights, whose paths are checked already. */
   readonly externalFolder: string | undefined;
-  /** The model's own file, where weights are read from it: once the session is open, it must still be as it was. */
+  /** The model's own file, if weights are read from it. It must be unchanged when the session has opened. */
   readonly weightsFile?: StampedFile | undefined;
   readonly device: ResolvedDevice;
   readonly session: SessionOptions;
-  /** Folder of CUDA libraries to load beforehand. */
+  /** Folder of CUDA libraries to load first. */
   readonly cudaLibraries?: string | undefined;
-  /** Save what onnxruntime makes of the model; for a lane that does nothing else. */
+  /** Save the optimised graph, in a lane that is used for nothing else. */
   readonly saveTo?: SaveTo | undefined;
-  /** Whether `model` was prepared: if it does not open, the lane is described again. */
+  /** Whether `model` is a prepared one. If it cannot be opened, the lane is described again. */
   readonly isPrepared?: boolean | undefined;
 }
 
-/** A session's input or output, as onnxruntime reports it. */
+/** An input or output of a session, as the engine reports it. */
 export interface SessionValue {
   readonly name: string;
   readonly isTensor: boolean;
   readonly dtype: string | null;
-  /** `[]` for a scalar and for an unknown rank alike. */
+  /** `[]` for a scalar, and also for an unknown rank. */
   readonly dims: readonly (number | string)[];
 }
 
-/** What an opened session is. */
+/** Facts about an open session. */
 export interface SessionFacts {
   readonly inputs: readonly SessionValue[];
   readonly outputs: readonly SessionValue[];
-  /** The device in use: `auto` is resolved. */
+  /** The device in use, never `auto`. */
   readonly device: ResolvedDevice;
   /** Why `auto` fell back to the CPU. */
   readonly fallback?: string;
-  /** Version of onnxruntime. */
+  /** Version of the engine. */
   readonly runtime: string;
-  /** Providers compiled in, usable or not. */
+  /** Providers that the engine was compiled with, usable or not. */
   readonly providers?: readonly string[];
 }
 
@@ -66,17 +66,17 @@ export type LaneReply =
       readonly type: 'done';
       readonly id: number;
       readonly outputs: readonly NamedTensor[];
-      /** Buffers of the feeds, given back to be used again. */
+      /** Buffers of the feeds, returned for reuse. */
       readonly spent: readonly ArrayBuffer[];
-      /** Time inside onnxruntime. */
+      /** Time in the engine. */
       readonly runMs: number;
-      /** Time for making feeds of shared images. */
+      /** Time for making feeds from shared images. */
       readonly feedMs: number;
     }
   /** `id` is absent if opening failed. */
   | { readonly type: 'failed'; readonly id?: number; readonly error: PackedError };
 
-/** Words of the shared state of a thread lane: whether it is inside onnxruntime, and whether it may enter. */
+/** Words of the shared state of a thread: whether it is in native code, and whether it must not enter it any more. */
 export const STATE_BUSY = 0;
 export const STATE_STOP = 1;
 export const STATE_WORDS = 2;

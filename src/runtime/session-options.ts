@@ -1,4 +1,4 @@
-/** The session options of onnxruntime that onnxruntime-node really honours (it ignores unknown ones silently). */
+/** The session options of onnxruntime that have an effect in onnxruntime-node, which silently ignores all others. */
 import {
   checkBoolean,
   checkInteger,
@@ -9,10 +9,10 @@ import {
 } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 
-/** Session options; names and meaning are onnxruntime's. */
+/** Session options, with the names and meanings of onnxruntime. */
 export interface SessionOptions {
   /**
-   * How far onnxruntime rewrites the graph while loading. `disabled` gives the values of the file bit for bit.
+   * How much onnxruntime rewrites the graph when it loads it. With `disabled`, it runs the graph exactly as the file states it.
    * @default 'all'
    */
   readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
@@ -22,7 +22,7 @@ export interface SessionOptions {
    */
   readonly executionMode: 'sequential' | 'parallel';
   /**
-   * Threads for nodes in parallel, with `executionMode: 'parallel'`; 0 lets onnxruntime choose.
+   * Threads that run nodes in parallel, with `executionMode: 'parallel'`. With 0, onnxruntime chooses their number.
    * @default 0
    */
   readonly interOpNumThreads: number;
@@ -32,18 +32,18 @@ export interface SessionOptions {
    */
   readonly enableCpuMemArena: boolean;
   /**
-   * Plan memory for repeated input shapes.
+   * Plan memory once for input shapes that repeat.
    * @default true
    */
   readonly enableMemPattern: boolean;
   /**
-   * Least severity that onnxruntime logs on stderr: 0 verbose to 4 fatal.
+   * Lowest severity that onnxruntime logs on standard error, from 0 (verbose) to 4 (fatal).
    * @default 3
    */
   readonly logSeverityLevel: 0 | 1 | 2 | 3 | 4;
   /**
-   * Further configuration entries of onnxruntime, such as `{ session: { intra_op: { allow_spinning: '0' } } }`; all values
-   * are strings.
+   * Further configuration entries of onnxruntime, for example `{ session: { intra_op: { allow_spinning: '0' } } }`. All values are
+   * strings.
    * @default {}
    */
   readonly extra: Readonly<Record<string, unknown>>;
@@ -59,24 +59,25 @@ export const SESSION_DEFAULTS: SessionOptions = {
   extra: {},
 };
 
-/** Why options of the CUDA provider are refused, here and in a device. */
+/** Why options of the CUDA provider are refused. */
 export const CUDA_IGNORED =
-  'onnxruntime-node hands only the device id to CUDA and ignores its other options; they cannot be set from Node';
+  'onnxruntime-node passes only the device id to CUDA and ignores its other options; they cannot be set from Node';
 
-/** Options of onnxruntime that are not among {@link SessionOptions}: why not, and what to do instead. */
+/** Options of onnxruntime that {@link SessionOptions} lacks: why, and what to do instead. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   freeDimensionOverrides:
-    'onnxruntime-node ignores it, whatever its documentation says; export the model with fixed dims, or feed batches of one size',
+    'onnxruntime-node ignores it, although its documentation lists it; export the model with fixed dims, or run batches of one size',
   logVerbosityLevel: 'onnxruntime-node ignores it; use logSeverityLevel: 0 for everything',
   enableGraphCapture: 'onnxruntime-node ignores it: CUDA graphs cannot be used from Node',
-  executionProviders: 'choose with the option device or devices: a provider is used, or it is an error',
-  preferredOutputLocation: 'outputs are copied to ordinary memory: onnxruntime-node gives no other for CUDA',
-  intraOpNumThreads: 'give the threads with the device: { type: "cpu", threads: 4 }',
+  executionProviders: 'choose with the option device or devices; a device that does not work is an error',
+  preferredOutputLocation:
+    'outputs are always copied to ordinary memory: onnxruntime-node has no other for CUDA',
+  intraOpNumThreads: 'set the threads in the device: { type: "cpu", threads: 4 }',
   externalData: 'tapir finds external weights beside the model file',
-  optimizedModelFilePath: 'tapir gives no file to write; save the pruned model instead',
-  enableProfiling: 'tapir does not hand out the profile',
-  profileFilePrefix: 'tapir does not hand out the profile',
-  logId: 'sessions log without a name of their own',
+  optimizedModelFilePath: 'tapir does not write this file; save the pruned model instead',
+  enableProfiling: 'tapir does not return the profile',
+  profileFilePrefix: 'tapir does not return the profile',
+  logId: 'tapir does not name sessions in the log',
   ...Object.fromEntries(
     [
       'gpu_mem_limit',
@@ -93,7 +94,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   ),
 };
 
-/** Refuses options that onnxruntime has and that would do nothing here. Throws `OPTION_INVALID`. */
+/** Refuses options of onnxruntime that would have no effect. Throws `OPTION_INVALID`. */
 function refuseIgnored(given: object): void {
   const key = Object.keys(given).find((name) => Object.hasOwn(ELSEWHERE, name));
   if (key === undefined) return;
@@ -107,7 +108,7 @@ function refuseIgnored(given: object): void {
   });
 }
 
-/** Reads session options into a copy of their own. Throws `OPTION_INVALID`. */
+/** Checks session options and copies them. Throws `OPTION_INVALID`. */
 export function readSessionOptions(given: Options<SessionOptions>): SessionOptions {
   if (given !== null && typeof given === 'object') refuseIgnored(given);
   const options = withDefaults(SESSION_DEFAULTS, given, 'session');
@@ -121,7 +122,7 @@ export function readSessionOptions(given: Options<SessionOptions>): SessionOptio
   return { ...options, extra: copyEntries('session.extra', options.extra) };
 }
 
-/** onnxruntime-node throws a bare TypeError for anything but strings here. */
+/** Checks and copies configuration entries. onnxruntime-node throws a TypeError if a value is not a string. */
 function copyEntries(option: string, entries: unknown): Record<string, unknown> {
   if (entries === null || typeof entries !== 'object' || Array.isArray(entries)) {
     throw invalidOption(option, 'an object of strings, nested or not', entries);

@@ -1,4 +1,4 @@
-/** The folder of prepared models: whole entries or none, whoever else is at work. */
+/** The cache of prepared models: complete entries or none, also with several processes. */
 import {
   existsSync,
   mkdirSync,
@@ -10,12 +10,17 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
-import { afterEach, describe, expect, it, vi } from 'vitest';
-import { defaultCacheFolder } from '../../src/base/cache-folder.js';
+import { basename, join } from 'node:path';
+import { describe, expect, it, vi } from 'vitest';
+import * as files from '../../src/base/atomic-file.js';
 import { addEntry, findEntry, isWhole } from '../../src/runtime/prepared-cache.js';
 import { PREPARED_GRAPH, PREPARED_WEIGHTS } from '../../src/runtime/prepared-files.js';
 import { scratchFolder } from '../support/fixtures.js';
+
+vi.mock('../../src/base/atomic-file.js', async (load) => {
+  const real = await load<typeof files>();
+  return { ...real, syncFile: vi.fn(real.syncFile), publish: vi.fn(real.publish) };
+});
 
 const scratch = scratchFolder();
 let caches = 0;
@@ -39,6 +44,18 @@ describe('entries', () => {
     expect(textOf(await findEntry(cache, keyOf('a')))).toBe('graph');
     expect(textOf(await findEntry(cache, keyOf('b')))).toBe('small');
     expect(readdirSync(cache.folder).toSorted()).toEqual([keyOf('a'), keyOf('b')]);
+  });
+
+  it('are on disk before they get their name', async () => {
+    vi.clearAllMocks();
+    await addEntry(newCache(), keyOf('a'), fill('graph'));
+    const synced = vi.mocked(files.syncFile).mock;
+    expect(synced.calls.map(([path]) => basename(path)).toSorted()).toEqual([
+      PREPARED_GRAPH,
+      PREPARED_WEIGHTS,
+    ]);
+    const [renamed] = vi.mocked(files.publish).mock.invocationCallOrder;
+    for (const order of synced.invocationCallOrder) expect(order).toBeLessThan(renamed!);
   });
 
   it.skipIf(process.platform === 'win32')('are the user’s own', async () => {
@@ -161,16 +178,5 @@ describe('a cache that cannot be written', () => {
     expect(await findEntry(cache, keyOf('a'))).toBeUndefined();
     await expect(addEntry(cache, keyOf('a'), fill('a'))).rejects.toThrow(/ENOTDIR|EEXIST|ENOENT/);
     expect(readFileSync(file, 'utf8')).toBe('');
-  });
-});
-
-describe('the folder of the user', () => {
-  afterEach(() => vi.unstubAllEnvs());
-  it.skipIf(process.platform !== 'linux')('is XDG_CACHE_HOME, unless that is relative', () => {
-    vi.stubEnv('XDG_CACHE_HOME', '/somewhere');
-    expect(defaultCacheFolder()).toBe('/somewhere/onnx-tapir');
-    vi.stubEnv('XDG_CACHE_HOME', 'relative');
-    vi.stubEnv('HOME', '/home/me');
-    expect(defaultCacheFolder()).toBe('/home/me/.cache/onnx-tapir');
   });
 });

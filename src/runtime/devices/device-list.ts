@@ -1,9 +1,10 @@
 /** Lists the devices of this machine, without opening a session. */
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import type { Device } from '../device.js';
+import { findRuntimePackage } from '../runtime-package.js';
 import type { MigSlice } from './gpu.js';
 import { listGpus, type GpuReport } from './nvidia-smi.js';
-import { findRuntimePackage, whyNoProvider } from './provider-library.js';
+import { whyNoProvider } from './provider-library.js';
 import { selectVisible, type VisibleGpu } from './visible-devices.js';
 
 /** Facts about any device. */

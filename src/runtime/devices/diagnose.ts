@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { checkInteger, checkSignal, checkText, withDefaults, type Options } from '../../base/checks.js';
 import { readDevice, type Device } from '../device.js';
+import { findRuntimePackage } from '../runtime-package.js';
 import { checkLibraryFolder } from './cuda-libraries.js';
 import { cudaDevices, describeCpu, describeGpus, type CpuDevice, type CudaDevice } from './device-list.js';
 import { listDeviceFiles, type DeviceFile } from './driver-files.js';
@@ -10,7 +11,6 @@ import { listGpus, readDriverVersions, type DriverVersions } from './nvidia-smi.
 import { probeDevice, type ProbeResult } from './probe.js';
 import {
   findProvider,
-  findRuntimePackage,
   INSTALL_COMMAND,
   providerPath,
   whyNoProvider,

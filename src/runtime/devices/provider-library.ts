@@ -1,7 +1,7 @@
 /** Finds out from its files whether onnxruntime's CUDA provider can be loaded: onnxruntime's message is the same for every cause. */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { packageRequire } from '../../base/package.js';
+import { findRuntimePackage } from '../runtime-package.js';
 import { readLibrary } from './elf.js';
 import { loadLibrary, missingName } from './shared-library.js';
 
@@ -26,17 +26,6 @@ export interface ProviderFiles {
   readonly folder: string;
   /** Empty if there is no CUDA provider for this system. */
   readonly files: readonly ProviderFile[];
-}
-
-/** Version and folder of the installed onnxruntime-node; undefined if it is not installed. */
-export function findRuntimePackage(): { readonly version: string; readonly folder: string } | undefined {
-  try {
-    const path = packageRequire.resolve('onnxruntime-node/package.json');
-    const { version } = JSON.parse(readFileSync(path, 'utf8')) as { version: string };
-    return { version, folder: dirname(path) };
-  } catch {
-    return undefined;
-  }
 }
 
 /** Looks for the provider's files; undefined if onnxruntime-node is not installed. */

@@ -1,6 +1,6 @@
 /**
- * Entry of a lane's child process: used where a thread would not do (see lane-start.ts). It ends by itself when the
- * channel closes, so also when its owner is killed.
+ * Entry file of a lane in a child process. lane-start.ts says when a lane is one. The process ends when its channel closes, so also
+ * when its owner is killed.
  */
 import { serveLane } from '../lane-server.js';
 import type { LaneRequest } from '../protocol.js';

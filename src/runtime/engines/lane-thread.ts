@@ -1,4 +1,4 @@
-/** Entry of a lane's worker thread. */
+/** Entry file of a lane in a worker thread. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { serveLane } from '../lane-server.js';
 import { STATE_BUSY, STATE_STOP, type LaneRequest } from '../protocol.js';
@@ -10,11 +10,11 @@ const handle = serveLane(
   {
     send: (reply, transfer) => port.postMessage(reply, transfer),
     async enter(step) {
-      // Busy first, then look for stop: the exit guard sets stop first, then looks for busy, so one of them sees the other.
+      // Set busy, then read stop. The exit guard sets stop, then reads busy. So at least one of them sees the other.
       Atomics.store(state, STATE_BUSY, 1);
       if (Atomics.load(state, STATE_STOP) === 1) {
         leave();
-        return new Promise<never>(() => undefined); // The process is exiting; this thread ends with it.
+        return new Promise<never>(() => undefined); // The process is exiting, and this thread ends with it.
       }
       return step().finally(leave);
     },

@@ -1,15 +1,18 @@
-/** A session of onnxruntime. The only import of onnxruntime-node; loaded inside a lane, never in the caller's thread. */
+/**
+ * The default engine: sessions of onnxruntime. This is the only import of onnxruntime-node. A lane loads it, never the caller's
+ * thread.
+ */
 import { TapirError, reasonOf } from '../../base/errors.js';
 import { checkUnchanged } from '../../base/file-stamp.js';
 import { cudaFailure, prepareCuda } from '../devices/cuda-setup.js';
 import { deviceName, type ResolvedDevice } from '../device.js';
 import { explainWebGpu, isDeviceFailure, refused, unavailable } from '../devices/device-failure.js';
 import { savingOptions } from '../prepared-files.js';
-import type { Session } from '../lane-server.js';
+import type { Session } from '../engine.js';
 import type { LaneDescription, SessionValue } from '../protocol.js';
 import { isDType, makeTensor, type TensorData, type NamedTensor } from '../../tensor/tensor.js';
 
-/** The members of onnxruntime-node that are used here: its own types need the DOM library. */
+/** The members of onnxruntime-node that are used here. Its own types need the DOM library. */
 interface Ort {
   readonly InferenceSession: {
     create(model: Uint8Array, options: Record<string, unknown>): Promise<OrtSession>;
@@ -49,16 +52,15 @@ export function loadRuntime(): Promise<Ort> {
 }
 
 async function importRuntime(): Promise<Ort> {
-  // onnxruntime-node takes float16 as Uint16Array bits; where the engine has Float16Array, its binding reads it as
-  // empty (microsoft/onnxruntime#32323). This thread runs nothing but the session, so hiding the class is safe.
+  // onnxruntime-node takes float16 as bits in a Uint16Array. If Node has Float16Array, it converts them to one, which its binding
+  // reads as empty (microsoft/onnxruntime#32323). Hiding the class is safe: this thread or process runs nothing but the session.
   Reflect.deleteProperty(globalThis, 'Float16Array');
   try {
-    // The package's types do not compile without the DOM library; the used members are written down above.
     return (await import('onnxruntime-node')) as unknown as Ort;
   } catch (error) {
     throw new TapirError(
       'DEPENDENCY_MISSING',
-      `onnxruntime-node does not load: ${reasonOf(error)}; install it with "ONNXRUNTIME_NODE_INSTALL=skip npm install onnxruntime-node"`,
+      `onnxruntime-node cannot be loaded: ${reasonOf(error)}; install it with "ONNXRUNTIME_NODE_INSTALL=skip npm install onnxruntime-node"`,
       { details: { package: 'onnxruntime-node', reason: reasonOf(error) }, cause: error },
     );
   }
@@ -67,8 +69,8 @@ async function importRuntime(): Promise<Ort> {
 /**
  * Opens a session from bytes.
  *
- * @throws {@link TapirError} `DEVICE_UNAVAILABLE` if the device cannot be used, `SESSION_FAILED` if onnxruntime refuses
- * the model, `OPTION_INVALID` for a folder of CUDA libraries that is none, `DEPENDENCY_MISSING`.
+ * @throws {@link TapirError} `DEVICE_UNAVAILABLE` if the device cannot be used, `SESSION_FAILED` if onnxruntime refuses the model,
+ * `OPTION_INVALID` if the folder of CUDA libraries does not exist, `DEPENDENCY_MISSING`.
  */
 export async function openSession(description: LaneDescription): Promise<Session> {
   const ort = await loadRuntime();
@@ -131,7 +133,7 @@ function ortOptions(
   return {
     ...rest,
     ...saveOptions,
-    // 0 means the default here, but a value of its own to the binding.
+    // 0 means the default, but the binding would take it as a number of threads.
     ...(interOpNumThreads === 0 ? {} : { interOpNumThreads }),
     ...(device.threads === 0 ? {} : { intraOpNumThreads: device.threads }),
     executionProviders: [
@@ -166,7 +168,8 @@ async function runSession(
     const results = await session.run(inputs, fetches);
     return fetches.map((name) => {
       const { type, dims, data } = results[name]!;
-      if (!isDType(type)) throw new Error(`output "${name}" has dtype ${type}, which cannot be given out`);
+      if (!isDType(type))
+        throw new Error(`output "${name}" has dtype ${type}, which has no JavaScript array`);
       return { name, ...makeTensor(type, [...dims], data) };
     });
   } catch (error) {
