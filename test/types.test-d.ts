@@ -3,12 +3,16 @@ import {
   createFeatureExtractor,
   DataParallel,
   embedImages,
+  loadImage,
+  measureDeviation,
   pruneModel,
   type Extractor,
   type FeatureExtractor,
   type FeatureExtractorOptions,
+  type ImageSource,
   type Tensor,
   type TensorLike,
+  type TransformLike,
 } from 'onnx-tapir';
 import { describe, expectTypeOf, it } from 'vitest';
 
@@ -118,5 +122,22 @@ describe('embedImages', () => {
       if (item.error) expectTypeOf(item.features).toEqualTypeOf<undefined>();
       else expectTypeOf(item.features.scores).toEqualTypeOf<Tensor>();
     }
+  });
+});
+
+describe('loadImage', () => {
+  it('takes images of many kinds, and a transform, its name or its options', () => {
+    expectTypeOf<
+      string | URL | Uint8Array | Buffer | Blob | Response | ReadableStream<Uint8Array>
+    >().toExtend<ImageSource>();
+    for (const load of [loadImage, measureDeviation]) {
+      expectTypeOf(load).parameter(0).toEqualTypeOf<ImageSource>();
+      expectTypeOf(load).parameter(1).toEqualTypeOf<TransformLike | undefined>();
+    }
+    expectTypeOf<'Squash224'>().toExtend<TransformLike>();
+    expectTypeOf<{ resize: 384; crop: { height: 1; width: 2 }; mean: undefined }>().toExtend<TransformLike>();
+    expectTypeOf<{ size: 384 }>().not.toExtend<TransformLike>();
+    expectTypeOf<'resnet'>().not.toExtend<TransformLike>();
+    expectTypeOf<number>().not.toExtend<ImageSource>();
   });
 });
