@@ -139,6 +139,8 @@ export interface ErrorDetails {
   };
   /** More inputs failed than `maxFailures` allows. */
   TOO_MANY_FAILURES: { readonly failed: number; readonly done: number; readonly limit: string };
+  /** The process (`EMFILE`) or the system (`ENFILE`) cannot open more files. */
+  TOO_MANY_OPEN_FILES: { readonly code: 'EMFILE' | 'ENFILE' };
   /** The service cannot listen on this host and port. */
   ADDRESS_UNAVAILABLE: { readonly host: string; readonly port: number; readonly reason: string };
   /** The output cannot be written. */

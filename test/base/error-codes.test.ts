@@ -303,6 +303,14 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       await runTapir(['embed', photos(), '--model', model, ...options], { env: { RANK: '0' } }),
     );
   },
+  TOO_MANY_OPEN_FILES: () =>
+    thrownBy(`
+      const { openSync } = await import('node:fs');
+      const photo = ${JSON.stringify(projectPath('examples/photos/sea/sea-0.jpg'))};
+      // Loads the modules that it needs.
+      await tapir.loadImage(photo);
+      for (let isOpen = true; isOpen;) try { openSync('/dev/null') } catch { isOpen = false }
+      await tapir.loadImage(photo);`),
   TOO_MANY_FAILURES: async () => {
     const folder = photos();
     writeFileSync(join(folder, 'a.jpg'), 'no image');

@@ -1,5 +1,6 @@
 /** What the command's exit code means, and how its errors read. */
 import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
+import { tooManyOpenFiles } from '../../base/open-files.js';
 
 export const EXIT = {
   done: 0,
@@ -63,17 +64,20 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   DATASET_INCOMPLETE: EXIT.output,
   LAUNCHER_INVALID: EXIT.usage,
   TOO_MANY_FAILURES: EXIT.stopped,
+  TOO_MANY_OPEN_FILES: EXIT.model,
   CLOSED: EXIT.internal,
 };
 
 /** The exit code for an error. */
 export function exitCodeOf(error: unknown): number {
-  return isTapirError(error) ? CODES[error.code] : EXIT.internal;
+  const known = tooManyOpenFiles(error) ?? error;
+  return isTapirError(known) ? CODES[known.code] : EXIT.internal;
 }
 
 /** An error as a block of text for standard error. A defect shows its stack. */
 export function messageOf(error: unknown): string {
-  if (error instanceof TapirError) return `tapir: ${error.message} [${error.code}]\n`;
+  const known = tooManyOpenFiles(error) ?? error;
+  if (known instanceof TapirError) return `tapir: ${known.message} [${known.code}]\n`;
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return `tapir: this is a defect of onnx-tapir, please report it: ${detail}\n`;
 }

@@ -1,5 +1,6 @@
 /** The errors of single images. */
 import { TapirError, reasonOf, type ErrorDetails, type ImageErrorCode } from '../../base/errors.js';
+import { checkOpenFiles } from '../../base/open-files.js';
 
 function imageError<Code extends ImageErrorCode>(
   code: Code,
@@ -10,11 +11,16 @@ function imageError<Code extends ImageErrorCode>(
   return new TapirError(code, message, { details, ...(cause === undefined ? {} : { cause }) });
 }
 
-/** A file that cannot be opened or read; the system's error decides the code. */
+/**
+ * A file that cannot be opened or read; the system's error decides the code.
+ *
+ * @throws {@link TapirError} `TOO_MANY_OPEN_FILES`: then the file is not to blame.
+ */
 export function fileError(
   label: string,
   error: unknown,
 ): TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_DENIED' | 'IMAGE_UNREADABLE'> {
+  checkOpenFiles(error);
   const code = (error as { readonly code?: unknown } | null)?.code;
   if (code === 'ENOENT' || code === 'ENOTDIR') {
     const reason = `there is no such file (${code})`;

@@ -1,5 +1,6 @@
 /** The errors of sources. */
 import { reasonOf, TapirError } from '../../base/errors.js';
+import { checkOpenFiles } from '../../base/open-files.js';
 
 /** Where a source is broken, and why. */
 interface Place {
@@ -8,12 +9,13 @@ interface Place {
   readonly cause?: unknown;
 }
 
-/** Makes the error for a source that cannot be read, or not to its end. */
+/** Makes the error for a source that cannot be read, or not to its end. Throws `TOO_MANY_OPEN_FILES` if that is the cause. */
 export function invalidSource(
   source: string,
   reason: string,
   { line, ...more }: Place = {},
 ): TapirError<'SOURCE_INVALID'> {
+  checkOpenFiles(more.cause);
   const where = line === undefined ? reason : `line ${line}: ${reason}`;
   return new TapirError('SOURCE_INVALID', `"${source}" cannot be embedded: ${where}`, {
     details: { source, reason: where, ...(line === undefined ? {} : { line }) },
@@ -36,13 +38,14 @@ export function asInvalidSource(source: string, error: unknown): Error {
   return error instanceof TapirError ? error : invalidSource(source, reasonOf(error), { cause: error });
 }
 
-/** Makes the error for an image that its source cannot provide. */
+/** Makes the error for an image that its source cannot provide. Throws `TOO_MANY_OPEN_FILES` if that is the cause. */
 export function unavailableImage<Code extends 'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE'>(
   code: Code,
   path: string,
   reason: string,
   cause?: unknown,
 ): TapirError<Code> {
+  checkOpenFiles(cause);
   const details = { source: path, reason };
   // Both codes have these details, which the compiler does not see through the type parameter.
   return new TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE'>(code, `cannot read ${path}: ${reason}`, {
