@@ -10,7 +10,11 @@ const project = fileURLToPath(new URL('..', import.meta.url));
 const TYPES = join(project, 'dist/types');
 const PAGE = join(project, 'docs/api.md');
 
-/** Chapters, by the room that a declaration lies in; the first prefix that fits. */
+/**
+ * Chapters, by the room that a declaration lies in.
+ *
+ * @type {[title: string, rooms: string[]][]}
+ */
 const CHAPTERS = [
   ['Models', ['model/', 'graph/', 'onnx/', 'hub/']],
   ['Feature extractors', ['extract/', 'runtime/', 'tensor/']],
@@ -166,7 +170,7 @@ function renderMembers(code, names) {
 
 function renderMethods({ name, code }, names) {
   return membersOf(code)
-    .map(({ doc, code: line }) => ({ ...readDoc(doc), line }))
+    .map(({ doc, code: line }) => Object.assign(readDoc(doc), { line }))
     .filter(
       ({ line, params, returns }) =>
         /^(?:static )?\w+(?:<.*>)?\(/.test(line) && params.length + returns.length > 0,

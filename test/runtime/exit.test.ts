@@ -152,7 +152,9 @@ describe('lanes', () => {
   it('say so when a run outlasts the time that an exit may take', async () => {
     const code = `${busyWith("{ devices: ['cpu:0', 'cpu:1'], exitTimeoutMs: 0 }")} process.exit(0);`;
     const ended = await runScript(code);
-    expect(ended.stderr).toContain('onnx-tapir: a run did not end within 0 s of the exit; not waiting any longer');
+    expect(ended.stderr).toContain(
+      'onnx-tapir: a run did not end within 0 s of the exit; not waiting any longer',
+    );
   });
 });
 

@@ -118,7 +118,10 @@ describe('embedFolder', () => {
   it('stamps Blobs with their size, and Files with their time too', async () => {
     const [first] = files;
     const { sizeBytes, modifiedMs } = { sizeBytes: first!.bytes.length, modifiedMs: 1234 };
-    const source = [new Blob([first!.bytes]), new File([first!.bytes], 'a.jpg', { lastModified: modifiedMs })];
+    const source = [
+      new Blob([first!.bytes]),
+      new File([first!.bytes], 'a.jpg', { lastModified: modifiedMs }),
+    ];
     const out = join(scratch, 'blobs');
     await embedFolder(extractor, source, { out, transform });
     const rows = [];
