@@ -135,7 +135,7 @@ describe('links', () => {
 
 describe('docs/errors.md', () => {
   it('lists every code once', () => {
-    const codes = [...read('docs/errors.md').matchAll(/^\| `([A-Z_]+)`/gm)].map((match) => match[1]);
+    const codes = [...read('docs/errors.md').matchAll(/^\| `([A-Z_]+)`/gm)].map((match) => match[1]!);
     expect(codes.toSorted()).toEqual([...ERROR_CODES].toSorted());
   });
 });

@@ -235,7 +235,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     // The last photos are listed long before their turn: one decoding thread reads a few images ahead.
     for await (const item of embedImages(extractor, folder, { ...small, batch: 1, decodeThreads: 1 })) {
       rmSync(join(folder, 'sea/sea-3.jpg'), { force: true });
-      if ('error' in item) throw item.error;
+      if ('error' in item) throw item.error as Error;
     }
   },
   IMAGE_DENIED: () => {
@@ -321,7 +321,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     await using extractor = await openSmall();
-    await using service = await createService(extractor, small);
+    await using service = createService(extractor, small);
     try {
       await service.listen({ host: '127.0.0.1', port: (other.address() as AddressInfo).port });
     } finally {
