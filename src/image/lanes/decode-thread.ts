@@ -45,7 +45,8 @@ const working = new Set<Promise<void>>();
 
 port.on('message', (requests: readonly DecodeRequest[] | null) => {
   if (requests === null) {
-    void Promise.all(working).then(() => port.close());
+    // The thread ends when it is idle. In Deno, ports have no close().
+    void Promise.all(working).then(() => port.unref());
     return;
   }
   const work: Promise<void> = decodeRun(requests).finally(() => working.delete(work));

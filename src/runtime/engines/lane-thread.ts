@@ -18,7 +18,8 @@ const handle = serveLane(
       }
       return step().finally(leave);
     },
-    closed: () => port.close(),
+    // The thread ends when it is idle. In Deno, ports have no close().
+    closed: () => port.unref(),
   },
   () => import('./onnxruntime.js'),
 );
