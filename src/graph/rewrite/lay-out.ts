@@ -21,7 +21,7 @@ import type { ScannedValueInfo } from '../../onnx/scan-value.js';
 import type { Field, WireReader } from '../../onnx/wire.js';
 import { interiorInputs, keepsInitializer, type Cut } from './prune.js';
 import { isSorted, takeSorted, unusedImports } from './tidy.js';
-import { ADDED_OPSET } from '../operator-sets.js';
+import { ADDED_OPSET, opsetOf } from '../operator-sets.js';
 import { keptNames } from './fresh-names.js';
 import { keptInputs, type NodePatch, type Rewrite } from './rewrite.js';
 
@@ -60,7 +60,7 @@ export function layOutRewrite(
   const renamed = outputs.filter((output) => output.key !== output.tensor);
   if (renamed.length > 0) checkFree(rewrite, renamed);
   const added = [
-    ...[...rewrite.back, ...renamed.map((output) => identity(rewrite, output))].flatMap(writeNode),
+    ...[...rewrite.back, ...renamed.flatMap((output) => renamingNodes(rewrite, output))].flatMap(writeNode),
     ...rewrite.tensors.flatMap(writeInitializer),
     // Before IR version 4, every initializer is listed as an input as well.
     ...(model.irVersion < 4 ? rewrite.tensors : []).flatMap((tensor) => writeValue(GRAPH.input, tensor)),
@@ -200,11 +200,46 @@ function checkFree({ cut }: Rewrite, renamed: readonly WrittenOutput[]): void {
   }
 }
 
-function identity({ cut }: Rewrite, { key, tensor }: WrittenOutput): NewNode {
-  const taken = new Set([...cut.nodes].map((node) => node.name));
-  let name = `tapir/Identity/${key}`;
-  while (taken.has(name)) name += '_';
-  return { name, opType: 'Identity', inputs: [tensor], outputs: [key] };
+/**
+ * The nodes that give an output its key as name: an Identity. For a tensor that a Pad reads, it is a Reshape to the same shape:
+ * onnxruntime fuses that Pad with the node after it, forgets that this node reads the tensor now, takes the Identity for its only
+ * reader, and renames the tensor to the key (docs/decisions/022-output-names.md).
+ */
+function renamingNodes({ cut }: Rewrite, { key, tensor, value }: WrittenOutput): NewNode[] {
+  const taken = keptNames(cut);
+  for (const node of cut.nodes) taken.add(node.name);
+  const nameOf = (what: string): string => {
+    let name = `tapir/${what}/${key}`;
+    while (taken.has(name)) name += '_';
+    return name;
+  };
+  const isPadded = tensor === value.name && isReadByPad(cut, value) && opsetOf(cut.graph) >= RESHAPE_OPSET;
+  if (!isPadded) return [{ name: nameOf('Identity'), opType: 'Identity', inputs: [tensor], outputs: [key] }];
+  const shape = nameOf('shape');
+  return [
+    { name: nameOf('Shape'), opType: 'Shape', inputs: [tensor], outputs: [shape] },
+    { name: nameOf('Reshape'), opType: 'Reshape', inputs: [tensor, shape], outputs: [key] },
+  ];
+}
+
+/** The operator set since which Reshape takes the shape as an input. */
+const RESHAPE_OPSET = 5;
+/** Nodes that onnxruntime may remove: what reads their output then reads their input. */
+const REMOVABLE: ReadonlySet<string> = new Set(['Identity', 'Dropout', 'Cast']);
+
+function isReadByPad(cut: Cut, value: Value): boolean {
+  let source = value;
+  while (source.producer && REMOVABLE.has(source.producer.opType) && source.producer.inputs[0])
+    [source] = source.producer.inputs as [Value];
+  const open = [source];
+  for (let at = open.pop(); at; at = open.pop()) {
+    for (const node of at.uses) {
+      if (!cut.nodes.has(node)) continue;
+      if (node.opType === 'Pad') return true;
+      if (REMOVABLE.has(node.opType) && node.outputs[0]) open.push(node.outputs[0]);
+    }
+  }
+  return false;
 }
 
 /** What the file states about a value goes over as it is; otherwise a name alone, and ONNX Runtime infers the rest. */

@@ -115,7 +115,7 @@ async function runIn(
   return runBatch(replica, inputs, feeds, fetches);
 }
 
-/** Runs the written model as users open it: its optimisation has faults of its own (docs/decisions/019-output-names.md). */
+/** Runs the written model as users open it: its optimisation has faults of its own (docs/decisions/022-output-names.md). */
 async function runOptimized(
   part: Prepared,
   feeds: readonly NamedTensor[],
