@@ -13,16 +13,11 @@ export async function makeFolder(path: string): Promise<void> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
-    if (code !== 'ENOENT' || (await exists(dirname(path)))) throw error;
+    if (code !== 'ENOENT') throw error;
     await makeFolder(dirname(path));
-    // Another process may have created it by now.
-    await makeFolder(path);
+    // Another process may have created either folder by now. A second ENOENT comes from a file system like /proc.
+    await mkdir(path).catch(async (again: unknown) => {
+      if ((again as NodeJS.ErrnoException).code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw again;
+    });
   }
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

@@ -1,4 +1,4 @@
-/** A source without what its dataset already holds. */
+/** The inputs of a source that a run must embed: those that the dataset does not hold, and those that failed or changed. */
 import { createHash } from 'node:crypto';
 import type { FileStamp } from '../base/file-stamp.js';
 import { stampOf } from '../image/file/image-file.js';
@@ -6,26 +6,26 @@ import { nameItems, type Named } from '../dataset/input-names.js';
 import type { KnownInput, KnownInputs } from '../dataset/known-inputs.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 
-/** So many files are looked at together. */
+/** The number of files that are looked at at the same time. */
 const STAMPS_AT_ONCE = 64;
 
-/** What a source gives. */
+/** How the inputs of a source are compared with the dataset. */
 export interface PendingOptions {
-  /** The source never gives a path twice (a folder): new ones need not be remembered. */
+  /** The source, such as a folder, never repeats a path. Then new inputs need not be remembered. */
   readonly isUnique: boolean;
   readonly checksum: boolean;
 }
 
-/** Splits a source into what is new, and what is to be tried again. */
+/** Splits a source into new inputs and inputs to try again. */
 export class PendingInputs {
   readonly #source: AsyncIterable<SourceItem> | Iterable<SourceItem>;
   readonly #known: KnownInputs;
   readonly #options: PendingOptions;
-  /** Failed or changed ones, in the source's order; complete when {@link fresh} has ended. */
+  /** The inputs that failed or changed, in the source's order. Complete when {@link fresh} has ended. */
   readonly again: Named<SourceItem>[] = [];
-  /** Inputs that the dataset holds and that are as they were. */
+  /** The number of inputs that the dataset holds unchanged. */
   skipped = 0;
-  /** Inputs that the source gave more than once: each is embedded once. */
+  /** The number of inputs that the source repeated. Each is embedded once. */
   duplicates = 0;
 
   constructor(
@@ -38,12 +38,12 @@ export class PendingInputs {
     this.#options = options;
   }
 
-  /** The inputs that the dataset does not hold, in the source's order. */
+  /** Gives the inputs that the dataset does not hold, in the source's order. */
   async *fresh(): AsyncGenerator<Named<SourceItem>> {
     const chunk: Named<SourceItem>[] = [];
     for await (const item of nameItems(this.#source)) {
       chunk.push(item);
-      // Before there is anything to look up, items go through one by one.
+      // Without known inputs there is nothing to look up: items pass one by one.
       if (chunk.length >= STAMPS_AT_ONCE || this.#known.size === 0) yield* this.#take(chunk.splice(0));
     }
     yield* this.#take(chunk);
@@ -59,7 +59,7 @@ export class PendingInputs {
     }
   }
 
-  /** Decided before anything is waited for, so that of two the first is the one that counts. */
+  /** Looks up the input before it awaits anything, so that the first of two repetitions counts. */
   #classify(item: Named<SourceItem>): Promise<Kind> {
     const known = this.#known.find(item.path);
     if (!known) {
@@ -75,7 +75,7 @@ export class PendingInputs {
     return stamp === undefined || known.isAs(stamp) ? 'done' : 'again';
   }
 
-  /** Undefined where nothing can be said: what cannot be looked at any more keeps the features that it has. */
+  /** Returns undefined if the stamp cannot be taken. An input that cannot be looked at any more keeps its features. */
   async #stampOf({ image, stamp, error }: SourceItem): Promise<FileStamp | undefined> {
     if (stamp || error) return stamp;
     if (typeof image === 'function') return undefined;

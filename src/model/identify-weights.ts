@@ -17,9 +17,9 @@ export interface WeightsFile {
 /** Looks at files with external weights without reading them. Throws `MODEL_UNREADABLE`. */
 export function listWeights(model: OnnxModel, locations: readonly string[]): WeightsFile[] {
   return locations.map((path) => {
-    const { sizeBytes, stamp, close } = openWeights(model, path);
-    close();
-    return { path, bytes: sizeBytes, stamp };
+    const source = openWeights(model, path);
+    source.close();
+    return { path, bytes: source.sizeBytes, stamp: source.stamp };
   });
 }
 

@@ -187,6 +187,7 @@ describe('tapir embed on several devices', () => {
       ['--devices', 'cpu:0', '--device', 'cpu'],
       /option "--device" must be left out where --devices is given/,
     ],
+    [['--format', 'jsonl'], /option "--format" must be npy, arrow or parquet for a dataset/],
   ])('refuses %j', async (flags, message) => {
     const ended = await runTapir([...embed, join(scratch, 'refused'), ...flags]);
     expect(ended.code).toBe(2);

@@ -40,7 +40,7 @@ function broken(name: string, change: (folder: string) => void): string {
 interface Changeable {
   format: unknown;
   formatVersion: unknown;
-  features: { embedding: { dims: unknown } };
+  features: { embedding: { dims: unknown; format: unknown } };
   shards: { firstRow: unknown; features: { embedding?: unknown } }[];
 }
 
@@ -116,6 +116,11 @@ describe('openDataset', () => {
       'dims that are no sizes',
       (folder: string) => changeManifest(folder, (it) => (it.features.embedding.dims = [-1])),
       /dims/,
+    ],
+    [
+      'JSON lines, which earlier versions wrote',
+      (folder: string) => changeManifest(folder, (it) => (it.features.embedding.format = 'jsonl')),
+      /"embedding" is stored as JSON lines.*--format npy, arrow or parquet/,
     ],
     [
       'rows that overlap',

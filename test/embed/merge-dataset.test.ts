@@ -1,5 +1,4 @@
 /** A dataset that is written in parts, each by a process of its own, and merged. */
-import { createHash } from 'node:crypto';
 import {
   copyFileSync,
   cpSync,
@@ -63,23 +62,6 @@ const contentOf = (out: string): Record<string, string> =>
 
 const lockOf = (pid: number): string =>
   JSON.stringify({ host: hostname(), boot: null, pid, started: null, nonce: 'a' });
-
-describe('shardOf', () => {
-  it('is the SHA-256 of the name modulo the count', () => {
-    for (const name of ['', 'a.jpg', 'sea/sea-0.jpg', 'späte Träume/№ 7.png']) {
-      const number = BigInt(`0x${createHash('sha256').update(name).digest('hex')}`);
-      for (const count of [1, 2, 3, 7, 8, 1000, 99_991, 100_000])
-        expect(shardOf(name, count), `${name} of ${count}`).toBe(Number(number % BigInt(count)));
-    }
-  });
-
-  it('is balanced', () => {
-    const shards = Array.from({ length: 8 }, () => 0);
-    for (let i = 0; i < 8000; i++) shards[shardOf(`folder/image-${i}.jpg`, 8)]!++;
-    // Four standard deviations: 4 · √(1000 · 7/8).
-    for (const inputs of shards) expect(Math.abs(inputs - 1000)).toBeLessThan(119);
-  });
-});
 
 describe('the parts of a dataset', () => {
   it('merge into what one process writes', async () => {
