@@ -1,34 +1,34 @@
 /**
- * Images of many requests → batches: each is decoded into a place of its own, and those that are ready run together, as soon as
- * they fill a batch or the first of them has waited long enough. Knows neither HTTP nor models.
+ * Images of many requests → batches. Each image is decoded into a place of its buffer. The images that are ready run together once
+ * they fill a batch, or once the first of them has waited long enough. This file knows neither HTTP nor models.
  */
-import { HttpError } from './http-error.js';
+import { HttpError } from './http/http-error.js';
 
-/** What a batcher has done for it. Places are numbers from 0 to `places - 1`. */
+/** The work that a batcher arranges. Places are numbers from 0 to `places - 1`. */
 export interface BatchWork<Image, Row> {
-  /** Decodes an image into a place; what it rejects with is the image's own error. */
+  /** Decodes an image into a place; rejects with the image's error. */
   decode(image: Image, place: number): Promise<unknown>;
-  /** Runs decoded images; returns a row for each, in their order. */
+  /** Runs decoded images; returns a row for each of them, in order. */
   run(places: readonly number[]): Promise<readonly Row[]>;
 }
 
-/** How a batcher gathers. All are integers from 1, but for `maxWaitMs`, which may be 0. */
+/** The sizes of a batcher: integers from 1, except `maxWaitMs`, which may be 0. */
 export interface BatchPlan {
-  /** Images per run at most. */
+  /** Maximum number of images per run. */
   readonly maxBatch: number;
-  /** How long the first image of a batch that is not full waits for others. */
+  /** How long the first image of a partial batch waits for others. */
   readonly maxWaitMs: number;
-  /** Images that wait, are decoded, or are ready. */
+  /** Maximum number of images that wait, are being decoded, or are ready. */
   readonly maxQueue: number;
-  /** Images that are decoded at once. */
+  /** Images decoded at once. */
   readonly decodesAtOnce: number;
-  /** Runs in flight that are at work at once; a batch that is not full does not queue behind them, but goes on growing. */
+  /** Runs that execute at once. A partial batch does not queue behind them; it keeps growing. */
   readonly sessions: number;
-  /** Runs in flight, one that is ready for each session included. */
+  /** Runs in flight, including one that waits for each session. */
   readonly runsAtOnce: number;
 }
 
-/** How many places decoded images may take: those at work, a batch that is gathered, and those being decoded. */
+/** The number of places: for runs in flight, for the batch that is being gathered, and for images being decoded. */
 export function placesOf({ maxBatch, runsAtOnce, decodesAtOnce }: BatchPlan): number {
   return maxBatch * (runsAtOnce + 1) + decodesAtOnce;
 }
@@ -61,7 +61,7 @@ export class Batcher<Image, Row> {
     this.#free = Array.from({ length: placesOf(plan) }, (_, place) => place);
   }
 
-  /** Images that are not yet part of a run. */
+  /** Images that are not part of a run yet. */
   get queued(): number {
     return this.#waiting.length + this.#decoding.size + this.#ready.length;
   }
@@ -71,17 +71,17 @@ export class Batcher<Image, Row> {
     return this.#running;
   }
 
-  /** Whether not even one image more would be taken. */
+  /** Whether the queue has no room for another image. */
   get isFull(): boolean {
     return this.queued >= this.#plan.maxQueue;
   }
 
   /**
-   * Takes the images of a request: all or none.
+   * Takes all images of a request, or throws.
    *
-   * @param signal - Gives up what has not begun to run.
-   * @returns For each image its row, or a rejection with its error, the run's, or the signal's reason.
-   * @throws {@link HttpError} `QUEUE_FULL` if there is no room for them.
+   * @param signal - Cancels the images that have not begun to run.
+   * @returns For each image its row, or a rejection with the image's error, the run's error, or the signal's reason.
+   * @throws {@link HttpError} `QUEUE_FULL` if the queue has no room for them.
    */
   add(images: readonly Image[], signal: AbortSignal): Promise<Row>[] {
     if (this.queued + images.length > this.#plan.maxQueue) {
@@ -104,13 +104,13 @@ export class Batcher<Image, Row> {
     return rows;
   }
 
-  /** From now on no batch waits to be full. */
+  /** Stops waiting for full batches. */
   hurry(): void {
     this.#isHurried = true;
     this.#pump();
   }
 
-  /** Waits until all that was taken has settled. */
+  /** Waits until all images have settled. */
   async drain(): Promise<void> {
     this.hurry();
     while (this.queued > 0 || this.#running > 0)
@@ -125,7 +125,7 @@ export class Batcher<Image, Row> {
     this.#ready = this.#ready.filter(isOther);
     this.#waiting = this.#waiting.filter(isOther);
     for (const job of jobs) {
-      // One that is being decoded keeps its place until the thread has left it.
+      // An image that is being decoded keeps its place until the thread has finished with it.
       job.isCancelled = true;
       job.reject(reason);
     }

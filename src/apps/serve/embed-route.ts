@@ -1,16 +1,19 @@
 /** `POST /embed`: images in, features out. */
-import type { FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { encodeNpyHeader } from '../../dataset/formats/npy.js';
 import { elementsToJson } from '../../tensor/json-elements.js';
-import { acceptedForms } from './accept.js';
-import type { RequestState, ServiceContext } from './context.js';
+import type { ServiceContext } from './context.js';
 import { encodeBinaryData } from './datatypes.js';
 import { readSentImages, type SentImage } from './embed-body.js';
-import { HttpError, isAboutImage, replyOf } from './http-error.js';
+import { acceptedForms } from './http/accept.js';
+import { HttpError, isAboutImage, replyOf } from './http/http-error.js';
+import { readBody } from './http/read-body.js';
+import type { RequestState } from './http/requests.js';
+import type { Route } from './http/route.js';
+import { scanJson } from './http/scan-json.js';
 import type { ImageFeatures } from './image-batcher.js';
 import { countImage } from './metrics.js';
-import type { Route } from './route.js';
-import { EMBEDDED, URLS } from './schemas.js';
+import { EMBED_REQUEST, EMBEDDED } from './schemas.js';
 import type { ServiceSetup } from './service-options.js';
 
 interface Result {
@@ -19,7 +22,22 @@ interface Result {
   readonly error: Error | null;
 }
 
-/** The route. */
+/** Adds the parsers of images and JSON. Forms have a parser of their own. */
+export function parseEmbedBodies(app: FastifyInstance, { maxBodyBytes, maxJsonBytes }: ServiceSetup): void {
+  app.removeAllContentTypeParsers();
+  const read = (limit: number) => (request: FastifyRequest, payload: FastifyRequest['raw']) =>
+    readBody(payload, request.headers, limit);
+  app.addContentTypeParser(/^image\//, read(maxBodyBytes));
+  app.addContentTypeParser('application/octet-stream', read(maxBodyBytes));
+  app.addContentTypeParser(
+    'application/json',
+    async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
+      return scanJson(await read(maxJsonBytes)(request, payload)).json;
+    },
+  );
+}
+
+/** Makes the route, for a server with {@link parseEmbedBodies}. */
 export function embedRoute(context: ServiceContext): Route {
   const { setup, extractor } = context;
   const npy = extractor.outputs.length === 1 && extractor.outputs[0]!.dtype !== 'string';
@@ -32,15 +50,15 @@ export function embedRoute(context: ServiceContext): Route {
       'image/*': null,
       'application/octet-stream': null,
       'multipart/form-data': null,
-      ...(setup.allowUrls ? { 'application/json': URLS } : {}),
+      'application/json': EMBED_REQUEST,
     },
     answers: {
       200: {
         description:
-          'features; of several images some may have an error instead. The .npy bytes, if accepted, are those of a single image and output',
+          'features; if there are several images, some may have an error instead. The .npy bytes, if accepted, are those of a single image and output',
         contents: { 'application/json': EMBEDDED, ...(npy ? { 'application/x-npy': null } : {}) },
       },
-      413: { description: 'the body, the number of images or the pixels of a single one are too many' },
+      413: { description: 'too many bytes, too many images, or a single image with too many pixels' },
       422: { description: 'the only image cannot be read' },
       503: { description: 'the queue is full; Retry-After says when to try again' },
     },
@@ -64,7 +82,7 @@ function notAcceptable(hasNpy: boolean): HttpError {
   return new HttpError('NOT_ACCEPTABLE', `features are sent as application/json${npy}`);
 }
 
-/** Embeds what was sent; an image that fails leaves the others alone. */
+/** Embeds the images. An image that fails does not affect the others. */
 async function embed(
   { batcher, metrics }: ServiceContext,
   sent: readonly SentImage[],
@@ -118,7 +136,7 @@ function sendNpy(reply: FastifyReply, setup: ServiceSetup, features: ImageFeatur
   return Buffer.concat([header, encodeBinaryData(tensor)]);
 }
 
-/** `[C, 1, 1]` → `[C]`, unless the dims are kept. */
+/** `[C, 1, 1]` → `[C]`, unless the option `keepDims` keeps the dims. */
 function dimsOf(dims: readonly number[], { keepDims }: ServiceSetup): readonly number[] {
   const [channels, height, width] = dims;
   return !keepDims && dims.length === 3 && height === 1 && width === 1 ? [channels!] : dims;

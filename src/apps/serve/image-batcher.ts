@@ -1,4 +1,4 @@
-/** The batcher of images: decoding threads write into shared memory, and the extractor runs what is there. */
+/** The batcher of images: decoding threads write into shared memory, and the extractor runs on it. */
 import { openDecodeLanes, runImages } from '../../embed/embed-batches.js';
 import { CHANNELS } from '../../embed/embed-options.js';
 import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
@@ -8,30 +8,30 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { Batcher, placesOf } from './batcher.js';
 import type { ServiceSetup } from './service-options.js';
 
-/** An image's features by key, without the batch axis: views of the run's outputs. */
+/** An image's features by key, without the batch axis. They are views of the run's outputs. */
 export type ImageFeatures = Readonly<Record<string, Tensor>>;
 
 /** Images to features. */
 export type ImageBatcher = Batcher<Uint8Array, ImageFeatures>;
 
-/** Told of each run: how many images it had, and how long it took, queueing for the device included. */
+/** Called after each run with its number of images, and its time including the wait for the device. */
 export type OnRun = (images: number, seconds: number) => void;
 
-/** An image that is decoded and one whose bytes are on their way, for each thread. */
+/** For each thread, an image that is being decoded and one whose bytes are on their way. */
 const IMAGES_PER_THREAD = 2;
 
-/** An image batcher, its threads, and what a row of each output looks like. */
+/** An image batcher, its threads, and a sample of its results. */
 export interface OpenBatcher {
   readonly batcher: ImageBatcher;
   readonly lanes: DecodeLanes;
-  /** Features of a black image, for their dtypes and dims. */
+  /** Features of a black image, which show their dtypes and dims. */
   readonly sample: ImageFeatures;
 }
 
 /**
- * Opens the batcher, and runs one black image: what is wrong with the model shows here, and the first request finds it warm.
+ * Opens the batcher and runs one black image: errors of the model show here, and the first request finds the session warm.
  *
- * @throws {@link TapirError} `OUTPUT_NOT_BATCHED`; those of a run.
+ * @throws {@link TapirError} `OUTPUT_NOT_BATCHED`; errors of a run.
  */
 export async function openImageBatcher(
   extractor: Extractor,
@@ -39,7 +39,7 @@ export async function openImageBatcher(
   onRun: OnRun,
 ): Promise<OpenBatcher> {
   const { maxBatch, maxWaitMs, maxQueue } = setup;
-  // The Open Inference Protocol has the model's own dims; `/embed` drops them itself.
+  // The Open Inference Protocol returns the model's own dims; `/embed` drops trailing ones itself.
   const embed = { ...setup.embed, keepDims: true };
   const lanes = openDecodeLanes(extractor, embed);
   const sessions = extractorInternals.of(extractor).sessions.length;

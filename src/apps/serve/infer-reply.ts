@@ -1,4 +1,4 @@
-/** An inference reply of the Open Inference Protocol: JSON, with bytes behind it for outputs that are wanted so. */
+/** A reply of the Open Inference Protocol: JSON, followed by the bytes of outputs that were requested as bytes. */
 import { elementsToJson } from '../../tensor/json-elements.js';
 import { createData, elementCount, makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { DATATYPES, encodeBinaryData } from './datatypes.js';
@@ -6,18 +6,18 @@ import type { ImageFeatures } from './image-batcher.js';
 import type { WantedOutput } from './infer-request.js';
 
 /** A reply's body. */
-export interface InferBody {
+export interface EncodedReply {
   readonly body: Buffer;
-  /** Bytes of the JSON, if there are bytes behind it. */
+  /** Bytes of the JSON; null if nothing follows it. */
   readonly headerLength: number | null;
 }
 
-/** Encodes outputs, in the order they are wanted in. */
+/** Encodes outputs in the requested order. */
 export function encodeReply(
   facts: { readonly model: string; readonly version: string; readonly id: string | undefined },
   wanted: readonly WantedOutput[],
   tensors: Readonly<Record<string, Tensor>>,
-): InferBody {
+): EncodedReply {
   const binary: Uint8Array[] = [];
   const outputs = wanted.map(({ name, isBinary }) => {
     const tensor = tensors[name]!;
@@ -33,7 +33,7 @@ export function encodeReply(
   return { body: Buffer.concat([json, ...binary]), headerLength: binary.length > 0 ? json.length : null };
 }
 
-/** Images' features as one tensor per output, the images along the first axis. */
+/** Stacks the features of images into one tensor per output, with the images along the first axis. */
 export function stackRows(rows: readonly ImageFeatures[]): Record<string, Tensor> {
   const [first] = rows;
   if (!first) return {};
@@ -44,7 +44,7 @@ export function stackRows(rows: readonly ImageFeatures[]): Record<string, Tensor
       rows.forEach((row, i) => {
         const from = row[key]!.data;
         if (Array.isArray(data)) data.splice(i * size, size, ...(from as string[]));
-        // The same kind of array, by dtype.
+        // Equal dtypes have the same kind of array.
         else (data as Uint8Array).set(from as Uint8Array, i * size);
       });
       return [key, makeTensor(dtype, [rows.length, ...dims], data)];

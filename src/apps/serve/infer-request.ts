@@ -1,18 +1,31 @@
-/** An inference request of the Open Inference Protocol: JSON, with tensors in it or in bytes behind it. */
+/** An inference request of the Open Inference Protocol: JSON, with tensors in the JSON or in bytes after it. */
 import type { Extractor } from '../../extract/extractor.js';
 import { dimsText, type TensorInfo } from '../../tensor/tensor-info.js';
-import { makeTensor, mismatch, type DType, type Tensor } from '../../tensor/tensor.js';
-import { DTYPES, countOf, readBinaryData, readBinaryElements, readJsonData } from './datatypes.js';
-import { HttpError } from './http-error.js';
+import { makeTensor, mismatch, type DType, type Tensor, type TensorData } from '../../tensor/tensor.js';
+import { DTYPES, countOf, readBinaryData, readBinaryElements } from './datatypes.js';
+import { HttpError } from './http/http-error.js';
+import { readBase64 } from './http/read-base64.js';
+import { readJsonData } from './read-list.js';
 
-/** The JSON part, as its schema says. */
+/** A request's body. */
+export interface InferBody {
+  readonly json: InferJson;
+  /** The lists of elements in the JSON; see {@link ScannedJson}. */
+  readonly lists: readonly Uint8Array[];
+  /** The bytes after the JSON: those of each input with `binary_data_size`, in order. */
+  readonly binary: Uint8Array;
+}
+
+type Parameters = Readonly<Record<string, unknown>>;
+
+/** The JSON part, as its schema describes it. */
 export interface InferJson {
   readonly id?: string;
   readonly parameters?: { readonly binary_data_output?: boolean };
   readonly inputs: readonly InferInput[];
   readonly outputs?: readonly {
     readonly name: string;
-    readonly parameters?: { readonly binary_data?: boolean };
+    readonly parameters?: Parameters & { readonly binary_data?: boolean };
   }[];
 }
 
@@ -20,11 +33,12 @@ interface InferInput {
   readonly name: string;
   readonly shape: readonly number[];
   readonly datatype: string;
-  readonly parameters?: { readonly binary_data_size?: number };
-  readonly data?: unknown;
+  readonly parameters?: Parameters & { readonly binary_data_size?: number };
+  /** The place in {@link InferBody.lists}. */
+  readonly data?: readonly [number];
 }
 
-/** Name of the input of datatype BYTES that takes encoded images, one an element, instead of the model's own inputs. */
+/** Name of an input of datatype BYTES that takes encoded images, one per element, instead of the model's own inputs. */
 export const IMAGE_INPUT = 'image';
 
 /** An output to send. */
@@ -33,99 +47,104 @@ export interface WantedOutput {
   readonly isBinary: boolean;
 }
 
-/** What is to be run. */
+/** The inputs of a request. */
 export type InferFeeds =
   | { readonly images: readonly Uint8Array[]; readonly tensors?: undefined }
   | { readonly tensors: Readonly<Record<string, Tensor>>; readonly images?: undefined };
 
-function invalid(message: string, cause?: unknown): HttpError {
-  return new HttpError('REQUEST_INVALID', message, cause === undefined ? {} : { cause });
+/** Parameters of Triton's extensions that would change the reply. */
+const UNSUPPORTED: Readonly<Record<string, string>> = {
+  classification: 'class labels (class_count) are not supported; ask for the output itself',
+  class_count: 'class labels (class_count) are not supported; ask for the output itself',
+  shared_memory_region: 'shared memory is not supported; send and receive tensors in the body',
+};
+
+function invalid(message: string): HttpError {
+  return new HttpError('REQUEST_INVALID', message);
 }
 
-/**
- * Cuts a body into its JSON and the bytes behind it.
- *
- * @param headerLength - What the header `Inference-Header-Content-Length` says, if it is there.
- * @throws {@link HttpError} `REQUEST_INVALID`.
- */
-export function splitBody(
-  body: Uint8Array,
-  headerLength: string | undefined,
-): { readonly json: unknown; readonly binary: Uint8Array } {
-  if (headerLength !== undefined && !(/^\d{1,10}$/.test(headerLength) && Number(headerLength) <= body.length))
-    throw invalid(`Inference-Header-Content-Length must be a number of bytes up to ${body.length}`);
-  const end = headerLength === undefined ? body.length : Number(headerLength);
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(body.subarray(0, end));
-    return { json: JSON.parse(text), binary: body.subarray(end) };
-  } catch (error) {
-    throw invalid('the request is no JSON; bytes behind it need Inference-Header-Content-Length', error);
-  }
+function checkParameters(what: string, parameters: Parameters | undefined): void {
+  const refused = Object.keys(parameters ?? {}).find((name) => Object.hasOwn(UNSUPPORTED, name));
+  if (refused !== undefined) throw invalid(`${what} has the parameter "${refused}": ${UNSUPPORTED[refused]}`);
 }
 
 /**
  * Reads the inputs: encoded images, or tensors for the model's own inputs.
  *
- * @param binary - The bytes behind the JSON: those of each input with `binary_data_size`, in order.
  * @throws {@link HttpError} `REQUEST_INVALID`; {@link TapirError} `INPUT_MISMATCH`.
  */
-export function readInputs(
-  { inputs }: InferJson,
-  binary: Uint8Array,
+export async function readInputs(
+  { json: { inputs }, lists, binary }: InferBody,
   modelInputs: readonly TensorInfo[],
-): InferFeeds {
+): Promise<InferFeeds> {
   const tensors = new Map<string, Tensor>();
   let images: Uint8Array[] | undefined;
   let at = 0;
   for (const input of inputs) {
-    const { name, parameters } = input;
+    const { name, parameters, data } = input;
+    checkParameters(`input "${name}"`, parameters);
     const size = parameters?.binary_data_size;
     if (size !== undefined && at + size > binary.length)
       throw invalid(
-        `input "${name}" must have its ${size} bytes behind the JSON; ${binary.length - at} are left`,
+        `input "${name}" must have its ${size} bytes after the JSON; ${binary.length - at} are left`,
       );
     const bytes = size === undefined ? undefined : binary.subarray(at, at + size);
     at += size ?? 0;
     if (tensors.has(name)) throw invalid(`input "${name}" must be given once`);
-    if (isImages(input, modelInputs)) images = readImages(input, bytes);
-    else tensors.set(name, readTensor(input, bytes, modelInputs));
+    if (bytes && data !== undefined)
+      throw invalid(`input "${name}" must have its elements in "data" or after the JSON, not both`);
+    const elements = bytes ?? listOf(input, lists);
+    if (isImages(input, modelInputs)) images = await readImages(input, elements);
+    else tensors.set(name, await readTensor(input, elements, modelInputs));
   }
   if (at !== binary.length)
-    throw invalid(`${binary.length - at} bytes behind the JSON belong to no input (binary_data_size)`);
+    throw invalid(`${binary.length - at} bytes after the JSON belong to no input (binary_data_size)`);
   if (images === undefined) return { tensors: Object.fromEntries(tensors) };
   if (inputs.length > 1) throw invalid(`"${IMAGE_INPUT}" must be the only input`);
   return { images };
 }
 
-/** A model may have an input of that name; images it is not, unless it takes text. */
+/** The elements of an input: bytes after the JSON, or a list in it. */
+type Elements = Uint8Array | { readonly list: Uint8Array };
+
+function listOf({ name, data }: InferInput, lists: readonly Uint8Array[]): Elements {
+  const list = data && lists[data[0]];
+  if (!list) throw invalid(`input "${name}" must hold its elements as a list, "data"`);
+  return { list };
+}
+
+function readElements(
+  { name, shape }: InferInput,
+  dtype: DType,
+  elements: Elements,
+): TensorData | Promise<TensorData> {
+  return elements instanceof Uint8Array
+    ? readBinaryData(name, dtype, shape, elements)
+    : readJsonData(name, dtype, shape, elements.list);
+}
+
+/** The input is for images unless the model itself has a text input of that name. */
 function isImages({ name, datatype }: InferInput, modelInputs: readonly TensorInfo[]): boolean {
   const own = modelInputs.find((input) => input.name === name);
   return name === IMAGE_INPUT && datatype === 'BYTES' && own?.dtype !== 'string';
 }
 
-function readImages(input: InferInput, bytes: Uint8Array | undefined): Uint8Array[] {
-  const { name, shape, data } = input;
+async function readImages(input: InferInput, elements: Elements): Promise<Uint8Array[]> {
+  const { name, shape } = input;
   const [count = 0, ...rest] = shape;
   if (shape.length === 0 || count === 0 || rest.some((size) => size !== 1))
-    throw invalid(`input "${name}" must have shape [N] or [N, 1], an image an element`);
-  if (bytes) return readBinaryElements(name, count, bytes);
-  const texts = readJsonData(name, 'string', shape, data) as string[];
-  return texts.map((text) => {
-    const image = Buffer.from(text, 'base64');
-    // Letters that do not belong there are passed over, and fall short of the length.
-    const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
-    if (image.length !== (text.length / 4) * 3 - padding)
-      throw invalid(`input "${name}" must hold images in base64, or in bytes behind the JSON`);
-    return image;
-  });
+    throw invalid(`input "${name}" must have shape [N] or [N, 1], one image per element`);
+  if (elements instanceof Uint8Array) return readBinaryElements(name, count, elements);
+  const texts = (await readElements(input, 'string', elements)) as string[];
+  return texts.map((text) => readBase64(`input "${name}"`, text));
 }
 
-function readTensor(
+async function readTensor(
   input: InferInput,
-  bytes: Uint8Array | undefined,
+  elements: Elements,
   modelInputs: readonly TensorInfo[],
-): Tensor {
-  const { name, shape, datatype, data } = input;
+): Promise<Tensor> {
+  const { name, shape, datatype } = input;
   const own = modelInputs.find((other) => other.name === name);
   if (!own) {
     const names = modelInputs.map((other) => `"${other.name}"`).join(', ');
@@ -134,13 +153,11 @@ function readTensor(
     );
   }
   const dtype: DType = DTYPES.get(datatype)!;
-  if (bytes && data !== undefined) throw invalid(`input "${name}" must have its elements in one place`);
   checkShape(own, dtype, shape);
-  const elements = bytes ? readBinaryData(name, dtype, shape, bytes) : readJsonData(name, dtype, shape, data);
-  return makeTensor(dtype, [...shape], elements);
+  return makeTensor(dtype, [...shape], await readElements(input, dtype, elements));
 }
 
-/** Checked before onnxruntime does, whose errors could be anybody's fault. The batch is checked where it is run. */
+/** Checks a tensor before onnxruntime does, because its errors could be anybody's fault. The run itself checks the batch. */
 function checkShape(own: TensorInfo, dtype: DType, shape: readonly number[]): void {
   countOf(own.name, shape);
   if (own.dtype !== null && own.dtype !== dtype) throw mismatch(own.name, own.dtype, dtype);
@@ -151,7 +168,7 @@ function checkShape(own: TensorInfo, dtype: DType, shape: readonly number[]): vo
   if (!isFit) throw mismatch(own.name, `of dims ${dimsText(own)}`, `[${shape.join(', ')}]`);
 }
 
-/** Which outputs are sent, and how. Throws `REQUEST_INVALID`. */
+/** Which outputs to send, and in which form. Throws `REQUEST_INVALID`. */
 export function readWanted(
   { outputs, parameters }: InferJson,
   { outputs: known }: Pick<Extractor, 'outputs'>,
@@ -165,8 +182,9 @@ export function readWanted(
       const names = known.map((other) => `"${other.name}"`).join(', ');
       throw invalid(`there is no output "${name}"; the model has ${names}`);
     }
-    if (seen.has(name)) throw invalid(`output "${name}" must be asked for once`);
+    if (seen.has(name)) throw invalid(`output "${name}" must be requested once`);
     seen.add(name);
+    checkParameters(`output "${name}"`, output.parameters);
     return { name, isBinary: output.parameters?.binary_data ?? isBinary };
   });
 }

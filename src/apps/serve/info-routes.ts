@@ -1,16 +1,18 @@
-/** What a service says about itself. */
+/** Routes that describe the service. */
 import type { ServiceContext } from './context.js';
-import { createOpenApi } from './openapi.js';
-import type { Route } from './route.js';
+import type { Route } from './http/route.js';
+import { jsonAnswer } from './schemas.js';
 
 /**
- * The routes.
+ * Makes the routes.
  *
- * @param others - All other routes, for the document.
+ * @param readDocument - Returns the OpenAPI document.
  */
-export function infoRoutes(context: ServiceContext, others: readonly Route[]): Route[] {
-  const { metrics, setup, extractor, version } = context;
-  const routes: Route[] = [
+export function infoRoutes(
+  { metrics, setup, extractor, version }: ServiceContext,
+  readDocument: () => unknown,
+): Route[] {
+  return [
     {
       method: 'GET',
       path: '/',
@@ -45,11 +47,8 @@ curl -F image=@a.jpg -F image=@b.png URL/embed
       method: 'GET',
       path: '/openapi.json',
       summary: 'This document',
-      answers: { 200: { description: 'OpenAPI 3.1', contents: { 'application/json': { type: 'object' } } } },
-      handle: () => document,
+      answers: { 200: jsonAnswer({ type: 'object' }, 'OpenAPI 3.1') },
+      handle: readDocument,
     },
   ];
-  const facts = { version, hasToken: setup.token !== undefined };
-  const document = createOpenApi([...routes, ...others], facts);
-  return routes;
 }

@@ -1,8 +1,8 @@
-/** What a service counts, in Prometheus' text format. */
+/** The counters of a service, in Prometheus' text format. */
 import type { Gauge, Registry } from 'prom-client';
-import { replyOf } from './http-error.js';
+import { replyOf } from './http/http-error.js';
 
-/** What is only known when it is asked for. */
+/** Values that are read when the text is requested. */
 export interface Gauges {
   readonly queued: number;
   readonly running: number;
@@ -11,30 +11,30 @@ export interface Gauges {
 
 /** The counters of one service. */
 export interface Metrics {
-  /** A request is over; status 499 where its client went away before the answer. */
+  /** Counts a finished request; status 499 if its client left before the answer. */
   request(route: string, status: number, seconds: number): void;
-  /** An image has its features, or has failed with a code. */
+  /** Counts an image; the code is `ok`, or that of its error. */
   image(code: string): void;
-  /** A run of images is over. */
+  /** Counts a finished run of images. */
   run(images: number, seconds: number): void;
   readonly contentType: string;
-  /** All of them, as text. */
+  /** Returns all counters as text. */
   text(): Promise<string>;
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Powers of two up to a size, and that size. */
+/** The powers of two below a size, and the size itself. */
 function sizesUpTo(most: number): number[] {
   const sizes = Array.from({ length: Math.ceil(Math.log2(most)) }, (_, i) => 2 ** i);
   return [...sizes, most];
 }
 
 /**
- * Makes the counters, in a registry of their own: several services in a process do not mix.
+ * Makes the counters in a separate registry, so that several services in a process do not mix.
  *
- * @param maxBatch - Images per run at most.
- * @param gauges - Asked whenever the text is.
+ * @param maxBatch - Maximum number of images per run.
+ * @param gauges - Called whenever the text is requested.
  */
 export async function createMetrics(maxBatch: number, gauges: () => Gauges): Promise<Metrics> {
   const { Counter, Gauge: OwnGauge, Histogram, Registry: OwnRegistry } = await import('prom-client');
@@ -42,7 +42,7 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
   const registers = [registry];
   const requests = new Counter({
     name: 'tapir_requests_total',
-    help: 'Requests answered, by route and status; 499 where the client left before',
+    help: 'Requests answered, by route and status; 499 if the client left before',
     labelNames: ['route', 'status'],
     registers,
   });
@@ -67,14 +67,14 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
   });
   const runs = new Histogram({
     name: 'tapir_run_seconds',
-    help: 'Time of a run of the model, waiting for its session included',
+    help: 'Time of a run of the model, including the wait for its session',
     buckets: SECONDS,
     registers,
   });
   const gauge = (name: string, help: string, pick: (now: Gauges) => number): void => {
     const one: Gauge = new OwnGauge({ name, help, registers, collect: () => one.set(pick(gauges())) });
   };
-  gauge('tapir_queue_images', 'Images that are not yet part of a run', ({ queued }) => queued);
+  gauge('tapir_queue_images', 'Images that are not part of a run yet', ({ queued }) => queued);
   gauge('tapir_runs_in_flight', 'Runs handed to the sessions', ({ running }) => running);
   gauge('tapir_requests_in_flight', 'Requests that are being answered', (now) => now.requests);
   return {
@@ -92,7 +92,7 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
   };
 }
 
-/** Counts what has become of an image. */
+/** Counts an image, embedded or failed. */
 export function countImage(metrics: Metrics, settled: PromiseSettledResult<unknown>): void {
   metrics.image(settled.status === 'fulfilled' ? 'ok' : replyOf(settled.reason).code);
 }

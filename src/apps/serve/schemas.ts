@@ -1,8 +1,6 @@
-/** What the routes take, as JSON Schema: requests are validated with it, and the OpenAPI document is made of it. */
+/** The bodies of the routes as JSON Schema, which validates requests and documents the routes. */
 import { DATATYPES } from './datatypes.js';
-
-/** A JSON Schema. */
-export type Schema = Readonly<Record<string, unknown>>;
+import type { Answer, Schema } from './http/route.js';
 
 const TEXT: Schema = { type: 'string' };
 const NAME: Schema = { type: 'string', minLength: 1, maxLength: 1024 };
@@ -17,17 +15,25 @@ function list(items: Schema): Schema {
   return { type: 'array', items };
 }
 
-/** Settings of a tensor or a request; those that are not known are passed over, as the protocol asks. */
 const SIZE: Schema = { type: 'integer', minimum: 0 };
 const BOOLEAN: Schema = { type: 'boolean' };
 
-/** Body of `POST /embed` as JSON. */
-export const URLS: Schema = object(
-  { urls: { type: 'array', minItems: 1, items: { type: 'string', minLength: 1, maxLength: 8192 } } },
-  ['urls'],
-);
+const IMAGE: Schema = { type: 'string', minLength: 1, description: 'an encoded image in base64' };
+const URLS: Schema = {
+  type: 'array',
+  minItems: 1,
+  items: { type: 'string', minLength: 1, maxLength: 8192 },
+  description: 'fetched if the service allows it (tapir serve --allow-urls)',
+};
 
-/** What `POST /embed` answers. */
+/** Body of `POST /embed` as JSON: exactly one of the fields. */
+export const EMBED_REQUEST: Schema = {
+  ...object({ image: IMAGE, images: { type: 'array', minItems: 1, items: IMAGE }, urls: URLS }, []),
+  minProperties: 1,
+  maxProperties: 1,
+};
+
+/** The answer of `POST /embed`. */
 export const EMBEDDED: Schema = object(
   {
     model: TEXT,
@@ -39,7 +45,7 @@ export const EMBEDDED: Schema = object(
           name: { ...TEXT, description: 'file name or URL, where there is one' },
           features: {
             type: 'object',
-            description: 'by output: the elements, flat in C order, null for what is no finite number',
+            description: 'by output: the elements, flat in C order; null for NaN and infinities',
             additionalProperties: { type: 'array' },
           },
           error: object({ code: TEXT, message: TEXT }, ['code', 'message']),
@@ -51,13 +57,24 @@ export const EMBEDDED: Schema = object(
   ['model', 'outputs', 'results'],
 );
 
-/** An error of `/embed` and of all that is not below `/v2`. */
-export const ERROR: Schema = object({ error: object({ code: TEXT, message: TEXT }, ['code', 'message']) }, [
+/** An error of routes that are not below `/v2`. */
+const ERROR: Schema = object({ error: object({ code: TEXT, message: TEXT }, ['code', 'message']) }, [
   'error',
 ]);
 
 /** An error of the Open Inference Protocol. */
-export const V2_ERROR: Schema = object({ error: TEXT }, ['error']);
+const V2_ERROR: Schema = object({ error: TEXT }, ['error']);
+
+/** The answer of a route to a request that it refuses. */
+export function errorAnswer(path: string): Answer {
+  const schema = path.startsWith('/v2') ? V2_ERROR : ERROR;
+  return { description: 'refused, or failed', contents: { 'application/json': schema } };
+}
+
+/** An answer in JSON. */
+export function jsonAnswer(schema: Schema, description: string = 'done'): Answer {
+  return { description, contents: { 'application/json': schema } };
+}
 
 /** The JSON part of an inference request. */
 export const INFER_REQUEST: Schema = object(
@@ -124,7 +141,7 @@ const TENSORS: Schema = list(
   ]),
 );
 
-/** What a model is. */
+/** The description of a model. */
 export const MODEL_METADATA: Schema = object(
   {
     name: TEXT,
@@ -137,7 +154,7 @@ export const MODEL_METADATA: Schema = object(
   ['name', 'platform', 'inputs', 'outputs'],
 );
 
-/** What the server is. */
+/** The description of the server. */
 export const SERVER_METADATA: Schema = object({ name: TEXT, version: TEXT, extensions: list(TEXT) }, [
   'name',
   'version',
@@ -148,3 +165,22 @@ export const SERVER_METADATA: Schema = object({ name: TEXT, version: TEXT, exten
 export function flag(name: string): Schema {
   return object({ [name]: BOOLEAN }, [name]);
 }
+
+/** The configuration of a model, as Triton's model configuration extension has it. */
+export const MODEL_CONFIG: Schema = object(
+  {
+    name: TEXT,
+    platform: TEXT,
+    backend: TEXT,
+    version_policy: { type: 'object' },
+    max_batch_size: SIZE,
+    input: list({ type: 'object' }),
+    output: list({ type: 'object' }),
+  },
+  ['name', 'platform', 'max_batch_size', 'input', 'output'],
+);
+
+/** The models of the server, as Triton's model repository extension has them. */
+export const REPOSITORY_INDEX: Schema = list(
+  object({ name: TEXT, version: TEXT, state: TEXT, reason: TEXT }, ['name', 'version', 'state', 'reason']),
+);

@@ -1,24 +1,29 @@
-/** The HTTP server under a service: fastify with our parsers, limits and routes. */
+/** The HTTP server of a service: Fastify with our parsers, limits and routes. */
+import { Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { TapirError, reasonOf } from '../../base/errors.js';
 import type { ServiceContext } from './context.js';
-import { embedRoute } from './embed-route.js';
+import { embedRoute, parseEmbedBodies } from './embed-route.js';
+import { answerBrokenRequest, sendError, type Requests } from './http/requests.js';
+import { addRoutes } from './http/route.js';
 import { inferRoutes, parseInferBodies } from './infer-routes.js';
 import { infoRoutes } from './info-routes.js';
-import { answerBrokenRequest, sendError, type Requests } from './requests.js';
-import { addRoutes } from './route.js';
+import { modelRoutes } from './model-routes.js';
+import { errorAnswer } from './schemas.js';
 
-/** How often connections are looked at that are late. */
+/** Longest time between two looks for connections that are late. */
 const CHECK_EVERY_MS = 5000;
 
-/** Makes a server that is not yet listening. */
+/** Makes a server that is ready, but not listening. */
 export async function createServer(context: ServiceContext, requests: Requests): Promise<FastifyInstance> {
-  const [{ fastify }, { default: multipart }] = await Promise.all([
+  const [{ fastify }, { default: multipart }, { default: swagger }] = await Promise.all([
     import('fastify'),
     import('@fastify/multipart'),
+    import('@fastify/swagger'),
   ]);
-  const { maxBodyBytes, requestTimeoutMs, idleTimeoutMs, keepAliveTimeoutMs } = context.setup;
-  const headersTimeout = Math.min(context.setup.headersTimeoutMs, requestTimeoutMs);
+  const { setup, version } = context;
+  const { maxBodyBytes, requestTimeoutMs, idleTimeoutMs, keepAliveTimeoutMs } = setup;
+  const headersTimeout = Math.min(setup.headersTimeoutMs, requestTimeoutMs);
   const app = fastify({
     bodyLimit: maxBodyBytes,
     requestTimeout: requestTimeoutMs,
@@ -29,7 +34,7 @@ export async function createServer(context: ServiceContext, requests: Requests):
       requestTimeout: requestTimeoutMs,
       connectionsCheckingInterval: Math.ceil(Math.min(CHECK_EVERY_MS, headersTimeout / 2)),
     },
-    // Requests see to it themselves, with a body of our form.
+    // Requests refuses them, in our own format.
     return503OnClosing: false,
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false } },
     frameworkErrors: (error, request, reply) => {
@@ -37,21 +42,44 @@ export async function createServer(context: ServiceContext, requests: Requests):
     },
     clientErrorHandler: answerBrokenRequest,
   });
-  app.removeContentTypeParser('text/plain');
-  for (const type of [/^image\//, 'application/octet-stream'])
-    app.addContentTypeParser(type, { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  await app.register(multipart);
+  // Schemas of answers are for the document; they leave the answers unchanged.
+  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
   requests.addTo(app);
-  const embed = embedRoute(context);
-  const infer = inferRoutes(context);
-  addRoutes(app, [embed, ...infoRoutes(context, [embed, ...infer])]);
-  await app.register((scope, _options, done) => {
-    parseInferBodies(scope);
-    addRoutes(scope, infer);
-    done();
+  const hasToken = setup.token !== undefined;
+  const scheme = { token: { type: 'http', scheme: 'bearer' } } as const;
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'onnx-tapir',
+        version,
+        description: 'Features of images, by HTTP: /embed, and the Open Inference Protocol (version 2).',
+      },
+      ...(hasToken ? { components: { securitySchemes: scheme } } : {}),
+    },
   });
+  const defaults = { error: errorAnswer, hasToken };
+  addRoutes(app, [...infoRoutes(context, () => app.swagger()), ...modelRoutes(context)], defaults);
+  await app.register(async (scope) => {
+    parseEmbedBodies(scope, setup);
+    await scope.register(multipart);
+    addRoutes(scope, [embedRoute(context)], defaults);
+  });
+  await app.register(async (scope) => {
+    parseInferBodies(scope, setup);
+    addRoutes(scope, inferRoutes(context), defaults);
+  });
+  await app.ready();
   return app;
 }
+
+/** What to do if an address cannot be bound, by the system's code. */
+const ADVICE: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another program listens there; choose another port, or 0 for a free one',
+  EACCES: 'this user may not use the port; choose one from 1024 on',
+  EADDRNOTAVAIL: 'this machine does not have the address; use 127.0.0.1, or 0.0.0.0 for all addresses',
+  ENOTFOUND: 'the name does not resolve; use an address of this machine',
+};
 
 /**
  * Binds a server.
@@ -63,7 +91,8 @@ export async function listenAt(app: FastifyInstance, host: string, port: number)
   try {
     await app.listen({ host, port });
   } catch (error) {
-    const reason = reasonOf(error);
+    const { code = '' } = error as NodeJS.ErrnoException;
+    const reason = ADVICE[code] ?? reasonOf(error);
     throw new TapirError('ADDRESS_UNAVAILABLE', `cannot listen on ${host}, port ${port}: ${reason}`, {
       details: { host, port, reason },
       cause: error,
@@ -73,4 +102,9 @@ export async function listenAt(app: FastifyInstance, host: string, port: number)
   if (address === null || typeof address === 'string') return String(address);
   const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   return `http://${name}:${address.port}`;
+}
+
+/** Accepts no more connections, and keeps those that are open. The server's own `close` would cut idle ones at once. */
+export function stopListening(app: FastifyInstance): void {
+  Server.prototype.close.call(app.server);
 }

@@ -1,4 +1,4 @@
-/** What a service takes besides its extractor, checked. */
+/** The options of a service, and their checks. */
 import {
   checkBoolean,
   checkInteger,
@@ -23,7 +23,7 @@ export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDi
    */
   readonly name: string;
   /**
-   * Images per run at most, an integer from 1 to 4096; 0 chooses 8 on the CPU and 32 on a GPU.
+   * Maximum number of images per run, an integer from 1 to 4096; 0 chooses 8 on the CPU and 32 on a GPU.
    * @default 0
    */
   readonly maxBatch: number;
@@ -33,77 +33,83 @@ export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDi
    */
   readonly maxWaitMs: number;
   /**
-   * Images that are waiting, an integer from 1 to 1 000 000; more are refused with status 503.
+   * Maximum number of waiting images, an integer from 1 to 1 000 000. Further images get status 503.
    * @default 256
    */
   readonly maxQueue: number;
   /**
-   * Images of one request, an integer from 1 to 100 000; never more than `maxQueue`.
+   * Maximum number of images per request, an integer from 1 to 100 000; at most `maxQueue`.
    * @default 64
    */
   readonly maxImages: number;
   /**
-   * Bytes of a request's body, or of all that it has fetched, an integer from 1024 to 2^31 − 1.
+   * Maximum size of a request's body, and of the images fetched for it, in bytes: an integer from 1024 to 2^31 − 1.
    * @default 33554432
    */
   readonly maxBodyBytes: number;
   /**
-   * Bytes of the bodies of all requests together, an integer from `maxBodyBytes` to 2^53 − 1; more are refused with status 503.
+   * Maximum size of the JSON in a body, in bytes: an integer from 1024 to 2^28; at most `maxBodyBytes`. JSON costs more time and
+   * memory than images and binary tensors, which it does not limit.
+   * @default 8388608
+   */
+  readonly maxJsonBytes: number;
+  /**
+   * Maximum size of all bodies together, in bytes: an integer from `maxBodyBytes` to 2^53 − 1. Further requests get status 503.
    * @default 536870912
    */
   readonly maxBufferedBytes: number;
   /**
-   * Requests that are answered at once, an integer from 1 to 1 000 000; more are refused with status 429.
+   * Maximum number of requests in progress, an integer from 1 to 1 000 000. Further requests get status 429.
    * @default 512
    */
   readonly maxRequests: number;
   /**
-   * What callers must send as `Authorization: Bearer TOKEN`, on all routes but those that ask for life and readiness.
+   * Token that callers must send as `Authorization: Bearer TOKEN`. The routes for liveness and readiness need no token.
    * @default undefined
    */
   readonly token: string | undefined;
   /**
-   * Fetch images from URLs that a request names.
+   * Whether to fetch images from URLs in requests.
    * @default false
    */
   readonly allowUrls: boolean;
   /**
-   * Fetch from addresses that are private, local or reserved too.
+   * Whether to fetch from private, local and reserved addresses, too.
    * @default false
    */
   readonly allowPrivateUrls: boolean;
   /**
-   * Longest time to fetch an image from a URL, redirects included, an integer from 1 to 600 000.
+   * Longest time to fetch an image from a URL, including redirects, an integer from 1 to 600 000.
    * @default 10000
    */
   readonly urlTimeoutMs: number;
   /**
-   * Longest time in which a whole request must have arrived, an integer from 1 to 3 600 000.
+   * Longest time for a whole request to arrive, an integer from 1 to 3 600 000.
    * @default 30000
    */
   readonly requestTimeoutMs: number;
   /**
-   * Longest time in which its headers must have arrived, an integer from 1 to 3 600 000.
+   * Longest time for the headers of a request to arrive, an integer from 1 to 3 600 000.
    * @default 10000
    */
   readonly headersTimeoutMs: number;
   /**
-   * How long a connection may be silent before it is cut, one that waits for its answer included, an integer from 1 to 3 600 000.
+   * How long a connection may be silent before it is cut, even while it waits for an answer: an integer from 1 to 3 600 000.
    * @default 120000
    */
   readonly idleTimeoutMs: number;
   /**
-   * How long a connection is kept open for the next request, an integer from 1 to 3 600 000.
+   * How long a connection stays open for the next request, an integer from 1 to 3 600 000.
    * @default 65000
    */
   readonly keepAliveTimeoutMs: number;
   /**
-   * How long `close` waits for requests that are being answered, an integer from 0 to 3 600 000.
+   * How long `close` waits for requests in progress, an integer from 0 to 3 600 000.
    * @default 30000
    */
   readonly shutdownTimeoutMs: number;
   /**
-   * Told of errors that no request is to blame for; those who sent them learn no more than that there was one.
+   * Called with errors that are not a request's fault. Clients only learn that there was an error.
    * @default undefined
    */
   readonly onError: ((error: unknown) => void) | undefined;
@@ -121,6 +127,7 @@ export const SERVICE_DEFAULTS: ServiceOptions = {
   maxQueue: 256,
   maxImages: 64,
   maxBodyBytes: 32 * 1024 ** 2,
+  maxJsonBytes: 8 * 1024 ** 2,
   maxBufferedBytes: 512 * 1024 ** 2,
   maxRequests: 512,
   token: undefined,
@@ -135,12 +142,12 @@ export const SERVICE_DEFAULTS: ServiceOptions = {
   onError: undefined,
 };
 
-/** Checked options, and what embedding makes of them. */
+/** The checked options, and the setup of embedding that follows from them. */
 export interface ServiceSetup extends ServiceOptions {
   readonly embed: EmbedSetup;
 }
 
-/** Names that stand in a path as they are. */
+/** Names that need no escaping in a path. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const HOUR_MS = 3_600_000;
 
@@ -161,6 +168,10 @@ export function setUpService(extractor: Extractor, given: Options<ServiceOptions
   const maxQueue = checkInteger('maxQueue', options.maxQueue, 1, 1e6);
   const maxImages = Math.min(checkInteger('maxImages', options.maxImages, 1, 1e5), maxQueue);
   const maxBodyBytes = checkInteger('maxBodyBytes', options.maxBodyBytes, 1024, 2 ** 31 - 1);
+  const maxJsonBytes = Math.min(
+    checkInteger('maxJsonBytes', options.maxJsonBytes, 1024, 2 ** 28),
+    maxBodyBytes,
+  );
   checkInteger('maxBufferedBytes', options.maxBufferedBytes, maxBodyBytes, Number.MAX_SAFE_INTEGER);
   checkInteger('maxRequests', options.maxRequests, 1, 1e6);
   if (options.token !== undefined) checkText('token', options.token);
@@ -177,5 +188,5 @@ export function setUpService(extractor: Extractor, given: Options<ServiceOptions
   checkInteger('shutdownTimeoutMs', options.shutdownTimeoutMs, 0, HOUR_MS);
   if (options.onError !== undefined && typeof options.onError !== 'function')
     throw invalidOption('onError', 'a function', options.onError);
-  return { ...options, maxBatch: embed.batch, maxImages, embed };
+  return { ...options, maxBatch: embed.batch, maxImages, maxJsonBytes, embed };
 }

@@ -1,4 +1,4 @@
-/** `tapir serve`: an extractor as an HTTP service. */
+/** `tapir serve`: serves an extractor by HTTP. */
 import { isIP } from 'node:net';
 import { basename, extname } from 'node:path';
 import type { Command } from 'commander';
@@ -8,6 +8,7 @@ import { createTransform, type Transform } from '../../image/transform.js';
 import { createService, LISTEN_DEFAULTS } from '../../apps/serve/service.js';
 import { SERVICE_DEFAULTS } from '../../apps/serve/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
+import { findModelFile } from '../flags/find-model.js';
 import { openExtractor, readTransformFlags, type ExtractorFlags } from '../flags/open-extractor.js';
 import type { Terminal } from '../terminal/terminal.js';
 
@@ -20,6 +21,7 @@ interface ServeFlags extends ExtractorFlags {
   readonly maxQueue: number;
   readonly maxImages: number;
   readonly maxBodyMb: number;
+  readonly maxJsonMb: number;
   readonly maxRequests: number;
   readonly maxPixels: number;
   readonly decodeThreads: number;
@@ -34,11 +36,12 @@ interface ServeFlags extends ExtractorFlags {
 
 const MIB = 1024 ** 2;
 const MOST_BODY_MB = 2047;
+const MOST_JSON_MB = 256;
 const HOUR_S = 3600;
-/** That of the presets. */
+/** The limit of the presets. */
 const { limitPixels } = createTransform().options;
 
-/** Adds the command; the flags of model and transform are those of `embed`. */
+/** Adds the command. Its flags for model and transform are those of `embed`. */
 export function addServeCommand(program: Command, terminal: Terminal): Command {
   const count = (flag: string) => (text: string) => {
     if (/^\d{1,15}$/.test(text)) return Number(text);
@@ -48,15 +51,16 @@ export function addServeCommand(program: Command, terminal: Terminal): Command {
     ['--port', 'port; 0 takes a free one', LISTEN_DEFAULTS.port],
     ['--max-batch', 'images per run; 0 for 8 on the CPU and 32 on a GPU', SERVICE_DEFAULTS.maxBatch],
     ['--max-wait-ms', 'how long an image waits for others to fill its batch', SERVICE_DEFAULTS.maxWaitMs],
-    ['--max-queue', 'images that may wait; then 503', SERVICE_DEFAULTS.maxQueue],
-    ['--max-images', 'images of one request', SERVICE_DEFAULTS.maxImages],
-    ['--max-body-mb', 'size of a request, in MiB', SERVICE_DEFAULTS.maxBodyBytes / MIB],
-    ['--max-requests', 'requests that are answered at once; then 429', SERVICE_DEFAULTS.maxRequests],
-    ['--max-pixels', 'pixels of an image; then 413', limitPixels],
+    ['--max-queue', 'images that may wait; beyond: 503', SERVICE_DEFAULTS.maxQueue],
+    ['--max-images', 'images per request; beyond: 413', SERVICE_DEFAULTS.maxImages],
+    ['--max-body-mb', 'size of a request in MiB; beyond: 413', SERVICE_DEFAULTS.maxBodyBytes / MIB],
+    ['--max-json-mb', 'size of JSON in a request in MiB; beyond: 413', SERVICE_DEFAULTS.maxJsonBytes / MIB],
+    ['--max-requests', 'requests in progress; beyond: 429', SERVICE_DEFAULTS.maxRequests],
+    ['--max-pixels', 'pixels of an image; beyond: 413', limitPixels],
     ['--request-timeout', 'seconds for a request to arrive', SERVICE_DEFAULTS.requestTimeoutMs / 1000],
     [
       '--shutdown-timeout',
-      'seconds to answer what is there when stopped',
+      'seconds to finish requests when stopped',
       SERVICE_DEFAULTS.shutdownTimeoutMs / 1000,
     ],
   ];
@@ -65,16 +69,20 @@ export function addServeCommand(program: Command, terminal: Terminal): Command {
     .description('serve features of images by HTTP: /embed, and the Open Inference Protocol under /v2')
     .option('--host <address>', 'address to bind to; 0.0.0.0 for all', LISTEN_DEFAULTS.host)
     .option('--name <name>', 'the model’s name in paths and replies (default: the file’s)')
-    .option('--token <token>', 'what callers must send as a bearer token (default: TAPIR_TOKEN, if set)')
-    .option('--allow-urls', 'fetch images from URLs that a request names', SERVICE_DEFAULTS.allowUrls)
-    .option('--allow-private-urls', 'from private and local addresses too', SERVICE_DEFAULTS.allowPrivateUrls)
+    .option('--token <token>', 'bearer token that callers must send (default: TAPIR_TOKEN, if set)')
+    .option('--allow-urls', 'fetch images from URLs in requests', SERVICE_DEFAULTS.allowUrls)
+    .option(
+      '--allow-private-urls',
+      'fetch from private and local addresses, too',
+      SERVICE_DEFAULTS.allowPrivateUrls,
+    )
     .option('--keep-dims', 'keep trailing 1×1 dims', SERVICE_DEFAULTS.keepDims)
-    .option('--json', 'print one line of JSON when ready', false);
+    .option('--json', 'print a line of JSON when ready', false);
   for (const [flag, help, value] of numbers) command.option(`${flag} <n>`, help, count(flag), value);
   return command.action((flags: ServeFlags) => runServe(terminal, flags));
 }
 
-/** Serves until it is stopped; that is a success. */
+/** Serves until it is stopped, which is a success. */
 async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   const { host, port, maxBatch, maxWaitMs, maxQueue, maxImages, maxRequests } = flags;
   const { keepDims, allowUrls, allowPrivateUrls, decodeThreads } = flags;
@@ -90,6 +98,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     maxImages,
     maxRequests,
     maxBodyBytes: checkInteger('--max-body-mb', flags.maxBodyMb, 1, MOST_BODY_MB) * MIB,
+    maxJsonBytes: checkInteger('--max-json-mb', flags.maxJsonMb, 1, MOST_JSON_MB) * MIB,
     token,
     allowUrls,
     allowPrivateUrls,
@@ -97,7 +106,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     shutdownTimeoutMs: checkInteger('--shutdown-timeout', flags.shutdownTimeout, 0, HOUR_S) * 1000,
     onError: (error: unknown) => terminal.err(messageOf(error)),
   };
-  const extractor = await openExtractor(await openModel(flags.model), flags);
+  const extractor = await openExtractor(await openModel(await findModelFile(flags.model)), flags);
   try {
     await using service = createService(extractor, {
       ...settings,
@@ -105,12 +114,12 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     });
     const url = await service.listen({ host, port });
     if (token === undefined && !isLoopback(host))
-      terminal.err(`warning: whoever reaches ${host} can use this service: no token is set (--token)\n`);
+      terminal.err(`warning: everyone who reaches ${host} can use this service: no token is set (--token)\n`);
     terminal.err(`serving "${settings.name}" on ${extractor.device} at ${url}\n`);
     const outputs = extractor.outputs.map(({ name }) => name);
     if (flags.json) terminal.out(`${JSON.stringify({ url, name: settings.name, outputs })}\n`);
     await aborted(terminal.signal);
-    terminal.err('stopping: answering what is there\n');
+    terminal.err('stopping: finishing requests\n');
     await service.close();
   } finally {
     await extractor.close();

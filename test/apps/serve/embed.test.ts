@@ -155,6 +155,34 @@ describe('POST /embed', () => {
     expect((await postImage(url, photo(PHOTOS[0]!))).status).toBe(200);
   });
 
+  it('takes images in base64', async () => {
+    const headers = { 'content-type': 'application/json' };
+    const texts = PHOTOS.map((name) => photo(name).toString('base64'));
+    const one = (await (await post(JSON.stringify({ image: texts[0] }), headers)).json()) as EmbedReply;
+    expect(one.results.map(({ features }) => Float32Array.from(features!['v']!))).toEqual([expected[0]]);
+    const all = (await (await post(JSON.stringify({ images: texts }), headers)).json()) as EmbedReply;
+    expect(all.results.map(({ features }) => Float32Array.from(features!['v']!))).toEqual(expected);
+    for (const body of [
+      {},
+      { image: '' },
+      { image: 'no base64!' },
+      { image: 1 },
+      { images: [] },
+      { images: ['%'] },
+      { image: texts[0], images: texts },
+      { image: texts[0], size: 3 },
+      { photo: texts[0] },
+    ])
+      expect(
+        await refusalOf(await post(JSON.stringify(body), headers)),
+        JSON.stringify(body).slice(0, 80),
+      ).toEqual([400, 'REQUEST_INVALID']);
+    const wrong = post(JSON.stringify({ image: Buffer.from('no image').toString('base64') }), headers);
+    expect(await refusalOf(await wrong)).toEqual([422, 'IMAGE_UNREADABLE']);
+    const many = post(JSON.stringify({ images: Array.from({ length: 65 }, () => 'AAAA') }), headers);
+    expect(await refusalOf(await many)).toEqual([413, 'TOO_MANY_IMAGES']);
+  });
+
   it('fetches no URLs unless told to', async () => {
     const body = JSON.stringify({ urls: ['http://example.com/a.jpg'] });
     expect(await refusalOf(await post(body, { 'content-type': 'application/json' }))).toEqual([

@@ -1,4 +1,5 @@
 /** The Open Inference Protocol as its clients speak it. */
+import { deflateSync, gzipSync } from 'node:zlib';
 import { embedImages, type Tensor } from 'onnx-tapir';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { cleanUpServices, openSmallWithMap, photo, serve, SMALL } from '../../support/service.js';
@@ -69,7 +70,7 @@ describe('metadata and health', () => {
   it('says what the server and the model are', async () => {
     expect(await (await get('/v2')).json()).toMatchObject({
       name: 'onnx-tapir',
-      extensions: ['binary_tensor_data'],
+      extensions: ['binary_tensor_data', 'model_configuration', 'model_repository'],
     });
     const model = {
       name: 'tiny',
@@ -104,6 +105,82 @@ describe('metadata and health', () => {
     expect((await infer(valid, '/v2/models/large/infer')).status).toBe(404);
     expect((await errorOf(await get('/v2/nothing')))[0]).toBe(404);
     expect((await errorOf(await get(INFER)))[0]).toBe(405);
+  });
+});
+
+describe('what Triton’s clients ask besides', () => {
+  it('has the configuration of the model, and an index of the models', async () => {
+    const config = {
+      name: 'tiny',
+      platform: 'onnxruntime_onnx',
+      backend: 'onnxruntime',
+      max_batch_size: 8,
+      input: [{ name: 'input', data_type: 'TYPE_FP32', dims: [3, 64, 64] }],
+      output: [
+        { name: 'v', data_type: 'TYPE_FP32', dims: [128, 1, 1] },
+        { name: 'map', data_type: 'TYPE_FP32', dims: [16, 16, 16] },
+      ],
+    };
+    expect(await (await get('/v2/models/tiny/config')).json()).toMatchObject(config);
+    expect(await (await get('/v2/models/tiny/versions/1/config')).json()).toMatchObject(config);
+    expect((await get('/v2/models/large/config')).status).toBe(404);
+    for (const body of ['', '{"ready":true}']) {
+      const index = await fetch(`${url}/v2/repository/index`, { method: 'POST', body });
+      expect(await index.json()).toEqual([{ name: 'tiny', version: '1', state: 'READY', reason: '' }]);
+    }
+  });
+
+  it.each([
+    ['GET', '/v2/models/tiny/stats'],
+    ['GET', '/v2/models/tiny/versions/1/stats'],
+    ['GET', '/v2/models/stats'],
+    ['POST', '/v2/repository/models/tiny/load'],
+    ['POST', '/v2/repository/models/tiny/unload'],
+    ['GET', '/v2/systemsharedmemory/status'],
+  ])('says that it does not have %s %s', async (method, path) => {
+    const [status, error] = await errorOf(await fetch(url + path, { method }));
+    expect([status, error]).toEqual([501, expect.stringContaining('NOT_IMPLEMENTED')]);
+  });
+
+  it.each(['gzip', 'deflate'])('takes bodies in %s', async (encoding) => {
+    const input = { name: 'input', datatype: 'FP32', shape: DIMS };
+    const pack = encoding === 'gzip' ? gzipSync : deflateSync;
+    const json = Buffer.from(
+      JSON.stringify({ inputs: [{ ...input, data: [...data] }], outputs: [{ name: 'v' }] }),
+    );
+    const post = (body: Buffer, headers: Record<string, string> = {}) =>
+      fetch(url + INFER, {
+        method: 'POST',
+        body: Uint8Array.from(body),
+        headers: { 'content-encoding': encoding, ...headers },
+      });
+    expect(await readOutputs(await post(pack(json)))).toEqual({ v: expected });
+    const sized = { ...input, parameters: { binary_data_size: data.byteLength } };
+    const head = Buffer.from(JSON.stringify({ inputs: [sized], outputs: [{ name: 'v' }] }));
+    const whole = pack(Buffer.concat([head, new Uint8Array(data.buffer)]));
+    const binary = await post(whole, { 'inference-header-content-length': String(head.length) });
+    expect(await readOutputs(binary)).toEqual({ v: expected });
+    // What unpacks to more than a body may have, and what does not unpack.
+    const bomb = await post(pack(Buffer.alloc(64 * 2 ** 20)));
+    expect(bomb.status).toBe(413);
+    expect(await errorOf(await post(json))).toEqual([400, expect.stringMatching(/decompressed/)]);
+    expect(await errorOf(await post(whole.subarray(0, 1000)))).toEqual([
+      400,
+      expect.stringMatching(/decompressed/),
+    ]);
+    expect((await post(json, { 'content-encoding': 'br' })).status).toBe(415);
+  });
+
+  it('refuses parameters that would change the answer', async () => {
+    const input = { name: 'input', datatype: 'FP32', shape: DIMS, data: [...data] };
+    const ask = (output: object, more: object = {}): Promise<Response> =>
+      infer({ inputs: [{ ...input, ...more }], outputs: [{ name: 'v', ...output }] });
+    for (const parameters of [{ classification: 3 }, { class_count: 3 }])
+      expect(await errorOf(await ask({ parameters }))).toEqual([400, expect.stringMatching(/class labels/)]);
+    const shared = { parameters: { shared_memory_region: 'a', shared_memory_byte_size: 4 } };
+    expect(await errorOf(await ask(shared))).toEqual([400, expect.stringMatching(/shared memory/)]);
+    expect(await errorOf(await ask({}, shared))).toEqual([400, expect.stringMatching(/shared memory/)]);
+    expect((await ask({ parameters: { unknown: 1 } })).status).toBe(200);
   });
 });
 
@@ -158,7 +235,7 @@ describe('inference with tensors', () => {
     const short = { ...input, shape: [1, 3, 64, 64] };
     const values = [...data];
     const cases: readonly (readonly [unknown, RegExp])[] = [
-      ['{', /no JSON/],
+      ['{', /not JSON/],
       ['[]', /must be object/],
       [{}, /inputs/],
       [{ inputs: [] }, /inputs/],
@@ -196,6 +273,19 @@ describe('inference with tensors', () => {
     expect((await infer({ inputs: [{ ...input, data: values }] })).status).toBe(200);
   });
 
+  it('refuses an element that is nested deeply, in few words', async () => {
+    const faults: unknown[] = [];
+    const { url: own } = await serve(extractor, { onError: (error) => faults.push(error) });
+    const deep = (depth: number): string =>
+      `{"inputs":[{"name":"input","datatype":"FP32","shape":[1],"data":[${'['.repeat(depth)}${']'.repeat(depth)}]}]}`;
+    for (const depth of [1, 30, 31, 1000, 100_000]) {
+      const response = await fetch(own + INFER, { method: 'POST', body: deep(depth) });
+      const [status, error] = await errorOf(response);
+      expect([status, error.length < 200]).toEqual([400, true]);
+    }
+    expect(faults).toEqual([]);
+  });
+
   it('refuses bytes that are cut off, left over, or not where the headers say', async () => {
     const bytes = new Uint8Array(data.buffer);
     const sized = (size: number): unknown => ({
@@ -206,7 +296,7 @@ describe('inference with tensors', () => {
       [inferBinary(sized(1000), [bytes.subarray(0, 1000)]), /98304 bytes/],
       [inferBinary(sized(bytes.length), [bytes, bytes.subarray(0, 3)]), /belong to no input/],
       [inferBinary({ inputs: [{ ...input, data: [...data] }] }, [bytes]), /belong to no input/],
-      [inferBinary(sized(bytes.length), [bytes], '10'), /no JSON/],
+      [inferBinary(sized(bytes.length), [bytes], '10'), /not JSON/],
       [inferBinary(sized(bytes.length), [bytes], '999999999'), /number of bytes/],
       [inferBinary(sized(bytes.length), [bytes], '-1'), /number of bytes/],
       [inferBinary(sized(bytes.length), [bytes], 'all'), /number of bytes/],

@@ -1,53 +1,56 @@
-/** Who is let in: the token, and how much is being answered at once. */
+/** The entrance of a service: it checks the token, and limits the requests and bytes in progress. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { HttpError } from './http-error.js';
-import type { ServiceSetup } from './service-options.js';
 
-/** What a request holds until it is over. */
+/** Limits of a {@link Gate}; see `ServiceOptions`. */
+export interface GateLimits {
+  readonly maxRequests: number;
+  readonly maxBodyBytes: number;
+  readonly maxBufferedBytes: number;
+}
+
+/** The share of the limits that a request holds until it has been answered. */
 export interface Admission {
-  /** Counts bytes that it will keep besides its body. Throws `QUEUE_FULL` if there is no room for them. */
+  /** Reserves bytes that the request needs besides its body. Throws `QUEUE_FULL` if they exceed the limit. */
   reserve(bytes: number): void;
-  /** Gives all of it back. Idempotent. */
+  /** Returns the whole share. Idempotent. */
   release(): void;
 }
 
-/** Lets requests in, and counts them. */
+/** Admits requests and counts them. */
 export class Gate {
-  readonly #setup: Pick<ServiceSetup, 'maxRequests' | 'maxBodyBytes' | 'maxBufferedBytes'>;
+  readonly #limits: GateLimits;
   readonly #token: Buffer | undefined;
   #requests = 0;
   #bytes = 0;
 
-  constructor(
-    setup: Pick<ServiceSetup, 'maxRequests' | 'maxBodyBytes' | 'maxBufferedBytes'>,
-    token: string | undefined,
-  ) {
-    this.#setup = setup;
+  constructor(limits: GateLimits, token: string | undefined) {
+    this.#limits = limits;
     this.#token = token === undefined ? undefined : digest(token);
   }
 
-  /** Requests that are in. */
+  /** Number of admitted requests. */
   get requests(): number {
     return this.#requests;
   }
 
-  /** Throws `UNAUTHORIZED` unless the header Authorization holds the token, if there is one. */
+  /** Throws `UNAUTHORIZED` if the service has a token and the header Authorization does not hold it. */
   checkToken(authorization: string | undefined): void {
     if (!this.#token) return;
     const given = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
-    // Digests are equally long; comparing them takes equally long whatever was given.
+    // Digests have equal lengths, so that comparing them always takes the same time.
     if (given !== undefined && timingSafeEqual(digest(given), this.#token)) return;
     throw new HttpError('UNAUTHORIZED', 'the request needs the header Authorization: Bearer TOKEN');
   }
 
   /**
-   * Lets a request in.
+   * Admits a request.
    *
-   * @param contentLength - Bytes of its body; undefined if it does not say, which counts as the most that is read.
+   * @param contentLength - Bytes of its body; undefined if unknown, which counts as the largest body.
    * @throws {@link HttpError} `BODY_TOO_LARGE`, `TOO_MANY_REQUESTS`, `QUEUE_FULL`.
    */
   enter(contentLength: number | undefined): Admission {
-    const { maxRequests, maxBodyBytes, maxBufferedBytes } = this.#setup;
+    const { maxRequests, maxBodyBytes, maxBufferedBytes } = this.#limits;
     if (contentLength !== undefined && contentLength > maxBodyBytes)
       throw new HttpError(
         'BODY_TOO_LARGE',
@@ -58,7 +61,7 @@ export class Gate {
     let held = 0;
     const reserve = (bytes: number): void => {
       if (this.#bytes + bytes > maxBufferedBytes)
-        throw new HttpError('QUEUE_FULL', 'too many bytes of other requests are held; try again later');
+        throw new HttpError('QUEUE_FULL', 'other requests hold too many bytes; try again later');
       this.#bytes += bytes;
       held += bytes;
     };

@@ -1,27 +1,18 @@
-/** The parts of a service that need no server: media types, elements of tensors. */
+/** Elements of tensors as JSON and as bytes. */
 import { describe, expect, it } from 'vitest';
+import { DTYPES, encodeBinaryData, readBinaryData } from '../../../src/apps/serve/datatypes.js';
+import { readJsonData } from '../../../src/apps/serve/read-list.js';
+import { fromFloat16Bits } from '../../../src/tensor/float16.js';
 import { elementsToJson } from '../../../src/tensor/json-elements.js';
-import type { Tensor } from '../../../src/tensor/tensor.js';
-import { acceptedForms } from '../../../src/apps/serve/accept.js';
-import { DTYPES, encodeBinaryData, readBinaryData, readJsonData } from '../../../src/apps/serve/datatypes.js';
+import { makeTensor } from '../../../src/tensor/tensor.js';
 
-describe('acceptedForms', () => {
-  it.each([
-    [undefined, ['json', 'npy']],
-    ['', ['json', 'npy']],
-    ['*/*', ['json', 'npy']],
-    ['application/json', ['json']],
-    ['application/x-npy', ['npy']],
-    ['application/octet-stream', ['npy']],
-    ['application/x-npy, */*', ['npy', 'json']],
-    ['application/x-npy;q=0.5, application/json', ['json', 'npy']],
-    ['application/json;q=0, */*', ['npy']],
-    ['APPLICATION/JSON', ['json']],
-    ['application/*;q=0.1, application/x-npy', ['npy', 'json']],
-    ['text/html', []],
-    ['application/json;q=x', []],
-  ])('of %j are %j', (accept, forms) => expect(acceptedForms(accept)).toEqual(forms));
-});
+/** Values that a tensor stores in another form than JSON has them. */
+const STORED: Readonly<Record<string, (value: unknown) => unknown>> = {
+  BOOL: Number,
+  INT64: (value) => BigInt(value as number),
+  UINT64: (value) => BigInt(value as number),
+  FP32: (value) => Math.fround(value as number),
+};
 
 describe('elements of tensors', () => {
   const cases: readonly (readonly [string, readonly unknown[], string])[] = [
@@ -36,10 +27,14 @@ describe('elements of tensors', () => {
     ['BYTES', ['é', ''], '["é",""]'],
   ];
 
-  it.each(cases)('%s come back from JSON and from bytes', (datatype, values, text) => {
+  it.each(cases)('%s come back from JSON and from bytes', async (datatype, values, text) => {
     const dtype = DTYPES.get(datatype)!;
-    const data = readJsonData('x', dtype, [2], values);
-    const tensor = { dtype, dims: [2], data } as Tensor;
+    const data = await readJsonData('x', dtype, [2], Buffer.from(text));
+    const stored: unknown[] = [...data];
+    expect(datatype === 'FP16' ? stored.map((bits) => fromFloat16Bits(bits as number)) : stored).toEqual(
+      values.map((value) => STORED[datatype]?.(value) ?? value),
+    );
+    const tensor = makeTensor(dtype, [2], data);
     expect(`[${elementsToJson(dtype, data)}]`).toBe(text);
     // At an odd place, as bytes behind JSON are.
     const bytes = encodeBinaryData(tensor);
@@ -56,8 +51,9 @@ describe('elements of tensors', () => {
     ['FP32', null],
     ['BOOL', 1],
     ['BYTES', 1],
-  ])('%s cannot be %j', (datatype, value) => {
-    expect(() => readJsonData('x', DTYPES.get(datatype)!, [1], [value])).toThrow(/must be made of/);
+  ])('%s cannot be %j', async (datatype, value) => {
+    const list = Buffer.from(JSON.stringify([value]));
+    await expect(readJsonData('x', DTYPES.get(datatype)!, [1], list)).rejects.toThrow(/must be made of/);
   });
 
   it('refuses text that is no UTF-8', () => {

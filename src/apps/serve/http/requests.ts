@@ -1,38 +1,51 @@
-/** What is done with every request, whatever its route: let in, counted, given up, refused. */
+/** What happens to every request, whatever its route: it is admitted, counted, cancelled, or refused. */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { RequestState } from './context.js';
-import type { Gate } from './gate.js';
+import type { Admission, Gate } from './gate.js';
 import { HttpError, replyOf } from './http-error.js';
-import type { ServiceSetup } from './service-options.js';
+import { encodingOf, isCompressed } from './read-body.js';
 
-/** What requests are checked against. */
-export interface RequestRules {
-  readonly setup: Pick<ServiceSetup, 'onError'>;
-  readonly gate: Gate;
-  readonly isClosing: () => boolean;
-  readonly isQueueFull: () => boolean;
-  /** See {@link Metrics.request}. */
-  readonly onDone: (route: string, status: number, seconds: number) => void;
+/** The state of an admitted request. */
+export interface RequestState {
+  readonly admission: Admission;
+  /** Fires when the client has gone, or when the service stops waiting for the request. */
+  readonly signal: AbortSignal;
 }
 
-/** A request whose client went away before the answer; as nginx has it. */
-const CLIENT_GONE = 499;
+/** The conditions for requests. */
+export interface RequestRules {
+  readonly gate: Gate;
+  /** Whether the service refuses new requests. */
+  readonly isClosed: () => boolean;
+  /** Whether each answer ends its connection. */
+  readonly isClosing: () => boolean;
+  readonly isQueueFull: () => boolean;
+  /** Called when a request is over; see {@link Metrics.request}. */
+  readonly onDone: (route: string, status: number, seconds: number) => void;
+  /** Called with errors that are not a request's fault. */
+  readonly onError: ((error: unknown) => void) | undefined;
+}
 
-/** The requests that are being answered. */
+/** Status of a request whose client left before the answer, as nginx logs it. */
+const CLIENT_GONE = 499;
+/** Time between two looks while the service stops. */
+const POLL_MS = 5;
+
+/** The requests in progress. */
 export class Requests {
   readonly #rules: RequestRules;
   readonly #states = new WeakMap<IncomingMessage, RequestState>();
   readonly #open = new Set<AbortController>();
-  /** Requests that are being answered, by connection. */
+  /** Connections of the service's own server, with the number of requests in progress on each. */
   readonly #connections = new Map<Socket, number>();
 
   constructor(rules: RequestRules) {
     this.#rules = rules;
   }
 
-  /** Has requests go through here. */
+  /** Adds the hooks and handlers to a server. */
   addTo(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
       try {
@@ -43,13 +56,11 @@ export class Requests {
       }
     });
     app.addHook('onSend', (_request, reply, _payload, done) => {
-      // Else the connection would stay open for the next request, and the server with it.
       if (this.#rules.isClosing()) void reply.header('connection', 'close');
       done();
     });
     app.server.on('connection', (socket: Socket) => {
-      if (this.#rules.isClosing()) socket.destroy();
-      else this.#connections.set(socket, 0);
+      this.#connections.set(socket, 0);
       socket.once('close', () => this.#connections.delete(socket));
     });
     app.setErrorHandler((error, request, reply) => this.#sendError(request, reply, error));
@@ -58,19 +69,30 @@ export class Requests {
     });
   }
 
-  /** What belongs to a request that was let in. */
+  /** The state of a request that was admitted. */
   stateOf(request: FastifyRequest): RequestState {
     return this.#states.get(request.raw)!;
   }
 
-  /** Gives up all that is being answered. */
+  /** Waits until all connections have ended, `mostMs` at most. */
+  async drain(mostMs: number): Promise<void> {
+    const last = performance.now() + mostMs;
+    while (this.#connections.size > 0 && performance.now() < last) await setTimeout(POLL_MS);
+  }
+
+  /** Waits until all requests in progress are over. */
+  async settle(): Promise<void> {
+    while (this.#open.size > 0) await setTimeout(POLL_MS);
+  }
+
+  /** Cancels all requests in progress. */
   abort(reason: Error): void {
     for (const controller of this.#open) controller.abort(reason);
   }
 
   /**
-   * Ends connections that no request has come from: Node's own list of idle ones leaves out those that never had one, and
-   * its timeouts end with the server.
+   * Ends connections without a request. Node's own list of idle connections leaves out those that never had a request, and its
+   * timeouts stop with the server.
    */
   closeIdle(): void {
     for (const [socket, requests] of this.#connections) if (requests === 0) socket.destroy();
@@ -95,19 +117,20 @@ export class Requests {
       release();
       const isDone = reply.raw.writableFinished;
       if (!isDone) controller.abort(new Error('the client went away'));
-      this.#rules.onDone(
-        route,
-        isDone ? reply.statusCode : CLIENT_GONE,
-        (performance.now() - started) / 1000,
-      );
+      const status = isDone ? reply.statusCode : CLIENT_GONE;
+      this.#rules.onDone(route, status, (performance.now() - started) / 1000);
     });
     if (config.isOpen) return;
-    const { gate, isClosing, isQueueFull } = this.#rules;
-    gate.checkToken(request.headers.authorization);
-    if (isClosing()) throw new HttpError('SHUTTING_DOWN', 'the service is shutting down');
-    const encoding = request.headers['content-encoding'] ?? 'identity';
-    if (encoding !== 'identity')
-      throw new HttpError('MEDIA_TYPE_UNSUPPORTED', `the body is encoded (${encoding}); send it as it is`);
+    const { gate, isClosed, isQueueFull } = this.#rules;
+    const { headers } = request;
+    gate.checkToken(headers.authorization);
+    if (isClosed()) throw new HttpError('SHUTTING_DOWN', 'the service is shutting down');
+    const encoding = encodingOf(headers);
+    if (encoding !== 'identity' && !(config.takesCompressed && isCompressed(headers)))
+      throw new HttpError(
+        'MEDIA_TYPE_UNSUPPORTED',
+        `the body is encoded (${encoding.slice(0, 40)}); send it unchanged`,
+      );
     if (config.isQueued && isQueueFull())
       throw new HttpError('QUEUE_FULL', 'the queue is full; try again later');
     const admission = gate.enter(lengthOf(request));
@@ -117,18 +140,18 @@ export class Requests {
 
   #sendError(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
     const state = this.#states.get(request.raw);
-    if (replyOf(error).status === 500 && state?.signal.aborted !== true) this.#rules.setup.onError?.(error);
+    if (replyOf(error).status === 500 && state?.signal.aborted !== true) this.#rules.onError?.(error);
     return sendError(request, reply, error);
   }
 }
 
-/** Bytes of the body, as far as the request says. */
+/** Bytes of the body in memory, if the request tells. */
 function lengthOf({ headers }: FastifyRequest): number | undefined {
-  if (headers['transfer-encoding'] !== undefined) return undefined;
+  if (headers['transfer-encoding'] !== undefined || isCompressed(headers)) return undefined;
   return Number(headers['content-length'] ?? 0);
 }
 
-/** Sends an error, in the form of the Open Inference Protocol or in our own. */
+/** Sends an error, in the format of the Open Inference Protocol below `/v2`, else in our own. */
 export function sendError(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
   const { status, code, message, retryAfter } = replyOf(error);
   const isV2 = /^\/v2(?:[/?]|$)/.test(request.url);
@@ -140,7 +163,7 @@ export function sendError(request: FastifyRequest, reply: FastifyReply, error: u
     .send(JSON.stringify({ error: isV2 ? `${message} [${code}]` : { code, message } }));
 }
 
-/** Answers what is no HTTP request, or has not become one in time. */
+/** Answers bytes that are not an HTTP request, or have not become one in time. */
 export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
   const refused =
@@ -148,7 +171,7 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket
       ? new HttpError('REQUEST_TIMEOUT', 'the request took too long to arrive')
       : error.code === 'HPE_HEADER_OVERFLOW'
         ? new HttpError('HEADERS_TOO_LARGE', 'the headers are too long')
-        : new HttpError('REQUEST_INVALID', 'this is no HTTP request');
+        : new HttpError('REQUEST_INVALID', 'this is not an HTTP request');
   const { status, code, message } = refused;
   const body = JSON.stringify({ error: { code, message } });
   const head = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;

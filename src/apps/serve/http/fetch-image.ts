@@ -1,7 +1,7 @@
 /** Fetches images from the URLs in a request: over HTTP only, from public addresses, within limits of time and size. */
-import { reasonOf } from '../../base/errors.js';
-import { HttpFailure } from '../../base/http-failure.js';
-import { fetchUrl } from '../../base/http.js';
+import { reasonOf } from '../../../base/errors.js';
+import { HttpFailure } from '../../../base/http-failure.js';
+import { fetchUrl } from '../../../base/http.js';
 import { HttpError } from './http-error.js';
 
 /** What may be fetched. */

@@ -1,7 +1,7 @@
-/** What a request is refused with: a code, its status, and a message for whoever sent it. */
-import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
+/** The errors of requests: a code, its status, and a message for the client. */
+import { isTapirError, TapirError, type ErrorCode } from '../../../base/errors.js';
 
-/** Codes of the service itself, with their status. Errors of images keep their own codes. */
+/** The service's own codes with their status. Errors of images keep their own codes. */
 const STATUS = {
   REQUEST_INVALID: 400,
   UNAUTHORIZED: 401,
@@ -18,6 +18,7 @@ const STATUS = {
   TOO_MANY_REQUESTS: 429,
   HEADERS_TOO_LARGE: 431,
   INTERNAL: 500,
+  NOT_IMPLEMENTED: 501,
   QUEUE_FULL: 503,
   SHUTTING_DOWN: 503,
 } as const;
@@ -25,7 +26,7 @@ const STATUS = {
 /** A code of the service. */
 export type HttpCode = keyof typeof STATUS;
 
-/** Status of errors that images and models fail with; 500 for those that are not the request's fault. */
+/** Status of errors of images and models; errors that are not listed are not the request's fault and have status 500. */
 const TAPIR_STATUS: Readonly<Partial<Record<ErrorCode, number>>> = {
   IMAGE_UNREADABLE: 422,
   IMAGE_TRUNCATED: 422,
@@ -36,10 +37,10 @@ const TAPIR_STATUS: Readonly<Partial<Record<ErrorCode, number>>> = {
   CLOSED: 503,
 };
 
-/** Seconds after which one who was turned away for lack of room may come again. */
+/** Seconds after which a client may try again if there was no room. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** A request, or one image of it, that is refused. */
+/** The refusal of a request, or of one of its images. */
 export class HttpError extends Error {
   readonly code: HttpCode;
 
@@ -54,7 +55,7 @@ export class HttpError extends Error {
   }
 }
 
-/** An error as a reply tells it. */
+/** An error as a reply describes it. */
 export interface ErrorReply {
   readonly status: number;
   readonly code: HttpCode | ErrorCode;
@@ -63,7 +64,7 @@ export interface ErrorReply {
   readonly retryAfter: number | undefined;
 }
 
-/** What fastify and its plugins throw. */
+/** The errors of Fastify and its plugins. */
 interface FrameworkError extends Error {
   readonly statusCode?: unknown;
 }
@@ -76,7 +77,7 @@ const BY_STATUS: Readonly<Record<number, HttpCode>> = {
   431: 'HEADERS_TOO_LARGE',
 };
 
-/** Describes anything that was thrown; of what is no fault of the request, no more than its code. */
+/** Describes anything that was thrown. Of errors that are not the request's fault it tells at most the code. */
 export function replyOf(error: unknown): ErrorReply {
   if (isTapirError(error)) {
     const status = TAPIR_STATUS[error.code] ?? 500;
@@ -97,7 +98,7 @@ function withRetry(status: number, code: HttpCode | ErrorCode, message: string):
   return { status, code, message, retryAfter: isBusy ? RETRY_AFTER_SECONDS : undefined };
 }
 
-/** Whether an error is about one image of a request, and the others can go on. */
+/** Whether an error concerns one image of a request, so that the others can be embedded. */
 export function isAboutImage(error: unknown): error is TapirError | HttpError {
   if (error instanceof TapirError) return error.code.startsWith('IMAGE_');
   return error instanceof HttpError && error.code.startsWith('URL_');

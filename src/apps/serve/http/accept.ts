@@ -1,4 +1,4 @@
-/** Which of two forms a caller takes a reply in, by its Accept header (RFC 9110, section 12.5.1). */
+/** The form in which a caller wants the reply, from its Accept header (RFC 9110, section 12.5.1). */
 
 /** JSON, or the bytes of a `.npy` file. */
 export type ReplyForm = 'json' | 'npy';
@@ -8,7 +8,7 @@ const TYPES: Readonly<Record<ReplyForm, readonly string[]>> = {
   npy: ['application/x-npy', 'application/octet-stream'],
 };
 
-/** The forms that are acceptable, the preferred one first; JSON where nothing is said. */
+/** The acceptable forms, the preferred one first. Without a header, JSON is preferred. */
 export function acceptedForms(accept: string | undefined): ReplyForm[] {
   if (accept === undefined || accept.trim() === '') return ['json', 'npy'];
   const qualities = new Map<string, number>();
