@@ -1,4 +1,4 @@
-/** How far the fast mode is from the exact pixels. */
+/** How much the fast mode differs from the exact pixels. */
 import { describe, expect, it } from 'vitest';
 import { measureDeviation } from '../../src/image/deviation.js';
 import { loadImage } from '../../src/image/load-image.js';
@@ -8,7 +8,7 @@ import { fixturePath } from '../support/fixtures.js';
 const imagePath = (name: string): string => fixturePath(`preprocess/images/${name}`);
 
 describe('measureDeviation', () => {
-  it('tells how far fast is from exact', async () => {
+  it('measures the difference between fast and exact', async () => {
     const options = { resize: 32, crop: 32 } as const;
     const deviation = await measureDeviation(imagePath('jpeg_420_500x375.jpg'), createTransform(options));
     const exact = await loadImage(imagePath('jpeg_420_500x375.jpg'), createTransform(options));
@@ -25,7 +25,7 @@ describe('measureDeviation', () => {
     expect(deviation.mean).toBeLessThan(3);
   });
 
-  it('is zero where nothing is reduced', async () => {
+  it('is zero if nothing is reduced', async () => {
     expect(await measureDeviation(imagePath('png_rgb_333x500.png'))).toEqual({
       mean: 0,
       max: 0,

@@ -1,4 +1,4 @@
-/** Images as users load them. What may be an image: file/image-source.test.ts; the pixels: preprocess.golden.test.ts. */
+/** Loading images. Kinds of sources: file/image-source.test.ts; pixels: preprocess.golden.test.ts. */
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -21,7 +21,7 @@ describe('loadImage', () => {
     expect(a.toTensor().dims).toEqual([1, 3, 224, 224]);
   });
 
-  it('says why it cannot', async () => {
+  it('fails with the reason', async () => {
     await expect(loadImage('/no/such.jpg')).rejects.toMatchObject({
       code: 'IMAGE_NOT_FOUND',
       message: /ENOENT/,

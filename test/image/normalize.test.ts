@@ -1,4 +1,4 @@
-/** The two twins of the normalisation: WebAssembly SIMD and the table. */
+/** The normalisation on WebAssembly SIMD compared with the table. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Normalization } from '../../src/image/normalize.js';
@@ -49,7 +49,7 @@ describe('the normalisation in WebAssembly', () => {
     ]);
   });
 
-  it('is done by the table where there is no memory for it', () => {
+  it('uses the table if there is no memory', () => {
     const full = startSimdModule()!;
     full.reserve = () => null;
     const into = new Float32Array(3);

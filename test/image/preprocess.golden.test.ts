@@ -1,4 +1,4 @@
-/** Pixels and floats against Pillow and torchvision, by hash: equal to the last bit. */
+/** Pixels and floats compared with Pillow and torchvision by hash: equal to the last bit. */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -60,7 +60,7 @@ const BAD = {
   'zero.jpg': 'IMAGE_EMPTY',
 } as const;
 
-/** What computes: `loadImage` takes the first where it works. */
+/** Both implementations; `loadImage` uses the first one if it is available. */
 const TWINS = [
   ['WebAssembly', startSimdModule()],
   ['JavaScript', null],

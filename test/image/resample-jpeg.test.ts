@@ -1,4 +1,4 @@
-/** Resizing a JPEG while it is decoded against doing one after the other. */
+/** Resizing a JPEG while it is decoded, compared with decoding first and resizing afterwards. */
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -40,7 +40,7 @@ function expectBothWays(bytes: Uint8Array, target: ResampleTarget): void {
 }
 
 describe('resampleJpeg', () => {
-  it('gives the pixels of one after the other, whatever is cut out', async () => {
+  it('gives the same pixels as both steps in sequence, for any region', async () => {
     const side = fc.integer({ min: 1, max: 150 });
     const place = fc.integer({ min: -20, max: 100 });
     await fc.assert(
@@ -52,7 +52,7 @@ describe('resampleJpeg', () => {
         async (drawn, size, region, interpolation) => {
           const isInside = region.left < size.width && region.top < size.height;
           fc.pre(isInside && region.left + region.width > 0 && region.top + region.height > 0);
-          // What keeps its size is not resized: another way.
+          // An image that keeps its size takes another path.
           fc.pre(size.width !== drawn.width || size.height !== drawn.height);
           expectBothWays(await encode({ ...PHOTO, ...drawn }), { size, region, interpolation });
         },
@@ -61,7 +61,7 @@ describe('resampleJpeg', () => {
     );
   });
 
-  it('takes photos of several strips, and little memory', async () => {
+  it('handles photos of several strips in little memory', async () => {
     const bytes = await encode({ ...PHOTO, width: 3000, height: 1500 });
     const simd = startSimdModule()!;
     const size = { width: 464, height: 232 };
@@ -77,7 +77,7 @@ describe('resampleJpeg', () => {
     expect(simd.memoryBytes).toBeLessThan(1_500_000);
   });
 
-  it('leaves what is damaged behind the rows that it needs', async () => {
+  it('leaves a file to sharp if it is damaged after the rows that are needed', async () => {
     const bytes = await encode(PHOTO);
     const size = { width: 150, height: 100 };
     const top: ResampleTarget = {
@@ -93,7 +93,7 @@ describe('resampleJpeg', () => {
     });
   });
 
-  it('leaves what is not resized', async () => {
+  it('leaves images that are not resized to the decoder', async () => {
     const target = { size: PHOTO, region: { left: 1, top: 2, width: 10, height: 20 } };
     const bytes = await encode(PHOTO);
     expect(resampleJpeg(bytes, ANY, () => ({ ...target, interpolation: 'bilinear' }))).toBeUndefined();
@@ -101,7 +101,7 @@ describe('resampleJpeg', () => {
     expect(Buffer.compare(data, decodeJpeg(bytes, ANY)!.data)).toBe(0);
   });
 
-  it('several images at once do not get in each other’s way', async () => {
+  it('gives the same pixels when several images are loaded at once', async () => {
     const photos = ['jpeg_420_500x375.jpg', 'jpeg_444_375x500.jpg', 'own_444.jpg', 'own_grey.jpg'];
     const files = photos.map((name) => readFileSync(fixturePath(`preprocess/images/${name}`)));
     const alone: Buffer[] = [];

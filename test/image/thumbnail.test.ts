@@ -1,4 +1,4 @@
-/** Small pictures. */
+/** Thumbnails. */
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { makeThumbnail } from '../../src/image/thumbnail.js';
@@ -10,7 +10,7 @@ const sizeOf = async (bytes: Uint8Array): Promise<unknown> => {
 };
 
 describe('makeThumbnail', () => {
-  it('fits the longer side, and enlarges nothing', async () => {
+  it('fits the longer side, and does not enlarge', async () => {
     const { mime, bytes } = await makeThumbnail(projectPath('examples/photos/sea/sea-0.jpg'), 96);
     expect(mime).toBe('image/webp');
     expect(await sizeOf(bytes)).toEqual({ width: 96, height: 72, format: 'webp' });
@@ -24,7 +24,7 @@ describe('makeThumbnail', () => {
     [0xcc, 0x33, 0x33].forEach((level, i) => expect(Math.abs(data[i]! - level)).toBeLessThan(6));
   });
 
-  it('says what is wrong with an image', async () => {
+  it('fails with the errors of the image', async () => {
     await expect(makeThumbnail(fixturePath('preprocess/bad/truncated.jpg'), 64)).rejects.toMatchObject({
       code: 'IMAGE_TRUNCATED',
     });

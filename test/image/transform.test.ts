@@ -1,4 +1,4 @@
-/** Options of a transform. Its pixels: preprocess.golden.test.ts. */
+/** Options of a transform. Pixels: preprocess.golden.test.ts. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { loadImage } from '../../src/image/load-image.js';
@@ -9,7 +9,7 @@ import { projectPath } from '../support/fixtures.js';
 const photo = projectPath('examples/photos/sea/sea-0.jpg');
 
 describe('createTransform', () => {
-  it('knows its result’s size, where there is one', () => {
+  it('gives the size of results if it is fixed', () => {
     expect(createTransform().outputSize).toEqual({ height: 224, width: 224 });
     expect(createTransform('imagenet1k_v2' as 'ImageNet1K_V2').preset).toBe('ImageNet1K_V2');
     expect(createTransform({ resize: { height: 10, width: 20 }, crop: null }).outputSize).toEqual({

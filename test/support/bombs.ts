@@ -2,12 +2,12 @@
 import { crc32, deflateSync } from 'node:zlib';
 import sharp, { type Sharp } from 'sharp';
 
-/** A small sound image in each format. */
+/** A small, sound image in each format. */
 export async function smallImages(): Promise<Readonly<Record<string, Buffer>>> {
   return encodeAll(40, 30);
 }
 
-/** Flat images of so many pixels: few bytes that expand to many. */
+/** Flat images of a size: few bytes that expand to many. */
 export async function flatImages(width: number, height: number): Promise<Readonly<Record<string, Buffer>>> {
   return encodeAll(width, height);
 }
@@ -109,7 +109,7 @@ export function claimGifFrame(file: Buffer, width: number, height: number): Buff
   return bytes;
 }
 
-/** A PNG with texts and a colour profile of so many bytes, compressed. */
+/** A PNG with compressed texts and a compressed colour profile, each of `sizeBytes` bytes. */
 export function withText(png: Buffer, sizeBytes: number): Buffer {
   const text = deflateSync(Buffer.alloc(sizeBytes));
   const chunk = (name: string, head: string): Buffer => {

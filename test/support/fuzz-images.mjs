@@ -1,6 +1,6 @@
 /**
- * Damages images in many ways and loads each, in a process of its own: node fuzz-images.mjs FOLDER MUTANTS SEED.
- * Prints a summary as JSON. Each image must load, or end in a typed error of an image.
+ * Damages images in many ways and loads each one: node fuzz-images.mjs FOLDER MUTANTS SEED. Tests run it in a separate process.
+ * Prints a summary as JSON. Each image must load, or fail with a typed error of an image.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { createTransform, isTapirError, loadImage } from 'onnx-tapir';
 
 const [folder, mutants, seed] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
 const files = readdirSync(folder).map((name) => ({ name, whole: readFileSync(join(folder, name)) }));
-// A limit on pixels, so that a damaged size costs little.
+// With a limit on pixels, so that damaged sizes cost little.
 const small = { resize: 16, crop: 16, limitPixels: 1_000_000 };
 const transforms = [
   createTransform(small),
@@ -28,7 +28,7 @@ function random(below) {
 
 const EXTREMES = [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff];
 
-/** One kind of damage; mostly near the front, where headers are. */
+/** Applies one kind of damage, often near the front, where headers are. */
 function damage(bytes) {
   if (bytes.length === 0) return bytes;
   const at = random(random(2) === 0 ? Math.min(bytes.length, 120) : bytes.length);
@@ -54,12 +54,12 @@ function damage(bytes) {
       return copy;
     }
     case 6: {
-      // A stretch once more.
+      // Repeats some bytes.
       const end = Math.min(copy.length, at + 1 + random(64));
       return Buffer.concat([copy.subarray(0, end), copy.subarray(at)]);
     }
     default: {
-      // The front of one file, the rest of another.
+      // Joins the front of one file with the rest of another.
       const { whole } = files[random(files.length)];
       return Buffer.concat([copy.subarray(0, at), whole.subarray(Math.min(at, whole.length))]);
     }

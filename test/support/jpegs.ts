@@ -1,8 +1,8 @@
-/** JPEGs made by sharp, what it makes of them, and damage done to them. */
+/** Creates JPEGs with sharp, decodes them with sharp, and damages them. */
 import fc from 'fast-check';
 import sharp from 'sharp';
 
-/** What to draw and how to write it. */
+/** What to draw, and how to encode it. */
 export interface Drawn {
   readonly width: number;
   readonly height: number;
@@ -51,7 +51,7 @@ export function encode(drawn: Drawn): Promise<Buffer> {
     .toBuffer();
 }
 
-/** What sharp makes of a file, as the package asks it; undefined where it refuses. */
+/** A file decoded by sharp, with the package's options; undefined if sharp refuses it. */
 export async function sharpPixels(bytes: Uint8Array): Promise<Pixels | undefined> {
   try {
     const { data, info } = await sharp(bytes, { ignoreIcc: true, limitInputPixels: 1e6, failOn: 'warning' })
@@ -81,7 +81,7 @@ export function bytesAreSame(one: Pixels, other: Pixels): boolean {
 const place = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 const byte = fc.integer({ min: 0, max: 255 });
 
-/** Cuts off, changes, adds or takes away bytes, behind the first two. */
+/** Cuts off, changes, inserts or removes bytes after the first two. */
 export const damage: fc.Arbitrary<(file: Buffer) => Buffer> = fc
   .record({
     kind: fc.constantFrom('none', 'cut', 'set', 'flip', 'insert', 'remove', 'header'),

@@ -37,7 +37,7 @@ interface GifBlock {
   readonly end: number;
 }
 
-/** Walks over the blocks; returns whether the file ends before its last block does. */
+/** Yields the blocks; returns whether the file ends before its last block does. */
 function* gifBlocks(bytes: Uint8Array): Generator<GifBlock, boolean> {
   let start = GLOBAL_PALETTE + paletteBytes(bytes[SCREEN + 4]);
   while (start < bytes.length) {
@@ -54,7 +54,7 @@ function* gifBlocks(bytes: Uint8Array): Generator<GifBlock, boolean> {
   return true;
 }
 
-/** How long a palette is, by the flags before it; 0 if there is none. */
+/** Length of a palette, by the flags before it; 0 without a palette. */
 function paletteBytes(flags = 0): number {
   return flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0;
 }
@@ -80,7 +80,7 @@ function readFrame(bytes: Uint8Array, start: number, end: number, transparent: n
   const palette = ownBytes > 0 ? start + 10 : GLOBAL_PALETTE;
   const sizeBytes = ownBytes > 0 ? ownBytes : paletteBytes(bytes[SCREEN + 4]);
   const from = transparent * 3;
-  // Pillow takes black for colours beyond the palette, and if there is none.
+  // Pillow uses black for colours beyond the palette, and if there is no palette.
   const channel = (i: number): number => (from < sizeBytes ? (bytes[palette + from + i] ?? 0) : 0);
   return {
     left,

@@ -15,7 +15,7 @@ interface JpegSegment {
   readonly at: number;
 }
 
-/** Walks over the segments; returns whether the file ends before its end mark. */
+/** Yields the segments; returns whether the file ends before its end mark. */
 function* jpegSegments(bytes: Uint8Array): Generator<JpegSegment, boolean> {
   let at = 2;
   while (at < bytes.length) {
@@ -29,7 +29,7 @@ function* jpegSegments(bytes: Uint8Array): Generator<JpegSegment, boolean> {
     else if (isBare(marker)) at += 2;
     else if (at + 4 > bytes.length) return true;
     else {
-      // It counts its own two bytes.
+      // The length includes its two bytes.
       const sizeBytes = bytes[at + 2]! * 256 + bytes[at + 3]!;
       if (sizeBytes < 2) return false;
       yield { marker, at };

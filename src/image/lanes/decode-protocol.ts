@@ -48,7 +48,7 @@ export interface DecodeSpent {
   readonly resampleMs: number;
 }
 
-/** Thread → owner; a message holds those of a run. Images that the thread did not begin have none. */
+/** Thread → owner; a message holds those of a run. Images that the thread did not begin get no reply. */
 export type DecodeReply =
   | ({
       readonly id: number;

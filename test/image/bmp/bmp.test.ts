@@ -1,4 +1,4 @@
-/** BMP against Pillow, by hash; and files that lie about themselves. */
+/** BMPs compared with Pillow by hash, and hostile files. Covers bmp-header.ts and bmp-rle.ts, too. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
@@ -20,7 +20,7 @@ const OPTIONS = TRANSFORM_PRESETS.ImageNet1K_V1;
 const expected = JSON.parse(readFileSync(fixturePath('bmp/expected.json'), 'utf8')) as Expected;
 const imagePath = (name: string): string => fixturePath(`bmp/images/${name}`);
 
-/** A good file with some of its numbers replaced. */
+/** A sound file with some of its fields replaced. */
 function forge(
   name: string,
   change: (view: DataView, bytes: Uint8Array) => void,
@@ -46,7 +46,7 @@ describe('BMP', () => {
     expect(await loadImage(imagePath('pillow_rgb.bmp'))).toMatchObject({ width: 224, sourceWidth: 37 });
   });
 
-  it('takes masks of other widths than Pillow does, in proportion', async () => {
+  it('scales channels with masks of other widths than Pillow supports', async () => {
     const image = await decodeImage(
       forge('rgb16_565.bmp', (view, bytes) => {
         [0x3, 0x7c, 0x8000].forEach((mask, i) => view.setUint32(54 + i * 4, mask, true));
@@ -58,7 +58,7 @@ describe('BMP', () => {
     expect([...image.data.subarray(0, 3)]).toEqual([170, 255, 255]);
   });
 
-  it('is known without its file header by more than one number', () => {
+  it('is recognised without its file header by two fields', () => {
     const bytes = readFileSync(imagePath('pillow_rgb.dib'));
     expect(imageFormat(bytes)).toBe('bmp');
     expect(imageFormat(bytes.subarray(0, 15))).toBeUndefined();
@@ -135,7 +135,7 @@ describe('a hostile BMP', () => {
   it.each([
     [2 ** 31 - 1, -(2 ** 31)],
     [178_956_971, 1],
-  ])('of %d × %d pixels is refused before memory for them is taken', async (width, height) => {
+  ])('of %d × %d pixels is refused before memory is allocated', async (width, height) => {
     for (const name of ['pal1.bmp', 'rle8_0.bmp', 'rgb32.bmp']) {
       const before = process.memoryUsage().arrayBuffers;
       const bytes = forge(name, (view) => {
@@ -147,7 +147,7 @@ describe('a hostile BMP', () => {
     }
   });
 
-  it('that promises more than runs can hold is refused before memory for it is taken', async () => {
+  it('with more pixels than its runs can hold is refused before memory is allocated', async () => {
     const bytes = forge('rle8_0.bmp', (view) => {
       view.setInt32(18, 10_000, true);
       view.setInt32(22, 17_000, true);
@@ -158,7 +158,7 @@ describe('a hostile BMP', () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(10e6);
   });
 
-  it('is decoded or refused, whatever its bytes', async () => {
+  it('is decoded or refused for any bytes', async () => {
     const names = Object.keys(expected.images);
     await fc.assert(
       fc.asyncProperty(

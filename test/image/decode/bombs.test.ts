@@ -23,13 +23,13 @@ beforeAll(async () => {
 });
 
 interface Outcome {
-  /** Of each file: `ok`, or the error's code. */
+  /** For each file: `ok`, or the error's code. */
   readonly codes: Readonly<Record<string, string>>;
-  /** How much the largest resident size of the process has grown. */
+  /** Growth of the process's largest resident size. */
   readonly growthBytes: number;
 }
 
-/** Loads files in a process of their own, after all small ones. */
+/** Loads files in a separate process, after all small images. */
 async function loadInProcess(
   files: Readonly<Record<string, Buffer>>,
   options: { readonly limitPixels?: number; readonly decode?: 'fast' } = {},
@@ -81,11 +81,11 @@ describe('a decompression bomb', () => {
     expectRefused(await loadInProcess({ ...files, frame: claimGifFrame(small['gif']!, 65_535, 65_535) }));
   });
 
-  it('that claims as much is refused by the fast mode', async () => {
+  it('that claims 60000 × 60000 pixels is refused by the fast mode', async () => {
     expectRefused(await loadInProcess(claimAll(60_000, 60_000), { decode: 'fast' }));
   });
 
-  it('that holds 9 million pixels in few bytes is refused by a limit below', async () => {
+  it('that holds 9 million pixels in few bytes is refused by a smaller limit', async () => {
     const files = await flatImages(3000, 3000);
     for (const [name, { length }] of Object.entries(files))
       expect([name, length < 300_000]).toEqual([name, true]);
@@ -103,7 +103,7 @@ describe('a decompression bomb', () => {
     expect(growthBytes).toBeLessThan(16 * MIB);
   });
 
-  it('that only becomes large by its transform is refused', async () => {
+  it('that becomes large only by its transform is refused', async () => {
     const pixels = { create: { width: 1, height: 60_000, channels: 3 as const, background: '#246' } };
     const long = await sharp(pixels).png().toBuffer();
     // 256 × 15 360 000 pixels.

@@ -1,4 +1,4 @@
-/** Damaged images of every format: each loads, or ends in a typed error of an image, in bounded time and memory. */
+/** Damaged images of every format: each loads or fails with a typed error of an image, in bounded time and memory. */
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -9,7 +9,7 @@ import { runNode } from '../../support/run.js';
 const MUTANTS = 6000;
 const SEED = 20_251;
 
-/** Small files with many kinds of headers, beside flat images of every format. */
+/** Small files with many kinds of headers, in addition to flat images of every format. */
 const FIXTURES = [
   'preprocess/images/own_strip.png',
   'preprocess/images/own.webp',
@@ -48,7 +48,7 @@ describe('mutants of images', () => {
     expect(summary.wrong).toEqual([]);
     const refused = Object.values(summary.refused).reduce((sum, count) => sum + count, 0);
     expect(summary.loaded + refused).toBe(MUTANTS);
-    // Otherwise nothing was tried.
+    // Else the test would try nothing.
     expect(Math.min(summary.loaded, refused)).toBeGreaterThan(500);
     expect(Object.keys(summary.refused)).toEqual(
       expect.arrayContaining(['IMAGE_EMPTY', 'IMAGE_TOO_LARGE', 'IMAGE_TRUNCATED', 'IMAGE_UNREADABLE']),

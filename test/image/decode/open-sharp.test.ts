@@ -1,4 +1,4 @@
-/** sharp's settings apply to the whole process: those of the host program stay as they are. */
+/** sharp's settings apply to the whole process; those of the host program must not change. */
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ const SETTINGS = `
     return [sharp.concurrency(), memory.max, files.max, items.max, sharp.simd()].join(' ');
   };`;
 
-/** What a program prints about its settings before and after each of its calls. */
+/** The settings that a program prints before and after its calls. */
 async function settingsAfter(start: string, calls: string): Promise<string[]> {
   const { code, stdout, stderr } = await runScript(`${start} ${SETTINGS}
     import { createFeatureExtractor, createTransform, embedFolder, loadImage } from 'onnx-tapir';
@@ -75,7 +75,7 @@ describe('a program that uses sharp, too', () => {
   });
 });
 
-describe('the command, whose process is its own', () => {
+describe('the command, which owns its process', () => {
   it('decodes each image in one thread and caches nothing, in all threads', async () => {
     const { code, stdout } = await runScript(`${IMPORT} ${SETTINGS}
       import { ownSharp } from ${JSON.stringify(projectPath('build/modules/image/decode/open-sharp.js'))};

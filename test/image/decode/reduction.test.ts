@@ -1,4 +1,4 @@
-/** `decode: 'fast'`: how far it reduces, and that it is Pillow's draft mode. */
+/** `decode: 'fast'`: by how much it reduces, and that its pixels are those of Pillow's draft mode. */
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, readFileSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,7 @@ const imagePath = (name: string): string => fixturePath(`preprocess/images/${nam
 const { images } = JSON.parse(readFileSync(fixturePath('preprocess/reduced.json'), 'utf8')) as Reduced;
 
 describe('chooseReduction', () => {
-  it('takes the largest that leaves twice the size along both sides', () => {
+  it('chooses the largest reduction that leaves twice the size along both sides', () => {
     const choose = (width: number, height: number): number => chooseReduction({ width, height }, 256, false);
     expect(choose(500, 375)).toBe(1);
     expect(choose(1366, 1023)).toBe(1);
@@ -37,11 +37,11 @@ describe('chooseReduction', () => {
     expect(choose(6000, 4096)).toBe(8);
     expect(choose(60_000, 1000)).toBe(1);
     expect(chooseReduction({ width: 9000, height: 9000 }, null, false)).toBe(1);
-    // Along both sides of a size, whichever way an image turns.
+    // For a size, along both sides, even if the image is turned.
     const wide = { height: 100, width: 400 };
     expect(chooseReduction({ width: 3200, height: 800 }, wide, false)).toBe(4);
     expect(chooseReduction({ width: 3200, height: 800 }, wide, true)).toBe(1);
-    // 1000 × 1000 afterwards, either way up.
+    // Reduced to 500 × 500, whose sides do not tell whether it was turned.
     expect(chooseReduction({ width: 4001, height: 4000 }, 128, true)).toBe(1);
     expect(chooseReduction({ width: 4000, height: 4000 }, 128, true)).toBe(8);
     expect(chooseReduction({ width: 4001, height: 4000 }, 128, false)).toBe(8);
@@ -66,7 +66,7 @@ describe('chooseReduction', () => {
 describe('sourceSize', () => {
   const size = { height: 301, width: 403 };
 
-  it('sees which side is up, and other images', () => {
+  it('recognises turned images, and other images', () => {
     expect(sourceSize(size, { height: 150, width: 201 }, 2)).toEqual(size);
     expect(sourceSize(size, { height: 151, width: 202 }, 2)).toEqual(size);
     expect(sourceSize(size, { height: 201, width: 150 }, 2)).toEqual({ height: 403, width: 301 });
@@ -75,9 +75,9 @@ describe('sourceSize', () => {
 });
 
 describe('decode: fast', () => {
-  it.each(Object.keys(images))('%s is reduced as by Pillow’s draft', async (name) => {
+  it.each(Object.keys(images))('%s is reduced as Pillow’s draft does it', async (name) => {
     for (const [factor, { width, height, sha256 }] of Object.entries(images[name]!)) {
-      // Squashed to half of what the factor leaves, so that it is the one that is chosen.
+      // Half of what the factor leaves, so that it is the largest possible one.
       const resize = { height: Math.floor(height / 2), width: Math.floor(width / 2) };
       const reduced = await decodeImage(imagePath(name), { ...EXACT, decode: 'fast', resize });
       expect(reduced).toMatchObject({ width, height, reduction: Number(factor) });
@@ -88,8 +88,8 @@ describe('decode: fast', () => {
     }
   });
 
-  it('gives the size that the whole image would become', async () => {
-    // 500 × 375 reduced by 4 is 125 × 93: its own longer side would become 59 instead of 58.
+  it('gives the size that the whole image would have', async () => {
+    // 500 × 375 reduced by 4 is 125 × 93, whose longer side would become 59 instead of 58.
     for (const name of ['jpeg_420_500x375.jpg', 'exif_6_300x400.jpg']) {
       const exact = createTransform({ resize: 44, crop: null });
       const fast = createTransform({ resize: 44, crop: null, decode: 'fast' });
@@ -134,7 +134,7 @@ describe('decode: fast', () => {
     expect(small.data).toEqual((await loadImage(imagePath('jpeg_420_500x375.jpg'))).data);
   });
 
-  it('reads any name, and bytes, and leaves no file behind', async () => {
+  it('reads files of any name, and bytes, and leaves no file behind', async () => {
     const fast = createTransform({ decode: 'fast', resize: 32, crop: 32 });
     const expected = await loadImage(imagePath('own_444.jpg'), fast);
     expect(expected.reduction).toBe(4);
@@ -153,7 +153,7 @@ describe('decode: fast', () => {
     const fast = createTransform({ decode: 'fast', resize: 32, crop: 32 });
     const cut = readFileSync(fixturePath('preprocess/bad/truncated.jpg'));
     await expect(loadImage(cut, fast)).rejects.toMatchObject({ code: 'IMAGE_TRUNCATED' });
-    // From the size of the whole image, though the decoder would make a sixteenth of it.
+    // By the size of the whole image, of which the decoder would return a sixteenth.
     const small = createTransform({ decode: 'fast', resize: 32, crop: 32, limitPixels: 100_000 });
     await expect(loadImage(imagePath('jpeg_420_500x375.jpg'), small)).rejects.toMatchObject({
       code: 'IMAGE_TOO_LARGE',

@@ -26,10 +26,10 @@ describe('readImageFile', () => {
     expect(readImageFile(empty)).toHaveLength(0);
   });
 
-  it('refuses what is no file, and files that are too long', () => {
+  it('refuses anything but regular files, and files that are too long', () => {
     const long = join(folder, 'long');
     writeFileSync(long, '');
-    // Sparse: no space is taken.
+    // Sparse: it takes no space on disk.
     truncateSync(long, 1024 ** 3 + 1);
     for (const [path, code, message] of [
       [join(folder, 'none'), 'IMAGE_NOT_FOUND', /no such file \(ENOENT\); check its path/],
@@ -55,7 +55,7 @@ describe('readImageFile', () => {
     );
   });
 
-  it('is what decodeImage does', async () => {
+  it('is how decodeImage reads', async () => {
     const image = await decodeImage(photo, TRANSFORM_PRESETS.ImageNet1K_V1);
     expect(image).toMatchObject({ reduction: 1, source: { height: image.height, width: image.width } });
   });
@@ -66,7 +66,7 @@ describe('the stamp of a file', () => {
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   const path = join(folder, 'stamped.jpg');
   copyFileSync(photo, path);
-  // Fractions of a millisecond are left out.
+  // Stamps drop fractions of a millisecond.
   utimesSync(path, 1_700_000_000, 1_700_000_000.1237);
   const known = { sizeBytes: bytes.length, modifiedMs: 1_700_000_000_123 };
   const taken = (source: string | Uint8Array, checksum: boolean): StampTaker['stamp'] => {
@@ -75,14 +75,14 @@ describe('the stamp of a file', () => {
     return taker.stamp;
   };
 
-  it.each([false, true])('is the same as it is read and afterwards, with checksum: %s', async (checksum) => {
+  it.each([false, true])('is the same during and after reading, with checksum: %s', async (checksum) => {
     const expected = { ...known, sha256: checksum ? sha256 : null };
     expect(taken(path, checksum)).toEqual(expected);
     expect(await stampOf(path, { checksum })).toEqual(expected);
     expect(taken(bytes, checksum)).toEqual({ ...expected, modifiedMs: null });
   });
 
-  it('shows another time, size or content', async () => {
+  it('differs after a change of time, size or content', async () => {
     const other = join(folder, 'changed.jpg');
     writeFileSync(other, 'abc');
     utimesSync(other, 2, 2);
@@ -96,7 +96,7 @@ describe('the stamp of a file', () => {
     expect((await stampOf(other, { checksum: false })).modifiedMs).toBe(1000);
   });
 
-  it('is taken of a file that is refused, and not hashed where that is too long', async () => {
+  it('exists for a refused file, without a hash if the file is too long', async () => {
     const long = join(folder, 'long-stamped');
     writeFileSync(long, '');
     truncateSync(long, 1024 ** 3 + 1);
@@ -109,7 +109,7 @@ describe('the stamp of a file', () => {
     expect(none.stamp).toBeUndefined();
   });
 
-  it('hashes files of more than a buffer, and of nothing', async () => {
+  it('hashes files longer than the buffer, and empty files', async () => {
     const large = join(folder, 'large');
     const content = Buffer.alloc(2_500_001, 'tapir');
     writeFileSync(large, content);
@@ -120,7 +120,7 @@ describe('the stamp of a file', () => {
     expect(await stampOf(large, { checksum: true })).toMatchObject({ sizeBytes: 0, sha256: nothing });
   });
 
-  it.each([false, true])('is refused where there is no file, with checksum: %s', async (checksum) => {
+  it.each([false, true])('is an error without a file, with checksum: %s', async (checksum) => {
     await expect(stampOf(join(folder, 'none'), { checksum })).rejects.toMatchObject({
       code: 'IMAGE_NOT_FOUND',
     });
@@ -129,7 +129,7 @@ describe('the stamp of a file', () => {
 });
 
 describe('withImagePath', () => {
-  it('hands paths on, and puts bytes into a file that only this user can read, as long as it is needed', async () => {
+  it('passes paths through, and writes bytes to a temporary file that only this user can read', async () => {
     const bytes = readFileSync(photo);
     expect(await withImagePath(photo, bytes, (path) => Promise.resolve(path))).toBe(photo);
     for (const source of [bytes, join(folder, 'name]')]) {

@@ -1,4 +1,4 @@
-/** What users pass as an image: paths, URLs, bytes, and bodies from the web. */
+/** Sources of images: paths, URLs, bytes, Blobs, Responses and streams. */
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

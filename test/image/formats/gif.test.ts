@@ -1,4 +1,4 @@
-/** GIFs with transparency, and frames smaller than the picture, against Pillow, by hash. */
+/** GIFs with transparency, and with frames smaller than the image, compared with Pillow by hash. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
@@ -28,14 +28,14 @@ describe('GIF', () => {
     expect(bytes.equals(before)).toBe(true);
   });
 
-  it('counts the whole picture against the limit, not only its first frame', async () => {
+  it('applies the limit to the whole image, not only to its first frame', async () => {
     const small = { ...EXACT, limitPixels: 640 * 480 - 1 };
     await expect(decodeImage(read('screen_640x480.gif'), small)).rejects.toMatchObject({
       code: 'IMAGE_TOO_LARGE',
     });
   });
 
-  it('is refused where it ends before its first frame', async () => {
+  it('is truncated if it ends before its first frame', async () => {
     for (const end of [6, 13, 40]) {
       const cut = read('transparent.gif').subarray(0, end);
       await expect(decodeImage(cut, EXACT)).rejects.toMatchObject({ code: 'IMAGE_TRUNCATED' });

@@ -1,6 +1,5 @@
 /**
- * Sizes in headers, and files that end too early: their content tells them from damaged ones, whatever a decoder says. Covers
- * png.ts and avif.ts, too.
+ * Sizes in headers, and files that end too early, which differ from damaged ones in their content. Also covers png.ts and avif.ts.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
@@ -17,7 +16,7 @@ const FILES = FOLDERS.flatMap((folder) => readdirSync(folder).map((name) => [nam
 const read = ([name, folder]: readonly [string, string]): Buffer => readFileSync(`${folder}/${name}`);
 const fixture = (name: string): Buffer => read(FILES.find(([known]) => known === name)!);
 
-/** The code that an image ends with; anything but an error of a single image fails the test. */
+/** `decodes`, or the error's code. Fails the test for anything but an error of a single image. */
 async function outcome(bytes: Uint8Array): Promise<string> {
   try {
     const { data } = await loadImage(bytes);
@@ -29,7 +28,7 @@ async function outcome(bytes: Uint8Array): Promise<string> {
   }
 }
 
-/** Every length of the headers, some of the rest, and every one of the last bytes. */
+/** Lengths to cut at: all in the headers and in the last bytes, and some between. */
 function lengthsOf(bytes: Uint8Array): number[] {
   const whole = bytes.length;
   const head = Array.from({ length: 48 }, (_, i) => i);
@@ -38,13 +37,13 @@ function lengthsOf(bytes: Uint8Array): number[] {
   return [...new Set([...head, ...spread, ...tail])].filter((length) => length < whole).sort((a, b) => a - b);
 }
 
-describe('an image that is cut anywhere', () => {
+describe('an image that is cut off anywhere', () => {
   it('comes in every format', () => {
     const formats = new Set(FILES.map((file) => imageFormat(read(file))));
     expect(formats).toEqual(new Set(['jpeg', 'png', 'webp', 'gif', 'tiff', 'bmp']));
   });
 
-  it.each(FILES)('%s decodes, or is empty, truncated or too short to be known', async (name, folder) => {
+  it.each(FILES)('%s decodes, or is empty, truncated or too short to recognise', async (name, folder) => {
     const bytes = read([name, folder]);
     for (const length of lengthsOf(bytes)) {
       const code = await outcome(bytes.subarray(0, length));
@@ -71,7 +70,7 @@ describe('an image that is cut anywhere', () => {
     await expect(loadImage(Buffer.alloc(0))).rejects.toThrow(/it is empty: the file has no bytes; copy/);
   });
 
-  it('is truncated too where zeros stand for what was not copied of a JPEG', async () => {
+  it('is truncated if it is a JPEG whose second half is zeros', async () => {
     for (const name of ['own_444.jpg', 'own_progressive.jpg', 'own_cmyk.jpg']) {
       const bytes = fixture(name);
       expect(await outcome(Buffer.from(bytes).fill(0, bytes.length >> 1))).toBe('IMAGE_TRUNCATED');
@@ -127,14 +126,14 @@ describe('an AVIF', () => {
       expect([length, await outcome(avif.subarray(0, length))]).toEqual([length, 'IMAGE_TRUNCATED']);
   });
 
-  it('is whole with a box to the end', () => {
+  it('is whole if its last box extends to the end', () => {
     const open = Buffer.from(avif);
     open.writeUInt32BE(0, open.indexOf('mdat') - 4);
     expect(HEADERS.avif.isCutOff(open)).toBe(false);
   });
 });
 
-describe('an image that is damaged, but whole', () => {
+describe('an image that is damaged, but not cut off', () => {
   const damage = (name: string, at: number, ...values: number[]): Buffer => {
     const bytes = Buffer.from(fixture(name));
     Buffer.from(values).copy(bytes, at);
@@ -163,7 +162,7 @@ describe('an image that is damaged, but whole', () => {
     expect(await outcome(make())).toBe('IMAGE_UNREADABLE');
   });
 
-  it('is truncated as far as anyone can tell where a TIFF places its pixels beyond its end', async () => {
+  it('is reported as truncated if it is a TIFF whose pixels are beyond its end', async () => {
     const bytes = Buffer.from(fixture('own_lzw.tiff'));
     expect(HEADERS.tiff.isCutOff(bytes)).toBe(false);
     expect(bytes.toString('latin1', 0, 2)).toBe('II');
@@ -192,8 +191,8 @@ describe('isCutOff', () => {
     );
   });
 
-  it('takes no longer for directories that name the same places again and again', () => {
-    // 60 000 entries, each with a million strips: one list of them is read, not all.
+  it('reads only one list of strips of a directory that has thousands', () => {
+    // 60 000 entries with a million strips each.
     const bytes = Buffer.alloc(5_000_000);
     bytes.write('II*\0', 'latin1');
     bytes.writeUInt32LE(8, 4);

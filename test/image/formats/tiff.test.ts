@@ -24,7 +24,7 @@ function tiff(isLittle: boolean, tag: number, type: number, value: number): Uint
 }
 
 describe('readTiffColour', () => {
-  it('tells ink from light, in both byte orders', () => {
+  it('tells CMYK from RGB, in both byte orders', () => {
     expect(readTiffColour(fixture('own_cmyk.tiff'))).toBe('cmyk');
     expect(readTiffColour(fixture('own_lzw.tiff'))).toBe('other');
     for (const isLittle of [true, false]) {
@@ -49,7 +49,7 @@ describe('readTiffColour', () => {
     );
   });
 
-  it('has colours refused that would come out wrong', async () => {
+  it('makes loadImage refuse colours that would be wrong', async () => {
     const ycbcr = Buffer.from(fixture('own_lzw.tiff'));
     const isLittle = ycbcr[0] === 0x49;
     const view = new DataView(ycbcr.buffer, ycbcr.byteOffset, ycbcr.byteLength);

@@ -16,7 +16,7 @@ describe('readWebpHeader', () => {
       height: 375,
       isOpaque: true,
     });
-    // 500 × 375 as 14 bits each, less 1; then alpha.
+    // 500 × 375, less 1, in 14 bits each; then alpha.
     const bits = 499 + 374 * 16_384;
     const lossless = (alpha: number): Uint8Array =>
       webp('VP8L', 0x2f, bits & 255, (bits >> 8) & 255, (bits >> 16) & 255, (bits >> 24) | (alpha << 4));
@@ -30,7 +30,7 @@ describe('readWebpHeader', () => {
     expect(readWebpHeader(webp('VP8 ').subarray(0, 29))).toBeUndefined();
   });
 
-  it('is right about a file', () => {
+  it('reads a real file', () => {
     expect(readWebpHeader(fixture('own.webp'))).toMatchObject({ width: expect.any(Number) });
   });
 });

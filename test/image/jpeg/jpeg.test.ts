@@ -22,7 +22,7 @@ const preprocessed = (name: string): Buffer => readFileSync(fixturePath(`preproc
 
 const side = fc.integer({ min: 1, max: 130 });
 const drawn: fc.Arbitrary<Drawn> = fc.record({
-  // Chroma of one or two columns is not interpolated, and such images are left to sharp.
+  // One or two columns of chroma are not interpolated; sharp decodes such images.
   width: fc.oneof(side, fc.integer({ min: 5, max: 40 })),
   height: side,
   pattern: fc.constantFrom('noise', 'extremes', 'gradient'),
@@ -50,7 +50,7 @@ describe('decodeJpeg', () => {
         const bytes = await encode(image);
         const isLeft = image.isSubsampled && !image.isGrey && image.width < 5;
         const own = decodeJpeg(bytes, ANY);
-        // Noise that is quantised so coarsely may leave the range in which all builds of libjpeg agree.
+        // Noise at such low quality may leave the range in which all builds of libjpeg agree.
         if (image.quality > 5) expect(own === undefined).toBe(isLeft);
         if (own) expect(bytesAreSame(own, (await sharpPixels(bytes))!)).toBe(true);
       }),
@@ -71,7 +71,7 @@ describe('decodeJpeg', () => {
     }
   });
 
-  it('takes files larger than what is in memory at a time', async () => {
+  it('reads files larger than its input buffer', async () => {
     const bytes = await encode({ ...PHOTO, width: 900, height: 500, pattern: 'noise', quality: 100 });
     expect(bytes.length).toBeGreaterThan(3 * 131_072);
     const simd = startSimdModule()!;
@@ -82,7 +82,7 @@ describe('decodeJpeg', () => {
       ),
     ).toBe(true);
     expect(simd.memoryBytes).toBeLessThan(500_000);
-    // Wherever the memory's end falls, also in the scan's last bytes.
+    // Wherever the end of the buffer falls, even in the last bytes of the scan.
     for (let more = 0; more < 40; more++) {
       const longer = Buffer.concat([bytes, Buffer.alloc(more * 4099)]);
       expect(
@@ -94,7 +94,7 @@ describe('decodeJpeg', () => {
     }
   });
 
-  it('leaves to sharp what is damaged, and never disagrees with it', async () => {
+  it('leaves damaged files to sharp, and never disagrees with it', async () => {
     const counts = { same: 0, left: 0, refused: 0 };
     const files = fc.oneof(
       drawn.map(encode),
@@ -112,11 +112,11 @@ describe('decodeJpeg', () => {
       }),
       { numRuns: 1500 },
     );
-    // Otherwise nothing was tried.
+    // Else the test would try nothing.
     expect(Math.min(counts.same, counts.left, counts.refused)).toBeGreaterThan(100);
   });
 
-  it('leaves other kinds, larger ones and those to be turned', async () => {
+  it('leaves other kinds, larger images and turned ones to sharp', async () => {
     const photo = await encode(PHOTO);
     const { width, height } = PHOTO;
     const pixels = sharp(paint(PHOTO), { raw: { width, height, channels: 3 } });
@@ -149,7 +149,7 @@ describe('factors of 15 bits for red and blue', () => {
   it.each([
     ['red', 1.402, 22_970],
     ['blue', 1.772, 29_033],
-  ])('%s: the same for every value', (_name, factor, short) => {
+  ])('give the same result for every value: %s', (_name, factor, short) => {
     const fixed = Math.floor(factor * 65_536 + 0.5);
     for (let value = -128; value < 128; value++) {
       expect((2 * value * short + 0x4000) >> 15).toBe((fixed * value + 0x8000) >> 16);

@@ -1,4 +1,4 @@
-/** Threads that decode into shared memory: the same pixels as loadImage, and every image settles. */
+/** Threads that decode into shared memory: they give the pixels of loadImage, and every image settles. */
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -31,7 +31,7 @@ describe('decoding threads', () => {
     await lanes.close();
   });
 
-  it('fail an image by itself, with its typed error', async () => {
+  it('fail each image with its own typed error', async () => {
     const lanes = new DecodeLanes(transform, 1);
     const pixels = memory(4);
     const bad = ['missing.jpg', fixturePath('preprocess/bad/truncated.jpg'), new Uint8Array(3)];
@@ -47,7 +47,7 @@ describe('decoding threads', () => {
     await lanes.close();
   });
 
-  it('settle each image by itself when many are handed over at once', async () => {
+  it('settle each image separately when they get many at once', async () => {
     const lanes = new DecodeLanes(transform, 2);
     const sources = Array.from({ length: 90 }, (_, i) => (i % 7 === 3 ? `missing-${i}.jpg` : photos[i % 3]!));
     const pixels = memory(sources.length);
@@ -64,7 +64,7 @@ describe('decoding threads', () => {
     await lanes.close();
   });
 
-  it.each([false, true])('tell the stamp of each file, with checksum: %s', async (checksum) => {
+  it.each([false, true])('give the stamp of each file, with checksum: %s', async (checksum) => {
     const lanes = new DecodeLanes(transform, 2, { checksum });
     const pixels = memory(1);
     const stampFrom = (path: string): object => ({
@@ -76,7 +76,7 @@ describe('decoding threads', () => {
     expect((await lanes.load(photo, pixels)).stamp).toEqual(stampFrom(photo));
     const bytes = new Uint8Array(readFileSync(photo));
     expect((await lanes.load(bytes, pixels)).stamp).toEqual({ ...stampFrom(photo), modifiedMs: null });
-    // A file that could be opened has a stamp though its image fails.
+    // A file that could be opened has a stamp even if its image fails.
     const bad = fixturePath('preprocess/bad/truncated.jpg');
     const stampOfError = (source: string): Promise<object | undefined> =>
       lanes.load(source, pixels).then(() => expect.unreachable(), stampOfFailed);
@@ -85,7 +85,7 @@ describe('decoding threads', () => {
     await lanes.close();
   });
 
-  it('leave the caller’s bytes alone, and take no more than their own', async () => {
+  it('do not detach the caller’s bytes, nor the buffer around them', async () => {
     const bytes = readFileSync(photos[0]!);
     const large = new Uint8Array(bytes.length + 1_000_000);
     large.set(bytes, 1000);
@@ -98,7 +98,7 @@ describe('decoding threads', () => {
     await lanes.close();
   });
 
-  it('give up on closing what has not begun, and refuse more', async () => {
+  it('reject images that have not begun on closing, and all later ones', async () => {
     const lanes = new DecodeLanes(transform, 1);
     const pixels = memory(1);
     const loads = Array.from({ length: 20 }, () => lanes.load(photos[0]!, pixels));
@@ -113,15 +113,15 @@ describe('decoding threads', () => {
     await lanes.close();
   });
 
-  it('say so when a thread ends by itself', async () => {
-    // A transform that only the thread finds out to be none.
+  it('report a thread that ends unexpectedly', async () => {
+    // Not a transform, which only the thread notices.
     const lanes = new DecodeLanes({ options: {} } as Transform, 1);
     await expect(lanes.load(photos[0]!, memory(1))).rejects.toMatchObject({ code: 'DECODER_DIED' });
     await lanes.close();
   });
 });
 
-describe('a process whose images are being decoded', () => {
+describe('a process that is decoding images', () => {
   const script = (end: string): string => `
     import { createTransform } from 'onnx-tapir';
     import { DecodeLanes } from ${JSON.stringify(projectPath('build/modules/image/lanes/decode-lanes.js'))};

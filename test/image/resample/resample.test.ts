@@ -1,4 +1,4 @@
-/** The two twins of the resampling: WebAssembly SIMD and JavaScript. */
+/** The resampling on WebAssembly SIMD compared with the one in JavaScript. Covers resample-js.ts, resample-simd.ts and simd-layout.ts, too. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Region, Size } from '../../../src/image/pixels/geometry.js';
@@ -11,9 +11,9 @@ import { startSimdModule, type WebAssemblyApi } from '../../../src/image/simd/si
 
 const inJs = createResample(() => null);
 const { WebAssembly: api } = globalThis as unknown as { WebAssembly: WebAssemblyApi };
-/** Whether a pass was called since it was last asked. */
+/** Whether a pass was called since the last reset. */
 const called = { columns: false, rows: false };
-/** One instance for all images of this file, watched. */
+/** One instance for all images of this file, with its calls recorded. */
 const simd = startSimdModule({
   validate: api.validate,
   Module: api.Module,
@@ -34,7 +34,7 @@ const simd = startSimdModule({
 })!;
 const inWasm = createResample(() => simd);
 
-/** Pixels that stress sums and clipping, and noise. */
+/** Patterns that stress sums and clipping, and noise. */
 const PATTERNS: Readonly<
   Record<string, (seed: number) => (x: number, y: number, channel: number) => number>
 > = {
@@ -70,17 +70,17 @@ function expectTwins(image: RgbImage, size: Size, region: Region, kind: Interpol
 
 const kinds = fc.constantFrom<Interpolation>('bilinear', 'bicubic');
 const patterns = fc.constantFrom(...Object.keys(PATTERNS));
-/** Small ones often, so that edges meet. */
+/** Often small, so that weights are cut off at both edges. */
 const side = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 700 }));
 const sizes = fc.record({ width: side, height: side });
-/** Where a region begins and ends, as shares of a side: beyond both ends too. */
+/** Start and length of a region as fractions of a side; it may reach beyond both ends. */
 const span = fc.tuple(
   fc.double({ min: -0.5, max: 0.9, noNaN: true }),
   fc.double({ min: 0.01, max: 1.6, noNaN: true }),
 );
 
 describe('the resampling in WebAssembly', () => {
-  it('gives the pixels of the one in JavaScript: any sizes, any region, both interpolations', () => {
+  it('gives the pixels of JavaScript: any sizes, any region, both interpolations', () => {
     fc.assert(
       fc.property(
         sizes,
@@ -103,7 +103,7 @@ describe('the resampling in WebAssembly', () => {
     );
   });
 
-  it('leaves an axis alone that keeps its size', () => {
+  it('does not resample an axis that keeps its size', () => {
     fc.assert(
       fc.property(sizes, side, fc.boolean(), patterns, kinds, (from, other, isWidth, pattern, kind) => {
         const to = isWidth ? { ...from, width: other } : { ...from, height: other };
@@ -122,7 +122,7 @@ describe('the resampling in WebAssembly', () => {
     ['rows longer than a strip', { width: 70_001, height: 9 }, { width: 501, height: 31 }],
     ['a column', { width: 1, height: 50_000 }, { width: 3, height: 777 }],
     ['a result longer than a strip', { width: 40, height: 7 }, { width: 60_000, height: 10 }],
-  ])('takes %s', (_what, from, to) => {
+  ])('handles %s', (_what, from, to) => {
     const image = paint(from, 'noise');
     for (const kind of ['bilinear', 'bicubic'] as const) {
       expectTwins(image, to, { left: 0, top: 0, ...to }, kind);
@@ -131,11 +131,11 @@ describe('the resampling in WebAssembly', () => {
     }
   });
 
-  it('holds no more than a MiB or so, for photos of 16000 × 16000 too', () => {
+  it('needs at most 1.5 MB of memory, even for photos of 16000 × 16000', () => {
     const own = startSimdModule()!;
     const into = new Uint8Array(224 * 64 * 3);
     for (const width of [500, 5000, 16_000]) {
-      // Fewer rows than the photo has, reduced as much: the layout is the same.
+      // With fewer rows than the photo, but the same scale, the layout is the same.
       const image = { width, height: 640, data: new Uint8Array(width * 640 * 3) };
       const size = { width: 224, height: 9 };
       const plan = planResample(image, size, { left: 0, top: 0, ...size }, 'bicubic');
@@ -144,7 +144,7 @@ describe('the resampling in WebAssembly', () => {
     expect(own.memoryBytes).toBeLessThan(1_500_000);
   });
 
-  it('leaves rows of millions of pixels to JavaScript, and goes on', () => {
+  it('leaves rows of millions of pixels to JavaScript, and works afterwards', () => {
     const wide = paint({ width: 6_000_000, height: 1 }, 'stripes');
     const size = { width: 50, height: 1 };
     const region = { left: 0, top: 0, ...size };
@@ -172,12 +172,12 @@ describe.each([
     ['both passes', { width: 30, height: 35 }],
     ['one pass', { width: 61, height: 35 }],
     ['no pass', { width: 61, height: 47 }],
-  ])('takes the pixels of %s, in a slot of shared memory', (_what, size) => {
+  ])('receives the pixels of %s, in a slot of shared memory', (_what, size) => {
     const shared = new Uint8Array(new SharedArrayBuffer(3 * bytes)).fill(77);
     const slot = shared.subarray(bytes, 2 * bytes);
     const result = twin(image, size, region, 'bicubic', slot);
     expect(result.data).toBe(slot);
-    // Padding included, whatever lay there; neighbours not.
+    // Including the padding, over old contents, but without the neighbours.
     expect(Buffer.compare(slot, twin(image, size, region, 'bicubic').data)).toBe(0);
     expect(shared.subarray(0, bytes).every((byte) => byte === 77)).toBe(true);
     expect(shared.subarray(2 * bytes).every((byte) => byte === 77)).toBe(true);
@@ -199,7 +199,7 @@ describe.each([
     }
   });
 
-  it('is an array of its own if it is not given, also where nothing is resized', () => {
+  it('is a new array by default, even if nothing is resized', () => {
     const whole = { left: 0, top: 0, width: 61, height: 47 };
     const copy = twin(image, image, whole, 'bilinear').data;
     expect(Buffer.compare(copy, image.data)).toBe(0);
@@ -218,7 +218,7 @@ describe('resample', () => {
   const side = fc.integer({ min: 1, max: 40 });
   const interpolation = fc.constantFrom('bilinear' as const, 'bicubic' as const);
 
-  it('computes a region as it is in the whole', () => {
+  it('gives a region the pixels that it has in the whole image', () => {
     fc.assert(
       fc.property(
         image,
@@ -244,7 +244,7 @@ describe('resample', () => {
     );
   });
 
-  it('keeps an image of the same size, and a flat colour flat', () => {
+  it('keeps an image of the same size, and keeps a flat colour flat', () => {
     fc.assert(
       fc.property(image, (source) => {
         const same = resample(
@@ -265,7 +265,7 @@ describe('resample', () => {
     );
   });
 
-  it('pads with zeros where the region is larger than the image', () => {
+  it('pads with zeros if the region is larger than the image', () => {
     const one = { width: 1, height: 1, data: Uint8Array.of(9, 8, 7) };
     const padded = resample(one, one, { top: -1, left: -1, width: 3, height: 2 }, 'bilinear');
     expect([...padded.data]).toEqual([...Array.from({ length: 12 }, () => 0), 9, 8, 7, 0, 0, 0]);
