@@ -17,7 +17,8 @@ export async function makeFolder(path: string): Promise<void> {
     await makeFolder(dirname(path));
     // Another process may have created either folder by now. A second ENOENT comes from a file system like /proc.
     await mkdir(path).catch(async (again: unknown) => {
-      if ((again as NodeJS.ErrnoException).code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw again;
+      if ((again as NodeJS.ErrnoException).code !== 'EEXIST' || !(await stat(path)).isDirectory())
+        throw again;
     });
   }
 }

@@ -30,7 +30,7 @@ function random() {
 let changes = 0;
 /** Functions that undo the changes of names since the latest sync, oldest first. */
 let unsynced = [];
-/** The number of synced bytes of each open or unsynced file. */
+/** The number of synced bytes of each file that was opened for writing. */
 const synced = new Map();
 
 /** The lock must survive: after a power failure, nobody can tell whether the lock of another machine is held. */
@@ -99,7 +99,8 @@ function watch(handle, path) {
   handle.sync = async () => {
     const result = await change(toDisk);
     unsynced = [];
-    synced.delete(path);
+    const stats = sync.fstatSync(handle.fd);
+    if (stats.isFile()) synced.set(path, stats.size);
     return result;
   };
 }
