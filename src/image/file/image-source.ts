@@ -33,7 +33,8 @@ export async function openImageSource(source: unknown): Promise<ImageFile> {
     return readStream(source.stream(), 'a Blob');
   }
   if (isStream(source)) return readStream(source, 'a stream');
-  throw invalidOption('image', EXPECTED, source);
+  const expected = has(source, 'then') ? `${EXPECTED} (forgotten await?)` : EXPECTED;
+  throw invalidOption('image', expected, source);
 }
 
 function pathOf(url: URL): string {
@@ -106,7 +107,8 @@ export function isImageBody(value: unknown): value is Blob | Response | Readable
 }
 
 function isResponse(value: unknown): value is Response {
-  return has(value, 'ok', 'status', 'body', 'bodyUsed', 'headers', 'arrayBuffer');
+  if (!has(value, 'ok', 'status', 'body', 'bodyUsed', 'headers') || !has(value.headers, 'get')) return false;
+  return value.body === null || isStream(value.body);
 }
 
 function isBlob(value: unknown): value is Blob {

@@ -58,6 +58,8 @@ describe('an image source', () => {
     new Uint16Array(8),
     Promise.resolve(bytes),
     Symbol('image'),
+    { ok: true, status: 200, body: {}, bodyUsed: false, headers: {} },
+    { ok: true, status: 200, body: {}, bodyUsed: false, headers: new Headers() },
   ])('may not be anything else: case %#', async (source) => {
     const error = await refused(source);
     expect(error).toMatchObject({
@@ -65,6 +67,10 @@ describe('an image source', () => {
       details: { option: 'image' },
       message: /must be a path, a file: URL, bytes, or a Blob, Response or web stream/,
     });
+  });
+
+  it('that is a promise says what is missing', async () => {
+    expect(await refused(fetch('data:,x'))).toMatchObject({ message: /forgotten await\?/ });
   });
 
   it.each([
