@@ -255,7 +255,7 @@ export class Replica {
  * Opens a model on a device.
  *
  * @param place - The device, the number of its sessions, and what happens when one dies.
- * @param describe - Prepares what a session needs. It is called for each session, and again for one that is opened anew.
+ * @param describe - Prepares what a session needs. It is called for each session, and again when a dead one is reopened.
  * @param start - Starts a thread or process; tests pass a simulated one.
  * @throws {@link TapirError} those of {@link openLane}.
  */

@@ -37,8 +37,9 @@ export interface SessionOptions {
    */
   readonly enableMemPattern: boolean;
   /**
-   * Lowest severity that onnxruntime logs on standard error, from 0 (verbose) to 4 (fatal).
-   * @default 3
+   * Lowest severity that onnxruntime logs on standard error: 0 (verbose), 1 (info), 2 (warning), 3 (error) or 4 (fatal). Errors also
+   * reach you as `TapirError`, so the default does not log them a second time.
+   * @default 4
    */
   readonly logSeverityLevel: 0 | 1 | 2 | 3 | 4;
   /**
@@ -55,7 +56,7 @@ export const SESSION_DEFAULTS: SessionOptions = {
   interOpNumThreads: 0,
   enableCpuMemArena: true,
   enableMemPattern: true,
-  logSeverityLevel: 3,
+  logSeverityLevel: 4,
   extra: {},
 };
 

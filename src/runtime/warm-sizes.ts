@@ -1,4 +1,4 @@
-/** A size that is asked for so often in a row is steady: it is worth a search of its own. */
+/** A size that is requested this often in a row is steady, and runs unpadded from then on. */
 const STEADY_TIMES = 8;
 
 /**

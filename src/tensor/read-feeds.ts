@@ -29,8 +29,8 @@ export function readFeeds(inputs: readonly TensorInfo[], given: unknown): NamedT
   if (extra !== undefined)
     throw mismatch(
       extra,
-      `one of the model's inputs: ${names || 'it has none'}`,
-      'a name that it does not have',
+      names === '' ? 'left out: the model has no inputs' : `one of the model's inputs: ${names}`,
+      'an unknown name',
     );
   return inputs.map((input) => {
     if (!named.has(input.name)) throw mismatch(input.name, 'given', 'nothing');

@@ -70,7 +70,7 @@ export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuf
 /** Checks that the data is still there: moving a buffer leaves an empty array. Throws `INPUT_MISMATCH`. */
 export function checkPresent(name: string, { data, dims }: Tensor): void {
   if (data.length === elementCount(dims)) return;
-  throw mismatch(name, 'left as it is until the call settles', 'data that was moved elsewhere meanwhile');
+  throw mismatch(name, 'left unchanged until the call settles', 'data that was moved elsewhere meanwhile');
 }
 
 function createTarget(

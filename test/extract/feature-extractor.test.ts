@@ -269,7 +269,7 @@ describe('createFeatureExtractor refuses', () => {
     expect(runs[1]).toMatchObject({
       reason: {
         code: 'INPUT_MISMATCH',
-        message: expect.stringMatching(/left as it is until the call settles/),
+        message: expect.stringMatching(/left unchanged until the call settles/),
       },
     });
     expect((await extractor.run(of(new Float32Array(4)))).y.dims).toEqual([4]);

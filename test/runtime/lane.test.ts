@@ -1,4 +1,4 @@
-/** A lane's owner, with a lane that is played by the test. */
+/** The owner's end of a lane, with a simulated lane. */
 import { describe, expect, it } from 'vitest';
 import { packError, TapirError } from '../../src/base/errors.js';
 import { openLane, type Lane } from '../../src/runtime/lane.js';
@@ -9,7 +9,7 @@ import { tinyResNet } from '../support/fixtures.js';
 
 const feed = { name: 'x', dtype: 'float32', dims: [1], data: new Float32Array(1) } as const;
 
-/** Plays a lane from its opening on. */
+/** Simulates a lane, opening included. */
 function play(
   answer: (request: LaneRequest, events: LaneEvents) => void,
 ): (events: LaneEvents) => LaneChannel {

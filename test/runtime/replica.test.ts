@@ -1,4 +1,4 @@
-/** A device's queue before its sessions, with lanes that are played by the test. */
+/** A device's queue in front of its sessions, with simulated lanes. */
 import { describe, expect, it } from 'vitest';
 import { madeFeeds } from '../../src/tensor/image-feed.js';
 import type { LaneEvents } from '../../src/runtime/lane-start.js';

@@ -1,4 +1,4 @@
-/** A lane's thread, played by the test. */
+/** Simulated lanes. */
 import type { ResolvedDevice } from '../../src/runtime/device.js';
 import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
 import type { LaneChannel, LaneEvents } from '../../src/runtime/lane-start.js';
@@ -21,7 +21,7 @@ export function done(id: number, outputs: readonly NamedTensor[] = []): LaneRepl
   return { type: 'done', id, outputs, spent: [], feedMs: 0, runMs: 1 };
 }
 
-/** Starts lanes that `answer` plays: it is called with each request but `open`, and the number of the lane. */
+/** Simulates lanes: `answer` is called with each request except `open`, and with the number of the lane. */
 export function playLanes(
   answer: (request: LaneRequest, events: LaneEvents, lane: number) => void,
   facts: { readonly device?: ResolvedDevice } = {},

@@ -1,9 +1,9 @@
-/** Waiting until nothing is left to do, where threads are played by the test. */
+/** Waiting until nothing is left to do, with simulated threads. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 const TURNS = 20;
 
-/** So many turns of the event loop as a message and its answer take, however busy the machine: no clock decides. */
+/** Waits for more turns of the event loop than a message and its answer take. It does not depend on the speed of the machine. */
 export async function untilQuiet(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn++) await nextTurn();
 }

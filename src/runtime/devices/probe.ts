@@ -147,7 +147,8 @@ async function openAndRun(
 ): Promise<SessionFacts> {
   // Without this entry, nodes that the device's provider does not support would silently run on the CPU.
   const extra = device.type === 'cpu' ? {} : { session: { disable_cpu_ep_fallback: '1' } };
-  const session = readSessionOptions({ graphOptimizationLevel: 'disabled', extra });
+  // Errors are logged as well: the log may say more than the error.
+  const session = readSessionOptions({ graphOptimizationLevel: 'disabled', logSeverityLevel: 3, extra });
   const describe = async (): Promise<LaneDescription> => ({
     model: Uint8Array.from(Buffer.from(model, 'hex')),
     externalFolder: undefined,

@@ -1,4 +1,4 @@
-/** However a process ends while sessions run: the right exit code, never an abort (ort-node.md §1). */
+/** A process that ends while sessions run ends with the right exit code and never aborts. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -7,10 +7,13 @@ import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { runScript } from '../support/run.js';
 
 const model = join(scratchFolder(), 'model.onnx');
-// Large enough that a run takes a good part of a second, so that every exit below falls into one.
+// A run takes several hundred milliseconds, so that each exit below happens during one.
 writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 32, size: 224, classes: 10 }).bytes);
 
-/** A script whose lanes are at work when it goes on. */
+/** Ends tests that hang. It is far above the time that they take on a busy machine: they are bounded by their rounds. */
+const HANG_MS = 1_800_000;
+
+/** A script whose sessions are at work when its next line runs. */
 const busyWith = (options: string): string => `
 import { createFeatureExtractor } from 'onnx-tapir';
 const extractor = await createFeatureExtractor(${JSON.stringify(model)}, ['layer4'], ${options});
@@ -19,7 +22,7 @@ const run = () => extractor.run(batch);
 await run();
 const runs = [run(), run()];
 for (const one of runs) one.catch(() => undefined);
-// Past the copying of the batch.
+// Until then the batch is copied.
 await new Promise((resolve) => setTimeout(resolve, 40));
 console.log('busy');
 `;
@@ -54,7 +57,7 @@ describe.each([
         expect(ended.code, ended.stderr).toBe(expected);
       }
     },
-    300_000,
+    HANG_MS,
   );
 
   it.each(['SIGINT', 'SIGTERM'] as const)(
@@ -67,7 +70,7 @@ describe.each([
         expect(ended, ended.stderr).toMatchObject({ code: null, signal: name });
       }
     },
-    300_000,
+    HANG_MS,
   );
 });
 
@@ -82,9 +85,11 @@ describe('lanes', () => {
     const threads = () => (process.platform === 'linux' ? readdirSync('/proc/self/task').length : 0);
     ${body}`;
 
-  it('opened, run and closed 200 times leave no thread and no memory behind', async () => {
-    const ended = await runScript(
-      script(`
+  it(
+    'opened, run and closed 200 times leave no thread and no memory behind',
+    async () => {
+      const ended = await runScript(
+        script(`
           const before = threads();
           let settled;
           for (let i = 1; i <= 200; i++) {
@@ -95,14 +100,18 @@ describe('lanes', () => {
           }
           const grown = (process.memoryUsage.rss() - settled) / 1e6;
           console.log(JSON.stringify({ threads: threads() - before, isFlat: grown < 25, grown }));`),
-    );
-    expect(ended.code, ended.stderr).toBe(0);
-    expect(JSON.parse(ended.stdout)).toMatchObject({ threads: 0, isFlat: true });
-  }, 300_000);
+      );
+      expect(ended.code, ended.stderr).toBe(0);
+      expect(JSON.parse(ended.stdout)).toMatchObject({ threads: 0, isFlat: true });
+    },
+    HANG_MS,
+  );
 
-  it('killed 50 times are opened again, and leave no process behind', async () => {
-    const ended = await runScript(
-      script(`
+  it(
+    'killed 50 times are opened again, and leave no process behind',
+    async () => {
+      const ended = await runScript(
+        script(`
           const parallel = await create('process');
           const pids = new Set();
           let failures = 0;
@@ -121,10 +130,12 @@ describe('lanes', () => {
           await parallel.close();
           const alive = [...pids].filter((pid) => { try { return process.kill(pid, 0); } catch { return false; } });
           console.log(JSON.stringify({ restarts, different: pids.size, alive: alive.length }));`),
-    );
-    expect(ended.code, ended.stderr).toBe(0);
-    expect(JSON.parse(ended.stdout)).toEqual({ restarts: 50, different: 50, alive: 0 });
-  }, 300_000);
+      );
+      expect(ended.code, ended.stderr).toBe(0);
+      expect(JSON.parse(ended.stdout)).toEqual({ restarts: 50, different: 50, alive: 0 });
+    },
+    HANG_MS,
+  );
 
   it.skipIf(process.platform === 'win32')('in processes end when their owner is killed', async () => {
     const ended = await runScript(
@@ -202,15 +213,19 @@ describe('inside a worker of the user', () => {
 });
 
 describe('a process that exits while sessions are opened', () => {
-  it('ends with its exit code', async () => {
-    for (let round = 0; round < 20; round++) {
-      const code = `
+  it(
+    'ends with its exit code',
+    async () => {
+      for (let round = 0; round < 20; round++) {
+        const code = `
         import { createFeatureExtractor } from 'onnx-tapir';
         const options = { devices: ['cpu:0', 'cpu:1'], parallel: { sessionsPerDevice: 2 } };
         void createFeatureExtractor(${JSON.stringify(model)}, ['layer4'], options);
         setTimeout(() => process.exit(9), ${60 + 8 * round});`;
-      const ended = await runScript(code);
-      expect(ended, ended.stderr).toMatchObject({ code: 9, signal: null });
-    }
-  }, 120_000);
+        const ended = await runScript(code);
+        expect(ended, ended.stderr).toMatchObject({ code: 9, signal: null });
+      }
+    },
+    HANG_MS,
+  );
 });
