@@ -79,6 +79,14 @@ export { type DriverVersions } from './runtime/devices/nvidia-smi.js';
 export { type ProviderFile, type ProviderFiles } from './runtime/devices/provider-library.js';
 export { type SessionOptions } from './runtime/session-options.js';
 export { embedImages, type Embedded } from './embed/embed-images.js';
+export { type ImageError } from './embed/loader.js';
+export { type MaxFailures } from './embed/failure-limit.js';
+export {
+  measureEmbedding,
+  type EmbeddingReport,
+  type MeasureEmbeddingOptions,
+  type Throughput,
+} from './embed/measure/measure-embedding.js';
 export { createTransform, type Transform, type TransformLike } from './image/transform.js';
 export { loadImage, type LoadedImage } from './image/load-image.js';
 export { type TransformOptions, type TransformPreset } from './image/transform-options.js';
@@ -92,6 +100,7 @@ export { embedTransformStream, type EmbedTransformStream } from './embed/streams
 export { type EmbedStreamOptions, type StreamInput, type StreamRow } from './embed/streams/row-pipe.js';
 export { type EmbedSource, type ListedImage, type PathStream } from './sources/open-source.js';
 export { type SourceOptions } from './sources/items/source-options.js';
+export { type InputFormat } from './sources/records/source-record.js';
 export { type EmbedOptions } from './embed/embed-options.js';
 export { type ImageSource } from './image/file/image-source.js';
 export { measureDeviation, type Deviation } from './image/deviation.js';

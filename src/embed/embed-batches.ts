@@ -10,20 +10,20 @@ import { CHANNELS, type EmbedSetup } from './embed-options.js';
 import { BatchLoader, type LoadedBatch, type LoadedItem } from './loader.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 
-/** The images of one run: the items in order, and a row per item that could be read. */
+/** The items of a batch in order, and a row for each item that could be read. */
 export interface EmbeddedBatch {
   readonly items: readonly LoadedItem[];
-  /** Outputs by key, first axis = items without an error, in order; empty if there is none. */
+  /** Outputs by key. The first axis is the items without an error, in order. Empty if all items failed. */
   readonly features: Readonly<Record<string, Tensor>>;
 }
 
-/** Images that are decoded ahead of the runs, so that a slow one holds nothing up; at least two batches. */
+/** Images decoded ahead of the runs, at least two batches, so that one slow image does not hold up the model. */
 const IMAGES_AHEAD = 64;
 
 /**
- * Runs the images of a source batch by batch. A batch is a range of positions; an image that fails leaves a gap.
+ * Runs the images of a source batch by batch. A batch is a range of positions. An image that cannot be read leaves a gap.
  *
- * @param maxWaitMs - A batch that is not full runs when the source pauses for so long; without it, only the last one is not full.
+ * @param maxWaitMs - Run a partial batch when the source pauses for this long. Without it only the last batch can be partial.
  */
 export async function* embedBatches(
   extractor: Extractor,
@@ -53,12 +53,12 @@ export async function* embedBatches(
       if (event === 'done') yield await running.shift()!;
       else if (event === undefined) isLast = true;
       else if (event instanceof LoadFailure) {
-        // What was loaded before it is not lost.
+        // Batches that were loaded before are not lost.
         isLast = true;
         failure = event;
       } else {
         const run = runBatch(extractor, event, setup).finally(() => loader.release(event.pixels));
-        // Awaited in order; until then a failure must not count as unhandled.
+        // Awaited in order. Until then, a failure must not count as unhandled.
         run.catch(() => undefined);
         running.push(run);
         loading = load();
@@ -71,7 +71,7 @@ export async function* embedBatches(
   }
 }
 
-/** Why no further batch can be loaded. */
+/** The error that ends loading. */
 class LoadFailure {
   readonly error: unknown;
 
@@ -80,28 +80,28 @@ class LoadFailure {
   }
 }
 
-/** How many threads decode for an extractor. */
+/** The number of threads that decode for an extractor. */
 export function decodeThreadsOf(extractor: Extractor, { decodeThreads }: EmbedSetup): number {
   return decodeThreads || coresToDecode(extractor);
 }
 
 /**
- * The threads that decode for an extractor.
+ * Opens the threads that decode for an extractor.
  *
- * @param warm - Threads of the same transform and checksum that were started before.
+ * @param warm - Threads with the same transform and checksum, if they have been started already.
  */
 export function openDecodeLanes(
   extractor: Extractor,
   setup: EmbedSetup,
   warm: DecodeLanes = new DecodeLanes(setup.transform, 1, setup),
 ): DecodeLanes {
-  // A defect of whoever started them: its threads are running without.
+  // A defect of the caller: running threads cannot change it.
   if (warm.checksum !== setup.checksum) throw new Error('warm decoding threads differ in checksum');
   warm.most = decodeThreadsOf(extractor, setup);
   return warm;
 }
 
-/** Loads batches as many ahead as keep its devices busy. */
+/** Opens a loader that keeps enough batches ahead for the devices to stay busy. */
 export function openLoader(
   source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
   lanes: DecodeLanes,
@@ -114,15 +114,15 @@ export function openLoader(
     batch,
     imageBytes: CHANNELS * height * width,
     openBatches: runsAtOnce(extractor) + ahead,
-    // A source that pauses may be waiting for the rows of what it gave: one free batch is enough to go on.
+    // A source that pauses may wait for rows before it continues, so one free batch is enough to read on.
     refill: maxWaitMs === undefined ? Math.ceil(ahead / 4) : 1,
     maxWaitMs,
   });
 }
 
 /**
- * What a signal stops: `orFirst` settles as the first of some promises, or is rejected when the signal fires. A promise for the
- * signal in `Promise.race` would keep every result of every race alive until the end.
+ * Makes waiting stoppable: `orFirst` settles like the first of some promises, or rejects when the signal fires. Promise.race with a
+ * promise for the signal would keep the results of all races in memory until the end.
  */
 function stopOf(signal: AbortSignal | undefined): {
   orFirst<Value>(promises: readonly Promise<Value>[]): Promise<Value>;
@@ -142,7 +142,7 @@ function stopOf(signal: AbortSignal | undefined): {
   };
 }
 
-/** Runs a batch whose images are in memory. */
+/** Runs a loaded batch. */
 export async function runBatch(
   extractor: Extractor,
   { items, pixels }: LoadedBatch,
@@ -156,8 +156,8 @@ export async function runBatch(
 /**
  * Runs images that are in memory.
  *
- * @param pixels - Images one after the other; they stay as they are until the run has settled.
- * @param images - Which of them are run, at least one; the rows of the outputs are in this order.
+ * @param pixels - Images one after the other. They must not change until the run has settled.
+ * @param images - Indices of the images to run, at least one. The rows of the outputs are in this order.
  */
 export async function runImages(
   extractor: Extractor,
@@ -192,7 +192,7 @@ export async function runImages(
   return features;
 }
 
-/** `[N, C, 1, 1]` → `[N, C]`, unless they are to be kept. */
+/** The dims that are returned and written: `[N, C, 1, 1]` becomes `[N, C]`, unless `keepDims` is set. */
 export function writtenDims<Size>(dims: readonly Size[], { keepDims }: EmbedSetup): readonly Size[] {
   const [, , height, width] = dims;
   return !keepDims && dims.length === 4 && height === 1 && width === 1 ? dims.slice(0, 2) : dims;

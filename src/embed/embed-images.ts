@@ -1,4 +1,4 @@
-/** Many images → features, one after the other. */
+/** Embeds images, one after the other. */
 import { withDefaults, type Options } from '../base/checks.js';
 import type { Extractor } from '../extract/extractor.js';
 import { takeRow } from '../tensor/rows.js';
@@ -8,12 +8,12 @@ import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-optio
 import type { ImageError } from './loader.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
 
-/** An image's features, or why there are none. */
+/** The features of an image, or its error. */
 export type Embedded<Key extends string = string> =
   | {
       /** Position in the source, from 0. */
       readonly index: number;
-      /** Path as the source gave it, relative for a folder; null for bytes. */
+      /** The path as the source has it, relative for a folder. Null for bytes, Blobs, Responses and streams. */
       readonly path: string | null;
       /** One tensor per output, without the batch axis. */
       readonly features: Record<Key, Tensor>;
@@ -27,14 +27,15 @@ export type Embedded<Key extends string = string> =
     };
 
 /**
- * Embeds images one after the other, in input order; decoding, preprocessing and the model overlap.
+ * Embeds images in input order. Decoding, preprocessing and the model overlap.
  *
  * @param extractor - From {@link createFeatureExtractor}; it stays open.
- * @param source - A folder, pattern, list or archive, a stream of paths, or paths, URLs or file contents: {@link EmbedSource}.
+ * @param source - A folder, pattern, list or archive, a stream of paths, or images: see {@link EmbedSource}.
  * @param given - See {@link EmbedOptions}.
- * @returns An iterator over `{ index, path, features }`, or `{ index, path, error }` for an image that cannot be read; each
- * feature has its model's dims without the batch axis, in a buffer of its own.
- * @throws {@link TapirError} `OPTION_INVALID` if the transform does not fit the model, or for a URL without `allowHttp`; `SOURCE_INVALID`; those of `run`.
+ * @returns An iterator over `{ index, path, features }`, or `{ index, path, error }` for an image that cannot be read. A feature has
+ * the model's dims without the batch axis. You own its buffer.
+ * @throws {@link TapirError} `OPTION_INVALID`, also if the transform does not fit the model, or for a URL without `allowHttp`;
+ * `SOURCE_INVALID`; `TOO_MANY_OPEN_FILES`; those of `run`.
  *
  * @example
  * ```ts
@@ -58,7 +59,7 @@ export async function* embedImages<Key extends string>(
   for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf<Key>(batch);
 }
 
-/** The rows of a batch, one by one. */
+/** Splits a batch into rows. */
 export function* rowsOf<Key extends string>({ items, features }: EmbeddedBatch): Generator<Embedded<Key>> {
   let row = 0;
   for (const { index, path, error } of items) {
@@ -66,13 +67,13 @@ export function* rowsOf<Key extends string>({ items, features }: EmbeddedBatch):
     else {
       const entries = Object.entries(features).map(([key, tensor]) => [key, copyRow(tensor, row)]);
       row++;
-      // Exactly the extractor's keys.
+      // The keys are those of the extractor.
       yield { index, path, features: Object.fromEntries(entries) as Record<Key, Tensor> };
     }
   }
 }
 
-/** One row without its batch axis, in a buffer of its own: a view would keep the whole batch alive. */
+/** Copies a row, without the batch axis. A view would keep the whole batch in memory. */
 function copyRow(tensor: Tensor, row: number): Tensor {
   const { dtype, dims, data } = takeRow(tensor, row);
   return makeTensor(dtype, dims, data.slice());

@@ -1,6 +1,6 @@
-/** What embedding takes besides model and source, checked against the model. */
+/** The options of embedding, checked against the model. */
 import { checkBoolean, checkInteger, checkSignal, invalidOption } from '../base/checks.js';
-import { isOnCpu, type Extractor } from '../extract/extractor.js';
+import { extractorInternals, isOnCpu, type Extractor } from '../extract/extractor.js';
 import type { TransformPreset } from '../image/transform-options.js';
 import { createTransform, Transform } from '../image/transform.js';
 import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
@@ -8,7 +8,7 @@ import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sour
 /** Options of {@link embedImages}. */
 export interface EmbedOptions extends SourceOptions {
   /**
-   * Preprocessing: a preset's name, or from {@link createTransform}. Its size must be the model's.
+   * Preprocessing: the name of a preset, or a transform from {@link createTransform}. Its output size must fit the model.
    * @default 'ImageNet1K_V1'
    */
   readonly transform: Transform | TransformPreset;
@@ -18,23 +18,23 @@ export interface EmbedOptions extends SourceOptions {
    */
   readonly batch: number;
   /**
-   * Keep trailing 1×1 spatial dims: `[2048, 1, 1]` instead of `[2048]`.
+   * Whether to keep trailing 1×1 spatial dims: `[2048, 1, 1]` instead of `[2048]`.
    * @default false
    */
   readonly keepDims: boolean;
   /**
-   * Threads that decode images, an integer from 0 to 1024; 0 takes the cores that the devices leave free. More than
-   * UV_THREADPOOL_SIZE (4, unless the environment says otherwise when Node.js starts) are of no use: the `tapir` command sets it.
+   * Threads that decode images, an integer from 0 to 1024; 0 uses the cores that the devices leave free. More threads than
+   * UV_THREADPOOL_SIZE (4 by default, read when Node.js starts) do not help. The `tapir` command sets this variable.
    * @default 0
    */
   readonly decodeThreads: number;
   /**
-   * Hash each file's content, to find changes that size and time do not show.
+   * Whether to hash the content of each file, which finds changes that size and time do not show.
    * @default false
    */
   readonly checksum: boolean;
   /**
-   * Stops the work when it fires; the call rejects with its reason.
+   * Stops the work when it fires. The call then rejects with its reason.
    * @default undefined
    */
   readonly signal: AbortSignal | undefined;
@@ -58,11 +58,11 @@ export interface EmbedSetup {
   readonly decodeThreads: number;
   readonly checksum: boolean;
   readonly signal: AbortSignal | undefined;
-  /** How the source is read. */
+  /** How to read the source. */
   readonly source: SourceOptions;
   /** The number of rows that the graph was exported for: runs are padded to a multiple of it. Null if it takes any number. */
   readonly multiple: number | null;
-  /** Whether the graph takes pixels `[N, H, W, 3]` and normalises them itself. */
+  /** Whether the graph takes 8-bit pixels `[N, H, W, 3]` and normalises them. */
   readonly takesPixels: boolean;
   readonly height: number;
   readonly width: number;
@@ -70,51 +70,60 @@ export interface EmbedSetup {
 
 export const CHANNELS = 3;
 
-/** Checks options against the extractor. Throws `OPTION_INVALID`. */
+/** Checks the extractor, and the options against it. Throws `OPTION_INVALID`. */
 export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): EmbedSetup {
+  // First: a forgotten await, or an extractor of another copy of this package.
+  extractorInternals.of(extractor);
   const transform =
     options.transform instanceof Transform ? options.transform : createTransform(options.transform);
-  const batch = checkInteger('batch', options.batch, 0, 4096) || (isOnCpu(extractor) ? 8 : 32);
-  const { keepDims, decodeThreads, checksum } = options;
-  checkBoolean('keepDims', keepDims);
-  checkBoolean('checksum', checksum);
-  checkInteger('decodeThreads', decodeThreads, 0, 1024);
-  const signal = checkSignal(options.signal);
-  const source = checkSourceOptions(options);
+  return {
+    transform,
+    batch: checkInteger('batch', options.batch, 0, 4096) || (isOnCpu(extractor) ? 8 : 32),
+    keepDims: checkBoolean('keepDims', options.keepDims),
+    checksum: checkBoolean('checksum', options.checksum),
+    decodeThreads: checkInteger('decodeThreads', options.decodeThreads, 0, 1024),
+    signal: checkSignal(options.signal),
+    source: checkSourceOptions(options),
+    ...fitTransform(extractor, transform),
+  };
+}
+
+/** Checks that the images of a transform fit the model's input. */
+function fitTransform(
+  extractor: Extractor,
+  transform: Transform,
+): Pick<EmbedSetup, 'multiple' | 'takesPixels' | 'height' | 'width'> {
   const [input, ...others] = extractor.inputs;
   const size = transform.outputSize;
   if (size === null)
     throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
+  const { height, width } = size;
   const dims = input?.dims;
   const dtype = input?.dtype ?? 'float32';
   if (!input || others.length > 0 || dims?.length !== 4 || (dtype !== 'float32' && dtype !== 'uint8')) {
-    const what = extractor.inputs.map(
+    const inputs = extractor.inputs.map(
       (other) => `${other.name} ${other.dtype} [${other.dims?.join(', ') ?? '?'}]`,
     );
     throw invalidOption(
       'model',
       'one with a single image input, [N, 3, H, W] float32 or [N, H, W, 3] uint8',
-      what.join('; '),
+      inputs.join('; '),
     );
   }
   const takesPixels = dtype === 'uint8';
-  const wanted = takesPixels ? [size.height, size.width, CHANNELS] : [CHANNELS, size.height, size.width];
-  const differs = wanted.some(
-    (length, axis) => typeof dims[axis + 1] === 'number' && dims[axis + 1] !== length,
-  );
-  if (differs) {
+  const made = takesPixels ? [height, width, CHANNELS] : [CHANNELS, height, width];
+  const [rows, ...wanted] = dims;
+  if (made.some((length, axis) => typeof wanted[axis] === 'number' && wanted[axis] !== length)) {
     const expected = `one that fits the model's input "${input.name}" [${dims.join(', ')}] (on the command line: --transform)`;
-    throw invalidOption('transform', expected, `images of [${wanted.join(', ')}]`);
+    throw invalidOption('transform', expected, `images of [${made.join(', ')}]`);
   }
   if (takesPixels) checkNormalization(extractor, transform);
-  const multiple = typeof dims[0] === 'number' ? dims[0] : null;
-  const rest = { checksum, signal, source, multiple, takesPixels };
-  return { transform, batch, keepDims, decodeThreads, ...rest, ...size };
+  return { multiple: typeof rows === 'number' ? rows : null, takesPixels, height, width };
 }
 
-/** What the graph computes must be what the transform says: the manifest records the transform. */
+/** Checks that the graph normalises as the transform says, because the manifest records the transform. */
 function checkNormalization({ imageNormalization: inGraph }: Extractor, transform: Transform): void {
-  if (!inGraph) return; // The model's own affair.
+  if (!inGraph) return; // The model was exported with its own normalisation.
   const { mean, std } = transform.options;
   const isSame =
     mean.every((value, i) => value === inGraph.mean[i]) && std.every((value, i) => value === inGraph.std[i]);

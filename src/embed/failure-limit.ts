@@ -1,14 +1,14 @@
-/** How many inputs may fail before a run is given up. */
+/** How many inputs may fail before a run ends. */
 import { invalidOption } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 
-/** A number of inputs, or a share of them such as `'1%'` or `'0.5%'`. */
+/** A number of inputs, or a share of the inputs such as `'1%'` or `'0.5%'`. */
 export type MaxFailures = number | `${number}%`;
 
-/** A share means little before so many inputs are done. */
+/** Inputs that must be done before a share is judged. */
 const INPUTS_TO_JUDGE = 100;
 
-/** A limit, read. */
+/** A parsed limit. */
 export interface FailureLimit {
   readonly text: string;
   readonly count: number;
@@ -16,7 +16,7 @@ export interface FailureLimit {
   readonly rate: number;
 }
 
-/** Reads the option. Throws `OPTION_INVALID`. */
+/** Parses the option. Throws `OPTION_INVALID`. */
 export function readFailureLimit(given: MaxFailures | undefined): FailureLimit | undefined {
   if (given === undefined) return undefined;
   const percent = /^(\d+(?:\.\d+)?)%$/.exec(String(given))?.[1];
@@ -26,7 +26,7 @@ export function readFailureLimit(given: MaxFailures | undefined): FailureLimit |
     return { text: String(given), count: given, rate: 1 };
   throw invalidOption(
     'maxFailures',
-    'a number of inputs from 0, or a share of them from "0%" to "100%"',
+    'a number of inputs from 0, or a share of the inputs from "0%" to "100%"',
     given,
   );
 }
@@ -34,7 +34,7 @@ export function readFailureLimit(given: MaxFailures | undefined): FailureLimit |
 /**
  * Ends a run in which too many inputs have failed.
  *
- * @param isEnd - All inputs are done: a share is judged however few they are.
+ * @param isEnd - All inputs are done, so a share is judged even if there are few.
  * @throws {@link TapirError} `TOO_MANY_FAILURES`.
  */
 export function checkFailures(
@@ -46,8 +46,8 @@ export function checkFailures(
   const isJudged = isEnd || done >= INPUTS_TO_JUDGE;
   if (failed <= limit.count && !(isJudged && failed > limit.rate * done)) return;
   const kept = isEnd
-    ? 'the dataset is written all the same'
-    : 'finished shards are kept, and the same command goes on from them';
+    ? 'the dataset is written nevertheless'
+    : 'finished shards are kept; run the same command again to resume';
   throw new TapirError(
     'TOO_MANY_FAILURES',
     `${failed} of ${done} inputs failed, more than the ${limit.text} allowed (maxFailures); ${kept}`,

@@ -1,69 +1,58 @@
 /**
- * Source items → batches of pixels in shared memory. A batch is a range of positions in the source, whatever becomes of its
- * images; a bounded number of batches is open at once, so a slow consumer slows the source down.
+ * Source items → batches of pixels in shared memory. A batch is a range of positions in the source, even if some images fail. A
+ * bounded number of batches is open at once, so that a slow consumer slows the source down.
  */
 import { TapirError, type ImageErrorCode } from '../base/errors.js';
 import { stampOfFailed, type DecodeLanes } from '../image/lanes/decode-lanes.js';
 import { vanishedImage } from '../image/file/image-errors.js';
 import type { FileStamp } from '../base/file-stamp.js';
-import type { Deviation } from '../image/deviation.js';
+import type { TriedInput } from '../dataset/tried-input.js';
 import { ByteBudget } from './byte-budget.js';
 import { PAUSE, withPauses } from './pauses.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 
-/** The errors of single images: a run goes on over them. */
+/** The error of a single image. A run continues after it. */
 export type ImageError = TapirError<ImageErrorCode>;
 
-/** So many are compared with the exact pixels, if a fast mode reduces them. */
+/** The number of images that are compared with the exact pixels, if `decode: 'fast'` reduces them. */
 const MEASURED_IMAGES = 64;
 
-/** Files of images that are fetched or decoded: entries of archives, bytes that the source hands over, answers of servers. */
+/** The most bytes of files in memory: archive entries, bytes from the source, answers of servers. */
 const MAX_FILE_BYTES = 256 * 1024 ** 2;
-/** Counted for a file whose size shows when it is there: 32 of them are fetched at once. */
+/** Counted for a file whose size is unknown, so that at most 32 of them are fetched at once. */
 const UNKNOWN_FILE_BYTES = MAX_FILE_BYTES / 32;
 
-/** An input that was read, or why it could not be. */
-export interface LoadedItem {
+/** An input that was read, or the reason why it could not be read. */
+export interface LoadedItem extends TriedInput {
   /** Position in the source, from 0. */
   readonly index: number;
-  readonly path: string | null;
-  /** Size of the file's image, before the transform. */
-  readonly width: number | null;
-  readonly height: number | null;
-  /** How far the decoder has reduced each side, with `decode: 'fast'`. */
-  readonly reduction: number;
-  /** How far its pixels are from the exact ones, of reduced images among the first {@link MEASURED_IMAGES}. */
-  readonly deviation?: Deviation;
-  /** Of the file as it was read; of its last known state if it could not be read; null if nothing is known. */
-  readonly stamp: FileStamp | null;
-  readonly error: ImageError | null;
 }
 
-/** A batch that is ready. */
+/** A loaded batch. */
 export interface LoadedBatch {
   readonly items: readonly LoadedItem[];
-  /** Pixels of the images, each at its item's place; give them back with {@link BatchLoader.release}. */
+  /** Pixels of the images, in the order of the items. Return them with {@link BatchLoader.release}. */
   readonly pixels: Uint8Array;
 }
 
-/** Sizes of the batches, and how many there may be. */
+/** The size of the batches, and their number. */
 export interface LoaderPlan {
   /** Items per batch. */
   readonly batch: number;
-  /** Bytes of an image's pixels. */
+  /** Bytes of the pixels of an image. */
   readonly imageBytes: number;
-  /** Batches that are open at once: being filled, ready, or not yet released. */
+  /** The most batches that are open at once: being filled, ready, or not released yet. */
   readonly openBatches: number;
-  /** How many of them must be free before the source goes on: the more at once, the fewer messages to the threads. */
+  /** Batches that must be free before the source is read on. More at once means fewer messages to the threads. */
   readonly refill: number;
   /**
-   * Longest time in milliseconds that an image waits for others of its batch while the source has none; undefined for ever, so
-   * that batches are cut by position alone.
+   * The longest time in milliseconds that an image waits for others of its batch while the source pauses. If undefined, only the
+   * position decides where a batch ends.
    */
   readonly maxWaitMs?: number | undefined;
 }
 
-/** Loads the items of a source, ahead of whoever takes the batches. */
+/** Loads the items of a source ahead of the consumer. */
 export class BatchLoader {
   readonly #lanes: DecodeLanes;
   readonly #plan: LoaderPlan;
@@ -76,7 +65,7 @@ export class BatchLoader {
   #wakeSource: (() => void) | undefined;
   #wakeConsumer: (() => void) | undefined;
 
-  /** Begins at once. */
+  /** Starts at once. */
   constructor(
     source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
     lanes: DecodeLanes,
@@ -88,9 +77,9 @@ export class BatchLoader {
   }
 
   /**
-   * The next batch, in order; undefined after the last one.
+   * Returns the next batch, in order; undefined after the last one.
    *
-   * @throws What the source throws, after the batches before; what no image is to blame for.
+   * @throws The error of the source, after the batches before it; an error that is not about a single image.
    */
   async next(): Promise<LoadedBatch | undefined> {
     while (this.#batches.length === 0 && !this.#isDone)
@@ -102,7 +91,7 @@ export class BatchLoader {
     return batch;
   }
 
-  /** Gives a batch's memory back, to be filled again. */
+  /** Returns the memory of a batch, to be filled again. */
   release(pixels: Uint8Array): void {
     this.#open--;
     this.#free.push(pixels);
@@ -110,7 +99,7 @@ export class BatchLoader {
     if (this.#open <= openBatches - refill) this.#wakeSource?.();
   }
 
-  /** Ends loading: nothing more is taken from the source. */
+  /** Stops loading: the source is not read any further. */
   stop(): void {
     this.#isDone = true;
     this.#wakeSource?.();
@@ -147,7 +136,7 @@ export class BatchLoader {
         const loading = this.#load(item, index++, pixels, items.length).finally(() =>
           this.#files.release(fileBytes),
         );
-        // Awaited with its batch; until that is full, a failure must not count as unhandled.
+        // Awaited with its batch. Until that is full, a failure must not count as unhandled.
         loading.catch(() => undefined);
         items.push(loading);
         if (items.length === this.#plan.batch) finish();
@@ -161,7 +150,7 @@ export class BatchLoader {
 
   #push(pixels: Uint8Array, loading: readonly Promise<LoadedItem>[]): void {
     const batch = Promise.all(loading).then((items) => ({ items, pixels }));
-    // Taken in order later; until then a failure must not count as unhandled.
+    // Awaited in order. Until then, a failure must not count as unhandled.
     batch.catch(() => undefined);
     this.#batches.push(batch);
     this.#wakeConsumer?.();
@@ -197,7 +186,7 @@ export class BatchLoader {
         error: null,
       };
     } catch (error) {
-      // Whatever is not about this image (sharp missing, a defect) must end the run.
+      // An error that is not about this image (sharp is missing, a defect) must end the run.
       if (!isImageError(error)) throw error;
       const stamp = joinStamps(stampOfFailed(error), item.stamp);
       return { index, path, width: null, height: null, reduction: 1, stamp, error: nameFailure(item, error) };
@@ -205,7 +194,7 @@ export class BatchLoader {
   }
 }
 
-/** What an image's file takes while it is fetched and decoded; a path's is read where it is decoded, one at a time. */
+/** The memory of a file while it is fetched and decoded. A path costs nothing here: its thread reads one file at a time. */
 function fileBytesOf({ image, stamp, error }: SourceItem): number {
   if (error || typeof image === 'string') return 0;
   return image instanceof Uint8Array ? image.byteLength : (stamp?.sizeBytes ?? UNKNOWN_FILE_BYTES);
@@ -215,13 +204,13 @@ function isImageError(error: unknown): error is ImageError {
   return error instanceof TapirError && error.code.startsWith('IMAGE_');
 }
 
-/** A file that is not there is another thing if the source has found it there before. */
+/** A missing file has vanished if the source has seen it before. */
 function nameFailure(item: SourceItem, error: ImageError): ImageError {
   const isGone = item.listed === true && error.code === 'IMAGE_NOT_FOUND';
   return isGone ? vanishedImage(error.details.source, error) : error;
 }
 
-/** What was read, and of bytes without a file of their own (an archive's entry) the time that the source knows. */
+/** Completes the stamp of bytes, which lack a time, with what the source knows (from the index of an archive). */
 function joinStamps(read: FileStamp | undefined, listed: FileStamp | undefined): FileStamp | null {
   if (!read || !listed) return read ?? listed ?? null;
   const { sizeBytes, modifiedMs, sha256 } = read;

@@ -1,17 +1,17 @@
-/** Notices when a source pauses, so that what it gave need not wait for more. */
+/** Notices when a source pauses, so that its items need not wait for more items. */
 
-/** Stands between the items of a source where it has paused. */
+/** Marks a pause between the items of a source. */
 export const PAUSE: unique symbol = Symbol('pause');
 
-/** When a source counts as pausing. */
+/** What counts as a pause. */
 export interface PausePlan {
-  /** Longest time in milliseconds that an item waits for others. */
+  /** The longest time in milliseconds that an item waits for others. */
   readonly maxWaitMs: number;
-  /** Since when the oldest item waits (`performance.now()`); undefined if none does. */
+  /** The time from which the oldest item waits (`performance.now()`); undefined if no item waits. */
   readonly waitingSince: () => number | undefined;
 }
 
-/** The items of a source, with {@link PAUSE} in between where one has waited too long. Leaving the loop returns the source. */
+/** Yields the items of a source, and {@link PAUSE} when an item has waited too long. Leaving the loop closes the source. */
 export async function* withPauses<Item>(
   source: AsyncIterable<Item> | Iterable<Item>,
   { maxWaitMs, waitingSince }: PausePlan,
@@ -24,7 +24,7 @@ export async function* withPauses<Item>(
       const coming = Promise.resolve(iterator.next());
       const since = waitingSince();
       if (since !== undefined && (await isLate(coming, since + maxWaitMs))) yield PAUSE;
-      // Set before it can throw: a source that has failed is not returned.
+      // Set before next() can throw: a source that has failed is not closed.
       isDone = true;
       const { done, value } = await coming;
       if (done === true) return;
@@ -36,7 +36,7 @@ export async function* withPauses<Item>(
   }
 }
 
-/** Whether a promise has not settled by a time; what it settles to is left to others. */
+/** Whether a promise is still pending at a deadline. Ignores how it settles. */
 function isLate(promise: Promise<unknown>, deadline: number): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(true), Math.max(0, deadline - performance.now()));

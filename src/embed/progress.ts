@@ -1,35 +1,35 @@
-/** How far a run is, how fast, and what holds it up. */
+/** The progress of a run: how far, how fast, and what limits it. */
 import { extractorInternals, type Extractor } from '../extract/extractor.js';
 import type { EmbeddedBatch } from './embed-batches.js';
 
-/** How far a run is. */
+/** The progress of a run. */
 export interface EmbedProgress {
-  /** Inputs that this run has finished, failed ones included. */
+  /** Inputs that this run has finished, failed inputs included. */
   readonly done: number;
   readonly failed: number;
-  /** Inputs that the dataset held already, so far. */
+  /** Inputs that the dataset contains already, as far as the source was read. */
   readonly skipped: number;
-  /** Inputs of the source, counted meanwhile; null while it is not known. */
+  /** Inputs of the source, counted in the background; null until the count is known. */
   readonly total: number | null;
   readonly seconds: number;
   /** Over the last ten seconds. */
   readonly imagesPerSecond: number;
-  /** At that speed; null while the total is not known. */
+  /** Remaining seconds at that speed; null until the total is known. */
   readonly etaSeconds: number | null;
-  /** How much of the last ten seconds each device was at work, from 0 to 1. */
+  /** The busy share of each device over the last ten seconds, from 0 to 1. */
   readonly devices: readonly { readonly device: string; readonly busy: number }[];
-  /** What the run waits for: images, or devices; null at its beginning. */
+  /** What limits the speed: decoding or the devices; null at the beginning. */
   readonly limit: 'decode' | 'device' | null;
 }
 
 const WINDOW_SECONDS = 10;
-/** Devices that are busier than this have images waiting for them. */
+/** If devices are busier than this, images wait for them. */
 const BUSY = 0.85;
 
 interface Sample {
   readonly seconds: number;
   readonly done: number;
-  /** By device. */
+  /** Per device. */
   readonly runMs: readonly number[];
 }
 
@@ -58,14 +58,14 @@ export class ProgressMeter {
     return this.#failed;
   }
 
-  /** Counts a finished batch. */
+  /** Adds a finished batch. */
   add({ items }: EmbeddedBatch): void {
     this.#done += items.length;
     for (const { error } of items) if (error) this.#failed++;
     this.#sample();
   }
 
-  /** The state of things after the latest batch. */
+  /** Returns the progress after the latest batch. */
   progress(skipped: number, total: number | null): EmbedProgress {
     const first = this.#window[0]!;
     const last = this.#window.at(-1)!;

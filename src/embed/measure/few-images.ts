@@ -1,16 +1,16 @@
-/** Whether a folder holds so few images that a single session is soonest done. */
+/** Whether a folder holds so few images that a second session does not pay off. */
 import { opendir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isImage } from '../../sources/folders/list-folder.js';
 
-/** A second session and the prepared model it shares take about a second; on 64 photos it wins as much back. */
+/** A second session takes about a second to open. At 64 photos it starts to win that second back. */
 const FEW_IMAGES = 64;
-/** So many entries are looked at. */
+/** The most entries that are examined. */
 const MOST_ENTRIES = 4096;
 
 /**
- * Whether a source is a folder of fewer than 64 images, looking at 4096 entries at most. Anything that is not plain (no folder,
- * links, subfolders that cannot be read) counts as many.
+ * Whether a source is a folder of fewer than 64 images. Examines at most 4096 entries. Returns false for anything that cannot be
+ * counted this way: other sources, links, subfolders that cannot be read.
  */
 export async function hasFewImages(source: string): Promise<boolean> {
   let images = 0;
@@ -26,7 +26,7 @@ export async function hasFewImages(source: string): Promise<boolean> {
       }
     }
   } catch {
-    return false; // Whoever lists the source says what is wrong with it.
+    return false; // Reading the source reports the error.
   }
   return true;
 }

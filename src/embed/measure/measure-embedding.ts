@@ -1,31 +1,28 @@
-/** Where the time of embedding goes: what decoding alone and the model alone reach on this machine, and both together. */
-import { performance } from 'node:perf_hooks';
-import { checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import { TapirError } from '../../base/errors.js';
+/** Where the time of embedding goes: the speed of decoding alone, of the model alone, and of both together. */
+import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { medianOf } from '../../base/median.js';
-import { extractorInternals, isOnCpu, runsAtOnce, type Extractor } from '../../extract/extractor.js';
-import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
-import { decodeThreadsOf, embedBatches, openDecodeLanes, openLoader, runBatch } from '../embed-batches.js';
-import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed-options.js';
-import type { LoadedBatch, LoadedItem } from '../loader.js';
+import { isOnCpu, type Extractor } from '../../extract/extractor.js';
 import type { SourceItem } from '../../sources/items/source-item.js';
-import { openSource, type EmbedSource } from '../../sources/open-source.js';
 import { SOURCE_DEFAULTS } from '../../sources/items/source-options.js';
+import { openSource, type EmbedSource } from '../../sources/open-source.js';
+import { decodeThreadsOf } from '../embed-batches.js';
+import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from '../embed-options.js';
+import { EmbeddingBench, type Phase, type WholePhase } from './embedding-bench.js';
 
 /** Options of {@link measureEmbedding}. */
 export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' | 'checksum'> {
   /**
-   * Seconds of each measurement, from 0.1.
+   * Seconds of each measurement, from 0.1 to 3600.
    * @default 5
    */
   readonly seconds: number;
   /**
-   * How often each is taken, in turn; an integer from 1 to 100.
+   * How many times each measurement is taken, in turn: an integer from 1 to 100.
    * @default 3
    */
   readonly rounds: number;
   /**
-   * Told what is measured next.
+   * Called with the name of each measurement before it begins.
    * @default undefined
    */
   readonly onPhase: ((phase: string) => void) | undefined;
@@ -42,78 +39,93 @@ export const MEASURE_EMBEDDING_DEFAULTS: MeasureEmbeddingOptions = {
   onPhase: undefined,
 };
 
-/** Images per second and what they cost. */
+/** A speed, and its cost. */
 export interface Throughput {
   readonly imagesPerSecond: number;
-  /** Of this process, all threads; sessions in processes of their own are not in it. */
+  /** Of all threads of this process. Sessions in other processes are not counted. */
   readonly cpuSecondsPerImage: number;
 }
 
-/** Medians over the rounds; ratios are taken round by round. */
+/** What {@link measureEmbedding} found: medians over the rounds. Ratios are computed per round. */
 export interface EmbeddingReport {
   readonly device: string;
   readonly batch: number;
   readonly decodeThreads: number;
-  /** Different images that were used, over and over. */
+  /** Number of different images, which are used over and over. */
   readonly images: number;
-  /** One thread alone: what a core can decode. */
+  /** Decoding on one thread: what one core can decode. */
   readonly decodePerThread: Throughput;
+  /** Decoding on all decoding threads. */
   readonly decode: Throughput;
+  /** The model, on images that are in memory. */
   readonly model: Throughput;
+  /** Both together, as {@link embedImages} runs them. */
   readonly endToEnd: Throughput;
-  /** What both together could reach: the lower of the two, or 1/(1/decode + 1/model) where they share the cores. */
+  /**
+   * The highest possible speed of both together in images per second: on a GPU the lower of the two speeds, on the CPU, where both
+   * share the cores, 1/(1/decode + 1/model).
+   */
   readonly limit: number;
   readonly limitedBy: 'decoding' | 'the model';
-  /** End to end over the limit. */
+  /** The speed of both together, divided by the limit. */
   readonly ofLimit: number;
-  /** CPU-seconds per image end to end, over those of decoding and of the model. */
+  /** CPU-seconds per image of both together, divided by those of decoding plus those of the model. */
   readonly cpuOfParts: number;
-  /** Shares of the time end to end. */
+  /** Busy shares of the time, for both together, from 0 to 1. */
   readonly busy: {
-    /** The caller's thread. */
+    /** The calling thread. */
     readonly main: number;
-    /** By device, of all its sessions: inside onnxruntime. */
+    /** Each device: the time that its sessions spend in onnxruntime. */
     readonly devices: readonly number[];
   };
-  /** Milliseconds of a thread per image, end to end. */
+  /** Milliseconds of a thread per image, for both together. */
   readonly spent: {
     readonly decode: number;
     readonly resample: number;
-    /** Making the feed of the pixels: normalised, or as they are where the graph does that. */
+    /** Making the model's input from the pixels. */
     readonly feed: number;
-    /** Inside onnxruntime, per image of a batch. */
+    /** In onnxruntime; the time of a batch divided by its images. */
     readonly model: number;
   };
-  /** Highest resident memory of this process so far. */
+  /** The highest resident memory of this process so far. */
   readonly peakMemoryBytes: number;
-}
-
-interface Phase {
-  readonly images: number;
-  readonly seconds: number;
-  readonly cpuSeconds: number;
-  readonly mainBusy: number;
 }
 
 interface Round {
   readonly perThread: Phase;
   readonly decode: Phase;
   readonly model: Phase;
-  readonly endToEnd: Phase;
-  readonly busy: readonly number[];
-  readonly spent: EmbeddingReport['spent'];
+  readonly whole: WholePhase;
 }
 
-/** Images kept to be used over and over. */
+/** The most images that are kept. */
 const MOST_IMAGES = 4096;
 
 /**
- * Measures decoding alone, the model alone and both together, in turn.
+ * Measures decoding alone, the model alone and both together, in turn: `tapir bench embed`.
  *
+ * Use it to find out what limits your machine, and by how much: decoding (more cores, smaller photos, `decode: 'fast'`), or the model
+ * (another batch size, another device).
+ *
+ * @remarks Takes (rounds + 1) × 4 × seconds; the first round warms up and does not count. Other work on the machine changes the
+ * figures.
  * @param extractor - From {@link createFeatureExtractor}; it stays open.
- * @param source - Images, as for {@link embedImages}; the first 4096 are used over and over.
+ * @param source - Images, as for {@link embedImages}. The first 4096 are used over and over, so a Response or a web stream, which
+ * can be read only once, does not suit.
  * @param given - See {@link MeasureEmbeddingOptions}.
- * @throws {@link TapirError} `OPTION_INVALID`, `SOURCE_INVALID` if no image can be read; those of {@link embedImages}.
+ * @returns Medians over the rounds.
+ * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` if no image can be read; those of {@link embedImages}; the signal's
+ * reason if it fires.
+ *
+ * @example
+ * ```ts
+ * import { createFeatureExtractor, measureEmbedding } from 'onnx-tapir';
+ *
+ * const extractor = await createFeatureExtractor('resnet50.onnx', { avgpool: 'embedding' });
+ * const { endToEnd, limit, limitedBy } = await measureEmbedding(extractor, 'photos', { seconds: 2 });
+ * console.log(endToEnd.imagesPerSecond, limit, limitedBy); // 41.2 43.5 'the model'
+ * await extractor.close();
+ * ```
  */
 export async function measureEmbedding(
   extractor: Extractor,
@@ -122,15 +134,16 @@ export async function measureEmbedding(
 ): Promise<EmbeddingReport> {
   const options = withDefaults(MEASURE_EMBEDDING_DEFAULTS, given, 'measureEmbedding');
   const { seconds, rounds, onPhase, ...embedding } = options;
-  if (!(seconds >= 0.1 && seconds <= 3600))
+  if (!(typeof seconds === 'number' && seconds >= 0.1 && seconds <= 3600))
     throw invalidOption('seconds', 'a number from 0.1 to 3600', seconds);
   checkInteger('rounds', rounds, 1, 100);
-  const signal = checkSignal(options.signal);
+  if (onPhase !== undefined && typeof onPhase !== 'function')
+    throw invalidOption('onPhase', 'a function', onPhase);
   const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
+  const { signal } = setup;
   const items = await takeItems(openSource(source, setup.source, signal));
-  const bench = new Bench(extractor, items, setup, seconds);
+  const bench = new EmbeddingBench(extractor, items, setup, seconds);
   const taken: Round[] = [];
-  // The first round warms everything up and is not counted.
   for (let round = 0; round <= rounds; round++) {
     const at = round === 0 ? 'warming up' : `round ${round} of ${rounds}`;
     signal?.throwIfAborted();
@@ -139,10 +152,17 @@ export async function measureEmbedding(
     onPhase?.(`${at}: the model`);
     const model = await bench.model();
     onPhase?.(`${at}: end to end`);
-    const together = await bench.endToEnd();
-    if (round > 0) taken.push({ perThread, decode, model, ...together });
+    const whole = await bench.whole();
+    if (round > 0) taken.push({ perThread, decode, model, whole });
   }
-  return bench.report(taken);
+  return {
+    device: extractor.device,
+    batch: setup.batch,
+    decodeThreads: decodeThreadsOf(extractor, setup),
+    images: items.length,
+    ...summarize(taken, isOnCpu(extractor)),
+    peakMemoryBytes: process.resourceUsage().maxRSS * 1024,
+  };
 }
 
 async function takeItems(source: AsyncIterable<SourceItem>): Promise<SourceItem[]> {
@@ -154,175 +174,38 @@ async function takeItems(source: AsyncIterable<SourceItem>): Promise<SourceItem[
   return items;
 }
 
-class Bench {
-  readonly #extractor: Extractor;
-  readonly #items: readonly SourceItem[];
-  readonly #setup: EmbedSetup;
-  readonly #seconds: number;
-  #batch: LoadedBatch | undefined;
+type Summary = Omit<EmbeddingReport, 'device' | 'batch' | 'decodeThreads' | 'images' | 'peakMemoryBytes'>;
 
-  constructor(extractor: Extractor, items: readonly SourceItem[], setup: EmbedSetup, seconds: number) {
-    this.#extractor = extractor;
-    this.#items = items;
-    this.#setup = setup;
-    this.#seconds = seconds;
-  }
-
-  /** Decoding alone, on some threads or on all of them. */
-  async decode(threads?: number): Promise<Phase> {
-    const { transform } = this.#setup;
-    const lanes = threads
-      ? new DecodeLanes(transform, threads)
-      : openDecodeLanes(this.#extractor, this.#setup);
-    const loader = openLoader(this.#cycle(), lanes, this.#extractor, this.#setup);
-    try {
-      return await measure(async () => {
-        let images = 0;
-        for (let batch = await loader.next(); batch; batch = await loader.next()) {
-          const read = countRead(batch.items);
-          images += read;
-          // A copy is kept for the model.
-          if (!this.#batch && read > 0) this.#batch = { items: batch.items, pixels: share(batch.pixels) };
-          loader.release(batch.pixels);
-        }
-        return images;
-      });
-    } finally {
-      loader.stop();
-      await lanes.close();
-    }
-  }
-
-  /** The model alone, on a batch that was decoded before. */
-  async model(): Promise<Phase> {
-    const batch = this.#batch;
-    if (!batch) throw noImage();
-    const read = countRead(batch.items);
-    const end = performance.now() + 1000 * this.#seconds;
-    return measure(async () => {
-      let images = 0;
-      const work = async (): Promise<void> => {
-        while (performance.now() < end) {
-          this.#setup.signal?.throwIfAborted();
-          await runBatch(this.#extractor, batch, this.#setup);
-          images += read;
-        }
-      };
-      await Promise.all(Array.from({ length: runsAtOnce(this.#extractor) }, work));
-      return images;
-    });
-  }
-
-  /** Both, as they are used. */
-  async endToEnd(): Promise<Pick<Round, 'endToEnd' | 'busy' | 'spent'>> {
-    await using lanes = openDecodeLanes(this.#extractor, this.#setup);
-    const before = extractorInternals.of(this.#extractor).spent;
-    const endToEnd = await measure(async () => {
-      let images = 0;
-      for await (const { items } of embedBatches(this.#extractor, this.#cycle(), this.#setup, lanes))
-        images += countRead(items);
-      return images;
-    });
-    const { sessions, spent } = extractorInternals.of(this.#extractor);
-    const devices = spent.map(({ runMs, feedMs }, i) => ({
-      runMs: runMs - before[i]!.runMs,
-      feedMs: feedMs - before[i]!.feedMs,
-    }));
-    const sessionsPerDevice = sessions.length / devices.length;
-    const sum = (key: 'runMs' | 'feedMs'): number =>
-      devices.reduce((total, device) => total + device[key], 0);
-    const { images } = endToEnd;
-    const { decodeMs, resampleMs } = lanes.spent;
-    return {
-      endToEnd,
-      busy: devices.map(({ runMs }) => runMs / (1000 * endToEnd.seconds * sessionsPerDevice)),
-      spent: {
-        decode: decodeMs / images,
-        resample: resampleMs / images,
-        feed: sum('feedMs') / images,
-        model: sum('runMs') / images,
-      },
-    };
-  }
-
-  report(rounds: readonly Round[]): EmbeddingReport {
-    const limits = rounds.map(({ decode, model }) => this.#limitOf(rateOf(decode), rateOf(model)));
-    const [decode, model] = [
-      throughput(rounds.map((round) => round.decode)),
-      throughput(rounds.map((round) => round.model)),
-    ];
-    return {
-      device: this.#extractor.device,
-      batch: this.#setup.batch,
-      decodeThreads: decodeThreadsOf(this.#extractor, this.#setup),
-      images: this.#items.length,
-      decodePerThread: throughput(rounds.map(({ perThread }) => perThread)),
-      decode,
-      model,
-      endToEnd: throughput(rounds.map(({ endToEnd }) => endToEnd)),
-      limit: medianOf(limits),
-      limitedBy: decode.imagesPerSecond < model.imagesPerSecond ? 'decoding' : 'the model',
-      ofLimit: medianOf(rounds.map(({ endToEnd }, i) => rateOf(endToEnd) / limits[i]!)),
-      cpuOfParts: medianOf(
-        rounds.map((round) => cpuOf(round.endToEnd) / (cpuOf(round.decode) + cpuOf(round.model))),
-      ),
-      busy: {
-        main: medianOf(rounds.map(({ endToEnd }) => endToEnd.mainBusy)),
-        devices: rounds[0]!.busy.map((_, i) => medianOf(rounds.map(({ busy }) => busy[i]!))),
-      },
-      spent: {
-        decode: medianOf(rounds.map(({ spent }) => spent.decode)),
-        resample: medianOf(rounds.map(({ spent }) => spent.resample)),
-        feed: medianOf(rounds.map(({ spent }) => spent.feed)),
-        model: medianOf(rounds.map(({ spent }) => spent.model)),
-      },
-      peakMemoryBytes: process.resourceUsage().maxRSS * 1024,
-    };
-  }
-
-  #limitOf(decode: number, model: number): number {
-    return isOnCpu(this.#extractor) ? 1 / (1 / decode + 1 / model) : Math.min(decode, model);
-  }
-
-  /** The images over and over, for as long as a measurement takes. */
-  *#cycle(): Generator<SourceItem> {
-    const end = performance.now() + 1000 * this.#seconds;
-    if (this.#items.length === 0) throw noImage();
-    for (let i = 0; performance.now() < end; i++) {
-      this.#setup.signal?.throwIfAborted();
-      yield this.#items[i % this.#items.length]!;
-    }
-  }
-}
-
-function countRead(items: readonly LoadedItem[]): number {
-  return items.filter(({ error }) => !error).length;
-}
-
-/** Runs a step that tells how many images it has done. */
-async function measure(step: () => Promise<number>): Promise<Phase> {
-  const loop = performance.eventLoopUtilization();
-  const cpu = process.cpuUsage();
-  const started = performance.now();
-  const images = await step();
-  if (images === 0) throw noImage();
-  const seconds = (performance.now() - started) / 1000;
-  const { user, system } = process.cpuUsage(cpu);
-  const mainBusy = performance.eventLoopUtilization(loop).utilization;
-  return { images, seconds, cpuSeconds: (user + system) / 1e6, mainBusy };
-}
-
-function noImage(): TapirError<'SOURCE_INVALID'> {
-  const reason = 'none of its images can be read';
-  return new TapirError('SOURCE_INVALID', `there is nothing to measure with: ${reason}`, {
-    details: { source: 'source', reason },
+function summarize(rounds: readonly Round[], sharesCores: boolean): Summary {
+  const median = (pick: (round: Round) => number): number => medianOf(rounds.map(pick));
+  const throughput = (pick: (round: Round) => Phase): Throughput => ({
+    imagesPerSecond: median((round) => rateOf(pick(round))),
+    cpuSecondsPerImage: median((round) => cpuOf(pick(round))),
   });
-}
-
-function share(bytes: Uint8Array): Uint8Array {
-  const shared = new Uint8Array(new SharedArrayBuffer(bytes.byteLength));
-  shared.set(bytes);
-  return shared;
+  const limitOf = ({ decode, model }: Round): number =>
+    sharesCores ? 1 / (1 / rateOf(decode) + 1 / rateOf(model)) : Math.min(rateOf(decode), rateOf(model));
+  const decode = throughput((round) => round.decode);
+  const model = throughput((round) => round.model);
+  return {
+    decodePerThread: throughput((round) => round.perThread),
+    decode,
+    model,
+    endToEnd: throughput((round) => round.whole),
+    limit: median(limitOf),
+    limitedBy: decode.imagesPerSecond < model.imagesPerSecond ? 'decoding' : 'the model',
+    ofLimit: median((round) => rateOf(round.whole) / limitOf(round)),
+    cpuOfParts: median((round) => cpuOf(round.whole) / (cpuOf(round.decode) + cpuOf(round.model))),
+    busy: {
+      main: median(({ whole }) => whole.mainBusy),
+      devices: rounds[0]!.whole.deviceBusy.map((_, i) => median(({ whole }) => whole.deviceBusy[i]!)),
+    },
+    spent: {
+      decode: median(({ whole }) => whole.spent.decode),
+      resample: median(({ whole }) => whole.spent.resample),
+      feed: median(({ whole }) => whole.spent.feed),
+      model: median(({ whole }) => whole.spent.model),
+    },
+  };
 }
 
 function rateOf({ images, seconds }: Phase): number {
@@ -331,8 +214,4 @@ function rateOf({ images, seconds }: Phase): number {
 
 function cpuOf({ images, cpuSeconds }: Phase): number {
   return cpuSeconds / images;
-}
-
-function throughput(phases: readonly Phase[]): Throughput {
-  return { imagesPerSecond: medianOf(phases.map(rateOf)), cpuSecondsPerImage: medianOf(phases.map(cpuOf)) };
 }
