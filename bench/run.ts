@@ -1,7 +1,6 @@
 /**
  * `npm run bench`: ratios against limits, all measured in one run. Absolute figures depend on the machine and on what else
- * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|embed|sinks.
- * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|embed|serve.
+ * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|embed|sinks|serve.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

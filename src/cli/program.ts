@@ -41,6 +41,26 @@ function parseCounts(text: string): number[] {
   return text.split(',').map(parseCount);
 }
 
+/** The methods of commander's class that its types leave out. */
+interface CommandErrors {
+  missingMandatoryOptionValue(option: Option): void;
+  unknownOption(flag: string): void;
+}
+const errors = Command.prototype as unknown as CommandErrors;
+
+/** A command that names a misspelt flag first: commander would say that the flag meant is missing. */
+class TapirCommand extends Command {
+  override createCommand(name?: string): Command {
+    return new TapirCommand(name);
+  }
+
+  missingMandatoryOptionValue(option: Option): void {
+    const misspelt = this.args.find((word) => /^-./.test(word));
+    if (misspelt !== undefined) errors.unknownOption.call(this, misspelt);
+    errors.missingMandatoryOptionValue.call(this, option);
+  }
+}
+
 const RETURN_HELP =
   'what to return: a tensor, node or module path, with "=KEY" to name the output; repeatable';
 
@@ -70,7 +90,7 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
  * @param asked - The command that is asked for, if one is: of the others only what costs nothing is there.
  */
 export async function createProgram(terminal: Terminal, asked: string | undefined): Promise<Command> {
-  const program = new Command('tapir')
+  const program = new TapirCommand('tapir')
     .description('Tap the intermediate representation of any ONNX vision model.')
     .version(packageVersion())
     .configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) })

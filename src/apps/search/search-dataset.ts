@@ -137,13 +137,21 @@ export async function searchDataset(
   }
 }
 
-/** The feature to search. Throws `OPTION_INVALID` for one that does not exist, and where there are several to choose from. */
-export function chooseKey({ manifest }: Dataset, given: string | undefined): string {
+/**
+ * Chooses the feature to search. Throws `OPTION_INVALID` for an unknown key, and for no key if the dataset has several.
+ *
+ * @param option - What the caller calls the key.
+ */
+export function chooseKey({ manifest }: Dataset, given: string | undefined, option: string = 'key'): string {
   const keys = Object.keys(manifest.features);
   if (given === undefined && keys.length === 1) return keys[0]!;
   if (given !== undefined && keys.includes(given)) return given;
   const list = keys.map((key) => JSON.stringify(key)).join(', ');
-  throw invalidOption('key', `a feature of the dataset (${list || 'it has none'})`, given);
+  const which =
+    given === undefined && keys.length > 1
+      ? 'one of the features of the dataset'
+      : 'a feature of the dataset';
+  throw invalidOption(option, `${which} (${list || 'it has none'})`, given);
 }
 
 function readQueries(vectors: readonly (Float32Array | readonly number[])[], elements: number): Query[] {

@@ -8,7 +8,7 @@ import type { PrunedModel } from '../../model/pruned-model.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
-import { readReturnFlags } from '../flags/return-flags.js';
+import { withReturnNodes } from '../flags/return-flags.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -33,15 +33,11 @@ export interface ExtractFlags extends PartFlags {
 export async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
   const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inline, repack } = flags;
   if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
-  const pruned = await pruneModel(await findModelFile(model), readReturnFlags(flags.return), {
-    ...readPartFlags(flags),
-    inputs,
-    input,
-    outputDtype,
-    keepTensorNames,
-    fillTypes,
-    tidy,
-  });
+  const path = await findModelFile(model);
+  const options = { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy };
+  const pruned = await withReturnNodes(flags.return, path, (nodes) =>
+    pruneModel(path, nodes, { ...readPartFlags(flags), ...options }),
+  );
   // Before anything is written: a file that is wrong shall not lie there.
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= TOLERANCE;

@@ -69,9 +69,9 @@ async function runSearch(
   readDevice('--device', flags.device);
   const device = flags.device as Device;
   if (images.length === 0 && flags.path === undefined)
-    throw invalidOption('images', 'given, or inputs of the dataset (--path)', 'none');
+    throw invalidOption('[images...]', 'given, or inputs of the dataset with --path', []);
   const dataset = await openDataset(folder);
-  const key = chooseKey(dataset, flags.output);
+  const key = chooseKey(dataset, flags.output, '--output');
   const rows = await readRowQueries(dataset, key, flags.path ?? []);
   const vectors = await embed(dataset, images, key, device, flags.model, signal);
   const queries: NamedQuery[] = [

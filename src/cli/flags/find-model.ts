@@ -1,22 +1,29 @@
-/** What a user gave as a model: a file, or the name of a known model in the cache. */
+/** A model as a user names it: a file, or a known model in the cache. */
 import { existsSync } from 'node:fs';
 import { TapirError } from '../../base/errors.js';
+import { nearestNames } from '../../base/nearest-names.js';
 import { readModelList } from '../../hub/known-models.js';
 import { findCachedModel } from '../../hub/model-cache.js';
 
 /**
- * The path of a model file. A file of that path comes first; what is neither a file nor a known name is returned as it is.
+ * Finds the path of a model file. A file of that name takes precedence over a known model.
  *
- * @throws {@link TapirError} `MODEL_UNREADABLE` for a known model that has not been pulled.
+ * @throws {@link TapirError} `MODEL_UNREADABLE` if there is neither, or if the known model has not been pulled.
  */
 export async function findModelFile(given: string): Promise<string> {
   if (existsSync(given)) return given;
-  const model = (await readModelList()).find(({ name }) => name === given);
-  if (!model) return given;
-  const cached = await findCachedModel(model);
-  if (cached !== null) return cached;
-  const reason = `it is not downloaded yet: tapir models pull ${given}`;
-  throw new TapirError('MODEL_UNREADABLE', `no file "${given}", and of the known model, ${reason}`, {
+  const models = await readModelList();
+  const model = models.find(({ name }) => name === given);
+  const cached = model && (await findCachedModel(model));
+  if (cached) return cached;
+  const near = nearestNames(
+    given,
+    models.map(({ name }) => name),
+  ).map((name) => `"${name}"`);
+  const reason = model
+    ? `the known model of that name is not downloaded yet: tapir models pull ${given}`
+    : `no known model has that name${near.length > 0 ? ` (nearest: ${near.join(', ')})` : ''}: tapir models list`;
+  throw new TapirError('MODEL_UNREADABLE', `there is no file "${given}", and ${reason}`, {
     details: { source: given, reason },
   });
 }

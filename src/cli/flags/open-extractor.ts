@@ -1,6 +1,6 @@
 /** The flags that say what runs where, shared by the commands that embed. */
 import { availableParallelism } from 'node:os';
-import { checkInteger, invalidOption } from '../../base/checks.js';
+import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
 import {
   createFeatureExtractor,
   type FeatureExtractorOptions,
@@ -12,7 +12,7 @@ import type { DecodeMode } from '../../image/decode/decode-options.js';
 import { TRANSFORM_PRESETS, type TransformPreset } from '../../image/transform-options.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/device.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
-import { readReturnFlags } from './return-flags.js';
+import { withReturnNodes } from './return-flags.js';
 
 /** What a model is and where it runs. */
 export interface ExtractorFlags extends PartFlags {
@@ -69,7 +69,7 @@ export function openExtractor(
 ): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
-  return createFeatureExtractor(model, readReturnFlags(flags.return), {
+  const options: Options<FeatureExtractorOptions> = {
     ...readPartFlags(flags),
     input: chooseInput(model, flags, isOnGpu(devices)),
     ...(devices.length > 1 || sessions > 1
@@ -78,7 +78,8 @@ export function openExtractor(
     isolation: flags.isolation,
     cudaLibraries: flags.cudaLibs,
     ...(flags.cache ? {} : { cache: 'off' }),
-  });
+  };
+  return withReturnNodes(flags.return, model, (nodes) => createFeatureExtractor(model, nodes, options));
 }
 
 /** The preprocessing that the flags describe: the preset itself, unless it is decoded in another way. */

@@ -1,14 +1,59 @@
 /** `--return name` and `--return name=key`. */
 import { invalidOption } from '../../base/checks.js';
+import { isTapirError } from '../../base/errors.js';
+import { openModel, type OnnxModel } from '../../model/open-model.js';
 import type { ReturnNodes } from '../../model/return-nodes.js';
+
+/** `a=x,b=y` in one flag. */
+const JOINED = /^[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)+$/;
 
 /** Reads the flags. Names alone stay a list, so that the written file keeps tensor names. Throws `OPTION_INVALID`. */
 export function readReturnFlags(flags: readonly string[]): ReturnNodes {
   const pairs = flags.map((flag): [string, string] => {
-    const equals = flag.lastIndexOf('=');
-    const [name, key] = equals < 0 ? [flag, flag] : [flag.slice(0, equals), flag.slice(equals + 1)];
+    if (JOINED.test(flag)) {
+      const apart = flag.split(',').map((one) => `--return ${one}`);
+      throw invalidOption('--return', `given once for each output (${apart.join(' ')})`, flag);
+    }
+    const { name, key } = splitFlag(flag);
     if (name === '' || key === '') throw invalidOption('--return', 'NAME or NAME=KEY', flag);
     return [name, key];
   });
   return flags.every((flag) => !flag.includes('=')) ? [...flags] : pairs;
+}
+
+function splitFlag(flag: string): { readonly name: string; readonly key: string } {
+  const equals = flag.lastIndexOf('=');
+  return equals < 0
+    ? { name: flag, key: flag }
+    : { name: flag.slice(0, equals), key: flag.slice(equals + 1) };
+}
+
+/**
+ * Calls a function with the nodes that the flags name, and recognises flags in the wrong order.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for `KEY=NAME`; the errors of the function.
+ */
+export async function withReturnNodes<Result>(
+  flags: readonly string[],
+  model: string | OnnxModel,
+  act: (nodes: ReturnNodes) => Promise<Result>,
+): Promise<Result> {
+  const nodes = readReturnFlags(flags);
+  try {
+    return await act(nodes);
+  } catch (error) {
+    if (!isTapirError(error, 'NAME_NOT_FOUND')) throw error;
+    const unknown = new Set(error.details.names.map(({ request }) => request));
+    const { nodes: known } = typeof model === 'string' ? await openModel(model) : model;
+    const requests = new Set(known.map(({ request }) => request));
+    const reversed = flags.find((flag) => {
+      const { name, key } = splitFlag(flag);
+      return (
+        unknown.has(name) && (requests.has(key) || known.some((node) => node.request?.startsWith(`${key}.`)))
+      );
+    });
+    if (reversed === undefined) throw error;
+    const { name, key } = splitFlag(reversed);
+    throw invalidOption('--return', `NAME=KEY, the name in the model first (${key}=${name})`, reversed);
+  }
 }
