@@ -1,5 +1,11 @@
 /** The public API of onnx-tapir. */
-export { TapirError, isTapirError, type ErrorCode, type ErrorDetails } from './base/errors.js';
+export {
+  TapirError,
+  isTapirError,
+  type ErrorCode,
+  type ErrorDetails,
+  type ImageErrorCode,
+} from './base/errors.js';
 export { type Options } from './base/checks.js';
 export {
   openModel,
@@ -13,7 +19,13 @@ export { pruneModel } from './model/oracle/prune-model.js';
 export { type PruneOptions } from './model/cut-model.js';
 export { type PrunedModel } from './model/pruned-model.js';
 export { type SaveOptions } from './model/save-model.js';
-export { type RewriteOptions, type ImageInput, type PerOutput, type Pool } from './model/rewrite-options.js';
+export {
+  type RewriteOptions,
+  type ImageInput,
+  type OutputDtype,
+  type PerOutput,
+  type Pool,
+} from './model/rewrite-options.js';
 export { featureInfo } from './model/oracle/feature-info.js';
 export { verifyModel } from './model/oracle/verify.js';
 export { type VerifyOptions, type VerifyReport, type VerifiedOutput } from './model/oracle/compare-pruned.js';
@@ -57,10 +69,19 @@ export {
 export { type LaneOptions } from './runtime/lane-options.js';
 export type { TensorInfo } from './tensor/tensor-info.js';
 export { type FeatureInfo, type Layout } from './model/feature-info.js';
-export { type Tensor, type TensorLike, type TensorData, type DType } from './tensor/tensor.js';
+export {
+  type Tensor,
+  type TensorOf,
+  type TensorLike,
+  type TensorData,
+  type DataByType,
+  type DType,
+  type Float16View,
+} from './tensor/tensor.js';
 export { type Device, type DeviceSpec, type DeviceType } from './runtime/device.js';
 export {
   listDevices,
+  type AnyDevice,
   type CpuDevice,
   type CudaDevice,
   type DeviceInfo,
@@ -95,7 +116,7 @@ export { type Reduction } from './image/decode/reduction.js';
 export { type Size } from './image/pixels/geometry.js';
 export { type RgbImage } from './image/pixels/rgb-image.js';
 export { type Interpolation } from './image/resample/kernel.js';
-export { embedStream, type EmbedStream } from './embed/streams/embed-stream.js';
+export { embedStream, type EmbedStream, type Written } from './embed/streams/embed-stream.js';
 export { embedTransformStream, type EmbedTransformStream } from './embed/streams/embed-transform-stream.js';
 export { type EmbedStreamOptions, type StreamInput, type StreamRow } from './embed/streams/row-pipe.js';
 export { type EmbedSource, type ListedImage, type PathStream } from './sources/open-source.js';
@@ -106,10 +127,31 @@ export { type ImageSource } from './image/file/image-source.js';
 export { measureDeviation, type Deviation } from './image/deviation.js';
 export { embedFolder, type EmbedFailure, type EmbedSummary } from './embed/embed-folder.js';
 export { type EmbedFolderOptions } from './embed/embed-folder-options.js';
+export { type ImageError } from './embed/loader.js';
+export { type MaxFailures } from './embed/failure-limit.js';
+export { type FeatureFormat } from './dataset/formats/feature-files.js';
+export { type InputFormat } from './sources/records/source-record.js';
+export { type FileStamp } from './base/file-stamp.js';
 export { type EmbedProgress } from './embed/progress.js';
-export { openDataset, type Dataset, type FeatureBlock } from './dataset/dataset.js';
+export { openDataset, type BlockOptions, type Dataset, type FeatureBlock } from './dataset/dataset.js';
 export { type DatasetRow } from './dataset/formats/metadata.js';
-export { type Manifest } from './dataset/manifest.js';
+export {
+  type FeatureRecord,
+  type Manifest,
+  type ShardRecord,
+  type SourceRecord,
+} from './dataset/manifest.js';
+export {
+  type DecoderRecord,
+  type ModelIdentity,
+  type RequestRecord,
+  type RunWeights,
+  type SizeRecord,
+  type TransformRecord,
+  type WeightsRecord,
+} from './dataset/run-record.js';
+export { type JournalRun, type ShardFeatures } from './dataset/journal.js';
+export { type ReductionSummary } from './dataset/reduced-images.js';
 export { distributedSampler, type SamplerOptions } from './sources/sampling/distributed-sampler.js';
 export { mergeDataset, type MergeOptions } from './embed/merge-dataset.js';
 export { type MergeSummary } from './dataset/merge.js';

@@ -40,7 +40,7 @@ export interface Dataset {
   blocks(key: string, options?: BlockOptions): AsyncIterable<FeatureBlock>;
 }
 
-interface BlockOptions {
+export interface BlockOptions {
   readonly rowsPerBlock?: number | undefined;
 }
 

@@ -30,7 +30,7 @@ export interface TransformRecord {
   readonly limitPixels: number;
 }
 
-interface SizeRecord {
+export interface SizeRecord {
   readonly height: number;
   readonly width: number;
 }

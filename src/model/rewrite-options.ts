@@ -7,6 +7,9 @@ import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 
 export type { Pool } from '../graph/rewrite/feature-parts.js';
 
+/** The element type of an output: its own, or one that a Cast gives. */
+export type OutputDtype = 'keep' | 'float32' | 'float16';
+
 /** A value for all outputs, or one by output key (outputs that are not named keep the default). */
 export type PerOutput<Item> = Item | Readonly<Record<string, Item>> | ReadonlyMap<string, Item>;
 
@@ -59,7 +62,7 @@ export interface RewriteOptions {
    * Element type of the outputs. For all outputs, or by key.
    * @default 'keep'
    */
-  readonly outputDtype: PerOutput<FeatureParts['dtype']>;
+  readonly outputDtype: PerOutput<OutputDtype>;
 }
 
 export const REWRITE_DEFAULTS: RewriteOptions = {
@@ -73,7 +76,7 @@ export const REWRITE_DEFAULTS: RewriteOptions = {
 };
 
 export const POOLS: readonly Pool[] = ['none', 'avg', 'max', 'cls', 'mean-tokens'];
-export const OUTPUT_DTYPES: readonly FeatureParts['dtype'][] = ['keep', 'float32', 'float16'];
+export const OUTPUT_DTYPES: readonly OutputDtype[] = ['keep', 'float32', 'float16'];
 
 /** Checked options. */
 export interface RewriteSetup {
@@ -90,7 +93,7 @@ export function readRewriteOptions(options: RewriteOptions, keys: readonly strin
     checkOneOf(option, value, POOLS),
   );
   const l2Normalize = readPerOutput('l2Normalize', options.l2Normalize, keys, false, checkBoolean);
-  const dtype = readPerOutput<FeatureParts['dtype']>(
+  const dtype = readPerOutput<OutputDtype>(
     'outputDtype',
     options.outputDtype,
     keys,

@@ -3,7 +3,7 @@ import { show } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 
 /** Element arrays by dtype. float16 is stored as raw bits, bool as one byte each, int64 and uint64 as BigInt. */
-interface DataByType {
+export interface DataByType {
   float32: Float32Array;
   float64: Float64Array;
   float16: Uint16Array;
@@ -26,7 +26,7 @@ export type DType = keyof DataByType;
 export type TensorData = DataByType[DType];
 
 /** A tensor of one element type. */
-interface TensorOf<Type extends DType> {
+export interface TensorOf<Type extends DType> {
   /** Element type. */
   readonly dtype: Type;
   /** Sizes, outermost first; `[]` is a scalar. */
@@ -86,7 +86,7 @@ export interface TensorLike {
 }
 
 /** A Float16Array, of which the bits are read. Declared here because Node 20 has no such type. */
-interface Float16View extends ArrayBufferView {
+export interface Float16View extends ArrayBufferView {
   readonly [Symbol.toStringTag]: 'Float16Array';
   readonly length: number;
   [Symbol.iterator](): IterableIterator<number>;

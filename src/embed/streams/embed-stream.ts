@@ -5,7 +5,7 @@ import type { Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 
-type Written = (error?: Error | null) => void;
+export type Written = (error?: Error | null) => void;
 
 /**
  * A stream in object mode: images go in, rows come out. Iterating gives typed rows. In a pipeline the types of Node.js allow strings

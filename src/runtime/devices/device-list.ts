@@ -8,7 +8,7 @@ import { whyNoProvider } from './provider-library.js';
 import { selectVisible, type VisibleGpu } from './visible-devices.js';
 
 /** Facts about any device. */
-interface AnyDevice {
+export interface AnyDevice {
   /** The value for the options `device` and `devices`. */
   readonly device: Device;
   /** The name that its vendor gave it. */
