@@ -67,7 +67,7 @@ try {
   ]).trim();
   check(
     names ===
-      'DataParallel,TapirError,chunkSizes,createFeatureExtractor,createService,createTransform,distributedSampler,embedFolder,embedImages,embedStream,embedTransformStream,featureInfo,getGraphNodeNames,isTapirError,listDevices,loadImage,measureDeviation,mergeDataset,openDataset,openModel,pruneModel,searchDataset,verifyModel',
+      'DataParallel,FeatureExtractor,TapirError,chunkSizes,createFeatureExtractor,createService,createTransform,diagnose,distributedSampler,embedFolder,embedImages,embedStream,embedTransformStream,featureInfo,getGraphNodeNames,isTapirError,listDevices,listKnownModels,loadImage,measureDeviation,measureModel,mergeDataset,openDataset,openModel,pruneModel,pullModel,searchDataset,verifyModel,writeReport',
     `import gives ${names}`,
   );
   check(
