@@ -101,7 +101,6 @@ export { type ProviderFile, type ProviderFiles } from './runtime/devices/provide
 export { type SessionOptions } from './runtime/session-options.js';
 export { embedImages, type Embedded } from './embed/embed-images.js';
 export { type ImageError } from './embed/loader.js';
-export { type MaxFailures } from './embed/failure-limit.js';
 export {
   measureEmbedding,
   type EmbeddingReport,
@@ -121,7 +120,6 @@ export { embedTransformStream, type EmbedTransformStream } from './embed/streams
 export { type EmbedStreamOptions, type StreamInput, type StreamRow } from './embed/streams/row-pipe.js';
 export { type EmbedSource, type ListedImage, type PathStream } from './sources/open-source.js';
 export { type SourceOptions } from './sources/items/source-options.js';
-export { type InputFormat } from './sources/records/source-record.js';
 export { type EmbedOptions } from './embed/embed-options.js';
 export { type ImageSource } from './image/file/image-source.js';
 export { measureDeviation, type Deviation } from './image/deviation.js';

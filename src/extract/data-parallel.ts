@@ -128,13 +128,10 @@ export class DataParallel<Key extends string = string, Type extends DType = DTyp
   /** What each device is doing and has done. */
   get replicas(): readonly ReplicaInfo[] {
     const { replicas } = extractorInternals.of(this);
-    return replicas.map(({ device, isRemoved, load, counts, pids }) => ({
-      device,
-      state: isRemoved ? 'removed' : 'ready',
-      load,
-      ...counts,
-      pids,
-    }));
+    return replicas.map(({ device, isRemoved, load, counts, pids }) => {
+      const { runs, failures, restarts } = counts;
+      return { device, state: isRemoved ? 'removed' : 'ready', load, runs, failures, restarts, pids };
+    });
   }
 
   /**

@@ -30,7 +30,7 @@ export async function openReplicas(
   const describe = describeLanes(pruned, setup, opened * sessions);
   const balance = warnOfMemory(devices);
   const opening = await Promise.allSettled(
-    shareThreads(devices, sessions).map((device, i) =>
+    shareThreads(devices, sessions).map(async (device, i) =>
       i === shared
         ? existing!
         : openReplica({ device, lane: setup.lane, sessions, onLaneDeath }, describe(device)),
