@@ -125,7 +125,6 @@ export { type ImageSource } from './image/file/image-source.js';
 export { measureDeviation, type Deviation } from './image/deviation.js';
 export { embedFolder, type EmbedFailure, type EmbedSummary } from './embed/embed-folder.js';
 export { type EmbedFolderOptions } from './embed/embed-folder-options.js';
-export { type ImageError } from './embed/loader.js';
 export { type MaxFailures } from './embed/failure-limit.js';
 export { type FeatureFormat } from './dataset/formats/feature-files.js';
 export { type InputFormat } from './sources/records/source-record.js';
