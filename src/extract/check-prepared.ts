@@ -1,4 +1,4 @@
-/** What onnxruntime has saved, looked at before it is used: what it saves is not always what it can open again. */
+/** Checks of a graph that onnxruntime has saved, before it is used: onnxruntime cannot open everything that it saves. */
 import { listExternalInitializers, listExternalInNodes } from '../onnx/external-data.js';
 import { ELEMENT_TYPE } from '../onnx/schema.js';
 import { scanModel } from '../onnx/scan.js';
@@ -7,7 +7,7 @@ import { memorySource } from '../onnx/source.js';
 
 /** Operators whose packed matrices are one block of floats. */
 const PACKED_OPS: ReadonlySet<string> = new Set(['MatMul', 'FusedMatMul', 'Gemm', 'FusedGemm']);
-/** As onnxruntime allocates memory; its kernels load packed matrices in whole vector registers. */
+/** The alignment of onnxruntime's allocator; its kernels load packed matrices in whole vector registers. */
 const ALIGNMENT = 64;
 
 /**

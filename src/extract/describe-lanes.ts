@@ -1,4 +1,4 @@
-/** What the lanes of a model are opened from: the pruned model itself, or one that was prepared for all of them. */
+/** Descriptions of the lanes of a model: of the pruned model itself, or of one that was prepared for all lanes. */
 import { resolve } from 'node:path';
 import { defaultCacheFolder } from '../base/cache-folder.js';
 import type { ResolvedDevice } from '../runtime/device.js';
@@ -10,13 +10,13 @@ import { describeLane, type SessionSetup } from './feature-model.js';
 import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import { describeModel, identifyRewrite } from '../model/session-model.js';
 
-/** Describes a lane; called again with the failure if what it gave does not open. */
+/** Describes a lane. If its model does not open, it is called again with the failure. */
 type DescribeLane = (failure?: unknown) => Promise<LaneDescription>;
 
 /** A preparation under way, or what it gave: nothing if the model is opened as it is. */
 type Preparing = Promise<CacheEntry | undefined>;
 
-/** Smaller models open as quickly without, and two copies of them do no harm. */
+/** Smaller models open as fast without preparation, and two copies of them do no harm. */
 const LEAST_BYTES = 8 * 1024 * 1024;
 
 /**
@@ -86,7 +86,7 @@ async function tryPrepare(
   if (lane.cache === 'auto' && (isMapped || (kept.bytes < LEAST_BYTES && kept.externalFiles.length === 0)))
     return undefined;
   const { rewrite } = prunedInternals.of(pruned);
-  // What is wrong with the model itself is told when it is opened as it is.
+  // Model errors surface later, when it is opened unprepared.
   const identified = await identifyRewrite(source, rewrite).catch(() => undefined);
   if (!identified || (lane.cache === 'auto' && identified.bytes < LEAST_BYTES)) return undefined;
   const cache = { folder: resolve(lane.cacheFolder ?? defaultCacheFolder()), limitBytes: lane.cacheBytes };

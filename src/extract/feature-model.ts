@@ -1,4 +1,4 @@
-/** A pruned model as it is run: what a feature extractor and a data-parallel one share. */
+/** A pruned model as it runs: its inputs and outputs, and how its sessions are opened. */
 import { TapirError } from '../base/errors.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import type { ResolvedDevice } from '../runtime/device.js';
@@ -13,13 +13,13 @@ import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import type { Runnable } from '../runtime/run-batch.js';
 import { describeMapped } from '../model/session-model.js';
 
-/** How sessions of a model are opened, whatever the device. */
+/** How sessions of a model are opened on any device. */
 export interface SessionSetup {
   readonly session: SessionOptions;
   readonly lane: LaneOptions;
 }
 
-/** A pruned model, what it takes and gives, and how its sessions are opened. Immutable. */
+/** A pruned model with its inputs and outputs, and how its sessions are opened. Immutable. */
 export interface FeatureModel extends Runnable, SessionSetup {
   readonly pruned: PrunedModel;
   readonly outputs: readonly FeatureInfo[];
@@ -73,7 +73,7 @@ function describeFeatures(pruned: PrunedModel, facts: SessionFacts): FeatureInfo
   const byName = new Map(facts.outputs.map((output) => [output.name, output]));
   return outputs.map((output) => {
     const session = byName.get(output.tensor);
-    // onnxruntime reports an optional tensor as no tensor, and yet gives it out.
+    // onnxruntime says that an optional tensor is not a tensor, and returns it nevertheless.
     if (session && !session.isTensor && output.value.producer?.opType !== 'Optional') {
       throw new TapirError(
         'OUTPUT_NOT_TENSOR',
@@ -85,7 +85,7 @@ function describeFeatures(pruned: PrunedModel, facts: SessionFacts): FeatureInfo
   });
 }
 
-/** Keys in request order; a tensor asked for under several keys gives each a copy of its own. */
+/** The outputs by key, in request order. A tensor that several keys request is copied for each of them. */
 export async function recordOf<Key extends string>(
   { pruned }: FeatureModel,
   byTensor: ReadonlyMap<string, Tensor>,

@@ -1,9 +1,9 @@
-/** Work on a stream, several items at once, results in the order of the items. */
+/** Works on several items of a stream at once, and gives the results in the order of the items. */
 
 /**
- * Works off items, at most `atOnce` of them at a time.
+ * Processes items, at most `atOnce` of them at a time.
  *
- * @remarks When the consumer stops, or an item fails, nothing more is taken, and what is at work is waited for.
+ * @remarks When the consumer stops or an item fails, no further item is taken, and the work in progress is awaited.
  */
 export async function* mapInOrder<Item, Result>(
   items: Iterable<Item> | AsyncIterable<Item>,

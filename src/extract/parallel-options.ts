@@ -28,7 +28,7 @@ export interface ParallelOptions {
    */
   readonly sessionsPerDevice: number;
   /**
-   * What becomes of a device whose thread or process dies: opened again for the next run, or not used any more.
+   * What happens to a device whose thread or process dies: it is opened again for the next run, or no longer used.
    * @default 'restart'
    */
   readonly onLaneDeath: LaneDeathPolicy;
@@ -42,7 +42,7 @@ export const PARALLEL_DEFAULTS: ParallelOptions = {
   onLaneDeath: 'restart',
 };
 
-/** Reads the options for a number of devices into a copy of their own. Throws `OPTION_INVALID`. */
+/** Reads the options for a number of devices, and copies them. Throws `OPTION_INVALID`. */
 export function readParallelOptions(given: Options<ParallelOptions>, devices: number): ParallelOptions {
   const options = withDefaults(PARALLEL_DEFAULTS, given, 'DataParallel');
   return {

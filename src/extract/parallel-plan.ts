@@ -1,4 +1,4 @@
-/** Which device runs which rows of a batch. Pure: devices are seen by what they are doing. */
+/** Plans which device runs which rows of a batch. Pure: it sees only the state of each device. */
 import { deviceRows, evenParts, type Split } from '../tensor/split.js';
 import { cutRange, wholeRanges, type Batch, type RowRange } from '../tensor/batch.js';
 import type { Task } from './dispatch.js';
@@ -6,17 +6,17 @@ import type { Task } from './dispatch.js';
 /** Runs on named devices, or rows for whichever is free. */
 export type Plan = { readonly tasks: readonly Task[] } | { readonly ranges: readonly RowRange[] };
 
-/** What the plan depends on of a device. */
+/** The state of a device that the plan depends on. */
 export interface DeviceState {
   readonly isRemoved: boolean;
-  /** Runs that are waiting or at work. */
+  /** Runs that wait or are in progress. */
   readonly load: number;
   readonly sessions: number;
   /** Runs so far. */
   readonly runs: number;
 }
 
-/** Parts per session of a batch that is split dynamically: enough to even out, few enough to stay large. */
+/** Parts per session of a dynamically split batch: enough to balance the load, few enough to stay large. */
 const PARTS_PER_SESSION = 4;
 
 /**
@@ -31,7 +31,7 @@ export function planBatch(
   microBatch: number,
 ): Plan {
   const active = devices.flatMap(({ isRemoved }, i) => (isRemoved ? [] : [i]));
-  // With no device left, the first one says why.
+  // If no device is left, the first one gives the reason.
   const usable = active.length > 0 ? active : [0];
   const { rows, fixed } = batch;
   if (!rows) return { tasks: [{ replica: usable[0]!, range: { start: 0, count: 0 } }] };

@@ -1,4 +1,4 @@
-/** What a data-parallel model warns of, each kind once. */
+/** The warnings of a data-parallel model, each kind once. */
 import { findImbalance } from '../runtime/devices/balance.js';
 import type { Replica } from '../runtime/replica.js';
 import type { Batch } from '../tensor/batch.js';
@@ -11,7 +11,7 @@ const RUNS_TO_COMPARE = 16;
 export class ParallelWarnings {
   readonly #given = new Set<string>();
 
-  /** Some outputs have no axes. */
+  /** Warns that some outputs have no axes. */
   scalars(): void {
     this.#warn(
       'TAPIR_SCALARS_GATHERED',
@@ -19,7 +19,7 @@ export class ParallelWarnings {
     );
   }
 
-  /** torch’s chunks leave devices idle although there are rows enough. */
+  /** Warns that torch’s chunks leave devices idle although there are enough rows. */
   idle(replicas: readonly Replica[], plan: Plan, { rows, fixed }: Batch): void {
     if (!('tasks' in plan) || !rows || rows / (fixed ?? 1) < replicas.length) return;
     const idle = replicas.filter(
@@ -33,7 +33,7 @@ export class ParallelWarnings {
     );
   }
 
-  /** One device is much slower than another, once they have run often enough to tell. */
+  /** Warns that one device is much slower than another, once they have run often enough to tell. */
   speed(replicas: readonly Replica[]): void {
     const kinds = replicas.map(({ facts: { device } }) => `${device.type} ${device.threads}`);
     // CPU lanes of as many threads differ by chance alone.

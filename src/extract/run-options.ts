@@ -1,4 +1,4 @@
-/** What `run` takes besides its input. */
+/** The input and the options of `run`. */
 import { checkBoolean, checkSignal, withDefaults, type Options } from '../base/checks.js';
 import type { TensorLike } from '../tensor/tensor.js';
 

@@ -1,24 +1,24 @@
-/** Weights that a session need not be handed: it reads them from the model's file, and is done with them once it is open. */
+/** Weights that a session can read from the model's file, because it no longer needs the file once it is open. */
 import type { Node, Value } from '../graph/graph.js';
 import type { ScannedTensor } from '../onnx/scan-value.js';
 import { ELEMENT_TYPE } from '../onnx/schema.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import type { SessionOptions } from '../runtime/session-options.js';
 
-/** Smaller weights go along: to map a file costs a page and a call. */
+/** Smaller weights travel with the model: mapping a file costs a page and a call. */
 const LEAST_BYTES = 16 * 1024;
-/** What sizes are a multiple of where onnxruntime lays the filters of a convolution out in blocks. */
+/** onnxruntime lays the filters of a convolution out in blocks if their sizes are multiples of this. */
 const BLOCK = 16;
 
 /**
- * The weights that onnxruntime makes something else of while it opens a model, so that it lets go of the file: packed matrices, and
- * filters in blocks. Others would stay mapped, and a file that is written to later would change or end the process.
+ * The weights that onnxruntime converts while it opens a model, and so no longer reads from the file: packed matrices, and filters
+ * in blocks. Other weights would stay mapped, and writing to the file later would change results or crash the process.
  *
  * @returns Initializers with four bytes per element; whether their bytes lie in the file in one piece is not known here.
  */
 export function repackedWeights({ cut, outputs }: Rewrite, session: SessionOptions): ScannedTensor[] {
   const { graphOptimizationLevel: level, extra } = session;
-  // The user's own way of laying weights out.
+  // The user decides how weights are laid out.
   if (level === 'disabled' || /prepack|external_initializers/.test(JSON.stringify(extra))) return [];
   const isInBlocks = process.arch === 'x64' && (level === 'all' || level === 'layout');
   const given = new Set(outputs.map(({ value }) => value));
@@ -26,7 +26,7 @@ export function repackedWeights({ cut, outputs }: Rewrite, session: SessionOptio
     const { initializer } = value;
     if (initializer?.elemType !== ELEMENT_TYPE.float32 || initializer.external || initializer.parts)
       return [];
-    // One that can be fed is no constant.
+    // A weight that can be fed is not constant.
     if (value.input || value.producer || given.has(value)) return [];
     if (bytesOf(initializer) < LEAST_BYTES) return [];
     const uses = value.uses.filter((node) => cut.nodes.has(node));

@@ -1,4 +1,4 @@
-/** What a user asks for: a list of names, or names mapped to output keys. */
+/** The request of a user: a list of names, or names mapped to output keys. */
 import { invalidOption, show } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 
@@ -54,7 +54,7 @@ export function readReturnNodes(nodes: ReturnNodes): {
   return { pairs, keyed: !(isList && items.every((item) => typeof item === 'string')) };
 }
 
-/** Reads a list of names that is not empty. Throws `OPTION_INVALID`. */
+/** Reads a non-empty list of names. Throws `OPTION_INVALID`. */
 export function checkNames(option: string, given: unknown): readonly string[] {
   const isList =
     Array.isArray(given) &&
@@ -74,7 +74,7 @@ function checkPair(request: unknown, key: unknown): ReturnNode {
   return { request, key };
 }
 
-/** The same name twice is one output; two names under one key would lose one of them. */
+/** The same name twice is one output. Two names under one key are refused, because one of them would be lost. */
 function checkDistinct(pairs: readonly ReturnNode[]): void {
   const requests = new Map<string, string>();
   for (const { request, key } of pairs) {

@@ -1,4 +1,4 @@
-/** What a user may ask of a cut besides names: other inputs, a dynamic batch, parts computed in the graph. */
+/** Options of a cut besides names: other inputs, a dynamic batch, parts that are computed in the graph. */
 import { checkBoolean, checkOneOf, invalidOption, show } from '../base/checks.js';
 import { IMAGENET_MEAN, IMAGENET_STD } from '../base/imagenet.js';
 import type { FeatureParts, Pool } from '../graph/rewrite/feature-parts.js';
@@ -10,7 +10,7 @@ export type { Pool } from '../graph/rewrite/feature-parts.js';
 /** The element type of an output: its own, or one that a Cast gives. */
 export type OutputDtype = 'keep' | 'float32' | 'float16';
 
-/** A value for all outputs, or one by output key (outputs that are not named keep the default). */
+/** One value for all outputs, or values by output key; outputs without a value keep the default. */
 export type PerOutput<Item> = Item | Readonly<Record<string, Item>> | ReadonlyMap<string, Item>;
 
 /** An image input in the graph: uint8 pixels `[N, H, W, 3]` (RGB) in, normalised as `(pixel / 255 − mean) / std`. */
@@ -37,8 +37,8 @@ export interface RewriteOptions {
    */
   readonly input: 'tensor' | 'image-uint8' | ImageInput;
   /**
-   * `dynamic` rewrites a graph that was exported for a fixed batch so that it takes any; verified by running it. Where that
-   * fails, the plan says why and runs stay batch by batch.
+   * `dynamic` rewrites a graph that was exported for a fixed batch to take any batch, and verifies it by running it. If that
+   * fails, the plan says why, and each run takes one fixed batch after the other.
    * @default 'keep'
    */
   readonly batch: 'keep' | 'dynamic';

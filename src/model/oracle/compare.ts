@@ -1,8 +1,8 @@
-/** How far two tensors are from each other. */
+/** The difference between two tensors. */
 import { fromFloat16Bits } from '../../tensor/float16.js';
 import type { Tensor } from '../../tensor/tensor.js';
 
-/** The distance of two tensors. */
+/** How much two tensors differ. */
 export interface Difference {
   /** Whether all elements are the same, bit for bit (any two NaN count as the same). */
   readonly isEqual: boolean;
@@ -14,7 +14,7 @@ export interface Difference {
 
 const APART: Difference = { isEqual: false, maxDifference: Infinity, maxRelative: Infinity };
 
-/** Compares a tensor with what is expected. */
+/** Compares a tensor with the expected one. */
 export function compareTensors(actual: Tensor, expected: Tensor): Difference {
   const isSameShape =
     actual.dtype === expected.dtype &&

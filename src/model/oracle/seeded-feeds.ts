@@ -1,4 +1,4 @@
-/** Inputs made up from a seed, to compare two forms of a model on. */
+/** Inputs made up from a seed, to run two forms of a model on the same values. */
 import { TapirError } from '../../base/errors.js';
 import {
   createData,
@@ -20,7 +20,7 @@ export interface FeedSizes {
   readonly named: Readonly<Record<string, number>>;
 }
 
-/** An open size that is neither the batch nor that of an image. */
+/** The size for an open axis that is neither the batch nor a side of an image. */
 const OPEN_SIZE = 8;
 const OPEN_IMAGE_SIZE = 224;
 
@@ -54,7 +54,7 @@ function openSize(axis: number, rank: number, { rows }: FeedSizes): number {
   return rank === 4 && axis >= 2 ? OPEN_IMAGE_SIZE : OPEN_SIZE;
 }
 
-/** One size for each symbolic name, wherever it stands: what is also another axis is not the batch. */
+/** One size for each symbolic name. A name that also stands on a later axis is not the batch. */
 function nameSizes(inputs: readonly TensorInfo[], sizes: FeedSizes): Map<string, number> {
   const named = new Map(Object.entries(sizes.named));
   for (const isFirst of [false, true]) {
@@ -86,7 +86,7 @@ function fill(data: TensorData, dtype: string, seed: number): void {
     // Halves from 1 to 2, with alternating sign.
     else if (dtype === 'float16') data[i] = HALF_ONE | (bits & 0x83ff);
     else if (dtype === 'bool') data[i] = bits & 1;
-    // Small, because integers are mostly indices or tokens.
+    // Integers are small, because they are mostly indices or tokens.
     else if (data instanceof BigInt64Array || data instanceof BigUint64Array) data[i] = BigInt(bits % 2);
     else if (Array.isArray(data)) data[i] = `text ${bits % 10}`;
     else data[i] = dtype === 'uint8' ? bits & 0xff : bits % 2;
