@@ -45,6 +45,7 @@ async function main(): Promise<number> {
       return writeData(bytes, abort.signal, onOutputError);
     },
     err: (text) => void process.stderr.write(text),
+    columns: process.stdout.columns ?? (Number(process.env['COLUMNS']) || undefined),
     isTerminal: process.stderr.isTTY === true,
     exitCode: (value) => {
       code = value;

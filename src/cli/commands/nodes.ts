@@ -12,6 +12,13 @@ export interface NodesFlags {
   readonly json: boolean;
 }
 
+/** Columns whose cells are names. */
+const [NAME, TENSOR] = [0, 7];
+/** More nodes in a row that belong to no module are shown as one line. */
+const MOST_IN_ROW = 5;
+/** Operators that such a line names. */
+const OPS_NAMED = 3;
+
 /** Prints the names. */
 export async function runNodes(terminal: Terminal, path: string, flags: NodesFlags): Promise<void> {
   const model = await openModel(await findModelFile(path));
@@ -27,22 +34,58 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
     return;
   }
   if (model.names !== null) terminal.out(`names from ${model.names}\n\n`);
-  const rows = listed.map((item) => [
+  const rows = (flags.depth === undefined ? listed : groupNodes(listed)).map((item) => [
     '  '.repeat(item.depth) + item.name,
     item.op,
-    item.dtype ?? '?',
-    formatDims(item.dims),
+    item.dtype ?? (item.tensor === '' ? '' : '?'),
+    item.tensor === '' ? '' : formatDims(item.dims),
     item.channels === null ? '' : String(item.channels),
     item.reduction === null ? '' : `1/${item.reduction}`,
     item.marks.join(', '),
     item.tensor,
   ]);
   terminal.out(
-    formatTable([['name', 'op', 'dtype', 'dims', 'channels', 'scale', 'marks', 'tensor'], ...rows]),
+    formatTable([['name', 'op', 'dtype', 'dims', 'channels', 'scale', 'marks', 'tensor'], ...rows], [], {
+      columns: terminal.columns,
+      names: [NAME, TENSOR],
+    }),
   );
 }
 
-/** Modules at a depth stand for what is below them. */
+/** Replaces each long run of nodes without a module by one line, so that the modules stay in sight. */
+export function groupNodes(features: readonly ListedFeature[]): ListedFeature[] {
+  const grouped: ListedFeature[] = [];
+  let run: ListedFeature[] = [];
+  const endRun = (): void => {
+    if (run.length <= MOST_IN_ROW) grouped.push(...run);
+    else {
+      const ops = [...new Set(run.map(({ op }) => op))];
+      const op = `${ops.slice(0, OPS_NAMED).join(', ')}${ops.length > OPS_NAMED ? ', …' : ''}`;
+      const name = `(${run.length} nodes, up to ${run.at(-1)!.name})`;
+      grouped.push({
+        ...run[0]!,
+        name,
+        op,
+        dtype: null,
+        dims: null,
+        channels: null,
+        reduction: null,
+        marks: [],
+        tensor: '',
+      });
+    }
+    run = [];
+  };
+  for (const feature of features) {
+    if (feature.isModule || feature.op === 'input' || (run[0] && run[0].depth !== feature.depth)) endRun();
+    if (feature.isModule || feature.op === 'input') grouped.push(feature);
+    else run.push(feature);
+  }
+  endRun();
+  return grouped;
+}
+
+/** Keeps the features above a depth: a module at that depth represents its content. */
 function atDepth(features: readonly ListedFeature[], depth: number): ListedFeature[] {
   return features.filter((feature) => feature.depth < depth);
 }

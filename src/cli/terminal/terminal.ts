@@ -1,4 +1,4 @@
-/** What a command may touch of its surroundings. */
+/** The surroundings of a command. */
 export interface Terminal {
   /** Fires when the user stops the command. */
   readonly signal: AbortSignal;
@@ -10,6 +10,8 @@ export interface Terminal {
   write(bytes: Uint8Array): Promise<void>;
   /** Writes to standard error: progress and errors. */
   err(text: string): void;
+  /** Characters per line of standard output; undefined unless it is a terminal, or COLUMNS is set. */
+  readonly columns: number | undefined;
   /** Whether standard error is a terminal, where a line can be rewritten. */
   readonly isTerminal: boolean;
   /** Sets the exit code of a command that did not fail. */
