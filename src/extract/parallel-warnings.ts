@@ -46,7 +46,7 @@ export class ParallelWarnings {
     const share = ((100 * found.least.value) / found.most.value).toFixed(0);
     this.#warn(
       'TAPIR_DEVICES_UNBALANCED',
-      `${found.least.device} runs at ${share} % of the speed of ${found.most.device} and holds it up; give weights as split, split "dynamic", or leave it out`,
+      `${found.least.device} runs at ${share} % of the speed of ${found.most.device} and holds it up; pass weights as "split", use "dynamic", or drop this device`,
     );
   }
 
