@@ -84,11 +84,3 @@ export function coresToDecode(extractor: Extractor): number {
 export function isOnCpu(extractor: Extractor): boolean {
   return extractorInternals.of(extractor).sessions.every(({ type }) => type === 'cpu');
 }
-
-/**
- * Whether each run should have as many rows as the others: a GPU searches for the best algorithms once per batch size. Only if
- * the model can run with rows of zeros added, which are taken off again.
- */
-export function wantsFullBatches(extractor: Extractor): boolean {
-  return extractorInternals.of(extractor).model.canPad && !isOnCpu(extractor);
-}

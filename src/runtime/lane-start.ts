@@ -3,7 +3,7 @@ import { fork } from 'node:child_process';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { packageFile } from '../base/package.js';
 import { isShared, ownImages } from '../tensor/image-feed.js';
-import { fillsBuffer, makeTensor } from '../tensor/tensor.js';
+import { fillsBuffer, makeTensor, nameTensor } from '../tensor/tensor.js';
 import type { ResolvedDevice } from './device.js';
 import { guardExit } from './exit-guard.js';
 import { borrowEnvironment, LANE_ENVIRONMENT } from './host-environment.js';
@@ -174,7 +174,8 @@ function ownBuffers(reply: LaneReply): LaneReply {
     const { name, dtype, dims, data } = output;
     if (fillsBuffer(data)) return output;
     // The slice() of a Buffer would be a view.
-    return { name, ...makeTensor(dtype, dims, Buffer.isBuffer(data) ? Uint8Array.from(data) : data.slice()) };
+    const own = Buffer.isBuffer(data) ? Uint8Array.from(data) : data.slice();
+    return nameTensor(name, makeTensor(dtype, dims, own));
   });
   return { ...reply, outputs, spent: [] };
 }

@@ -33,9 +33,8 @@ export function readBatch(inputs: readonly TensorInfo[], feeds: readonly Feed[],
   const ratios = inputs.map((input, i) => rowRatio(input, feeds[i]!, axis));
   const isOpen = ratios.map((ratio, i) => ratio === undefined && feeds[i]!.dims.length > axis);
   const hasOpen = isOpen.includes(true);
-  const known = ratios.filter((ratio) => ratio !== undefined);
   // With an open batch, the rows of fixed inputs belong to every run.
-  const runs = hasOpen ? 1 : (known[0] ?? 1);
+  const runs = hasOpen ? 1 : (ratios.find((ratio) => ratio !== undefined) ?? 1);
   const odd = ratios.findIndex(
     (ratio) => ratio !== undefined && (ratio !== runs || !Number.isInteger(ratio) || ratio < 1),
   );

@@ -4,7 +4,7 @@
  */
 import { TapirError } from '../base/errors.js';
 import { copyInTurns, type Span } from './copy.js';
-import { createData, elementCount, makeTensor, type NamedTensor, type Tensor } from './tensor.js';
+import { createData, elementCount, makeTensor, nameTensor, type NamedTensor, type Tensor } from './tensor.js';
 
 /**
  * Joins the outputs of runs along an axis, in the order of the runs. Scalars become a vector with one element per run.
@@ -34,7 +34,7 @@ export async function gather(
       parts.map((part, i) => ({ source: part.data, target: data, spans: spansOf(parts, i, dims, axis) })),
     ),
   );
-  return results.map(({ name, dtype, dims, data }) => ({ name, ...makeTensor(dtype, dims, data) }));
+  return results.map(({ name, dtype, dims, data }) => nameTensor(name, makeTensor(dtype, dims, data)));
 }
 
 function checkNames(names: readonly string[], run: readonly NamedTensor[]): void {

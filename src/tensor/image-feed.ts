@@ -2,7 +2,7 @@
  * Feeds made from 8-bit images in shared memory. Nothing is copied on the way to the lane: it reads each pixel once and writes the
  * feed.
  */
-import { elementCount, makeTensor, type NamedTensor, type Tensor } from './tensor.js';
+import { elementCount, makeTensor, nameTensor, type NamedTensor, type Tensor } from './tensor.js';
 
 /** Images from which a lane makes its feed. They must not change until the run has settled. */
 export interface SharedImages {
@@ -63,7 +63,7 @@ export function fillFeed(feed: SharedImages, spare?: ArrayBuffer): NamedTensor {
     else data.set(pixels, row * size);
   });
   data.fill(0, feed.images.length * size);
-  return { name, ...makeTensor(dtype, dims, data) };
+  return nameTensor(name, makeTensor(dtype, dims, data));
 }
 
 /** RGB bytes → three planes, with each byte replaced by its value. */

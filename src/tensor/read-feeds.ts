@@ -1,6 +1,6 @@
 /** Feeds: what a caller passes to `run`, checked against the model's inputs. */
 import { show } from '../base/checks.js';
-import { mismatch, readTensor, type NamedTensor, type Tensor } from './tensor.js';
+import { mismatch, nameTensor, readTensor, type NamedTensor, type Tensor } from './tensor.js';
 import { dimsText, type TensorInfo } from './tensor-info.js';
 
 /**
@@ -34,7 +34,7 @@ export function readFeeds(inputs: readonly TensorInfo[], given: unknown): NamedT
     );
   return inputs.map((input) => {
     if (!named.has(input.name)) throw mismatch(input.name, 'given', 'nothing');
-    return { name: input.name, ...readFeed(input, named.get(input.name)) };
+    return nameTensor(input.name, readFeed(input, named.get(input.name)));
   });
 }
 

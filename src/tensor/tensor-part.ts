@@ -7,6 +7,7 @@ import {
   fillsBuffer,
   makeTensor,
   mismatch,
+  nameTensor,
   type NamedTensor,
   type Tensor,
   type TensorData,
@@ -54,7 +55,7 @@ export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuf
   const { name, tensor, axis, count, size } = part;
   checkPresent(part.name, tensor);
   const isWhole = count === size && (tensor.dims.length === 0 || count === tensor.dims[axis]);
-  if (isWhole && mayMove && fillsBuffer(tensor.data)) return { ...tensor, name };
+  if (isWhole && mayMove && fillsBuffer(tensor.data)) return nameTensor(name, tensor);
   const dims = isWhole ? tensor.dims : tensor.dims.with(axis, size);
   const { target, isFresh } = createTarget(tensor, elementCount(dims), spare);
   if (count < size && !isFresh) clearRest(target, part);
@@ -64,7 +65,7 @@ export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuf
     checkPresent(name, tensor);
     throw error;
   }
-  return { name, ...makeTensor(tensor.dtype, dims, target) };
+  return nameTensor(name, makeTensor(tensor.dtype, dims, target));
 }
 
 /** Checks that the data is still there: moving a buffer leaves an empty array. Throws `INPUT_MISMATCH`. */

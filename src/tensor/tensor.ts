@@ -68,6 +68,11 @@ export function makeTensor<Type extends DType>(
   return { dtype, dims, data } as Tensor<Type>;
 }
 
+/** Adds a name. */
+export function nameTensor(name: string, tensor: Tensor): NamedTensor {
+  return { ...tensor, name };
+}
+
 /**
  * What `run` accepts: a {@link Tensor}, or an object with the same fields, such as an `ort.Tensor` (which has `type` in place of
  * `dtype`).

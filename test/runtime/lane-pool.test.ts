@@ -17,9 +17,9 @@ interface Simulation {
   readonly replica: Replica;
   /** Attempts to open a session, not counting the first ones. */
   readonly attempts: () => number;
-  kill(lane: number): Promise<void>;
+  readonly kill: (lane: number) => Promise<void>;
   /** Lets further attempts succeed. */
-  repair(): void;
+  readonly repair: () => void;
 }
 
 /** A replica whose sessions answer at once; once dead, they cannot be opened until they are repaired. */

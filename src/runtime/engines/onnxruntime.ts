@@ -10,7 +10,7 @@ import { explainWebGpu, isDeviceFailure, refused, unavailable } from '../devices
 import { savingOptions } from '../prepared-files.js';
 import type { Session } from '../engine.js';
 import type { LaneDescription, SessionValue } from '../protocol.js';
-import { isDType, makeTensor, type TensorData, type NamedTensor } from '../../tensor/tensor.js';
+import { isDType, makeTensor, nameTensor, type TensorData, type NamedTensor } from '../../tensor/tensor.js';
 
 /** The members of onnxruntime-node that are used here. Its own types need the DOM library. */
 interface Ort {
@@ -170,7 +170,7 @@ async function runSession(
       const { type, dims, data } = results[name]!;
       if (!isDType(type))
         throw new Error(`output "${name}" has dtype ${type}, which has no JavaScript array`);
-      return { name, ...makeTensor(type, [...dims], data) };
+      return nameTensor(name, makeTensor(type, [...dims], data));
     });
   } catch (error) {
     throw new TapirError('RUN_FAILED', `the model failed on ${deviceName(device)}: ${reasonOf(error)}`, {
