@@ -85,15 +85,16 @@ describe('stamps', () => {
 });
 
 describe.skipIf(process.platform === 'win32')('a file that this user may not read', () => {
-  it('is denied, not missing', async () => {
+  it('is denied, not missing; so is a folder, also one that loses its permission while it is listed', async () => {
     const folder = scratchFolder();
-    chmodSync(folder, 0o755);
+    chmodSync(folder, 0o777);
     copyFileSync(photo, join(folder, 'open.jpg'));
     copyFileSync(photo, join(folder, 'shut.jpg'));
     mkdirSync(join(folder, 'shut'));
     for (const name of ['shut.jpg', 'shut']) chmodSync(join(folder, name), 0);
     // The superuser may read everything, so it becomes nobody first; whatever is loaded must be there before.
     const script = `
+      import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
       import { loadImage } from 'onnx-tapir';
       import { listImages } from ${JSON.stringify(projectPath('build/modules/sources/folders/list-folder.js'))};
       import { stampOf } from ${JSON.stringify(projectPath('build/modules/image/file/image-file.js'))};
@@ -103,11 +104,26 @@ describe.skipIf(process.platform === 'win32')('a file that this user may not rea
         process.setuid(65534);
       }
       const codeOf = (promise) => promise.then(() => 'read', ({ code, message }) => code + ': ' + message);
-      const listed = [];
-      for await (const { path, error } of listImages(folder)) listed.push([path, error?.code]);
+      const list = async (of, onItem = () => undefined) => {
+        const listed = [];
+        for await (const { path, error } of listImages(of)) {
+          listed.push([path, error?.code]);
+          onItem(path);
+        }
+        return listed;
+      };
+      const own = folder + '/own';
+      for (const name of ['/a', '/b']) mkdirSync(own + name, { recursive: true });
+      for (const name of ['/a/1.jpg', '/b/1.jpg']) writeFileSync(own + name, '');
+      // Before the others: it can be read by this user only until then.
+      const lost = await list(own, (path) => path === 'a/1.jpg' && chmodSync(own + '/b', 0));
+      chmodSync(own + '/b', 0o700);
+      rmSync(own, { recursive: true });
       console.log(JSON.stringify({
         uid: process.getuid(),
-        listed,
+        listed: await list(folder),
+        lost,
+        root: await codeOf(list(folder + '/shut')),
         open: await codeOf(loadImage(folder + '/open.jpg')),
         shut: await codeOf(loadImage(folder + '/shut.jpg')),
         inside: await codeOf(loadImage(folder + '/shut/any.jpg')),
@@ -123,6 +139,11 @@ describe.skipIf(process.platform === 'win32')('a file that this user may not rea
       ['shut.jpg', null],
       ['shut/', 'IMAGE_DENIED'],
     ]);
+    expect(seen['lost']).toEqual([
+      ['a/1.jpg', null],
+      ['b/', 'IMAGE_DENIED'],
+    ]);
+    expect(seen['root']).toMatch(/^SOURCE_INVALID: .*EACCES: permission denied/);
     const advice = 'permission denied (EACCES); give this user read access to it and to the folders above it';
     expect(seen['shut']).toBe(`IMAGE_DENIED: cannot read ${folder}/shut.jpg: ${advice}`);
     expect(seen['inside']).toMatch(/^IMAGE_DENIED/);
