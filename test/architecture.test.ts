@@ -52,7 +52,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'apps/report/vectors': ['base'],
   'apps/report/collect': ['dataset', 'apps/report/vectors'],
   'apps/report/page': ['apps/pages/browser'],
-  'apps/report': ['image', 'apps/pages', 'apps/report/collect', 'apps/report/page'],
+  'apps/report': ['embed', 'apps/pages', 'apps/report/collect', 'apps/report/page'],
   'apps/serve/http': ['base'],
   'apps/serve': ['embed', 'apps/serve/http'],
   hub: ['onnx'],

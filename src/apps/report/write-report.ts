@@ -12,6 +12,7 @@ import {
 } from '../../base/checks.js';
 import { packageVersion } from '../../base/package.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
+import { Internals } from '../../model/internals.js';
 import { checkReplaceable } from '../pages/check-replaceable.js';
 import { readPageFiles } from '../pages/document.js';
 import { collectInputs } from './collect/collect-inputs.js';
@@ -120,6 +121,7 @@ export async function writeReport(
   const withUmap = checkBoolean('umap', options.umap);
   const breathe = createBreathe(checkSignal(options.signal));
   const say = options.onPhase ?? (() => undefined);
+  if (typeof folder !== 'string') throw folders.refuse(folder);
   const dataset = await openDataset(checkText('folder', folder));
   const keys = chooseOutputs(dataset, options.outputs);
   const path = resolve(options.out === '' ? join(folder, 'report.html') : options.out);
@@ -156,6 +158,8 @@ export async function writeReport(
   const pictures = thumbnails.pictures.filter((picture) => picture !== null).length;
   return { path, bytes: bytes.length, images: inputs.images.length, pictures, notes };
 }
+
+const folders = new Internals<never, never>('folder', 'the path of a dataset');
 
 function chooseOutputs({ manifest }: Dataset, wanted: readonly string[]): readonly string[] {
   const keys = Object.keys(manifest.features);

@@ -9,6 +9,7 @@ import {
 } from '../../base/checks.js';
 import type { Dataset } from '../../dataset/dataset.js';
 import type { RowSet } from '../../dataset/row-set.js';
+import { Internals } from '../../model/internals.js';
 import type { Device } from '../../runtime/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { BestRows } from './best-rows.js';
@@ -113,6 +114,7 @@ export async function searchDataset(
   vectors: readonly (Float32Array | readonly number[])[],
   given: Options<SearchOptions> = {},
 ): Promise<SearchHit[][]> {
+  checkDataset(dataset);
   const options = withDefaults(SEARCH_DEFAULTS, given, 'searchDataset');
   const { metric, device, signal } = options;
   const top = checkInteger('top', options.top, 1, MOST_TOP);
@@ -135,6 +137,14 @@ export async function searchDataset(
   } finally {
     await scorer.close();
   }
+}
+
+const datasets = new Internals<Dataset, never>('dataset', 'a dataset, as openDataset gives it');
+
+/** Refuses what is not a dataset, such as a promise of one. Datasets of another copy of this package are fine. */
+function checkDataset(dataset: Partial<Dataset> | null | undefined): void {
+  const isDataset = typeof dataset?.rows === 'function' && typeof dataset.blocks === 'function';
+  if (!isDataset || !dataset.manifest?.features) throw datasets.refuse(dataset);
 }
 
 /**
