@@ -196,7 +196,11 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
       'stop when more inputs fail: a number, or a share such as 1%',
       parseFailures,
     )
-    .option('--overwrite', 'replace a dataset that exists; only files of the dataset are removed', EMBED_FOLDER_DEFAULTS.overwrite)
+    .option(
+      '--overwrite',
+      'replace a dataset that exists; only files of the dataset are removed',
+      EMBED_FOLDER_DEFAULTS.overwrite,
+    )
     .option('--metrics-port <port>', 'serve figures for Prometheus at this port of this machine', parseCount)
     .option('--json', 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
