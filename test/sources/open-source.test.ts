@@ -144,6 +144,9 @@ describe('embedFolder', () => {
     expect(manifest.counts).toMatchObject({ inputs: files.length, ok: files.length });
     const cut = write('cut.tar', tar.subarray(0, tar.length - 2048));
     const failing = embedFolder(extractor, cut, { out: join(scratch, 'cut'), transform });
-    await expect(failing).rejects.toMatchObject({ code: 'SOURCE_INVALID', message: /cut off/ });
+    await expect(failing).rejects.toMatchObject({
+      code: 'SOURCE_INVALID',
+      message: expect.stringMatching(/cut off/),
+    });
   });
 });

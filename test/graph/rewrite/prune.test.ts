@@ -166,7 +166,7 @@ describe('pruneModel', () => {
     const circle = modelBytes(spec, { functions: [fn('Outer', 'Inner'), fn('Inner', 'Outer')] });
     expect(await failureOf(pruneModel(circle, ['y']))).toMatchObject({
       code: 'GRAPH_INVALID',
-      message: /calls itself/,
+      message: expect.stringMatching(/calls itself/),
     });
   });
 
@@ -267,7 +267,7 @@ describe('pruneModel refuses', () => {
     };
     expect(await failureOf(prune(spec, ['y']))).toMatchObject({
       code: 'GRAPH_INVALID',
-      message: /nothing defines tensor "ghost", which "n" reads/,
+      message: expect.stringMatching(/nothing defines tensor "ghost", which "n" reads/),
     });
   });
 
@@ -284,7 +284,7 @@ describe('pruneModel refuses', () => {
     };
     expect(await failureOf(prune(spec, ['y']))).toMatchObject({
       code: 'GRAPH_INVALID',
-      message: /in a circle/,
+      message: expect.stringMatching(/in a circle/),
     });
     expect((await prune(spec, ['free'])).plan.kept.nodes).toEqual(['Relu → free']);
   });
@@ -300,7 +300,7 @@ describe('pruneModel refuses', () => {
     };
     expect(await failureOf(prune(spec, ['tensor:y']))).toMatchObject({
       code: 'GRAPH_INVALID',
-      message: /"p" and "q"/,
+      message: expect.stringMatching(/"p" and "q"/),
     });
   });
 
@@ -312,7 +312,7 @@ describe('pruneModel refuses', () => {
     };
     expect(await failureOf(prune(spec, ['q']))).toMatchObject({
       code: 'GRAPH_INVALID',
-      message: /blank output/,
+      message: expect.stringMatching(/blank output/),
     });
   });
 

@@ -109,7 +109,7 @@ describe('a decompression bomb', () => {
     // 256 × 15 360 000 pixels.
     await expect(loadImage(long, { crop: null })).rejects.toMatchObject({
       code: 'IMAGE_TOO_LARGE',
-      message: /the resized image/,
+      message: expect.stringMatching(/the resized image/),
     });
     expect(await loadImage(long, createTransform())).toMatchObject({ height: 224, width: 224 });
     expect(await loadImage(long, { resize: null, crop: null })).toMatchObject({ height: 60_000, width: 1 });

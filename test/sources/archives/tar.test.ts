@@ -171,7 +171,7 @@ describe('a tar', () => {
       );
       expect(error, `cut to ${length}`).toMatchObject({
         code: 'SOURCE_INVALID',
-        message: /cut off.* byte \d+/,
+        message: expect.stringMatching(/cut off.* byte \d+/),
       });
     }
     expect((await itemsOf(write(whole.subarray(0, end), 'cut.tar'))).length).toBe(IMAGES.length);
@@ -182,7 +182,10 @@ describe('a tar', () => {
     const packed = gzipSync(await makeTar([{ name: 'a.jpg', bytes: noise }, ...FILES]));
     for (let length = 2; length < packed.length; length += 512) {
       const { error } = await untilError(write(packed.subarray(0, length), 'cut.tgz'));
-      expect(error, `cut to ${length}`).toMatchObject({ code: 'SOURCE_INVALID', message: /cut off/ });
+      expect(error, `cut to ${length}`).toMatchObject({
+        code: 'SOURCE_INVALID',
+        message: expect.stringMatching(/cut off/),
+      });
     }
     for (let at = 10; at < packed.length; at += 97) {
       const broken = Buffer.from(packed);
@@ -243,7 +246,10 @@ describe('shards', () => {
     write(await shard('t'), 't-0.tar');
     const { items, error } = await untilError(join(folder, 't-{0..1}.tar'));
     expect(items).toEqual([]);
-    expect(error).toMatchObject({ code: 'SOURCE_INVALID', message: /t-1\.tar: ENOENT/ });
+    expect(error).toMatchObject({
+      code: 'SOURCE_INVALID',
+      message: expect.stringMatching(/t-1\.tar: ENOENT/),
+    });
     expect(() => openSource(join(folder, '{a.tar,b.jpg}'))).toThrow(/one kind/);
   });
 });

@@ -86,7 +86,10 @@ describe('a zip', () => {
     const files = [1, 2, 3].map((i) => ({ name: `${i}.jpg`, bytes: text }));
     const { items, error } = await untilError(write(makeZip(files, 2)));
     expect(items).toHaveLength(2);
-    expect(error).toMatchObject({ code: 'SOURCE_INVALID', message: /more entries than the 2/ });
+    expect(error).toMatchObject({
+      code: 'SOURCE_INVALID',
+      message: expect.stringMatching(/more entries than the 2/),
+    });
   });
 
   it('that was cut off or broken anywhere ends with an error, and never hangs', async () => {
