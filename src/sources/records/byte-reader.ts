@@ -40,7 +40,9 @@ export class ByteReader {
   /** Returns the rest of the stream, chunk by chunk. */
   async *rest(): AsyncGenerator<Uint8Array> {
     try {
-      if (this.#held.length > 0) yield this.#held;
+      const held = this.#held;
+      this.#held = new Uint8Array(0);
+      if (held.length > 0) yield held;
       for (let chunk = await this.#next(); chunk; chunk = await this.#next()) yield chunk;
     } finally {
       await this.close();
