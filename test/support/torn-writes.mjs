@@ -124,7 +124,13 @@ if (isMainThread && TORN_DIR !== undefined) {
   promises.rename = (from, to) => {
     if (!isWatched(to)) return original.rename(from, to);
     return change(
-      () => original.rename(from, to),
+      async () => {
+        await original.rename(from, to);
+        // The bytes are as unsynced as before, under the new name.
+        if (synced.has(from)) synced.set(to, synced.get(from));
+        else synced.delete(to);
+        synced.delete(from);
+      },
       () => {
         const [before, after] = [restorer(from), restorer(to)];
         return () => {
