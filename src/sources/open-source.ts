@@ -76,7 +76,7 @@ export function openSource(
   if (source === null || typeof source !== 'object') throw notASource(source);
   if ('paths' in source) {
     if (!isAsyncIterable(source.paths))
-      throw invalidOption('source', 'a stream of bytes as paths', source.paths);
+      throw invalidOption('source', '{ paths } with an asynchronous iterable of bytes', source.paths);
     const format = checkOneOf('format', source.format ?? 'paths', INPUT_FORMATS);
     return opened('stream', null, () => readItems(source.paths, format, options, signal));
   }

@@ -42,6 +42,9 @@ const inputs = (): StreamInput[] => [
   { image: other, id: 7, tags: ['a'] },
   'no such file.jpg',
   { image: new Uint8Array(0), id: 8 },
+  new Blob([readFileSync(photo)]),
+  { image: new Response(readFileSync(other)), id: 9 },
+  { image: new Blob([readFileSync(photo)]).stream() as ReadableStream<Uint8Array>, id: 10 },
 ];
 
 /** What both kinds of streams are to make of them. */
@@ -54,6 +57,9 @@ async function checkRows(rows: readonly Record<string, unknown>[]): Promise<void
     { index: 3, path: other, features: { embedding: city }, id: 7, tags: ['a'] },
     { index: 4, path: 'no such file.jpg', error: { code: 'IMAGE_NOT_FOUND' } },
     { index: 5, path: null, error: { code: 'IMAGE_EMPTY' }, id: 8 },
+    { index: 6, path: null, features: { embedding: sea } },
+    { index: 7, path: null, features: { embedding: city }, id: 9 },
+    { index: 8, path: null, features: { embedding: sea }, id: 10 },
   ]);
 }
 
