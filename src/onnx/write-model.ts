@@ -81,10 +81,9 @@ export function writeName(fieldNumber: number, name: string): Uint8Array {
 
 /** A node of a graph. */
 export function writeNode(node: NewNode): Bytes {
-  const attribute = Object.entries(node.attributes ?? {}).map(([name, value]) => ({
-    name,
-    ...attributeValue(value),
-  }));
+  const attribute = Object.entries(node.attributes ?? {}).map(([name, value]) =>
+    Object.assign(attributeValue(value), { name }),
+  );
   return fieldChunks(GRAPH.node, [
     ...node.inputs.map((name) => writeName(NODE.input, name)),
     ...node.outputs.map((name) => writeName(NODE.output, name)),
