@@ -1,12 +1,12 @@
-/** The best rows of a query so far. */
+/** The best rows of a query. */
 
-/** A row and how near it is; larger is nearer. */
+/** A row and its value; a larger value is nearer. */
 export interface RankedRow {
   readonly row: number;
   readonly value: number;
 }
 
-/** Keeps the `most` best rows, nearest first; of equally near ones, those of lower row numbers. */
+/** Keeps the `most` best rows, nearest first. Among equally near rows, lower row numbers come first. */
 export class BestRows {
   readonly #rows: RankedRow[] = [];
   readonly #most: number;
@@ -19,12 +19,12 @@ export class BestRows {
     return this.#rows;
   }
 
-  /** Only a larger value, or an equal one of a lower row, gets in; -Infinity while there is room. */
+  /** A new row needs a larger value than this, or an equal value and a lower row number. -Infinity while there is room. */
   get least(): number {
     return this.#rows.length < this.#most ? -Infinity : this.#rows.at(-1)!.value;
   }
 
-  /** Adds a row if it is good enough; one whose value is not finite never is. */
+  /** Adds a row if it is good enough. Values that are not finite are not. */
   add(added: RankedRow): void {
     if (!Number.isFinite(added.value)) return;
     let from = 0;

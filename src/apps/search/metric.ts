@@ -1,17 +1,17 @@
 /**
- * How near a row is to a query: exactly, and at most by what the graph computed in float32.
+ * How near a row is to a query: exactly, and as an upper bound from what the graph computed in float32.
  *
- * Internally every metric is a number that is larger for nearer rows: the cosine, the product, or the negative squared distance.
+ * Internally every metric is larger for nearer rows: the cosine, the product, or the negative squared distance.
  */
 
-/** cosine: of the angle; dot: the product; l2: the Euclidean distance. */
+/** cosine: of the angle between the vectors; dot: their product; l2: their Euclidean distance. */
 export const METRICS = ['cosine', 'dot', 'l2'] as const;
 export type Metric = (typeof METRICS)[number];
 
-/** A query, and what follows from it. */
+/** A query with its square and its norm. */
 export interface Query {
   readonly vector: Float32Array;
-  /** Sum of its squares, in double precision. */
+  /** Sum of the squares, in double precision. */
   readonly square: number;
   readonly norm: number;
 }
@@ -22,7 +22,7 @@ export function createQuery(vector: Float32Array): Query {
   return { vector, square, norm: Math.sqrt(square) };
 }
 
-/** The query as the graph takes it: of length 1, so that no product overflows where the row itself does not; 0 stays 0. */
+/** The query scaled to length 1 for the graph, so that no product overflows unless the row itself does. Zero stays zero. */
 export function unitVector({ vector, norm }: Query): Float32Array {
   return norm === 0 ? new Float32Array(vector.length) : vector.map((value) => value / norm);
 }
@@ -31,13 +31,13 @@ export function unitVector({ vector, norm }: Query): Float32Array {
 const ROUNDOFF = 2 ** -24;
 /** GPUs may round the factors of a product to TF32. */
 const ROUNDOFF_TF32 = 2 ** -11;
-/** Outside, squares of float32 overflow or lose digits. */
+/** Outside this range, sums of squares in float32 overflow or lose digits. */
 const LEAST_SQUARE = 1e-30;
 const MOST_SQUARE = 1e30;
 
 /**
- * How far a float32 sum of products may be from the true one, in units of both norms' product: the usual bound for any order of
- * summation (Higham, "Accuracy and Stability of Numerical Algorithms", §3.1), twice as large.
+ * The largest error of a float32 sum of products, relative to the product of both norms: twice the usual bound for any order of
+ * summation (Higham, "Accuracy and Stability of Numerical Algorithms", §3.1).
  */
 export function slackOf(elements: number, isOnCpu: boolean): number {
   const sum = (elements + 8) * ROUNDOFF;
@@ -46,9 +46,9 @@ export function slackOf(elements: number, isOnCpu: boolean): number {
 }
 
 /**
- * The most that the exact value can be.
+ * An upper bound of the exact value.
  *
- * @param dot - Product of the row and the unit vector of the query, in float32.
+ * @param dot - Product of the row with the query's unit vector, in float32.
  * @param rowSquare - Sum of the row's squares, in float32.
  */
 export function upperBound(
@@ -67,8 +67,8 @@ export function upperBound(
 }
 
 /**
- * The exact value of the metric: in double precision, summed in order, so that equal rows have equal values. Not finite for a row
- * with a NaN or an infinity.
+ * The exact value of the metric, in double precision. It sums in order, so that equal rows have equal values. It is not finite for
+ * a row with a NaN or an infinity.
  */
 export function exactValue(metric: Metric, query: Query, rows: Float32Array, offset: number): number {
   const { vector } = query;
@@ -90,7 +90,7 @@ export function exactValue(metric: Metric, query: Query, rows: Float32Array, off
   return Math.max(-1, Math.min(1, sum / (Math.sqrt(square) * query.norm)));
 }
 
-/** The score as users know it: a distance for `l2`. */
+/** The score that users see: a distance for `l2`. */
 export function scoreOf(metric: Metric, value: number): number {
   return metric === 'l2' ? Math.sqrt(-value) : value;
 }

@@ -1,4 +1,4 @@
-/** Queries: images, embedded as the dataset was, and inputs of the dataset itself. */
+/** The vectors of queries: images, embedded like those of the dataset, and inputs of the dataset itself. */
 import { invalidOption, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import type { Dataset } from '../../dataset/dataset.js';
@@ -14,11 +14,11 @@ import { createTransform } from '../../image/transform.js';
 import type { Device } from '../../runtime/device.js';
 import { elementCount, type Tensor } from '../../tensor/tensor.js';
 
-/** How images are embedded. */
+/** Options for embedding images. */
 export interface QueryOptions {
   /** Output key. */
   readonly key: string;
-  /** Path of the model file that the dataset was made with. */
+  /** Path of the model file that made the dataset. */
   readonly model: string;
   readonly device: Device;
   readonly signal: AbortSignal | undefined;
@@ -29,7 +29,7 @@ export interface Recipe {
   /** Name of the model file. */
   readonly file: string;
   readonly sha256: string;
-  /** The name that was asked for. */
+  /** The requested name. */
   readonly request: string;
   readonly parts: Options<RewriteOptions>;
   readonly transform: Options<TransformOptions>;
@@ -38,10 +38,10 @@ export interface Recipe {
 /**
  * Reads from the manifest how a feature was made.
  *
- * @throws {@link TapirError} `DATASET_INVALID` if it does not say.
+ * @throws {@link TapirError} `DATASET_INVALID` if the manifest does not say.
  */
 export function readRecipe({ folder, manifest }: Dataset, key: string): Recipe {
-  // Only what reading the features needs was checked when the dataset was opened.
+  // Opening the dataset has checked only what reading features needs.
   const { model, request, transform } = manifest as Partial<Dataset['manifest']>;
   const own = Array.isArray(request) ? request.find((one) => one?.key === key) : undefined;
   if (
@@ -59,12 +59,12 @@ export function readRecipe({ folder, manifest }: Dataset, key: string): Recipe {
 }
 
 /**
- * Embeds images as the dataset's manifest says: with its model (compared by SHA-256), request and transform.
+ * Embeds images as the dataset's manifest records: with the same model (compared by SHA-256), request and transform.
  *
  * @param images - Paths or file contents.
- * @returns A vector for each image, in order.
+ * @returns One vector per image, in order.
  * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model; `IMAGE_*` for an image that cannot be read; `OPTION_INVALID` if
- * the model gives another number of elements than the dataset holds; those of {@link createFeatureExtractor}.
+ * the model's vectors differ in length from the dataset's; errors of {@link createFeatureExtractor}.
  */
 export async function embedQueries(
   dataset: Dataset,
@@ -97,7 +97,7 @@ export async function embedQueries(
   }
 }
 
-/** What was computed behind the tensor, from the words of the plan; half precision changes nothing that matters here. */
+/** The parts that were added after the tensor, from the words of the plan. Half precision does not matter here. */
 function partsOf(computed: readonly string[]): Options<RewriteOptions> {
   const pool = POOLS.find((word) => computed.includes(`pool ${word}`)) ?? 'none';
   return {
@@ -108,7 +108,7 @@ function partsOf(computed: readonly string[]): Options<RewriteOptions> {
 }
 
 function toVector({ dtype, data }: Tensor, elements: number): Float32Array {
-  // A row of embedImages has a buffer of its own.
+  // Each row of embedImages has its own buffer.
   const vector = Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.buffer as ArrayBuffer);
   if (vector.length === elements) return vector;
   throw invalidOption(
@@ -125,9 +125,9 @@ export interface RowQuery {
 }
 
 /**
- * The features of inputs by their paths, in the order given.
+ * Reads the features of inputs by their paths, in the given order.
  *
- * @throws {@link TapirError} `OPTION_INVALID` for a path that the dataset does not hold, or that could not be embedded.
+ * @throws {@link TapirError} `OPTION_INVALID` for a path that is not in the dataset, or whose input could not be embedded.
  */
 export async function readRowQueries(
   dataset: Dataset,

@@ -1,4 +1,4 @@
-/** The graph that compares rows with queries: a matrix product, and the squared norm of each row. */
+/** The ONNX graph that compares rows with queries: a matrix product, and the squared norm of each row. */
 import { ELEMENT_TYPE, type Dim } from '../../onnx/schema.js';
 import { writeModel, type NewValue } from '../../onnx/write-model.js';
 
@@ -11,7 +11,8 @@ const OPSET = 13;
 const QUERIES = 'queries';
 
 /**
- * An ONNX model for rows `[R, D]`: `dots` `[R, Q]`, each row's product with each query, and `squares` `[R]`, all float32.
+ * Makes an ONNX model for rows `[R, D]`. It returns `dots` `[R, Q]`, each row's product with each query, and `squares` `[R]`; all
+ * tensors are float32.
  *
  * @param queries - `count × elements` numbers; part of the model, so that the runtime can lay them out once.
  * @param elements - D.
@@ -29,7 +30,7 @@ export function encodeScoreModel(queries: Float32Array, count: number, elements:
     opset: OPSET,
     name: 'scores',
     nodes: [
-      // A row per line of the product: the constant stands second, where it is packed once.
+      // The constant is the second factor: ONNX Runtime packs it once.
       {
         name: dots,
         opType: 'Gemm',

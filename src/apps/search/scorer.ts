@@ -1,4 +1,4 @@
-/** A session that scores blocks of rows, in a lane of its own. */
+/** A session that scores blocks of rows. */
 import type { FeatureBlock } from '../../dataset/dataset.js';
 import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
 import { readDevice, type Device } from '../../runtime/device.js';
@@ -7,16 +7,16 @@ import { readSessionOptions } from '../../runtime/session-options.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import { encodeScoreModel, SCORE_INPUT, SCORE_OUTPUTS } from './score-model.js';
 
-/** What the graph computed of a block, in float32. */
+/** The scores of a block, in float32. */
 export interface BlockScores {
   readonly block: FeatureBlock;
-  /** Row by row, a number per query. */
+  /** One number per query for each row. */
   readonly dots: Float32Array;
-  /** A number per row. */
+  /** One number per row. */
   readonly squares: Float32Array;
 }
 
-/** Scores blocks. Open it with {@link openScorer}, and close it. */
+/** Scores blocks. Open one with {@link openScorer}, and close it after use. */
 export class Scorer {
   readonly #replica: Replica;
   readonly #elements: number;
@@ -30,7 +30,7 @@ export class Scorer {
     return this.#replica.facts.device.type === 'cpu';
   }
 
-  /** The block's data stays the caller's: exact values are computed of it. */
+  /** Scores a block. Its data stays with the caller, who computes exact values from it. */
   async score(block: FeatureBlock, signal: AbortSignal | undefined): Promise<BlockScores> {
     const feed = {
       name: SCORE_INPUT,
@@ -51,7 +51,7 @@ export class Scorer {
 /**
  * Opens a session for queries.
  *
- * @param vectors - Each of `elements` numbers.
+ * @param vectors - Vectors of `elements` numbers.
  */
 export async function openScorer(
   vectors: readonly Float32Array[],

@@ -1,4 +1,4 @@
-/** Exact nearest neighbours in a dataset: block by block, so that memory does not grow with it. */
+/** Exact nearest neighbours in a dataset. It reads block by block, so that memory does not grow with the dataset. */
 import {
   checkInteger,
   checkOneOf,
@@ -30,27 +30,27 @@ import { openScorer, type BlockScores, type Scorer } from './scorer.js';
 /** Options of {@link searchDataset}. */
 export interface SearchOptions {
   /**
-   * Output key of the features to search; may be left out if the dataset has one.
+   * Output key of the features to search. You may leave it out if the dataset has one output.
    * @default undefined
    */
   readonly key: string | undefined;
   /**
-   * Most neighbours of each query, an integer from 1 to 10000.
+   * Maximum number of neighbours per query, an integer from 1 to 10000.
    * @default 10
    */
   readonly top: number;
   /**
-   * `cosine` (of the angle; 0 for a vector of zeros), `dot` (the product) or `l2` (Euclidean distance, nearest first).
+   * `cosine` (of the angle; 0 for a vector of zeros), `dot` (the product) or `l2` (the Euclidean distance, nearest first).
    * @default 'cosine'
    */
   readonly metric: Metric;
   /**
-   * Where scores are computed; only `'auto'` falls back to the CPU.
+   * Device that computes the scores. Only `'auto'` falls back to the CPU.
    * @default 'cpu'
    */
   readonly device: Device;
   /**
-   * A row per query that is no result of it (the query's own), or null.
+   * For each query a row to leave out of its results (the query's own), or null. Empty to leave out none.
    * @default []
    */
   readonly exclude: readonly (number | null)[];
@@ -72,32 +72,32 @@ export const SEARCH_DEFAULTS: SearchOptions = {
 
 /** A neighbour. */
 export interface SearchHit {
-  /** From 1. */
+  /** Position in the results, from 1. */
   readonly rank: number;
-  /** The cosine, product or distance, in double precision. */
+  /** Cosine, product or distance, in double precision. */
   readonly score: number;
-  /** As listed when it was embedded; null for inputs given as bytes. */
+  /** Path of the input as the dataset records it; null for an input given as bytes. */
   readonly path: string | null;
-  /** Its row in the features, over all shards. */
+  /** Row in the features, counted over all shards. */
   readonly row: number;
 }
 
 const MOST_TOP = 10_000;
 export const MOST_QUERIES = 1024;
-/** Of a block's rows, and of its scores. */
+/** Size limit of a block's rows, and of its scores. */
 const BLOCK_BYTES = 16 * 2 ** 20;
 
 /**
- * Finds the nearest neighbours of vectors in a dataset, exactly: ONNX Runtime scores all rows in float32, and every row that may
- * be among the nearest, rounding errors considered, is compared in double precision.
+ * Finds the exact nearest neighbours of vectors in a dataset. ONNX Runtime scores all rows in float32; every row that may be among
+ * the nearest within rounding errors is then compared in double precision.
  *
- * @remarks Equally near rows come in the order of their rows. Rows that no input refers to any more, and rows with a NaN or an
- * infinity, are no results. A few blocks of 16 MiB are in memory, whatever the size of the dataset.
+ * @remarks Equally near rows are ordered by row number. Outdated rows, and rows with a NaN or an infinity, are never results. Memory
+ * holds a few blocks of 16 MiB, whatever the size of the dataset.
  *
  * @param dataset - From {@link openDataset}.
- * @param vectors - Up to 1024 queries, each with as many finite numbers as a row of the feature has elements.
+ * @param vectors - Up to 1024 queries. Each has as many finite numbers as a row of the feature has elements.
  * @param given - See {@link SearchOptions}.
- * @returns For each query its neighbours, nearest first; fewer than `top` where the dataset has fewer rows.
+ * @returns For each query its neighbours, nearest first; fewer than `top` if the dataset has fewer rows.
  * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `DEVICE_UNAVAILABLE`.
  *
  * @example
@@ -188,7 +188,7 @@ function readExclude(given: readonly (number | null)[], queries: number): readon
   throw invalidOption('exclude', 'a row or null for each query', given);
 }
 
-/** Scores the blocks in order; the next one is read while the session works on one. */
+/** Scores the blocks in order, and reads the next block while the session scores one. */
 async function* scoreBlocks(
   dataset: Dataset,
   key: string,
@@ -200,14 +200,14 @@ async function* scoreBlocks(
   for await (const block of dataset.blocks(key, { rowsPerBlock })) {
     const before = running;
     running = scorer.score(block, signal);
-    // Awaited a block later; until then a failure must not count as unhandled.
+    // The failure is handled one block later; until then it must not count as unhandled.
     running.catch(() => undefined);
     if (before) yield await before;
   }
   if (running) yield await running;
 }
 
-/** What the blocks are merged into. */
+/** The state of a search. */
 interface Search {
   readonly metric: Metric;
   readonly queries: readonly Query[];
@@ -217,7 +217,7 @@ interface Search {
   readonly slack: number;
 }
 
-/** Compares exactly what may be among the best. */
+/** Compares the rows exactly that may be among the best. */
 function merge(
   { metric, queries, best, live, exclude, slack }: Search,
   { block, dots, squares }: BlockScores,
@@ -229,7 +229,7 @@ function merge(
     const own = exclude[q] ?? null;
     for (let i = 0; i < block.rows; i++) {
       const bound = upperBound(metric, query, dots[i * count + q]!, squares[i]!, slack);
-      // Rows come in order: an equally near one that comes later is not better.
+      // Rows come in order, so a later row that is equally near is not better.
       if (bound <= found.least) continue;
       const row = block.firstRow + i;
       if (row === own || !live.has(row)) continue;
