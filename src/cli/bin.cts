@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Starts the command. Node's thread pool, in which images are decoded, has four threads unless the environment says otherwise
- * before it is first used; loading an ES module uses it, so this is said here.
+ * Starts the command. Node's thread pool decodes images. It has four threads unless the environment sets another number before its
+ * first use, and loading an ES module already uses it. So this CommonJS file sets the number.
  */
 const { availableParallelism } = process.getBuiltinModule('node:os');
 process.env['UV_THREADPOOL_SIZE'] ??= String(Math.max(4, availableParallelism() + 2));

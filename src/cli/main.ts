@@ -1,4 +1,4 @@
-/** The command `tapir`: signals, streams and exit codes. What the commands do is in program.ts and beside it. */
+/** The command `tapir`: signals, streams and exit codes. program.ts holds the commands. */
 import { reasonOf, TapirError } from '../base/errors.js';
 import { ownSharp } from '../image/decode/open-sharp.js';
 import { warmLane } from '../runtime/lane-start.js';
@@ -16,18 +16,18 @@ async function main(): Promise<number> {
   let isStreaming = false;
   for (const [signal, code] of Object.entries(SIGNALS)) {
     process.on(signal, () => {
-      // The second time there is no tidy end; the exit guard still waits for onnxruntime.
+      // A second signal ends the process at once, apart from the exit guard, which waits for onnxruntime.
       if (stopped !== undefined) process.exit(code);
       stopped = code;
       abort.abort(new Error(`stopped by ${signal}`));
-      // Whoever waits for more shall not wait on.
+      // Ends the wait for more input.
       if (isReading) process.stdin.destroy();
     });
   }
-  // A reader that goes away (`tapir nodes … | head`) is no failure.
+  // A reader that goes away (`tapir nodes … | head`) is not a failure.
   const onOutputError = (error: NodeJS.ErrnoException): void => {
     const isGone = error.code === 'EPIPE';
-    // A command that streams is told by its write, and closes what it has open.
+    // A command that streams gets the error from its write, and closes what it has opened.
     if (!isStreaming) process.exit(isGone ? EXIT.done : EXIT.internal);
     if (isGone) stopped ??= EXIT.done;
   };
@@ -54,17 +54,17 @@ async function main(): Promise<number> {
   try {
     const words = process.argv.slice(2);
     const asked = words.find((word) => !word.startsWith('-'));
-    // Its thread loads onnxruntime while this one loads what reads the flags, which takes as long.
+    // A thread loads onnxruntime while this one loads the command line; both take equally long.
     if (asked === 'embed' && !/--isolation[= ]process/.test(words.join(' '))) warmLane();
     const { createProgram } = await import('./program.js');
     const program = await createProgram(terminal, asked);
     await program.parseAsync(process.argv);
-    // A command that says so itself has ended as it should, a service by a signal.
+    // A command that sets its own exit code has ended normally, even after a signal: a service does.
     return code ?? stopped ?? EXIT.done;
   } catch (error) {
     const usage = exitCodeOfUsage(error);
     if (usage === 0) return EXIT.done;
-    // Who is stopped because another process has failed is not the cause.
+    // A process stopped by a signal is not the root cause.
     if (stopped === undefined) writeErrorFile(process.env, error);
     // Commander has printed its own message.
     if (usage !== undefined) return EXIT.usage;
@@ -72,20 +72,20 @@ async function main(): Promise<number> {
       process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
   } finally {
-    // Waiting for more would keep a command that was stopped alive.
+    // A pending read would keep a stopped command alive.
     if (isReading) process.stdin.destroy();
-    // Neither a reader that stalls: all else is closed, and what it has not read is lost.
+    // So would a reader that stalls. Everything else is closed; output that it has not read is lost.
     if (isStreaming && stopped !== undefined) process.exit(stopped);
   }
 }
 
-/** What commander ends with, for an error of its own: its class is not loaded yet when this file is. */
+/** The exit code of an error of commander. Its class is not imported, so that this file loads fast. */
 function exitCodeOfUsage(error: unknown): unknown {
   const isUsage = error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
   return isUsage && 'exitCode' in error ? error.exitCode : undefined;
 }
 
-/** Settles when the bytes have been taken, or will not be. */
+/** Resolves when the bytes have been written, and rejects when they cannot be. */
 function writeData(
   bytes: Uint8Array,
   signal: AbortSignal,

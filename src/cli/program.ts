@@ -62,12 +62,12 @@ class TapirCommand extends Command {
 }
 
 const RETURN_HELP =
-  'what to return: a tensor, node or module path, with "=KEY" to name the output; repeatable';
+  'what to return: a tensor, node or module path; add "=KEY" to name the output; repeatable';
 
 const CUDA_LIBS_HELP =
   'folder with the CUDA and cuDNN libraries, searched recursively (pip: site-packages/nvidia)';
 
-/** Commands whose code the others do without: it takes as long to load as theirs. */
+/** Commands that load on demand: their code takes as long to load as that of all others. */
 const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Terminal) => Promise<void>>> = {
   serve: async (program, terminal) => {
     const command = (await import('./commands/serve.js')).addServeCommand(program, terminal);
@@ -87,7 +87,7 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
 /**
  * Builds the command line.
  *
- * @param asked - The command that is asked for, if one is: of the others only what costs nothing is there.
+ * @param asked - The requested command, if any. Other commands that load on demand are left out.
  */
 export async function createProgram(terminal: Terminal, asked: string | undefined): Promise<Command> {
   const program = new TapirCommand('tapir')
@@ -99,22 +99,22 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
 
   program
     .command('nodes')
-    .description('list the names that can be asked for, in execution order')
+    .description('list the names that you can request, in execution order')
     .argument('<model>', 'ONNX file')
-    .option('--depth <n>', 'show modules down to this depth of their path', parseCount)
-    .option('--all', 'list constants and sizes too', false)
+    .option('--depth <n>', 'show modules down to this depth', parseCount)
+    .option('--all', 'also list constants and sizes', false)
     .option('--json', 'print JSON', false)
     .action((model: string, flags: NodesFlags) => runNodes(terminal, model, flags));
 
   const extract = program
     .command('extract')
-    .description('cut a model down to what the named values need, and save it as a plain ONNX file')
+    .description('cut a model down to what the requested values need, and save it as a plain ONNX file')
     .argument('<model>', 'ONNX file')
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .requiredOption('-o, --out <file>', 'ONNX file to write')
-    .option('--inputs <name>', 'feed this tensor instead of the model’s own input; repeatable', collect)
+    .option('--inputs <name>', 'feed this tensor instead of the model’s input; repeatable', collect)
     .addOption(
-      new Option('--input <kind>', 'what to feed; image-uint8 normalises in the graph')
+      new Option('--input <kind>', 'what to feed; image-uint8 normalises pixels in the graph')
         .choices(['tensor', 'image-uint8'])
         .default(PRUNE_DEFAULTS.input),
     )
@@ -123,21 +123,19 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
         .choices(OUTPUT_DTYPES)
         .default(PRUNE_DEFAULTS.outputDtype),
     )
-    .option('--keep-tensor-names', 'write outputs under their tensors’ own names, adding no node', false)
-    .option('--fill-types', 'state dtype and dims of every output, asking ONNX Runtime', false)
-    .option('--tidy', 'nodes sorted and under distinct names, unused operator sets dropped', false)
-    .option('--inline', 'put external weights that are needed into the file', false)
-    .option('--repack', 'put external weights that are needed into FILE.data', false)
+    .option('--keep-tensor-names', 'keep the tensors’ names for the outputs, and add no node', false)
+    .option('--fill-types', 'write dtype and dims of every output, inferred by ONNX Runtime', false)
+    .option('--tidy', 'sort nodes, make their names distinct, drop unused operator sets', false)
+    .option('--inline', 'put the remaining external weights into the file', false)
+    .option('--repack', 'put the remaining external weights into FILE.data', false)
     .option('--overwrite', 'replace a file that exists; the model itself is never replaced', false)
-    .option('--verify', 'run both graphs first, and write nothing if their values differ', false)
+    .option('--verify', 'run both graphs first; write nothing if their values differ', false)
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
 
   const embed = program
     .command('embed')
-    .description(
-      'embed images into a dataset; the same command goes on where a run stopped, and adds what is new',
-    )
+    .description('embed images into a dataset; run the same command again to resume, or to add new images')
     .argument(
       '<source>',
       'folder (searched recursively), pattern, list (.txt, .csv, .tsv, .jsonl, .parquet), archive (.tar, .tar.gz, .zip; several: "shard-{000..009}.tar"), or - for standard input',
@@ -150,14 +148,14 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .addOption(
       new Option(
         '--input-format <format>',
-        'of standard input: a path per line, a JSON object per line, an Arrow stream; auto looks at the first bytes',
+        'format of standard input: a path per line, a JSON object per line, an Arrow stream; auto checks the first bytes',
       )
         .choices(INPUT_FORMATS)
         .default(EMBED_ROWS_DEFAULTS.inputFormat),
     )
     .option(
       '--max-wait-ms <n>',
-      'with --out -: a batch that is not full runs when standard input pauses for so long',
+      'with --out -: run a partial batch when standard input pauses for this long',
       parseCount,
       EMBED_ROWS_DEFAULTS.maxWaitMs,
     )
@@ -185,12 +183,12 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .addOption(
       new Option(
         '--shard <i/n>',
-        'embed part i (from 0) of n into OUT/parts/i-of-n; auto: as torchrun, Slurm, Open MPI say; auto/n: Kubernetes too',
+        'embed part i (from 0) of n into OUT/parts/i-of-n; auto: as torchrun, Slurm or Open MPI say; auto/n: also Kubernetes',
       ).argParser(parseShard),
     )
     .option('--shard-size <n>', 'inputs per file', parseCount, EMBED_FOLDER_DEFAULTS.shardSize)
     .option('--keep-dims', 'keep trailing 1×1 dims', EMBED_FOLDER_DEFAULTS.keepDims)
-    .option('--checksum', 'hash each file, to find changes that size and time do not show', false)
+    .option('--checksum', 'hash each file, to find changes that keep size and time', false)
     .option(
       '--max-failures <n>',
       'stop when more inputs fail: a number, or a share such as 1%',
@@ -201,52 +199,57 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
       'replace a dataset that exists; only files of the dataset are removed',
       EMBED_FOLDER_DEFAULTS.overwrite,
     )
-    .option('--metrics-port <port>', 'serve figures for Prometheus at this port of this machine', parseCount)
+    .option(
+      '--metrics-port <port>',
+      'serve figures for Prometheus on this port, to this machine only',
+      parseCount,
+    )
     .option('--json', 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
 
   program
     .command('doctor')
-    .description('say what runs here, what does not and why, and what to do; every device is tried')
+    .description('try every device; say what runs here, what does not and why, and what to do')
     .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
-    .option('--timeout <seconds>', 'longest time for each device', parseCount, 60)
+    .option('--timeout <seconds>', 'time limit for each device', parseCount, 60)
     .option('--json', 'print JSON', false)
     .action((flags: DoctorFlags) => runDoctor(terminal, flags));
 
   const bench = program.command('bench').description('measure speed on this machine');
   const benchModel = bench
     .command('model')
-    .description('find the batch size that a model runs fastest at, on made-up input')
+    .description('find the batch size at which a model is fastest, on random input')
     .argument('<model>', 'ONNX file')
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .addOption(
-      new Option('--devices <list>', 'several devices, each given whole batches: cuda:0,cuda:1').conflicts(
+      new Option('--devices <list>', 'several devices, which take whole batches: cuda:0,cuda:1').conflicts(
         'device',
       ),
     )
-    .option(
-      '--batches <list>',
-      'batch sizes: 1,8,32 (default: powers of two while it gets faster)',
-      parseCounts,
-    )
+    .option('--batches <list>', 'batch sizes: 1,8,32 (default: powers of two while speed grows)', parseCounts)
     .option(
       '--sessions <list>',
       'sessions per device to compare: 1,2',
       parseCounts,
       MEASURE_MODEL_DEFAULTS.sessions,
     )
-    .option('--seconds <n>', 'timed runs per batch size', parseSeconds, MEASURE_MODEL_DEFAULTS.seconds)
+    .option(
+      '--seconds <n>',
+      'seconds of timed runs per batch size',
+      parseSeconds,
+      MEASURE_MODEL_DEFAULTS.seconds,
+    )
     .option('--json', 'print JSON', false)
     .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
 
   const benchEmbed = bench
     .command('embed')
-    .description('measure decoding alone, the model alone and both together, and say where the time goes')
-    .argument('<source>', 'folder of images, searched recursively; used over and over')
-    .option('--batch <n>', 'images per run; 0 looks for the fastest', parseCount, 0)
-    .option('--seconds <n>', 'of each measurement', parseSeconds, MEASURE_EMBEDDING_DEFAULTS.seconds)
-    .option('--rounds <n>', 'how often each is taken', parseCount, MEASURE_EMBEDDING_DEFAULTS.rounds)
+    .description('measure decoding, the model, and both together, and show where the time goes')
+    .argument('<source>', 'folder of images, searched recursively; read repeatedly')
+    .option('--batch <n>', 'images per run; 0 finds the fastest', parseCount, 0)
+    .option('--seconds <n>', 'seconds per measurement', parseSeconds, MEASURE_EMBEDDING_DEFAULTS.seconds)
+    .option('--rounds <n>', 'rounds of measurements', parseCount, MEASURE_EMBEDDING_DEFAULTS.rounds)
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
 
@@ -254,28 +257,31 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
   for (const command of [extract, embed, benchModel, benchEmbed]) addPartFlags(command);
   const isHere = program.commands.some((command) => command.name() === asked);
   for (const [name, add] of Object.entries(MORE_COMMANDS))
-    // The help, and whoever mistypes one, is told of all.
+    // The help, and the advice for a misspelt command, name all of them.
     if (name === asked || !(isHere || Object.hasOwn(MORE_COMMANDS, asked ?? '')))
       await add(program, terminal);
   return program;
 }
 
-/** What a model is and where it runs. */
+/** Adds the flags for the model and where it runs. */
 function addExtractorFlags(command: Command): void {
   command
     .requiredOption('--model <file>', 'ONNX file')
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto (default: cpu)')
-    .option('--devices <list>', 'several devices, such as cuda:0,cuda:1: each takes whole batches')
+    .option('--devices <list>', 'several devices, which take whole batches: cuda:0,cuda:1')
     .option(
       '--sessions <n>',
-      'sessions per device; 0 for two on a GPU, one per core of a CPU (four at most), one for less than 64 images',
+      'sessions per device; 0: two on a GPU, one per core of a CPU (at most four), one for fewer than 64 images',
       parseCount,
       0,
     )
     .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
     .addOption(
-      new Option('--isolation <kind>', 'where sessions live: a thread, or a process that may crash')
+      new Option(
+        '--isolation <kind>',
+        'where sessions run: in threads, or in processes whose crash is survived',
+      )
         .choices(['thread', 'process'])
         .default(LANE_DEFAULTS.isolation),
     )
@@ -292,7 +298,10 @@ function addExtractorFlags(command: Command): void {
         .default(EMBED_FOLDER_DEFAULTS.transform),
     )
     .addOption(
-      new Option('--decode <how>', 'fast reduces large photos while decoding; exact has torchvision’s pixels')
+      new Option(
+        '--decode <how>',
+        'fast shrinks large photos while decoding; exact gives torchvision’s pixels',
+      )
         .choices(DECODE_MODES)
         .default(TRANSFORM_PRESETS.ImageNet1K_V1.decode),
     )
@@ -304,7 +313,7 @@ function addExtractorFlags(command: Command): void {
         .choices(NORMALIZE)
         .default('auto'),
     )
-    .option('--no-cache', 'keep no prepared model: each session holds weights of its own');
+    .option('--no-cache', 'do not cache the prepared model: each session holds its own weights');
 }
 
 function addPartFlags(command: Command): void {
@@ -314,11 +323,11 @@ function addPartFlags(command: Command): void {
       'one vector per row: avg or max of a map, cls or mean-tokens of tokens; repeatable with keys',
       collect,
     )
-    .option('--l2-normalize', 'divide by the Euclidean norm over the channels', false)
-    .option('--tokens-to-map', 'patch tokens [N, L, C] as a map [N, C, H, W]', false)
+    .option('--l2-normalize', 'divide by the Euclidean norm over channels', false)
+    .option('--tokens-to-map', 'turn patch tokens [N, L, C] into a map [N, C, H, W]', false)
     .option(
       '--dynamic-batch',
-      'rewrite a graph of a fixed batch to take any, if that can be verified',
+      'rewrite a graph with a fixed batch to take any batch, if that can be verified',
       false,
     );
 }

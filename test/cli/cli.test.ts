@@ -321,7 +321,7 @@ describe('wrong input ends with one clear message and the right code', () => {
       'a missing model',
       ['embed', photos, '--model', '/no/model.onnx', ...base],
       3,
-      /cannot open the model "\/no\/model.onnx"/,
+      /there is no file "\/no\/model.onnx"/,
     ],
     ['no model', ['nodes', projectPath('README.md')], 3, /looks like plain text/],
     [
@@ -341,7 +341,7 @@ describe('wrong input ends with one clear message and the right code', () => {
       'a folder without images',
       ['embed', projectPath('src'), '--model', model, ...base],
       2,
-      /no image is in it/,
+      /it holds no image/,
     ],
     [
       'an unusable device',
@@ -362,7 +362,7 @@ describe('wrong input ends with one clear message and the right code', () => {
           ] as const,
         ]
       : []),
-    ['a folder of something else', [...embed, photos], 4, /it is not empty, and no dataset/],
+    ['a folder of something else', [...embed, photos], 4, /it is not empty and holds no dataset/],
     [
       'a folder that is not there',
       ['extract', model, '--return', 'fc', '-o', '/no/folder/x.onnx'],

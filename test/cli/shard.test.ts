@@ -93,7 +93,7 @@ describe('tapir embed --shard auto', () => {
     const out = join(scratch, 'by-hand');
     const ended = await runTapir([...flags(out), '--shard', '39/40']);
     expect(ended, ended.stderr).toMatchObject({ code: 0 });
-    expect(ended.stdout).toContain(`part 39 of 40; when all are there: tapir merge ${out}`);
+    expect(ended.stdout).toContain(`part 39 of 40; when all parts are done: tapir merge ${out}`);
     expect(existsSync(join(out, 'parts/39-of-40/manifest.json'))).toBe(true);
   });
 
@@ -148,9 +148,11 @@ describe('the error file of torchrun', () => {
     expect(ended.code).toBe(3);
     expect(contentOf(file)).toEqual({
       message: {
-        message: expect.stringMatching(/^tapir: cannot open the model .*\[MODEL_UNREADABLE\]$/) as string,
+        message: expect.stringMatching(/^tapir: there is no file .*\[MODEL_UNREADABLE\]$/) as string,
         extraInfo: {
-          py_callstack: expect.stringMatching(/\[MODEL_UNREADABLE\]\n[\s\S]*\n {4}at .*openModel/) as string,
+          py_callstack: expect.stringMatching(
+            /\[MODEL_UNREADABLE\]\n[\s\S]*\n {4}at .*findModelFile/,
+          ) as string,
           timestamp: expect.stringMatching(/^\d{10}$/) as string,
         },
       },

@@ -1,4 +1,4 @@
-/** `tapir bench embed`: what decoding and the model reach alone and together, and where the time goes. */
+/** `tapir bench embed`: the speed of decoding, of the model, and of both together, and where the time goes. */
 import {
   measureEmbedding,
   type EmbeddingReport,
@@ -57,7 +57,7 @@ export async function runBenchEmbed(
   }
 }
 
-/** The batch that the model runs fastest at. */
+/** Finds the batch size at which the model is fastest. */
 async function findBatch(
   { signal }: Terminal,
   model: OnnxModel,

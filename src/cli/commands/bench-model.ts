@@ -1,4 +1,4 @@
-/** `tapir bench model`: the batch size that a model runs fastest at. */
+/** `tapir bench model`: the batch size at which a model is fastest. */
 import { measureModel, type BatchMeasurement, type MeasureModelReport } from '../../extract/measure-model.js';
 import { readDevice, type Device } from '../../runtime/device.js';
 import { findModelFile } from '../flags/find-model.js';
@@ -21,7 +21,7 @@ export interface BenchModelFlags extends PartFlags {
 export async function runBenchModel(terminal: Terminal, path: string, flags: BenchModelFlags): Promise<void> {
   const { batches, sessions, seconds, json } = flags;
   const names = flags.devices === undefined ? [flags.device] : flags.devices.split(',');
-  // Read here too, so that a wrong one is called by its flag.
+  // Checked here as well, so that the error names the flag.
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
   const report = await measureModel(await findModelFile(path), readReturnFlags(flags.return), {
     ...readPartFlags(flags),

@@ -1,4 +1,4 @@
-/** `tapir doctor`: what runs here, what does not and why, and what to do next. */
+/** `tapir doctor`: what runs here, what does not run and why, and what to do next. */
 import type { CudaDevice } from '../../runtime/devices/device-list.js';
 import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnose.js';
 import { EXIT } from '../terminal/exit-code.js';
@@ -122,7 +122,7 @@ function nameOf(device: ProbedDevice['device']): string {
   return typeof device === 'string' ? device : `${device.type}:${device.id ?? 0}`;
 }
 
-/** What to do, the most useful first. */
+/** What to do next, the most useful step first. */
 function nextSteps({ runtime, cuda, devices, node }: Diagnosis): string[] {
   const steps: string[] = [];
   const works = (type: string): boolean =>
@@ -147,7 +147,7 @@ function nextSteps({ runtime, cuda, devices, node }: Diagnosis): string[] {
   const missing = [...new Set(devices.flatMap(({ missingLibraries }) => missingLibraries))];
   if (missing.length > 0)
     steps.push(
-      `install the libraries ${missing.join(', ')}, and name their folder: tapir doctor --cuda-libs DIR, then cudaLibraries or tapir embed --cuda-libs DIR`,
+      `install the libraries ${missing.join(', ')}, and name their folder: tapir doctor --cuda-libs DIR; then use tapir embed --cuda-libs DIR, or the option cudaLibraries`,
     );
   return steps;
 }

@@ -1,4 +1,4 @@
-/** `tapir embed --out -`: images → rows on standard output. Nothing else is written there. */
+/** `tapir embed --out -`: images → rows on standard output, and nothing else there. */
 import { invalidOption } from '../../base/checks.js';
 import type { EmbeddedBatch } from '../../embed/embed-batches.js';
 import { hasFewImages } from '../../embed/measure/few-images.js';
@@ -15,7 +15,7 @@ import type { Terminal } from '../terminal/terminal.js';
 /** Embeds and writes rows. Exit code 1 if some images failed. */
 export async function runEmbedRows(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
   const format = checkFlags(flags);
-  // Opened now: what comes meanwhile waits in the pipe.
+  // Opened now: input that comes early waits in the pipe.
   const images = source === '-' ? terminal.input() : source;
   const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
   const view = await openRunView(terminal, flags.metricsPort, false);
@@ -44,13 +44,13 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
     if (failed > 0) terminal.exitCode(EXIT.someFailed);
   } finally {
     await view.close();
-    // Where the run did not come to use them.
+    // In case the run did not get to use them.
     await lanes.close();
     await extractor.close();
   }
 }
 
-/** Flags that mean something else, or nothing, where rows are written. Throws `OPTION_INVALID`. */
+/** Refuses flags that make no sense for rows. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
   const { format, json, overwrite, checksum, shardSize, shard } = flags;
   const found = ROW_FORMATS.find((one) => one === format);

@@ -1,4 +1,4 @@
-/** What both kinds of `tapir embed` begin and end with. */
+/** The beginning and the end of both kinds of `tapir embed`. */
 import type { EmbedFailure } from '../../embed/embed-folder.js';
 import type { MaxFailures } from '../../embed/failure-limit.js';
 import type { InputFormat } from '../../sources/records/source-record.js';
@@ -37,18 +37,18 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly maxWaitMs: number;
 }
 
-/** A run that is about to begin. */
+/** The parts of a run. */
 export interface OpenedRun {
   readonly extractor: Extractor;
-  /** Decoding threads that have been started. */
+  /** Decoding threads, already started. */
   readonly lanes: DecodeLanes;
   readonly transform: Transform;
 }
 
-/** Failures that are listed on the terminal. */
+/** Number of failures that the terminal lists. */
 export const FAILURES_SHOWN = 20;
 
-/** Opens the extractor that the flags describe, with threads that decode for it. */
+/** Opens the extractor that the flags describe, and its decoding threads. */
 export async function openRun(
   terminal: Terminal,
   flags: EmbedFlags,
@@ -69,7 +69,7 @@ export async function openRun(
   return { extractor, lanes, transform };
 }
 
-/** Lists images that failed, the first ones of them. */
+/** Lists the first images that failed. */
 export function reportFailures(
   terminal: Terminal,
   failures: readonly EmbedFailure[],

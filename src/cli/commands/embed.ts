@@ -12,8 +12,8 @@ import { formatDims } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 /**
- * Embeds and reports. Exit code 1 if some images failed; a shard that is done ends with 0 all the same, as launchers take anything
- * else for a process to be started again, and the merged dataset tells.
+ * Embeds and reports. Exit code 1 if some images failed. A completed shard always ends with 0, because launchers restart a process
+ * that ends otherwise; the merged dataset records the failures.
  */
 export async function runEmbed(terminal: Terminal, source: string, given: EmbedFlags): Promise<void> {
   if (given.out === '-') return runEmbedRows(terminal, source, given);
@@ -46,7 +46,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
     view.end();
     report(terminal, summary, flags.json);
     if (shard && !flags.json)
-      terminal.out(`  part ${shard.index} of ${shard.count}; when all are there: tapir merge ${out}\n`);
+      terminal.out(`  part ${shard.index} of ${shard.count}; when all parts are done: tapir merge ${out}\n`);
     if (summary.failures.length > 0 && !shard) terminal.exitCode(EXIT.someFailed);
   } finally {
     await view.close();

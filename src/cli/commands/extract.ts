@@ -1,4 +1,4 @@
-/** `tapir extract`: a pruned ONNX file, and what became of the model. */
+/** `tapir extract`: writes a pruned ONNX file, and says what was kept and dropped. */
 import { invalidOption } from '../../base/checks.js';
 import type { PruneOptions } from '../../model/cut-model.js';
 import type { VerifyReport } from '../../model/oracle/compare-pruned.js';
@@ -29,7 +29,7 @@ export interface ExtractFlags extends PartFlags {
   readonly json: boolean;
 }
 
-/** Prunes, saves and reports. Exit code 3 if the pruned model does not give the full graph's values. */
+/** Prunes, saves and reports. Exit code 3 if the pruned model's values differ from the full graph's. */
 export async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
   const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inline, repack } = flags;
   if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
@@ -38,7 +38,7 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   const pruned = await withReturnNodes(flags.return, path, (nodes) =>
     pruneModel(path, nodes, { ...readPartFlags(flags), ...options }),
   );
-  // Before anything is written: a file that is wrong shall not lie there.
+  // Verify first, so that no wrong file is written.
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= TOLERANCE;
   if (isRight)
@@ -54,12 +54,10 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   }
   report(terminal, pruned.plan, flags);
   if (verified) reportVerified(terminal, verified);
-  terminal.out(
-    isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values are not those of the model\n',
-  );
+  terminal.out(isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values differ from the model’s\n');
 }
 
-/** A dynamic batch is summed up in another order; everything else is equal bit for bit. */
+/** A dynamic batch may sum in another order; everything else is equal bit for bit. */
 const TOLERANCE = 1e-4;
 
 function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack, out }: ExtractFlags): void {
@@ -86,7 +84,7 @@ function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack,
   terminal.out(`\n${formatTable(counts)}`);
   if (kept.externalFiles.length > 0) {
     const files = kept.externalFiles.join(', ');
-    if (inline) terminal.out(`\nweights from ${files} went inside\n`);
+    if (inline) terminal.out(`\nweights from ${files} are now inside the file\n`);
     else
       terminal.out(
         repack ? `\nweights from ${files} went to ${out}.data\n` : `\nweights stay in: ${files}\n`,

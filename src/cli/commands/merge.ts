@@ -18,11 +18,9 @@ interface MergeFlags {
 export function addMergeCommand(program: Command, terminal: Terminal): void {
   program
     .command('merge')
-    .description(
-      'make one dataset of the parts that embed --shard has written; their features stay where they are',
-    )
-    .argument('<folder>', 'what was OUT for embed')
-    .option('--source <source>', 'check that every input of it is there: what was SOURCE for embed')
+    .description('merge the parts that embed --shard has written into one dataset; features stay in place')
+    .argument('<folder>', 'OUT of tapir embed')
+    .option('--source <source>', 'check that all inputs of this source are there: SOURCE of tapir embed')
     .option('--column <name>', 'as for embed', SOURCE_DEFAULTS.column)
     .option('--null', 'as for embed', SOURCE_DEFAULTS.nulSeparated)
     .option('--allow-http', 'as for embed', SOURCE_DEFAULTS.allowHttp)

@@ -1,4 +1,4 @@
-/** `tapir models`: the known models, and one of them into the cache. */
+/** `tapir models`: lists the known models, and downloads them into the cache. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
@@ -27,16 +27,16 @@ export function addModelsCommand(program: Command, terminal: Terminal): void {
   models
     .command('list')
     .description('list the known models')
-    .option('--manifest <file>', 'another list of models, of the same format')
+    .option('--manifest <file>', 'another list of models, in the same format')
     .option('--json', 'print JSON', false)
     .action((flags: ListFlags) => runList(terminal, flags));
   models
     .command('pull')
     .description('download a known model into the cache, checked by its SHA-256')
     .argument('<name>', 'a name of the list')
-    .option('--manifest <file>', 'another list of models, of the same format')
-    .option('-o, --out <file>', 'copy the model file there, and external weights beside it')
-    .option('--allow-http', 'fetch addresses that are not encrypted too', false)
+    .option('--manifest <file>', 'another list of models, in the same format')
+    .option('-o, --out <file>', 'copy the model file there, and external weights next to it')
+    .option('--allow-http', 'also fetch from addresses without encryption', false)
     .option('--json', 'print JSON', false)
     .action((name: string, flags: PullFlags) => runPull(terminal, name, flags));
 }
@@ -67,7 +67,7 @@ async function runPull(terminal: Terminal, name: string, flags: PullFlags): Prom
   const model = findKnownModel(await listKnownModels({ manifest: flags.manifest }), name);
   const { out, allowHttp, json } = flags;
   if (out !== undefined) checkFree(out, model);
-  // Before the download: a licence may be a reason not to start it.
+  // Shown before the download, because the licence may be a reason not to start it.
   terminal.err(`${printable(model.description)}\n`);
   terminal.err(`licence: ${printable(`${model.licence.spdx} (${model.licence.url})`)}\n`);
   if (model.files.some(({ sha256 }) => sha256 === null))
@@ -116,7 +116,7 @@ interface ProgressLine {
   end(): void;
 }
 
-/** One line that is rewritten, on a terminal only. */
+/** One line that is rewritten; only on a terminal. */
 function createProgress(terminal: Terminal): ProgressLine {
   let shown = 0;
   let isOpen = false;
@@ -135,7 +135,7 @@ function createProgress(terminal: Terminal): ProgressLine {
   };
 }
 
-/** Where the files of a model are copied to: external weights keep their names, which the model refers to. */
+/** Targets of a model's files. External weights keep their names, because the model refers to them. */
 function targets(out: string, files: readonly { readonly name: string }[]): string[] {
   return files.map(({ name }, i) => (i === 0 ? out : join(dirname(out), name)));
 }

@@ -1,4 +1,4 @@
-/** `tapir nodes`: the names of a model as a tree, with operator, shape and marks. */
+/** `tapir nodes`: lists the names of a model as a tree, with operators, shapes and marks. */
 import { listFeatureTree, type ListedFeature } from '../../model/list-features.js';
 import { openModel } from '../../model/open-model.js';
 import { ModelOracle } from '../../model/oracle/model-oracle.js';

@@ -1,4 +1,4 @@
-/** `tapir report`: a dataset → one page to look at. */
+/** `tapir report`: writes a page about a dataset. */
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { REPORT_DEFAULTS, writeReport } from '../../apps/report/write-report.js';
@@ -27,9 +27,9 @@ export function addReportCommand(program: Command, terminal: Terminal): void {
       'show this output only; repeatable (default: all)',
       (key: string, before: readonly string[] | undefined) => [...(before ?? []), key],
     )
-    .option('--images <folder>', 'where the images are (default: where they were when they were embedded)')
-    .option('--sample <n>', 'most images on the map', String(REPORT_DEFAULTS.sample))
-    .option('--no-umap', 'make the map by PCA only, which is faster')
+    .option('--images <folder>', 'folder of the images (default: the folder that was embedded)')
+    .option('--sample <n>', 'maximum number of images on the map', String(REPORT_DEFAULTS.sample))
+    .option('--no-umap', 'make the map only by PCA, which is faster')
     .option('--json', 'print what was written as JSON', false)
     .action((folder: string, flags: ReportFlags) => runReport(terminal, folder, flags));
 }

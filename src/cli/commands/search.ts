@@ -1,4 +1,4 @@
-/** `tapir search`: the nearest images of a dataset. */
+/** `tapir search`: finds the nearest images of a dataset. */
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
@@ -30,13 +30,13 @@ interface SearchFlags {
 export function addSearchCommand(program: Command, terminal: Terminal): void {
   program
     .command('search')
-    .description('find the images of a dataset that are nearest to given ones, exactly')
+    .description('find the images of a dataset that are nearest to given images, exactly')
     .argument('<dataset>', 'folder that tapir embed has written')
-    .argument('[images...]', 'images to look for, embedded as the dataset was')
-    .option('--path <path>', 'look for an input of the dataset, by its path there; repeatable', collect)
-    .option('--model <file>', 'the ONNX file that the dataset was made with; needed for images')
-    .option('--output <key>', 'output key of the features; needed if the dataset has several')
-    .option('--top <n>', 'neighbours of each', parseCount, SEARCH_DEFAULTS.top)
+    .argument('[images...]', 'images to search for, embedded like the dataset')
+    .option('--path <path>', 'search for an input of the dataset, by its path; repeatable', collect)
+    .option('--model <file>', 'the ONNX file that made the dataset; required for images')
+    .option('--output <key>', 'output key of the features; required if the dataset has several')
+    .option('--top <n>', 'number of neighbours per image', parseCount, SEARCH_DEFAULTS.top)
     .addOption(
       new Option('--metric <name>', 'cosine, the product, or the Euclidean distance')
         .choices(METRICS)
@@ -49,11 +49,11 @@ export function addSearchCommand(program: Command, terminal: Terminal): void {
     );
 }
 
-/** What is looked for. */
+/** A query and its name. */
 interface NamedQuery {
   readonly query: string;
   readonly vector: Float32Array;
-  /** Its own row; null for an image that is not of the dataset. */
+  /** Row of an input of the dataset; null for an image. */
   readonly row: number | null;
 }
 
@@ -65,7 +65,7 @@ async function runSearch(
 ): Promise<void> {
   const { top, metric, json } = flags;
   const { signal } = terminal;
-  // Read here too, so that a wrong one is called by its flag.
+  // Checked here as well, so that the error names the flag.
   readDevice('--device', flags.device);
   const device = flags.device as Device;
   if (images.length === 0 && flags.path === undefined)

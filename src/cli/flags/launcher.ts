@@ -1,23 +1,23 @@
-/** Which of several processes this one is, as the program that launched them tells in the environment. */
+/** The number of this process among several, from the environment variables of the program that launched them. */
 import { TapirError } from '../../base/errors.js';
 
 /** Environment variables, such as `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A process among those that were launched together. */
+/** A process among several that were launched together. */
 export interface Launcher {
-  /** Who launched it; null if nobody did. */
+  /** The launcher; null for a process that was started alone. */
   readonly name: 'torchrun' | 'Open MPI' | 'Slurm' | 'Kubernetes' | null;
   /** Number of the process, from 0. */
   readonly rank: number;
   readonly worldSize: number;
-  /** Its number among those of its machine; null where that is not told. */
+  /** Number of the process on its machine; null if unknown. */
   readonly localRank: number | null;
 }
 
-/** What a launcher says, before it is compared with others. */
+/** The statement of one launcher, before it is compared with others. */
 interface Claim extends Launcher {
-  /** Processes on this machine; null where that is not told. */
+  /** Number of processes on this machine; null if unknown. */
   readonly localWorldSize: number | null;
   readonly variables: Readonly<Record<string, string>>;
 }
@@ -34,14 +34,13 @@ const SLURM_ARRAY = [
 const KUBERNETES = 'JOB_COMPLETION_INDEX';
 
 /**
- * Reads who launched this process, and as which of how many: torchrun, Open MPI, Slurm (`srun`, job arrays, both), Kubernetes
- * Indexed Jobs. Without any of them it is one process. Of launchers that started each other (torchrun under Slurm) the inner one
- * counts.
+ * Reads the number of this process from its launcher: torchrun, Open MPI, Slurm (`srun`, job arrays, or both), Kubernetes Indexed
+ * Jobs. Without a launcher there is one process. If one launcher started another (torchrun under Slurm), the inner one counts.
  *
  * @param env - See {@link Environment}.
- * @param count - How many processes there must be. Kubernetes does not tell, so an Indexed Job needs it.
- * @throws {@link TapirError} `LAUNCHER_INVALID` if a launcher's variables are set in part, or hold no numbers that fit, or those of
- * two launchers contradict each other, or `count`.
+ * @param count - The expected number of processes. Kubernetes does not tell it, so an Indexed Job needs it.
+ * @throws {@link TapirError} `LAUNCHER_INVALID` if the variables of a launcher are incomplete or hold wrong numbers, or if they
+ * contradict another launcher or `count`.
  */
 export function readLauncher(env: Environment, count?: number): Launcher {
   const claims = [readTorchrun(env), readOpenMpi(env), readSlurm(env)].filter((claim) => claim !== undefined);
@@ -75,7 +74,7 @@ function readOpenMpi(env: Environment): Claim | undefined {
   return claim('Open MPI', numbers[0]!, numbers[1]!, numbers[2]!, size, set);
 }
 
-/** The tasks of `srun`, the jobs of an array, or the tasks of each job of an array. */
+/** Reads the tasks of `srun`, the jobs of an array, or the tasks of each job of an array. */
 function readSlurm(env: Environment): Claim | undefined {
   const array = readArray(env);
   const tasks = readTasks(env, array !== undefined);
@@ -93,19 +92,19 @@ function readSlurm(env: Environment): Claim | undefined {
 }
 
 function readTasks(env: Environment, isInArray: boolean): Claim | undefined {
-  // Only within a step (`srun`) is each task a process; a batch script is told number 0, and of the job's tasks.
+  // Each task is a process only within a step (`srun`). A batch script sees number 0 and the job's number of tasks.
   const isInStep = (env['SLURM_STEP_ID'] ?? env['SLURM_STEPID'] ?? '') !== '';
   const others = [...TORCHRUN, ...OPEN_MPI].some((name) => (env[name] ?? '') !== '');
   const tasks = env['SLURM_NTASKS'] ?? '';
   const isSingle = tasks === '' || tasks === '1';
   if (!isInStep && (others || (isInArray && isSingle))) return undefined;
-  const set = readGroup(env, SLURM, 'start it with srun, and say how many tasks: --ntasks');
+  const set = readGroup(env, SLURM, 'start it with srun, and set the number of tasks: --ntasks');
   if (!set) return undefined;
   const [rank, worldSize, localRank] = readNumbers(set);
   if (!isInStep && worldSize! > 1)
     throw invalid(
       set,
-      `the job has ${worldSize} tasks, and this process is none of them: start it with srun`,
+      `the job has ${worldSize} tasks, but this process is not one of them: start it with srun`,
     );
   return claim('Slurm', rank!, worldSize!, localRank!, null, set);
 }
@@ -113,7 +112,7 @@ function readTasks(env: Environment, isInArray: boolean): Claim | undefined {
 function readArray(
   env: Environment,
 ): { readonly index: number; readonly count: number; readonly set: Record<string, string> } | undefined {
-  // The step is 1 unless told otherwise.
+  // The default step is 1.
   const filled = env['SLURM_ARRAY_TASK_ID'] && { SLURM_ARRAY_TASK_STEP: '1', ...withoutEmpty(env) };
   const set = readGroup(filled || env, SLURM_ARRAY, 'submit it with sbatch --array');
   if (!set) return undefined;
@@ -122,13 +121,13 @@ function readArray(
   if (step! < 1 || !Number.isInteger(index) || index < 0 || index >= count!) {
     throw invalid(
       set,
-      `task ${id} is none of ${count} that begin at ${min} in steps of ${step}: an array must be a range (--array=0-7), not a list`,
+      `task ${id} is not among ${count} tasks from ${min} in steps of ${step}: the array must be a range (--array=0-7), not a list`,
     );
   }
   return { index, count: count!, set };
 }
 
-/** It does not tell how many there are, so it is asked last: whatever runs inside of it knows. */
+/** Kubernetes is asked last: it does not tell the number of processes, and a launcher inside a job does. */
 function readKubernetes(env: Environment, count: number | undefined): Claim | undefined {
   const index = env[KUBERNETES] ?? '';
   if (index === '') return undefined;
@@ -136,12 +135,12 @@ function readKubernetes(env: Environment, count: number | undefined): Claim | un
   if (count === undefined)
     throw invalid(
       set,
-      'Kubernetes does not tell how many indexes there are: say it, --shard auto/COMPLETIONS',
+      'Kubernetes does not tell the number of indexes: set it with --shard auto/COMPLETIONS',
     );
   return claim('Kubernetes', readNumbers(set)[0]!, count, null, null, set);
 }
 
-/** A launcher's variables: undefined if none is set. Throws if some are. */
+/** Reads a launcher's variables: undefined if none of them is set. Throws if only some are. */
 function readGroup(
   env: Environment,
   names: readonly string[],
@@ -162,7 +161,7 @@ function readGroup(
 function readNumbers(set: Readonly<Record<string, string>>): number[] {
   return Object.entries(set).map(([name, text]) => {
     if (/^\d{1,9}$/.test(text)) return Number(text);
-    throw invalid(set, `${name} is no number from 0`);
+    throw invalid(set, `${name} is not a whole number`);
   });
 }
 
@@ -180,11 +179,11 @@ function claim(
   variables: Readonly<Record<string, string>>,
 ): Claim {
   if (rank >= worldSize)
-    throw invalid(variables, `process ${rank} of ${worldSize} does not exist: they are counted from 0`);
+    throw invalid(variables, `process ${rank} of ${worldSize} does not exist: numbers start at 0`);
   return { name, rank, worldSize, localRank, localWorldSize, variables };
 }
 
-/** The same numbers, or one process of the outer launcher for all of the inner one's on a machine. */
+/** Checks that both launchers have the same numbers, or that the outer one has one process per machine. */
 function checkAgreement(outer: Claim, inner: Claim): void {
   const isSame = outer.rank === inner.rank && outer.worldSize === inner.worldSize;
   const isNested =
@@ -193,15 +192,15 @@ function checkAgreement(outer: Claim, inner: Claim): void {
   const text = ({ name, rank, worldSize }: Claim): string => `${name} says process ${rank} of ${worldSize}`;
   throw invalid(
     { ...outer.variables, ...inner.variables },
-    `${text(inner)}, ${text(outer)}: unset one's variables, or say which part this is, --shard i/n`,
+    `${text(inner)}, ${text(outer)}: unset the variables of one, or set the part with --shard i/n`,
   );
 }
 
 function checkCount(found: Claim, count: number | undefined): Launcher {
   const { name, rank, worldSize, localRank, variables } = found;
   if (count !== undefined && count !== worldSize) {
-    const who = name === null ? 'no launcher has set any variable' : `${name} has launched ${worldSize}`;
-    throw invalid(variables, `there are to be ${count} processes, and ${who}`);
+    const who = name === null ? 'no launcher has set its variables' : `${name} has launched ${worldSize}`;
+    throw invalid(variables, `${count} processes are expected, but ${who}`);
   }
   return { name, rank, worldSize, localRank };
 }
@@ -216,7 +215,7 @@ function invalid(
 ): TapirError<'LAUNCHER_INVALID'> {
   const set = Object.entries(variables).map(([name, text]) => `${name}=${text}`);
   const found = set.length > 0 ? ` (${set.join(', ')})` : '';
-  return new TapirError('LAUNCHER_INVALID', `the environment does not fit: ${reason}${found}`, {
+  return new TapirError('LAUNCHER_INVALID', `the launcher's environment is wrong: ${reason}${found}`, {
     details: { variables, reason },
   });
 }

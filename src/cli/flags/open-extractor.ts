@@ -1,4 +1,4 @@
-/** The flags that say what runs where, shared by the commands that embed. */
+/** The flags for model, device and transform that the embedding commands share. */
 import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
 import {
@@ -14,7 +14,7 @@ import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';
 
-/** What a model is and where it runs. */
+/** The model, and where it runs. */
 export interface ExtractorFlags extends PartFlags {
   readonly model: string;
   readonly return: readonly string[];
@@ -30,13 +30,13 @@ export interface ExtractorFlags extends PartFlags {
   readonly normalize: Normalize;
 }
 
-/** Where pixels are normalised: in the graph, on the CPU beside the session, or as is best for the device. */
+/** Where pixels are normalised: in the graph, on the CPU beside the session, or wherever it is faster for the device. */
 export const NORMALIZE = ['auto', 'graph', 'cpu'] as const;
 export type Normalize = (typeof NORMALIZE)[number];
 
-/** Sessions per GPU unless told otherwise: one copies its batch while the other computes. */
+/** Default number of sessions per GPU: one copies its batch while the other computes. */
 const SESSIONS_PER_GPU = 2;
-/** Sessions that share the cores of a CPU unless told otherwise; each has activations of its own. */
+/** Default limit of sessions that share a CPU; each of them holds its own activations. */
 const MOST_SESSIONS_ON_CPU = 4;
 
 /** Whether every device is a GPU. */
@@ -44,7 +44,7 @@ function isOnGpu(devices: readonly DeviceSpec[]): boolean {
   return devices.every(({ type }) => type !== 'cpu' && type !== 'auto');
 }
 
-/** Sessions per device; one, unless told otherwise, where there are few images. */
+/** Reads the number of sessions per device. The default is one if there are few images. */
 export function readSessionsFlag(
   { sessions }: ExtractorFlags,
   devices: readonly DeviceSpec[],
@@ -56,7 +56,7 @@ export function readSessionsFlag(
 function chooseSessions(devices: readonly DeviceSpec[]): number {
   const [device, ...others] = devices;
   if (isOnGpu(devices)) return SESSIONS_PER_GPU;
-  // Sessions of fewer threads waste less of them in waiting for each other: on two cores, two are a sixth faster than one.
+  // Sessions with fewer threads waste less time on synchronisation: on two cores, two sessions are a sixth faster than one.
   const isPlain = others.length === 0 && device?.type === 'cpu' && device.threads === 0;
   return isPlain ? Math.min(availableParallelism(), MOST_SESSIONS_ON_CPU) : 1;
 }
@@ -82,13 +82,13 @@ export function openExtractor(
   return withReturnNodes(flags.return, model, (nodes) => createFeatureExtractor(model, nodes, options));
 }
 
-/** The preprocessing that the flags describe: the preset itself, unless it is decoded in another way. */
+/** The transform that the flags describe: the preset itself, unless `--decode` differs from it. */
 export function readTransformFlags({ transform, decode }: ExtractorFlags): Transform {
   const preset = TRANSFORM_PRESETS[transform];
   return createTransform(decode === preset.decode ? transform : { ...preset, decode });
 }
 
-/** The devices that the flags name; `--threads` holds for each on the CPU. */
+/** The devices that the flags name. `--threads` applies to each CPU device. */
 export function readDeviceFlags({ device, devices, threads }: ExtractorFlags): DeviceSpec[] {
   const withThreads = ({ type, id, uuid, isNumbered = false }: ResolvedDevice): DeviceSpec => ({
     type,
@@ -101,8 +101,8 @@ export function readDeviceFlags({ device, devices, threads }: ExtractorFlags): D
 }
 
 /**
- * A GPU is sent the 8-bit pixels, a quarter of the bytes. On the CPU a pass over the pixels is faster than onnxruntime's
- * operators: 0.3 against 1.6 ms per 224×224 image.
+ * Chooses what to feed. A GPU gets 8-bit pixels, a quarter of the bytes. On the CPU, a pass over the pixels takes 0.3 ms per 224×224
+ * image, onnxruntime's operators 1.6 ms.
  */
 function chooseInput(
   model: OnnxModel,

@@ -1,8 +1,8 @@
-/** Flags for what is computed in the graph besides the cut. */
+/** Flags for the parts that are added to the graph. */
 import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
 import { POOLS, type Pool, type RewriteOptions } from '../../model/rewrite-options.js';
 
-/** Flags that several commands take. */
+/** Flags of several commands. */
 export interface PartFlags {
   readonly pool?: readonly string[];
   readonly l2Normalize: boolean;
@@ -35,7 +35,7 @@ function readPool(flags: readonly string[]): RewriteOptions['pool'] {
     const equals = flag.lastIndexOf('=');
     const key = flag.slice(0, Math.max(0, equals));
     if (key === '' || pools.has(key))
-      throw invalidOption('--pool', 'HOW once, or KEY=HOW once for each output', flag);
+      throw invalidOption('--pool', 'HOW once, or KEY=HOW once per output', flag);
     pools.set(key, checkOneOf('--pool', flag.slice(equals + 1), POOLS));
   }
   return pools;

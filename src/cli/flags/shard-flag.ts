@@ -1,16 +1,16 @@
-/** `--shard`: which part of the inputs this process embeds, and on which GPU. */
+/** `--shard`: the part of the inputs that this process embeds, and its GPU. */
 import { InvalidArgumentError } from 'commander';
 import { checkShard, type Shard } from '../../dataset/input-names.js';
 import { readLauncher, type Environment } from './launcher.js';
 import { listDevices } from '../../runtime/devices/device-list.js';
 
-/** A shard, or whatever the launcher says; of so many, where that is given. */
+/** A shard, or `auto` for the one that the launcher assigns; `count` is the number of shards, if given. */
 export type ShardFlag = Shard | { readonly auto: true; readonly count: number | undefined };
 
-/** What this process is to do. */
+/** The task of this process. */
 export interface ShardPlace {
   readonly shard: Shard;
-  /** Its number among the processes of this machine; null where no launcher tells. */
+  /** Number of this process on its machine; null if no launcher tells. */
   readonly localRank: number | null;
 }
 
@@ -30,8 +30,8 @@ export function readShardFlag(flag: ShardFlag, env: Environment): ShardPlace {
 }
 
 /**
- * Each process of a machine takes a GPU of its own, `cuda:LOCAL_RANK`, unless devices are named. With `auto` that holds where there
- * is a GPU; elsewhere it stays `auto`.
+ * Assigns each process of a machine another GPU, `cuda:LOCAL_RANK`, unless the flags name devices. `auto` stays `auto` on a machine
+ * without a GPU.
  */
 export async function chooseLocalDevice<
   Flags extends { readonly device?: string; readonly devices?: string },

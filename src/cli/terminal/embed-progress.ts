@@ -1,8 +1,8 @@
-/** How a run of `tapir embed` shows how far it is. */
+/** The progress of `tapir embed`. */
 import type { EmbedProgress } from '../../embed/progress.js';
 import type { Terminal } from './terminal.js';
 
-/** Shows progress as it comes. */
+/** Shows progress. */
 export interface ProgressView {
   show(progress: EmbedProgress): void;
   end(): void;
@@ -10,10 +10,10 @@ export interface ProgressView {
 
 const LINE_EVERY_SECONDS = 10;
 const EVENT_EVERY_SECONDS = 1;
-/** A terminal cannot show more, and each costs time. */
+/** A terminal shows no more, and every update costs time. */
 const REDRAW_EVERY_SECONDS = 0.1;
 
-/** One line that is rewritten on a terminal, a line now and then elsewhere; JSON events for programs. */
+/** Creates a view: one rewritten line on a terminal, a line every ten seconds elsewhere, or JSON events for programs. */
 export function createProgressView(terminal: Terminal, isJson: boolean): ProgressView {
   if (isJson) return createEvents(terminal);
   return terminal.isTerminal ? createLine(terminal) : createLog(terminal);
@@ -46,7 +46,7 @@ function createLine(terminal: Terminal): ProgressView {
   };
 }
 
-/** Lets one through in so many seconds, and the last one if it is to be seen. */
+/** Shows at most one update in so many seconds, and the last one if `isLastShown`. */
 function throttle(
   everySeconds: number,
   show: (progress: EmbedProgress) => void,

@@ -1,13 +1,13 @@
-/** What the command's exit code means, and how its errors read. */
+/** The exit codes of the command, and the text of its errors. */
 import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
 import { tooManyOpenFiles } from '../../base/open-files.js';
 
 export const EXIT = {
   done: 0,
-  /** Done, with a written manifest; some inputs failed. */
+  /** Done, and the manifest is written; some inputs failed. */
   someFailed: 1,
   usage: 2,
-  /** A problem of the model or the device. */
+  /** A problem with the model or the device. */
   model: 3,
   /** The output cannot be written. */
   output: 4,

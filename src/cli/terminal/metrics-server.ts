@@ -1,11 +1,11 @@
-/** A run's figures for Prometheus. */
+/** The figures of a run for Prometheus. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import type { EmbedProgress } from '../../embed/progress.js';
 
-/** A server of one page. */
+/** A server with one page. */
 export interface MetricsServer {
   readonly url: string;
   update(progress: EmbedProgress): void;
@@ -13,10 +13,10 @@ export interface MetricsServer {
 }
 
 /**
- * Serves `GET /metrics` of this machine only.
+ * Serves `GET /metrics` to this machine only.
  *
- * @param port - 0 takes a free one.
- * @throws {@link TapirError} `OPTION_INVALID` if the port cannot be had.
+ * @param port - 0 chooses a free port.
+ * @throws {@link TapirError} `OPTION_INVALID` if the port cannot be used.
  */
 export async function openMetricsServer(port: number): Promise<MetricsServer> {
   const { Gauge, Registry } = await import('prom-client');
@@ -25,8 +25,8 @@ export async function openMetricsServer(port: number): Promise<MetricsServer> {
     new Gauge({ name: `tapir_embed_${name}`, help, registers: [registry] });
   const done = gauge('images_done', 'Inputs finished by this run, failed ones included.');
   const failed = gauge('images_failed', 'Inputs that failed in this run.');
-  const skipped = gauge('images_skipped', 'Inputs that the dataset held already.');
-  const total = gauge('images_total', 'Inputs of the source; absent while it is counted.');
+  const skipped = gauge('images_skipped', 'Inputs that the dataset already held.');
+  const total = gauge('images_total', 'Inputs of the source; absent while they are being counted.');
   const rate = gauge('images_per_second', 'Over the last ten seconds.');
   const seconds = gauge('seconds', 'Seconds since the run began.');
   const limit = new Gauge({
@@ -57,7 +57,7 @@ export async function openMetricsServer(port: number): Promise<MetricsServer> {
     );
     server.listen(port, '127.0.0.1', resolve);
   });
-  // The run decides how long the process lives.
+  // The server must not keep the process alive after the run.
   server.unref();
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`,

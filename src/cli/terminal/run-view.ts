@@ -1,18 +1,18 @@
-/** What a run of `tapir embed` shows of itself while it is at work. */
+/** What a run of `tapir embed` shows while it works. */
 import type { EmbedProgress } from '../../embed/progress.js';
 import { createProgressView } from './embed-progress.js';
 import { openMetricsServer } from './metrics-server.js';
 import type { Terminal } from './terminal.js';
 
-/** Progress for people or programs, and for Prometheus where that is asked for. */
+/** Progress for people or programs, and for Prometheus with `--metrics-port`. */
 export interface RunView {
   show(progress: EmbedProgress): void;
-  /** Nothing more is to come: what else is printed has a line of its own. Idempotent. */
+  /** Ends the line of progress, so that other output starts on a new line. Idempotent. */
   end(): void;
   close(): Promise<void>;
 }
 
-/** Opens a view. Throws `OPTION_INVALID` for a port that cannot be had. */
+/** Opens a view. Throws `OPTION_INVALID` for a port that cannot be used. */
 export async function openRunView(
   terminal: Terminal,
   metricsPort: number | undefined,

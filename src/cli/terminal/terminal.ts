@@ -2,11 +2,11 @@
 export interface Terminal {
   /** Fires when the user stops the command. */
   readonly signal: AbortSignal;
-  /** Standard input, opened when it is asked for. */
+  /** Standard input, opened on the first call. */
   input(): AsyncIterable<Uint8Array>;
   /** Writes to standard output: results. */
   out(text: string): void;
-  /** Writes data to standard output, waiting while its reader is busy; rejects when that goes away, or `signal` fires. */
+  /** Writes data to standard output, and waits for a slow reader. Rejects when the reader goes away, or when `signal` fires. */
   write(bytes: Uint8Array): Promise<void>;
   /** Writes to standard error: progress and errors. */
   err(text: string): void;
@@ -14,6 +14,6 @@ export interface Terminal {
   readonly columns: number | undefined;
   /** Whether standard error is a terminal, where a line can be rewritten. */
   readonly isTerminal: boolean;
-  /** Sets the exit code of a command that did not fail. */
+  /** Sets the exit code of a command that does not throw. */
   exitCode(code: number): void;
 }

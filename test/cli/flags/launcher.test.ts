@@ -119,7 +119,7 @@ describe('readLauncher', () => {
     [
       'a batch script of many tasks',
       slurm(0, 4, 0),
-      /the job has 4 tasks, and this process is none of them: start it with srun/,
+      /the job has 4 tasks, but this process is not one of them: start it with srun/,
     ],
     ['an array of many tasks without srun', { ...array(0, 0, 2), ...slurm(0, 4, 0) }, /start it with srun/],
     [
@@ -127,7 +127,7 @@ describe('readLauncher', () => {
       { SLURM_ARRAY_TASK_ID: '3' },
       /SLURM_ARRAY_TASK_MIN, SLURM_ARRAY_TASK_COUNT are not/,
     ],
-    ['an array that is a list', array(7, 1, 3), /task 7 is none of 3.*must be a range/],
+    ['an array that is a list', array(7, 1, 3), /task 7 is not among 3.*must be a range/],
     ['an array off its steps', array(12, 10, 4, 4), /steps of 4/],
     ['an array of step 0', array(1, 1, 4, 0), /steps of 0/],
     [
@@ -137,8 +137,8 @@ describe('readLauncher', () => {
     ],
     ['an index beyond its job', { JOB_COMPLETION_INDEX: '8' }, /process 8 of 8 does not exist/, 8],
     ['a rank beyond its world', torchrun(4, 4, 0), /process 4 of 4 does not exist/],
-    ['text', torchrun(NaN, 4, 0), /RANK is no number from 0.*RANK=NaN/],
-    ['a negative rank', torchrun(-1, 4, 0), /RANK is no number/],
+    ['text', torchrun(NaN, 4, 0), /RANK is not a whole number.*RANK=NaN/],
+    ['a negative rank', torchrun(-1, 4, 0), /RANK is not a whole number/],
     [
       'two worlds',
       { ...torchrun(0, 4, 0), ...mpi(0, 3, 0) },
@@ -154,8 +154,8 @@ describe('readLauncher', () => {
       { ...torchrun(0, 8, 0), ...array(1, 0, 4) },
       /Slurm says process 1 of 4.*--shard i\/n/,
     ],
-    ['fewer than expected', torchrun(0, 4, 0), /there are to be 8 processes, and torchrun has launched 4/, 8],
-    ['nobody where some are expected', {}, /no launcher has set any variable/, 8],
+    ['fewer than expected', torchrun(0, 4, 0), /8 processes are expected, but torchrun has launched 4/, 8],
+    ['nobody where some are expected', {}, /no launcher has set its variables/, 8],
   ])('refuses %s', (_, env, message, count) => {
     expect(() => readLauncher(env, count)).toThrow(
       expect.objectContaining({
