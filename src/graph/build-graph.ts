@@ -1,12 +1,15 @@
 /** An indexed model → its graph. */
 import type { NamesSidecar } from '../onnx/names-sidecar.js';
+import { operatorKey } from '../onnx/scan-body.js';
 import type { ScannedModel } from '../onnx/scan.js';
 import type { ScannedTensor, ScannedValueInfo, ValueType } from '../onnx/scan-value.js';
 import { executionOrder } from './execution-order.js';
-import { functionKey, type Conflict, type Graph, type Node, type Value } from './graph.js';
+import type { Conflict, Graph, Node, Value } from './graph.js';
 import { namesRead } from './scopes.js';
 
 type Draft = { -readonly [Key in keyof Omit<Value, 'uses'>]: Value[Key] } & { uses: Node[] };
+
+const NO_USES: Node[] = [];
 
 /** Links an indexed model into a graph. Linear in nodes and edges. */
 export function buildGraph(model: ScannedModel, sidecar?: NamesSidecar): Graph {
@@ -20,7 +23,7 @@ export function buildGraph(model: ScannedModel, sidecar?: NamesSidecar): Graph {
         input: undefined,
         initializer: undefined,
         producer: undefined,
-        uses: [],
+        uses: NO_USES,
         info: undefined,
         type: undefined,
       };
@@ -31,22 +34,24 @@ export function buildGraph(model: ScannedModel, sidecar?: NamesSidecar): Graph {
   const definitions = new Definitions();
   for (const input of graph.inputs) definitions.addInput(valueOf(input.name), input);
   for (const tensor of graph.initializers) definitions.addInitializer(valueOf(tensor.name), tensor);
-  const namesOf = new Map(graph.nodes.map((node) => [node, namesRead(node)]));
-  const order = executionOrder(graph.nodes, namesOf);
+  const order = executionOrder(graph.nodes);
   const nodes = order.map((scanned, index): Node => {
-    const reads = namesOf.get(scanned)!.map(valueOf);
+    const inputs = scanned.inputs.map((name) => (name === '' ? undefined : valueOf(name)));
+    const names = namesRead(scanned);
+    // Most nodes read their inputs and nothing else: one array serves both.
+    const reads = names === scanned.inputs ? (inputs as Draft[]) : names.map(valueOf);
     const node: Node = {
       index,
       name: scanned.name,
       opType: scanned.opType,
       domain: scanned.domain,
       overload: scanned.overload,
-      inputs: scanned.inputs.map((name) => (name === '' ? undefined : valueOf(name))),
+      inputs,
       outputs: scanned.outputs.map((name) => (name === '' ? undefined : valueOf(name))),
       reads,
       scanned,
     };
-    for (const value of reads) value.uses.push(node);
+    for (const value of reads) addUse(value, node);
     return node;
   });
   // In file order: the last of several Constant nodes wins.
@@ -60,9 +65,7 @@ export function buildGraph(model: ScannedModel, sidecar?: NamesSidecar): Graph {
   for (const value of values.values()) value.type = value.info?.type ?? typeOfInitializer(value.initializer);
   const outputs = graph.outputs.map((output) => valueOf(output.name));
   const outputSet = new Set<Value>(outputs);
-  const functions = new Map(
-    model.functions.map((item) => [functionKey(item.domain, item.name, item.overload), item]),
-  );
+  const functions = new Map(model.functions.map((fn) => [operatorKey({ ...fn, opType: fn.name }), fn]));
   return {
     model,
     nodes,
@@ -76,6 +79,12 @@ export function buildGraph(model: ScannedModel, sidecar?: NamesSidecar): Graph {
     sidecar,
     conflicts: definitions.conflicts,
   };
+}
+
+/** The first use gets an array of its size: growing arrays have room for sixteen more, in millions of values. */
+function addUse(value: Draft, node: Node): void {
+  if (value.uses.length === 0) value.uses = [node];
+  else value.uses.push(node);
 }
 
 function typeOfInitializer(tensor: ScannedTensor | undefined): ValueType | undefined {

@@ -1,25 +1,23 @@
 /** The order in which nodes run. */
 import type { ScannedNode } from '../onnx/scan-graph.js';
+import { namesRead } from './scopes.js';
 
-/** Nodes so that each stands behind those it reads from; a sorted file, as ONNX asks for, stays as it is. */
-export function executionOrder(
-  nodes: readonly ScannedNode[],
-  namesOf: ReadonlyMap<ScannedNode, readonly string[]>,
-): readonly ScannedNode[] {
-  const producers = new Map(
-    nodes.flatMap((node, i) => node.outputs.map((name): [string, number] => [name, i])),
-  );
+/** Nodes in an order in which each comes after those it reads from. A sorted file, as ONNX requires, keeps its order. */
+export function executionOrder(nodes: readonly ScannedNode[]): readonly ScannedNode[] {
+  const producers = new Map<string, number>();
+  for (const [i, node] of nodes.entries()) for (const name of node.outputs) producers.set(name, i);
+  const isSorted = nodes.every((node, i) => namesRead(node).every((name) => (producers.get(name) ?? i) <= i));
+  if (isSorted) return nodes;
   const reads = nodes.map((node, i) =>
-    namesOf.get(node)!.flatMap((name) => {
+    namesRead(node).flatMap((name) => {
       const producer = producers.get(name);
       return producer === undefined || producer === i ? [] : [producer];
     }),
   );
-  if (reads.every((from, i) => from.every((producer) => producer < i))) return nodes;
   const done = new Set<number>();
   const open = new Set<number>();
   const order: ScannedNode[] = [];
-  // Depth first, without recursion; nodes in a circle come in file order, and are refused when they are needed.
+  // Depth first, without recursion. Nodes in a circle keep file order; they are refused when something needs them.
   for (let start = 0; start < nodes.length; start++) {
     const stack = [start];
     for (let at = stack.at(-1); at !== undefined; at = stack.at(-1)) {
@@ -40,7 +38,7 @@ export function executionOrder(
   return order;
 }
 
-/** Whether nodes of a file, in another order, stand in the file's own. */
+/** Whether some nodes of a file are in file order. */
 export function isSortedOrder(file: readonly ScannedNode[], order: readonly ScannedNode[]): boolean {
   const places = new Map(file.map((node, i) => [node, i]));
   return order.every((node, i) => i === 0 || places.get(order[i - 1]!)! < places.get(node)!);

@@ -51,17 +51,12 @@ export interface Graph {
   readonly inputs: readonly Value[];
   readonly outputs: readonly Value[];
   readonly isOutput: (value: Value) => boolean;
-  /** Functions of the file by {@link functionKey}. */
+  /** Functions of the file by {@link operatorKey}. */
   readonly functions: ReadonlyMap<string, ScannedFunction>;
   /** Names of the source network from a file beside the model. */
   readonly sidecar: NamesSidecar | undefined;
   /** Tensors with several definitions that ONNX Runtime refuses. */
   readonly conflicts: ReadonlyMap<Value, Conflict>;
-}
-
-/** The identity of a function: ONNX allows the same name in several domains and overloads. */
-export function functionKey(domain: string, name: string, overload: string): string {
-  return JSON.stringify([domain, name, overload]);
 }
 
 /** Whether a value exists in the main graph, rather than being only read or declared. */

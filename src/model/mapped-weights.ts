@@ -43,7 +43,7 @@ export function bytesOf({ dims }: ScannedTensor): number {
 /** Whether a value is the second input of a node, and nothing else of it. */
 function isItsWeight(value: Value, { inputs, scanned }: Node): boolean {
   const isOnce = inputs.filter((input) => input === value).length === 1;
-  return inputs[1] === value && isOnce && scanned.bodies.length === 0;
+  return inputs[1] === value && isOnce && scanned.bodies === undefined;
 }
 
 function isRepacked({ domain, opType, inputs }: Node, { dims }: ScannedTensor, isInBlocks: boolean): boolean {

@@ -39,21 +39,28 @@ export function layOut(model: ScannedModel, edit: Edit): Chunk[] {
     .find((field) => field.number === GRAPH.node && !dropped.has(field));
   const bodyOf = (part: (typeof parts)[number]): Chunk[] => {
     const body: Chunk[] = [];
+    let position = part.field.bodyStart;
     for (const field of part.fields) {
+      append(body, [{ start: position, end: field.start }]);
       if (field === firstNode) append(body, front);
       if (!dropped.has(field)) append(body, replaced.get(field) ?? [field]);
+      position = field.end;
     }
+    append(body, [{ start: position, end: part.field.end }]);
     if (part === parts.at(-1)) append(body, firstNode ? edit.added : [...front, ...edit.added]);
     return body;
   };
   const partOf = new Map(parts.map((part) => [part.field, part]));
+  let position = 0;
   for (const field of model.fields) {
+    append(chunks, [{ start: position, end: field.start }]);
+    position = field.end;
     const part = field.number === MODEL.graph ? partOf.get(field) : undefined;
     const isChanged = part && (inserts || !part.fields.every(isSame));
     if (isChanged) append(chunks, fieldChunks(MODEL.graph, bodyOf(part)));
     else if (!dropped.has(field)) append(chunks, replaced.get(field) ?? [field]);
   }
-  append(chunks, edit.addedToModel ?? []);
+  append(chunks, [{ start: position, end: model.sizeBytes }, ...(edit.addedToModel ?? [])]);
   return chunks;
 }
 

@@ -2,7 +2,9 @@
 import { realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, posix, relative, sep } from 'node:path';
 import { TapirError, reasonOf } from '../base/errors.js';
+import type { ScannedBodies } from './scan-body.js';
 import type { ScannedNode } from './scan-graph.js';
+import type { ScannedFunction } from './scan.js';
 import type { ScannedTensor } from './scan-value.js';
 import type { Field } from './wire.js';
 
@@ -22,22 +24,23 @@ export function listExternalInitializers(initializers: Iterable<ScannedTensor>):
   return [...initializers].flatMap((tensor) => external(tensor, tensor.name, tensor.field));
 }
 
-/** The external tensors in the attributes and bodies of nodes. Without `owner`, each node is the owner of its tensors. */
-export function listExternalInNodes(
-  nodes: Iterable<ScannedNode>,
-  owner?: Field,
-  found: ExternalTensor[] = [],
-): ExternalTensor[] {
-  for (const node of nodes) {
-    const within = owner ?? node.field;
-    for (const { attribute, tensor } of node.tensors)
-      found.push(...external(tensor, `${node.outputs[0] ?? node.name}.${attribute}`, within));
-    for (const { graph } of node.bodies) {
-      for (const tensor of graph.initializers) found.push(...external(tensor, tensor.name, within));
-      listExternalInNodes(graph.nodes, within, found);
-    }
-  }
-  return found;
+/** The external tensors in the attributes and bodies of nodes; the node is their owner. */
+export function listExternalInNodes(nodes: Iterable<ScannedNode>): ExternalTensor[] {
+  return [...nodes].flatMap(({ field, name, outputs, tensors, bodies }) => [
+    ...tensors.flatMap(({ attribute, tensor }) =>
+      external(tensor, `${outputs[0] ?? name}.${attribute}`, field),
+    ),
+    ...(bodies ? listExternalInBodies(bodies, field) : []),
+  ]);
+}
+
+/** The external tensors in functions; the function is their owner. */
+export function listExternalInFunctions(functions: Iterable<ScannedFunction>): ExternalTensor[] {
+  return [...functions].flatMap(({ content, field }) => listExternalInBodies(content, field));
+}
+
+function listExternalInBodies(bodies: ScannedBodies, owner: Field): ExternalTensor[] {
+  return bodies.external.flatMap(({ name, tensor }) => external(tensor, name, owner));
 }
 
 function external(tensor: ScannedTensor, name: string, owner: Field): ExternalTensor[] {

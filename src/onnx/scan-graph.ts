@@ -1,4 +1,6 @@
-/** The index of a GraphProto and its nodes, bodies of control flow included. */
+/** The index of the main graph and its nodes. */
+import { scanAttribute } from './scan-attribute.js';
+import { BodyScanner, type BodyPlace, type ScannedBodies } from './scan-body.js';
 import {
   scanEntry,
   scanSparseTensor,
@@ -7,14 +9,8 @@ import {
   type ScannedTensor,
   type ScannedValueInfo,
 } from './scan-value.js';
-import { ANNOTATION, ATTRIBUTE, GRAPH, NODE, NODE_METADATA, normalDomain } from './schema.js';
+import { ANNOTATION, ENTRY, GRAPH, NODE, NODE_METADATA, normalDomain } from './schema.js';
 import type { Field, WireReader } from './wire.js';
-
-/** A graph held by an attribute: the body of an If, Loop, Scan or SequenceMap. */
-export interface ScannedBody {
-  readonly attribute: string;
-  readonly graph: ScannedGraph;
-}
 
 export interface ScannedNode {
   readonly field: Field;
@@ -26,7 +22,8 @@ export interface ScannedNode {
   /** Tensor names; "" stands for an absent optional input. */
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
-  readonly bodies: readonly ScannedBody[];
+  /** What its bodies contain, if it is an If, Loop, Scan or SequenceMap. */
+  readonly bodies: ScannedBodies | undefined;
   /** The tensors that attributes hold, by attribute (the `value` of a Constant). */
   readonly tensors: readonly { readonly attribute: string; readonly tensor: ScannedTensor }[];
   /** The order of axes of a Transpose. */
@@ -36,7 +33,10 @@ export interface ScannedNode {
 }
 
 export interface ScannedGraph {
-  /** The fields that hold this graph: one, unless a writer split it. */
+  /**
+   * The fields that hold this graph: one, unless a writer split it. Each lists its fields in file order, except those that
+   * the index does not know, which are always copied.
+   */
   readonly parts: readonly { readonly field: Field; readonly fields: readonly Field[] }[];
   readonly name: string;
   readonly nodes: readonly ScannedNode[];
@@ -56,6 +56,8 @@ export interface ScannedAnnotation {
 }
 
 const NO_METADATA: ReadonlyMap<string, string> = new Map();
+const NO_TENSORS: ScannedNode['tensors'] = [];
+const NO_NAMES: readonly string[] = [];
 
 /** Indexes the graph in the given fields, merged. */
 export function scanGraph(reader: WireReader, graphFields: readonly Field[]): ScannedGraph {
@@ -66,7 +68,8 @@ export function scanGraph(reader: WireReader, graphFields: readonly Field[]): Sc
   const valueInfos: ScannedValueInfo[] = [];
   const annotations: ScannedAnnotation[] = [];
   let name = '';
-  const onField = (field: Field): void => {
+  /** @returns Whether the index knows the field. */
+  const onField = (field: Field): boolean => {
     if (field.number === GRAPH.node) nodes.push(scanNode(reader, field));
     else if (field.number === GRAPH.initializer) initializers.push(scanTensor(reader, field));
     else if (field.number === GRAPH.sparseInitializer) initializers.push(scanSparseTensor(reader, field));
@@ -74,98 +77,101 @@ export function scanGraph(reader: WireReader, graphFields: readonly Field[]): Sc
     else if (field.number === GRAPH.output) outputs.push(scanValueInfo(reader, field));
     else if (field.number === GRAPH.valueInfo) valueInfos.push(scanValueInfo(reader, field));
     else if (field.number === GRAPH.quantizationAnnotation) annotations.push(scanAnnotation(reader, field));
-    else if (field.number === GRAPH.name) name = reader.readText(field);
+    else {
+      if (field.number === GRAPH.name) name = reader.readName(field);
+      return false;
+    }
+    return true;
   };
   const parts = graphFields.map((field) => {
     const fields: Field[] = [];
     reader.readBody(field, (inner) => {
+      if (!onField(inner)) return;
       fields.push(inner);
-      onField(inner);
+      reader.countPart();
     });
     return { field, fields };
   });
   return { parts, name, nodes, initializers, inputs, outputs, valueInfos, annotations };
 }
 
-export function scanNode(reader: WireReader, field: Field): ScannedNode {
+function scanNode(reader: WireReader, field: Field): ScannedNode {
   const inputs: string[] = [];
   const outputs: string[] = [];
-  const bodies: ScannedBody[] = [];
-  const tensors: { attribute: string; tensor: ScannedTensor }[] = [];
+  const places: { -readonly [Key in keyof BodyPlace]: BodyPlace[Key] }[] = [];
+  let bodies: BodyScanner | undefined;
+  let tensors: { attribute: string; tensor: ScannedTensor }[] | undefined;
   let metadata: Map<string, string> | undefined;
-  let perm: number[] | undefined;
+  let perm: readonly number[] | undefined;
   let name = '';
   let opType = '';
   let domain = '';
   let overload = '';
   reader.readBody(field, (inner) => {
-    if (inner.number === NODE.input) inputs.push(reader.readText(inner));
-    else if (inner.number === NODE.output) outputs.push(reader.readText(inner));
-    else if (inner.number === NODE.name) name = reader.readText(inner);
-    else if (inner.number === NODE.opType) opType = reader.readText(inner);
-    else if (inner.number === NODE.domain) domain = normalDomain(reader.readText(inner));
-    else if (inner.number === NODE.overload) overload = reader.readText(inner);
-    else if (inner.number === NODE.attribute) perm = scanAttribute(reader, inner, bodies, tensors) ?? perm;
-    else if (inner.number === NODE.metadataProps) {
-      const entry = scanEntry(reader, inner);
-      if (NODE_METADATA.has(entry.key)) (metadata ??= new Map()).set(entry.key, entry.value);
+    if (inner.number === NODE.input) inputs.push(reader.readName(inner));
+    else if (inner.number === NODE.output) outputs.push(reader.readName(inner));
+    else if (inner.number === NODE.name) name = reader.readName(inner);
+    else if (inner.number === NODE.opType) opType = reader.readName(inner);
+    else if (inner.number === NODE.domain) domain = normalDomain(reader.readName(inner));
+    else if (inner.number === NODE.overload) overload = reader.readName(inner);
+    else if (inner.number === NODE.attribute) {
+      // Filled below, because the names may come after the bodies.
+      const place = { attribute: '', opType: '', node: '', parent: undefined };
+      let isUsed = false;
+      const attribute = scanAttribute(reader, inner, (graph) => {
+        isUsed = (bodies ??= new BodyScanner(reader)).addBody(graph, place) || isUsed;
+      });
+      place.attribute = attribute.name;
+      if (isUsed) places.push(place);
+      for (const tensor of attribute.tensors) {
+        reader.countPart();
+        (tensors ??= []).push({ attribute: attribute.name, tensor });
+      }
+      if (attribute.name === 'perm') perm = attribute.integers;
+    } else if (inner.number === NODE.metadataProps) {
+      const entry = scanMetadata(reader, inner);
+      if (entry) (metadata ??= new Map()).set(...entry);
     }
   });
+  for (const place of places) Object.assign(place, { opType, node: name || (outputs[0] ?? '') });
   return {
     field,
     name,
     opType,
     domain,
     overload,
-    inputs,
-    outputs,
-    bodies,
-    tensors,
+    inputs: trimmed(inputs),
+    outputs: trimmed(outputs),
+    bodies: bodies?.result,
+    tensors: tensors ?? NO_TENSORS,
     perm,
     metadata: metadata ?? NO_METADATA,
   };
 }
 
-/** Collects the bodies and tensors of an attribute. */
-function scanAttribute(
-  reader: WireReader,
-  field: Field,
-  bodies: ScannedBody[],
-  tensors: { attribute: string; tensor: ScannedTensor }[],
-): number[] | undefined {
-  let attribute = '';
-  let isSingleSeen = false;
-  // Read in place, so that nesting is counted; the name of the attribute may follow what it holds.
-  const graphs: ScannedGraph[] = [];
-  const held: ScannedTensor[] = [];
-  const integers: Field[] = [];
+/** Without the room that an array keeps for growing, which takes more memory than the names of a small node. */
+function trimmed(names: readonly string[]): readonly string[] {
+  return names.length === 0 ? NO_NAMES : names.slice();
+}
+
+/** An entry that the index keeps. The values of others (stack traces) are long and never decoded. */
+function scanMetadata(reader: WireReader, field: Field): [key: string, value: string] | undefined {
+  let key = '';
   reader.readBody(field, (inner) => {
-    if (inner.number === ATTRIBUTE.name) attribute = reader.readText(inner);
-    else if (inner.number === ATTRIBUTE.graph) {
-      if (isSingleSeen) throw reader.malformed(inner.start, 'an attribute holds its graph in several pieces');
-      isSingleSeen = true;
-      graphs.push(scanGraph(reader, [inner]));
-    } else if (inner.number === ATTRIBUTE.graphs) graphs.push(scanGraph(reader, [inner]));
-    else if (inner.number === ATTRIBUTE.tensor || inner.number === ATTRIBUTE.tensors) {
-      held.push(scanTensor(reader, inner));
-    } else if (inner.number === ATTRIBUTE.sparseTensor || inner.number === ATTRIBUTE.sparseTensors) {
-      held.push(scanSparseTensor(reader, inner));
-    } else if (inner.number === ATTRIBUTE.ints) integers.push(inner);
+    if (inner.number === ENTRY.key) key = reader.readName(inner);
   });
-  for (const graph of graphs) bodies.push({ attribute, graph });
-  for (const tensor of held) tensors.push({ attribute, tensor });
-  if (attribute !== 'perm') return undefined;
-  const perm: number[] = [];
-  for (const list of integers) reader.readInts(list, perm);
-  return perm;
+  return NODE_METADATA.has(key) ? [key, scanEntry(reader, field).value] : undefined;
 }
 
 function scanAnnotation(reader: WireReader, field: Field): ScannedAnnotation {
   const parameters: string[] = [];
   let tensor = '';
   reader.readBody(field, (inner) => {
-    if (inner.number === ANNOTATION.tensorName) tensor = reader.readText(inner);
-    else if (inner.number === ANNOTATION.parameters) parameters.push(scanEntry(reader, inner).value);
+    if (inner.number === ANNOTATION.tensorName) tensor = reader.readName(inner);
+    else if (inner.number === ANNOTATION.parameters) {
+      reader.countPart();
+      parameters.push(scanEntry(reader, inner).value);
+    }
   });
   return { field, tensor, parameters };
 }

@@ -11,11 +11,11 @@ import {
   VALUE_INFO,
   type Dim,
 } from './schema.js';
-import type { Field, WireReader } from './wire.js';
+import { MAX_RANK, type Field, type WireReader } from './wire.js';
 
 export type { Dim };
 
-/** The type of a value as the file states it. */
+/** The declared type of a value. */
 export type ValueType =
   | { readonly kind: 'tensor'; readonly elemType: number; readonly dims: readonly Dim[] | undefined }
   | { readonly kind: 'sequence' | 'map' | 'optional' | 'sparse tensor' | 'opaque' };
@@ -35,7 +35,7 @@ export interface ScannedTensor {
   readonly name: string;
   readonly elemType: number;
   readonly dims: readonly number[];
-  /** Entries of `external_data`, if the weights lie in another file. */
+  /** Entries of `external_data`, if the values lie in another file. */
   readonly external: ReadonlyMap<string, string> | undefined;
   /** The values and indices of a sparse tensor. */
   readonly parts?: readonly ScannedTensor[];
@@ -50,16 +50,32 @@ export function scanTensor(reader: WireReader, field: Field): ScannedTensor {
   let name = '';
   let elemType = 0;
   reader.readBody(field, (inner) => {
-    if (inner.number === TENSOR.name) name = reader.readText(inner);
+    if (inner.number === TENSOR.name) name = reader.readName(inner);
     else if (inner.number === TENSOR.dataType) elemType = reader.readInt(inner);
-    else if (inner.number === TENSOR.dims) reader.readInts(inner, dims);
+    else if (inner.number === TENSOR.dims) readDims(reader, inner, dims);
     else if (inner.number === TENSOR.dataLocation) isExternal = reader.readInt(inner) === EXTERNAL;
     else if (inner.number === TENSOR.externalData) {
+      reader.countPart();
       const { key, value } = scanEntry(reader, inner);
       (external ??= new Map()).set(key, value);
     }
   });
-  return { field, name, elemType, dims, external: isExternal ? (external ?? new Map()) : undefined };
+  return {
+    field,
+    name,
+    elemType,
+    dims: dims.slice(),
+    external: isExternal ? (external ?? new Map()) : undefined,
+  };
+}
+
+/** Adds sizes; damaged and hostile files have millions of them. */
+function readDims(reader: WireReader, field: Field, into: number[]): void {
+  if (!reader.readInts(field, into, MAX_RANK)) throw tooManyAxes(reader, field);
+}
+
+function tooManyAxes(reader: WireReader, field: Field): Error {
+  return reader.malformed(field.start, `a tensor has more than ${MAX_RANK} axes`);
 }
 
 /** A SparseTensorProto; its name is that of its `values`. */
@@ -70,7 +86,7 @@ export function scanSparseTensor(reader: WireReader, field: Field): ScannedTenso
   reader.readBody(field, (inner) => {
     if (inner.number === SPARSE_TENSOR.values) values = scanTensor(reader, inner);
     else if (inner.number === SPARSE_TENSOR.indices) indices = scanTensor(reader, inner);
-    else if (inner.number === SPARSE_TENSOR.dims) reader.readInts(inner, dims);
+    else if (inner.number === SPARSE_TENSOR.dims) readDims(reader, inner, dims);
   });
   return {
     field,
@@ -87,7 +103,7 @@ export function scanValueInfo(reader: WireReader, field: Field): ScannedValueInf
   let typeField: Field | undefined;
   let type: ValueType | undefined;
   reader.readBody(field, (inner) => {
-    if (inner.number === VALUE_INFO.name) name = reader.readText(inner);
+    if (inner.number === VALUE_INFO.name) name = reader.readName(inner);
     else if (inner.number === VALUE_INFO.type) {
       typeField = inner;
       type = scanType(reader, inner) ?? type;
@@ -109,7 +125,7 @@ function scanType(reader: WireReader, field: Field): ValueType | undefined {
   return type;
 }
 
-/** An optional tensor passes as a tensor: that is how onnxruntime gives it out. */
+/** An optional tensor counts as a tensor, because onnxruntime returns it as one. */
 function scanOptional(reader: WireReader, field: Field): ValueType {
   let type: ValueType | undefined;
   reader.readBody(field, (inner) => {
@@ -126,7 +142,9 @@ function scanTensorType(reader: WireReader, field: Field): ValueType {
     else if (inner.number === TENSOR_TYPE.shape) {
       const sizes: Dim[] = (dims ??= []);
       reader.readBody(inner, (dim) => {
-        if (dim.number === SHAPE.dim) sizes.push(scanDim(reader, dim));
+        if (dim.number !== SHAPE.dim) return;
+        if (sizes.length === MAX_RANK) throw tooManyAxes(reader, dim);
+        sizes.push(scanDim(reader, dim));
       });
     }
   });
@@ -136,9 +154,9 @@ function scanTensorType(reader: WireReader, field: Field): ValueType {
 function scanDim(reader: WireReader, field: Field): Dim {
   let dim: Dim = null;
   reader.readBody(field, (inner) => {
-    // Some writers put -1 for a size that is open.
+    // Some writers put -1 for an open size.
     if (inner.number === DIMENSION.value) dim = reader.readInt(inner) < 0 ? null : reader.readInt(inner);
-    else if (inner.number === DIMENSION.param) dim = reader.readText(inner) || null;
+    else if (inner.number === DIMENSION.param) dim = reader.readName(inner) || null;
   });
   return dim;
 }
@@ -148,8 +166,8 @@ export function scanEntry(reader: WireReader, field: Field): { key: string; valu
   let key = '';
   let value = '';
   reader.readBody(field, (inner) => {
-    if (inner.number === ENTRY.key) key = reader.readText(inner);
-    else if (inner.number === ENTRY.value) value = reader.readText(inner);
+    if (inner.number === ENTRY.key) key = reader.readName(inner);
+    else if (inner.number === ENTRY.value) value = reader.readName(inner);
   });
   return { key, value };
 }

@@ -1,9 +1,10 @@
 /**
- * One pass over a ModelProto: names and byte ranges of everything that a rewrite decides about. Payloads of
- * tensors are seeked past; whatever the index does not name stays in the file as bytes.
+ * One pass over a ModelProto: names and byte ranges of everything that a rewrite decides about. It seeks past the payloads
+ * of tensors; whatever the index does not name is copied as bytes.
  */
 import { TapirError } from '../base/errors.js';
-import { scanGraph, scanNode, type ScannedGraph, type ScannedNode } from './scan-graph.js';
+import { BodyScanner, type ScannedBodies } from './scan-body.js';
+import { scanGraph, type ScannedGraph } from './scan-graph.js';
 import { FUNCTION, MODEL, normalDomain, OPSET } from './schema.js';
 import { sniffFormat } from './sniff.js';
 import type { ByteSource } from './source.js';
@@ -15,7 +16,8 @@ export interface ScannedFunction {
   readonly domain: string;
   readonly name: string;
   readonly overload: string;
-  readonly nodes: readonly ScannedNode[];
+  /** What its nodes contain. */
+  readonly content: ScannedBodies;
 }
 
 /** The index of a model file. */
@@ -28,7 +30,7 @@ export interface ScannedModel {
   readonly opsets: ReadonlyMap<string, number>;
   /** The domain of each opset import, by its field. */
   readonly imports: ReadonlyMap<Field, string>;
-  /** Every top-level field in file order. */
+  /** The top-level fields that a rewrite may drop or change, in file order: all others are always copied. */
   readonly fields: readonly Field[];
   readonly graph: ScannedGraph;
   readonly functions: readonly ScannedFunction[];
@@ -43,7 +45,7 @@ export interface ScannedModel {
 export function scanModel(source: ByteSource): ScannedModel {
   const head = source.read(0, Math.min(512, source.sizeBytes));
   const looksLike = sniffFormat(head);
-  // An ONNX file can begin with bytes that read as text; only an unmistakable sign decides before parsing.
+  // An ONNX file can begin with bytes that read as text, so only an unmistakable sign decides before parsing.
   if (looksLike !== undefined && looksLike !== 'plain text') throw notOnnx(source, looksLike);
   try {
     return scanFields(new WireReader(source));
@@ -56,13 +58,20 @@ export function scanModel(source: ByteSource): ScannedModel {
 function notOnnx(source: ByteSource, looksLike: string, cause?: TapirError): TapirError {
   return new TapirError(
     'MODEL_MALFORMED',
-    `${source.label} is no ONNX file but looks like ${looksLike} (at byte 0)`,
+    `${source.label} is not an ONNX file; it looks like ${looksLike} (at byte 0)`,
     {
       details: { source: source.label, byteOffset: 0, looksLike },
       ...(cause === undefined ? {} : { cause }),
     },
   );
 }
+
+const EDITABLE: ReadonlySet<number> = new Set([
+  MODEL.graph,
+  MODEL.opsetImport,
+  MODEL.functions,
+  MODEL.trainingInfo,
+]);
 
 function scanFields(reader: WireReader): ScannedModel {
   const { source } = reader;
@@ -74,11 +83,13 @@ function scanFields(reader: WireReader): ScannedModel {
   let irVersion = 0;
   const producer = ['', ''];
   reader.readMessage(0, source.sizeBytes, (field) => {
-    fields.push(field);
     if (field.number === MODEL.irVersion) irVersion = reader.readInt(field);
-    else if (field.number === MODEL.producerName) producer[0] = reader.readText(field);
-    else if (field.number === MODEL.producerVersion) producer[1] = reader.readText(field);
-    else if (field.number === MODEL.graph) graphFields.push(field);
+    else if (field.number === MODEL.producerName) producer[0] = reader.readName(field);
+    else if (field.number === MODEL.producerVersion) producer[1] = reader.readName(field);
+    if (!EDITABLE.has(field.number)) return;
+    reader.countPart();
+    fields.push(field);
+    if (field.number === MODEL.graph) graphFields.push(field);
     else if (field.number === MODEL.opsetImport) {
       const { domain, version } = scanOpset(reader, field);
       opsets.set(domain, version);
@@ -86,7 +97,7 @@ function scanFields(reader: WireReader): ScannedModel {
     } else if (field.number === MODEL.functions) functions.push(scanFunction(reader, field));
   });
   if (graphFields.length === 0) throw reader.malformed(source.sizeBytes, 'it holds no graph');
-  if (irVersion === 0) throw reader.malformed(0, 'it states no ir_version');
+  if (irVersion === 0) throw reader.malformed(0, 'it has no ir_version');
   return {
     label: source.label,
     sizeBytes: source.sizeBytes,
@@ -95,7 +106,7 @@ function scanFields(reader: WireReader): ScannedModel {
     opsets,
     imports,
     fields,
-    // A message field that occurs twice is merged (protobuf's rule), here as for ONNX Runtime.
+    // Protobuf merges a message field that occurs twice, and so does ONNX Runtime.
     graph: scanGraph(reader, graphFields),
     functions,
   };
@@ -105,22 +116,22 @@ function scanOpset(reader: WireReader, field: Field): { domain: string; version:
   let domain = '';
   let version = 0;
   reader.readBody(field, (inner) => {
-    if (inner.number === OPSET.domain) domain = normalDomain(reader.readText(inner));
+    if (inner.number === OPSET.domain) domain = normalDomain(reader.readName(inner));
     else if (inner.number === OPSET.version) version = reader.readInt(inner);
   });
   return { domain, version };
 }
 
 function scanFunction(reader: WireReader, field: Field): ScannedFunction {
-  const nodes: ScannedNode[] = [];
+  const content = new BodyScanner(reader);
   let domain = '';
   let name = '';
   let overload = '';
   reader.readBody(field, (inner) => {
-    if (inner.number === FUNCTION.name) name = reader.readText(inner);
-    else if (inner.number === FUNCTION.domain) domain = normalDomain(reader.readText(inner));
-    else if (inner.number === FUNCTION.overload) overload = reader.readText(inner);
-    else if (inner.number === FUNCTION.node) nodes.push(scanNode(reader, inner));
+    if (inner.number === FUNCTION.name) name = reader.readName(inner);
+    else if (inner.number === FUNCTION.domain) domain = normalDomain(reader.readName(inner));
+    else if (inner.number === FUNCTION.overload) overload = reader.readName(inner);
+    else if (inner.number === FUNCTION.node) content.addNode(inner);
   });
-  return { field, domain, name, overload, nodes };
+  return { field, domain, name, overload, content: content.result };
 }

@@ -3,11 +3,11 @@ import type { ScannedTensor } from './scan-value.js';
 import { ELEMENT_TYPE, TENSOR } from './schema.js';
 import type { WireReader } from './wire.js';
 
-/** No list of axes or sizes is longer. */
+/** Lists of axes and sizes are never longer. */
 const MAX_ELEMENTS = 4096;
 
 /**
- * Reads the elements of an int64 or int32 tensor that lies in the model file.
+ * Reads the elements of an int64 or int32 tensor in the model file.
  *
  * @returns undefined for any other tensor: of another type, too long, or in another file.
  */
@@ -16,16 +16,17 @@ export function readIntegers(reader: WireReader, tensor: ScannedTensor): number[
   if (tensor.elemType !== ELEMENT_TYPE.int64 && tensor.elemType !== ELEMENT_TYPE.int32) return undefined;
   if (tensor.external !== undefined || !(count >= 0 && count <= MAX_ELEMENTS)) return undefined;
   const elements: number[] = [];
+  let isShort = true;
   reader.readBody(tensor.field, (field) => {
     if (field.number === TENSOR.int64Data || field.number === TENSOR.int32Data)
-      reader.readInts(field, elements);
+      isShort &&= reader.readInts(field, elements, MAX_ELEMENTS);
     else if (field.number === TENSOR.rawData)
       elements.push(...decodeRaw(reader.readBytes(field), tensor.elemType));
   });
-  return elements.length === count ? elements : undefined;
+  return isShort && elements.length === count ? elements : undefined;
 }
 
-/** Little-endian; a sum of 2^53 and more (INT64_MAX for "to the end") is rounded. */
+/** Little-endian; numbers beyond 2^53 are rounded (INT64_MAX, which means "to the end"). */
 function decodeRaw(bytes: Uint8Array, elemType: number): number[] {
   const size = elemType === ELEMENT_TYPE.int32 ? 4 : 8;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,14 +1,24 @@
 /**
- * Protobuf's wire format over a {@link ByteSource}: protobufjs's Reader on a window that moves over the source,
- * with the limits that it leaves out (nesting, message ends, field 0, groups). Knows no ONNX.
+ * Protobuf's wire format over a {@link ByteSource}: protobufjs's Reader on a window that moves over the source. Adds the
+ * limits that protobufjs lacks (nesting, message ends, field 0, groups, sizes). Knows nothing of ONNX.
  */
 import protobuf from 'protobufjs/minimal.js';
 import { TapirError, reasonOf } from '../base/errors.js';
 import type { ByteSource } from './source.js';
 
-/** Nesting that C++ protobuf, and so ONNX Runtime, accepts. */
+/** The nesting that C++ protobuf, and so ONNX Runtime, accepts. */
 const MAX_DEPTH = 100;
-/** Bytes read at once from a file: messages between weights are small, so a small window seeks past them cheaply. */
+/** No tensor has as many axes; PyTorch and NumPy allow 64. */
+export const MAX_RANK = 256;
+/** No name is as long; real ones are a few hundred bytes. */
+const MAX_NAME_BYTES = 2 ** 20;
+/** Longer names are rarely repeated. */
+const SHARED_NAME_BYTES = 256;
+/** What a part of the index must take in the file on average: a node, a tensor, a name inside bodies. Real ones take more. */
+const PART_BYTES = 20;
+/** Up to this size, density does not matter. */
+const FREE_BYTES = 2 ** 20;
+/** Bytes read at once from a file: messages between weights are small, so a small window seeks past weights cheaply. */
 const WINDOW_BYTES = 16 * 1024;
 /** A tag (≤ 5 bytes) and a length or value (≤ 10 bytes). */
 const HEAD_BYTES = 16;
@@ -18,27 +28,28 @@ export const FIXED64 = 1;
 export const DELIMITED = 2;
 export const FIXED32 = 5;
 
-/** One field of a message, as it lies in the source. Offsets count from the start of the file. */
+/** One field of a message in the source. Offsets count from the start of the file. */
 export interface Field {
   readonly number: number;
   readonly wireType: number;
   /** Where the tag begins. */
   readonly start: number;
-  /** Where the value begins: behind tag and length. */
+  /** Where the value begins, after tag and length. */
   readonly bodyStart: number;
-  /** Behind the last byte. */
+  /** The offset after the last byte. */
   readonly end: number;
-  /** The value of a varint as a signed 64-bit integer (beyond 2^53 rounded); 0 for other wire types. */
+  /** The value of a varint as a signed 64-bit integer (rounded beyond 2^53); 0 for other wire types. */
   readonly int: number;
 }
 
-/** Text of a name. Bytes that are not UTF-8 become lone surrogates U+DC80…U+DCFF, so that different names stay different. */
+/** Decodes a name. Bytes that are not UTF-8 become lone surrogates U+DC80…U+DCFF, so that different names stay different. */
 export function decodeText(bytes: Uint8Array): string {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8');
-  // U+FFFD marks a damaged sequence, or is really in the name; re-encoding tells.
+  // U+FFFD marks a damaged sequence, or is part of the name; encoding it again tells which.
   if (!text.includes('\uFFFD') || Buffer.from(text, 'utf8').equals(buffer)) return text;
-  return Array.from(buffer, (byte) => String.fromCharCode(byte < 0x80 ? byte : 0xdc00 + byte)).join('');
+  const units = Uint16Array.from(buffer, (byte) => (byte < 0x80 ? byte : 0xdc00 + byte));
+  return Buffer.from(units.buffer).toString('utf16le');
 }
 
 /** The bytes of a name: the inverse of {@link decodeText}. */
@@ -47,12 +58,15 @@ export function encodeText(text: string): Uint8Array {
   return Uint8Array.from(text, (char) => char.charCodeAt(0) & 0xff);
 }
 
-/** Reads messages of a source field by field; payloads that nobody asks for are never touched. */
+/** Reads messages of a source field by field. Payloads are read only on request. */
 export class WireReader {
   readonly source: ByteSource;
   #reader = protobuf.Reader.create(new Uint8Array(0));
   #windowStart = 0;
   #depth = 0;
+  #headBytes = 0;
+  #partBytes = 0;
+  readonly #names = new Map<string, string>();
 
   constructor(source: ByteSource) {
     this.source = source;
@@ -77,9 +91,31 @@ export class WireReader {
     this.readMessage(field.bodyStart, field.end, onField);
   }
 
-  /** The body of a field as text. */
-  readText(field: Field): string {
-    return decodeText(this.readBytes(field));
+  /**
+   * The body of a field as a name. The same name is one string wherever it occurs.
+   *
+   * @throws {@link TapirError} `MODEL_MALFORMED` if it has more than a million bytes.
+   */
+  readName(field: Field): string {
+    const length = field.end - field.bodyStart;
+    if (length > MAX_NAME_BYTES)
+      throw this.malformed(field.start, `a name has ${length} bytes, more than ${MAX_NAME_BYTES}`);
+    const name = decodeText(this.readBytes(field));
+    if (length > SHARED_NAME_BYTES) return name;
+    const known = this.#names.get(name);
+    if (known === undefined) this.#names.set(name, name);
+    return known ?? name;
+  }
+
+  /**
+   * Counts a part of the index. A file of nothing but tiny messages would take up to four hundred times its size in memory.
+   *
+   * @throws {@link TapirError} `MODEL_MALFORMED` if there are more parts than the bytes read so far, without payloads, can mean.
+   */
+  countPart(): void {
+    this.#partBytes += PART_BYTES;
+    if (this.#partBytes > Math.max(this.#headBytes, FREE_BYTES))
+      throw this.malformed(this.#windowStart + this.#reader.pos, 'it consists of more tiny parts than any model has');
   }
 
   /** The body of a field: a view that the next read may overwrite. */
@@ -87,6 +123,7 @@ export class WireReader {
     this.#expect(field, DELIMITED);
     const length = field.end - field.bodyStart;
     this.#seek(field.bodyStart, length);
+    this.#headBytes += length;
     const at = field.bodyStart - this.#windowStart;
     return this.#reader.buf.subarray(at, at + length);
   }
@@ -97,27 +134,34 @@ export class WireReader {
     return field.int;
   }
 
-  /** The values of a repeated integer field, written one by one or packed. */
-  readInts(field: Field, into: number[]): void {
+  /**
+   * The values of a repeated integer field, written one by one or packed.
+   *
+   * @returns Whether `into` has at most `limit` values now; reading stops there.
+   */
+  readInts(field: Field, into: number[], limit: number): boolean {
     if (field.wireType === VARINT) {
+      if (into.length === limit) return false;
       into.push(field.int);
-      return;
+      return true;
     }
     this.#expect(field, DELIMITED);
     let position = field.bodyStart;
     while (position < field.end) {
+      if (into.length === limit) return false;
       this.#seek(position, Math.min(HEAD_BYTES, this.source.sizeBytes - position));
       into.push(this.#int64());
       position = this.#windowStart + this.#reader.pos;
     }
     if (position !== field.end) throw this.malformed(position, 'a packed list runs past its end');
+    return true;
   }
 
   /** The error for damage at an offset. */
   malformed(byteOffset: number, what: string): TapirError<'MODEL_MALFORMED'> {
     return new TapirError(
       'MODEL_MALFORMED',
-      `${this.source.label} is no valid ONNX file: ${what} (at byte ${byteOffset} of ${this.source.sizeBytes})`,
+      `${this.source.label} is not a valid ONNX file: ${what} (at byte ${byteOffset} of ${this.source.sizeBytes})`,
       { details: { source: this.source.label, byteOffset } },
     );
   }
@@ -147,7 +191,7 @@ export class WireReader {
         int = this.#int64();
         end = this.#windowStart + reader.pos;
       } else if (wireType === DELIMITED) {
-        // Not reader.size(), which ends at protobuf's 2 GiB: a larger file can be cut to one that is allowed.
+        // Not reader.size(), which stops at protobuf's 2 GiB: a larger file can be cut down to an allowed size.
         const length = this.#int64();
         if (length < 0) throw new Error('a field has a negative length');
         bodyStart = this.#windowStart + reader.pos;
@@ -169,11 +213,12 @@ export class WireReader {
       const past = end > this.source.sizeBytes ? 'the file (it is cut off or damaged)' : 'its message';
       throw this.malformed(start, `field ${number} of ${end - bodyStart} bytes runs past the end of ${past}`);
     }
+    this.#headBytes += bodyStart - start;
     return { number, wireType, start, bodyStart, end, int };
   }
 
   #int64(): number {
-    // A number where protobufjs finds no "long" to load.
+    // protobufjs returns a number if the package "long" is not installed.
     const value = this.#reader.int64() as unknown as number | { toNumber(): number };
     return typeof value === 'number' ? value : value.toNumber();
   }

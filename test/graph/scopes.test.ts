@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { namesInside, namesRead } from '../../src/graph/scopes.js';
+import { addNamesInside, findInside, namesRead } from '../../src/graph/scopes.js';
 import { scanModel } from '../../src/onnx/scan.js';
 import { memorySource } from '../../src/onnx/source.js';
 import { modelBytes, type GraphSpec, type NodeSpec } from '../support/graphs.js';
@@ -64,6 +64,23 @@ describe('namesRead', () => {
       nodes: [{ op: 'Relu', inputs: ['i'], outputs: ['o'] }],
     };
     const model = scanModel(memorySource(modelBytes({ outputs: ['y'], nodes: [loop(body)] })));
-    expect([...namesInside(model.graph.nodes[0]!)].toSorted()).toEqual(['i', 'o', 'w']);
+    const names = new Set<string>();
+    addNamesInside(model.graph.nodes[0]!, names);
+    expect([...names].toSorted()).toEqual(['i', 'o', 'w']);
+  });
+});
+
+describe('findInside', () => {
+  it('says where a name is defined, through bodies in bodies', () => {
+    const inner: GraphSpec = {
+      outputs: ['o'],
+      nodes: [{ op: 'Relu', name: 'deep', inputs: ['i'], outputs: ['o'] }],
+    };
+    const middle: GraphSpec = { outputs: ['m'], nodes: [{ ...loop(inner), outputs: ['m'] }] };
+    const model = scanModel(memorySource(modelBytes({ outputs: ['y'], nodes: [loop(middle)] })));
+    const { bodies } = model.graph.nodes[0]!;
+    expect(findInside(bodies!, 'deep')).toBe('body of Loop "m", in body of Loop "y"');
+    expect(findInside(bodies!, 'm')).toBe('body of Loop "y"');
+    expect(findInside(bodies!, 'i')).toBeUndefined();
   });
 });

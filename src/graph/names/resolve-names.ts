@@ -1,8 +1,8 @@
 /** Every name that a user may write, and what it denotes. */
 import { TapirError, type ErrorDetails } from '../../base/errors.js';
 import type { ScannedNode } from '../../onnx/scan-graph.js';
-import type { ScannedFunction } from '../../onnx/scan.js';
-import { functionKey, isDefined, type Graph, type Node, type Value } from '../graph.js';
+import { operatorKey } from '../../onnx/scan-body.js';
+import { isDefined, type Graph, type Node, type Value } from '../graph.js';
 import { readModulePath, type ModuleReading } from './module-names.js';
 import { moduleTree } from './module-tree.js';
 import { findInside } from '../scopes.js';
@@ -251,15 +251,15 @@ function readForwardArgument(graph: Graph, request: string): Found | undefined {
 
 function unknownName(graph: Graph, request: string): Failure {
   for (const node of graph.nodes) {
-    const inside = findInside([node.scanned], request);
-    if (inside !== undefined) return insideBody(request, inside, [node]);
+    const { bodies } = node.scanned;
+    const place = bodies && findInside(bodies, request);
+    if (place !== undefined) return insideBody(request, place, [node]);
   }
-  for (const fn of graph.functions.values()) {
-    const isHere = fn.nodes.some((node) => node.name === request || node.outputs.includes(request));
-    const inside = isHere ? '' : findInside(fn.nodes, request);
-    if (inside === undefined) continue;
-    const callers = graph.nodes.filter((node) => callsFunction(graph, node.scanned, fn));
-    return insideBody(request, `${inside === '' ? '' : `${inside}, in `}function "${fn.name}"`, callers);
+  for (const [key, fn] of graph.functions) {
+    const place = findInside(fn.content, request);
+    if (place === undefined) continue;
+    const callers = graph.nodes.filter((node) => callsFunction(graph, node.scanned, key));
+    return insideBody(request, `${place === '' ? '' : `${place}, in `}function "${fn.name}"`, callers);
   }
   const nearest = nearestNames(request, knownNames(graph));
   const hint = nearest.length === 0 ? '' : `; nearest are ${nearest.map((name) => `"${name}"`).join(', ')}`;
@@ -287,16 +287,12 @@ function insideBody(request: string, where: string, nodes: readonly Node[]): Fai
 }
 
 /** Whether a node runs a function: itself, in a body, or through another function. */
-function callsFunction(graph: Graph, node: ScannedNode, wanted: ScannedFunction): boolean {
-  const seen = new Set<ScannedFunction>();
-  const stack = [node];
-  for (let at = stack.pop(); at; at = stack.pop()) {
-    const called = graph.functions.get(functionKey(at.domain, at.opType, at.overload));
-    if (called === wanted) return true;
-    for (const body of at.bodies) stack.push(...body.graph.nodes);
-    if (!called || seen.has(called)) continue;
-    seen.add(called);
-    stack.push(...called.nodes);
+function callsFunction(graph: Graph, node: ScannedNode, wanted: string): boolean {
+  const seen = new Set([operatorKey(node), ...(node.bodies?.operators.keys() ?? [])]);
+  // A set gives its new members, too, while it is walked.
+  for (const key of seen) {
+    if (key === wanted) return true;
+    for (const inner of graph.functions.get(key)?.content.operators.keys() ?? []) seen.add(inner);
   }
   return false;
 }

@@ -300,7 +300,7 @@ export function carryBatch(walk: BatchWalk, node: Node): void {
     if (isDefault) fill(walk, node);
     return;
   }
-  if (node.scanned.bodies.length > 0) refuse(node, 'reads the batch inside a body');
+  if (node.scanned.bodies) refuse(node, 'reads the batch inside a body');
   const rule = (isDefault || SHARED.has(node.opType) ? RULES.get(node.opType) : undefined) ?? keepAxis;
   rule(walk, node);
 }

@@ -1,6 +1,7 @@
 /** The plan of a rewrite: what was kept, dropped, added and resolved, as plain data. */
 import {
   listExternalInitializers,
+  listExternalInFunctions,
   listExternalInNodes,
   type ExternalTensor,
 } from '../../onnx/external-data.js';
@@ -15,7 +16,7 @@ export function externalTensors({ values, nodes, functions }: Cut): ExternalTens
   return [
     ...listExternalInitializers([...values].flatMap((value) => value.initializer ?? [])),
     ...listExternalInNodes([...nodes].map((node) => node.scanned)),
-    ...[...functions].flatMap((fn) => listExternalInNodes(fn.nodes, fn.field)),
+    ...listExternalInFunctions(functions),
   ];
 }
 
@@ -28,7 +29,7 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
   const allFiles = filesOf([
     ...listExternalInitializers(model.graph.initializers),
     ...listExternalInNodes(model.graph.nodes),
-    ...model.functions.flatMap((fn) => listExternalInNodes(fn.nodes, fn.field)),
+    ...listExternalInFunctions(model.functions),
   ]);
   const fed = new Set(keptInputs(rewrite));
   const part = (isKept: boolean): PartList => ({

@@ -1,5 +1,5 @@
 /** Names for what a rewrite adds: different from every name in the written graph. */
-import { namesInside } from '../scopes.js';
+import { addNamesInside } from '../scopes.js';
 import type { Cut } from './prune.js';
 
 /** Hands out names, each once. */
@@ -35,6 +35,6 @@ export class FreshNames {
 /** The tensor names of a cut graph, those inside bodies included. */
 export function keptNames(cut: Cut): Set<string> {
   const names = new Set([...cut.values].map((value) => value.name));
-  for (const node of cut.nodes) namesInside(node.scanned, names);
+  for (const node of cut.nodes) addNamesInside(node.scanned, names);
   return names;
 }

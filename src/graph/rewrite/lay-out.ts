@@ -2,7 +2,6 @@
 import { TapirError } from '../../base/errors.js';
 import type { MovedWeights } from '../../onnx/move-weights.js';
 import type { Node, Value } from '../graph.js';
-import { namesInside } from '../scopes.js';
 import { fieldChunks, type Chunk } from '../../onnx/chunk.js';
 import { layOut } from '../../onnx/emit.js';
 import { patchField, type Patch } from '../../onnx/patch.js';
@@ -19,6 +18,7 @@ import {
 } from '../../onnx/write-model.js';
 import type { ScannedValueInfo } from '../../onnx/scan-value.js';
 import type { Field, WireReader } from '../../onnx/wire.js';
+import { addNamesInside } from '../scopes.js';
 import { interiorInputs, keepsInitializer, type Cut } from './prune.js';
 import { isSorted, takeSorted, unusedImports } from './tidy.js';
 import { ADDED_OPSET, opsetOf } from '../operator-sets.js';
@@ -129,7 +129,7 @@ function* droppedFields(rewrite: Rewrite): Generator<Field> {
     if (value.initializer ? !isKept(input.name) : !fed.has(input.name)) yield input.field;
   }
   const inside = new Set<string>();
-  for (const node of cut.nodes) namesInside(node.scanned, inside);
+  for (const node of cut.nodes) addNamesInside(node.scanned, inside);
   const interior = new Set(interiorInputs(cut).map((value) => value.name));
   const seen = new Set<string>();
   for (const info of model.graph.valueInfos) {

@@ -3,8 +3,8 @@
  * nodes and edges; no recursion over the graph.
  */
 import { TapirError } from '../../base/errors.js';
-import { functionKey, isDefined, type Graph, type Node, type Value } from '../graph.js';
-import type { ScannedNode } from '../../onnx/scan-graph.js';
+import { operatorKey } from '../../onnx/scan-body.js';
+import { isDefined, type Graph, type Node, type Value } from '../graph.js';
 import type { ScannedTensor } from '../../onnx/scan-value.js';
 import type { ScannedFunction } from '../../onnx/scan.js';
 
@@ -214,21 +214,15 @@ function checkTensor({ request, value }: CutOutput): void {
   );
 }
 
-function* calledBy(nodes: Iterable<ScannedNode>): Generator<string> {
-  for (const node of nodes) {
-    yield functionKey(node.domain, node.opType, node.overload);
-    for (const body of node.bodies) yield* calledBy(body.graph.nodes);
-  }
-}
-
-/** The functions that kept nodes call, in bodies and in other functions too; one that reaches itself is refused. */
+/** The functions that kept nodes call, also in bodies and through other functions. One that reaches itself is refused. */
 function reachFunctions(graph: Graph, nodes: ReadonlySet<Node>): Set<ScannedFunction> {
   const done = new Set<ScannedFunction>();
   if (graph.functions.size === 0) return done;
-  const callees = (called: Iterable<string>): ScannedFunction[] =>
-    [...new Set(called)].flatMap((key) => graph.functions.get(key) ?? []);
+  const functionsAmong = (keys: Iterable<string>): ScannedFunction[] =>
+    [...new Set(keys)].flatMap((key) => graph.functions.get(key) ?? []);
   const open = new Set<ScannedFunction>();
-  const stack = callees(calledBy([...nodes].map((node) => node.scanned))).map((fn) => ({ fn, leave: false }));
+  const called = functionsAmong([...nodes].flatMap((node) => operatorsOf(node)));
+  const stack = called.map((fn) => ({ fn, leave: false }));
   for (let top = stack.pop(); top; top = stack.pop()) {
     const { fn, leave } = top;
     if (leave) {
@@ -239,10 +233,14 @@ function reachFunctions(graph: Graph, nodes: ReadonlySet<Node>): Set<ScannedFunc
     if (open.has(fn)) throw invalid(`function "${fn.name}" calls itself`, [fn.name]);
     if (done.has(fn)) continue;
     open.add(fn);
-    stack.push(
-      { fn, leave: true },
-      ...callees(calledBy(fn.nodes)).map((callee) => ({ fn: callee, leave: false })),
-    );
+    stack.push({ fn, leave: true });
+    for (const callee of functionsAmong(fn.content.operators.keys()))
+      stack.push({ fn: callee, leave: false });
   }
   return done;
+}
+
+/** The keys of a node's operator and of those in its bodies. */
+function operatorsOf(node: Node): string[] {
+  return [operatorKey(node), ...(node.scanned.bodies?.operators.keys() ?? [])];
 }

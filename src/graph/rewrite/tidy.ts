@@ -3,7 +3,6 @@ import { TapirError } from '../../base/errors.js';
 import { isSortedOrder } from '../execution-order.js';
 import type { Node } from '../graph.js';
 import type { Chunk } from '../../onnx/chunk.js';
-import type { ScannedNode } from '../../onnx/scan-graph.js';
 import type { Field } from '../../onnx/wire.js';
 import { describeNode, type Cut } from './prune.js';
 
@@ -52,13 +51,11 @@ export function takeSorted(
 /** Imports of operator sets that no kept node is of. */
 export function unusedImports({ graph, nodes, functions }: Cut): Field[] {
   const used = new Set(['']);
-  const addDomains = (list: Iterable<ScannedNode>): void => {
-    for (const node of list) {
-      used.add(node.domain);
-      for (const body of node.bodies) addDomains(body.graph.nodes);
-    }
-  };
-  addDomains([...nodes].map((node) => node.scanned));
-  for (const fn of functions) addDomains(fn.nodes);
+  const bodies = [...functions].map((fn) => fn.content);
+  for (const { domain, scanned } of nodes) {
+    used.add(domain);
+    if (scanned.bodies) bodies.push(scanned.bodies);
+  }
+  for (const { operators } of bodies) for (const { domain } of operators.values()) used.add(domain);
   return [...graph.model.imports].filter(([, domain]) => !used.has(domain)).map(([field]) => field);
 }
