@@ -148,7 +148,9 @@ describe('a stream of paths', () => {
 
   it('is not taken for images', () => {
     expect(() => openSource(new PassThrough())).toThrow(/\{ paths: stream \}/);
-    expect(() => openSource({ paths: 'a.jpg' } as never)).toThrow(/\{ paths \} with an asynchronous iterable of bytes/);
+    expect(() => openSource({ paths: 'a.jpg' } as never)).toThrow(
+      /\{ paths \} with an asynchronous iterable of bytes/,
+    );
   });
 });
 
