@@ -36,7 +36,12 @@ describe('advice', () => {
       /--return avgpool=a --return fc=b/,
     ],
     ['an unknown name', ['extract', model, '--return', 'a=nothing', '-o', out], 2, /NAME_NOT_FOUND/],
-    ['a model that is not there', ['nodes', 'nothing.onnx'], 3, /no file "nothing\.onnx".*MODEL_UNREADABLE/],
+    [
+      'a model that is not there',
+      ['nodes', join(scratch, 'none.onnx')],
+      3,
+      /no file ".*none\.onnx".*MODEL_UNREADABLE/,
+    ],
     ['a name like a known model', ['nodes', 'resnet5'], 3, /nearest: "resnet-50".*tapir models list/],
   ])('for %s', async (_, args, code, message) => {
     const ended = await runTapir(args);
