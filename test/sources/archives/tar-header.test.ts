@@ -56,13 +56,8 @@ describe('readPaxRecords', () => {
     expect(read('')).toEqual(new Map());
   });
 
-  it.each([
-    'x path=a\n',
-    '99 path=a\n',
-    '3 =\n',
-    '0 a=b\n',
-    '-9 path=a\n',
-    '12345678901 a=b\n',
-    'path',
-  ])('refuses %j', (text) => expect(read(text)).toBeUndefined());
+  it.each(['x path=a\n', '99 path=a\n', '3 =\n', '0 a=b\n', '-9 path=a\n', '12345678901 a=b\n', 'path'])(
+    'refuses %j',
+    (text) => expect(read(text)).toBeUndefined(),
+  );
 });
