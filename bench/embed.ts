@@ -3,7 +3,7 @@
  * decoding alone and the model alone reach on the same cores, and what memory it takes. Each part is a process of its own.
  */
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -91,15 +91,19 @@ async function benchEndToEnd(name: string, model: string, photos: string, batch:
   );
 }
 
-/** Peak resident memory, in MB, of a process that embeds a folder over and over. */
+/** Peak resident memory, in MB, of a process that embeds a folder of `images` photos: links, because a dataset embeds each path once. */
 async function peakOf(model: string, photos: string, images: number): Promise<number> {
+  const folder = join(work, `links-${images}`);
+  if (!existsSync(folder)) {
+    mkdirSync(folder);
+    const names = readdirSync(photos);
+    for (let i = 0; i < images; i++)
+      linkSync(join(photos, names[i % names.length]!), join(folder, `${i}.jpg`));
+  }
   const code = `
-    import { readdirSync } from 'node:fs';
     import { createFeatureExtractor, embedFolder } from 'onnx-tapir';
-    const files = readdirSync(${JSON.stringify(photos)}).map((name) => ${JSON.stringify(photos)} + '/' + name);
-    const source = (function* () { for (let i = 0; i < ${images}; i++) yield files[i % files.length]; })();
     const extractor = await createFeatureExtractor(${JSON.stringify(model)}, { avgpool: 'v' });
-    await embedFolder(extractor, source, { out: ${JSON.stringify(join(work, 'out'))}, overwrite: true, batch: 8 });
+    await embedFolder(extractor, ${JSON.stringify(folder)}, { out: ${JSON.stringify(join(work, 'out'))}, overwrite: true, batch: 8 });
     await extractor.close();
     console.log(process.resourceUsage().maxRSS / 1000);`;
   return Number(await run(['--input-type=module', '--eval', code]));
