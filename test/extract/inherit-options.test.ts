@@ -153,7 +153,7 @@ describe('readSession', () => {
 
   it('refuses what is no option, whatever its value', () => {
     const given = { intraOpNumThreads: undefined } as object;
-    expect(() => readSession(given, SESSION_DEFAULTS)).toThrow(/give the threads with the device/);
+    expect(() => readSession(given, SESSION_DEFAULTS)).toThrow(/set the threads in the device/);
   });
 });
 

@@ -1,7 +1,8 @@
 /** Patterns of files, as shells have them: `photos/*.jpg`, `shard-{000..009}.tar`. */
 import { realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expand } from 'brace-expansion';
+import type { expand as Expand } from 'brace-expansion';
+import { packageRequire } from '../../base/package.js';
 import { invalidSource } from '../items/source-errors.js';
 
 /** A file that a pattern matches. */
@@ -54,6 +55,10 @@ const MAX_NAMES = 100_000;
 const LIMITS = { max: MAX_NAMES + 1, maxLength: 2 ** 24, maxDepth: 100, maxSteps: 2e6 };
 /** Stands for an escaped character while braces are expanded. Half of a surrogate pair occurs in no file name. */
 const ESCAPED = 0xdc00;
+
+/** brace-expansion's function. The first pattern loads it, so that importing this package stays fast. */
+const expand: typeof Expand = (...given) =>
+  (packageRequire('brace-expansion') as { readonly expand: typeof Expand }).expand(...given);
 
 /** Expands the braces of a pattern, in order. Escaped characters stay escaped. Throws `SOURCE_INVALID`. */
 export function expandBraces(pattern: string): string[] {
