@@ -26,12 +26,12 @@ export function listExternalInitializers(initializers: Iterable<ScannedTensor>):
 
 /** The external tensors in the attributes and bodies of nodes; the node is their owner. */
 export function listExternalInNodes(nodes: Iterable<ScannedNode>): ExternalTensor[] {
-  return [...nodes].flatMap(({ field, name, outputs, tensors, bodies }) => [
-    ...tensors.flatMap(({ attribute, tensor }) =>
+  return [...nodes].flatMap(({ field, name, outputs, tensors, bodies }) => {
+    const own = tensors.flatMap(({ attribute, tensor }) =>
       external(tensor, `${outputs[0] ?? name}.${attribute}`, field),
-    ),
-    ...(bodies ? listExternalInBodies(bodies, field) : []),
-  ]);
+    );
+    return bodies ? own.concat(listExternalInBodies(bodies, field)) : own;
+  });
 }
 
 /** The external tensors in functions; the function is their owner. */

@@ -115,7 +115,10 @@ export class WireReader {
   countPart(): void {
     this.#partBytes += PART_BYTES;
     if (this.#partBytes > Math.max(this.#headBytes, FREE_BYTES))
-      throw this.malformed(this.#windowStart + this.#reader.pos, 'it consists of more tiny parts than any model has');
+      throw this.malformed(
+        this.#windowStart + this.#reader.pos,
+        'it consists of more tiny parts than any model has',
+      );
   }
 
   /** The body of a field: a view that the next read may overwrite. */
