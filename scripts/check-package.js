@@ -67,7 +67,7 @@ try {
   ]).trim();
   check(
     names ===
-      'DataParallel,FeatureExtractor,TapirError,chunkSizes,createFeatureExtractor,createService,createTransform,diagnose,distributedSampler,embedFolder,embedImages,embedStream,embedTransformStream,featureInfo,getGraphNodeNames,isTapirError,listDevices,listKnownModels,loadImage,measureDeviation,measureModel,mergeDataset,openDataset,openModel,pruneModel,pullModel,searchDataset,verifyModel,writeReport',
+      'DataParallel,FeatureExtractor,TapirError,chunkSizes,createFeatureExtractor,createService,createTransform,diagnose,distributedSampler,embedFolder,embedImages,embedStream,embedTransformStream,featureInfo,getGraphNodeNames,isTapirError,listDevices,listKnownModels,loadImage,measureDeviation,measureEmbedding,measureModel,mergeDataset,openDataset,openModel,pruneModel,pullModel,searchDataset,verifyModel,writeReport',
     `import gives ${names}`,
   );
   check(
