@@ -1,8 +1,11 @@
 /** The HTTP client, against servers in this process. */
+import type { ServerResponse } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { HttpFailure } from '../../src/base/http-failure.js';
 import { fetchUrl, isHttpUrl, labelOfUrl, openUrl, type HttpRules } from '../../src/base/http.js';
+import { RequestClock } from '../../src/base/request-clock.js';
 import { runNode } from '../support/run.js';
 import { projectPath } from '../support/fixtures.js';
 import { startServer } from '../support/file-server.js';
@@ -187,21 +190,35 @@ describe('time', () => {
       );
   });
 
+  // The clock is a false one, so that a busy machine changes nothing.
   it('of a silence is limited, and starts again with each byte', async () => {
-    const server = await startServer((request, response) => {
-      let sent = 0;
-      const timer = setInterval(() => {
-        if (++sent <= 6) response.write('x');
-        else if (request.url === '/ends') response.end();
-      }, 100);
-      response.on('close', () => clearInterval(timer));
-    });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const answers: ServerResponse[] = [];
+    const server = await startServer((_request, response) => answers.push(response));
+    const arrived = vi.spyOn(RequestClock.prototype, 'touch');
+    const until = async (holds: () => boolean): Promise<void> => {
+      while (!holds()) await setImmediate(); // oxlint-disable-line no-await-in-loop
+    };
+    const sent = async (): Promise<void> => {
+      arrived.mockClear();
+      answers.at(-1)!.write('x');
+      await until(() => arrived.mock.calls.length > 0);
+      vi.advanceTimersByTime(300);
+    };
     const timeout = { ms: 400, of: 'silence' } as const;
-    expect(await textOf(`${server.url}/ends`, { timeout })).toBe('xxxxxx');
-    expect(await failureOf(textOf(`${server.url}/stops`, { timeout }))).toMatchObject({
-      kind: 'transient',
-      message: 'nothing arrived for 400 ms',
-    });
+
+    const whole = textOf(server.url, { timeout });
+    await until(() => answers.length === 1);
+    for (let byte = 0; byte < 4; byte++) await sent(); // oxlint-disable-line no-await-in-loop
+    answers[0]!.end();
+    expect(await whole).toBe('xxxx');
+
+    const stopped = failureOf(textOf(server.url, { timeout }));
+    await until(() => answers.length === 2);
+    await sent();
+    vi.advanceTimersByTime(200);
+    expect(await stopped).toMatchObject({ kind: 'transient', message: 'nothing arrived for 400 ms' });
   });
 
   it('ends with the caller’s signal, before, during and after the headers', async () => {

@@ -13,11 +13,13 @@ import {
   verifyModel,
 } from 'onnx-tapir';
 import { afterAll, describe, expect, it } from 'vitest';
-import { tinyResNet } from '../support/fixtures.js';
+import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 
 const model = await openModel(tinyResNet());
 const pruned = await pruneModel(model, ['fc']);
 const extractor = await createFeatureExtractor(model, ['fc']);
+// `save` takes any name: such files belong into a scratch folder.
+process.chdir(scratchFolder());
 afterAll(() => extractor.close());
 
 /** Objects of another copy of the package are instances of classes with these names. */
