@@ -47,7 +47,7 @@ async function benchPruneMemory(node: string): Promise<void> {
   const out = join(scratch, `${node}.onnx`);
   const code = `
     import { pruneModel } from 'onnx-tapir';
-    await (await pruneModel(${JSON.stringify(model)}, [${JSON.stringify(node)}])).save(${JSON.stringify(out)});
+    await (await pruneModel(${JSON.stringify(model)}, [${JSON.stringify(node)}])).save(${JSON.stringify(out)}, { overwrite: true });
     console.log(process.resourceUsage().maxRSS / 1000);`;
   const root = fileURLToPath(new URL('..', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
