@@ -28,7 +28,13 @@ export {
 } from './model/rewrite-options.js';
 export { featureInfo } from './model/oracle/feature-info.js';
 export { verifyModel } from './model/oracle/verify.js';
-export { type VerifyOptions, type VerifyReport, type VerifiedOutput } from './model/oracle/compare-pruned.js';
+export {
+  type FedInput,
+  type VerifyOptions,
+  type VerifyReport,
+  type VerifiedOutput,
+} from './model/oracle/compare-pruned.js';
+export { type InputSizes } from './model/input-sizes.js';
 export {
   type PrunePlan,
   type PartList,

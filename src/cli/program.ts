@@ -130,6 +130,12 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .option('--repack', 'put the remaining external weights into FILE.data', false)
     .option('--overwrite', 'replace a file that exists; the model itself is never replaced', false)
     .option('--verify', 'run both graphs first; write nothing if their values differ', false)
+    .option(
+      '--size <[axis=]n>',
+      'size of an open axis on made-up inputs; N alone for height and width of images; repeatable',
+      collect,
+    )
+    .option('--input-shape <input=n,n,…>', 'shape of a made-up input; repeatable', collect)
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
 

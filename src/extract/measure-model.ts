@@ -5,10 +5,13 @@ import type { Device } from '../runtime/device.js';
 import { createFeatureExtractor } from './create-feature-extractor.js';
 import type { DataParallel } from './data-parallel.js';
 import { medianOf } from '../base/median.js';
+import type { GivenSizes } from '../model/input-sizes.js';
+import { prunedInternals } from '../model/pruned-model.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open-model.js';
 import type { ReturnNodes } from '../model/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
 import type { RunInput } from './run-options.js';
+import { chooseDims, FIRST_GUESS } from '../model/oracle/made-up-sizes.js';
 import { seededFeeds } from '../model/oracle/seeded-feeds.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 
@@ -242,7 +245,8 @@ async function measureOne(
   sessionsPerDevice: number,
   { seconds, signal }: Pick<MeasureModelOptions, 'seconds' | 'signal'>,
 ): Promise<BatchMeasurement> {
-  const input = inputOf(parallel.inputs, rows);
+  const given = prunedInternals.of(parallel.model).request.inputSizes;
+  const input = inputOf(parallel.inputs, given, rows);
   const sessions = parallel.devices.length * sessionsPerDevice;
   const msOf = async (batches: number): Promise<number> => {
     const inputs = Array.from({ length: batches }, () => input);
@@ -268,8 +272,9 @@ async function measureOne(
   };
 }
 
-function inputOf(inputs: readonly TensorInfo[], rows: number): RunInput {
+function inputOf(inputs: readonly TensorInfo[], given: GivenSizes, rows: number): RunInput {
   const runs = rows / (fixedBatchOf(inputs) ?? rows);
-  const feeds = seededFeeds(inputs, SEED, { rows, runs, named: {} });
+  const fed = chooseDims(inputs, given, { ...FIRST_GUESS, rows }, runs);
+  const feeds = seededFeeds(inputs, fed, SEED);
   return Object.fromEntries(feeds.map(({ name, ...tensor }) => [name, tensor]));
 }

@@ -1,6 +1,7 @@
 /** What pruning asks about a model where the file does not say. An oracle answers (see model/oracle/). */
 import type { Value } from '../graph/graph.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
+import type { GivenSizes } from './input-sizes.js';
 import type { SessionValue } from '../runtime/protocol.js';
 
 /** What ONNX Runtime reports about a value. */
@@ -13,9 +14,10 @@ export interface ModelAnswers {
   /**
    * The types of values, as ONNX Runtime infers them.
    *
-   * @param settleScalars - Run the values once where only that tells a scalar from an unknown rank.
+   * @param given - Sizes for made-up inputs, on which the values run if only that tells a scalar from an unknown rank. Without them,
+   * nothing runs.
    */
-  inferTypes(values: readonly Value[], settleScalars?: boolean): Promise<ReadonlyMap<Value, InferredType>>;
+  inferTypes(values: readonly Value[], given?: GivenSizes): Promise<ReadonlyMap<Value, InferredType>>;
   /** The rewrite with a batch of any size if runs prove it right. Otherwise the same rewrite; its `batch` says why. */
-  openBatch(rewrite: Rewrite): Promise<Rewrite>;
+  openBatch(rewrite: Rewrite, given: GivenSizes): Promise<Rewrite>;
 }

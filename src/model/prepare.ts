@@ -13,6 +13,7 @@ import { startRewrite, type Rewrite, type RewriteOutput } from '../graph/rewrite
 import type { TensorType } from '../onnx/write-model.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { describeOutput, imageSize, provenLayout } from './feature-info.js';
+import { checkInputSizes, type GivenSizes } from './input-sizes.js';
 import type { InferredType, ModelAnswers } from './model-answers.js';
 import { modelInternals, type OnnxModel } from './open-model.js';
 import type { ReturnNode } from './return-nodes.js';
@@ -57,9 +58,10 @@ export async function prepareRewrite(
 ): Promise<Prepared> {
   const cut = cutToRequest(model, request);
   if (!request.tidy) checkNodeNames(cut);
-  const typeOf = await lookUpTypes(neededTypes(cut, request), answers);
+  const typeOf = await lookUpTypes(neededTypes(cut, request), request.inputSizes, answers);
   const started = startRewrite(cut, (value) => inputType(value, typeOf), request.tidy);
-  const opened = request.batch === 'dynamic' ? await answers.openBatch(started) : started;
+  checkInputSizes('inputSizes', request.inputSizes, [...model.inputs, ...describeInputs(started)]);
+  const opened = request.batch === 'dynamic' ? await answers.openBatch(started, request.inputSizes) : started;
   const rewrite = withRequestedParts(opened, request, typeOf);
   return { model, request, typeOf, rewrite, inputs: describeInputs(rewrite) };
 }
@@ -140,9 +142,13 @@ function neededTypes(cut: Cut, { partsOf, fillTypes }: RewriteRequest): Value[] 
   return [...interiorInputs(cut), ...outputs.map((output) => output.value)];
 }
 
-async function lookUpTypes(values: readonly Value[], answers: ModelAnswers): Promise<TypeOf> {
+async function lookUpTypes(
+  values: readonly Value[],
+  given: GivenSizes,
+  answers: ModelAnswers,
+): Promise<TypeOf> {
   const unknown = values.filter((value) => !typeFrom(value, undefined)?.dims);
-  const inferred = await answers.inferTypes(unknown, true);
+  const inferred = await answers.inferTypes(unknown, given);
   return (value) => typeFrom(value, inferred.get(value));
 }
 

@@ -2,6 +2,7 @@
 import { checkBoolean, checkOneOf, invalidOption, show } from '../base/checks.js';
 import { IMAGENET_MEAN, IMAGENET_STD } from '../base/imagenet.js';
 import type { FeatureParts, Pool } from '../graph/rewrite/feature-parts.js';
+import { readInputSizes, type GivenSizes, type InputSizes } from './input-sizes.js';
 import { checkNames } from './return-nodes.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 
@@ -63,6 +64,13 @@ export interface RewriteOptions {
    * @default 'keep'
    */
   readonly outputDtype: PerOutput<OutputDtype>;
+  /**
+   * Sizes for axes of inputs that the file leaves open, where the model must run on made-up inputs to be measured or verified: one
+   * size for height and width of images, or sizes by the symbolic name of an axis and whole shapes by the name of an input. Sizes
+   * that you leave out are searched for.
+   * @default {}
+   */
+  readonly inputSizes: InputSizes;
 }
 
 export const REWRITE_DEFAULTS: RewriteOptions = {
@@ -73,6 +81,7 @@ export const REWRITE_DEFAULTS: RewriteOptions = {
   pool: 'none',
   l2Normalize: false,
   outputDtype: 'keep',
+  inputSizes: {},
 };
 
 export const POOLS: readonly Pool[] = ['none', 'avg', 'max', 'cls', 'mean-tokens'];
@@ -83,6 +92,7 @@ export interface RewriteSetup {
   readonly inputs: readonly string[] | undefined;
   readonly image: ImageNormalization | undefined;
   readonly batch: 'keep' | 'dynamic';
+  readonly inputSizes: GivenSizes;
   readonly partsOf: (key: string) => FeatureParts;
 }
 
@@ -104,6 +114,7 @@ export function readRewriteOptions(options: RewriteOptions, keys: readonly strin
     inputs: options.inputs === undefined ? undefined : checkNames('inputs', options.inputs),
     image: readImageInput(options.input),
     batch: checkOneOf('batch', options.batch, ['keep', 'dynamic']),
+    inputSizes: readInputSizes('inputSizes', options.inputSizes),
     partsOf: (key) => ({
       tokensToMap: tokensToMap(key),
       pool: pool(key),

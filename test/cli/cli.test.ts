@@ -155,6 +155,38 @@ describe('tapir extract, options', () => {
     expect(written.inputs).toEqual([{ name: 'image', dtype: 'uint8', dims: ['batch', 224, 224, 3] }]);
   });
 
+  it('says which sizes it made up, and takes others', async () => {
+    const open = join(scratch, 'open.onnx');
+    const x = { name: 'x', dims: ['n', 3, 'h', 'w'] };
+    writeFileSync(
+      open,
+      modelBytes({ inputs: [x], outputs: ['y'], nodes: [{ op: 'Relu', inputs: ['x'], outputs: ['y'] }] }),
+    );
+    const verify = (...flags: string[]): ReturnType<typeof runTapir> =>
+      runTapir([
+        'extract',
+        open,
+        '--return',
+        'y',
+        '-o',
+        join(scratch, 'y.onnx'),
+        '--overwrite',
+        '--verify',
+        ...flags,
+      ]);
+    expect((await verify()).stdout).toContain(
+      'x is [2, 3, 224, 224]; the file leaves 224 and 224 open (--size or --input-shape set them)',
+    );
+    expect((await verify('--size', 'h=48')).stdout).toContain(
+      'x is [2, 3, 48, 224]; the file leaves 224 open',
+    );
+    const given = await verify('--input-shape', 'x=1,3,48,320');
+    expect(given.stdout).toMatch(/on 1 row of[^]*\[1, 3, 48, 320\]/);
+    expect(given.stdout).not.toContain('leaves');
+    const refused = await verify('--size', 'height=48');
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('"x" [n, 3, h, w]') as string });
+  });
+
   it('cuts at inputs inside, and refuses what does not go together', async () => {
     expect((await run('--return', 'fc', '--inputs', 'layer4')).code).toBe(0);
     const json = await run('--return', 'fc', '--verify', '--json');

@@ -9,11 +9,12 @@ import { EXIT } from '../terminal/exit-code.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { withReturnNodes } from '../flags/return-flags.js';
+import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-export interface ExtractFlags extends PartFlags {
+export interface ExtractFlags extends PartFlags, SizeFlags {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
@@ -34,7 +35,8 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inline, repack } = flags;
   if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
   const path = await findModelFile(model);
-  const options = { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy };
+  const inputSizes = readSizeFlags(flags);
+  const options = { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inputSizes };
   const pruned = await withReturnNodes(flags.return, path, (nodes) =>
     pruneModel(path, nodes, { ...readPartFlags(flags), ...options }),
   );
@@ -98,8 +100,14 @@ function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack,
   for (const note of notes) terminal.out(`\nnote: ${note}\n`);
 }
 
-function reportVerified(terminal: Terminal, { outputs, rows, seed }: VerifyReport): void {
-  terminal.out(`\nverified against the full graph on ${rows} rows of made-up inputs (seed ${seed}):\n`);
+function reportVerified(terminal: Terminal, { outputs, rows, inputs, seed }: VerifyReport): void {
+  terminal.out(`\nverified against the full graph on ${rows} ${rows === 1 ? 'row' : 'rows'} of made-up inputs (seed ${seed}):\n`);
+  for (const { name, dims, madeUp } of inputs.filter((input) => input.madeUp.length > 0)) {
+    const sizes = madeUp.map((axis) => dims[axis]).join(' and ');
+    terminal.out(
+      `  ${name} is ${formatDims(dims)}; the file leaves ${sizes} open (--size or --input-shape set them)\n`,
+    );
+  }
   const lines = outputs.map(({ name, dims, isEqual, maxDifference }) => [
     `  ${name}`,
     formatDims(dims),

@@ -2,9 +2,10 @@
 import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
 import { runBatch } from '../../runtime/run-batch.js';
 import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
+import type { GivenSizes, InputSizes } from '../input-sizes.js';
 import { prepareWhole, type LaidOut, type Prepared } from '../prepare.js';
 import { compareTensors } from './compare.js';
-import { seededFeeds } from './seeded-feeds.js';
+import { runMadeUp } from './run-made-up.js';
 import type { SessionForm, SessionHolder } from './session-holder.js';
 
 /** Options of {@link verifyModel}. */
@@ -20,16 +21,25 @@ export interface VerifyOptions {
    */
   readonly rows: number;
   /**
-   * Sizes of other open axes, by symbolic name. Without one, the sides of an image get 224 and all others 8.
-   * @default {}
+   * Sizes of other open axes: one size for height and width of images, or sizes by the symbolic name of an axis and whole shapes by
+   * the name of an input. Sizes that you leave out are searched for, from 224 for images and 8 for all other axes.
+   * @default the `inputSizes` that the model was pruned with
    */
-  readonly sizes: Readonly<Record<string, number>>;
+  readonly sizes: InputSizes | undefined;
   /**
    * How far ONNX Runtime optimises both graphs for the comparison. With `disabled`, a pruned model equals the full one bit for
    * bit; with `all`, fusions round differently. The written model is opened and run with `all` in either case.
    * @default 'disabled'
    */
   readonly graphOptimizationLevel: 'disabled' | 'all';
+}
+
+/** An input as it was fed. */
+export interface FedInput {
+  readonly name: string;
+  readonly dims: readonly number[];
+  /** The axes whose size the file leaves open and you did not give; the number of rows is not among them. */
+  readonly madeUp: readonly number[];
 }
 
 /** The comparison of one output. */
@@ -46,11 +56,16 @@ export interface VerifiedOutput {
   readonly maxRelative: number;
 }
 
+/** Checked options of {@link verifyModel}. */
+export type Comparison = Omit<VerifyOptions, 'sizes'> & { readonly sizes: GivenSizes };
+
 /** What {@link verifyModel} found. */
 export interface VerifyReport {
   readonly seed: number;
-  /** The number of rows that were fed. */
+  /** The number of rows that were fed. It is 1 if the graph takes no more. */
   readonly rows: number;
+  /** What the full graph was fed. */
+  readonly inputs: readonly FedInput[];
   /** Whether every output is the same, bit for bit. */
   readonly isEqual: boolean;
   /** The largest relative difference of any output. */
@@ -70,18 +85,21 @@ export interface VerifyReport {
  */
 export async function comparePruned(
   part: LaidOut,
-  { seed, rows, sizes, graphOptimizationLevel: level }: VerifyOptions,
+  { seed, rows, sizes, graphOptimizationLevel: level }: Comparison,
   sessions: SessionHolder,
 ): Promise<VerifyReport> {
   const whole = prepareWhole(part);
   // A batch that was made dynamic is run at once; the full graph takes it batch by batch.
   const runs = part.rewrite.batch?.mode === 'dynamic' ? rows : 1;
-  const feeds = seededFeeds(whole.inputs, seed, { rows, runs, named: sizes });
-  const expected = await runIn(
-    whole,
+  const { graph } = whole.rewrite.cut;
+  const replica = await sessions.open({ rewrite: whole.rewrite, graphOptimizationLevel: level });
+  const fetches = whole.rewrite.outputs.map(({ tensor }) => tensor);
+  const {
+    result: expected,
     feeds,
-    { rewrite: whole.rewrite, graphOptimizationLevel: level },
-    sessions,
+    fed,
+  } = await runMadeUp({ graph, inputs: whole.inputs, given: sizes, seed, rows, runs }, (made) =>
+    runBatch(replica, whole.inputs, made, fetches),
   );
   const partFeeds = feedsOf(part, whole, feeds, expected);
   const written: SessionForm = { rewrite: part.rewrite, naming: part.request.naming };
@@ -94,6 +112,7 @@ export async function comparePruned(
   return {
     seed,
     rows: feeds[0]?.dims[0] ?? rows,
+    inputs: feeds.map(({ name, dims }, i) => ({ name, dims, madeUp: fed[i]!.madeUp })),
     isEqual: outputs.every((output) => output.isEqual),
     maxRelative: Math.max(...outputs.map((output) => output.maxRelative)),
     maxRelativeOptimized: Math.max(

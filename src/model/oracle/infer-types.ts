@@ -7,20 +7,22 @@ import type { SessionValue } from '../../runtime/protocol.js';
 import type { Replica } from '../../runtime/replica.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { InferredType } from '../model-answers.js';
+import type { GivenSizes } from '../input-sizes.js';
 import { describeInputs } from '../value-info.js';
-import { seededFeeds } from './seeded-feeds.js';
+import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 
 /**
  * Infers the types of values in a session that has them as outputs. Without values, no session starts.
  *
- * @param settleScalars - Run it once on made-up inputs where that tells a scalar from an unknown rank; otherwise nothing runs.
+ * @param given - Sizes for made-up inputs, on which the values run if only that tells a scalar from an unknown rank. Without them,
+ * nothing runs.
  * @throws {@link TapirError} `SESSION_FAILED` if ONNX Runtime refuses the part of the graph that computes them.
  */
 export async function inferTypes(
   graph: Graph,
   values: readonly Value[],
-  settleScalars: boolean,
+  given: GivenSizes | undefined,
   sessions: SessionHolder,
 ): Promise<ReadonlyMap<Value, InferredType>> {
   const outputs = [...new Set(values)].map((value) => ({
@@ -35,7 +37,7 @@ export async function inferTypes(
   const types = new Map(replica.facts.outputs.map((type) => [type.name, type]));
   const open = replica.facts.outputs.filter(({ isTensor, dims }) => isTensor && dims.length === 0);
   const scalars =
-    settleScalars && open.length > 0 ? await findScalars(replica, rewrite, open) : new Set<string>();
+    given && open.length > 0 ? await findScalars(replica, rewrite, open, given) : new Set<string>();
   const inferred = new Map<Value, InferredType>();
   for (const { value } of outputs) {
     const type = types.get(value.name);
@@ -49,14 +51,14 @@ async function findScalars(
   replica: Replica,
   rewrite: Rewrite,
   types: readonly SessionValue[],
+  given: GivenSizes,
 ): Promise<Set<string>> {
   try {
-    const feeds = seededFeeds(describeInputs(rewrite), 0, { rows: 1, runs: 1, named: {} });
-    const tensors = await replica.run(
-      feeds.map(wholePart),
-      types.map(({ name }) => name),
-    );
-    return new Set(tensors.flatMap(({ name, dims }) => (dims.length === 0 ? [name] : [])));
+    const { graph } = rewrite.cut;
+    const madeUp = { graph, inputs: describeInputs(rewrite), given, seed: 0, rows: 1, runs: 1 };
+    const names = types.map(({ name }) => name);
+    const { result } = await runMadeUp(madeUp, (feeds) => replica.run(feeds.map(wholePart), names));
+    return new Set(result.flatMap(({ name, dims }) => (dims.length === 0 ? [name] : [])));
   } catch (error) {
     // If the model does not run on made-up inputs, the ranks stay unknown.
     if (isTapirError(error, 'RUN_FAILED') || isTapirError(error, 'INPUT_MISMATCH')) return new Set();

@@ -11,7 +11,8 @@ import type { WireReader } from '../../onnx/wire.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { wholePart } from '../../tensor/tensor-part.js';
-import { seededFeeds } from './seeded-feeds.js';
+import type { GivenSizes } from '../input-sizes.js';
+import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 
 /** The most tensors that one run fetches: more need more memory, fewer need more runs. */
@@ -65,10 +66,12 @@ function readConstant(
  * Measures all tensors of a cut: takes the sizes that ONNX Runtime infers, and runs made-up inputs for the rest.
  *
  * @param inputs - The inputs of the rewrite.
+ * @param given - Sizes for made-up inputs.
  */
 export async function measureValues(
   rewrite: Rewrite,
   inputs: readonly TensorInfo[],
+  given: GivenSizes,
   sessions: SessionHolder,
 ): Promise<Map<Value, Measured>> {
   const { graph, nodes } = rewrite.cut;
@@ -95,19 +98,18 @@ export async function measureValues(
     if (isList || dims.length === 0 || dims.length < info.dims.length) unknown.push(value);
     else measured.set(value, { elemType, dims, integers: undefined });
   }
-  const feeds = seededFeeds(inputs, 0, { rows: 1, runs: 1, named: {} });
-  for (let from = 0; from < unknown.length; from += FETCHES) {
-    const values = unknown.slice(from, from + FETCHES);
-    // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
-    const tensors = await replica.run(
-      feeds.map(wholePart),
-      values.map((value) => value.name),
-    );
-    for (const [i, value] of values.entries()) {
-      const isConstant = value.producer !== undefined && roles.get(value.producer) === 'constant';
-      measured.set(value, measure(tensors[i]!, isConstant));
+  await runMadeUp({ graph, inputs, given, seed: 0, rows: 1, runs: 1 }, async (feeds) => {
+    for (let from = 0; from < unknown.length; from += FETCHES) {
+      const values = unknown.slice(from, from + FETCHES);
+      const names = values.map((value) => value.name);
+      // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
+      const tensors = await replica.run(feeds.map(wholePart), names);
+      for (const [i, value] of values.entries()) {
+        const isConstant = value.producer !== undefined && roles.get(value.producer) === 'constant';
+        measured.set(value, measure(tensors[i]!, isConstant));
+      }
     }
-  }
+  });
   return measured;
 }
 

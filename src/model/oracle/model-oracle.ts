@@ -4,9 +4,10 @@ import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { InferredType, ModelAnswers } from '../model-answers.js';
 import { modelInternals, type OnnxModel } from '../open-model.js';
 import type { LaidOut } from '../prepare.js';
-import { comparePruned, type VerifyOptions, type VerifyReport } from './compare-pruned.js';
+import { comparePruned, type Comparison, type VerifyReport } from './compare-pruned.js';
 import { inferTypes } from './infer-types.js';
 import { openBatch } from './open-batch.js';
+import type { GivenSizes } from '../input-sizes.js';
 import { SessionHolder } from './session-holder.js';
 
 /**
@@ -24,16 +25,17 @@ export class ModelOracle implements ModelAnswers {
     this.#sessions = new SessionHolder(model);
   }
 
-  inferTypes(values: readonly Value[], settleScalars = false): Promise<ReadonlyMap<Value, InferredType>> {
-    return inferTypes(modelInternals.of(this.#model).graph, values, settleScalars, this.#sessions);
+  inferTypes(values: readonly Value[], given?: GivenSizes): Promise<ReadonlyMap<Value, InferredType>> {
+    const { graph } = modelInternals.of(this.#model);
+    return inferTypes(graph, values, given, this.#sessions);
   }
 
-  openBatch(rewrite: Rewrite): Promise<Rewrite> {
-    return openBatch(this.#model, rewrite, this.#sessions);
+  openBatch(rewrite: Rewrite, given: GivenSizes): Promise<Rewrite> {
+    return openBatch(this.#model, rewrite, given, this.#sessions);
   }
 
   /** Compares a pruned model with the full graph; see {@link verifyModel}. */
-  compare(pruned: LaidOut, options: VerifyOptions): Promise<VerifyReport> {
+  compare(pruned: LaidOut, options: Comparison): Promise<VerifyReport> {
     return comparePruned(pruned, options, this.#sessions);
   }
 

@@ -5,13 +5,13 @@ import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { WireReader } from '../../onnx/wire.js';
 import { runBatch } from '../../runtime/run-batch.js';
 import { takeRows } from '../../tensor/rows.js';
-import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { modelInternals, type OnnxModel } from '../open-model.js';
+import type { GivenSizes } from '../input-sizes.js';
 import { describeInputs } from '../value-info.js';
 import { compareTensors } from './compare.js';
 import { measureValues, readFacts } from './measure-values.js';
-import { seededFeeds } from './seeded-feeds.js';
+import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 
 /** A larger batch may change the order of sums, and with it their rounding. */
@@ -24,6 +24,7 @@ const SEED = 1;
 export async function openBatch(
   model: OnnxModel,
   rewrite: Rewrite,
+  given: GivenSizes,
   sessions: SessionHolder,
 ): Promise<Rewrite> {
   const inputs = describeInputs(rewrite);
@@ -34,7 +35,7 @@ export async function openBatch(
     batch: { mode: 'per-sample', exported, reason },
   });
   try {
-    const measured = await measureValues(rewrite, inputs, sessions);
+    const measured = await measureValues(rewrite, inputs, given, sessions);
     const result = await modelInternals
       .of(model)
       .withSource((source) => withDynamicBatch(rewrite, readFacts(new WireReader(source), measured)));
@@ -42,7 +43,7 @@ export async function openBatch(
     // The sizes come from one run. Written into the graph, they would be wrong for other sizes of the inputs.
     if (hasOpenSizes(inputs) && result.changed.length > 0)
       return fallBack('its inputs have other open sizes, which the change would fix');
-    const maxRelative = await compareBatches(rewrite, result.rewrite, { inputs, exported }, sessions);
+    const maxRelative = await compareBatches(rewrite, result.rewrite, { inputs, exported, given }, sessions);
     if (!(maxRelative <= TOLERANCE)) {
       return fallBack(
         `a batch run at once differs from runs as exported, by ${maxRelative.toPrecision(2)} of the largest value`,
@@ -70,16 +71,28 @@ function hasOpenSizes(inputs: readonly TensorInfo[]): boolean {
   return inputs.some(({ dims }) => dims?.slice(1).some((size) => typeof size !== 'number') !== false);
 }
 
+/** What a fixed batch was exported for, and sizes for made-up inputs. */
+interface ExportedBatch {
+  readonly inputs: readonly TensorInfo[];
+  readonly exported: number;
+  readonly given: GivenSizes;
+}
+
 /** The largest relative difference of any output, over several batches at once and over a part of a batch. */
 async function compareBatches(
   fixed: Rewrite,
   dynamic: Rewrite,
-  { inputs, exported }: { readonly inputs: readonly TensorInfo[]; readonly exported: number },
+  { inputs, exported, given }: ExportedBatch,
   sessions: SessionHolder,
 ): Promise<number> {
-  const feeds = seededFeeds(inputs, SEED, { rows: exported, runs: BATCHES, named: {} });
+  const { graph } = fixed.cut;
+  const replica = await sessions.open({ rewrite: fixed });
+  const fetches = fixed.outputs.map((output) => output.tensor);
+  const { result: expected, feeds } = await runMadeUp(
+    { graph, inputs, given, seed: SEED, rows: exported, runs: BATCHES },
+    (made) => runBatch(replica, inputs, made, fetches),
+  );
   const rows = exported * BATCHES;
-  const [expected] = (await runAll(fixed, inputs, [feeds], sessions)) as [Tensor[]];
   if (expected.some((tensor) => tensor.dims[0] !== rows)) return Infinity;
   // A graph that works only for multiples of the exported batch is not dynamic.
   const part = exported > 1 ? 1 : BATCHES - 1;
@@ -87,24 +100,15 @@ async function compareBatches(
   const some = feeds.map((feed, i) =>
     isBatched[i] ? { name: feed.name, ...takeRows(feed, 0, part) } : feed,
   );
-  const runs = await runAll(dynamic, describeInputs(dynamic), [feeds, some], sessions);
-  const [whole, partial] = runs as [Tensor[], Tensor[]];
+  const again = await sessions.open({ rewrite: dynamic });
+  const names = dynamic.outputs.map((output) => output.tensor);
+  const opened = describeInputs(dynamic);
+  const whole = await runBatch(again, opened, feeds, names);
+  const partial = await runBatch(again, opened, some, names);
   return Math.max(
     ...expected.flatMap((tensor, i) => [
       compareTensors(whole[i]!, tensor).maxRelative,
       compareTensors(partial[i]!, takeRows(tensor, 0, part)).maxRelative,
     ]),
   );
-}
-
-/** Runs a rewrite on several sets of feeds, in one session. */
-async function runAll(
-  rewrite: Rewrite,
-  inputs: readonly TensorInfo[],
-  batches: readonly (readonly NamedTensor[])[],
-  sessions: SessionHolder,
-): Promise<Tensor[][]> {
-  const replica = await sessions.open({ rewrite });
-  const fetches = rewrite.outputs.map((output) => output.tensor);
-  return Promise.all(batches.map((feeds) => runBatch(replica, inputs, feeds, fetches)));
 }

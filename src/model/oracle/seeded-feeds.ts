@@ -10,62 +10,26 @@ import {
 } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
-/** Sizes for symbolic dims. */
-export interface FeedSizes {
-  /** Rows: the first axis, where it is not fixed. */
-  readonly rows: number;
-  /** How many times a first axis that is fixed. */
-  readonly runs: number;
-  /** Sizes by symbolic name. */
-  readonly named: Readonly<Record<string, number>>;
-}
-
-/** The size for an open axis that is neither the batch nor a side of an image. */
-const OPEN_SIZE = 8;
-const OPEN_IMAGE_SIZE = 224;
-
-/** Feeds for the given inputs; the same for the same seed, on every machine. */
-export function seededFeeds(inputs: readonly TensorInfo[], seed: number, sizes: FeedSizes): NamedTensor[] {
-  const named = nameSizes(inputs, sizes);
-  return inputs.map((input, position) => {
-    const { name, dtype } = input;
-    const dims = (input.dims ?? [null]).map((size, axis, all) => {
-      if (typeof size === 'number') return axis === 0 && all.length > 1 ? size * sizes.runs : size;
-      return (size === null ? undefined : named.get(size)) ?? openSize(axis, all.length, sizes);
-    });
+/** Feeds of the given dims, by input; the same for the same seed, on every machine. */
+export function seededFeeds(
+  inputs: readonly TensorInfo[],
+  fed: readonly { readonly dims: readonly number[] }[],
+  seed: number,
+): NamedTensor[] {
+  return inputs.map(({ name, dtype }, position) => {
     const type = dtype ?? 'float32';
     if (!isDType(type)) {
       throw new TapirError(
         'INPUT_MISMATCH',
         `input "${name}" is ${type}, for which no values can be made up`,
-        {
-          details: { input: name, expected: 'a dtype that onnxruntime-node can be fed', actual: type },
-        },
+        { details: { input: name, expected: 'a dtype that onnxruntime-node can be fed', actual: type } },
       );
     }
+    const { dims } = fed[position]!;
     const data = createData(type, elementCount(dims));
     fill(data, type, mix(seed) + position);
     return { name, ...makeTensor(type, dims, data) };
   });
-}
-
-function openSize(axis: number, rank: number, { rows }: FeedSizes): number {
-  if (axis === 0) return rows;
-  return rank === 4 && axis >= 2 ? OPEN_IMAGE_SIZE : OPEN_SIZE;
-}
-
-/** One size for each symbolic name. A name that also stands on a later axis is not the batch. */
-function nameSizes(inputs: readonly TensorInfo[], sizes: FeedSizes): Map<string, number> {
-  const named = new Map(Object.entries(sizes.named));
-  for (const isFirst of [false, true]) {
-    for (const { dims } of inputs) {
-      dims?.forEach((size, axis) => {
-        if (typeof size === 'string' && (axis === 0) === isFirst && !named.has(size))
-          named.set(size, openSize(axis, dims.length, sizes));
-      });
-    }
-  }
-  return named;
 }
 
 /** The finaliser of MurmurHash3 (Austin Appleby, public domain): a well-mixed 32-bit number per index. */

@@ -1,5 +1,6 @@
 /** Whether a pruned model gives the values of the full graph. */
-import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
+import { checkInputSizes, readInputSizes } from '../input-sizes.js';
 import { prunedInternals, type PrunedModel } from '../pruned-model.js';
 import type { VerifyOptions, VerifyReport } from './compare-pruned.js';
 import { ModelOracle } from './model-oracle.js';
@@ -7,7 +8,7 @@ import { ModelOracle } from './model-oracle.js';
 export const VERIFY_DEFAULTS: VerifyOptions = {
   seed: 0,
   rows: 2,
-  sizes: {},
+  sizes: undefined,
   graphOptimizationLevel: 'disabled',
 };
 
@@ -37,24 +38,17 @@ export async function verifyModel(
 ): Promise<VerifyReport> {
   const prepared = prunedInternals.of(pruned);
   const options = withDefaults(VERIFY_DEFAULTS, given, 'verifyModel');
+  const sizes =
+    options.sizes === undefined ? prepared.request.inputSizes : readInputSizes('sizes', options.sizes);
+  checkInputSizes('sizes', sizes, prepared.model.inputs);
   await using oracle = new ModelOracle(prepared.model);
   return await oracle.compare(prepared, {
     seed: checkInteger('seed', options.seed, 0, 2 ** 31 - 1),
     rows: checkInteger('rows', options.rows, 1, 1024),
-    sizes: readSizes(options.sizes),
+    sizes,
     graphOptimizationLevel: checkOneOf('graphOptimizationLevel', options.graphOptimizationLevel, [
       'disabled',
       'all',
     ]),
   });
-}
-
-function readSizes(given: unknown): Readonly<Record<string, number>> {
-  if (given === null || typeof given !== 'object' || Array.isArray(given))
-    throw invalidOption('sizes', 'sizes by symbolic name', given);
-  const sizes = Object.entries(given).map(([name, size]): [string, number] => [
-    name,
-    checkInteger(`sizes.${name}`, size, 1, 65_536),
-  ]);
-  return Object.fromEntries(sizes);
 }

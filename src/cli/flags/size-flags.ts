@@ -1,0 +1,47 @@
+/** `--size` and `--input-shape`: sizes for axes that the file leaves open. */
+import { invalidOption } from '../../base/checks.js';
+import type { InputSizes } from '../../model/input-sizes.js';
+import { parseCount } from './flag-values.js';
+
+/** The flags as they are given. */
+export interface SizeFlags {
+  readonly size?: readonly string[];
+  readonly inputShape?: readonly string[];
+}
+
+/** Reads the flags. Throws `OPTION_INVALID`. */
+export function readSizeFlags({ size = [], inputShape = [] }: SizeFlags): InputSizes {
+  const [only] = size;
+  if (only !== undefined && !only.includes('=')) {
+    if (size.length + inputShape.length > 1)
+      throw invalidOption('--size', 'N alone, or AXIS=N and --input-shape for each', only);
+    return readCount('--size', only);
+  }
+  return Object.fromEntries([
+    ...size.map((flag) => readPair('--size', 'AXIS=N', flag, (text) => readCount('--size', text))),
+    ...inputShape.map((flag) =>
+      readPair('--input-shape', 'INPUT=N,N,…', flag, (text) =>
+        text.split(',').map((one) => readCount('--input-shape', one)),
+      ),
+    ),
+  ]);
+}
+
+function readPair<Sizes>(
+  option: string,
+  form: string,
+  flag: string,
+  read: (text: string) => Sizes,
+): [string, Sizes] {
+  const equals = flag.lastIndexOf('=');
+  if (equals < 1) throw invalidOption(option, form, flag);
+  return [flag.slice(0, equals), read(flag.slice(equals + 1))];
+}
+
+function readCount(option: string, text: string): number {
+  try {
+    return parseCount(text.trim());
+  } catch {
+    throw invalidOption(option, 'made of whole numbers', text);
+  }
+}

@@ -1,0 +1,105 @@
+/** Sizes for the open axes of inputs: what the caller gives, what the kind of the axis suggests. */
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import type { GivenSizes } from '../input-sizes.js';
+
+/** One size for each kind of open axis. */
+export interface SizeGuess {
+  /** The first axis. */
+  readonly rows: number;
+  readonly channels: number;
+  readonly height: number;
+  readonly width: number;
+  /** Any other axis. */
+  readonly other: number;
+  /** Whether channels come last in images whose declared sizes do not tell. */
+  readonly isChannelsLast: boolean;
+}
+
+export const FIRST_GUESS: Omit<SizeGuess, 'rows'> = {
+  channels: 3,
+  height: 224,
+  width: 224,
+  other: 8,
+  isChannelsLast: false,
+};
+
+type Kind = 'rows' | 'channels' | 'height' | 'width' | 'other';
+
+/** The dims to feed to an input, and the axes whose size is made up. */
+export interface FedDims {
+  readonly dims: readonly number[];
+  readonly madeUp: readonly number[];
+  /** The kinds of the axes whose size is made up. */
+  readonly kinds: readonly Kind[];
+}
+
+/** Most images have fewer channels than rows or columns. */
+const MOST_CHANNELS = 4;
+
+/**
+ * Sizes for every input.
+ *
+ * @param runs - How many times a first axis that is fixed.
+ */
+export function chooseDims(
+  inputs: readonly TensorInfo[],
+  given: GivenSizes,
+  guess: SizeGuess,
+  runs: number,
+): FedDims[] {
+  const kinds = kindsOfSymbols(inputs, guess);
+  return inputs.map((input) => {
+    const madeUp: number[] = [];
+    const made: Kind[] = [];
+    const shape = given.shapes.get(input.name);
+    const dims = (input.dims ?? [null]).map((size, axis, all) => {
+      if (typeof size === 'number') return axis === 0 && all.length > 1 ? size * runs : size;
+      const stated = shape?.[axis] ?? (size === null ? undefined : given.named.get(size));
+      if (stated !== undefined) return stated;
+      const kind = (isSymbol(size) ? kinds.get(size) : undefined) ?? kindOf(input, axis, guess);
+      const isSide = kind === 'height' || kind === 'width';
+      if (isSide && given.side !== undefined) return given.side;
+      if (kind !== 'rows') madeUp.push(axis);
+      made.push(kind);
+      return guess[kind];
+    });
+    return { dims, madeUp, kinds: made };
+  });
+}
+
+/** "?" stands for any size, and not twice for the same. */
+function isSymbol(size: string | null): size is string {
+  return size !== null && size !== '?' && size !== '';
+}
+
+/** The kind of each symbolic name. A name that also stands on a later axis is not the batch. */
+function kindsOfSymbols(inputs: readonly TensorInfo[], guess: SizeGuess): Map<string, Kind> {
+  const kinds = new Map<string, Kind>();
+  for (const isFirst of [false, true]) {
+    for (const input of inputs) {
+      input.dims?.forEach((size, axis) => {
+        if (typeof size === 'string' && isSymbol(size) && (axis === 0) === isFirst && !kinds.has(size))
+          kinds.set(size, kindOf(input, axis, guess));
+      });
+    }
+  }
+  return kinds;
+}
+
+function kindOf(input: TensorInfo, axis: number, { isChannelsLast }: SizeGuess): Kind {
+  if (axis === 0) return 'rows';
+  if (input.dims?.length !== 4) return 'other';
+  const isLast = hasChannelsLast(input) ?? isChannelsLast;
+  const kinds: readonly Kind[] = isLast ? ['height', 'width', 'channels'] : ['channels', 'height', 'width'];
+  return kinds[axis - 1]!;
+}
+
+/** Whether the declared sizes say that channels come last; undefined if they do not tell. */
+function hasChannelsLast({ dims }: TensorInfo): boolean | undefined {
+  const [, second, third, last] = dims ?? [];
+  const isNumber = (size: unknown): size is number => typeof size === 'number';
+  const isFew = (size: unknown): boolean => isNumber(size) && size <= MOST_CHANNELS;
+  if (isFew(second) !== isFew(last)) return isFew(last);
+  if (isNumber(third) || isNumber(second) === isNumber(last)) return undefined;
+  return isNumber(last);
+}
