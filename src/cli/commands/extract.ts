@@ -101,7 +101,9 @@ function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack,
 }
 
 function reportVerified(terminal: Terminal, { outputs, rows, inputs, seed }: VerifyReport): void {
-  terminal.out(`\nverified against the full graph on ${rows} ${rows === 1 ? 'row' : 'rows'} of made-up inputs (seed ${seed}):\n`);
+  terminal.out(
+    `\nverified against the full graph on ${rows} ${rows === 1 ? 'row' : 'rows'} of made-up inputs (seed ${seed}):\n`,
+  );
   for (const { name, dims, madeUp } of inputs.filter((input) => input.madeUp.length > 0)) {
     const sizes = madeUp.map((axis) => dims[axis]).join(' and ');
     terminal.out(
