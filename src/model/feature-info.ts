@@ -104,15 +104,28 @@ function reductionOf(dims: readonly Dim[], layout: Layout, image: Size | undefin
   return Number.isInteger(ratio) ? ratio : 2 ** Math.round(Math.log2(ratio));
 }
 
-/** Height and width of the image input: of an input with four axes, preferably with three channels. */
-export function imageSize(graph: Graph): Size | undefined {
+/** An image input. */
+export interface ImageAxes {
+  readonly value: Value;
+  /** The axis of its height; that of its width comes next. */
+  readonly axis: number;
+}
+
+/** The image input: an input with four axes, preferably with three channels. */
+export function imageInput(graph: Graph): ImageAxes | undefined {
   const sizes = graph.inputs.flatMap((value) => {
     const { dims } = describeValue(value);
-    return dims?.length === 4 ? [{ dims, layout: likelyLayout(dims) }] : [];
+    return dims?.length === 4 ? [{ value, dims, layout: likelyLayout(dims) }] : [];
   });
   const isColour = ({ dims }: { readonly dims: readonly Dim[] }): boolean => dims[1] === 3 || dims[3] === 3;
   const image = sizes.find(isColour) ?? sizes.find(({ layout }) => layout !== null) ?? sizes[0];
+  return image && { value: image.value, axis: image.layout === 'NHWC' ? 1 : 2 };
+}
+
+/** Height and width of the image input, if the file states them. */
+export function imageSize(graph: Graph): Size | undefined {
+  const image = imageInput(graph);
   if (!image) return undefined;
-  const [height, width] = image.layout === 'NHWC' ? image.dims.slice(1) : image.dims.slice(2);
+  const [height, width] = describeValue(image.value).dims!.slice(image.axis);
   return typeof height === 'number' && typeof width === 'number' ? [height, width] : undefined;
 }

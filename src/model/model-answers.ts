@@ -1,5 +1,6 @@
 /** What pruning asks about a model where the file does not say. An oracle answers (see model/oracle/). */
 import type { Value } from '../graph/graph.js';
+import type { MeasuredTokens } from '../graph/rewrite/token-grid.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import type { GivenSizes } from './input-sizes.js';
 import type { SessionValue } from '../runtime/protocol.js';
@@ -20,4 +21,6 @@ export interface ModelAnswers {
   inferTypes(values: readonly Value[], given?: GivenSizes): Promise<ReadonlyMap<Value, InferredType>>;
   /** The rewrite with a batch of any size if runs prove it right. Otherwise the same rewrite; its `batch` says why. */
   openBatch(rewrite: Rewrite, given: GivenSizes): Promise<Rewrite>;
+  /** The tokens `[N, L, C]` of a value whose L the file leaves open; undefined if runs do not tell. */
+  measureTokens(rewrite: Rewrite, value: Value, given: GivenSizes): Promise<MeasuredTokens | undefined>;
 }

@@ -7,6 +7,7 @@ import { elementTypeNumber } from '../onnx/schema.js';
 import { isPlain, withFeatureParts } from '../graph/rewrite/feature-parts.js';
 import { withImageInput } from '../graph/rewrite/image-input.js';
 import { cutGraph, interiorInputs, type Cut, type CutOutput } from '../graph/rewrite/prune.js';
+import type { MeasuredTokens } from '../graph/rewrite/token-grid.js';
 import { checkNodeNames } from '../graph/rewrite/tidy.js';
 import type { Naming } from '../graph/rewrite/lay-out.js';
 import { startRewrite, type Rewrite, type RewriteOutput } from '../graph/rewrite/rewrite.js';
@@ -40,6 +41,8 @@ export interface Prepared {
   readonly model: OnnxModel;
   readonly request: RewriteRequest;
   readonly typeOf: TypeOf;
+  /** Tokens that were measured, because the file leaves their number open. */
+  readonly tokens: ReadonlyMap<Value, MeasuredTokens>;
   readonly rewrite: Rewrite;
   /** The inputs of the rewritten model. */
   readonly inputs: readonly TensorInfo[];
@@ -62,8 +65,9 @@ export async function prepareRewrite(
   const started = startRewrite(cut, (value) => inputType(value, typeOf), request.tidy);
   checkInputSizes('inputSizes', request.inputSizes, [...model.inputs, ...describeInputs(started)]);
   const opened = request.batch === 'dynamic' ? await answers.openBatch(started, request.inputSizes) : started;
-  const rewrite = withRequestedParts(opened, request, typeOf);
-  return { model, request, typeOf, rewrite, inputs: describeInputs(rewrite) };
+  const tokens = await lookUpTokens(started, request, typeOf, answers);
+  const rewrite = withRequestedParts(opened, { request, typeOf, tokens });
+  return { model, request, typeOf, tokens, rewrite, inputs: describeInputs(rewrite) };
 }
 
 /**
@@ -74,6 +78,7 @@ export function prepareWhole({
   model,
   request,
   typeOf,
+  tokens,
   rewrite: { cut, computedInputs },
 }: Prepared): Prepared {
   const { graph } = cut;
@@ -94,8 +99,8 @@ export function prepareWhole({
   };
   // Tidy even if the request is not: the dropped part may hold names or an order that ONNX Runtime refuses.
   const started = startRewrite(whole, (value) => inputType(value, typeOf), true);
-  const rewrite = withRequestedParts(started, request, typeOf, [...computedInputs][0]);
-  return { model, request, typeOf, rewrite, inputs: describeInputs(rewrite) };
+  const rewrite = withRequestedParts(started, { request, typeOf, tokens }, [...computedInputs][0]);
+  return { model, request, typeOf, tokens, rewrite, inputs: describeInputs(rewrite) };
 }
 
 /** Names → the part of the graph that they need. */
@@ -110,17 +115,16 @@ function cutToRequest(model: OnnxModel, request: RewriteRequest): Cut {
   return cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });
 }
 
+/** What the requested parts are made from. */
+type Known = Pick<Prepared, 'request' | 'typeOf' | 'tokens'>;
+
 /** Adds the requested parts. `imageInput` is the input that takes the pixels, if it is known. */
-function withRequestedParts(
-  cut: Rewrite,
-  request: RewriteRequest,
-  typeOf: TypeOf,
-  imageInput?: Value,
-): Rewrite {
+function withRequestedParts(cut: Rewrite, known: Known, imageInput?: Value): Rewrite {
+  const { request, typeOf } = known;
   let rewrite = request.image ? withImageInput(cut, request.image, imageInput) : cut;
   // Further outputs exist only for comparison.
   const named = rewrite.outputs.slice(0, request.outputs.length);
-  for (const output of named) rewrite = withParts(rewrite, output, request, typeOf);
+  for (const output of named) rewrite = withParts(rewrite, output, known);
   return request.fillTypes ? withTypes(rewrite, typeOf) : rewrite;
 }
 
@@ -152,6 +156,26 @@ async function lookUpTypes(
   return (value) => typeFrom(value, inferred.get(value));
 }
 
+/** Measures the tokens of outputs that become maps or means of patches, where their number is open. */
+async function lookUpTokens(
+  rewrite: Rewrite,
+  { partsOf, inputSizes }: RewriteRequest,
+  typeOf: TypeOf,
+  answers: ModelAnswers,
+): Promise<Prepared['tokens']> {
+  const tokens = new Map<Value, MeasuredTokens>();
+  for (const { key, value } of rewrite.outputs) {
+    const { tokensToMap, pool } = partsOf(key);
+    const { dims = null } = typeOf(value) ?? {};
+    const isOpen = dims === null || (dims.length === 3 && typeof dims[1] !== 'number');
+    if (!isOpen || !(tokensToMap || pool === 'mean-tokens') || tokens.has(value)) continue;
+    // oxlint-disable-next-line no-await-in-loop -- one question at a time
+    const measured = await answers.measureTokens(rewrite, value, inputSizes);
+    if (measured) tokens.set(value, measured);
+  }
+  return tokens;
+}
+
 function typeFrom(value: Value, inferred: InferredType | undefined): TensorType | undefined {
   const { dtype, dims } = describeOutput(value, inferred);
   const elemType = dtype === null ? undefined : elementTypeNumber(dtype);
@@ -170,12 +194,7 @@ function inputType(value: Value, typeOf: TypeOf): TensorType {
   );
 }
 
-function withParts(
-  rewrite: Rewrite,
-  output: RewriteOutput,
-  request: RewriteRequest,
-  typeOf: TypeOf,
-): Rewrite {
+function withParts(rewrite: Rewrite, output: RewriteOutput, { request, typeOf, tokens }: Known): Rewrite {
   const parts = request.partsOf(output.key);
   if (isPlain(parts)) return rewrite;
   const { elemType = 0, dims } = rewrite.restated.get(output.value) ?? typeOf(output.value) ?? {};
@@ -185,6 +204,7 @@ function withParts(
     dims: dims ?? [],
     layout: dims ? provenLayout(graph, output.value, dims) : null,
     imageSize: imageSize(graph),
+    tokens: tokens.get(output.value),
   });
 }
 

@@ -4,6 +4,7 @@ import type { Layout } from '../layout.js';
 import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/schema.js';
 import type { Dim } from '../../onnx/scan-value.js';
 import type { TensorType } from '../../onnx/write-model.js';
+import { addMapShape, describeTokens, findGrid, type MeasuredTokens, type TokenGrid } from './token-grid.js';
 import { MIN_OPSET, opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
 import type { Rewrite, RewriteOutput } from './rewrite.js';
@@ -28,6 +29,8 @@ export interface FeatureFacts {
   readonly layout: Layout | null;
   /** Height and width of the model's image input, for the grid of patch tokens. */
   readonly imageSize: readonly [height: number, width: number] | undefined;
+  /** The tokens, if the file leaves their number open and runs of the graph tell it. */
+  readonly tokens: MeasuredTokens | undefined;
 }
 
 /** A tensor on its way through the parts. */
@@ -39,11 +42,6 @@ interface State {
 }
 
 const EPSILON = 1e-12;
-/** Tokens before the patches: none, a class token, and a distillation token (DeiT) or four registers (DINOv2). */
-const PREFIX_TOKENS = [0, 1, 2, 4, 5];
-/** Rarer counts of registers, taken only where the image size confirms them. */
-const RARE_PREFIX_TOKENS = [3, 8, 9, 16, 17];
-
 /** Whether the parts compute anything. */
 export function isPlain({ tokensToMap, pool, l2Normalize, dtype }: FeatureParts): boolean {
   return !tokensToMap && pool === 'none' && !l2Normalize && dtype === 'keep';
@@ -71,7 +69,7 @@ export function withFeatureParts(
       'only floats can be pooled or normalised; of a quantised tensor take what DequantizeLinear gives',
     );
   const nodes = new NodeBuilder(rewrite.names, output.key, opset);
-  let state: State = { tensor: output.tensor, ...facts };
+  let state: State = { tensor: output.tensor, ...facts, dims: tokenDims(facts) };
   if (parts.tokensToMap) state = tokensToMap(nodes, state, facts, refuse);
   if (parts.pool !== 'none') state = pooled(nodes, state, parts.pool, facts, refuse);
   if (parts.l2Normalize) state = normalized(nodes, state, refuse);
@@ -92,6 +90,7 @@ export function withFeatureParts(
     ),
     back: [...rewrite.back, ...nodes.nodes],
     tensors: [...rewrite.tensors, ...nodes.tensors],
+    notes: [...rewrite.notes, ...(facts.tokens ? [describeTokens(output.request, facts.tokens)] : [])],
   };
 }
 
@@ -104,6 +103,13 @@ function describeParts({ tokensToMap: isMap, pool, l2Normalize, dtype }: Feature
   ];
 }
 
+/** The dims, completed by what runs of the graph tell. */
+function tokenDims({ dims, tokens }: FeatureFacts): readonly Dim[] {
+  if (!tokens) return dims;
+  const [batch = null, count = null, channels] = dims;
+  return [batch, count, typeof channels === 'number' ? channels : tokens.channels];
+}
+
 type Refuse = (reason: string) => TapirError;
 
 function refusal(request: string, { elemType, dims }: FeatureFacts): Refuse {
@@ -114,54 +120,27 @@ function refusal(request: string, { elemType, dims }: FeatureFacts): Refuse {
     });
 }
 
-/** Rows and columns of the patch tokens, and how many tokens stand in front of them (class, registers). */
-interface Grid {
-  readonly height: number;
-  readonly width: number;
-  readonly prefix: number;
-}
-
-/** The grid of patch tokens: patches of one size over the image, or a square where its size is not known. */
-export function tokenGrid(
-  tokens: number,
-  imageSize: readonly [height: number, width: number] | undefined,
-): Grid | undefined {
-  const [height, width] = imageSize ?? [1, 1];
-  const divisor = greatestDivisor(height, width);
-  // The image in units of which both sides hold a whole number; a grid is a multiple of them.
-  const [rows, columns] = [height / divisor, width / divisor];
-  for (const prefix of imageSize ? [...PREFIX_TOKENS, ...RARE_PREFIX_TOKENS] : PREFIX_TOKENS) {
-    if (prefix >= tokens) continue;
-    const scale = Math.sqrt((tokens - prefix) / (rows * columns));
-    if (Number.isInteger(scale) && (imageSize === undefined || divisor % scale === 0))
-      return { height: rows * scale, width: columns * scale, prefix };
-  }
-  return undefined;
-}
-
-function greatestDivisor(a: number, b: number): number {
-  return b === 0 ? a : greatestDivisor(b, a % b);
-}
-
-function gridOf({ dims, layout }: State, { imageSize }: FeatureFacts, refuse: Refuse): Grid {
+function gridOf({ dims, layout }: State, { imageSize, tokens }: FeatureFacts, refuse: Refuse): TokenGrid {
   if (dims.length !== 3 || layout === 'NCL') throw refuse('tokens are [N, L, C]');
-  const [, tokens] = dims;
-  const grid = typeof tokens === 'number' ? tokenGrid(tokens, imageSize) : undefined;
-  if (grid) return grid;
-  const image = imageSize ? `an image of ${imageSize.join('×')}` : 'a square image';
-  throw refuse(
-    `its ${tokens ?? '?'} tokens are no grid of patches of ${image} with class or register tokens before it`,
-  );
+  const grid = findGrid(dims[1], imageSize, tokens);
+  if (typeof grid === 'string') throw refuse(grid);
+  return grid;
 }
 
 function tokensToMap(nodes: NodeBuilder, state: State, facts: FeatureFacts, refuse: Refuse): State {
-  const { height, width, prefix } = gridOf(state, facts, refuse);
+  const grid = gridOf(state, facts, refuse);
+  const { prefix } = grid;
   const [batch, , channels] = state.dims;
   if (typeof channels !== 'number') throw refuse('the number of channels is not known');
   const patches = prefix === 0 ? state.tensor : nodes.sliceFrom(state.tensor, 1, prefix);
   const turned = nodes.add('Transpose', [patches], { perm: [0, 2, 1] });
-  const tensor = nodes.add('Reshape', [turned, nodes.integers([0, channels, height, width])]);
-  return { ...state, tensor, dims: [batch!, channels, height, width], layout: 'NCHW' };
+  const tensor = nodes.add('Reshape', [turned, addMapShape(nodes, channels, grid)]);
+  return {
+    ...state,
+    tensor,
+    dims: [batch ?? null, channels, ...(grid.size ?? [null, null])],
+    layout: 'NCHW',
+  };
 }
 
 function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFacts, refuse: Refuse): State {

@@ -113,8 +113,8 @@ export async function measureValues(
   return measured;
 }
 
-/** The same cut with all of the given values as outputs. */
-function fetchAll({ cut, inputs }: Rewrite, values: readonly Value[]): Rewrite {
+/** The same cut with the given values as outputs. */
+export function fetchAll({ cut, inputs }: Rewrite, values: readonly Value[]): Rewrite {
   const outputs = values.map((value): CutOutput => ({
     request: value.name,
     key: value.name,

@@ -1,11 +1,13 @@
 /** The oracle of a model: it answers what the file does not say, by running the model on the CPU. */
 import type { Value } from '../../graph/graph.js';
+import type { MeasuredTokens } from '../../graph/rewrite/token-grid.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { InferredType, ModelAnswers } from '../model-answers.js';
 import { modelInternals, type OnnxModel } from '../open-model.js';
 import type { LaidOut } from '../prepare.js';
 import { comparePruned, type Comparison, type VerifyReport } from './compare-pruned.js';
 import { inferTypes } from './infer-types.js';
+import { measureTokens } from './measure-tokens.js';
 import { openBatch } from './open-batch.js';
 import type { GivenSizes } from '../input-sizes.js';
 import { SessionHolder } from './session-holder.js';
@@ -32,6 +34,10 @@ export class ModelOracle implements ModelAnswers {
 
   openBatch(rewrite: Rewrite, given: GivenSizes): Promise<Rewrite> {
     return openBatch(this.#model, rewrite, given, this.#sessions);
+  }
+
+  measureTokens(rewrite: Rewrite, value: Value, given: GivenSizes): Promise<MeasuredTokens | undefined> {
+    return measureTokens(rewrite, value, given, this.#sessions);
   }
 
   /** Compares a pruned model with the full graph; see {@link verifyModel}. */

@@ -1,0 +1,96 @@
+/** How many tokens a graph makes of an image, where the file leaves their number open: runs on images of several sizes tell. */
+import { isTapirError } from '../../base/errors.js';
+import type { Value } from '../../graph/graph.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { FollowingTokens, MeasuredTokens } from '../../graph/rewrite/token-grid.js';
+import type { NamedTensor } from '../../tensor/tensor.js';
+import { wholePart } from '../../tensor/tensor-part.js';
+import { imageInput, type ImageAxes } from '../feature-info.js';
+import type { GivenSizes } from '../input-sizes.js';
+import { describeInputs } from '../value-info.js';
+import { fetchAll } from './measure-values.js';
+import { runMadeUp } from './run-made-up.js';
+import { seededFeeds } from './seeded-feeds.js';
+import type { SessionHolder } from './session-holder.js';
+
+const SEED = 0;
+/** Sizes of one side, relative to the first run. */
+const FACTORS = [2, 0.5];
+
+/**
+ * Measures tokens `[N, L, C]`.
+ *
+ * @param given - Sizes for the made-up image.
+ * @returns undefined if the value is something else, or the number of tokens does not follow from the size of the image.
+ */
+export async function measureTokens(
+  rewrite: Rewrite,
+  value: Value,
+  given: GivenSizes,
+  sessions: SessionHolder,
+): Promise<MeasuredTokens | undefined> {
+  const { graph } = rewrite.cut;
+  const image = imageInput(graph);
+  const inputs = describeInputs(rewrite);
+  const at = inputs.findIndex(({ name }) => name === image?.value.name);
+  if (!image || at < 0) return undefined;
+  const replica = await sessions.open({ rewrite: fetchAll(rewrite, [value]) });
+  const run = async (feeds: readonly NamedTensor[]): Promise<readonly number[]> =>
+    (await replica.run(feeds.map(wholePart), [value.name]))[0]!.dims;
+  const madeUp = { graph, inputs, given, seed: SEED, rows: 1, runs: 1 };
+  const { result: dims, fed } = await runMadeUp(madeUp, run);
+  if (dims.length !== 3) return undefined;
+  const shape = fed[at]!.dims;
+  const first = { tokens: dims[1]!, channels: dims[2]!, imageSize: sidesOf(shape, image) };
+  const sides: { readonly factor: number; readonly tokens: number }[] = [];
+  for (const axis of [image.axis, image.axis + 1].filter(
+    (side) => typeof inputs[at]!.dims?.[side] !== 'number',
+  )) {
+    for (const factor of FACTORS) {
+      const resized = shape.map((size, i) => (i === axis ? Math.max(1, Math.round(size * factor)) : size));
+      // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
+      const tokens = await tokensOf(
+        run,
+        seededFeeds(inputs, fed.with(at, { ...fed[at]!, dims: resized }), SEED),
+      );
+      if (tokens === undefined) continue;
+      sides.push({ factor, tokens });
+      break;
+    }
+  }
+  if (sides.length === 0) return { ...first, follows: undefined };
+  const follows = solve(first, sides, image);
+  return follows && { ...first, follows };
+}
+
+/** The tokens of a run; undefined if the graph does not take the size. */
+async function tokensOf(
+  run: (feeds: readonly NamedTensor[]) => Promise<readonly number[]>,
+  feeds: readonly NamedTensor[],
+): Promise<number | undefined> {
+  try {
+    return (await run(feeds))[1];
+  } catch (error) {
+    if (isTapirError(error, 'RUN_FAILED')) return undefined;
+    throw error;
+  }
+}
+
+/** Square patches of `patch` pixels behind a number of other tokens, if all runs agree with that. */
+function solve(
+  { tokens, imageSize: [height, width] }: Omit<MeasuredTokens, 'follows'>,
+  sides: readonly { readonly factor: number; readonly tokens: number }[],
+  { value, axis }: ImageAxes,
+): FollowingTokens | undefined {
+  const counts = new Set(sides.map((side) => (side.tokens - tokens) / (side.factor - 1)));
+  const [patches] = counts;
+  if (counts.size !== 1 || !(patches! > 0)) return undefined;
+  const patch = Math.sqrt((height * width) / patches!);
+  const prefix = tokens - patches!;
+  if (!Number.isInteger(patch) || height % patch > 0 || width % patch > 0 || prefix < 0) return undefined;
+  return { image: value.name, axis, patch, prefix };
+}
+
+function sidesOf(shape: readonly number[], { axis }: ImageAxes): readonly [number, number] {
+  return [shape[axis]!, shape[axis + 1]!];
+}
