@@ -114,6 +114,7 @@ export function modelBytes(
     readonly functions?: readonly object[];
     readonly opset?: number;
     readonly irVersion?: number;
+    readonly producer?: string;
   } = {},
 ): Uint8Array {
   const opsetImport = [
@@ -122,8 +123,9 @@ export function modelBytes(
   ];
   // The types of onnx-proto take only plain objects of its interfaces, which these are.
   const functions = (more.functions ?? []) as InstanceType<typeof onnx.FunctionProto>[];
-  const { irVersion = 8 } = more;
-  return onnx.ModelProto.encode({ irVersion, opsetImport, graph: graphOf(spec), functions }).finish();
+  const { irVersion = 8, producer: producerName = '' } = more;
+  const graph = graphOf(spec);
+  return onnx.ModelProto.encode({ irVersion, producerName, opsetImport, graph, functions }).finish();
 }
 
 /** A chain of Relu nodes `t0 → t1 → …`. */

@@ -1,27 +1,41 @@
 /**
- * Convolutions into which an exporter folded the BatchNorm behind them. Such a node stands under the
- * convolution's name but holds the BatchNorm's value (names.md §5.8: the one way in which a leaf name lies).
+ * Convolutions into which an exporter folded the BatchNorm behind them. Such a node has the convolution's name but holds the
+ * BatchNorm's value: on eight torchvision models, the only way in which a leaf's name denotes a wrong value.
  */
-import type { Node } from '../graph.js';
+import type { Node, Value } from '../graph.js';
 import { joinPath, splitPath, type Place } from './module-path.js';
 
-const CONVOLUTIONS = new Set(['Conv', 'ConvTranspose']);
+const CONVOLUTIONS = new Set(['Conv', 'ConvTranspose', 'QLinearConv']);
 
 export function isConvolution(node: Node): boolean {
   return CONVOLUTIONS.has(node.opType);
 }
 
+/** Weights that ONNX Runtime's optimiser computed from a convolution and the operator behind it. */
+const FUSED_WEIGHT = /^Conv(?:Bn|Mul|Add)Fusion_/;
+
 /**
- * Whether a convolution may hold more than the module it is named after. Only a weight that still carries the
- * module's own name (`conv1.weight`) proves that nothing was folded into it: exporters and optimisers give a
- * computed weight a new name (`onnx::Conv_497`).
+ * Whether a convolution may hold more than the module it is named after. Folding computes a new weight and a new bias, and
+ * exporters and optimisers give both a new name (`onnx::Conv_497`). So a weight or a bias under the module's own name
+ * disproves it, and so does a missing bias.
  */
 export function mayHoldBatchNorm(node: Node, place: Place): boolean {
   if (!isConvolution(node) || place.scheme === 'dynamo') return false;
-  let weight = node.inputs[1];
-  // Equal initializers are shared through Identity nodes; the name then is that of an equal tensor.
-  while (weight?.producer?.opType === 'Identity') weight = weight.producer.inputs[0];
-  return weight === undefined || !/\.weight(_\w+)?$/.test(weight.name);
+  // A convolution placed by the tensor of what was fused into it (`/bn1/BatchNormalization_output_0`) is that module.
+  if (!place.operation.startsWith('Conv')) return false;
+  const [weight, bias] =
+    node.opType === 'QLinearConv' ? [node.inputs[3], node.inputs[8]] : node.inputs.slice(1);
+  if ([weight, bias].some((value) => value && FUSED_WEIGHT.test(value.name))) return true;
+  // The bias of an equal tensor proves nothing: a BatchNorm that shifts by zero leaves a bias like many others.
+  if (!bias || behindIdentity(bias).name.startsWith(`${place.path}.`)) return false;
+  return weight === undefined || !/\.weight(_\w+)?$/.test(behindIdentity(weight).name);
+}
+
+/** The exporter shares equal weights through Identity nodes: the name is then that of an equal tensor. */
+function behindIdentity(value: Value): Value {
+  let at = value;
+  while (at.producer?.opType === 'Identity' && at.producer.inputs[0]) at = at.producer.inputs[0];
+  return at;
 }
 
 /**

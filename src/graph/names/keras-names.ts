@@ -102,9 +102,7 @@ export function readLayer(graph: Graph, path: string): LayerReading | undefined 
   const layers = layersOf(graph);
   if (!layers || path === '') return undefined;
   const matches = matcher(path, layers.isNumbered);
-  const isItself = (scope: string): boolean =>
-    matches(scope) && !matches(scope.slice(0, scope.lastIndexOf('/')));
-  const folded = readFolded(layers, path, isItself);
+  const folded = readFolded(layers, matches);
   if (folded) return folded;
   const own = [...layers.scopes].filter(([, scope]) => matches(scope));
   if (own.length === 0) return undefined;
@@ -140,13 +138,13 @@ function isReadOutside(
 
 function readFolded(
   { folded, scopes, isNumbered }: Layers,
-  path: string,
   matches: (scope: string) => boolean,
 ): LayerReading | undefined {
-  const found = [...folded].find(([scope]) => matches(scope));
+  // A convolution inside the layer holds the value of a BatchNorm outside it.
+  const found = [...folded].find(([scope, node]) => matches(scope) && !matches(scopes.get(node)!));
   if (!found) return undefined;
   const instead = layerName(scopes.get(found[1])!, isNumbered);
-  const why = `the exporter folded BatchNorm into the convolution "${path}", and its value before that is not in the file`;
+  const why = `the exporter folded BatchNorm into the convolution "${layerName(found[0], isNumbered)}", and its value before that is not in the file`;
   return { kind: 'folded', why, instead };
 }
 

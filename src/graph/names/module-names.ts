@@ -1,5 +1,6 @@
 /** Module path → value: right, or refused with what exists instead; never a value of another name. */
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
+import { doubtEnd, foldedEnd } from './module-ends.js';
 import { readStage } from './flat-names.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { readLayer } from './keras-names.js';
@@ -29,6 +30,8 @@ export function readModulePath(graph: Graph, path: string, strict: boolean): Mod
   if (path === '') return undefined;
   if (tree.scheme === undefined) return readOtherNaming(graph, path);
   const module = tree.modules.get(path);
+  const taken = tree.takenBy.get(path);
+  if (taken && !(module?.last && module.last.index > taken.index)) return foldedBehind(tree, path, taken);
   const reading = module
     ? module.children.size > 0
       ? readContainer(tree, module)
@@ -76,7 +79,22 @@ function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefi
     if (again.last && (!last || again.last.index > last.index)) last = again.last;
   }
   if (!last) return undefined;
-  return mergedBehind(tree, module.path, last) ?? readNode(last, `last node under module "${module.path}"`);
+  return (
+    refuseEnd(tree, module, last) ??
+    mergedBehind(tree, module.path, last) ??
+    readNode(last, `last node under module "${module.path}"`)
+  );
+}
+
+/** The refusal of a container whose last node holds the value of a BatchNorm that may stand behind it. */
+function refuseEnd(tree: ModuleTree, module: Module, last: Node): ModuleReading | undefined {
+  const end = foldedEnd(tree, last);
+  const doubt = end && doubtEnd(tree, module, end);
+  if (!end || doubt === undefined) return undefined;
+  const { path } = tree.places.get(end)!;
+  if (path === module.path) return foldedInto(tree, end, path);
+  const why = `it ends in the convolution "${path}", into which the exporter folded a BatchNorm that may stand behind "${module.path}": ${doubt}`;
+  return { kind: 'unsure', why, candidates: [last] };
 }
 
 /** A product whose bias an operator of ONNX Runtime's own adds (BiasGelu, SkipLayerNormalization, …). */
@@ -109,8 +127,8 @@ function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleRead
   const { path } = module;
   const first = module.calls[0]?.at(-1);
   if (!first) return undefined;
-  const place = tree.places.get(first);
-  if (place && mayHoldBatchNorm(first, place)) return foldedInto(tree, first, path);
+  const end = foldedEnd(tree, first);
+  if (end) return foldedInto(tree, end, path);
   const merged = mergedBehind(tree, path, first);
   if (merged) return merged;
   const own = readNode(
@@ -158,16 +176,19 @@ function readAbsent(
   const renumbered = strict ? undefined : tree.torchvision.get(path);
   if (renumbered) {
     const place = tree.places.get(renumbered)!;
-    if (mayHoldBatchNorm(renumbered, place)) return foldedInto(tree, renumbered, place.path);
+    const end = foldedEnd(tree, renumbered);
+    if (end) return foldedInto(tree, end, place.path);
     return readNode(renumbered, `torchvision's name for a call of module "${place.path}"`);
   }
   const owner = ownerOfWeights(graph, path);
-  if (owner) {
-    const instead = moduleTree(graph).places.get(owner)?.path;
-    const why = `the exporter folded module "${path}" into what follows; its own value is not in the file`;
-    return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
-  }
+  if (owner) return foldedBehind(tree, path, owner);
   return readFoldedNorm(tree, path) ?? readVanished(tree, path);
+}
+
+function foldedBehind(tree: ModuleTree, path: string, holder: Node): ModuleReading {
+  const instead = tree.places.get(holder)?.path;
+  const why = `the exporter folded module "${path}" into what follows; its own value is not in the file`;
+  return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
 }
 
 /** The node that reads the weights of a module that has no node of its own. */
@@ -211,6 +232,7 @@ function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined
   const before = indices.findLast((index) => index < Number(atom));
   if (before === undefined) return readEntered(tree, joinPath(parent, String(indices[0])), why);
   const source = tree.modules.get(joinPath(parent, String(before)));
+  if (source && tree.takenBy.has(source.path)) return undefined;
   return source?.last && readNode(source.last, why);
 }
 
@@ -220,7 +242,7 @@ function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined
  */
 function readEntered(tree: ModuleTree, path: string, why: string): ModuleReading | undefined {
   const module = tree.modules.get(path);
-  const node = module && firstNode(tree, module);
+  const node = module?.first;
   if (!node || (node.opType !== 'Gemm' && node.opType !== 'MatMul')) return undefined;
   const [value] = node.inputs;
   return value && !value.initializer ? { kind: 'value', value, why } : undefined;
@@ -232,22 +254,13 @@ function runsInOrder(tree: ModuleTree, parent: string, indices: readonly number[
   return modules.every((module, i) => {
     const next = modules[i + 1];
     if (!module?.last || !next) return true;
-    const firstOfNext = firstNode(tree, next);
+    const firstOfNext = next.first;
     return (
       firstOfNext !== undefined &&
       firstOfNext.index > module.last.index &&
       module.last.outputs.some((output) => output?.uses.includes(firstOfNext))
     );
   });
-}
-
-function firstNode(tree: ModuleTree, module: Module): Node | undefined {
-  const under = [...tree.modules.values()].filter(
-    (other) => other.path === module.path || other.path.startsWith(`${module.path}.`),
-  );
-  return under
-    .flatMap((other) => other.own.slice(0, 1))
-    .reduce<Node | undefined>((first, node) => (first && first.index < node.index ? first : node), undefined);
 }
 
 /** An operation outside modules: `layer1.0.add`, `flatten`, `add_1` for the second one. */

@@ -21,10 +21,18 @@ export interface Place {
 /** Modules nested deeper than this are no real network's. */
 const MAX_DEPTH = 64;
 
-/** The place of a node, or undefined where its file carries none. */
+/** The place of a node, or undefined where its file carries none. Of fused operators, it is the place of the last. */
 export function placeOf(node: Node): Place | undefined {
   const scopes = node.scanned.metadata.get('pkg.torch.onnx.name_scopes');
-  const place = scopes === undefined ? placeInName(nameOf(node)) : placeInScopes(scopes, isLayer(node));
+  return checkDepth(scopes === undefined ? placeInName(nameOf(node)) : placeInScopes(scopes, isLayer(node)));
+}
+
+/** The place of the first of fused operators, where the node's own name tells it. */
+export function firstPlaceOf({ name }: Node): Place | undefined {
+  return checkDepth(placeInName(name));
+}
+
+function checkDepth(place: Place | undefined): Place | undefined {
   return place && place.path.split('.', MAX_DEPTH + 1).length <= MAX_DEPTH ? place : undefined;
 }
 
@@ -48,10 +56,15 @@ function placeInName(name: string): Place | undefined {
   return { scheme: 'torchscript', path: atoms.join('.'), operation, isLayer: false };
 }
 
-/** Operators that ONNX Runtime's optimiser fused have new names, and give out the tensor of the last one that is in them. */
+/**
+ * TorchScript names a node after its place, and its tensors after the node. Optimisers that fuse operators keep the name of the
+ * first node and the tensor of the last, whose value it is. Only outputs of the graph have tensors of other names.
+ */
 function nameOf(node: Node): string {
-  const isFused = node.domain === 'com.microsoft' && !node.name.startsWith('/');
-  return isFused ? (node.outputs[0]?.name ?? '').replace(/_output_\d+$/, '') : node.name;
+  const tensor = node.outputs[0]?.name ?? '';
+  const end = tensor.startsWith('/') ? tensor.lastIndexOf('_output_') : -1;
+  if (end > 0 && /^\d+$/.test(tensor.slice(end + '_output_'.length))) return tensor.slice(0, end);
+  return node.domain === 'com.microsoft' ? '' : node.name;
 }
 
 /** Dynamo: a Python list of full paths, first "" for the model, last the name of the FX node. */
@@ -90,6 +103,11 @@ export function parsePythonStrings(text: string): string[] | undefined {
 export function splitPath(path: string): [parent: string, atom: string] {
   const dot = path.lastIndexOf('.');
   return dot < 0 ? ['', path] : [path.slice(0, dot), path.slice(dot + 1)];
+}
+
+/** Whether a path is another one or below it. Everything is below the model itself, "". */
+export function isUnder(path: string, above: string): boolean {
+  return above === '' || path === above || (path.startsWith(above) && path[above.length] === '.');
 }
 
 /** Joins a parent path and an atom. */

@@ -1,6 +1,15 @@
 /** The module tree of the source network, as far as its nodes still carry it. */
 import type { Graph, Node } from '../graph.js';
-import { joinPath, placeOf, splitPath, type NameScheme, type Place } from './module-path.js';
+import { weightModules } from './batch-norm.js';
+import {
+  firstPlaceOf,
+  isUnder,
+  joinPath,
+  placeOf,
+  splitPath,
+  type NameScheme,
+  type Place,
+} from './module-path.js';
 import { nodeRoles } from '../roles.js';
 
 /** One module that still has nodes. */
@@ -14,7 +23,8 @@ export interface Module {
   readonly calls: readonly (readonly Node[])[];
   /** First atoms of the modules below it. */
   readonly children: ReadonlySet<string>;
-  /** The last node that carries data under this path. */
+  /** The first and the last node that carry data under this path. */
+  readonly first: Node | undefined;
   readonly last: Node | undefined;
 }
 
@@ -22,6 +32,8 @@ export interface ModuleTree {
   readonly scheme: NameScheme | undefined;
   readonly modules: ReadonlyMap<string, Module>;
   readonly places: ReadonlyMap<Node, Place>;
+  /** Modules whose end an optimiser took over into a node of another module, with the last such node. */
+  readonly takenBy: ReadonlyMap<string, Node>;
   /**
    * The node that torchvision's list means by a leaf name. torchvision strips a trailing `_<int>` of the last atom
    * and counts anew per parent, for calls as well as for modules that are really named so.
@@ -35,6 +47,7 @@ interface Draft {
   readonly aside: Node[];
   readonly calls: Node[][];
   readonly children: Set<string>;
+  first: Node | undefined;
   last: Node | undefined;
 }
 
@@ -54,7 +67,15 @@ function buildTree(graph: Graph): ModuleTree {
   const moduleOf = (path: string): Draft => {
     let module = modules.get(path);
     if (!module) {
-      module = { path, own: [], aside: [], calls: [], children: new Set(), last: undefined };
+      module = {
+        path,
+        own: [],
+        aside: [],
+        calls: [],
+        children: new Set(),
+        first: undefined,
+        last: undefined,
+      };
       modules.set(path, module);
       if (path !== '') {
         const [parent, atom] = splitPath(path);
@@ -85,11 +106,20 @@ function buildTree(graph: Graph): ModuleTree {
   for (const { module } of calls) module.calls.length = 0;
   for (const { module, nodes } of single) module.calls.push(nodes);
   for (const module of modules.values()) {
-    const last = module.own.at(-1);
-    if (last) raiseLast(modules, module.path, last);
+    const [first] = module.own;
+    if (first) spreadEnds(modules, module.path, first, module.own.at(-1)!);
+  }
+  const takenBy = new Map<string, Node>();
+  for (const [node, { path }] of places) {
+    for (const taken of modulesIn(node)) {
+      for (let at = taken; !isUnder(path, at); at = splitPath(at)[0]) {
+        moduleOf(at);
+        takenBy.set(at, node);
+      }
+    }
   }
   const scheme = [...places.values()][0]?.scheme;
-  return { scheme, modules, places, torchvision: torchvisionNames(single) };
+  return { scheme, modules, places, takenBy, torchvision: torchvisionNames(single) };
 }
 
 interface Call {
@@ -133,12 +163,23 @@ function splitRepeated({ module, nodes }: Call, places: ReadonlyMap<Node, Place>
   }));
 }
 
-function raiseLast(modules: ReadonlyMap<string, Draft>, path: string, node: Node): void {
+function spreadEnds(modules: ReadonlyMap<string, Draft>, path: string, first: Node, last: Node): void {
   for (let at = path; ; at = splitPath(at)[0]) {
     const module = modules.get(at);
-    if (module && (!module.last || module.last.index < node.index)) module.last = node;
+    if (module && (!module.first || module.first.index > first.index)) module.first = first;
+    if (module && (!module.last || module.last.index < last.index)) module.last = last;
     if (at === '') return;
   }
+}
+
+/** Operators into which the optimiser of dynamo's exports folds others. They keep the weights of the first module. */
+const LAYERS = new Set(['Conv', 'ConvTranspose', 'Gemm']);
+
+/** The paths of modules that a node computes: others than its place if operators were fused. */
+function modulesIn(node: Node): string[] {
+  const first = firstPlaceOf(node);
+  if (first?.scheme === 'torchscript') return [first.path];
+  return LAYERS.has(node.opType) ? weightModules(node) : [];
 }
 
 function torchvisionNames(calls: readonly Call[]): ReadonlyMap<string, Node> {

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { isTapirError } from '../../../src/base/errors.js';
 import { buildGraph } from '../../../src/graph/build-graph.js';
 import type { Graph } from '../../../src/graph/graph.js';
+import { marksOf } from '../../../src/graph/names/marks.js';
 import { listNames } from '../../../src/graph/names/name-list.js';
 import { resolveNames } from '../../../src/graph/names/resolve-names.js';
 import { scanModel } from '../../../src/onnx/scan.js';
@@ -16,9 +17,9 @@ interface Truth {
   readonly absent: readonly string[];
 }
 
-const read = (name: string): { graph: Graph; truth: Truth } => ({
-  graph: buildGraph(scanModel(memorySource(readFileSync(fixturePath(`exporters/${name}.onnx`))))),
-  truth: JSON.parse(readFileSync(fixturePath(`exporters/${name}.json`), 'utf8')) as Truth,
+const read = (name: string, folder = 'exporters'): { graph: Graph; truth: Truth } => ({
+  graph: buildGraph(scanModel(memorySource(readFileSync(fixturePath(`${folder}/${name}.onnx`))))),
+  truth: JSON.parse(readFileSync(fixturePath(`${folder}/${name}.json`), 'utf8')) as Truth,
 });
 
 /** The tensor of a name, or the code of the refusal. */
@@ -102,6 +103,41 @@ describe('names of other exporters', () => {
     expect(() => resolveNames(graph, ['stem_conv'])).toThrow(
       expect.objectContaining({ code: 'NAME_FOLDED', details: { request: 'stem_conv', instead: 'stem_bn' } }),
     );
+  });
+
+  it('Keras: a nested model that ends in a convolution whose BatchNorm is outside is refused', () => {
+    const bytes = modelBytes(
+      {
+        inputs: ['x'],
+        outputs: ['y'],
+        initializers: { 'model/inner/conv/Conv2D/ReadVariableOp:0': [1], 'model/bn/ReadVariableOp:0': [1] },
+        nodes: [
+          { op: 'Relu', name: 'model/inner/act/Relu', inputs: ['x'], outputs: ['model/inner/act/Relu:0'] },
+          {
+            op: 'Conv',
+            name: 'model/inner/conv/Conv2D',
+            inputs: [
+              'model/inner/act/Relu:0',
+              'model/inner/conv/Conv2D/ReadVariableOp:0',
+              'model/bn/ReadVariableOp:0',
+            ],
+            outputs: ['model/bn/FusedBatchNormV3:0'],
+          },
+          {
+            op: 'Relu',
+            name: 'model/out/Relu',
+            inputs: ['model/bn/FusedBatchNormV3:0'],
+            outputs: ['model/out/Relu:0'],
+          },
+          { op: 'Identity', name: 'y', inputs: ['model/out/Relu:0'], outputs: ['y'] },
+        ],
+      },
+      { producer: 'tf2onnx' },
+    );
+    const graph = buildGraph(scanModel(memorySource(bytes)));
+    expect(tensorOf(graph, 'inner')).toEqual({ code: 'NAME_FOLDED' });
+    expect(tensorOf(graph, 'inner/act').tensor).toBe('model/inner/act/Relu:0');
+    expect(tensorOf(graph, 'bn').tensor).toBe('model/bn/FusedBatchNormV3:0');
   });
 
   it('no names by order where the wiring is another', () => {
@@ -205,5 +241,53 @@ describe('names of other exporters', () => {
       ),
     );
     expect(tensorOf(graph, 'head.cv1.act').tensor).toBe('/head/cv1/act/Mul_output_0');
+  });
+});
+
+/** How many of the modules whose value is in the file resolve; the others cannot be told from modules with another value. */
+const RIGHT: Readonly<Record<string, number>> = {
+  ts: 29,
+  'ts-preserve': 68,
+  dynamo: 41,
+  'ort-basic': 40,
+  'ort-extended': 22,
+  'ort-folded': 13,
+  onnxslim: 40,
+  onnxsim: 24,
+};
+
+describe('a network with convolutions in every kind of module (test/fixtures/make/folding.py)', () => {
+  it.each(Object.entries(RIGHT))('%s: every name is right or refused', (file, least) => {
+    const { graph, truth } = read(file, 'folding');
+    const asked = [...Object.entries(truth.names), ...truth.absent.map((name) => [name, []] as const)];
+    const results = asked.map(([name, tensors]) => ({ name, tensors, ...tensorOf(graph, name) }));
+    const resolved = results.filter(({ tensor }) => tensor !== undefined);
+    expect(resolved.filter(({ tensor, tensors }) => !tensors.includes(tensor!))).toEqual([]);
+    expect(resolved.length).toBeGreaterThanOrEqual(least);
+  });
+
+  it.each(['ts', 'dynamo'])(
+    '%s: convolutions without a BatchNorm resolve and are not marked as folded',
+    (file) => {
+      const { graph, truth } = read(file, 'folding');
+      for (const name of ['std', 'std_nobias', 'plain', 'nobias', 'shift', 'head']) {
+        const tensor = tensorOf(graph, name).tensor ?? '';
+        expect(truth.names[name], name).toContain(tensor);
+        expect(marksOf(graph, graph.values.get(tensor)!.producer!), name).toEqual([]);
+      }
+    },
+  );
+
+  it('names the convolution that a container ends in, and the tensor that exists', () => {
+    const { graph } = read('ts', 'folding');
+    expect(() => resolveNames(graph, ['alone'])).toThrow(
+      expect.objectContaining({
+        code: 'NAME_FOLDED',
+        message: expect.stringMatching(
+          /ends in the convolution "alone.pointwise".* may stand behind "alone"/,
+        ),
+        details: { request: 'alone', instead: 'tensor:/alone/pointwise/Conv_output_0' },
+      }),
+    );
   });
 });

@@ -1,11 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import type { Node } from '../../../src/graph/graph.js';
-import { joinPath, parsePythonStrings, placeOf, splitPath } from '../../../src/graph/names/module-path.js';
+import {
+  firstPlaceOf,
+  joinPath,
+  parsePythonStrings,
+  placeOf,
+  splitPath,
+} from '../../../src/graph/names/module-path.js';
 
-function nodeWith(name: string, scopes?: string): Node {
+function nodeWith(name: string, scopes?: string, tensor = `${name}_output_0`, domain = ''): Node {
   const metadata = new Map(scopes === undefined ? [] : [['pkg.torch.onnx.name_scopes', scopes]]);
-  // Only the name and the metadata are read.
-  return { name, scanned: { metadata } } as unknown as Node;
+  // Nothing else is read.
+  return { name, domain, outputs: [{ name: tensor }], scanned: { metadata } } as unknown as Node;
 }
 
 describe('placeOf', () => {
@@ -23,6 +29,15 @@ describe('placeOf', () => {
 
   it.each(['Conv_0', '', 'a/b/Conv', '/a//Conv', '/a/conv', '/'])('reads nothing from %j', (name) => {
     expect(placeOf(nodeWith(name))).toBeUndefined();
+  });
+
+  it('places a node after its tensor, which tells the last operator that was fused into it', () => {
+    const fused = nodeWith('/conv1/Conv', undefined, '/bn1/BatchNormalization_output_0');
+    expect(placeOf(fused)).toMatchObject({ path: 'bn1', operation: 'BatchNormalization' });
+    expect(firstPlaceOf(fused)).toMatchObject({ path: 'conv1', operation: 'Conv' });
+    // An output of the graph has a name of its own.
+    expect(placeOf(nodeWith('/fc/Gemm', undefined, 'output'))).toMatchObject({ path: 'fc' });
+    expect(placeOf(nodeWith('/fc/Gemm', undefined, 'output', 'com.microsoft'))).toBeUndefined();
   });
 
   it('reads the scopes of the dynamo exporter', () => {
