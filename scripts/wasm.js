@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import asc from 'assemblyscript/asc';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
-const sources = ['wasm/resample.ts', 'wasm/normalize.ts', 'wasm/jpeg.ts'];
+const sources = ['wasm/resample.ts', 'wasm/jpeg.ts'];
 const target = 'src/image/simd/simd-binary.ts';
 /** No runtime and no imports: `use abort=` leaves out the one that assertions would need. */
 const flags = ['-O3', '--noAssert', '--runtime', 'stub', '--use', 'abort=', '--enable', 'simd'];

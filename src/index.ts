@@ -115,6 +115,8 @@ export {
 } from './embed/measure/measure-embedding.js';
 export { createTransform, type Transform, type TransformLike } from './image/transform.js';
 export { loadImage, type LoadedImage } from './image/load-image.js';
+export { findTransform, type FoundTransform } from './image/configs/find-transform.js';
+export { transformFromConfig, type ConfigReading } from './image/configs/transform-from-config.js';
 export { type TransformOptions, type TransformPreset } from './image/transform-options.js';
 export { type DecodeMode, type DecodeOptions } from './image/decode/decode-options.js';
 export { type Reduction } from './image/decode/reduction.js';

@@ -74,6 +74,8 @@ export interface ErrorDetails {
   OUTPUT_NOT_GATHERABLE: { readonly output: string; readonly reason: string };
   /** The object is already closed. */
   CLOSED: { readonly what: string };
+  /** A configuration of preprocessing has a field that changes pixels and cannot be followed. */
+  TRANSFORM_UNSUPPORTED: { readonly field: string; readonly reason: string };
   /** The call needs a package that is not installed or does not load. */
   DEPENDENCY_MISSING: { readonly package: string; readonly reason: string };
   /** The image does not exist or cannot be fetched. */

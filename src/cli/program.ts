@@ -299,17 +299,16 @@ function addExtractorFlags(command: Command): void {
       EMBED_FOLDER_DEFAULTS.decodeThreads,
     )
     .addOption(
-      new Option('--transform <name>', 'preprocessing')
-        .choices(Object.keys(TRANSFORM_PRESETS))
-        .default(EMBED_FOLDER_DEFAULTS.transform),
+      new Option(
+        '--transform <name>',
+        `preprocessing: auto (the configuration beside the model), ${Object.keys(TRANSFORM_PRESETS).join(', ')}, torchvision:WEIGHTS, a configuration file, or JSON`,
+      ).default('auto'),
     )
     .addOption(
       new Option(
         '--decode <how>',
-        'fast shrinks large photos while decoding; exact gives torchvision’s pixels',
-      )
-        .choices(DECODE_MODES)
-        .default(TRANSFORM_PRESETS.ImageNet1K_V1.decode),
+        'fast shrinks large photos while decoding; exact, the default, gives the library’s pixels',
+      ).choices(DECODE_MODES),
     )
     .addOption(
       new Option(

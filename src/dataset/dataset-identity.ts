@@ -14,7 +14,7 @@ export interface DatasetIdentity {
     readonly computed: readonly string[];
   }[];
   /** Without the limit on pixels: raising it changes no image that was embedded. */
-  readonly transform: Omit<TransformRecord, 'preset' | 'limitPixels'>;
+  readonly transform: Omit<TransformRecord, 'preset' | 'source' | 'limitPixels'>;
   readonly keepDims: boolean;
   readonly dtype: string;
   readonly format: string;

@@ -16,18 +16,40 @@ export interface RequestRecord {
   readonly computed: readonly string[];
 }
 
-/** A preprocessing with all of its options. */
+/** A preprocessing, with the fields of `TransformOptions`. Fields that may be missing have their default then. */
 export interface TransformRecord {
   /** The name of the preset; null if there is none. */
   readonly preset: string | null;
-  readonly resize: number | SizeRecord | null;
+  /** The configuration that it was read from. */
+  readonly source?: {
+    readonly file: string | null;
+    readonly kind: string;
+    readonly backend: string | null;
+    /** Fields of the configuration that change no pixels. */
+    readonly ignored: readonly string[];
+  };
+  readonly resize:
+    | number
+    | SizeRecord
+    | (SizeRecord & { readonly fit: 'inside' | 'outside' })
+    | { readonly shortest: number; readonly longest: number }
+    | null;
   readonly crop: number | SizeRecord | null;
-  readonly interpolation: 'bilinear' | 'bicubic';
-  readonly mean: readonly [number, number, number];
-  readonly std: readonly [number, number, number];
+  readonly interpolation: 'nearest' | 'box' | 'bilinear' | 'hamming' | 'bicubic' | 'lanczos';
+  readonly mean: readonly number[] | null;
+  readonly std: readonly number[] | null;
   readonly orientation: 'ignore' | 'exif';
   readonly decode: 'exact' | 'fast';
   readonly limitPixels: number;
+  readonly resampler?: 'pillow' | 'torch' | 'torch-float';
+  readonly cropOffset?: 'round' | 'trunc' | 'floor';
+  readonly fill?: number | readonly number[];
+  readonly channelOrder?: 'rgb' | 'bgr' | 'grey';
+  readonly layout?: 'nchw' | 'nhwc';
+  readonly scale?: number;
+  readonly offset?: number;
+  readonly secondStd?: readonly number[] | null;
+  readonly arithmetic?: 'torchvision' | 'transformers' | 'fused';
 }
 
 export interface SizeRecord {

@@ -1,7 +1,9 @@
 /** Describes a run as the plain records that a dataset holds. */
 import type { DatasetIdentity } from '../dataset/dataset-identity.js';
-import type { ModelIdentity, RunRecord } from '../dataset/run-record.js';
+import type { ModelIdentity, RunRecord, TransformRecord } from '../dataset/run-record.js';
 import type { Extractor } from '../extract/extractor.js';
+import { TRANSFORM_PRESETS } from '../image/transform-options.js';
+import type { Transform } from '../image/transform.js';
 import type { EmbedSetup } from './embed-options.js';
 
 /** Describes what all runs into a dataset must have in common. */
@@ -11,7 +13,7 @@ export function describeIdentity(
   { transform, keepDims, checksum }: EmbedSetup,
   { dtype, format }: Pick<DatasetIdentity, 'dtype' | 'format'>,
 ): DatasetIdentity {
-  const { limitPixels: _, ...options } = transform.options;
+  const { limitPixels: _, preset: _preset, source: _source, ...options } = recordTransform(transform);
   const { resolved } = extractor.model.plan;
   return {
     model: { bytes, sha256 },
@@ -26,17 +28,34 @@ export function describeIdentity(
 
 /** Describes the model and the settings of a run for the manifest. */
 export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunRecord['model']): RunRecord {
-  const { transform, batch, keepDims, takesPixels } = setup;
+  const { transform, batch, keepDims, input } = setup;
   const { plan } = extractor.model;
   return {
     model,
     request: plan.resolved,
-    transform: { preset: transform.preset, ...transform.options },
+    transform: recordTransform(transform),
     onnxruntime: extractor.runtime,
     device: extractor.device,
     batch,
     batchMode: plan.batch?.mode ?? null,
     keepDims,
-    normalize: extractor.imageNormalization ? 'graph' : takesPixels ? 'model' : 'cpu',
+    normalize: extractor.imageNormalization ? 'graph' : input.takesPixels ? 'model' : 'cpu',
+  };
+}
+
+/** Options that every record has; others are left out where they have their default. */
+const ALWAYS = 'resize crop interpolation mean std orientation decode limitPixels'.split(' ');
+
+/** The record of a transform. */
+export function recordTransform({ preset, source, options }: Transform): TransformRecord {
+  const defaults: Readonly<Record<string, unknown>> = { ...TRANSFORM_PRESETS.ImageNet1K_V1 };
+  const told = Object.entries(options).filter(
+    ([name, value]) => ALWAYS.includes(name) || value !== defaults[name],
+  );
+  // The fields that are left out are optional in a record.
+  return {
+    preset,
+    ...(source ? { source } : {}),
+    ...(Object.fromEntries(told) as Omit<TransformRecord, 'preset'>),
   };
 }

@@ -2,11 +2,10 @@
 import { TapirError } from '../base/errors.js';
 import { coresToDecode, extractorInternals, runsAtOnce, type Extractor } from '../extract/extractor.js';
 import { DecodeLanes } from '../image/lanes/decode-lanes.js';
-import { valuesOf } from '../image/transform.js';
 import type { SharedImages } from '../tensor/image-feed.js';
 import { takeRows } from '../tensor/rows.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { CHANNELS, type EmbedSetup } from './embed-options.js';
+import type { EmbedSetup } from './embed-options.js';
 import { BatchLoader, type LoadedBatch, type LoadedItem } from './loader.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 
@@ -106,13 +105,13 @@ export function openLoader(
   source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
   lanes: DecodeLanes,
   extractor: Extractor,
-  { batch, height, width }: EmbedSetup,
+  { batch, input }: EmbedSetup,
   maxWaitMs?: number,
 ): BatchLoader {
   const ahead = Math.max(2, Math.ceil(IMAGES_AHEAD / batch));
   return new BatchLoader(source, lanes, {
     batch,
-    imageBytes: CHANNELS * height * width,
+    imageBytes: input.imageBytes,
     openBatches: runsAtOnce(extractor) + ahead,
     // A source that pauses may wait for rows before it continues, so one free batch is enough to read on.
     refill: maxWaitMs === undefined ? Math.ceil(ahead / 4) : 1,
@@ -165,16 +164,10 @@ export async function runImages(
   images: readonly number[],
   setup: EmbedSetup,
 ): Promise<Record<string, Tensor>> {
-  const { multiple, signal, takesPixels, height, width, transform } = setup;
+  const { signal, input } = setup;
+  const { axes, multiple } = input;
   const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
-  const feed: SharedImages = {
-    name: extractor.inputs[0]!.name,
-    pixels,
-    images,
-    ...(takesPixels
-      ? { dtype: 'uint8', dims: [rows, height, width, CHANNELS], values: null }
-      : { dtype: 'float32', dims: [rows, CHANNELS, height, width], values: valuesOf(transform) }),
-  };
+  const feed: SharedImages = { ...feedOf(input), dims: [rows, ...axes], pixels, images };
   const results = await extractorInternals.of(extractor).runWhole(feed, signal);
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
@@ -190,6 +183,18 @@ export async function runImages(
     features[name] = { ...kept, dims: writtenDims(kept.dims, setup) };
   }
   return features;
+}
+
+/** The part of a feed that all runs share. */
+function feedOf({
+  name,
+  dtype,
+  channels,
+  isLast,
+  holds,
+  values,
+}: EmbedSetup['input']): Omit<SharedImages, 'dims' | 'pixels' | 'images'> {
+  return { name, dtype, channels, isLast, holds, values };
 }
 
 /** The dims that are returned and written: `[N, C, 1, 1]` becomes `[N, C]`, unless `keepDims` is set. */

@@ -5,11 +5,19 @@ import { readImageFile, type ImageFile, type StampTaker } from './file/image-fil
 import { openImageSource, type ImageSource } from './file/image-source.js';
 import type { Size } from './pixels/geometry.js';
 import type { RgbImage } from './pixels/rgb-image.js';
-import { createTransform, transformJpeg, type Transform, type TransformLike } from './transform.js';
+import { copyPlanes, spreadPixels } from '../tensor/spread-pixels.js';
+import {
+  createTransform,
+  transformJpeg,
+  valuesOf,
+  type FloatImage,
+  type Transform,
+  type TransformLike,
+} from './transform.js';
 
 /** Transformed pixels and where they come from. */
 export interface LoadedPixels {
-  readonly image: RgbImage;
+  readonly image: RgbImage | FloatImage;
   /** Size of the image in the file. */
   readonly from: Size;
   readonly reduction: Reduction;
@@ -22,7 +30,7 @@ export interface LoadedPixels {
 /**
  * Reads, decodes and transforms an image; plain JPEGs are resized while they are decoded.
  *
- * @param into - Receives the pixels; a new array by default.
+ * @param into - Receives the pixels, or the planes of a transform to floats; a new array by default.
  * @param taker - Receives the file's stamp, even if decoding then fails.
  * @throws {@link TapirError} as `decodeImage` does.
  */
@@ -43,7 +51,9 @@ export async function loadPixels(
   }
   const decoded = await decodeBytes(file, bytes, transform.options);
   const decodedAt = performance.now();
-  const image = transform.apply(decoded, into);
+  const image = transform.isFloat
+    ? transform.applyFloat(decoded, into && new Float32Array(into.buffer, into.byteOffset, into.length / 4))
+    : transform.apply(decoded, into);
   const { source: from, reduction } = decoded;
   return { image, from, reduction, decodeMs: decodedAt - started, resampleMs: performance.now() - decodedAt };
 }
@@ -56,8 +66,11 @@ export interface LoadedImage extends RgbImage {
   readonly sourceHeight: number;
   /** By how much the decoder reduced each side: 1, or 2, 4 or 8 with `decode: 'fast'`. */
   readonly reduction: Reduction;
-  /** The normalised tensor, `[1, 3, height, width]` float32, bit for bit torchvision's. */
-  toTensor(): { dtype: 'float32'; dims: [1, 3, number, number]; data: Float32Array };
+  /**
+   * The normalised tensor, `[1, channels, height, width]` float32, or `[1, height, width, channels]` with `layout: 'nhwc'`; bit for
+   * bit that of the transform's library.
+   */
+  toTensor(): { dtype: 'float32'; dims: [number, number, number, number]; data: Float32Array };
 }
 
 /**
@@ -70,7 +83,7 @@ export interface LoadedImage extends RgbImage {
  * @param source - A path, a `file:` URL, the bytes of a file, or a Blob, Response or web stream of them; JPEG, PNG, WebP, GIF,
  * TIFF, AVIF or BMP, at most 1 GiB.
  * @param transform - A preset's name, options, or a transform from {@link createTransform}.
- * @returns The pixels: `height × width × 3` bytes, RGB, row by row; `toTensor()` normalises them.
+ * @returns The pixels: `height × width × 3` bytes, RGB (or in the order of `channelOrder`), row by row; `toTensor()` normalises them.
  * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_DENIED`, `IMAGE_EMPTY`, `IMAGE_TRUNCATED`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`,
  * `DEPENDENCY_MISSING`, `OPTION_INVALID`.
  *
@@ -89,15 +102,26 @@ export async function loadImage(
 ): Promise<LoadedImage> {
   const chosen = createTransform(transform);
   const { image, from, reduction } = await loadPixels(await openImageSource(source), chosen);
+  const { height, width } = image;
   return {
-    ...image,
+    height,
+    width,
+    data: 'planes' in image ? image.bytes() : image.data,
     sourceWidth: from.width,
     sourceHeight: from.height,
     reduction,
     toTensor() {
-      const data = new Float32Array(image.data.length);
-      chosen.normalizeInto(image, data, 0);
-      return { dtype: 'float32', dims: [1, 3, image.height, image.width], data };
+      const { channels } = chosen;
+      const isLast = chosen.options.layout === 'nhwc';
+      const data = new Float32Array(channels * height * width);
+      const axes = { channels, isLast };
+      if ('planes' in image) copyPlanes(image.planes, data, axes);
+      else spreadPixels(image.data, valuesOf(chosen), data, axes);
+      return {
+        dtype: 'float32',
+        dims: isLast ? [1, height, width, channels] : [1, channels, height, width],
+        data,
+      };
     },
   };
 }

@@ -1,18 +1,19 @@
 /** Resizes a JPEG while it is decoded, so that the whole image is never in memory. */
 import type { Region, Size } from './pixels/geometry.js';
 import { readJpegRows, type JpegOptions } from './jpeg/jpeg.js';
-import type { Interpolation } from './resample/kernel.js';
-import { takeRegion } from './resample/resample.js';
+import type { Sampling } from './resample/kernel.js';
+import { takeRegion, type Colour } from './resample/resample.js';
 import { planResample } from './resample/resample-plan.js';
 import { planPasses, runPasses, type Passes } from './resample/resample-simd.js';
 import type { RgbImage, RgbRows } from './pixels/rgb-image.js';
 import { sharedSimdModule, type SimdModule } from './simd/simd-module.js';
 
 /** The size to resize an image to, and the region to cut from the result. */
-export interface ResampleTarget {
+export interface ResampleTarget extends Sampling {
   readonly size: Size;
   readonly region: Region;
-  readonly interpolation: Interpolation;
+  /** Colour of the region beyond the image. */
+  readonly fill: Colour;
 }
 
 /** Resized pixels, and the size of the image in the file. */
@@ -36,19 +37,19 @@ export function resampleJpeg(
   into?: Uint8Array,
   startSimd: () => SimdModule | null = sharedSimdModule,
 ): ResampledJpeg | undefined {
-  let region: Region;
+  let target: ResampleTarget;
   let passes: Passes;
   return readJpegRows(bytes, options, startSimd, {
     spareBytes: (image, freeAt) => {
-      const target = targetOf(image);
-      region = target.region;
-      const plan = planResample(image, target.size, region, target.interpolation);
+      target = targetOf(image);
+      const plan = planResample(image, target.size, target.region, target);
       if (!plan.rows && !plan.columns) return null;
       passes = planPasses(image.width, plan, freeAt);
       return passes.layout.end - freeAt;
     },
     read: (rows, simd) => {
-      const data = takeRegion(region, passes.plan, into);
+      const { region, fill } = target;
+      const data = takeRegion(region, passes.plan, into, fill);
       const { height, width } = rows;
       const timed = new TimedRows(rows);
       const started = performance.now();

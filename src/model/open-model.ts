@@ -251,3 +251,8 @@ function exists(path: string): boolean {
 export function getGraphNodeNames(model: OnnxModel | ModelSource): string[] {
   return listNames(modelInternals.of(readModel(model)).graph);
 }
+
+/** The path of a model's file; undefined for one that was opened from bytes. */
+export function modelPathOf(model: OnnxModel): string | undefined {
+  return modelInternals.of(model).file?.path;
+}

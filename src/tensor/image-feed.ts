@@ -1,21 +1,29 @@
 /**
- * Feeds made from 8-bit images in shared memory. Nothing is copied on the way to the lane: it reads each pixel once and writes the
- * feed.
+ * Feeds made from images in shared memory. Nothing is copied on the way to the lane: it reads each pixel once and writes the feed.
  */
+import { encodeFloat16 } from './float16.js';
+import { copyPlanes, spreadPixels, type ImageAxes } from './spread-pixels.js';
 import { elementCount, makeTensor, nameTensor, type NamedTensor, type Tensor } from './tensor.js';
 
+/** Element types of the image inputs that a lane can feed. */
+export type ImageType = 'float32' | 'float16' | 'uint8';
+
 /** Images from which a lane makes its feed. They must not change until the run has settled. */
-export interface SharedImages {
+export interface SharedImages extends ImageAxes {
   readonly name: string;
-  readonly dtype: 'float32' | 'uint8';
-  /** Dims of the feed: `[rows, 3, height, width]` float32, or `[rows, height, width, 3]` uint8. */
+  readonly dtype: ImageType;
+  /** Dims of the feed: the rows, and the axes of an image. */
   readonly dims: readonly number[];
-  /** Images one after the other, `height × width × 3` bytes each, RGB; in a SharedArrayBuffer. */
+  /**
+   * Images one after the other, in a SharedArrayBuffer: `height × width × 3` bytes each, or the bytes of float32 planes that are
+   * normalised already.
+   */
   readonly pixels: Uint8Array;
+  readonly holds: 'bytes' | 'planes';
   /** Index of the image in each row. Rows after the last of these are zero. */
   readonly images: readonly number[];
-  /** Value of each channel and byte in a float32 feed (3 × 256); null for uint8. */
-  readonly values: Float32Array | null;
+  /** Value of each channel and byte in the feed (`channels × 256`), float16 as bits; null to copy pixels unchanged. */
+  readonly values: Float32Array | Uint16Array | Uint8Array | null;
 }
 
 /** One input of a run: a tensor, or images from which the lane makes one. */
@@ -46,37 +54,42 @@ export function ownImages(feed: SharedImages): SharedImages {
   return { ...feed, pixels, images: feed.images.map((_, row) => row) };
 }
 
+const ARRAYS = { float32: Float32Array, float16: Uint16Array, uint8: Uint8Array } as const;
+
 /**
  * Makes the feed.
  *
  * @param spare - Buffer of an earlier feed, reused if it has the right length.
  */
 export function fillFeed(feed: SharedImages, spare?: ArrayBuffer): NamedTensor {
-  const { name, dtype, dims, values } = feed;
-  const bytes = elementCount(dims) * (values ? Float32Array.BYTES_PER_ELEMENT : 1);
+  const { name, dtype, dims } = feed;
+  const bytes = elementCount(dims) * ARRAYS[dtype].BYTES_PER_ELEMENT;
   const buffer = spare?.byteLength === bytes ? spare : new ArrayBuffer(bytes);
-  const data = values ? new Float32Array(buffer) : new Uint8Array(buffer);
+  const data = new ARRAYS[dtype](buffer);
+  const elements = elementCount(dims.slice(1));
   const size = imageBytes(feed);
   feed.images.forEach((image, row) => {
     const pixels = feed.pixels.subarray(image * size, (image + 1) * size);
-    if (values) spreadPlanes(pixels, values, data.subarray(row * size, (row + 1) * size) as Float32Array);
-    else data.set(pixels, row * size);
+    fillRow(feed, pixels, data.subarray(row * elements, (row + 1) * elements));
   });
-  data.fill(0, feed.images.length * size);
+  data.fill(0, feed.images.length * elements);
   return nameTensor(name, makeTensor(dtype, dims, data));
 }
 
-/** RGB bytes → three planes, with each byte replaced by its value. */
-function spreadPlanes(pixels: Uint8Array, values: Float32Array, planes: Float32Array): void {
-  const plane = planes.length / 3;
-  for (let i = 0, from = 0; i < plane; i++, from += 3) {
-    planes[i] = values[pixels[from]!]!;
-    planes[i + plane] = values[256 + pixels[from + 1]!]!;
-    planes[i + 2 * plane] = values[512 + pixels[from + 2]!]!;
-  }
+function fillRow(
+  feed: SharedImages,
+  pixels: Uint8Array,
+  into: Float32Array | Uint16Array | Uint8Array,
+): void {
+  if (feed.holds === 'planes') {
+    const planes = new Float32Array(pixels.buffer, pixels.byteOffset, pixels.length / 4);
+    copyPlanes(feed.dtype === 'float16' ? encodeFloat16(planes) : planes, into, feed);
+  } else if (feed.values) spreadPixels(pixels, feed.values, into, feed);
+  else into.set(pixels);
 }
 
-/** Bytes of one image. A row of the feed has as many elements. */
-function imageBytes({ dims }: SharedImages): number {
-  return elementCount(dims.slice(1));
+/** Bytes of one image. */
+function imageBytes({ dims, channels, holds }: SharedImages): number {
+  const elements = elementCount(dims.slice(1));
+  return holds === 'planes' ? elements * Float32Array.BYTES_PER_ELEMENT : (elements / channels) * 3;
 }

@@ -11,6 +11,7 @@ import {
   embedFolder,
   embedImages,
   loadImage,
+  transformFromConfig,
   mergeDataset,
   openDataset,
   openModel,
@@ -107,6 +108,7 @@ function thrownByCommand({ stderr }: { readonly stderr: string }): unknown {
 
 /** What makes each code. The type asks for all of them. */
 const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
+  TRANSFORM_UNSUPPORTED: async () => transformFromConfig({ image_processor_type: 'NewImageProcessor' }),
   OPTION_INVALID: () => loadImage('photo.jpg', 'ImageNet22K' as never),
   MODEL_UNREADABLE: () => openModel(join(scratch, 'nowhere.onnx')),
   MODEL_MALFORMED: () => openModel(new Uint8Array([0xff, 0xff, 0xff])),

@@ -11,7 +11,7 @@ import { TapirError } from '../../src/base/errors.js';
 import { buildResNet } from '../../models/resnet.js';
 import { fixturePath, projectPath, scratchFolder, sharedFixtures, sharedNote } from '../support/fixtures.js';
 import { modelBytes } from '../support/graphs.js';
-import { runTapir } from '../support/run.js';
+import { AUTO_TRANSFORM, runTapir } from '../support/run.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
@@ -246,7 +246,7 @@ describe('tapir embed', () => {
   it('embeds a folder, in plain lines where no terminal is', async () => {
     const out = join(scratch, 'dataset');
     const ended = await runTapir([...embed, out]);
-    expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
     expect(ended.stdout).toContain('24 of 24 images embedded');
     expect(ended.stdout).toContain(`embedding: 24 rows of [128] float32 in ${out}/features/embedding`);
     const json = await runTapir([
@@ -292,7 +292,7 @@ describe('tapir embed', () => {
         ' ',
       );
     const right = await runTapir(['embed', photos, ...flags('y', join(scratch, 'opened'))]);
-    expect(right, right.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(right, right.stderr).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
     expect(doneOf(right.stdout)).toMatchObject({
       run: { batchMode: 'dynamic' },
       features: { v: { dims: [3], rows: 24 } },
@@ -325,7 +325,7 @@ describe('tapir embed', () => {
       const args = ['embed', many, '--model', model, '--return', 'avgpool', '--out', out];
       // The command prints nothing until it is done; the folder tells that it is at work.
       const ended = await runTapir(args, { signal: { name, when: () => existsSync(join(out, 'features')) } });
-      expect(ended, ended.stderr).toMatchObject({ code, stderr: 'tapir: stopped\n' });
+      expect(ended, ended.stderr).toMatchObject({ code, stderr: `${AUTO_TRANSFORM}tapir: stopped\n` });
       expect(existsSync(join(out, 'manifest.json'))).toBe(false);
     }
   });
@@ -347,7 +347,7 @@ describe('wrong input ends with one clear message and the right code', () => {
       'a wrong choice',
       ['embed', photos, '--model', model, ...base, '--transform', 'resnet'],
       2,
-      /Allowed choices are ImageNet1K_V1/,
+      /option "transform" must be "auto", "ImageNet1K_V1", .*got "resnet"/,
     ],
     [
       'a missing model',

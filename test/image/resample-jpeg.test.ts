@@ -10,6 +10,7 @@ import { loadImage } from '../../src/image/load-image.js';
 import { createTransform } from '../../src/image/transform.js';
 import { fixturePath } from '../support/fixtures.js';
 import { encode, type Drawn } from '../support/jpegs.js';
+import { BILINEAR, samplings } from '../support/samplings.js';
 
 const ANY = { limitPixels: 1e8, isUpright: false };
 const PHOTO: Drawn = {
@@ -24,10 +25,13 @@ const PHOTO: Drawn = {
   isMoz: false,
 };
 
+/** What the region has beyond the image. */
+const fill = [1, 2, 3] as const;
+
 function expectBothWays(bytes: Uint8Array, target: ResampleTarget): void {
-  const { size, region, interpolation } = target;
+  const { size, region } = target;
   const image = decodeJpeg(bytes, ANY)!;
-  const after = resample(image, size, region, interpolation);
+  const after = resample(image, size, region, target, undefined, fill);
   const into = new Uint8Array(region.height * region.width * 3).fill(7);
   const meanwhile = resampleJpeg(bytes, ANY, () => target, into)!;
   expect(meanwhile.data).toBe(into);
@@ -48,13 +52,13 @@ describe('resampleJpeg', () => {
         fc.record({ width: fc.integer({ min: 5, max: 150 }), height: side, isSubsampled: fc.boolean() }),
         fc.record({ width: side, height: side }),
         fc.record({ left: place, top: place, width: side, height: side }),
-        fc.constantFrom('bilinear', 'bicubic'),
-        async (drawn, size, region, interpolation) => {
+        samplings,
+        async (drawn, size, region, sampling) => {
           const isInside = region.left < size.width && region.top < size.height;
           fc.pre(isInside && region.left + region.width > 0 && region.top + region.height > 0);
           // An image that keeps its size takes another path.
           fc.pre(size.width !== drawn.width || size.height !== drawn.height);
-          expectBothWays(await encode({ ...PHOTO, ...drawn }), { size, region, interpolation });
+          expectBothWays(await encode({ ...PHOTO, ...drawn }), { size, region, fill, ...sampling });
         },
       ),
       { numRuns: 200 },
@@ -66,11 +70,11 @@ describe('resampleJpeg', () => {
     const simd = startSimdModule()!;
     const size = { width: 464, height: 232 };
     const target = { size, region: { left: 120, top: 4, width: 224, height: 224 } };
-    expectBothWays(bytes, { ...target, interpolation: 'bilinear' });
+    expectBothWays(bytes, { ...target, fill, ...BILINEAR });
     resampleJpeg(
       bytes,
       ANY,
-      () => ({ ...target, interpolation: 'bilinear' }),
+      () => ({ ...target, fill, ...BILINEAR }),
       undefined,
       () => simd,
     );
@@ -83,7 +87,8 @@ describe('resampleJpeg', () => {
     const top: ResampleTarget = {
       size,
       region: { left: 0, top: 0, width: 20, height: 5 },
-      interpolation: 'bilinear',
+      fill,
+      ...BILINEAR,
     };
     expectBothWays(bytes, top);
     const cut = bytes.subarray(0, bytes.length - 2);
@@ -96,7 +101,7 @@ describe('resampleJpeg', () => {
   it('leaves images that are not resized to the decoder', async () => {
     const target = { size: PHOTO, region: { left: 1, top: 2, width: 10, height: 20 } };
     const bytes = await encode(PHOTO);
-    expect(resampleJpeg(bytes, ANY, () => ({ ...target, interpolation: 'bilinear' }))).toBeUndefined();
+    expect(resampleJpeg(bytes, ANY, () => ({ ...target, fill, ...BILINEAR }))).toBeUndefined();
     const { data } = await loadImage(bytes, createTransform({ resize: null, crop: null }));
     expect(Buffer.compare(data, decodeJpeg(bytes, ANY)!.data)).toBe(0);
   });

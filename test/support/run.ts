@@ -63,3 +63,7 @@ export function runScript(code: string, options: RunOptions = {}): Promise<Ended
 export function runTapir(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
   return runNode([projectPath('dist/lib/bin.cjs'), ...args], options);
 }
+
+/** What embedding says about a model without a configuration. */
+export const AUTO_TRANSFORM =
+  'transform: ImageNet1K_V1, because no configuration lies beside the model (--transform states another)\n';

@@ -1,6 +1,7 @@
 /** Feeds that a lane makes of shared images. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { encodeFloat16, fromFloat16Bits, toFloat16Bits } from '../../src/tensor/float16.js';
 import { fillFeed, ownImages, takeImages, type SharedImages } from '../../src/tensor/image-feed.js';
 
 const HEIGHT = 2;
@@ -10,9 +11,10 @@ const IMAGE = HEIGHT * WIDTH * 3;
 const values = Float32Array.from({ length: 768 }, (_, i) => Math.floor(i / 256) * 1000 + (i % 256));
 
 function feedOf(pixels: Uint8Array, images: readonly number[], rows: number, isFloat: boolean): SharedImages {
+  const images3 = { name: 'x', channels: 3, holds: 'bytes', pixels, images } as const;
   return isFloat
-    ? { name: 'x', dtype: 'float32', dims: [rows, 3, HEIGHT, WIDTH], pixels, images, values }
-    : { name: 'x', dtype: 'uint8', dims: [rows, HEIGHT, WIDTH, 3], pixels, images, values: null };
+    ? { ...images3, dtype: 'float32', dims: [rows, 3, HEIGHT, WIDTH], isLast: false, values }
+    : { ...images3, dtype: 'uint8', dims: [rows, HEIGHT, WIDTH, 3], isLast: true, values: null };
 }
 
 const shared = (images: number): Uint8Array => {
@@ -40,6 +42,40 @@ describe('a feed of shared images', () => {
     const pixels = shared(2);
     const { data } = fillFeed(feedOf(pixels, [1], 2, false));
     expect([...(data as Uint8Array)]).toEqual([...pixels.subarray(IMAGE), ...new Uint8Array(IMAGE)]);
+  });
+
+  it('has the channels last, one channel, or the bits of float16, as the graph takes them', () => {
+    const pixels = shared(2);
+    const plain = feedOf(pixels, [1], 1, true);
+    const planes = [...(fillFeed(plain).data as Float32Array)];
+    const size = HEIGHT * WIDTH;
+    const last = { ...plain, dims: [1, HEIGHT, WIDTH, 3], isLast: true };
+    const interleaved = Array.from({ length: size }, (_, i) =>
+      [0, 1, 2].map((channel) => planes[channel * size + i]),
+    );
+    expect([...(fillFeed(last).data as Float32Array)]).toEqual(interleaved.flat());
+    const grey = { ...plain, dims: [1, 1, HEIGHT, WIDTH], channels: 1 };
+    expect([...(fillFeed(grey).data as Float32Array)]).toEqual(planes.slice(0, size));
+    const half = fillFeed({ ...plain, dtype: 'float16', values: encodeFloat16(values) });
+    expect(half.dtype).toBe('float16');
+    expect([...(half.data as Uint16Array)].map(fromFloat16Bits)).toEqual(
+      planes.map((value) => fromFloat16Bits(toFloat16Bits(value))),
+    );
+  });
+
+  it('copies planes that are normalised already', () => {
+    const floats = Float32Array.from({ length: 2 * IMAGE }, (_, i) => i / 8);
+    const feed: SharedImages = {
+      ...feedOf(new Uint8Array(floats.buffer), [1], 2, true),
+      holds: 'planes',
+      values: null,
+    };
+    expect([...(fillFeed(feed).data as Float32Array)]).toEqual([
+      ...floats.subarray(IMAGE),
+      ...new Float32Array(IMAGE),
+    ]);
+    const own = fillFeed({ ...ownImages(feed), dtype: 'float16' });
+    expect(fromFloat16Bits((own.data as Uint16Array)[1]!)).toBe(floats[IMAGE + 1]);
   });
 
   it('takes the buffer of an earlier feed of its length, whatever is in it', () => {

@@ -53,9 +53,16 @@ export function readRecipe({ folder, manifest }: Dataset, key: string): Recipe {
     typeof transform !== 'object'
   )
     throw datasetInvalid(folder, `its manifest does not say how "${key}" was made`);
-  const { preset: _preset, ...options } = transform;
+  const { preset: _preset, source: _source, ...options } = transform;
   const { file, sha256 } = model;
-  return { file, sha256, request: own.request, parts: partsOf(own.computed), transform: options };
+  // createTransform checks them.
+  return {
+    file,
+    sha256,
+    request: own.request,
+    parts: partsOf(own.computed),
+    transform: options as Options<TransformOptions>,
+  };
 }
 
 /**

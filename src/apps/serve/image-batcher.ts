@@ -1,6 +1,5 @@
 /** The batcher of images: decoding threads write into shared memory, and the extractor runs on it. */
 import { openDecodeLanes, runImages } from '../../embed/embed-batches.js';
-import { CHANNELS } from '../../embed/embed-options.js';
 import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
 import { takeRow } from '../../tensor/rows.js';
@@ -45,7 +44,7 @@ export async function openImageBatcher(
   const sessions = extractorInternals.of(extractor).sessions.length;
   const decodesAtOnce = IMAGES_PER_THREAD * lanes.most;
   const plan = { maxBatch, maxWaitMs, maxQueue, decodesAtOnce, sessions, runsAtOnce: runsAtOnce(extractor) };
-  const imageBytes = CHANNELS * embed.height * embed.width;
+  const imageBytes = embed.input.imageBytes;
   const pixels = new Uint8Array(new SharedArrayBuffer(placesOf(plan) * imageBytes));
   const run = async (places: readonly number[]): Promise<readonly ImageFeatures[]> => {
     const features = Object.entries(await runImages(extractor, pixels, places, embed));

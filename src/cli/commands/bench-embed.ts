@@ -38,12 +38,14 @@ export async function runBenchEmbed(
   const say = (text: string): void => {
     if (terminal.isTerminal) terminal.err(`${text}\n`);
   };
-  const model = await openModel(await findModelFile(flags.model));
+  const path = await findModelFile(flags.model);
+  const transform = readTransformFlags(path, flags);
+  const model = await openModel(path);
   const batch = flags.batch || (await findBatch(terminal, model, flags, say));
-  const extractor = await openExtractor(model, flags);
+  const extractor = await openExtractor(model, flags, transform);
   try {
     const report = await measureEmbedding(extractor, source, {
-      transform: readTransformFlags(flags),
+      transform,
       batch,
       decodeThreads,
       seconds,

@@ -10,7 +10,12 @@ import { openModel } from '../../model/open-model.js';
 import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
 import type { Transform } from '../../image/transform.js';
 import { findModelFile } from '../flags/find-model.js';
-import { openExtractor, readTransformFlags, type ExtractorFlags } from '../flags/open-extractor.js';
+import {
+  describeTransform,
+  openExtractor,
+  readTransformFlags,
+  type ExtractorFlags,
+} from '../flags/open-extractor.js';
 import type { ShardFlag } from '../flags/shard-flag.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -54,12 +59,14 @@ export async function openRun(
   flags: EmbedFlags,
   hasFew: Promise<boolean>,
 ): Promise<OpenedRun> {
-  const transform = readTransformFlags(flags);
+  const path = await findModelFile(flags.model);
+  const transform = readTransformFlags(path, flags);
+  terminal.err(describeTransform(transform, flags));
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
   lanes.warm();
-  const model = await openModel(await findModelFile(flags.model));
-  const opening = openExtractor(model, flags, await hasFew);
+  const model = await openModel(path);
+  const opening = openExtractor(model, flags, transform, await hasFew);
   // For the manifest, in the meantime too; a failure shows again there.
   if (flags.out !== '-') void identifyFile(model).catch(() => undefined);
   const extractor = await opening;

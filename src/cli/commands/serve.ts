@@ -4,12 +4,17 @@ import { basename, extname } from 'node:path';
 import type { Command } from 'commander';
 import { checkInteger, invalidOption } from '../../base/checks.js';
 import { openModel } from '../../model/open-model.js';
-import { createTransform, type Transform } from '../../image/transform.js';
 import { createService, LISTEN_DEFAULTS } from '../../apps/serve/service.js';
 import { SERVICE_DEFAULTS } from '../../apps/serve/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
 import { findModelFile } from '../flags/find-model.js';
-import { openExtractor, readTransformFlags, type ExtractorFlags } from '../flags/open-extractor.js';
+import { TRANSFORM_PRESETS } from '../../image/transform-options.js';
+import {
+  describeTransform,
+  openExtractor,
+  readTransformFlags,
+  type ExtractorFlags,
+} from '../flags/open-extractor.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface ServeFlags extends ExtractorFlags {
@@ -39,7 +44,7 @@ const MOST_BODY_MB = 2047;
 const MOST_JSON_MB = 256;
 const HOUR_S = 3600;
 /** The limit of the presets. */
-const { limitPixels } = createTransform().options;
+const { limitPixels } = TRANSFORM_PRESETS.ImageNet1K_V1;
 
 /** Adds the command. Its flags for model and transform are those of `embed`. */
 export function addServeCommand(program: Command, terminal: Terminal): Command {
@@ -87,8 +92,13 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   const { host, port, maxBatch, maxWaitMs, maxQueue, maxImages, maxRequests } = flags;
   const { keepDims, allowUrls, allowPrivateUrls, decodeThreads } = flags;
   const token = flags.token ?? (process.env['TAPIR_TOKEN'] || undefined);
+  const path = await findModelFile(flags.model);
+  const transform = readTransformFlags(path, flags).with({
+    limitPixels: checkInteger('--max-pixels', flags.maxPixels, 1, 2 ** 31 - 1),
+  });
+  terminal.err(describeTransform(transform, flags));
   const settings = {
-    transform: readTransform(flags),
+    transform,
     keepDims,
     decodeThreads,
     name: flags.name ?? basename(flags.model, extname(flags.model)).replaceAll(/[^A-Za-z0-9._-]/g, '-'),
@@ -106,7 +116,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     shutdownTimeoutMs: checkInteger('--shutdown-timeout', flags.shutdownTimeout, 0, HOUR_S) * 1000,
     onError: (error: unknown) => terminal.err(messageOf(error)),
   };
-  const extractor = await openExtractor(await openModel(await findModelFile(flags.model)), flags);
+  const extractor = await openExtractor(await openModel(path), flags, transform);
   try {
     await using service = createService(extractor, {
       ...settings,
@@ -125,15 +135,6 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     await extractor.close();
   }
   terminal.exitCode(EXIT.done);
-}
-
-function readTransform(flags: ServeFlags): Transform {
-  const transform = readTransformFlags(flags);
-  if (flags.maxPixels === transform.options.limitPixels) return transform;
-  return createTransform({
-    ...transform.options,
-    limitPixels: checkInteger('--max-pixels', flags.maxPixels, 1, 2 ** 31 - 1),
-  });
 }
 
 function isLoopback(host: string): boolean {

@@ -7,9 +7,10 @@ import {
 } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { OnnxModel } from '../../model/open-model.js';
-import { createTransform, type Transform } from '../../image/transform.js';
+import { chooseTransform } from '../../image/configs/find-transform.js';
+import { valuesOf, type Transform } from '../../image/transform.js';
+import { isNormalizedBy } from '../../image/value-table.js';
 import type { DecodeMode } from '../../image/decode/decode-options.js';
-import { TRANSFORM_PRESETS, type TransformPreset } from '../../image/transform-options.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/device.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';
@@ -25,8 +26,8 @@ export interface ExtractorFlags extends PartFlags {
   readonly isolation: 'thread' | 'process';
   readonly cudaLibs?: string;
   readonly cache: boolean;
-  readonly transform: TransformPreset;
-  readonly decode: DecodeMode;
+  readonly transform: string;
+  readonly decode?: DecodeMode;
   readonly normalize: Normalize;
 }
 
@@ -65,13 +66,14 @@ function chooseSessions(devices: readonly DeviceSpec[]): number {
 export function openExtractor(
   model: OnnxModel,
   flags: ExtractorFlags,
+  transform: Transform,
   hasFewImages = false,
 ): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
   const options: Options<FeatureExtractorOptions> = {
     ...readPartFlags(flags),
-    input: chooseInput(model, flags, isOnGpu(devices)),
+    input: chooseInput(model, flags, transform, isOnGpu(devices)),
     ...(devices.length > 1 || sessions > 1
       ? { devices, parallel: { split: 'none', sessionsPerDevice: sessions } }
       : { device: devices[0]! }),
@@ -82,10 +84,22 @@ export function openExtractor(
   return withReturnNodes(flags.return, model, (nodes) => createFeatureExtractor(model, nodes, options));
 }
 
-/** The transform that the flags describe: the preset itself, unless `--decode` differs from it. */
-export function readTransformFlags({ transform, decode }: ExtractorFlags): Transform {
-  const preset = TRANSFORM_PRESETS[transform];
-  return createTransform(decode === preset.decode ? transform : { ...preset, decode });
+/** The transform that the flags describe: `auto` is the one that belongs to the model. */
+export function readTransformFlags(modelPath: string, { transform, decode }: ExtractorFlags): Transform {
+  return chooseTransform(transform, modelPath).with({ decode });
+}
+
+/** A line that says which transform `auto` is and where it came from; empty for one that the user stated. */
+export function describeTransform(
+  { preset, source, options }: Transform,
+  { transform }: ExtractorFlags,
+): string {
+  if (transform !== 'auto') return '';
+  if (!source)
+    return `transform: ${preset ?? 'ImageNet1K_V1'}, because no configuration lies beside the model (--transform states another)\n`;
+  const text = (size: unknown): string => JSON.stringify(size).replaceAll(/["{}]/g, '');
+  const kind = source.backend === null ? source.kind : `${source.kind}, ${source.backend} arithmetic`;
+  return `transform: ${source.file} (${kind}): resize ${text(options.resize)}, ${options.interpolation}, crop ${text(options.crop)}\n`;
 }
 
 /** The devices that the flags name. `--threads` applies to each CPU device. */
@@ -106,11 +120,17 @@ export function readDeviceFlags({ device, devices, threads }: ExtractorFlags): D
  */
 function chooseInput(
   model: OnnxModel,
-  { normalize, transform }: ExtractorFlags,
+  { normalize }: ExtractorFlags,
+  transform: Transform,
   isGpu: boolean,
 ): FeatureExtractorOptions['input'] {
-  const takesPixels = model.inputs.length === 1 && model.inputs[0]!.dtype === 'uint8';
-  if (normalize === 'cpu' || (normalize === 'auto' && (!isGpu || takesPixels))) return 'tensor';
-  const { mean, std } = createTransform(transform).options;
-  return { type: 'image-uint8', mean, std };
+  const [input, ...others] = model.inputs;
+  const isFloat = others.length === 0 && input?.dtype === 'float32';
+  const { mean, std } = transform.options;
+  // The graph can do torchvision's steps on RGB pixels, channels first.
+  const canGraph =
+    isFloat && mean && std && !transform.isFloat && isNormalizedBy(valuesOf(transform), mean, std);
+  if (normalize === 'cpu' || (normalize === 'auto' && !(isGpu && canGraph))) return 'tensor';
+  if (mean && std) return { type: 'image-uint8', mean, std };
+  throw invalidOption('--normalize', '"cpu" or "auto" for a transform without mean and std', normalize);
 }

@@ -4,7 +4,7 @@ import { TapirError } from '../../base/errors.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { elementCount, type DType, type Tensor } from '../../tensor/tensor.js';
 import { runImages, writtenDims } from '../embed-batches.js';
-import { CHANNELS, type EmbedSetup } from '../embed-options.js';
+import type { EmbedSetup } from '../embed-options.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { storedTensor, storedType } from '../../dataset/stored-tensor.js';
 
@@ -25,7 +25,7 @@ export async function describeFeatures(
     dims: dims && writtenDims(dims, setup).slice(1),
   }));
   if (known.some(({ dtype, dims }) => dtype === null || !isStatic(dims))) {
-    const pixels = new Uint8Array(new SharedArrayBuffer(CHANNELS * setup.height * setup.width));
+    const pixels = new Uint8Array(new SharedArrayBuffer(setup.input.imageBytes));
     const features = await runImages(extractor, pixels, [0], setup);
     known = Object.entries(features).map(([key, { dtype, dims }]) => ({ key, dtype, dims: dims.slice(1) }));
   }

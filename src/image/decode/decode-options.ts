@@ -1,5 +1,5 @@
 /** How an image file is decoded. */
-import type { Size } from '../pixels/geometry.js';
+import type { ResizeTarget } from '../pixels/geometry.js';
 
 /** `exact` gives the pixels that torchvision gives; `fast` lets the decoder reduce large images. */
 export const DECODE_MODES = ['exact', 'fast'] as const;
@@ -8,7 +8,7 @@ export type DecodeMode = (typeof DECODE_MODES)[number];
 /** Options of decoding. Their defaults are part of a transform's. */
 export interface DecodeOptions {
   /** The size that the image is resized to afterwards, as in a transform; `decode: 'fast'` leaves enough pixels for it. */
-  readonly resize: number | Size | null;
+  readonly resize: ResizeTarget;
   /**
    * `ignore` reads pixels as stored, as torchvision does; `exif` turns the image upright first.
    * @default 'ignore'

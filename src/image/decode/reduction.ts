@@ -1,5 +1,5 @@
 /** By how much a JPEG or WebP is reduced while it is decoded. Arithmetic only. */
-import { resizedSize, type Size } from '../pixels/geometry.js';
+import { resizedSize, type ResizeTarget, type Size } from '../pixels/geometry.js';
 
 /** The divisor of each side; 1 is the whole image. */
 export type Reduction = 1 | 2 | 4 | 8;
@@ -14,12 +14,13 @@ const REDUCTIONS = [8, 4, 2] as const;
  * @param resize - As in `TransformOptions`.
  * @param mayTurn - Whether the decoder may turn the image by 90°.
  */
-export function chooseReduction(size: Size, resize: number | Size | null, mayTurn: boolean): Reduction {
+export function chooseReduction(size: Size, resize: ResizeTarget, mayTurn: boolean): Reduction {
   if (resize === null) return 1;
   const target = resizedSize(size, resize);
   const longest = Math.max(target.height, target.width);
-  // A number gives a target that turns with the image. A size does not turn, so each side must leave enough for the longer one.
-  const least = mayTurn && typeof resize !== 'number' ? { height: longest, width: longest } : target;
+  // A target by its edges turns with the image. A size does not turn, so each side must leave enough for the longer one.
+  const turns = typeof resize === 'number' || 'shortest' in resize;
+  const least = mayTurn && !turns ? { height: longest, width: longest } : target;
   // sourceSize tells by the sides whether the image was turned, so the reduced sides must be equal or differ by two pixels.
   const difference = mayTurn ? Math.abs(size.height - size.width) : 0;
   const found = REDUCTIONS.find(

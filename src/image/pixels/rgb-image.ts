@@ -43,3 +43,20 @@ export function copyRows(from: Rows, to: Rows, count: number, bytes: number): vo
     to.data.set(from.data.subarray(start, start + length), to.offset + row * to.pitch);
   }
 }
+
+/** Swaps the first and the last of the three channels of each pixel, in place. */
+export function reverseChannels(data: Uint8Array | Float32Array): void {
+  for (let at = 0; at < data.length; at += 3) {
+    const first = data[at]!;
+    data[at] = data[at + 2]!;
+    data[at + 2] = first;
+  }
+}
+
+/** Makes pixels grey in place, as Pillow's `convert("L")`: the three channels become its luma. */
+export function toGrey(data: Uint8Array): void {
+  for (let at = 0; at < data.length; at += 3) {
+    const luma = (data[at]! * 19_595 + data[at + 1]! * 38_470 + data[at + 2]! * 7471 + 0x8000) >> 16;
+    data[at] = data[at + 1] = data[at + 2] = luma;
+  }
+}

@@ -1,7 +1,18 @@
-/** The fixed-point weights of Pillow's resampling. Algorithm: Pillow, src/libImaging/Resample.c (MIT-CMU licence). */
+/**
+ * The fixed-point weights of resampling, as Pillow and torch compute them. Algorithms: Pillow, src/libImaging/Resample.c and
+ * Geometry.c (MIT-CMU licence); torch, UpSampleKernel.cpp (BSD licence).
+ */
 
-/** Interpolations, by the names of torchvision's Resize. */
-export type Interpolation = 'bilinear' | 'bicubic';
+/** Interpolations, by Pillow's names. */
+export const INTERPOLATIONS = ['nearest', 'box', 'bilinear', 'hamming', 'bicubic', 'lanczos'] as const;
+export type Interpolation = (typeof INTERPOLATIONS)[number];
+
+/** How pixels are resampled. */
+export interface Sampling {
+  readonly interpolation: Interpolation;
+  /** Whose integer weights: Pillow's of 22 fractional bits, or those of torch's uint8 kernels, which fit 16 bits. */
+  readonly resampler: 'pillow' | 'torch';
+}
 
 /** The weights of one axis for a range of output positions: which inputs each position reads, and with which weights. */
 export interface Kernel {
@@ -22,12 +33,21 @@ interface Filter {
   weight(x: number): number;
 }
 
-const FILTERS: Readonly<Record<Interpolation, Filter>> = {
+const FILTERS: Readonly<Record<Exclude<Interpolation, 'nearest'>, Filter>> = {
+  box: { support: 0.5, weight: (x) => (x > -0.5 && x <= 0.5 ? 1 : 0) },
   bilinear: {
     support: 1,
     weight(x) {
       const at = Math.abs(x);
       return at < 1 ? 1 - at : 0;
+    },
+  },
+  hamming: {
+    support: 1,
+    weight(x) {
+      const at = Math.abs(x) * Math.PI;
+      if (at === 0) return 1;
+      return at < Math.PI ? (Math.sin(at) / at) * (0.54 + 0.46 * Math.cos(at)) : 0;
     },
   },
   bicubic: {
@@ -39,10 +59,18 @@ const FILTERS: Readonly<Record<Interpolation, Filter>> = {
       return at < 2 ? (((at - 5) * at + 8) * at - 4) * a : 0;
     },
   },
+  lanczos: {
+    support: 3,
+    weight: (x) => (x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0),
+  },
 };
 
+function sinc(x: number): number {
+  return x === 0 ? 1 : Math.sin(x * Math.PI) / (x * Math.PI);
+}
+
 /** The parameters of a kernel. */
-interface KernelShape {
+interface KernelShape extends Sampling {
   /** Pixels along the axis, before and after. */
   readonly inSize: number;
   readonly outSize: number;
@@ -52,35 +80,97 @@ interface KernelShape {
   readonly from: number;
   /** The position after the last one. */
   readonly to: number;
-  readonly interpolation: Interpolation;
 }
 
-function createKernel({ inSize, outSize, span, from, to, interpolation }: KernelShape): Kernel {
-  const filter = FILTERS[interpolation];
-  const scale = span / outSize;
-  const filterScale = Math.max(scale, 1);
-  const support = filter.support * filterScale;
-  const inverse = 1 / filterScale;
-  const stride = Math.ceil(support) * 2 + 1;
+function createKernel(shape: KernelShape): Kernel {
+  if (shape.interpolation === 'nearest') return pickNearest(shape);
+  const windows = new Windows(shape, FILTERS[shape.interpolation]);
+  const bits = shape.resampler === 'torch' ? torchBits(windows, shape.outSize) : PRECISION_BITS;
+  const { from, to } = shape;
+  const { stride, exact } = windows;
   const first = new Int32Array(to - from);
   const counts = new Int32Array(to - from);
   const weights = new Int32Array((to - from) * stride);
-  const exact = new Float64Array(stride);
   for (let position = from; position < to; position++) {
-    const center = (position + 0.5) * scale;
-    const start = Math.max(0, Math.trunc(center - support + 0.5));
-    const count = Math.min(inSize, Math.trunc(center + support + 0.5)) - start;
-    let sum = 0;
-    for (let i = 0; i < count; i++) sum += exact[i] = filter.weight((i + start - center + 0.5) * inverse);
+    const { start, count } = windows.weigh(position);
     const at = position - from;
     first[at] = start;
     counts[at] = count;
-    for (let i = 0; i < count; i++) {
-      const weight = (sum === 0 ? exact[i]! : exact[i]! / sum) * (1 << PRECISION_BITS);
-      weights[at * stride + i] = Math.trunc(weight < 0 ? weight - 0.5 : weight + 0.5);
-    }
+    for (let i = 0; i < count; i++)
+      // Fewer bits give the same sums if the weights are shifted.
+      weights[at * stride + i] = roundAway(exact[i]! * (1 << bits)) << (PRECISION_BITS - bits);
   }
   return { first, counts, weights, stride };
+}
+
+/** The inputs that each output position reads. */
+class Windows {
+  readonly #shape: KernelShape;
+  readonly #filter: Filter;
+  readonly #scale: number;
+  readonly #filterScale: number;
+  /** At most this many weights belong to a position. */
+  readonly stride: number;
+  /** The weights of the position that was weighed last; their sum is 1. */
+  readonly exact: Float64Array;
+
+  constructor(shape: KernelShape, filter: Filter) {
+    this.#shape = shape;
+    this.#filter = filter;
+    this.#scale = shape.span / shape.outSize;
+    this.#filterScale = Math.max(this.#scale, 1);
+    this.stride = Math.ceil(filter.support * this.#filterScale) * 2 + 1;
+    this.exact = new Float64Array(this.stride);
+  }
+
+  weigh(position: number): { readonly start: number; readonly count: number } {
+    const { exact } = this;
+    const support = this.#filter.support * this.#filterScale;
+    const inverse = 1 / this.#filterScale;
+    const center = (position + 0.5) * this.#scale;
+    const start = Math.max(0, Math.trunc(center - support + 0.5));
+    const count = Math.min(this.#shape.inSize, Math.trunc(center + support + 0.5)) - start;
+    let sum = 0;
+    for (let i = 0; i < count; i++)
+      sum += exact[i] = this.#filter.weight((i + start - center + 0.5) * inverse);
+    if (sum !== 0) for (let i = 0; i < count; i++) exact[i] = exact[i]! / sum;
+    return { start, count };
+  }
+}
+
+/** Fractional bits of torch's weights: the most with which the largest weight of the axis fits 16 bits. */
+function torchBits(windows: Windows, outSize: number): number {
+  let most = 0;
+  for (let position = 0; position < outSize; position++) {
+    const { count } = windows.weigh(position);
+    for (let i = 0; i < count; i++) most = Math.max(most, windows.exact[i]!);
+  }
+  let bits = 0;
+  while (bits < PRECISION_BITS && Math.trunc(0.5 + most * 2 ** (bits + 1)) < 2 ** 15) bits++;
+  return bits;
+}
+
+function roundAway(value: number): number {
+  return Math.trunc(value < 0 ? value - 0.5 : value + 0.5);
+}
+
+/** The kernel that copies the nearest input. */
+function pickNearest({ inSize, outSize, span, from, to, resampler }: KernelShape): Kernel {
+  const first = new Int32Array(to - from);
+  const place = (position: number, at: number): void => {
+    if (position >= from) first[position - from] = Math.min(Math.trunc(at), inSize - 1);
+  };
+  const scale = span / outSize;
+  if (resampler === 'torch') {
+    const rounded = Math.fround(Math.fround(span) / Math.fround(outSize));
+    for (let position = from; position < to; position++)
+      place(position, Math.fround((position + 0.5) * rounded));
+  } else {
+    // Pillow adds up the positions, with their rounding errors.
+    for (let position = 0, at = scale * 0.5; position < to; position++, at += scale) place(position, at);
+  }
+  const ones = new Int32Array(to - from).fill(1);
+  return { first, counts: ones, weights: ones.map(() => 1 << PRECISION_BITS), stride: 1 };
 }
 
 /** Kernels to keep. Photos in a folder often share a size: two axes each for landscape and portrait, times two. */
@@ -91,8 +181,8 @@ const kept = new Map<string, Kernel>();
 
 /** The kernel of an axis, new or kept from recent calls. It is shared: do not change it. */
 export function kernelOf(shape: KernelShape): Kernel {
-  const { inSize, outSize, span, from, to, interpolation } = shape;
-  const key = `${inSize} ${outSize} ${span} ${from} ${to} ${interpolation}`;
+  const { inSize, outSize, span, from, to, interpolation, resampler } = shape;
+  const key = `${inSize} ${outSize} ${span} ${from} ${to} ${interpolation} ${resampler}`;
   let kernel = kept.get(key);
   // Removed and added again, so that the map's first entry is the least recently used.
   if (kernel) kept.delete(key);

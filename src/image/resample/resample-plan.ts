@@ -1,6 +1,6 @@
 /** Which pixels a resampling computes, with which weights. The JavaScript and the SIMD code execute the same plan. */
 import type { Region, Size } from '../pixels/geometry.js';
-import { kernelOf, type Interpolation, type Kernel } from './kernel.js';
+import { kernelOf, type Kernel, type Sampling } from './kernel.js';
 
 /** The passes over an image, and where the result goes. The size is that of the part of the region that has pixels. */
 export interface ResamplePlan extends Size {
@@ -27,7 +27,7 @@ export function planResample(
   image: Size & { readonly span?: Size },
   size: Size,
   region: Region,
-  interpolation: Interpolation,
+  { interpolation, resampler }: Sampling,
 ): ResamplePlan {
   const { span = image } = image;
   const left = Math.max(0, region.left);
@@ -44,6 +44,7 @@ export function planResample(
           from: top,
           to: bottom,
           interpolation,
+          resampler,
         });
   const columns =
     size.width === image.width
@@ -55,6 +56,7 @@ export function planResample(
           from: left,
           to: right,
           interpolation,
+          resampler,
         });
   return {
     height: bottom - top,

@@ -102,7 +102,8 @@ class Passage {
     const { bytes, plan, layout } = this.#given;
     const { window, windowPitch, windowRows, stripRows } = layout;
     if (this.#next - this.#windowFrom + stripRows <= windowRows) return;
-    const needed = plan.rows ? plan.rows.first[this.#done]! : this.#next;
+    // The nearest inputs may leave out rows, even the next one.
+    const needed = plan.rows ? Math.min(this.#next, plan.rows.first[this.#done]!) : this.#next;
     const start = window + (needed - this.#windowFrom) * windowPitch;
     bytes.copyWithin(window, start, start + (this.#next - needed) * windowPitch);
     this.#windowFrom = needed;

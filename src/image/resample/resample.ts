@@ -4,7 +4,7 @@
  */
 import { invalidOption } from '../../base/checks.js';
 import type { Region, Size } from '../pixels/geometry.js';
-import type { Interpolation } from './kernel.js';
+import type { Sampling } from './kernel.js';
 import { resampleInJs } from './resample-js.js';
 import { planResample } from './resample-plan.js';
 import { resampleInSimd } from './resample-simd.js';
@@ -16,7 +16,7 @@ import { sharedSimdModule, type SimdModule } from '../simd/simd-module.js';
  *
  * @param image - 8-bit RGB; it is not changed.
  * @param size - Size of the whole resized image.
- * @param region - The region to cut out; pixels beyond the image are 0.
+ * @param region - The region to cut out; pixels beyond the image have the colour `fill`.
  * @param into - Receives the pixels: exactly `height × width × 3` bytes of the region, by default a new array. It may be in
  * shared memory, but must not overlap the image.
  * @returns An image of the region's size.
@@ -25,8 +25,9 @@ export type Resample = (
   image: RgbImage,
   size: Size,
   region: Region,
-  interpolation: Interpolation,
+  sampling: Sampling,
   into?: Uint8Array,
+  fill?: Colour,
 ) => RgbImage;
 
 /**
@@ -35,9 +36,9 @@ export type Resample = (
  * @param startSimd - Starts the module to use, when the first image is resized; null means JavaScript.
  */
 export function createResample(startSimd: () => SimdModule | null): Resample {
-  return (image, size, region, interpolation, into) => {
-    const plan = planResample(image, size, region, interpolation);
-    const data = takeRegion(region, plan, into);
+  return (image, size, region, sampling, into, fill) => {
+    const plan = planResample(image, size, region, sampling);
+    const data = takeRegion(region, plan, into, fill);
     const simd = plan.rows || plan.columns ? startSimd() : null;
     if (!simd || !resampleInSimd(simd, image, plan, data)) resampleInJs(image, plan, data);
     return { height: region.height, width: region.width, data };
@@ -47,12 +48,25 @@ export function createResample(startSimd: () => SimdModule | null): Resample {
 /** {@link Resample} on WebAssembly SIMD where it is available, else in JavaScript, with the same pixels. One instance per thread. */
 export const resample: Resample = createResample(sharedSimdModule);
 
-/** The bytes of a region: `into` or a new array, with 0 where a plan has no pixels. */
-export function takeRegion({ height, width }: Region, plan: Size, into?: Uint8Array): Uint8Array {
+/** Red, green and blue, 0 to 255. */
+export type Colour = readonly [number, number, number];
+
+/** The bytes of a region: `into` or a new array, with the colour `fill` (black by default) where a plan has no pixels. */
+export function takeRegion(
+  { height, width }: Region,
+  plan: Size,
+  into: Uint8Array | undefined,
+  fill: Colour = [0, 0, 0],
+): Uint8Array {
   const bytes = height * width * 3;
-  if (!into) return new Uint8Array(bytes);
-  if (into.length !== bytes)
+  if (into && into.length !== bytes)
     throw invalidOption('into', `${height} × ${width} × 3 bytes`, `${into.length} bytes`);
-  if (plan.height < height || plan.width < width) into.fill(0);
-  return into;
+  const data = into ?? new Uint8Array(bytes);
+  if (plan.height < height || plan.width < width) fillWith(data, fill);
+  return data;
+}
+
+function fillWith(data: Uint8Array, [red, green, blue]: Colour): void {
+  if (red === green && green === blue) data.fill(red);
+  else for (let at = 0; at < data.length; at += 3) data.set([red, green, blue], at);
 }

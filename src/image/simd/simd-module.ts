@@ -26,13 +26,6 @@ interface SimdExports {
     bytes: number,
     target: number,
   ): void;
-  normalize(
-    source: number,
-    pixels: number,
-    target: number,
-    plane: number,
-    ...meanAndStd: [number, number, number, number, number, number]
-  ): void;
   startScan(components: number, mcusPerRow: number, restartInterval: number): void;
   setScanInput(from: number, to: number): void;
   scanPosition(): number;

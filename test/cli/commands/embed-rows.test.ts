@@ -10,7 +10,7 @@ import { buildResNet } from '../../../models/resnet.js';
 import { arrowStream } from '../../support/arrow-streams.js';
 import { modelBytes } from '../../support/graphs.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
-import { runTapir, type Ended, type RunOptions } from '../../support/run.js';
+import { AUTO_TRANSFORM, runTapir, type Ended, type RunOptions } from '../../support/run.js';
 
 const bin = projectPath('dist/lib/bin.cjs');
 const scratch = scratchFolder();
@@ -59,7 +59,7 @@ describe('tapir embed --out -, JSON lines', () => {
     const ended = await embed('-', '--format jsonl --batch 2', { input: `${sea}\n\n${missing}\n${city}` });
     expect(ended.code).toBe(1);
     expect(ended.stderr).toBe(
-      `1 of 3 images could not be embedded:\n  ${missing}: there is no such file (ENOENT) [IMAGE_NOT_FOUND]\n`,
+      `${AUTO_TRANSFORM}1 of 3 images could not be embedded:\n  ${missing}: there is no such file (ENOENT) [IMAGE_NOT_FOUND]\n`,
     );
     const rows = rowsOf(ended.stdout);
     expect(rows.map(({ path, status }) => [path, status])).toEqual([
@@ -119,7 +119,7 @@ describe('tapir embed --out -, JSON lines', () => {
 
   it('takes folders, and names with line breaks', async () => {
     const folder = await embed(join(photos, 'sea'), '--format jsonl');
-    expect(folder).toMatchObject({ code: 0, stderr: '' });
+    expect(folder).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
     expect(rowsOf(folder.stdout).map(({ path }) => path)).toContain('sea-0.jpg');
     const odd = join(scratch, 'line\nbreak.jpg');
     cpSync(sea, odd);
@@ -132,7 +132,7 @@ describe('tapir embed --out -, JSON lines', () => {
       code: 0,
       signal: null,
       stdout: '',
-      stderr: '',
+      stderr: AUTO_TRANSFORM,
     });
   });
 
@@ -219,7 +219,7 @@ describe('tapir embed --out -, Arrow', () => {
       arrow.tableToIPC(new arrow.Table(arrow.tableFromIPC(stream).schema), 'stream'),
       '--format arrow',
     );
-    expect(empty).toMatchObject({ code: 0, stderr: '' });
+    expect(empty).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
     expect(arrow.tableFromIPC(empty.stdout).schema.fields.map(({ name }) => name)).toEqual(
       table.schema.fields.map(({ name }) => name),
     );
@@ -300,7 +300,7 @@ describe('tapir embed --out -, an output whose dims the model does not state', (
         batch,
       ]);
     const single = await run('1');
-    expect(single).toMatchObject({ code: 0, stderr: '' });
+    expect(single).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
     expect(rowsOf(single.stdout).every(({ y }) => (y as number[]).length === 1)).toBe(true);
     const pairs = await run('2');
     expect(pairs.stdout).toBe('');
@@ -314,7 +314,7 @@ describe('tapir embed -, with a dataset', () => {
     const image = readFileSync(sea).toString('base64');
     const input = `{"path":"${city}","id":1}\n{"image":"${image}"}\n`;
     const ended = await runTapir(['embed', '-', ...command, '--out', out], { input });
-    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(ended).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
     const dataset = await openDataset(out);
     expect(dataset.manifest.counts).toEqual({ inputs: 2, ok: 2, errors: 0 });
   });
@@ -355,7 +355,7 @@ describe('tapir embed --out -, as part of a pipe', () => {
     child.stdout!.once('data', () => child.stdout!.destroy());
     // Without an end: it must not be waited for.
     child.stdin!.write(`${sea}\n`.repeat(300));
-    expect(await end).toEqual([0, '']);
+    expect(await end).toEqual([0, AUTO_TRANSFORM]);
   });
 
   it('says so when its output cannot be written', () => {
@@ -377,6 +377,6 @@ describe('tapir embed --out -, as part of a pipe', () => {
     if (isStalled) child.stdout!.pause();
     else child.stdout!.resume();
     child.kill('SIGINT');
-    expect(await end).toEqual([130, 'tapir: stopped\n']);
+    expect(await end).toEqual([130, `${AUTO_TRANSFORM}tapir: stopped\n`]);
   });
 });

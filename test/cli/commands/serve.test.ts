@@ -18,7 +18,9 @@ describe('tapir serve', () => {
   it.each(['SIGTERM', 'SIGINT'] as const)('says where it is, and ends with 0 on %s', async (name) => {
     const ended = await serve(['--json'], name);
     expect(ended.code).toBe(0);
-    expect(ended.stderr).toMatch(/^serving "small-net" on cpu.* at http:\/\/127\.0\.0\.1:\d+\nstopping/);
+    expect(ended.stderr).toMatch(
+      /^transform: .*\nserving "small-net" on cpu.* at http:\/\/127\.0\.0\.1:\d+\nstopping/,
+    );
     const { url, ...facts } = JSON.parse(ended.stdout) as { url: string };
     expect(ended.stderr).toContain(url);
     expect(facts).toEqual({ name: 'small-net', outputs: ['v'] });

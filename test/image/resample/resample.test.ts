@@ -5,9 +5,10 @@ import type { Region, Size } from '../../../src/image/pixels/geometry.js';
 import { planResample } from '../../../src/image/resample/resample-plan.js';
 import { resampleInSimd } from '../../../src/image/resample/resample-simd.js';
 import type { RgbImage } from '../../../src/image/pixels/rgb-image.js';
-import type { Interpolation } from '../../../src/image/resample/kernel.js';
+import type { Sampling } from '../../../src/image/resample/kernel.js';
 import { createResample, resample } from '../../../src/image/resample/resample.js';
 import { startSimdModule, type WebAssemblyApi } from '../../../src/image/simd/simd-module.js';
+import { BICUBIC, BILINEAR, samplings } from '../../support/samplings.js';
 
 const inJs = createResample(() => null);
 const { WebAssembly: api } = globalThis as unknown as { WebAssembly: WebAssemblyApi };
@@ -59,7 +60,7 @@ function paint({ width, height }: Size, pattern: string, seed = 1): RgbImage {
   return { width, height, data };
 }
 
-function expectTwins(image: RgbImage, size: Size, region: Region, kind: Interpolation): void {
+function expectTwins(image: RgbImage, size: Size, region: Region, kind: Sampling): void {
   const expected = inJs(image, size, region, kind);
   Object.assign(called, { columns: false, rows: false });
   const actual = inWasm(image, size, region, kind);
@@ -68,7 +69,6 @@ function expectTwins(image: RgbImage, size: Size, region: Region, kind: Interpol
   expect(called).toEqual({ columns: image.width !== size.width, rows: image.height !== size.height });
 }
 
-const kinds = fc.constantFrom<Interpolation>('bilinear', 'bicubic');
 const patterns = fc.constantFrom(...Object.keys(PATTERNS));
 /** Often small, so that weights are cut off at both edges. */
 const side = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 700 }));
@@ -80,7 +80,7 @@ const span = fc.tuple(
 );
 
 describe('the resampling in WebAssembly', () => {
-  it('gives the pixels of JavaScript: any sizes, any region, both interpolations', () => {
+  it('gives the pixels of JavaScript: any sizes, any region, every interpolation', () => {
     fc.assert(
       fc.property(
         sizes,
@@ -89,7 +89,7 @@ describe('the resampling in WebAssembly', () => {
         fc.nat(),
         span,
         span,
-        kinds,
+        samplings,
         (from, to, pattern, seed, [x, w], [y, h], kind) => {
           const left = Math.round(x * to.width);
           const top = Math.round(y * to.height);
@@ -105,7 +105,7 @@ describe('the resampling in WebAssembly', () => {
 
   it('does not resample an axis that keeps its size', () => {
     fc.assert(
-      fc.property(sizes, side, fc.boolean(), patterns, kinds, (from, other, isWidth, pattern, kind) => {
+      fc.property(sizes, side, fc.boolean(), patterns, samplings, (from, other, isWidth, pattern, kind) => {
         const to = isWidth ? { ...from, width: other } : { ...from, height: other };
         expectTwins(paint(from, pattern), to, { left: 0, top: 0, ...to }, kind);
       }),
@@ -124,7 +124,7 @@ describe('the resampling in WebAssembly', () => {
     ['a result longer than a strip', { width: 40, height: 7 }, { width: 60_000, height: 10 }],
   ])('handles %s', (_what, from, to) => {
     const image = paint(from, 'noise');
-    for (const kind of ['bilinear', 'bicubic'] as const) {
+    for (const kind of [BILINEAR, BICUBIC]) {
       expectTwins(image, to, { left: 0, top: 0, ...to }, kind);
       const crop = { width: Math.ceil(to.width / 2), height: Math.ceil(to.height / 2) };
       expectTwins(image, to, { left: to.width >> 2, top: to.height >> 2, ...crop }, kind);
@@ -138,7 +138,7 @@ describe('the resampling in WebAssembly', () => {
       // With fewer rows than the photo, but the same scale, the layout is the same.
       const image = { width, height: 640, data: new Uint8Array(width * 640 * 3) };
       const size = { width: 224, height: 9 };
-      const plan = planResample(image, size, { left: 0, top: 0, ...size }, 'bicubic');
+      const plan = planResample(image, size, { left: 0, top: 0, ...size }, BICUBIC);
       expect(resampleInSimd(own, image, plan, into)).toBe(true);
     }
     expect(own.memoryBytes).toBeLessThan(1_500_000);
@@ -148,14 +148,14 @@ describe('the resampling in WebAssembly', () => {
     const wide = paint({ width: 6_000_000, height: 1 }, 'stripes');
     const size = { width: 50, height: 1 };
     const region = { left: 0, top: 0, ...size };
-    const plan = planResample(wide, size, region, 'bilinear');
+    const plan = planResample(wide, size, region, BILINEAR);
     expect(resampleInSimd(simd, wide, plan, new Uint8Array(150))).toBe(false);
-    expect(inWasm(wide, size, region, 'bilinear').data).toEqual(inJs(wide, size, region, 'bilinear').data);
+    expect(inWasm(wide, size, region, BILINEAR).data).toEqual(inJs(wide, size, region, BILINEAR).data);
     expectTwins(
       paint({ width: 9, height: 9 }, 'noise'),
       { width: 4, height: 5 },
       { left: 0, top: 0, width: 4, height: 5 },
-      'bicubic',
+      BICUBIC,
     );
   });
 });
@@ -175,10 +175,10 @@ describe.each([
   ])('receives the pixels of %s, in a slot of shared memory', (_what, size) => {
     const shared = new Uint8Array(new SharedArrayBuffer(3 * bytes)).fill(77);
     const slot = shared.subarray(bytes, 2 * bytes);
-    const result = twin(image, size, region, 'bicubic', slot);
+    const result = twin(image, size, region, BICUBIC, slot);
     expect(result.data).toBe(slot);
     // Including the padding, over old contents, but without the neighbours.
-    expect(Buffer.compare(slot, twin(image, size, region, 'bicubic').data)).toBe(0);
+    expect(Buffer.compare(slot, twin(image, size, region, BICUBIC).data)).toBe(0);
     expect(shared.subarray(0, bytes).every((byte) => byte === 77)).toBe(true);
     expect(shared.subarray(2 * bytes).every((byte) => byte === 77)).toBe(true);
   });
@@ -187,21 +187,21 @@ describe.each([
     const data = new Uint8Array(new SharedArrayBuffer(image.data.length));
     data.set(image.data);
     const size = { width: 30, height: 35 };
-    const copy = twin({ ...image, data }, size, region, 'bilinear');
-    expect(Buffer.compare(copy.data, twin(image, size, region, 'bilinear').data)).toBe(0);
+    const copy = twin({ ...image, data }, size, region, BILINEAR);
+    expect(Buffer.compare(copy.data, twin(image, size, region, BILINEAR).data)).toBe(0);
   });
 
   it('is refused unless it has the region’s size', () => {
     for (const length of [bytes - 1, bytes + 1]) {
-      expect(() =>
-        twin(image, { width: 30, height: 35 }, region, 'bilinear', new Uint8Array(length)),
-      ).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
+      expect(() => twin(image, { width: 30, height: 35 }, region, BILINEAR, new Uint8Array(length))).toThrow(
+        expect.objectContaining({ code: 'OPTION_INVALID' }),
+      );
     }
   });
 
   it('is a new array by default, even if nothing is resized', () => {
     const whole = { left: 0, top: 0, width: 61, height: 47 };
-    const copy = twin(image, image, whole, 'bilinear').data;
+    const copy = twin(image, image, whole, BILINEAR).data;
     expect(Buffer.compare(copy, image.data)).toBe(0);
     expect(copy.buffer).not.toBe(image.data.buffer);
   });
@@ -216,30 +216,22 @@ describe('resample', () => {
         .map((data) => ({ width, height, data })),
     );
   const side = fc.integer({ min: 1, max: 40 });
-  const interpolation = fc.constantFrom('bilinear' as const, 'bicubic' as const);
+  const smooth = fc.constantFrom(BILINEAR, BICUBIC);
 
   it('gives a region the pixels that it has in the whole image', () => {
     fc.assert(
-      fc.property(
-        image,
-        side,
-        side,
-        fc.nat(),
-        fc.nat(),
-        interpolation,
-        (source, width, height, x, y, kind) => {
-          const size = { width, height };
-          const whole = resample(source, size, { top: 0, left: 0, ...size }, kind);
-          const [left, top] = [x % width, y % height];
-          const part = resample(source, size, { top, left, width: width - left, height: height - top }, kind);
-          for (let row = 0; row < part.height; row++) {
-            const from = ((top + row) * width + left) * 3;
-            expect(part.data.subarray(row * part.width * 3, (row + 1) * part.width * 3)).toEqual(
-              whole.data.subarray(from, from + part.width * 3),
-            );
-          }
-        },
-      ),
+      fc.property(image, side, side, fc.nat(), fc.nat(), samplings, (source, width, height, x, y, kind) => {
+        const size = { width, height };
+        const whole = resample(source, size, { top: 0, left: 0, ...size }, kind);
+        const [left, top] = [x % width, y % height];
+        const part = resample(source, size, { top, left, width: width - left, height: height - top }, kind);
+        for (let row = 0; row < part.height; row++) {
+          const from = ((top + row) * width + left) * 3;
+          expect(part.data.subarray(row * part.width * 3, (row + 1) * part.width * 3)).toEqual(
+            whole.data.subarray(from, from + part.width * 3),
+          );
+        }
+      }),
       { numRuns: 300 },
     );
   });
@@ -251,13 +243,13 @@ describe('resample', () => {
           source,
           source,
           { top: 0, left: 0, width: source.width, height: source.height },
-          'bicubic',
+          BICUBIC,
         );
         expect(Buffer.compare(same.data, source.data)).toBe(0);
       }),
     );
     fc.assert(
-      fc.property(side, side, side, side, fc.nat(255), interpolation, (width, height, w, h, value, kind) => {
+      fc.property(side, side, side, side, fc.nat(255), smooth, (width, height, w, h, value, kind) => {
         const flat = { width, height, data: new Uint8Array(width * height * 3).fill(value) };
         const out = resample(flat, { width: w, height: h }, { top: 0, left: 0, width: w, height: h }, kind);
         expect(out.data.every((byte) => byte === value)).toBe(true);
@@ -265,9 +257,18 @@ describe('resample', () => {
     );
   });
 
-  it('pads with zeros if the region is larger than the image', () => {
+  it('pads with a colour, black by default, if the region is larger than the image', () => {
     const one = { width: 1, height: 1, data: Uint8Array.of(9, 8, 7) };
-    const padded = resample(one, one, { top: -1, left: -1, width: 3, height: 2 }, 'bilinear');
+    const padded = resample(one, one, { top: -1, left: -1, width: 3, height: 2 }, BILINEAR);
     expect([...padded.data]).toEqual([...Array.from({ length: 12 }, () => 0), 9, 8, 7, 0, 0, 0]);
+    const red = resample(
+      one,
+      one,
+      { top: 0, left: 0, width: 2, height: 1 },
+      BILINEAR,
+      undefined,
+      [255, 1, 2],
+    );
+    expect([...red.data]).toEqual([9, 8, 7, 255, 1, 2]);
   });
 });

@@ -6,6 +6,7 @@ import {
   startSimdModule,
   type WebAssemblyApi,
 } from '../../../src/image/simd/simd-module.js';
+import { BILINEAR } from '../../support/samplings.js';
 
 const { WebAssembly: api } = globalThis as unknown as { WebAssembly: WebAssemblyApi };
 const PAGE = 65_536;
@@ -66,8 +67,8 @@ describe('without WebAssembly SIMD', () => {
     ],
   ])('JavaScript is taken: %s', (_why, other) => {
     const start = vi.fn(() => startSimdModule(other));
-    const expected = resample(image, size, region, 'bilinear');
-    expect(createResample(start)(image, size, region, 'bilinear')).toEqual(expected);
+    const expected = resample(image, size, region, BILINEAR);
+    expect(createResample(start)(image, size, region, BILINEAR)).toEqual(expected);
     expect(start).toHaveReturnedWith(null);
   });
 

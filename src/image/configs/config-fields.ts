@@ -1,0 +1,91 @@
+/** The fields of a configuration: each one is read, known to be harmless, or refused. */
+import { show } from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+
+/** Words in the names of fields that may change pixels. */
+const CHANGES_PIXELS =
+  /^do_|pad|crop|size|resiz|resampl|interpol|mean|std|scale|norm|fill|colou?r|channel|flip|rotat|gamma|patch|frame|thumbnail|align|grid|tile|split|mode/;
+
+/** The fields of one JSON object. Fields of the value null count as left out. */
+export class ConfigFields {
+  readonly #fields: Readonly<Record<string, unknown>>;
+  readonly #library: string;
+  readonly #seen = new Set<string>();
+
+  constructor(fields: Readonly<Record<string, unknown>>, library: string) {
+    this.#fields = fields;
+    this.#library = library;
+  }
+
+  /** The value of a field; undefined if it is missing or null. */
+  take(name: string): unknown {
+    this.#seen.add(name);
+    return (Object.hasOwn(this.#fields, name) ? this.#fields[name] : undefined) ?? undefined;
+  }
+
+  /** Whether the file has the field, even as null. */
+  has(name: string): boolean {
+    return Object.hasOwn(this.#fields, name);
+  }
+
+  /** Counts fields as harmless. */
+  skip(...names: readonly string[]): void {
+    for (const name of names) this.#seen.add(name);
+  }
+
+  /** A field of true or false. */
+  flag(name: string, otherwise: boolean): boolean {
+    const value = this.take(name) ?? otherwise;
+    if (typeof value !== 'boolean') throw this.refuse(name, `it must be true or false, got ${show(value)}`);
+    return value;
+  }
+
+  /** A finite number above 0. */
+  positive(name: string, otherwise?: number): number {
+    const value = this.take(name) ?? otherwise;
+    if (typeof value === 'number' && Number.isFinite(value) && value > 0) return value;
+    throw this.refuse(name, `it must be a number above 0, got ${show(value)}`);
+  }
+
+  /** A number of pixels. */
+  integer(name: string): number {
+    return this.pixels(name, this.take(name));
+  }
+
+  /** Checks a number of pixels that is part of a field. */
+  pixels(name: string, value: unknown): number {
+    if (typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= 65_536) return value;
+    throw this.refuse(name, `it must be a number of pixels, got ${show(value)}`);
+  }
+
+  /** A field that is an object of fields. */
+  inner(name: string): ConfigFields {
+    const value = this.take(name);
+    if (typeof value !== 'object' || value === undefined || Array.isArray(value))
+      throw this.refuse(name, `it must be an object, got ${show(value)}`);
+    return new ConfigFields(value as Record<string, unknown>, this.#library);
+  }
+
+  /**
+   * Ends the reading.
+   *
+   * @returns The fields that were not read and change no pixels.
+   * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for a field that may change pixels.
+   */
+  rest(): string[] {
+    const names = Object.keys(this.#fields).filter((name) => !this.#seen.has(name));
+    for (const name of names) {
+      const value = this.#fields[name];
+      const isOff = value === null || value === false;
+      if (!isOff && CHANGES_PIXELS.test(name))
+        throw this.refuse(name, `it may change pixels, and is not known (its value is ${show(value)})`);
+    }
+    return names;
+  }
+
+  /** The error for a field that cannot be followed. */
+  refuse(field: string, reason: string): TapirError<'TRANSFORM_UNSUPPORTED'> {
+    const message = `the ${this.#library} configuration cannot be followed: "${field}": ${reason}; state the transform yourself (--transform, createTransform)`;
+    return new TapirError('TRANSFORM_UNSUPPORTED', message, { details: { field, reason } });
+  }
+}

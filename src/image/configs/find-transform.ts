@@ -1,0 +1,145 @@
+/** The transform that belongs to a model: the configuration file beside it. */
+import { readFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { invalidOption, type Options } from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+import { TRANSFORM_PRESETS, type TransformPreset } from '../transform-options.js';
+import { createTransform, type Transform, type TransformLike, type TransformSource } from '../transform.js';
+import { readTransform, transformFromConfig, type ConfigReading } from './transform-from-config.js';
+
+/** A transform that was found. */
+export interface FoundTransform {
+  readonly transform: Transform;
+  /** Path of the configuration file. */
+  readonly from: string;
+  /** The library that the configuration belongs to. */
+  readonly kind: TransformSource['kind'];
+}
+
+/** Files that hold a transform, the surest first. A model's own `MODEL.transform.json` comes before them. */
+const FILES = [
+  'transform.json',
+  'preprocessor_config.json',
+  'processor_config.json',
+  'preprocess_cfg.json',
+  'open_clip_config.json',
+  'config.json',
+] as const;
+const MOST_BYTES = 1_048_576;
+
+/**
+ * Finds the transform of a model: `MODEL.transform.json`, `transform.json`, Hugging Face's, OpenCLIP's, Immich's or timm's file, beside
+ * the model or one folder up.
+ *
+ * @param model - Path of the model file.
+ * @param given - See {@link ConfigReading}.
+ * @returns The transform and where it is from; null if there is no such file.
+ * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for a file that cannot be followed; the message names it.
+ *
+ * @example
+ * ```ts
+ * import { findTransform, loadImage } from 'onnx-tapir';
+ *
+ * const found = await findTransform('siglip/onnx/vision_model.onnx');
+ * if (found) console.log(found.from, (await loadImage('photo.jpg', found.transform)).height);
+ * ```
+ */
+export async function findTransform(
+  model: string,
+  given: Options<ConfigReading> = {},
+): Promise<FoundTransform | null> {
+  return lookUpTransform(model, given);
+}
+
+function lookUpTransform(model: string, given: Options<ConfigReading> = {}): FoundTransform | null {
+  const path = resolve(model);
+  const folder = dirname(path);
+  const own = join(folder, `${basename(path).replace(/\.onnx$/i, '')}.transform.json`);
+  const candidates = [
+    own,
+    ...[folder, dirname(folder)].flatMap((place) => FILES.map((name) => join(place, name))),
+  ];
+  for (const from of candidates) {
+    const text = readSmall(from);
+    if (text === undefined || !mayHoldTransform(from, text)) continue;
+    const transform = readTransformFile(from, text, given);
+    return { transform, from, kind: transform.source!.kind };
+  }
+  return null;
+}
+
+/** The content of a file; undefined if there is none, or too much. */
+function readSmall(path: string): string | undefined {
+  try {
+    const text = readFileSync(path, 'utf8');
+    return text.length > MOST_BYTES ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Every model has a config.json, and only timm's tells pixels. A processor_config.json may hold no image processor. */
+function mayHoldTransform(path: string, text: string): boolean {
+  const name = basename(path);
+  if (name === 'config.json')
+    return (
+      text.includes('"pretrained_cfg"') ||
+      /"architecture"[^]*"input_size"|"input_size"[^]*"architecture"/.test(text)
+    );
+  return name !== 'processor_config.json' || text.includes('"image_processor"');
+}
+
+function readTransformFile(from: string, text: string, given: Options<ConfigReading>): Transform {
+  const beside = readSmall(join(dirname(from), 'config.json'));
+  try {
+    return readTransform(text, from, { ...given, model: given.model ?? parseModel(beside) });
+  } catch (error) {
+    if (!(error instanceof TapirError)) throw error;
+    const { field, reason } = { field: '(file)', reason: error.message, ...(error.details as object) };
+    throw new TapirError('TRANSFORM_UNSUPPORTED', `"${from}": ${error.message}`, {
+      details: { field, reason },
+      cause: error,
+    });
+  }
+}
+
+function parseModel(text: string | undefined): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const json: unknown = text === undefined ? undefined : JSON.parse(text);
+    return typeof json === 'object' && json !== null ? (json as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What functions that know a model take as a transform; `'auto'` is what belongs to the model. */
+export type TransformRequest = 'auto' | TransformLike | (string & {});
+
+/**
+ * The transform that a request means.
+ *
+ * @param request - `'auto'` looks beside the model, and falls back to `ImageNet1K_V1`. Other texts are a preset's name,
+ * `torchvision:WEIGHTS`, JSON, or the path of a configuration file.
+ * @param model - Path of the model; undefined for one that was opened from bytes.
+ * @throws {@link TapirError} `OPTION_INVALID`, `TRANSFORM_UNSUPPORTED`.
+ */
+export function chooseTransform(request: TransformRequest, model: string | undefined): Transform {
+  if (typeof request !== 'string') return createTransform(request);
+  if (request === 'auto')
+    return (
+      (model === undefined ? null : lookUpTransform(model))?.transform ?? createTransform('ImageNet1K_V1')
+    );
+  if (request.startsWith('torchvision:') || request.trimStart().startsWith('{'))
+    return transformFromConfig(request);
+  const presets = Object.keys(TRANSFORM_PRESETS);
+  if (presets.some((name) => name.toLowerCase() === request.toLowerCase()))
+    return createTransform(request as TransformPreset);
+  const text = readSmall(request);
+  if (text !== undefined) return readTransformFile(resolve(request), text, {});
+  const names = presets.map((name) => `"${name}"`).join(', ');
+  throw invalidOption(
+    'transform',
+    `"auto", ${names}, "torchvision:WEIGHTS", a file that exists, or options`,
+    request,
+  );
+}

@@ -1,0 +1,246 @@
+/** `preprocessor_config.json` of Hugging Face's transformers (5.23), with the arithmetic of either backend. */
+import { show } from '../../base/checks.js';
+import type { ResizeTarget, Size } from '../pixels/geometry.js';
+import type { Interpolation } from '../resample/kernel.js';
+import type { ConfigFields } from './config-fields.js';
+import {
+  CLASS_OF_MODEL,
+  PROCESSOR_CLASSES,
+  REFUSED_CLASSES,
+  type ProcessorClass,
+} from './hugging-face-classes.js';
+import { readChannels } from './read-numbers.js';
+import type { Backend, ConfigOptions } from './resolved-config.js';
+
+/** Fields that have no effect on the pixels of an RGB image, or none in these classes. */
+const HARMLESS = [
+  'processor_class', 'auto_map', 'image_processor_type', 'feature_extractor_type', 'size_divisor', 'do_resize_crop_pct', 'device',
+  'return_tensors', 'disable_grouping', 'input_data_format', 'do_convert_rgb', 'do_reduce_labels', 'reduce_labels', '_processor_class',
+  'do_flip_channels', '_valid_processor_keys', 'model_input_names', 'backend', 'transformers_version', 'valid_kwargs',
+] as const; // prettier-ignore
+
+/** Pillow's numbers. */
+const RESAMPLE: readonly Interpolation[] = ['nearest', 'lanczos', 'bilinear', 'bicubic', 'box', 'hamming'];
+/** What torchvision's tensors can be resized with. */
+const TORCH: readonly Interpolation[] = ['nearest', 'bilinear', 'bicubic'];
+
+/** Whether it looks like a processor's. */
+export function isHuggingFace(json: Readonly<Record<string, unknown>>): boolean {
+  return [
+    'image_processor_type',
+    'feature_extractor_type',
+    'image_mean',
+    'do_normalize',
+    'do_resize',
+    'do_center_crop',
+    'crop_size',
+    'auto_map',
+  ].some((name) => name in json);
+}
+
+/** What the configuration of the model adds, for files that do not name their class. */
+export type ModelConfig = Readonly<Record<string, unknown>>;
+
+/**
+ * Reads a processor's configuration.
+ *
+ * @param model - The model's `config.json`, whose `model_type` tells the class of a nameless processor.
+ */
+export function readHuggingFace(
+  fields: ConfigFields,
+  asked: Backend | undefined,
+  model: ModelConfig | undefined,
+): { readonly options: ConfigOptions; readonly ignored: string[]; readonly backend: Backend } {
+  const own = readClass(fields, model);
+  const { special } = own;
+  // DINOv3 has no processor for Pillow.
+  const backend = special === 'float' ? 'torchvision' : (asked ?? 'torchvision');
+  fields.skip(...HARMLESS);
+  const resizes = fields.flag('do_resize', true);
+  const crops = fields.flag('do_center_crop', own.crops);
+  const size = readSize(fields, 'size', own.isSquare) ?? own.size;
+  const cropped =
+    readSize(fields, 'crop_size', true) ??
+    (own.crop === null ? undefined : { height: own.crop, width: own.crop });
+  const { resize, crop } = chooseGeometry();
+  checkPadding(fields, crop);
+  const options: ConfigOptions = {
+    resize: resizes ? resize : null,
+    crop,
+    cropOffset: backend === 'pil' ? 'floor' : 'trunc',
+    interpolation: readResample(fields, own.resample, backend, resizes),
+    resampler: special === 'float' ? 'torch-float' : backend === 'pil' ? 'pillow' : 'torch',
+    channelOrder: special === 'bgr' && fields.flag('do_flip_channel_order', true) ? 'bgr' : 'rgb',
+    layout: readLayout(fields),
+    arithmetic: backend === 'pil' ? 'transformers' : 'fused',
+    ...readValues(fields, own),
+  };
+  return { options, ignored: fields.rest(), backend };
+
+  function chooseGeometry(): { readonly resize: ResizeTarget; readonly crop: Size | null } {
+    if (crops && !cropped)
+      throw fields.refuse(
+        'crop_size',
+        'a crop is asked for, and neither the file nor its class gives a size',
+      );
+    const asCropped = crops ? squareOf(fields, cropped!) : null;
+    if (special === 'crop_pct below 384') {
+      const side = 'shortest_edge' in size ? size['shortest_edge']! : undefined;
+      if (side === undefined) throw fields.refuse('size', 'this class needs shortest_edge');
+      const share = fields.positive('crop_pct', own.share);
+      const whole = { height: side, width: side };
+      return side >= 384
+        ? { resize: whole, crop: asCropped }
+        : { resize: Math.trunc(side / share), crop: resizes ? whole : asCropped };
+    }
+    if (special === 'crop_pct' && (!fields.has('crop_pct') || fields.take('crop_pct') !== undefined))
+      return { resize: shareOf(size, fields.positive('crop_pct', own.share)), crop: asCropped };
+    if (special === '256/224' && 'shortest_edge' in size && !('longest_edge' in size))
+      return { resize: Math.trunc((256 / 224) * size['shortest_edge']!), crop: asCropped };
+    return { resize: resizeOf(size), crop: asCropped };
+  }
+}
+
+function readClass(fields: ConfigFields, model: ModelConfig | undefined): ProcessorClass {
+  const stated =
+    fields.take('image_processor_type') ?? fields.take('feature_extractor_type') ?? remoteClass(fields);
+  const modelType = model?.['model_type'];
+  if (stated === undefined && typeof modelType !== 'string')
+    throw fields.refuse(
+      'image_processor_type',
+      'the file names no class, and no config.json beside it tells the model_type',
+    );
+  const name =
+    stated === undefined
+      ? CLASS_OF_MODEL[String(modelType)]
+      : String(stated)
+          .replace(/Fast$|Pil$/, '')
+          .replace(/ImageProcessor$|FeatureExtractor$/, '');
+  const own =
+    name !== undefined && Object.hasOwn(PROCESSOR_CLASSES, name) ? PROCESSOR_CLASSES[name] : undefined;
+  if (own) return own;
+  const shown = show(stated ?? modelType);
+  const refused = REFUSED_CLASSES.find(([pattern]) => pattern.test(name ?? ''));
+  const field =
+    stated === undefined
+      ? 'model_type'
+      : fields.has('image_processor_type')
+        ? 'image_processor_type'
+        : 'auto_map';
+  throw fields.refuse(
+    field,
+    `${shown}: ${refused?.[1] ?? `the class is not known; known are ${Object.keys(PROCESSOR_CLASSES).join(', ')}`}`,
+  );
+}
+
+/** The class that code in the repository defines. */
+function remoteClass(fields: ConfigFields): string | undefined {
+  const map = fields.take('auto_map');
+  const found =
+    typeof map === 'object' && map !== undefined
+      ? (map as Record<string, unknown>)['AutoImageProcessor']
+      : undefined;
+  return typeof found === 'string' ? found : undefined;
+}
+
+type SizeFields = Readonly<Record<string, number>>;
+
+function readSize(fields: ConfigFields, name: string, isSquare: boolean): SizeFields | undefined {
+  const value = fields.take(name);
+  if (value === undefined) return undefined;
+  const square = name === 'crop_size' || (fields.take('default_to_square') ?? isSquare) === true;
+  if (typeof value === 'number') {
+    const side = fields.pixels(name, value);
+    return square ? { height: side, width: side } : { shortest_edge: side };
+  }
+  const entries = Array.isArray(value)
+    ? [['height', value[0]] as const, ['width', value[1]] as const]
+    : typeof value === 'object'
+      ? Object.entries(value as Record<string, unknown>).filter(([, side]) => side !== null)
+      : [];
+  const kinds = entries
+    .map(([kind]) => kind)
+    .sort()
+    .join(' ');
+  if (!['height width', 'shortest_edge', 'longest_edge shortest_edge'].includes(kinds))
+    throw fields.refuse(
+      name,
+      `it must be height and width, or shortest_edge (with longest_edge), got ${show(value)}`,
+    );
+  return Object.fromEntries(entries.map(([kind, side]) => [kind, fields.pixels(name, side)]));
+}
+
+function squareOf(fields: ConfigFields, size: SizeFields): Size {
+  const { height, width } = size;
+  if (height === undefined || width === undefined)
+    throw fields.refuse('crop_size', 'it must be height and width');
+  return { height, width };
+}
+
+function resizeOf(size: SizeFields): ResizeTarget {
+  const { height, width, shortest_edge: shortest, longest_edge: longest } = size;
+  if (shortest === undefined) return { height: height!, width: width! };
+  return longest === undefined ? shortest : { shortest, longest };
+}
+
+/** PoolFormer's sizes, enlarged by the share that is cropped. */
+function shareOf({ height, width, shortest_edge: shortest }: SizeFields, share: number): ResizeTarget {
+  if (shortest !== undefined || height === width) return Math.trunc((shortest ?? height!) / share);
+  return { height: Math.trunc(height! / share), width: Math.trunc(width! / share) };
+}
+
+function readResample(
+  fields: ConfigFields,
+  otherwise: number,
+  backend: Backend,
+  resizes: boolean,
+): Interpolation {
+  const value = fields.take('resample') ?? otherwise;
+  const found = typeof value === 'number' ? RESAMPLE[value] : undefined;
+  if (!found)
+    throw fields.refuse('resample', `it must be one of Pillow's numbers, 0 to 5, got ${show(value)}`);
+  if (!resizes) return 'bilinear';
+  if (backend === 'torchvision' && !TORCH.includes(found))
+    throw fields.refuse(
+      'resample',
+      `torchvision cannot resize tensors with ${found}; ask for the backend "pil"`,
+    );
+  return found;
+}
+
+/** Padding to the largest image of a batch would make a result depend on its neighbours. */
+function checkPadding(fields: ConfigFields, crop: Size | null): void {
+  const pads = fields.flag('do_pad', false);
+  const size = fields.take('pad_size');
+  if (pads && (crop === null || size !== undefined))
+    throw fields.refuse(
+      'do_pad',
+      'it pads to the largest image of a batch, or to another size than the crop',
+    );
+}
+
+function readLayout(fields: ConfigFields): 'nchw' | 'nhwc' {
+  const value = fields.take('data_format') ?? 'channels_first';
+  if (value === 'channels_first') return 'nchw';
+  if (value === 'channels_last') return 'nhwc';
+  throw fields.refuse('data_format', `it must be channels_first or channels_last, got ${show(value)}`);
+}
+
+/** Scaling and normalising. */
+function readValues(fields: ConfigFields, { special, ...own }: ProcessorClass): ConfigOptions {
+  const factor = fields.positive('rescale_factor', 1 / 255);
+  const rescales = fields.flag('do_rescale', true);
+  const asksNormal = fields.flag('do_normalize', true);
+  // MobileViT never normalises.
+  const normalizes = asksNormal && special !== 'bgr';
+  const mean = readChannels(fields, 'image_mean') ?? own.mean;
+  const std = readChannels(fields, 'image_std') ?? own.std;
+  const isTop = special === 'include_top';
+  return {
+    scale: rescales ? factor : 1,
+    offset: isTop && fields.flag('rescale_offset', false) ? 1 : 0,
+    mean: normalizes ? mean : null,
+    std: normalizes ? std : null,
+    secondStd: isTop && fields.flag('include_top', true) ? std : null,
+  };
+}

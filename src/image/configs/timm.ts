@@ -1,0 +1,70 @@
+/** timm's `config.json`, as timm.data.create_transform reads it for evaluation (timm 1.0.31). */
+import { show } from '../../base/checks.js';
+import type { ConfigFields } from './config-fields.js';
+import { readChannels, readInterpolation } from './read-numbers.js';
+import type { ConfigOptions } from './resolved-config.js';
+
+const IMAGENET_MEAN = [0.485, 0.456, 0.406] as const;
+
+/** Fields that change no pixels of the evaluation transform. */
+const HARMLESS = [
+  'pool_size', 'fixed_input_size', 'min_input_size', 'test_input_size', 'test_crop_pct', 'num_classes', 'classifier', 'first_conv',
+  'license', 'tag', 'custom_load', 'origin_url', 'paper_ids', 'paper_name', 'notes', 'url', 'file', 'hf_hub_id', 'hf_hub_filename',
+  'architecture', 'model_args', 'num_features', 'global_pool', 'source', 'label_names', 'label_descriptions', 'state_dict',
+] as const; // prettier-ignore
+
+/** Whether it looks like timm's: with `pretrained_cfg`, or flat in old files. */
+export function isTimm(json: Readonly<Record<string, unknown>>): boolean {
+  return 'pretrained_cfg' in json || ('architecture' in json && 'input_size' in json);
+}
+
+/** Reads `pretrained_cfg`, or the same fields of a flat file. */
+export function readTimm(file: ConfigFields): {
+  readonly options: ConfigOptions;
+  readonly ignored: string[];
+} {
+  const isNested = file.has('pretrained_cfg');
+  const fields = isNested ? file.inner('pretrained_cfg') : file;
+  fields.skip(...HARMLESS);
+  const { height, width } = readInputSize(fields);
+  const share = fields.positive('crop_pct', 0.875);
+  const interpolation = readInterpolation(
+    fields,
+    'interpolation',
+    ['nearest', 'box', 'bilinear', 'hamming', 'bicubic', 'lanczos'],
+    'bicubic',
+  );
+  const mean = readChannels(fields, 'mean') ?? IMAGENET_MEAN;
+  const std = readChannels(fields, 'std');
+  const scaled = { height: Math.floor(height / share), width: Math.floor(width / share) };
+  const mode = fields.take('crop_mode') ?? 'center';
+  const fill =
+    mode === 'border' ? ([roundToByte(mean[0]), roundToByte(mean[1]), roundToByte(mean[2])] as const) : 0;
+  const ignored = isNested ? [...fields.rest()] : fields.rest();
+  return {
+    options: { resize: chooseResize(), crop: { height, width }, interpolation, mean, std, fill },
+    ignored,
+  };
+
+  function chooseResize(): ConfigOptions['resize'] {
+    if (mode === 'squash') return scaled;
+    if (mode === 'border') return { fit: 'inside', ...scaled };
+    if (mode !== 'center')
+      throw fields.refuse('crop_mode', `it must be center, squash or border, got ${show(mode)}`);
+    return scaled.height === scaled.width ? scaled.height : { fit: 'outside', ...scaled };
+  }
+}
+
+function readInputSize(fields: ConfigFields): { readonly height: number; readonly width: number } {
+  const value = fields.take('input_size') ?? [3, 224, 224];
+  if (!Array.isArray(value) || value.length !== 3)
+    throw fields.refuse('input_size', `it must be [3, height, width], got ${show(value)}`);
+  if (value[0] !== 3)
+    throw fields.refuse('input_size', `models of ${show(value[0])} channels are not supported`);
+  return { height: fields.pixels('input_size', value[1]), width: fields.pixels('input_size', value[2]) };
+}
+
+/** Python's round(): half to even, which these numbers do not meet. */
+function roundToByte(mean: number): number {
+  return Math.max(0, Math.min(255, Math.round(255 * mean)));
+}

@@ -1,0 +1,91 @@
+/** Configurations → pixels, against the libraries themselves: bit for bit, by hash. */
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { transformFromConfig } from '../../../src/image/configs/transform-from-config.js';
+import { loadImage } from '../../../src/image/load-image.js';
+import { createTransform } from '../../../src/image/transform.js';
+import { fixturePath, sharedFixtures, sharedNote } from '../../support/fixtures.js';
+
+interface Golden {
+  readonly images: Readonly<Record<string, string>>;
+  readonly cases: readonly {
+    readonly name: string;
+    readonly library: string;
+    readonly weights?: string;
+    readonly config: unknown;
+    readonly model?: Readonly<Record<string, unknown>>;
+    readonly expected: readonly {
+      readonly backend: 'pil' | 'torchvision';
+      readonly image: string;
+      readonly shape: readonly number[];
+      readonly bytes: string | null;
+      readonly floats: string;
+    }[];
+  }[];
+  readonly refused: readonly { readonly name: string; readonly reason: string; readonly text: string }[];
+}
+
+const golden = JSON.parse(readFileSync(fixturePath('transforms/golden.json'), 'utf8')) as Golden;
+
+function pathOf(image: string): string | undefined {
+  const path = golden.images[image]!;
+  const places = [fixturePath(`preprocess/images/${basename(path)}`), join(sharedFixtures ?? '', path)];
+  return places.find(existsSync);
+}
+
+const hash = (data: Uint8Array | Float32Array): string =>
+  createHash('sha256')
+    .update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+    .digest('hex')
+    .slice(0, 16);
+
+/** Twelve megapixels: once is enough. */
+const LARGE = 'large_4000x3000.jpg';
+const isTried = (name: string, image: string): boolean => image !== LARGE || name.startsWith('clip-vit');
+
+describe(`transformFromConfig${sharedNote}`, () => {
+  it.each(golden.cases)(
+    '$name gives the bits of $library',
+    async ({ name, library, config, model, expected }) => {
+      let tried = 0;
+      for (const { backend, image, shape, bytes, floats } of expected) {
+        const path = pathOf(image);
+        if (path === undefined || !isTried(name, image)) continue;
+        const reading = library === 'transformers' ? { backend, model } : {};
+        const loaded = await loadImage(path, transformFromConfig(config, reading));
+        const tensor = loaded.toTensor();
+        const label = `${backend} ${image}`;
+        expect.soft(tensor.dims, label).toEqual([1, ...shape]);
+        if (bytes !== null) expect.soft(hash(loaded.data), `bytes, ${label}`).toBe(bytes);
+        expect.soft(hash(tensor.data), `floats, ${label}`).toBe(floats);
+        tried++;
+      }
+      expect(tried).toBeGreaterThan(3);
+    },
+  );
+
+  it.each(golden.cases.filter(({ weights }) => weights))('knows $weights by name', ({ weights, config }) => {
+    const named = transformFromConfig(`torchvision:${weights}`);
+    expect(named.options).toEqual(transformFromConfig(config).options);
+    expect(named.source).toMatchObject({ kind: 'torchvision' });
+  });
+
+  it('reads back what JSON.stringify(transform.options) gives', () => {
+    for (const { config, model } of golden.cases) {
+      const { options } = transformFromConfig(config, { backend: 'pil', model });
+      expect(transformFromConfig(JSON.stringify(options)).options).toEqual(options);
+      expect(createTransform(options).options).toEqual(options);
+    }
+  });
+
+  it.each(golden.refused)('refuses $name: $reason', ({ text }) => {
+    expect(() => transformFromConfig(text)).toThrow(
+      expect.objectContaining({
+        code: 'TRANSFORM_UNSUPPORTED',
+        message: expect.stringMatching(/"[\w()]+": /),
+      }),
+    );
+  });
+});
