@@ -1,4 +1,5 @@
 /** The Open Inference Protocol, version 2 (KServe, Triton): health, metadata, and what Triton's clients ask besides. */
+import { recordTransform } from '../../embed/describe-run.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { ServiceContext } from './context.js';
@@ -167,7 +168,7 @@ function describeModel(context: ServiceContext): Record<string, unknown> {
     platform: 'onnxruntime_onnx',
     inputs: context.extractor.inputs.map(describe),
     outputs: describeOutputs(context),
-    parameters: { image_input: IMAGE_INPUT },
+    parameters: { image_input: IMAGE_INPUT, transform: recordTransform(context.setup.embed.transform) },
   };
 }
 
@@ -187,5 +188,6 @@ function configureModel(context: ServiceContext): Record<string, unknown> {
     max_batch_size: setup.maxBatch,
     input: extractor.inputs.map(describe).map(configure),
     output: describeOutputs(context).map(configure),
+    parameters: { transform: { string_value: JSON.stringify(recordTransform(setup.embed.transform)) } },
   };
 }

@@ -176,6 +176,7 @@ export const MODEL_CONFIG: Schema = object(
     max_batch_size: SIZE,
     input: list({ type: 'object' }),
     output: list({ type: 'object' }),
+    parameters: { type: 'object', additionalProperties: true },
   },
   ['name', 'platform', 'max_batch_size', 'input', 'output'],
 );

@@ -1,5 +1,9 @@
 /** `tapir extract`: writes a pruned ONNX file, and says what was kept and dropped. */
+import { existsSync } from 'node:fs';
+import { outputExists, writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
+import { reasonOf } from '../../base/errors.js';
+import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
 import type { PruneOptions } from '../../model/cut-model.js';
 import type { VerifyReport } from '../../model/oracle/compare-pruned.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
@@ -43,12 +47,12 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   // Verify first, so that no wrong file is written.
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= TOLERANCE;
-  if (isRight)
-    await pruned.save(flags.out, {
-      weights: inline ? 'inline' : repack ? 'repack' : 'keep',
-      overwrite: flags.overwrite,
-    });
-  else terminal.exitCode(EXIT.model);
+  let transformed: string | null = null;
+  if (isRight) {
+    const { overwrite } = flags;
+    await pruned.save(flags.out, { weights: inline ? 'inline' : repack ? 'repack' : 'keep', overwrite });
+    transformed = await saveTransform(terminal, path, flags);
+  } else terminal.exitCode(EXIT.model);
   if (flags.json) {
     const report = verified ? { ...pruned.plan, verified } : pruned.plan;
     terminal.out(`${JSON.stringify(report, null, 2)}\n`);
@@ -56,7 +60,28 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   }
   report(terminal, pruned.plan, flags);
   if (verified) reportVerified(terminal, verified);
+  if (transformed !== null) terminal.out(`\npixels: ${transformed}, from the model’s configuration\n`);
   terminal.out(isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values differ from the model’s\n');
+}
+
+/** Writes the transform of the whole model beside the new one, so that it is found there. Returns its path; null if there is none. */
+async function saveTransform(
+  terminal: Terminal,
+  path: string,
+  { out, overwrite }: ExtractFlags,
+): Promise<string | null> {
+  try {
+    const found = await findTransform(path);
+    if (!found) return null;
+    const text = `${JSON.stringify(found.transform.options, null, 2)}\n`;
+    const to = sidecarOf(out);
+    if (!overwrite && existsSync(to)) throw outputExists(to);
+    await writeAtomically(to, Buffer.from(text));
+    return to;
+  } catch (error) {
+    terminal.err(`note: no transform is written beside ${out}: ${reasonOf(error)}\n`);
+    return null;
+  }
 }
 
 /** A dynamic batch may sum in another order; everything else is equal bit for bit. */

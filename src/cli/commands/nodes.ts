@@ -1,4 +1,6 @@
 /** `tapir nodes`: lists the names of a model as a tree, with operators, shapes and marks. */
+import { reasonOf } from '../../base/errors.js';
+import { findTransform } from '../../image/configs/find-transform.js';
 import { listFeatureTree, type ListedFeature } from '../../model/list-features.js';
 import { openModel } from '../../model/open-model.js';
 import { ModelOracle } from '../../model/oracle/model-oracle.js';
@@ -21,19 +23,25 @@ const OPS_NAMED = 3;
 
 /** Prints the names. */
 export async function runNodes(terminal: Terminal, path: string, flags: NodesFlags): Promise<void> {
-  const model = await openModel(await findModelFile(path));
+  const file = await findModelFile(path);
+  const model = await openModel(file);
   await using oracle = new ModelOracle(model);
   const { features, problem } = await listFeatureTree(model, flags.all, oracle);
   if (problem !== undefined) terminal.err(`tapir: some shapes are unknown: ${problem}\n`);
   const listed = flags.depth === undefined ? features : atDepth(features, Math.max(1, flags.depth));
+  const found = await findTransform(file).catch((error: unknown) => {
+    terminal.err(`tapir: ${reasonOf(error)}\n`);
+    return null;
+  });
   if (flags.json) {
     const { inputs, outputs, producer, irVersion, names } = model;
     terminal.out(
-      `${JSON.stringify({ inputs, outputs, producer, irVersion, names, nodes: listed }, null, 2)}\n`,
+      `${JSON.stringify({ inputs, outputs, producer, irVersion, names, transform: found?.transform.options ?? null, nodes: listed }, null, 2)}\n`,
     );
     return;
   }
   if (model.names !== null) terminal.out(`names from ${model.names}\n\n`);
+  if (found) terminal.out(`pixels from ${found.from} (${found.kind})\n\n`);
   const rows = (flags.depth === undefined ? listed : groupNodes(listed)).map((item) => [
     '  '.repeat(item.depth) + item.name,
     item.op,

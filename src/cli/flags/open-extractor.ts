@@ -97,7 +97,10 @@ export function describeTransform(
   if (transform !== 'auto') return '';
   if (!source)
     return `transform: ${preset ?? 'ImageNet1K_V1'}, because no configuration lies beside the model (--transform states another)\n`;
-  const text = (size: unknown): string => JSON.stringify(size).replaceAll(/["{}]/g, '');
+  const text = (size: unknown): string =>
+    JSON.stringify(size)
+      .replaceAll(/["{}]/g, '')
+      .replace(/height:(\d+),width:(\d+)/, '$1×$2');
   const kind = source.backend === null ? source.kind : `${source.kind}, ${source.backend} arithmetic`;
   return `transform: ${source.file} (${kind}): resize ${text(options.resize)}, ${options.interpolation}, crop ${text(options.crop)}\n`;
 }

@@ -22,14 +22,16 @@ import type { Carried, RecordInput } from '../../sources/records/source-record.j
  * Creates an encoder of Arrow streams. The schema is known at once, unless the input is JSON lines: then the first rows decide the
  * carried columns.
  *
+ * @param metadata - Of the schema, beside that of the carried columns.
  * @throws {@link TapirError} `SOURCE_INVALID` for columns of the same name.
  */
 export function createArrowRows(
   input: Pick<RecordInput, 'name' | 'schema' | 'format'>,
   columns: readonly FeatureColumn[],
   arrow: Arrow,
+  metadata: ReadonlyMap<string, string> = new Map(),
 ): RowEncoder {
-  return new ArrowRows(input, columns, arrow);
+  return new ArrowRows(input, columns, arrow, metadata);
 }
 
 class ArrowRows implements RowEncoder {
@@ -48,13 +50,14 @@ class ArrowRows implements RowEncoder {
     { name, schema, format }: Pick<RecordInput, 'name' | 'schema' | 'format'>,
     columns: readonly FeatureColumn[],
     arrow: Arrow,
+    metadata: ReadonlyMap<string, string>,
   ) {
     this.#arrow = arrow;
     this.#source = name;
     this.#columns = columns;
     this.#isJson = format === 'jsonl';
     this.#carried = schema?.fields ?? [];
-    this.#metadata = schema?.metadata ?? new Map();
+    this.#metadata = new Map([...(schema?.metadata ?? []), ...metadata]);
     this.#checkCarried();
   }
 

@@ -1,4 +1,5 @@
 /** Images → rows as a stream of bytes, which `tapir embed --out -` writes. */
+import { recordTransform } from '../describe-run.js';
 import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../image/lanes/decode-lanes.js';
@@ -75,7 +76,7 @@ export async function* embedRows(
   const input = await openInput(source, options.inputFormat, setup);
   const columns = await describeFeatures(extractor, setup, half);
   checkKeys(options.format, columns);
-  const encoder = await createEncoder(options.format, input, columns);
+  const encoder = await createEncoder(options.format, input, columns, setup);
   const meter = new ProgressMeter(extractor);
   yield* encoder.begin();
   // A source on disk does not pause: its batches are cut by position.
@@ -107,7 +108,9 @@ async function createEncoder(
   format: RowFormat,
   input: RecordInput,
   columns: readonly FeatureColumn[],
+  { transform }: EmbedSetup,
 ): Promise<RowEncoder> {
-  if (format === 'arrow') return createArrowRows(input, columns, await loadArrow());
+  const metadata = new Map([['onnx-tapir.transform', JSON.stringify(recordTransform(transform))]]);
+  if (format === 'arrow') return createArrowRows(input, columns, await loadArrow(), metadata);
   return createJsonlRows(input, columns, input.format === 'arrow' ? await loadArrow() : undefined);
 }

@@ -16,7 +16,7 @@ export interface FoundTransform {
   readonly kind: TransformSource['kind'];
 }
 
-/** Files that hold a transform, the surest first. A model's own `MODEL.transform.json` comes before them. */
+/** Files that hold a transform, the surest first. A model's own `MODEL.onnx.transform.json` comes before them. */
 const FILES = [
   'transform.json',
   'preprocessor_config.json',
@@ -28,7 +28,7 @@ const FILES = [
 const MOST_BYTES = 1_048_576;
 
 /**
- * Finds the transform of a model: `MODEL.transform.json`, `transform.json`, Hugging Face's, OpenCLIP's, Immich's or timm's file, beside
+ * Finds the transform of a model: `MODEL.onnx.transform.json`, `transform.json`, Hugging Face's, OpenCLIP's, Immich's or timm's file, beside
  * the model or one folder up.
  *
  * @param model - Path of the model file.
@@ -54,7 +54,7 @@ export async function findTransform(
 function lookUpTransform(model: string, given: Options<ConfigReading> = {}): FoundTransform | null {
   const path = resolve(model);
   const folder = dirname(path);
-  const own = join(folder, `${basename(path).replace(/\.onnx$/i, '')}.transform.json`);
+  const own = sidecarOf(path);
   const candidates = [
     own,
     ...[folder, dirname(folder)].flatMap((place) => FILES.map((name) => join(place, name))),
@@ -66,6 +66,11 @@ function lookUpTransform(model: string, given: Options<ConfigReading> = {}): Fou
     return { transform, from, kind: transform.source!.kind };
   }
   return null;
+}
+
+/** The file with the transform of one model. */
+export function sidecarOf(model: string): string {
+  return `${model}.transform.json`;
 }
 
 /** The content of a file; undefined if there is none, or too much. */

@@ -81,7 +81,10 @@ describe('metadata and health', () => {
         { name: 'v', datatype: 'FP32', shape: [-1, 128, 1, 1] },
         { name: 'map', datatype: 'FP32', shape: [-1, 16, 16, 16] },
       ],
-      parameters: { image_input: 'image' },
+      parameters: {
+        image_input: 'image',
+        transform: expect.objectContaining({ resize: expect.anything(), mean: expect.anything() }),
+      },
     };
     expect(await (await get('/v2/models/tiny')).json()).toEqual(model);
     expect(await (await get('/v2/models/tiny/versions/1')).json()).toEqual(model);

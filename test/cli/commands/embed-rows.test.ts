@@ -204,6 +204,10 @@ describe('tapir embed --out -, Arrow', () => {
         (dtype === 'float32' ? value : expect.closeTo(value, 2)) as number;
       expect(rows).toEqual([vectors[sea]!.map(close), null, vectors[city]!.map(close)]);
       const map = table.schema.fields.at(-1)!;
+      expect(JSON.parse(table.schema.metadata.get('onnx-tapir.transform')!)).toMatchObject({
+        preset: 'ImageNet1K_V1',
+        resize: 256,
+      });
       expect(map.metadata.get('ARROW:extension:name')).toBe('arrow.fixed_shape_tensor');
       expect(JSON.parse(map.metadata.get('ARROW:extension:metadata')!)).toEqual({ shape: [128, 7, 7] });
     }

@@ -41,7 +41,7 @@ describe('findTransform', () => {
   it('takes a file of the model’s own name first, then transform.json', async () => {
     const own = { ...createTransform('Squash224').options };
     const model = layOut({
-      'onnx/vision_model.transform.json': own,
+      'onnx/vision_model.onnx.transform.json': own,
       'onnx/transform.json': createTransform().options,
       'onnx/preprocessor_config.json': SIGLIP,
     });
