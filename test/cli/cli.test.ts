@@ -187,6 +187,41 @@ describe('tapir extract, options', () => {
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('"x" [n, 3, h, w]') as string });
   });
 
+  it('writes a cut that differs by a rounding step of float16', async () => {
+    const half = join(scratch, 'half.onnx');
+    const wave = (...dims: number[]): { dims: number[]; values: number[] } => ({
+      dims,
+      values: Array.from(
+        { length: dims.reduce((total, size) => total * size, 1) },
+        (_, i) => Math.sin(i) / 2,
+      ),
+    });
+    const halves = ['w', 's', 'b'].map((name) => ({
+      op: 'Cast',
+      inputs: [`${name}32`],
+      outputs: [name],
+      ints: { to: 10 },
+    }));
+    writeFileSync(
+      half,
+      modelBytes({
+        inputs: [{ name: 'x', dims: ['n', 6, 8], elemType: 10 }],
+        outputs: [{ name: 'y', dims: ['n', 6, 8], elemType: 10 }],
+        initializers: { w32: wave(8, 8), s32: wave(8), b32: wave(8) },
+        nodes: [
+          ...halves,
+          { op: 'MatMul', inputs: ['x', 'w'], outputs: ['m'] },
+          { op: 'LayerNormalization', inputs: ['m', 's', 'b'], outputs: ['y'] },
+        ],
+      }),
+    );
+    const flags = '--return tensor:m --output-dtype float32 --verify -o'.split(' ');
+    const ended = await runTapir(['extract', half, ...flags, join(scratch, 'half-cut.onnx')]);
+    expect(ended, ended.stdout + ended.stderr).toMatchObject({ code: 0 });
+    expect(ended.stdout).toMatch(/largest difference 0\.0+/);
+    expect(ended.stdout).toContain('written: ');
+  });
+
   it('cuts at inputs inside, and refuses what does not go together', async () => {
     expect((await run('--return', 'fc', '--inputs', 'layer4')).code).toBe(0);
     const json = await run('--return', 'fc', '--verify', '--json');

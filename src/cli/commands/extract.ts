@@ -46,7 +46,7 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   );
   // Verify first, so that no wrong file is written.
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
-  const isRight = verified === undefined || verified.maxRelative <= TOLERANCE;
+  const isRight = verified === undefined || verified.maxRelative <= verified.tolerance;
   let transformed: string | null = null;
   if (isRight) {
     const { overwrite } = flags;
@@ -83,9 +83,6 @@ async function saveTransform(
     return null;
   }
 }
-
-/** A dynamic batch may sum in another order; everything else is equal bit for bit. */
-const TOLERANCE = 1e-4;
 
 function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack, out }: ExtractFlags): void {
   const { kept, dropped, added, resolved, batch, notes } = plan;

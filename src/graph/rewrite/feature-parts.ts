@@ -4,8 +4,8 @@ import type { Layout } from '../layout.js';
 import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/schema.js';
 import type { Dim } from '../../onnx/scan-value.js';
 import type { TensorType } from '../../onnx/write-model.js';
-import { addMapShape, describeTokens, findGrid, type MeasuredTokens, type TokenGrid } from './token-grid.js';
-import { MIN_OPSET, opsetOf } from '../operator-sets.js';
+import { describeTokens, findGrid, reshapeToMap, type MeasuredTokens, type TokenGrid } from './token-grid.js';
+import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
 import type { Rewrite, RewriteOutput } from './rewrite.js';
 
@@ -17,7 +17,10 @@ export interface FeatureParts {
   /** Patch tokens `[N, L, C]` as a map `[N, C, H, W]`; prefix tokens are left out. */
   readonly tokensToMap: boolean;
   readonly pool: Pool;
-  /** Divide by the Euclidean norm over the channels, at least 1e-12, as torch's `F.normalize`. */
+  /**
+   * Divide by the Euclidean norm over the channels, at least 1e-12, as torch's `F.normalize`. Operator sets before 7 cannot express
+   * that least norm: there, shorter vectors get unit length, and zeros stay zeros.
+   */
   readonly l2Normalize: boolean;
   readonly dtype: 'keep' | 'float32' | 'float16';
 }
@@ -42,6 +45,9 @@ interface State {
 }
 
 const EPSILON = 1e-12;
+/** Operator sets since which operators broadcast. */
+const DIV_BROADCASTS = 7;
+const MAX_BROADCASTS = 8;
 /** Whether the parts compute anything. */
 export function isPlain({ tokensToMap, pool, l2Normalize, dtype }: FeatureParts): boolean {
   return !tokensToMap && pool === 'none' && !l2Normalize && dtype === 'keep';
@@ -60,15 +66,11 @@ export function withFeatureParts(
 ): Rewrite {
   const opset = opsetOf(rewrite.cut.graph);
   const refuse = refusal(output.request, facts);
-  if (opset < MIN_OPSET)
-    throw refuse(
-      `added operators need operator set ${MIN_OPSET} or later, and the model uses ${opset}; convert it first (onnx.version_converter)`,
-    );
   if (!isFloatType(facts.elemType))
     throw refuse(
       'only floats can be pooled or normalised; of a quantised tensor take what DequantizeLinear gives',
     );
-  const nodes = new NodeBuilder(rewrite.names, output.key, opset);
+  const nodes = new NodeBuilder(rewrite.names, output.key, opset, refuse);
   let state: State = { tensor: output.tensor, ...facts, dims: tokenDims(facts) };
   if (parts.tokensToMap) state = tokensToMap(nodes, state, facts, refuse);
   if (parts.pool !== 'none') state = pooled(nodes, state, parts.pool, facts, refuse);
@@ -134,7 +136,7 @@ function tokensToMap(nodes: NodeBuilder, state: State, facts: FeatureFacts, refu
   if (typeof channels !== 'number') throw refuse('the number of channels is not known');
   const patches = prefix === 0 ? state.tensor : nodes.sliceFrom(state.tensor, 1, prefix);
   const turned = nodes.add('Transpose', [patches], { perm: [0, 2, 1] });
-  const tensor = nodes.add('Reshape', [turned, addMapShape(nodes, channels, grid)]);
+  const tensor = reshapeToMap(nodes, turned, channels, grid);
   return {
     ...state,
     tensor,
@@ -187,8 +189,19 @@ function normalized(nodes: NodeBuilder, state: State, refuse: Refuse): State {
   const elemType = state.elemType === float64 ? float64 : float32;
   const tensor =
     state.elemType === elemType ? state.tensor : nodes.add('Cast', [state.tensor], { to: elemType });
+  // Div does not broadcast in older operator sets.
+  if (nodes.opset < DIV_BROADCASTS)
+    return { ...state, elemType, tensor: nodes.add('LpNormalization', [tensor], { axis, p: 2 }) };
   const norm = nodes.reduce('ReduceL2', tensor, [axis], true);
-  const epsilon = elemType === float64 ? Float64Array.of(EPSILON) : Float32Array.of(EPSILON);
-  const least = nodes.tensor(elemType, [], new Uint8Array(epsilon.buffer));
-  return { ...state, elemType, tensor: nodes.add('Div', [tensor, nodes.add('Max', [norm, least])]) };
+  return { ...state, elemType, tensor: nodes.add('Div', [tensor, atLeast(nodes, norm, elemType)]) };
+}
+
+/** Adds the maximum of a tensor and the least norm. */
+function atLeast(nodes: NodeBuilder, norm: string, elemType: number): string {
+  const isDouble = elemType === ELEMENT_TYPE.float64;
+  // Max does not broadcast in older operator sets, and ONNX Runtime clips float32 alone there.
+  if (nodes.opset < MAX_BROADCASTS && !isDouble)
+    return nodes.add('Clip', [norm], { min: { float: EPSILON } });
+  const epsilon = isDouble ? Float64Array.of(EPSILON) : Float32Array.of(EPSILON);
+  return nodes.add('Max', [norm, nodes.tensor(elemType, [], new Uint8Array(epsilon.buffer))]);
 }

@@ -3,9 +3,9 @@
  * compute, under its own name, so no node that stays is changed.
  */
 import { TapirError } from '../../base/errors.js';
-import type { Graph, Value } from '../graph.js';
+import type { Value } from '../graph.js';
 import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/schema.js';
-import { MIN_OPSET, opsetOf } from '../operator-sets.js';
+import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
 import { keptInputs, type Rewrite } from './rewrite.js';
 
@@ -25,14 +25,13 @@ export interface ImageNormalization {
 export function withImageInput(rewrite: Rewrite, { mean, std }: ImageNormalization, chosen?: Value): Rewrite {
   const { cut, names } = rewrite;
   const channels = mean.length;
-  checkOpset(cut.graph);
   const input = chosen ?? imageInputOf(keptInputs(rewrite), channels);
   const type = input.type as Extract<Value['type'], { kind: 'tensor' }>;
   const [batch, ...sizes] = rewrite.restated.get(input)?.dims ?? type.dims!;
   const isChannelFirst = sizes[0] === channels;
   const [height, width] = isChannelFirst ? sizes.slice(1) : sizes;
   const name = names.take('image');
-  const nodes = new NodeBuilder(names, 'image', opsetOf(cut.graph));
+  const nodes = new NodeBuilder(names, 'image', opsetOf(cut.graph), refuse);
   const shape = isChannelFirst ? [channels, 1, 1] : [channels];
   const constant = (values: readonly number[]): string =>
     nodes.tensor(ELEMENT_TYPE.float32, shape, new Uint8Array(Float32Array.from(values).buffer));
@@ -56,12 +55,10 @@ export function withImageInput(rewrite: Rewrite, { mean, std }: ImageNormalizati
   };
 }
 
-function checkOpset(graph: Graph): void {
-  const opset = opsetOf(graph);
-  if (opset >= MIN_OPSET) return;
-  const expected = `operator set ${MIN_OPSET} or later; convert the model first (onnx.version_converter)`;
-  throw new TapirError('INPUT_MISMATCH', `input "image-uint8" needs ${expected}; the model uses ${opset}`, {
-    details: { input: 'image', expected, actual: String(opset) },
+/** Refuses an operator that the model's operator set lacks. */
+function refuse(reason: string): TapirError {
+  return new TapirError('INPUT_MISMATCH', `input "image-uint8" cannot be added: ${reason}`, {
+    details: { input: 'image', expected: 'a later operator set', actual: reason },
   });
 }
 

@@ -1,5 +1,7 @@
 /** Nodes that a rewrite adds: unique names, and the forms that operators take in the model's operator set. */
-import { integerTensor, type NewNode, type NewTensor } from '../../onnx/write-model.js';
+import type { TapirError } from '../../base/errors.js';
+import { integerTensor, type NewAttribute, type NewNode, type NewTensor } from '../../onnx/write-model.js';
+import { refuseOperator } from '../operator-sets.js';
 import type { FreshNames } from './fresh-names.js';
 
 /** Since this version, axes of reductions are an input. */
@@ -7,7 +9,10 @@ const REDUCE_AXES_INPUT = 18;
 /** Since this version, bounds of Slice are inputs. */
 const SLICE_INPUTS = 10;
 
-type Attributes = Readonly<Record<string, number | readonly number[]>>;
+/** Since this version, the shape of a Reshape is an input. */
+const RESHAPE_INPUT = 5;
+
+type Attributes = Readonly<Record<string, NewAttribute>>;
 
 /** Collects nodes and the tensors they need, in execution order. */
 export class NodeBuilder {
@@ -15,13 +20,19 @@ export class NodeBuilder {
   readonly tensors: NewTensor[] = [];
   readonly #names: FreshNames;
   readonly #label: string;
-  readonly #opset: number;
+  readonly #refuse: ((reason: string) => TapirError) | undefined;
+  /** The operator set of the model. */
+  readonly opset: number;
 
-  /** @param label - What the nodes are for; part of their names. */
-  constructor(names: FreshNames, label: string, opset: number) {
+  /**
+   * @param label - What the nodes are for; part of their names.
+   * @param refuse - Makes the error for an operator that the operator set lacks; without it, operators are not checked.
+   */
+  constructor(names: FreshNames, label: string, opset: number, refuse?: (reason: string) => TapirError) {
     this.#names = names;
     this.#label = label;
-    this.#opset = opset;
+    this.#refuse = refuse;
+    this.opset = opset;
   }
 
   /**
@@ -29,8 +40,11 @@ export class NodeBuilder {
    *
    * @param output - Name of the output, already taken; else a new one.
    * @returns The name of the output.
+   * @throws {@link TapirError} the given refusal, if ONNX Runtime lacks the operator in the model's operator set.
    */
   add(opType: string, inputs: readonly string[], attributes: Attributes = {}, output?: string): string {
+    const reason = refuseOperator(opType, this.opset);
+    if (reason !== undefined && this.#refuse) throw this.#refuse(reason);
     const name = this.#names.take(`tapir/${this.#label}/${opType}`);
     const result = output ?? this.#names.take(`${name}_output_0`);
     this.nodes.push({ name, opType, inputs, outputs: [result], attributes });
@@ -56,14 +70,21 @@ export class NodeBuilder {
   /** Adds ReduceMean, ReduceMax or ReduceL2. */
   reduce(opType: string, input: string, axes: readonly number[], keepDims: boolean): string {
     const keepdims = keepDims ? 1 : 0;
-    return this.#opset >= REDUCE_AXES_INPUT
+    return this.opset >= REDUCE_AXES_INPUT
       ? this.add(opType, [input, this.integers(axes)], { keepdims })
       : this.add(opType, [input], { axes, keepdims });
   }
 
+  /** Adds a Reshape to a shape that is known. */
+  reshape(input: string, shape: readonly number[]): string {
+    return this.opset < RESHAPE_INPUT
+      ? this.add('Reshape', [input], { shape })
+      : this.add('Reshape', [input, this.integers(shape)]);
+  }
+
   /** Adds a Slice that leaves out the first `start` elements of an axis. */
   sliceFrom(input: string, axis: number, start: number, end: number = END): string {
-    if (this.#opset < SLICE_INPUTS)
+    if (this.opset < SLICE_INPUTS)
       return this.add('Slice', [input], { axes: [axis], starts: [start], ends: [end] });
     return this.add('Slice', [input, this.integers([start]), this.integers([end]), this.integers([axis])]);
   }

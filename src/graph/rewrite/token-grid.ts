@@ -88,13 +88,19 @@ export function findGrid(
   );
 }
 
-/** Adds the shape `[0, C, H, W]` of a map for a Reshape; returns its name. */
-export function addMapShape(nodes: NodeBuilder, channels: number, { size, follows }: TokenGrid): string {
-  if (size) return nodes.integers([0, channels, ...size]);
+/** Adds the Reshape of channels `[N, C, L]` to a map `[N, C, H, W]`; returns the name of the map. */
+export function reshapeToMap(
+  nodes: NodeBuilder,
+  input: string,
+  channels: number,
+  { size, follows }: TokenGrid,
+): string {
+  if (size) return nodes.reshape(input, [0, channels, ...size]);
   const { image, axis, patch } = follows!;
   const sides = nodes.sliceFrom(nodes.add('Shape', [image]), 0, axis, axis + 2);
   const grid = nodes.add('Div', [sides, nodes.integers([patch, patch])]);
-  return nodes.add('Concat', [nodes.integers([0, channels]), grid], { axis: 0 });
+  const shape = nodes.add('Concat', [nodes.integers([0, channels]), grid], { axis: 0 });
+  return nodes.add('Reshape', [input, shape]);
 }
 
 /** A line for the plan about tokens that were measured. */

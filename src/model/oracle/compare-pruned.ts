@@ -1,5 +1,6 @@
 /** Runs a pruned model and the full graph on the same made-up inputs, and compares the outputs. */
 import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
+import { ELEMENT_TYPE } from '../../onnx/schema.js';
 import { runBatch } from '../../runtime/run-batch.js';
 import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
 import type { GivenSizes, InputSizes } from '../input-sizes.js';
@@ -59,6 +60,17 @@ export interface VerifiedOutput {
 /** Checked options of {@link verifyModel}. */
 export type Comparison = Omit<VerifyOptions, 'sizes'> & { readonly sizes: GivenSizes };
 
+/** Largest relative difference of a right cut: a dynamic batch may sum in another order. */
+const TOLERANCE = 1e-4;
+/**
+ * The same for half precision: two steps between neighbouring numbers. ONNX Runtime's CPU computes such tensors in float32, and whether
+ * it rounds one to half precision depends on the nodes that read it.
+ */
+const HALF_TOLERANCE: ReadonlyMap<number | undefined, number> = new Map([
+  [ELEMENT_TYPE.float16, 2 ** -9],
+  [ELEMENT_TYPE.bfloat16, 2 ** -6],
+]);
+
 /** What {@link verifyModel} found. */
 export interface VerifyReport {
   readonly seed: number;
@@ -70,6 +82,8 @@ export interface VerifyReport {
   readonly isEqual: boolean;
   /** The largest relative difference of any output. */
   readonly maxRelative: number;
+  /** What `maxRelative` may be: 1e-4, or two rounding steps if the model computes in half precision. Larger means a wrong cut. */
+  readonly tolerance: number;
   /**
    * The largest relative difference of any output when ONNX Runtime optimises the written model as it does by default: fusions
    * round differently.
@@ -115,11 +129,21 @@ export async function comparePruned(
     inputs: feeds.map(({ name, dims }, i) => ({ name, dims, madeUp: fed[i]!.madeUp })),
     isEqual: outputs.every((output) => output.isEqual),
     maxRelative: Math.max(...outputs.map((output) => output.maxRelative)),
+    tolerance: toleranceOf(part),
     maxRelativeOptimized: Math.max(
       ...optimized.map((tensor, i) => compareTensors(tensor, expected[i]!).maxRelative),
     ),
     outputs,
   };
+}
+
+/** The tolerance for the coarsest type among the tensors of a model, its outputs included. */
+function toleranceOf({ rewrite, typeOf }: Prepared): number {
+  const types = new Set([
+    ...[...rewrite.cut.values].map(({ type }) => (type?.kind === 'tensor' ? type.elemType : undefined)),
+    ...rewrite.outputs.flatMap(({ type, value }) => [type?.elemType, typeOf(value)?.elemType]),
+  ]);
+  return Math.max(TOLERANCE, ...[...types].map((type) => HALF_TOLERANCE.get(type) ?? 0));
 }
 
 /** Runs a model on feeds; outputs come in the order of the request. */

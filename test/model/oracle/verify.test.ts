@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { compareTensors } from '../../../src/model/oracle/compare.js';
 import type { Tensor } from '../../../src/tensor/tensor.js';
 import { tinyResNet } from '../../support/fixtures.js';
-import { modelBytes, type GraphSpec } from '../../support/graphs.js';
+import { modelBytes, type GraphSpec, type NodeSpec, type WeightSpec } from '../../support/graphs.js';
 
 describe('verifyModel', () => {
   it('finds the full graph’s values bit for bit', async () => {
@@ -50,6 +50,42 @@ describe('verifyModel', () => {
       [2, 2],
     ]);
     expect(report.isEqual).toBe(true);
+  });
+});
+
+describe('verifyModel, half precision', () => {
+  const wave = (dims: readonly number[]): WeightSpec => ({
+    dims,
+    values: Array.from({ length: dims.reduce((total, size) => total * size, 1) }, (_, i) => Math.sin(i) / 2),
+  });
+  const half = (name: string): NodeSpec => ({
+    op: 'Cast',
+    inputs: [`${name}32`],
+    outputs: [name],
+    ints: { to: 10 },
+  });
+  // ONNX Runtime computes both operators in float32. It rounds what is between them unless LayerNormalization alone reads it.
+  const spec: GraphSpec = {
+    inputs: [{ name: 'x', dims: ['n', 6, 8], elemType: 10 }],
+    outputs: [{ name: 'y', dims: ['n', 6, 8], elemType: 10 }],
+    initializers: { w32: wave([8, 8]), s32: wave([8]), b32: wave([8]) },
+    nodes: [
+      half('w'),
+      half('s'),
+      half('b'),
+      { op: 'MatMul', inputs: ['x', 'w'], outputs: ['m'] },
+      { op: 'LayerNormalization', inputs: ['m', 's', 'b'], outputs: ['y'] },
+    ],
+  };
+
+  it('tolerates a rounding step of float16, and no more', async () => {
+    const pruned = await pruneModel(modelBytes(spec), ['tensor:m'], { outputDtype: 'float32' });
+    const { isEqual, maxRelative, tolerance } = await verifyModel(pruned);
+    expect(isEqual).toBe(false);
+    expect(maxRelative).toBeGreaterThan(1e-4);
+    expect(maxRelative).toBeLessThanOrEqual(2 ** -11);
+    expect(tolerance).toBe(2 ** -9);
+    expect((await verifyModel(await pruneModel(tinyResNet(), ['fc']))).tolerance).toBe(1e-4);
   });
 });
 
