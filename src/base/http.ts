@@ -40,13 +40,6 @@ export function isHttpUrl(text: string): boolean {
   return /^https?:\/\//i.test(text);
 }
 
-/** Returns an address for a message: without user, password and query, which may hold a signature. */
-export function labelOfUrl(text: string): string {
-  if (!URL.canParse(text)) return 'a URL that cannot be read';
-  const { origin, pathname, protocol } = new URL(text);
-  return origin === 'null' ? protocol : origin + pathname;
-}
-
 /**
  * Requests an address, and follows its redirects as far as the rules allow.
  *

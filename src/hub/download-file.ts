@@ -3,7 +3,8 @@ import { dirname } from 'node:path';
 import { freeBytes, type AtomicFile } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import { HttpFailure, retryTransient } from '../base/http-failure.js';
-import { labelOfUrl, openUrl, type HttpResponse } from '../base/http.js';
+import { openUrl, type HttpResponse } from '../base/http.js';
+import { labelOfUrl } from '../base/url-label.js';
 import type { KnownModelFile } from './known-models.js';
 import type { PartialFile } from './partial-file.js';
 

@@ -414,7 +414,7 @@ describe('wrong input ends with one clear message and the right code', () => {
       'an unusable device',
       ['embed', photos, '--model', model, ...base, '--device', 'cuda'],
       3,
-      /^tapir: cuda:0 cannot be used: .*missing beside onnxruntime-node/,
+      /\ntapir: cuda:0 cannot be used: .*missing beside onnxruntime-node/,
     ],
     ['an unknown device', ['embed', photos, '--model', model, ...base, '--device', 'gpu'], 2, /--device/],
     ['a file in the way', [...embed, join(model, 'x')], 4, /cannot write/],

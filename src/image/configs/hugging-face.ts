@@ -22,7 +22,7 @@ const HARMLESS = [
 /** Pillow's numbers. */
 const RESAMPLE: readonly Interpolation[] = ['nearest', 'lanczos', 'bilinear', 'bicubic', 'box', 'hamming'];
 /** What torchvision's tensors can be resized with. */
-const TORCH: readonly Interpolation[] = ['nearest', 'bilinear', 'bicubic'];
+const TORCH: ReadonlySet<Interpolation> = new Set(['nearest', 'bilinear', 'bicubic']);
 
 /** Whether it looks like a processor's. */
 export function isHuggingFace(json: Readonly<Record<string, unknown>>): boolean {
@@ -113,9 +113,7 @@ function readClass(fields: ConfigFields, model: ModelConfig | undefined): Proces
   const name =
     stated === undefined
       ? CLASS_OF_MODEL[String(modelType)]
-      : String(stated)
-          .replace(/Fast$|Pil$/, '')
-          .replace(/ImageProcessor$|FeatureExtractor$/, '');
+      : show(stated).replace(/^"(.*?)(?:ImageProcessor|FeatureExtractor)?(?:Fast|Pil)?"$/, '$1');
   const own =
     name !== undefined && Object.hasOwn(PROCESSOR_CLASSES, name) ? PROCESSOR_CLASSES[name] : undefined;
   if (own) return own;
@@ -200,7 +198,7 @@ function readResample(
   if (!found)
     throw fields.refuse('resample', `it must be one of Pillow's numbers, 0 to 5, got ${show(value)}`);
   if (!resizes) return 'bilinear';
-  if (backend === 'torchvision' && !TORCH.includes(found))
+  if (backend === 'torchvision' && !TORCH.has(found))
     throw fields.refuse(
       'resample',
       `torchvision cannot resize tensors with ${found}; ask for the backend "pil"`,

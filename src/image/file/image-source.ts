@@ -4,6 +4,7 @@ import { invalidOption } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { missingRemoteImage, tooLongFile, unreadableImage } from './image-errors.js';
 import { MAX_FILE_BYTES, type ImageFile } from './image-file.js';
+import { labelOfUrl } from '../../base/url-label.js';
 
 /**
  * An image to read: a path, a `file:` URL, the bytes of a file, or a Blob, a Response or a web stream that gives these bytes.
@@ -48,13 +49,6 @@ function pathOf(url: URL): string {
 
 function remote(url: string): TapirError<'OPTION_INVALID'> {
   return invalidOption('image', `${EXPECTED} (for a URL pass "await fetch(url)")`, labelOfUrl(url));
-}
-
-/** Without user, password and query, which may hold secrets. */
-function labelOfUrl(text: string): string {
-  if (!URL.canParse(text)) return 'a URL';
-  const { protocol, host, pathname } = new URL(text);
-  return `${protocol}//${host}${pathname}`;
 }
 
 async function readResponse(response: Response): Promise<Uint8Array> {

@@ -1,7 +1,8 @@
 /** An entry of a list: a path or a URL. */
 import { isAbsolute, sep } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
-import { isHttpUrl, labelOfUrl } from '../../base/http.js';
+import { isHttpUrl } from '../../base/http.js';
+import { labelOfUrl } from '../../base/url-label.js';
 import { itemOfUrl } from './http-image.js';
 import type { SourceItem } from './source-item.js';
 import type { SourceOptions } from './source-options.js';
