@@ -43,14 +43,20 @@ export async function openBatch(
     // The sizes come from one run. Written into the graph, they would be wrong for other sizes of the inputs.
     if (hasOpenSizes(inputs) && result.changed.length > 0)
       return fallBack('its inputs have other open sizes, which the change would fix');
-    const maxRelative = await compareBatches(rewrite, result.rewrite, { inputs, exported, given }, sessions);
+    const { maxRelative, madeUp } = await compareBatches(
+      rewrite,
+      result.rewrite,
+      { inputs, exported, given },
+      sessions,
+    );
     if (!(maxRelative <= TOLERANCE)) {
       return fallBack(
         `a batch run at once differs from runs as exported, by ${maxRelative.toPrecision(2)} of the largest value`,
       );
     }
     const { rewrite: dynamic, changed } = result;
-    return { ...dynamic, batch: { mode: 'dynamic', exported, changes: changed, maxRelative } };
+    const notes = [...dynamic.notes, ...madeUp];
+    return { ...dynamic, notes, batch: { mode: 'dynamic', exported, changes: changed, maxRelative } };
   } catch (error) {
     // The exported graph still works if ONNX Runtime does not run the rewritten one.
     if (!isTapirError(error, 'SESSION_FAILED') && !isTapirError(error, 'RUN_FAILED')) throw error;
@@ -78,22 +84,28 @@ interface ExportedBatch {
   readonly given: GivenSizes;
 }
 
-/** The largest relative difference of any output, over several batches at once and over a part of a batch. */
+/**
+ * The largest relative difference of any output, over several batches at once and over a part of a batch; and notes about sizes that
+ * were made up.
+ */
 async function compareBatches(
   fixed: Rewrite,
   dynamic: Rewrite,
   { inputs, exported, given }: ExportedBatch,
   sessions: SessionHolder,
-): Promise<number> {
+): Promise<{ readonly maxRelative: number; readonly madeUp: readonly string[] }> {
   const { graph } = fixed.cut;
   const replica = await sessions.open({ rewrite: fixed });
   const fetches = fixed.outputs.map((output) => output.tensor);
-  const { result: expected, feeds } = await runMadeUp(
-    { graph, inputs, given, seed: SEED, rows: exported, runs: BATCHES },
-    (made) => runBatch(replica, inputs, made, fetches),
+  const {
+    result: expected,
+    feeds,
+    fed,
+  } = await runMadeUp({ graph, inputs, given, seed: SEED, rows: exported, runs: BATCHES }, (made) =>
+    runBatch(replica, inputs, made, fetches),
   );
   const rows = exported * BATCHES;
-  if (expected.some((tensor) => tensor.dims[0] !== rows)) return Infinity;
+  if (expected.some((tensor) => tensor.dims[0] !== rows)) return { maxRelative: Infinity, madeUp: [] };
   // A graph that works only for multiples of the exported batch is not dynamic.
   const part = exported > 1 ? 1 : BATCHES - 1;
   const isBatched = inputs.map(({ dims }) => dims !== null && dims.length > 1 && dims[0] === exported);
@@ -105,10 +117,18 @@ async function compareBatches(
   const opened = describeInputs(dynamic);
   const whole = await runBatch(again, opened, feeds, names);
   const partial = await runBatch(again, opened, some, names);
-  return Math.max(
+  const maxRelative = Math.max(
     ...expected.flatMap((tensor, i) => [
       compareTensors(whole[i]!, tensor).maxRelative,
       compareTensors(partial[i]!, takeRows(tensor, 0, part)).maxRelative,
     ]),
   );
+  const madeUp = inputs.flatMap(({ name }, i) =>
+    fed[i]!.madeUp.length > 0
+      ? [
+          `the dynamic batch was verified with "${name}" of dims [${feeds[i]!.dims.join(', ')}]; sizes that the file leaves open were made up`,
+        ]
+      : [],
+  );
+  return { maxRelative, madeUp };
 }

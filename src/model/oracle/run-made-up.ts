@@ -1,7 +1,7 @@
 /** Runs a model on made-up inputs, and finds sizes for their open axes that the graph takes. */
 import { isTapirError, TapirError } from '../../base/errors.js';
 import type { Graph } from '../../graph/graph.js';
-import type { NamedTensor } from '../../tensor/tensor.js';
+import { elementCount, type NamedTensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { GivenSizes } from '../input-sizes.js';
 import { chooseDims, FIRST_GUESS, type FedDims, type SizeGuess } from './made-up-sizes.js';
@@ -48,6 +48,8 @@ const JUMPS = 4;
 const SAME = 4;
 const MOST_RUNS = 80;
 const LARGEST = 4096;
+/** No input of a further run is larger: about twice 1024 × 1024 pixels of three channels. */
+const MOST_ELEMENTS = 2 ** 23;
 
 /**
  * Runs a step on made-up inputs. Where it fails, other sizes are tried: those that the failure asks for, then usual ones.
@@ -106,7 +108,7 @@ class SizeSearch<Result> {
       all.length > 4 ? `${all.slice(0, 3).join('; ')} and ${all.length - 3} more` : all.join('; ');
     return new TapirError(
       'RUN_FAILED',
-      `the model does not run on made-up inputs (${tried}): ${reason}; pass sizes that it takes as inputSizes or sizes (tapir: --size, --input-shape)`,
+      `the model does not run on made-up inputs (${tried}): ${reason}; give sizes that it takes as the option inputSizes (in verifyModel: sizes), or with --size or --input-shape`,
       { details: { device, reason }, cause: this.#error },
     );
   }
@@ -133,9 +135,9 @@ class SizeSearch<Result> {
       if (ratio === undefined || ratio === 1) return;
       if (ratio < 1) low = size;
       else high = size;
-      const jump = Math.round(size / ratio ** (1 / axes.length));
-      const isInside = jump > low && jump < high && step < JUMPS;
-      size = isInside ? jump : high > LARGEST ? Math.min(LARGEST, 2 * low) : Math.floor((low + high) / 2);
+      const target = Math.round(size / ratio ** (1 / axes.length));
+      const jump = [roundSize(target), target].find((to) => step < JUMPS && to > low && to < high);
+      size = jump ?? (high > LARGEST ? Math.min(LARGEST, 2 * low) : Math.floor((low + high) / 2));
     }
   }
 
@@ -147,6 +149,8 @@ class SizeSearch<Result> {
     const label = inputs.map(({ name }, i) => `${name} [${fed[i]!.dims.join(', ')}]`).join(', ');
     const known = this.#hints.get(label);
     if (known) return known;
+    const isLarge = fed.some(({ dims }) => elementCount(dims) > MOST_ELEMENTS);
+    if (isLarge && this.#hints.size > 0) return { ratio: Infinity };
     const feeds = seededFeeds(inputs, fed, seed);
     try {
       this.#found = { result: await this.#step(feeds), feeds, fed, guess };
@@ -172,6 +176,12 @@ class SizeSearch<Result> {
     const { inputs, given, runs } = this.#madeUp;
     return chooseDims(inputs, given, guess, runs);
   }
+}
+
+/** A multiple of a power of two nearby: strides divide it. */
+function roundSize(size: number): number {
+  const unit = 2 ** Math.max(0, Math.floor(Math.log2(size / 8)));
+  return Math.round(size / unit) * unit;
 }
 
 function resize(guess: SizeGuess, axes: Axes, size: number): SizeGuess {

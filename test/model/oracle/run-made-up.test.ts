@@ -138,7 +138,7 @@ describe('verifyModel finds sizes', () => {
     await expect(verify(model)).rejects.toMatchObject({
       code: 'RUN_FAILED',
       message: expect.stringMatching(
-        /does not run on made-up inputs \(x \[2, 8\]; .*\): Gather "pick": indices element out of data bounds.*; pass sizes that it takes .*--input-shape/,
+        /does not run on made-up inputs \(x \[2, 8\]; .*\): Gather "pick": indices element out of data bounds.*; give sizes that it takes .*--input-shape/,
       ),
     });
   });
@@ -170,5 +170,6 @@ describe('other questions take the same sizes', () => {
     });
     const { plan } = await pruneModel(model, ['g'], { batch: 'dynamic' });
     expect(plan.batch).toMatchObject({ mode: 'dynamic', exported: 2 });
+    expect(plan.notes.join()).toContain('"x" of dims [6, 48]; sizes that the file leaves open were made up');
   });
 });
