@@ -113,16 +113,35 @@ export {
   type MeasureEmbeddingOptions,
   type Throughput,
 } from './embed/measure/measure-embedding.js';
-export { createTransform, type Transform, type TransformLike } from './image/transform.js';
+export {
+  createTransform,
+  type FloatImage,
+  type Transform,
+  type TransformLike,
+  type TransformSource,
+} from './image/transform.js';
 export { loadImage, type LoadedImage } from './image/load-image.js';
-export { findTransform, type FoundTransform } from './image/configs/find-transform.js';
+export { findTransform, type FoundTransform, type TransformRequest } from './image/configs/find-transform.js';
+export { type ModelConfig } from './image/configs/hugging-face.js';
+export { type Backend } from './image/configs/resolved-config.js';
 export { transformFromConfig, type ConfigReading } from './image/configs/transform-from-config.js';
-export { type TransformOptions, type TransformPreset } from './image/transform-options.js';
+export {
+  type ChannelNumbers,
+  type TransformOptions,
+  type TransformPreset,
+} from './image/transform-options.js';
 export { type DecodeMode, type DecodeOptions } from './image/decode/decode-options.js';
 export { type Reduction } from './image/decode/reduction.js';
-export { type Size } from './image/pixels/geometry.js';
+export {
+  type CropOffset,
+  type EdgeLimits,
+  type RatioFit,
+  type ResizeTarget,
+  type Size,
+} from './image/pixels/geometry.js';
 export { type RgbImage } from './image/pixels/rgb-image.js';
 export { type Interpolation } from './image/resample/kernel.js';
+export { type Colour } from './image/resample/resample.js';
 export { embedStream, type EmbedStream, type Written } from './embed/streams/embed-stream.js';
 export { embedTransformStream, type EmbedTransformStream } from './embed/streams/embed-transform-stream.js';
 export { type EmbedStreamOptions, type StreamInput, type StreamRow } from './embed/streams/row-pipe.js';
