@@ -1,4 +1,4 @@
-/** A JPEG → a normalised tensor: what it costs a core here, and with Pillow and torchvision's transforms. */
+/** A JPEG → a normalised tensor: what it costs a core here, and with Pillow and the library that defines the pixels. */
 import { fileURLToPath } from 'node:url';
 import { format, ratios, spreadOf, type Spread } from '../measure.js';
 import { inspectPython, needsPython } from './python.js';
@@ -18,9 +18,11 @@ interface Loop {
 }
 
 export interface PreprocessReport {
+  /** The library. */
+  readonly peer: string;
   /** Images per CPU second of one thread. */
   readonly tapir: Spread;
-  readonly torchvision: Spread | null;
+  readonly theirs: Spread | null;
   /** Ours over theirs, round by round. */
   readonly ratio: Spread | null;
   /** Tensors that are the same bit for bit. */
@@ -34,28 +36,41 @@ export interface PreprocessReport {
 
 const script = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
+/** The libraries, and what ours is compared with them as. */
+const PEERS = {
+  torchvision: {
+    script: 'preprocess_torchvision.py',
+    transform: 'torchvision',
+    needs: ['torch', 'torchvision'],
+  },
+  transformers: { script: 'preprocess_transformers.py', transform: 'clip', needs: ['torch', 'transformers'] },
+} as const;
+export const PREPROCESS_PEERS = Object.keys(PEERS) as readonly (keyof typeof PEERS)[];
+
 /** Runs both in turn; Python may be missing. */
 export async function benchPreprocess(
+  peer: keyof typeof PEERS,
   photos: string,
   python: string,
   rounds: number,
   waitS: number,
 ): Promise<PreprocessReport> {
-  const skipped = needsPython(inspectPython(python), ['numpy', 'PIL', 'torch', 'torchvision']) ?? null;
+  const { script: theirScript, transform, needs } = PEERS[peer];
+  const skipped = needsPython(inspectPython(python), ['numpy', 'PIL', ...needs]) ?? null;
   const size = [photos, String(PASSES)];
   const ours: Command = {
     file: process.execPath,
-    args: [script('preprocess_tapir.js'), ...size],
+    args: [script('preprocess_tapir.js'), ...size, transform],
     // One thread for files and pixels: what Python has.
     env: { UV_THREADPOOL_SIZE: '1', VIPS_CONCURRENCY: '1' },
   };
   const theirs: Command = {
     file: python,
-    args: [script('preprocess_torchvision.py'), ...size],
+    args: [script(theirScript), ...size],
     env: { PYTHONDONTWRITEBYTECODE: '1' },
   };
-  const commands = { tapir: ours, ...(skipped === null ? { torchvision: theirs } : {}) };
-  const loops: Record<string, Loop[]> = { tapir: [], torchvision: [] };
+  const commands = { tapir: ours, ...(skipped === null ? { [peer]: theirs } : {}) };
+  const loops: Record<string, Loop[]> = { tapir: [], [peer]: [] };
   const othersShare: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const shares: number[] = [];
@@ -68,11 +83,12 @@ export async function benchPreprocess(
     othersShare.push(Math.max(...shares));
   }
   const rates = (name: string): number[] => loops[name]!.map(({ images, loopCpuS }) => images / loopCpuS);
-  const [a, b] = [loops['tapir']![0]!.digests, loops['torchvision']![0]?.digests];
+  const [a, b] = [loops['tapir']![0]!.digests, loops[peer]![0]?.digests];
   return {
+    peer,
     tapir: spreadOf(rates('tapir')),
-    torchvision: b ? spreadOf(rates('torchvision')) : null,
-    ratio: b ? ratios(rates('tapir'), rates('torchvision')) : null,
+    theirs: b ? spreadOf(rates(peer)) : null,
+    ratio: b ? ratios(rates('tapir'), rates(peer)) : null,
     identical: b ? a.filter((digest, i) => digest === b[i]).length : null,
     images: a.length,
     skipped,
@@ -81,11 +97,11 @@ export async function benchPreprocess(
 }
 
 export function printPreprocess(report: PreprocessReport): void {
-  const { tapir, torchvision, ratio, identical, images, skipped, othersShare } = report;
+  const { peer, tapir, theirs, ratio, identical, images, skipped, othersShare } = report;
   console.log(`\nJPEG → tensor, images per CPU second of one thread\n  tapir        ${format(tapir, 0)}`);
-  if (torchvision === null || ratio === null) console.log(`SKIPPED torchvision: ${skipped}`);
+  if (theirs === null || ratio === null) console.log(`SKIPPED ${peer}: ${skipped}`);
   else {
-    console.log(`  torchvision  ${format(torchvision, 0)}`);
+    console.log(`  ${peer.padEnd(12)} ${format(theirs, 0)}`);
     const verdict = `${ratio.median >= LEAST ? 'ok' : 'MISSED'}: >= ${LEAST}`;
     console.log(`  ratio        ${format(ratio)}   ${verdict}`);
     console.log(`  the same bit for bit: ${identical} of ${images} tensors`);

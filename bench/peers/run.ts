@@ -14,7 +14,7 @@ import { compareFeatures, type Likeness } from './compare.js';
 import { listPeers, OURS, packageVersions, PEER_NAMES, type Peer, type PeerName } from './peers.js';
 import { makePhotos } from './photos.js';
 import { prepare } from './prepare.js';
-import { benchPreprocess, printPreprocess } from './preprocess.js';
+import { benchPreprocess, PREPROCESS_PEERS, printPreprocess, type PreprocessReport } from './preprocess.js';
 import { runCommand, waitForQuiet, type Run } from './processes.js';
 import { inspectPython } from './python.js';
 import { printReport } from './report.js';
@@ -116,8 +116,12 @@ const photos = await makePhotos(folder, Number(values.photos));
 const meanKb = photos.reduce((sum, path) => sum + statSync(path).size, 0) / photos.length / 1000;
 console.log(`Node ${process.versions.node}, ${threads} cores, ${cpus()[0]?.model ?? ''}`);
 console.log(`${photos.length} photos of ${meanKb.toFixed(0)} kB, ${rounds} rounds`);
-const preprocess = only === 'embed' ? null : await benchPreprocess(folder, python, rounds, waitS);
-if (preprocess) printPreprocess(preprocess);
+const preprocess: PreprocessReport[] = [];
+for (const peer of only === 'embed' ? [] : PREPROCESS_PEERS) {
+  const report = await benchPreprocess(peer, folder, python, rounds, waitS);
+  printPreprocess(report);
+  preprocess.push(report);
+}
 const embed = only === 'preprocess' ? null : await benchEmbed(photos);
 
 if (values.json !== undefined) {

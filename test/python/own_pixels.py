@@ -15,6 +15,9 @@ from torchvision_here import torch, torchvision  # noqa: E402  (also where its o
 import onnxruntime, open_clip, timm, transformers  # noqa: E402
 from PIL import Image  # noqa: E402
 
+import warnings  # noqa: E402
+
+warnings.filterwarnings('ignore')
 torch.manual_seed(0)
 PHOTOS = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / 'examples' / 'photos'
 WORK = Path(tempfile.mkdtemp(prefix='tapir-pixels-'))
