@@ -1,4 +1,4 @@
-/** What is known about a feature before the model runs: dtype, dims, channels, reduction. */
+/** Describes a feature before the model runs: dtype, dims, channels, reduction. */
 import { channelAxis, type Layout } from '../graph/layout.js';
 import type { Graph, Value } from '../graph/graph.js';
 import type { Dim } from '../onnx/scan-value.js';
@@ -49,7 +49,7 @@ export function describeFeature(
   return describeTensor(graph, key, value, { dtype, dims, layout: output.layout });
 }
 
-/** Describes a tensor by its type. The layout is read from the graph unless the type says it. */
+/** Describes a tensor by its type. The layout is read from the graph unless the type states it. */
 export function describeTensor(
   graph: Graph,
   name: string,
@@ -72,7 +72,7 @@ export function describeTensor(
 
 const CHANNEL_AXIS: Readonly<Record<Layout, number>> = { NCHW: 1, NHWC: 3, NLC: 2, NCL: 1, NC: 1 };
 
-/** The order of the axes of a value, proven by the operators that made it; null if they do not prove one. */
+/** The order of the axes of a value, proven by the operators that compute it; null if they prove no order. */
 export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): Layout | null {
   if (dims.length === 2) return 'NC';
   if (dims.length !== 3 && dims.length !== 4) return null;
@@ -81,7 +81,7 @@ export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): 
   return axis === 1 ? 'NCHW' : axis === 3 ? 'NHWC' : null;
 }
 
-/** The probable order of four axes, for listings: two equal sizes belong to a map, and at most four channels are colours. */
+/** The probable order of four axes, for listings: two equal sizes are those of a map, and up to four channels are colours. */
 function likelyLayout(dims: readonly Dim[]): Layout | null {
   if (dims.length !== 4) return null;
   const [, a, b, c] = dims;

@@ -1,4 +1,4 @@
-/** Options of a cut besides names: other inputs, a dynamic batch, parts that are computed in the graph. */
+/** Options of a cut besides names: other inputs, a dynamic batch, parts to add to the graph. */
 import { checkBoolean, checkOneOf, invalidOption, show } from '../base/checks.js';
 import { IMAGENET_MEAN, IMAGENET_STD } from '../base/imagenet.js';
 import type { FeatureParts, Pool } from '../graph/rewrite/feature-parts.js';
@@ -8,13 +8,13 @@ import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 
 export type { Pool } from '../graph/rewrite/feature-parts.js';
 
-/** The element type of an output: its own, or one that a Cast gives. */
+/** The element type of an output: unchanged, or converted by a Cast. */
 export type OutputDtype = 'keep' | 'float32' | 'float16';
 
-/** One value for all outputs, or values by output key; outputs without a value keep the default. */
+/** One value for all outputs, or values by output key. Outputs without a value have the default. */
 export type PerOutput<Item> = Item | Readonly<Record<string, Item>> | ReadonlyMap<string, Item>;
 
-/** An image input in the graph: uint8 pixels `[N, H, W, 3]` (RGB) in, normalised as `(pixel / 255 − mean) / std`. */
+/** An image input: the graph takes uint8 pixels `[N, H, W, 3]` (RGB) and normalises them as `(pixel / 255 − mean) / std`. */
 export interface ImageInput {
   readonly type: 'image-uint8';
   /** Per channel; ImageNet's if absent. */
@@ -26,14 +26,14 @@ export interface ImageInput {
 /** Options that change what is computed, shared by {@link pruneModel} and {@link createFeatureExtractor}. */
 export interface RewriteOptions {
   /**
-   * Names of the tensors to feed, in the same forms as the names to return; the graph is cut there. By default the model's
-   * own inputs, as far as they are needed.
+   * Names of the tensors to feed, in the same forms as the names to return; the graph is cut there. By default, those of the model's
+   * inputs that the outputs need.
    * @default undefined
    */
   readonly inputs: readonly string[] | undefined;
   /**
-   * `image-uint8` takes pixels `[N, H, W, 3]` and normalises them in the graph, bit for bit as torchvision: a quarter of the
-   * bytes to move. ImageNet's mean and std unless given as `{ type: 'image-uint8', mean, std }`.
+   * `image-uint8` takes pixels `[N, H, W, 3]` and normalises them in the graph, bit for bit as torchvision does. Pixels are a
+   * quarter of the bytes of floats. Mean and std are ImageNet's unless you pass `{ type: 'image-uint8', mean, std }`.
    * @default 'tensor'
    */
   readonly input: 'tensor' | 'image-uint8' | ImageInput;
@@ -44,18 +44,19 @@ export interface RewriteOptions {
    */
   readonly batch: 'keep' | 'dynamic';
   /**
-   * Patch tokens `[N, L, C]` as a map `[N, C, H, W]`, class and register tokens left out. For all outputs, or by key.
+   * Turn patch tokens `[N, L, C]` into a map `[N, C, H, W]`, without class and register tokens. If the file leaves L open, runs of the
+   * graph tell the size of a patch. For all outputs, or by key.
    * @default false
    */
   readonly tokensToMap: PerOutput<boolean>;
   /**
-   * One vector per row: `avg` or `max` over a map, `cls` the first token, `mean-tokens` the mean of the patch tokens. For all
-   * outputs, or by key.
+   * Reduce each row to one vector: `avg` or `max` over a map, `cls` for the first token, `mean-tokens` for the mean of the patch
+   * tokens. For all outputs, or by key.
    * @default 'none'
    */
   readonly pool: PerOutput<Pool>;
   /**
-   * Divide by the Euclidean norm over the channels (at least 1e-12). For all outputs, or by key.
+   * Divide by the Euclidean norm over the channels (at least 1e-12 from operator set 7 on). For all outputs, or by key.
    * @default false
    */
   readonly l2Normalize: PerOutput<boolean>;

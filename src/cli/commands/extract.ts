@@ -1,4 +1,4 @@
-/** `tapir extract`: writes a pruned ONNX file, and says what was kept and dropped. */
+/** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
 import { existsSync } from 'node:fs';
 import { outputExists, writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';

@@ -1,12 +1,12 @@
 /**
  * Where the batch lies in the sizes of a tensor. Tensors are row-major, so the place of the batch among the elements is the
- * number of elements in front of it: whatever regroups the axes keeps that, and tells where the batch lies afterwards.
+ * number of elements in front of it. Every regrouping of axes keeps that number, so it shows where the batch is afterwards.
  */
 import type { Dim } from '../../onnx/scan-value.js';
 
 /**
- * The axis of a tensor that grows with the batch. Its size is `outer · batch · inner`: the tokens of a sequence-first
- * transformer, flattened, have the batch inside (`outer` tokens), the windows of a Swin transformer outside (`inner` windows).
+ * The axis of a tensor that grows with the batch. Its size is `outer · batch · inner`. The flattened tokens of a sequence-first
+ * transformer have the batch inside (`outer` tokens); the windows of a Swin transformer have it outside (`inner` windows).
  */
 export interface BatchAxis {
   readonly axis: number;
@@ -30,9 +30,8 @@ export function moveAxis(from: BatchAxis, axis: number): BatchAxis {
 }
 
 /**
- * Where the batch may lie after a Reshape, the likeliest first. With a batch of 2 and more there is at most one place. A batch
- * of 1 has no elements of its own, so it may be any 1 between the elements in front of it and those behind, or a part of either
- * neighbour.
+ * Where the batch may be after a Reshape, the likeliest place first. For a batch of 2 or more there is at most one place. A batch of
+ * 1 could be any size of 1 between the elements in front of it and those after it, or part of the axis on either side.
  */
 export function listReshapedAxes(from: BatchAxis, before: Sizes, after: Sizes, batch: number): BatchAxis[] {
   const inFront = productOf(before.slice(0, from.axis)) * from.outer;
@@ -43,7 +42,7 @@ export function listReshapedAxes(from: BatchAxis, before: Sizes, after: Sizes, b
     if (Number.isInteger(outer) && Number.isInteger(inner)) found.push({ axis, outer, inner });
   }
   const last = after.length - 1;
-  // The last axis mostly holds features, which a following matrix product sums over.
+  // The last axis usually holds features, which the next matrix product sums over.
   const rank = ({ axis, outer, inner }: BatchAxis): number => {
     if (outer === 1 && inner === 1) return axis === from.axis ? 0 : 1;
     return axis === last && axis > 0 ? 3 : outer === 1 ? 2 : 2.5;
@@ -51,7 +50,7 @@ export function listReshapedAxes(from: BatchAxis, before: Sizes, after: Sizes, b
   return found.toSorted((a, b) => rank(a) - rank(b));
 }
 
-/** Where the batch lies after Flatten: all axes in front of `split` in one, the rest in another. */
+/** Where the batch is after Flatten, which joins the axes before `split` into one and the others into a second one. */
 export function flattenAxis(from: BatchAxis, sizes: Sizes, split: number): BatchAxis {
   const isInFront = from.axis < split;
   return {
@@ -61,10 +60,10 @@ export function flattenAxis(from: BatchAxis, sizes: Sizes, split: number): Batch
   };
 }
 
-/** The name of the new symbolic size. */
+/** The symbolic name of the open batch size. */
 export const BATCH_NAME = 'batch';
 
-/** Sizes with the batch open. */
+/** The sizes, with the batch left open. */
 export function openBatch(dims: readonly Dim[], at: BatchAxis): Dim[] {
   return dims.map((size, axis) => (axis !== at.axis ? size : at.outer * at.inner === 1 ? BATCH_NAME : null));
 }

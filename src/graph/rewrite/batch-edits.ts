@@ -1,4 +1,4 @@
-/** What making a batch dynamic changes: inputs of kept nodes, and the nodes and constants that they need. */
+/** The changes that make a batch dynamic: new inputs for kept nodes, and the added nodes and constants that compute them. */
 import type { Node, Value } from '../graph.js';
 import { ELEMENT_TYPE } from '../../onnx/schema.js';
 import type { NewNode, NewTensor } from '../../onnx/write-model.js';
@@ -6,7 +6,7 @@ import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
 import type { NodePatch, Rewrite } from './rewrite.js';
 
-/** Collects the changes of one rewrite; shared constants stay as they are, readers get new ones. */
+/** Collects the changes of one rewrite. Constants may be shared, so they stay unchanged: nodes get new ones instead. */
 export class BatchEdits {
   readonly #rewrite: Rewrite;
   readonly #input: Value;
@@ -37,7 +37,7 @@ export class BatchEdits {
     };
   }
 
-  /** Gives a node another list of integers. */
+  /** Replaces a node's list of integers. */
   setIntegers(node: Node, position: number, values: readonly number[], elemType?: number): void {
     this.#edit(node, position, (nodes) =>
       elemType === ELEMENT_TYPE.int32
@@ -46,7 +46,7 @@ export class BatchEdits {
     );
   }
 
-  /** Gives a node a list of integers in which one is another: a number, or the present size of an axis of a tensor. */
+  /** Replaces one entry of a node's list of integers by a number, or by the size that an axis of a tensor has at run time. */
   setEntry(
     node: Node,
     position: number,
@@ -60,13 +60,13 @@ export class BatchEdits {
         typeof entry === 'number'
           ? nodes.integers([entry])
           : nodes.sliceFrom(nodes.add('Shape', [entry.sizeOf.name]), 0, entry.axis, entry.axis + 1);
-      // Empty where the entry is the last one.
+      // The tail is empty if the entry is the last one.
       const tail = nodes.sliceFrom(list, 0, index + 1);
       return nodes.add('Concat', [...head, middle, tail], { axis: 0 });
     });
   }
 
-  /** Gives a node the indices of one sample for each, a step further on every time. */
+  /** Computes a node's indices for every sample: those of the first sample, shifted by one step per sample. */
   setOffsets(node: Node, position: number, { first, dims, step }: SampleIndices): void {
     const batch = this.#readBatchSize();
     this.#edit(node, position, (nodes) => {
@@ -79,7 +79,7 @@ export class BatchEdits {
     });
   }
 
-  /** Repeats an operand that does not depend on the batch, as often as there are samples. */
+  /** Repeats an operand that does not depend on the batch once per sample. */
   repeat(node: Node, position: number, axis: number, { rank, inner, isBaked }: RepeatedOperand): void {
     const batch = this.#readBatchSize();
     this.#edit(node, position, (nodes) => {
@@ -92,7 +92,7 @@ export class BatchEdits {
     });
   }
 
-  /** The tensor that holds the batch as a list of one number; computed once, in front of everything. */
+  /** The tensor that holds the batch size as a list of one number. The graph computes it once, before all other nodes. */
   #readBatchSize(): string {
     if (this.#batchSize !== undefined) return this.#batchSize;
     const nodes = this.#builder();
@@ -122,17 +122,17 @@ export class BatchEdits {
 
 interface RepeatedOperand {
   readonly rank: number;
-  /** Size along the axis for one sample. */
+  /** Size along the axis that belongs to one sample. */
   readonly inner: number;
-  /** Whether it holds several samples now, of which the first is repeated. */
+  /** Whether the operand already holds several samples; then only the first one is repeated. */
   readonly isBaked: boolean;
 }
 
 interface SampleIndices {
   /** Indices of the first sample. */
   readonly first: readonly number[];
-  /** Their sizes, the first of which is 1. */
+  /** Sizes of the tensor of indices; the first size is 1. */
   readonly dims: readonly number[];
-  /** Elements of a sample. */
+  /** The number of elements per sample. */
   readonly step: number;
 }

@@ -1,4 +1,4 @@
-/** How products of matrices carry the batch. */
+/** Follows the batch through matrix products. */
 import type { Node } from '../graph.js';
 import { moveAxis } from './batch-axis.js';
 import { refuse, type BatchWalk } from './batch-walk.js';
@@ -23,7 +23,7 @@ export function matMul(a: number, b: number) {
       return walk.setAxis(node, output, moveAxis((left.at ?? right.at)!, axis));
     }
     const { fromRight, split } = walk.alignBroadcast(node, [a, b]);
-    // A vector has no axis of rows or columns in the product.
+    // A vector adds no axis of rows or columns to the product.
     const removed = left.rank === 1 || right.rank === 1 ? 1 : 0;
     walk.setAxis(node, output, moveAxis(split, rank - fromRight + removed));
   };

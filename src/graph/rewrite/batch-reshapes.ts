@@ -1,10 +1,10 @@
-/** Operators that are given sizes: where these hold the batch as a number, they get others. */
+/** Operators that read sizes. Sizes that contain the exported batch as a number are replaced. */
 import type { Node } from '../graph.js';
 import { isSameSplit, listReshapedAxes, moveAxis, type BatchAxis } from './batch-axis.js';
 import { trackSizes } from './batch-sizes.js';
 import { refuse, showSizes, type BatchWalk, type SizeEntry } from './batch-walk.js';
 
-/** "To the end", as ONNX's documentation of Slice has it for 32 bits; accepted for int64 as well. */
+/** The end that ONNX's documentation of Slice recommends for "to the end" with 32 bits; it works for int64 too. */
 const TO_THE_END = 2 ** 31 - 1;
 
 export function reshape(walk: BatchWalk, node: Node): void {
@@ -30,13 +30,13 @@ interface Retarget {
   readonly after: readonly number[];
 }
 
-/** Leaves a target alone that holds for any batch. */
+/** Leaves a target unchanged if it is right for any batch. */
 function retarget(walk: BatchWalk, node: Node, { from, to, entries, after }: Retarget): void {
   const isCopied = walk.int(node, 'allowzero') !== 1;
   const canCopy = isCopied && to.axis === from.axis && isSameSplit(to, from);
   const entry = entries[to.axis];
   const isOpen = entry === 'batch' || entry === -1 || (entry === 0 && canCopy);
-  // A zero elsewhere copies the size of the batch to an axis that must keep its size.
+  // A zero at another place would copy the batch to an axis that must keep its size.
   const isStale = (item: SizeEntry, axis: number): boolean =>
     axis !== to.axis && item === 0 && isCopied && axis === from.axis;
   if (isOpen && !entries.some(isStale)) return;
@@ -44,7 +44,7 @@ function retarget(walk: BatchWalk, node: Node, { from, to, entries, after }: Ret
   const replacement = isOpen && typeof entry === 'number' ? entry : canCopy ? 0 : -1;
   const numbers = entries.filter((item) => typeof item === 'number');
   if (numbers.length < entries.length) {
-    // What is computed in another way may well hold for any batch.
+    // An entry that is computed in another way is probably right for any batch.
     if (entry === null && hasOpen && !canCopy) return;
     if (entries.some(isStale) || (replacement === -1 && hasOpen))
       refuse(node, `computes its target, of which a part was made for a batch of ${walk.batch}`);
@@ -71,7 +71,7 @@ export function expand(walk: BatchWalk, node: Node): void {
   const entry = entries?.[index];
   if (typeof entry === 'number' && entry !== 1) {
     if (entry !== dims[at.axis]) refuse(node, 'repeats the batch');
-    // Broadcasting a 1 keeps the size, whatever it is.
+    // Broadcasting with a 1 keeps any size.
     const numbers = entries!.filter((item) => typeof item === 'number');
     if (numbers.length < entries!.length) walk.edits.setEntry(node, 1, index, 1);
     else walk.edits.setIntegers(node, 1, numbers.with(index, 1));
@@ -101,7 +101,7 @@ export function slice(walk: BatchWalk, node: Node): void {
   walk.setAxis(node, output, at);
 }
 
-/** Since this version, Resize has its sizes as an input. */
+/** Since this operator set, Resize reads its sizes from an input. */
 const SIZES = 3;
 
 export function resize(walk: BatchWalk, node: Node): void {
@@ -120,7 +120,7 @@ export function resize(walk: BatchWalk, node: Node): void {
   walk.setAxis(node, output, at);
 }
 
-/** Tensors that are made to sizes computed from those of the batch, without its content. */
+/** Operators that create tensors from sizes that depend on the size of the batch, not on its values. */
 export function fill(walk: BatchWalk, node: Node): void {
   trackSizes(walk, node);
   const position = FILLED.get(node.opType);
@@ -140,14 +140,14 @@ export function fill(walk: BatchWalk, node: Node): void {
   walk.setAxis(node, output, at);
 }
 
-/** A constant that was made for one batch, and is expanded to any. */
+/** A constant that was made for one batch: it is repeated for any batch. */
 function repeatFilled(walk: BatchWalk, node: Node, at: BatchAxis, rank: number): void {
   const dims = walk.dimsOf(node, node.inputs[0]);
   const axis = at.axis - rank + dims.length;
   if ((dims[axis] ?? 1) !== 1) walk.repeat(node, 0, moveAxis(at, axis));
 }
 
-/** Where such operators read their sizes; Range has its limit there. */
+/** The input from which such operators read their sizes; for Range, its limit. */
 const FILLED: ReadonlyMap<string, number> = new Map([
   ['ConstantOfShape', 0],
   ['Expand', 1],

@@ -1,4 +1,4 @@
-/** How operators carry the batch from their inputs to their outputs, and what must change in them for it to be any. */
+/** How operators pass the batch from their inputs to their outputs, and which changes let them take any batch. */
 import type { Node, Value } from '../graph.js';
 import { flattenAxis, moveAxis, type BatchAxis } from './batch-axis.js';
 import { einsum, gemm, matMul } from './batch-products.js';
@@ -6,13 +6,13 @@ import { expand, fill, reshape, resize, slice } from './batch-reshapes.js';
 import { trackCount, trackShape } from './batch-sizes.js';
 import { refuse, type BatchWalk } from './batch-walk.js';
 
-/** Handles a node of which at least one input depends on the batch. */
+/** Handles a node with at least one input that depends on the batch. */
 export type BatchRule = (walk: BatchWalk, node: Node) => void;
 
-/** Since this version, Softmax takes one axis instead of flattening from one on. */
+/** Since this operator set, Softmax works along one axis; before, it flattened all axes from that one on. */
 const SOFTMAX_ONE_AXIS = 13;
 
-/** Whatever keeps the axis and its size: operators on elements, and those that nothing is known of. */
+/** Operators that keep the axis and its size: those on single elements, and unknown ones. */
 export const keepAxis: BatchRule = (walk, node) => {
   const [position] = walk.batchedInputs(node) as [number];
   const input = node.inputs[position]!;
@@ -34,7 +34,7 @@ const broadcast: BatchRule = (walk, node) => {
     }
 };
 
-/** Convolution, pooling and the like: samples along the first axis. */
+/** Convolution, pooling and similar operators, whose samples are along the first axis. */
 const firstAxis: BatchRule = (walk, node) => {
   const at = walk.axisOf(node.inputs[0]);
   if (at?.axis !== 0) refuse(node, 'has the batch on another axis than the first');
@@ -42,7 +42,7 @@ const firstAxis: BatchRule = (walk, node) => {
   keepAxis(walk, node);
 };
 
-/** An operator that works along axes, of which the batch must not be one. */
+/** An operator that works along certain axes. The batch must not be one of them. */
 const along =
   (axes: (walk: BatchWalk, node: Node, rank: number) => readonly number[]): BatchRule =>
   (walk, node) => {
@@ -62,7 +62,7 @@ function wrap(axis: number, rank: number): number {
 
 const alongOne = (fallback: number): BatchRule => along((walk, node) => [walk.int(node, 'axis') ?? fallback]);
 
-/** All axes from the given one on. */
+/** The given axis and all axes after it. */
 const alongRest = (fallback: number): BatchRule =>
   along((walk, node, rank) => {
     const first = wrap(walk.int(node, 'axis') ?? fallback, rank);
@@ -123,7 +123,7 @@ const transpose: BatchRule = (walk, node) => {
   walk.setAxis(node, node.outputs[0], moveAxis(at, axis));
 };
 
-/** Operators that join operands, all of which must have the batch: none is broadcast. */
+/** Operators that join operands without broadcasting, so every operand must have the batch. */
 const joined =
   (axisAttribute: string): BatchRule =>
   (walk, node) => {
@@ -150,8 +150,8 @@ const gather: BatchRule = (walk, node) => {
 };
 
 /**
- * Takes elements of all samples from a list of all their elements, as PyTorch's exporter writes as_strided: the indices of a sample are
- * those of the first one, further on.
+ * Takes elements of all samples from one list of all their elements, which is how PyTorch's exporter writes as_strided. The indices of
+ * each sample are those of the first one, shifted.
  */
 function offsetIndices(walk: BatchWalk, node: Node, at: BatchAxis): boolean {
   const [, indices] = node.inputs;
@@ -210,7 +210,7 @@ const recurrent: BatchRule = (walk, node) => {
   const isBatchFirst = walk.int(node, 'layout') === 1;
   const at = walk.axisOf(node.inputs[0]);
   if (at?.axis !== (isBatchFirst ? 0 : 1)) refuse(node, 'has the batch on another axis of its input');
-  // sequence_lens; then the initial states.
+  // First sequence_lens, then the initial states.
   walk.alignExactly(node, [4], moveAxis(at, 0));
   walk.alignExactly(node, [5, 6], moveAxis(at, isBatchFirst ? 0 : 1));
   const [all, ...last] = node.outputs;
@@ -218,7 +218,7 @@ const recurrent: BatchRule = (walk, node) => {
   for (const state of last) walk.setAxis(node, state, moveAxis(at, isBatchFirst ? 0 : 1));
 };
 
-/** Its second operand gives the type alone. */
+/** CastLike reads only the type of its second operand. */
 const castLike: BatchRule = (walk, node) => {
   if (walk.axisOf(node.inputs[0])) keepAxis(walk, node);
 };
@@ -226,10 +226,10 @@ const castLike: BatchRule = (walk, node) => {
 const never: BatchRule = (_, node) =>
   refuse(node, 'mixes samples, or gives a number of elements that depends on them');
 
-/** Channels are the second axis, other axes are for the elements. */
+/** Channels are along the second axis, so the batch must be along another one. */
 const batchNorm = along((_, __, rank) => (rank > 1 ? [1] : []));
 
-/** A scale per tensor, or one per element of an axis. */
+/** One scale per tensor, or one per element of an axis. */
 const quantize: BatchRule = (walk, node) => {
   const isPerAxis = walk.dimsOf(node, node.inputs[1]).some((size) => size > 1);
   (isPerAxis ? alongOne(1) : keepAxis)(walk, node);
@@ -293,7 +293,7 @@ const RULES: ReadonlyMap<string, BatchRule> = new Map<string, BatchRule>([
   ['Resize', resize],
 ]);
 
-/** Carries the batch through a node. */
+/** Follows the batch through a node. */
 export function carryBatch(walk: BatchWalk, node: Node): void {
   const isDefault = node.domain === '';
   if (!node.reads.some((value: Value) => walk.axisOf(value))) {
@@ -305,7 +305,7 @@ export function carryBatch(walk: BatchWalk, node: Node): void {
   rule(walk, node);
 }
 
-/** Operators that ONNX Runtime writes into a domain of its own, and that work as ONNX's. */
+/** Operators of ONNX Runtime's own domain that work like ONNX's. */
 const SHARED: ReadonlySet<string> = new Set([
   'QuantizeLinear',
   'DequantizeLinear',

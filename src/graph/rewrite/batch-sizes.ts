@@ -1,4 +1,4 @@
-/** Shape arithmetic in a graph: which elements of a tensor of sizes grow with the batch. */
+/** Follows shape arithmetic in a graph: which elements of a tensor of sizes grow with the batch. */
 import type { Node } from '../graph.js';
 import type { BatchWalk, SizeEntry } from './batch-walk.js';
 
@@ -22,7 +22,7 @@ const concat: SizeRule = (walk, node) => {
   return parts.every((part) => part !== undefined) ? parts.flat() : undefined;
 };
 
-/** A list of which only the length is known. */
+/** A list whose length alone is known. */
 function unknownList(walk: BatchWalk, value: Node['inputs'][number]): Entries | undefined {
   const dims = value && walk.facts.dimsOf(value);
   const length = dims?.[0] ?? 1;
@@ -32,7 +32,7 @@ function unknownList(walk: BatchWalk, value: Node['inputs'][number]): Entries | 
 /** No tensor has more axes. */
 const MAX_RANK = 64;
 
-/** An element grows with the batch if one of those it is computed from does. */
+/** An element grows with the batch if one of the elements that it is computed from does. */
 const combine: SizeRule = (walk, node) => {
   const lists = node.inputs.flatMap((value) => (value ? [walk.entriesOf(value) ?? []] : []));
   const length = Math.max(...lists.map((list) => list.length));
@@ -60,7 +60,7 @@ const RULES: Readonly<Record<string, SizeRule>> = {
 for (const opType of ['Add', 'Sub', 'Mul', 'Div', 'Max', 'Min', 'Mod', 'Where', 'Equal', 'Floor', 'Ceil'])
   (RULES as Record<string, SizeRule>)[opType] = combine;
 
-/** Follows sizes through a node whose inputs do not depend on the batch's content. */
+/** Follows sizes through a node whose inputs do not depend on the values in the batch. */
 export function trackSizes(walk: BatchWalk, node: Node): void {
   if (node.opType === 'Shape') {
     const sizes = node.outputs[0] && unknownList(walk, node.outputs[0]);

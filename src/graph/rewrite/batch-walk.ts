@@ -1,4 +1,4 @@
-/** What is known on the way through a graph whose batch is made dynamic: where the batch lies in each tensor. */
+/** State of a walk through a graph whose batch is made dynamic: where the batch is in each tensor. */
 import type { Node, Value } from '../graph.js';
 import type { Attribute } from '../../onnx/attributes.js';
 import { opsetOf } from '../operator-sets.js';
@@ -6,7 +6,7 @@ import { isSameSplit, type BatchAxis } from './batch-axis.js';
 import type { BatchEdits } from './batch-edits.js';
 import { describeNode, type Cut } from './prune.js';
 
-/** What the rewrite must know about the cut graph at its exported batch. */
+/** Facts about the cut graph at its exported batch that the rewrite needs. */
 export interface BatchFacts {
   /** Concrete sizes of a tensor at the exported batch; undefined if unknown. */
   readonly dimsOf: (value: Value) => readonly number[] | undefined;
@@ -16,10 +16,10 @@ export interface BatchFacts {
   readonly attributesOf: (node: Node) => ReadonlyMap<string, Attribute>;
 }
 
-/** An element of a tensor of sizes: a constant, a number that grows with the batch, or any other computed one. */
+/** An element of a tensor of sizes: a constant, a number that grows with the batch, or another computed number. */
 export type SizeEntry = number | 'batch' | null;
 
-/** Why a graph cannot take any batch: ends the walk. */
+/** Ends the walk with the reason why a graph cannot take any batch. */
 export class BatchRefusal extends Error {}
 
 /** Ends the walk at a node. */
@@ -37,7 +37,7 @@ export class BatchWalk {
   readonly edits: BatchEdits;
   readonly batch: number;
   readonly opset: number;
-  /** What was changed, a line each. */
+  /** One line per change. */
   readonly changed: string[] = [];
   readonly #cut: Cut;
   readonly #outputs: ReadonlySet<Value>;
@@ -74,20 +74,20 @@ export class BatchWalk {
     return node.inputs.flatMap((value, position) => (this.axisOf(value) ? [position] : []));
   }
 
-  /** Sizes of a node's input or output. */
+  /** The sizes of an input or output of a node. */
   dimsOf(node: Node, value: Value | undefined): readonly number[] {
     const dims = value && this.facts.dimsOf(value);
     return dims ?? refuse(node, `uses "${value?.name ?? ''}", whose sizes are unknown`);
   }
 
-  /** Whether something needs an output of a node. */
+  /** Whether a kept node or an output of the model needs an output of a node. */
   isUsed(value: Value | undefined): value is Value {
     return (
       value !== undefined && (this.#outputs.has(value) || value.uses.some((use) => this.#cut.nodes.has(use)))
     );
   }
 
-  /** States where the batch lies in an output of a node; checked against its sizes. */
+  /** Records where the batch is in an output of a node, after a check against its sizes. */
   setAxis(node: Node, value: Value | undefined, at: BatchAxis): void {
     if (!value || this.#fed.has(value)) return;
     const isUsed = this.isUsed(value);
@@ -131,7 +131,7 @@ export class BatchWalk {
     this.changed.push(`${node.opType} "${describeNode(node)}": ${text}`);
   }
 
-  /** Repeats an operand that holds what is to be the same for all samples, along an axis. */
+  /** Repeats an operand with one value for all samples along an axis. */
   repeat(node: Node, position: number, at: BatchAxis): void {
     const dims = this.dimsOf(node, node.inputs[position]);
     const { axis, outer, inner } = at;
@@ -140,7 +140,7 @@ export class BatchWalk {
     this.note(node, `${showSizes(dims)} of "${node.inputs[position]!.name}" is repeated by the batch`);
   }
 
-  /** Makes all operands batched at one axis, as an operator needs that does not broadcast. */
+  /** Gives all operands the batch at one axis, for an operator that does not broadcast. */
   alignExactly(node: Node, positions: readonly number[], at: BatchAxis): void {
     for (const position of positions) {
       const value = node.inputs[position];
@@ -158,7 +158,7 @@ export class BatchWalk {
   /**
    * Aligns operands at the right, as broadcasting does.
    *
-   * @returns How far from the right the batch lies, and how its size is made up.
+   * @returns The place of the batch, counted from the right, and the parts of its size.
    */
   alignBroadcast(node: Node, positions: readonly number[]): { fromRight: number; split: BatchAxis } {
     const operands = positions.flatMap((position) => {

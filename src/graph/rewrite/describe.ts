@@ -1,4 +1,4 @@
-/** The plan of a rewrite: what was kept, dropped, added and resolved, as plain data. */
+/** Describes a rewrite as plain data: what it keeps, drops, adds and resolves. */
 import {
   listExternalInitializers,
   listExternalInFunctions,
@@ -20,7 +20,7 @@ export function externalTensors({ values, nodes, functions }: Cut): ExternalTens
   ];
 }
 
-/** Describes a rewrite. `chunks` are the ones that will be written. */
+/** Describes a rewrite. `chunks` are the pieces of the written file. */
 export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
   const { cut } = rewrite;
   const { graph } = cut;
@@ -64,7 +64,7 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
   };
 }
 
-/** Locations as the model states them, in order of first use. */
+/** Locations as the model states them, in the order of first use. */
 function filesOf(tensors: readonly ExternalTensor[]): string[] {
   return [...new Set(tensors.map(({ location }) => location))];
 }

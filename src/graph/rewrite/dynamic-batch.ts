@@ -1,7 +1,7 @@
 /**
- * A graph that was exported for one batch becomes one for any. The batch is followed from the inputs through all operators;
- * sizes that hold it as a number are replaced, and constants that were made for it are repeated. What it finds is likely, not
- * certain (a batch of 1 looks like any other 1), so results are to be compared with runs of the graph as it was.
+ * Rewrites a graph that was exported for one batch to take any batch. The batch is followed from the inputs through all operators.
+ * Sizes that contain it as a number are replaced, and constants that were made for it are repeated. The result is likely, not certain
+ * (a batch of 1 looks like any other 1), so compare it with runs of the original graph.
  */
 import type { Value } from '../graph.js';
 import type { NewValue, TensorType } from '../../onnx/write-model.js';
@@ -18,16 +18,16 @@ export type BatchResult =
       readonly rewrite: Rewrite;
       /** The batch it was exported for. */
       readonly batch: number;
-      /** What was changed, a line each. */
+      /** One line per change. */
       readonly changed: readonly string[];
     }
-  /** Why it cannot be made dynamic. */
+  /** Why the batch cannot be made dynamic. */
   | { readonly reason: string };
 
 /**
  * Opens the batch of a rewrite that only cuts.
  *
- * @returns The rewrite with an open batch, or why there is none.
+ * @returns The rewrite with an open batch, or the reason why the batch stays fixed.
  */
 export function withDynamicBatch(rewrite: Rewrite, facts: BatchFacts): BatchResult {
   const fixed = listFixedInputs(rewrite);
@@ -52,7 +52,7 @@ export function withDynamicBatch(rewrite: Rewrite, facts: BatchFacts): BatchResu
   return { rewrite: restate(edits.rewrite, walk.axes), batch, changed: walk.changed };
 }
 
-/** Inputs of two axes and more with a number as their first size. A vector is mostly no batch but a list of sizes or the like. */
+/** Inputs of two or more axes whose first size is a number. A vector is usually not a batch but, for example, a list of sizes. */
 function listFixedInputs(rewrite: Rewrite): { value: Value; batch: number }[] {
   const values = rewrite.cut.graph.values;
   const added = rewrite.inputs.map(({ name, dims }) => ({ value: values.get(name), dims }));
@@ -68,7 +68,7 @@ function listFixedInputs(rewrite: Rewrite): { value: Value; batch: number }[] {
   });
 }
 
-/** States the types of everything that holds the batch anew. */
+/** Restates the types of all values that contain the batch. */
 function restate(rewrite: Rewrite, axes: ReadonlyMap<Value, BatchAxis>): Rewrite {
   const { cut } = rewrite;
   const restated = new Map(rewrite.restated);

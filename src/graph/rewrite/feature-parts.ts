@@ -1,4 +1,4 @@
-/** What is computed behind a requested tensor: tokens to a map, pooling, normalisation, half precision. */
+/** Nodes that are added after a requested tensor: tokens to a map, pooling, normalisation, another element type. */
 import { TapirError } from '../../base/errors.js';
 import type { Layout } from '../layout.js';
 import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/schema.js';
@@ -12,9 +12,9 @@ import type { Rewrite, RewriteOutput } from './rewrite.js';
 /** How a map or a list of tokens becomes one vector. */
 export type Pool = 'none' | 'avg' | 'max' | 'cls' | 'mean-tokens';
 
-/** What to compute behind one output, in this order. */
+/** The parts to add after one output, in this order. */
 export interface FeatureParts {
-  /** Patch tokens `[N, L, C]` as a map `[N, C, H, W]`; prefix tokens are left out. */
+  /** Turn patch tokens `[N, L, C]` into a map `[N, C, H, W]`, without the tokens before them. */
   readonly tokensToMap: boolean;
   readonly pool: Pool;
   /**
@@ -25,14 +25,14 @@ export interface FeatureParts {
   readonly dtype: 'keep' | 'float32' | 'float16';
 }
 
-/** What the parts need to know of the tensor. */
+/** Facts about the tensor that the parts need. */
 export interface FeatureFacts {
   readonly elemType: number;
   readonly dims: readonly Dim[];
   readonly layout: Layout | null;
   /** Height and width of the model's image input, for the grid of patch tokens. */
   readonly imageSize: readonly [height: number, width: number] | undefined;
-  /** The tokens, if the file leaves their number open and runs of the graph tell it. */
+  /** The tokens as runs of the graph show them, if the file leaves their number open. */
   readonly tokens: MeasuredTokens | undefined;
 }
 
@@ -54,9 +54,9 @@ export function isPlain({ tokensToMap, pool, l2Normalize, dtype }: FeatureParts)
 }
 
 /**
- * Computes parts behind an output, which then holds their result.
+ * Adds parts after an output. The output then holds their result.
  *
- * @throws {@link TapirError} `OUTPUT_MISFIT` if the tensor has not the form that a part needs.
+ * @throws {@link TapirError} `OUTPUT_MISFIT` if the tensor does not suit a part, or the model's operator set cannot express it.
  */
 export function withFeatureParts(
   rewrite: Rewrite,
@@ -68,7 +68,7 @@ export function withFeatureParts(
   const refuse = refusal(output.request, facts);
   if (!isFloatType(facts.elemType))
     throw refuse(
-      'only floats can be pooled or normalised; of a quantised tensor take what DequantizeLinear gives',
+      'only floats can be pooled or normalised; for a quantised tensor, request the output of its DequantizeLinear',
     );
   const nodes = new NodeBuilder(rewrite.names, output.key, opset, refuse);
   let state: State = { tensor: output.tensor, ...facts, dims: tokenDims(facts) };
@@ -80,7 +80,7 @@ export function withFeatureParts(
     state = { ...state, elemType: wanted, tensor: nodes.add('Cast', [state.tensor], { to: wanted }) };
   const tensor = rewrite.names.claim(output.key);
   const last = nodes.nodes.at(-1);
-  if (!last) return rewrite; // Already of the wanted type.
+  if (!last) return rewrite; // The tensor has the wanted type already.
   nodes.nodes[nodes.nodes.length - 1] = { ...last, outputs: [tensor] };
   const type: TensorType = { elemType: state.elemType, dims: state.dims };
   return {
@@ -105,7 +105,7 @@ function describeParts({ tokensToMap: isMap, pool, l2Normalize, dtype }: Feature
   ];
 }
 
-/** The dims, completed by what runs of the graph tell. */
+/** The dims, completed by measured tokens. */
 function tokenDims({ dims, tokens }: FeatureFacts): readonly Dim[] {
   if (!tokens) return dims;
   const [batch = null, count = null, channels] = dims;
@@ -150,7 +150,7 @@ function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFact
   const batch = dims[0] ?? null;
   if (pool === 'cls' || pool === 'mean-tokens') {
     if (dims.length !== 3 || layout === 'NCL')
-      throw refuse(`pool "${pool}" needs tokens [N, L, C]; for a map take "avg" or "max"`);
+      throw refuse(`pool "${pool}" needs tokens [N, L, C]; for a map use "avg" or "max"`);
     const vector: Pick<State, 'dims' | 'layout'> = { dims: [batch, dims[2] ?? null], layout: 'NC' };
     if (pool === 'cls')
       return { ...state, ...vector, tensor: nodes.add('Gather', [tensor, nodes.integers(0)], { axis: 1 }) };
@@ -161,8 +161,8 @@ function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFact
   if (dims.length !== 4 || (layout !== 'NCHW' && layout !== 'NHWC'))
     throw refuse(
       dims.length === 4
-        ? `pool "${pool}" needs to know where the channels stand; take a tensor behind a convolution or linear layer`
-        : `pool "${pool}" needs a map [N, C, H, W]; for tokens take "cls" or "mean-tokens"`,
+        ? `pool "${pool}" needs to know which axis holds the channels; request the output of a convolution or linear layer`
+        : `pool "${pool}" needs a map [N, C, H, W]; for tokens use "cls" or "mean-tokens"`,
     );
   const isFirst = layout === 'NCHW';
   return {
@@ -181,11 +181,11 @@ function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFact
 function normalized(nodes: NodeBuilder, state: State, refuse: Refuse): State {
   if (state.layout === null)
     throw refuse(
-      'it is not known where its channels stand; take a tensor behind a convolution or linear layer',
+      'it is not known which axis holds its channels; request the output of a convolution or linear layer',
     );
   const axis = state.layout === 'NHWC' ? 3 : state.layout === 'NLC' ? 2 : 1;
   const { float32, float64 } = ELEMENT_TYPE;
-  // The least norm underflows in half precision.
+  // Half precision cannot hold the least norm.
   const elemType = state.elemType === float64 ? float64 : float32;
   const tensor =
     state.elemType === elemType ? state.tensor : nodes.add('Cast', [state.tensor], { to: elemType });
@@ -199,7 +199,7 @@ function normalized(nodes: NodeBuilder, state: State, refuse: Refuse): State {
 /** Adds the maximum of a tensor and the least norm. */
 function atLeast(nodes: NodeBuilder, norm: string, elemType: number): string {
   const isDouble = elemType === ELEMENT_TYPE.float64;
-  // Max does not broadcast in older operator sets, and ONNX Runtime clips float32 alone there.
+  // Max does not broadcast in older operator sets, and ONNX Runtime's Clip takes only float32 there.
   if (nodes.opset < MAX_BROADCASTS && !isDouble)
     return nodes.add('Clip', [norm], { min: { float: EPSILON } });
   const epsilon = isDouble ? Float64Array.of(EPSILON) : Float32Array.of(EPSILON);

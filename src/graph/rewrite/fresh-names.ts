@@ -1,15 +1,15 @@
-/** Names for what a rewrite adds: different from every name in the written graph. */
+/** Names for the additions of a rewrite, distinct from every name in the written graph. */
 import { addNamesInside } from '../scopes.js';
 import type { Cut } from './prune.js';
 
-/** Hands out names, each once. */
+/** Gives out each name once. */
 export class FreshNames {
   readonly #taken: Set<string>;
   readonly #reserved: ReadonlySet<string>;
 
   /**
    * @param taken - Names in use, in any scope.
-   * @param reserved - Output names, which only {@link claim} gives out.
+   * @param reserved - Names of outputs; only {@link claim} gives them out.
    */
   constructor(taken: Iterable<string>, reserved: Iterable<string> = []) {
     this.#taken = new Set(taken);
@@ -32,7 +32,7 @@ export class FreshNames {
   }
 }
 
-/** The tensor names of a cut graph, those inside bodies included. */
+/** The names of tensors in a cut graph, including those inside bodies. */
 export function keptNames(cut: Cut): Set<string> {
   const names = new Set([...cut.values].map((value) => value.name));
   for (const node of cut.nodes) addNamesInside(node.scanned, names);

@@ -1,6 +1,6 @@
 /**
- * An image input: uint8 pixels in, normalisation in the graph. The graph's own input becomes a tensor that added nodes
- * compute, under its own name, so no node that stays is changed.
+ * Gives a model an image input: it takes uint8 pixels, and the graph normalises them. Added nodes compute the tensor that was the
+ * graph's input, under the same name, so kept nodes stay unchanged.
  */
 import { TapirError } from '../../base/errors.js';
 import type { Value } from '../graph.js';
@@ -16,11 +16,11 @@ export interface ImageNormalization {
 }
 
 /**
- * Puts an image input `[N, H, W, C]` uint8 in place of a float input `[N, C, H, W]` (or `[N, H, W, C]`). The
+ * Replaces a float input `[N, C, H, W]` (or `[N, H, W, C]`) by an image input `[N, H, W, C]` uint8. The
  * arithmetic is float32 in torchvision's order, so results equal torchvision's bit for bit.
  *
- * @param chosen - The input that it takes the place of; the only fitting one if absent.
- * @throws {@link TapirError} `INPUT_MISMATCH` if the model has no such input, or several.
+ * @param chosen - The input to replace; by default the only one that fits.
+ * @throws {@link TapirError} `INPUT_MISMATCH` if the model has no such input or several, or its operator set cannot express the arithmetic.
  */
 export function withImageInput(rewrite: Rewrite, { mean, std }: ImageNormalization, chosen?: Value): Rewrite {
   const { cut, names } = rewrite;
@@ -35,7 +35,7 @@ export function withImageInput(rewrite: Rewrite, { mean, std }: ImageNormalizati
   const shape = isChannelFirst ? [channels, 1, 1] : [channels];
   const constant = (values: readonly number[]): string =>
     nodes.tensor(ELEMENT_TYPE.float32, shape, new Uint8Array(Float32Array.from(values).buffer));
-  // Transposed as bytes: a quarter of the memory traffic.
+  // Transposing bytes moves a quarter of the memory that floats would.
   const pixels = isChannelFirst ? nodes.add('Transpose', [name], { perm: [0, 3, 1, 2] }) : name;
   const floats = nodes.add('Cast', [pixels], { to: ELEMENT_TYPE.float32 });
   const scale = nodes.tensor(ELEMENT_TYPE.float32, [], new Uint8Array(Float32Array.of(255).buffer));

@@ -1,4 +1,4 @@
-/** A rewrite → the pieces of the written file: ranges of the source, and new messages. */
+/** Lays a rewrite out as the pieces of a file: ranges of the source, and new messages. */
 import { TapirError } from '../../base/errors.js';
 import type { MovedWeights } from '../../onnx/move-weights.js';
 import type { Node, Value } from '../graph.js';
@@ -31,8 +31,8 @@ export type Naming = 'keys' | 'tensors';
 /**
  * The bytes of a rewrite, as ranges of the source and new messages.
  *
- * @param reader - Over the source; read only where a node is patched.
- * @param weights - External weights that go to another place.
+ * @param reader - Reads the source; used only for nodes that are patched.
+ * @param weights - External weights that move to another place.
  * @throws {@link TapirError} `OUTPUT_NAME_TAKEN` if a key is the name of another kept tensor.
  */
 export function layOutRewrite(
@@ -106,7 +106,7 @@ function isOriginal({ cut }: Rewrite, outputs: readonly WrittenOutput[]): boolea
   );
 }
 
-/** The outputs of the source go, and what value_info says of an output is said by its entry. */
+/** Drops the outputs of the source, and value_info entries of new outputs: their output entries hold the types. */
 function dropReplacedInfos(cut: Cut, outputs: readonly WrittenOutput[], dropped: Set<Field>): void {
   const scanned = cut.graph.model.graph;
   const given = new Set(outputs.map((output) => output.key));
@@ -148,18 +148,18 @@ export function trainingFields(cut: Cut): Field[] {
   return cut.graph.model.fields.filter((field) => field.number === MODEL.trainingInfo);
 }
 
-/** training_info binds names of the graph, so it stays only if the graph does. */
+/** Whether training_info stays. It refers to names of the graph, so the whole graph must stay. */
 export function keepsTraining({ cut }: Rewrite): boolean {
   return cut.nodes.size === cut.graph.nodes.length;
 }
 
-/** A field of graph or model with patches inside it, or put in its place. */
+/** A field of graph or model, with patches inside it or replaced by one. */
 function patchOwner(reader: WireReader, field: Field, patches: readonly Patch[]): Chunk[] {
   const whole = patches.find((patch) => patch.field === field);
   return whole ? [...whole.chunks] : patchField(reader, field, patches);
 }
 
-/** Kept nodes with names changed or nodes in front of them. */
+/** Kept nodes with changed names, or with added nodes before them. */
 function* patchedNodes(
   { patches, before }: Rewrite,
   reader: WireReader,
@@ -222,9 +222,9 @@ function renamingNodes({ cut }: Rewrite, { key, tensor, value }: WrittenOutput):
   ];
 }
 
-/** The operator set since which Reshape takes the shape as an input. */
+/** Since this operator set, Reshape reads its shape from an input. */
 const RESHAPE_OPSET = 5;
-/** Nodes that onnxruntime may remove: what reads their output then reads their input. */
+/** Nodes that onnxruntime may remove: readers of their output then read their input. */
 const REMOVABLE: ReadonlySet<string> = new Set(['Identity', 'Dropout', 'Cast']);
 
 function isReadByPad(cut: Cut, value: Value): boolean {
@@ -242,7 +242,7 @@ function isReadByPad(cut: Cut, value: Value): boolean {
   return false;
 }
 
-/** What the file states about a value goes over as it is; otherwise a name alone, and ONNX Runtime infers the rest. */
+/** Copies the file's statement about a value. Without one, the entry is only a name, and ONNX Runtime infers the type. */
 function outputBody({ key, tensor, value, type }: WrittenOutput): Chunk[] {
   if (type) return [...writeValueBody({ name: key, ...type })];
   const info: ScannedValueInfo | undefined =

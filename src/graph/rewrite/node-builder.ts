@@ -1,15 +1,15 @@
-/** Nodes that a rewrite adds: unique names, and the forms that operators take in the model's operator set. */
+/** Builds the nodes that a rewrite adds, with unique names and in the form that the model's operator set requires. */
 import type { TapirError } from '../../base/errors.js';
 import { integerTensor, type NewAttribute, type NewNode, type NewTensor } from '../../onnx/write-model.js';
 import { refuseOperator } from '../operator-sets.js';
 import type { FreshNames } from './fresh-names.js';
 
-/** Since this version, axes of reductions are an input. */
+/** Since this operator set, reductions read their axes from an input. */
 const REDUCE_AXES_INPUT = 18;
-/** Since this version, bounds of Slice are inputs. */
+/** Since this operator set, Slice reads its bounds from inputs. */
 const SLICE_INPUTS = 10;
 
-/** Since this version, the shape of a Reshape is an input. */
+/** Since this operator set, Reshape reads its shape from an input. */
 const RESHAPE_INPUT = 5;
 
 type Attributes = Readonly<Record<string, NewAttribute>>;
@@ -38,7 +38,7 @@ export class NodeBuilder {
   /**
    * Adds a node with one output.
    *
-   * @param output - Name of the output, already taken; else a new one.
+   * @param output - A name for the output that is already taken from the names; by default a new one.
    * @returns The name of the output.
    * @throws {@link TapirError} the given refusal, if ONNX Runtime lacks the operator in the model's operator set.
    */
@@ -51,7 +51,7 @@ export class NodeBuilder {
     return result;
   }
 
-  /** Adds an int64 tensor; of no dims if `values` is a single number. */
+  /** Adds an int64 tensor: a scalar if `values` is a single number. */
   integers(values: number | readonly number[]): string {
     const name = this.#names.take(`tapir/${this.#label}/const`);
     this.tensors.push(
@@ -82,7 +82,7 @@ export class NodeBuilder {
       : this.add('Reshape', [input, this.integers(shape)]);
   }
 
-  /** Adds a Slice that leaves out the first `start` elements of an axis. */
+  /** Adds a Slice that keeps the elements of an axis from `start` to before `end`. */
   sliceFrom(input: string, axis: number, start: number, end: number = END): string {
     if (this.opset < SLICE_INPUTS)
       return this.add('Slice', [input], { axes: [axis], starts: [start], ends: [end] });
@@ -90,5 +90,5 @@ export class NodeBuilder {
   }
 }
 
-/** Beyond the end of any axis. */
+/** An end beyond any axis. */
 const END = 2 ** 31 - 1;

@@ -33,11 +33,11 @@ export interface ResolvedRequest {
   readonly node: string | null;
   /** How the name was read: as tensor, node or module, and which rule applied. */
   readonly why: string;
-  /** What is computed behind the tensor, in order: `pool avg`, `l2Normalize`, …; mostly nothing. */
+  /** The parts that are added after the tensor, in order: `pool avg`, `l2Normalize`, …; usually empty. */
   readonly computed: readonly string[];
 }
 
-/** What became of a batch that was to be made dynamic. */
+/** The outcome of the option `batch: 'dynamic'`. */
 export type BatchPlan =
   /** The graph takes any batch already. */
   | { readonly mode: 'as-exported' }
@@ -46,7 +46,7 @@ export type BatchPlan =
       readonly mode: 'dynamic';
       /** The batch it was exported for. */
       readonly exported: number;
-      /** What was changed, a line each. */
+      /** One line per change. */
       readonly changes: readonly string[];
       /** Largest difference between a batch run at once and run as exported, divided by the largest value. */
       readonly maxRelative: number;
@@ -54,16 +54,16 @@ export type BatchPlan =
   /** The graph stays as it is: an extractor runs it batch by batch. */
   | { readonly mode: 'per-sample'; readonly exported: number; readonly reason: string };
 
-/** The decisions of one pruning. */
+/** The decisions that one pruning made. */
 export interface PrunePlan {
   readonly kept: PartList;
   readonly dropped: PartList;
-  /** Nothing, unless options asked for more than a cut; Identity nodes that name outputs are not counted. */
+  /** Empty, unless options ask for more than a cut. Identity nodes that name outputs are not counted. */
   readonly added: AddedParts;
   /** In request order. */
   readonly resolved: readonly ResolvedRequest[];
-  /** What became of a fixed batch, if it was to be made dynamic; else null. */
+  /** The outcome of the option `batch: 'dynamic'`; null without it. */
   readonly batch: BatchPlan | null;
-  /** What a careful user should know. */
+  /** Remarks that a careful user should know. */
   readonly notes: readonly string[];
 }

@@ -1,6 +1,6 @@
 /**
- * The part of a graph that given values need: reachability backwards, bodies and functions included. Pure; linear in
- * nodes and edges; no recursion over the graph.
+ * Finds the part of a graph that given values need, by walking backwards; bodies and functions are included. Pure; linear in nodes
+ * and edges; without recursion over the graph.
  */
 import { TapirError } from '../../base/errors.js';
 import { operatorKey } from '../../onnx/scan-body.js';
@@ -8,7 +8,7 @@ import { isDefined, type Graph, type Node, type Value } from '../graph.js';
 import type { ScannedTensor } from '../../onnx/scan-value.js';
 import type { ScannedFunction } from '../../onnx/scan.js';
 
-/** A value that is asked for, and the name it gets. */
+/** A requested value, and the name of its output. */
 export interface CutOutput {
   readonly request: string;
   readonly key: string;
@@ -16,12 +16,12 @@ export interface CutOutput {
   readonly why: string;
 }
 
-/** What stays of a graph. */
+/** The part of a graph that stays. */
 export interface Cut {
   readonly graph: Graph;
   /** In request order; several may denote the same value. */
   readonly outputs: readonly CutOutput[];
-  /** What must be fed: graph inputs, or the tensors at which the graph was cut, in their order. */
+  /** The tensors to feed: graph inputs, or the tensors at which the graph was cut, in their order. */
   readonly inputs: readonly Value[];
   /** Tensors that were given as inputs, and that no output depends on. */
   readonly unneeded: readonly Value[];
@@ -30,7 +30,7 @@ export interface Cut {
   readonly functions: ReadonlySet<ScannedFunction>;
 }
 
-/** What a cut is made by. */
+/** A request for a cut. */
 export interface CutRequest {
   readonly outputs: readonly CutOutput[];
   /** Tensors to feed; undefined for the graph's own inputs. */
@@ -40,11 +40,11 @@ export interface CutRequest {
 }
 
 /**
- * Finds what the outputs need.
+ * Finds the nodes and values that the outputs need.
  *
  * @throws {@link TapirError} `GRAPH_INVALID` if the needed part reads a tensor that nothing defines, defines one twice,
- * runs in a circle, or calls a function that calls itself; `OUTPUT_NOT_TENSOR` for a sequence, map or optional;
- * `INPUTS_MISSING` if the given inputs do not suffice, with all that lack.
+ * has a circle of nodes, or calls a function that calls itself; `OUTPUT_NOT_TENSOR` for a sequence, map or optional;
+ * `INPUTS_MISSING` if the given inputs do not suffice; it lists all that are missing.
  */
 export function cutGraph(graph: Graph, { outputs, inputs, allowNonTensor = false }: CutRequest): Cut {
   if (!allowNonTensor) for (const output of outputs) checkTensor(output);
@@ -65,13 +65,13 @@ export function cutGraph(graph: Graph, { outputs, inputs, allowNonTensor = false
   };
 }
 
-/** Whether an initializer of the file stays. Of several of one name, only the last is read, and stays. */
+/** Whether an initializer of the file stays. If several have one name, only the last is read and stays. */
 export function keepsInitializer({ graph, values }: Cut, tensor: ScannedTensor): boolean {
   const value = graph.values.get(tensor.name);
   return value?.initializer === tensor && values.has(value);
 }
 
-/** The tensors inside the graph at which it was cut: inputs that the source does not have as such. */
+/** The tensors inside the graph at which it was cut: they are inputs now, but not in the source. */
 export function interiorInputs(cut: Cut): Value[] {
   return cut.inputs.filter((value) => value.input === undefined);
 }
@@ -106,7 +106,7 @@ function reach(
     values.add(value);
     if (given.has(value)) continue;
     checkDefinition(graph, value);
-    // Scale and zero point of a quantised tensor are initializers that no node need read.
+    // Scale and zero point of a quantised tensor are initializers that no node may read.
     for (const name of parametersOf.get(value.name) ?? []) stack.push(...present(graph.values.get(name)));
     const { producer } = value;
     if (!producer || nodes.has(producer)) continue;
@@ -114,7 +114,7 @@ function reach(
     // One by one: a node may read more values than a call takes arguments.
     for (const read of producer.reads) stack.push(read);
   }
-  // All outputs of a kept node stay: to blank one crashes ONNX Runtime (graph-surgery.md §0.5).
+  // All outputs of a kept node stay: a blank one can crash ONNX Runtime.
   for (const node of nodes) for (const output of node.outputs) if (output) values.add(output);
   return { nodes, values };
 }
@@ -123,7 +123,7 @@ function present(value: Value | undefined): Value[] {
   return value && isDefined(value) ? [value] : [];
 }
 
-/** A node as messages and plans name it. */
+/** The name of a node in messages and plans. */
 export function describeNode(node: Node): string {
   return node.name === '' ? `${node.opType} → ${node.outputs.find(Boolean)?.name ?? ''}` : node.name;
 }
@@ -195,11 +195,11 @@ const SEQUENCE_MAKERS = new Set([
   'StringSplitToSequence',
 ]);
 
-/** The type of a value that is not a tensor, or undefined. */
+/** The type of a value that is not a tensor; undefined for a tensor. */
 function nonTensorType({ type, producer }: Value): string | undefined {
   if (type) return type.kind === 'tensor' || type.kind === 'sparse tensor' ? undefined : type.kind;
   if (producer && SEQUENCE_MAKERS.has(producer.opType)) return 'sequence';
-  // An optional tensor can be given out, an optional sequence cannot.
+  // onnxruntime-node can return an optional tensor, but not an optional sequence.
   if (producer?.opType === 'Optional' && producer.inputs[0]) return nonTensorType(producer.inputs[0]);
   return producer?.opType === 'ZipMap' ? 'sequence of maps' : undefined;
 }
@@ -214,7 +214,7 @@ function checkTensor({ request, value }: CutOutput): void {
   );
 }
 
-/** The functions that kept nodes call, also in bodies and through other functions. One that reaches itself is refused. */
+/** The functions that kept nodes call, also in bodies and through other functions. A function that calls itself is refused. */
 function reachFunctions(graph: Graph, nodes: ReadonlySet<Node>): Set<ScannedFunction> {
   const done = new Set<ScannedFunction>();
   if (graph.functions.size === 0) return done;

@@ -1,6 +1,6 @@
 /**
- * A rewrite: the kept part of a graph, with what is added to it and changed in it. Plain data; lay-out.ts turns it into bytes.
- * The steps of a rewrite (image-input.ts, feature-parts.ts, dynamic-batch.ts) each take one and return the next.
+ * A rewrite: the kept part of a graph, with its additions and changes, as plain data. lay-out.ts turns it into bytes. Each step
+ * (image-input.ts, feature-parts.ts, dynamic-batch.ts) takes a rewrite and returns the next one.
  */
 import type { NewNode, NewTensor, NewValue, TensorType } from '../../onnx/write-model.js';
 import type { Node, Value } from '../graph.js';
@@ -15,9 +15,9 @@ export interface RewriteOutput extends CutOutput {
   readonly tensor: string;
   /** Its type, if it differs from what the source states. */
   readonly type: TensorType | undefined;
-  /** The meaning of its axes, if added nodes changed it. */
+  /** The meaning of its axes, if added nodes change it. */
   readonly layout: Layout | undefined;
-  /** What added nodes compute from the value, a few words each. */
+  /** The parts that added nodes compute from the value, in a few words each. */
   readonly computed: readonly string[];
 }
 
@@ -32,9 +32,9 @@ export interface NodePatch {
 export interface Rewrite {
   readonly cut: Cut;
   readonly outputs: readonly RewriteOutput[];
-  /** Added inputs; they come before the kept ones. */
+  /** Added inputs. They come before the kept ones. */
   readonly inputs: readonly NewValue[];
-  /** Inputs of the source whose tensors an added node computes. */
+  /** Inputs of the source whose tensors added nodes compute. */
   readonly computedInputs: ReadonlySet<Value>;
   /** Added nodes that run before all kept ones. */
   readonly front: readonly NewNode[];
@@ -44,14 +44,14 @@ export interface Rewrite {
   readonly back: readonly NewNode[];
   readonly tensors: readonly NewTensor[];
   readonly patches: ReadonlyMap<Node, NodePatch>;
-  /** New types of values whose type the source states. */
+  /** New types for values whose type the source states. */
   readonly restated: ReadonlyMap<Value, TensorType>;
   readonly notes: readonly string[];
   /** Whether nodes are put in execution order under distinct names, and unused operator sets are dropped. */
   readonly isTidy: boolean;
-  /** What became of a fixed batch; undefined unless it was to be made dynamic. */
+  /** The outcome of the option `batch: 'dynamic'`; undefined without it. */
   readonly batch: BatchPlan | undefined;
-  /** The source of names for everything that is added. */
+  /** Gives names to all additions. */
   readonly names: FreshNames;
 }
 
@@ -59,7 +59,7 @@ export interface Rewrite {
  * The rewrite that only cuts.
  *
  * @param typeOf - The type of an interior tensor at which the graph was cut.
- * @param isTidy - Put nodes in order and give them distinct names.
+ * @param isTidy - Sort nodes and give them distinct names.
  */
 export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isTidy = false): Rewrite {
   const nodeNames = [...cut.nodes].map((node) => node.name);
@@ -93,7 +93,7 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isT
   };
 }
 
-/** Renames outputs of kept nodes that are fed now, and nodes whose name is taken. */
+/** Renames outputs of kept nodes if their tensors are fed now, and nodes whose name is taken. */
 function startPatches(
   { graph, nodes }: Cut,
   fed: ReadonlySet<Value>,
@@ -116,7 +116,7 @@ function startPatches(
   return patches;
 }
 
-/** The inputs of the source that are still fed, in file order. */
+/** The inputs of the source that must still be fed, in file order. */
 export function keptInputs({ cut, computedInputs }: Rewrite): Value[] {
   return cut.inputs.filter((value) => value.input !== undefined && !computedInputs.has(value));
 }

@@ -1,4 +1,4 @@
-/** Putting a written graph in order, where that is asked for: ONNX Runtime needs none of it, checkers and other runtimes do. */
+/** Tidies a written graph on request. ONNX Runtime does not need it; checkers and other runtimes do. */
 import { TapirError } from '../../base/errors.js';
 import { isSortedOrder } from '../execution-order.js';
 import type { Node } from '../graph.js';
@@ -7,7 +7,7 @@ import type { Field } from '../../onnx/wire.js';
 import { describeNode, type Cut } from './prune.js';
 
 /**
- * Refuses kept nodes of one name, as ONNX Runtime does.
+ * Refuses kept nodes with the same name, as ONNX Runtime does.
  *
  * @throws {@link TapirError} `GRAPH_INVALID`.
  */
@@ -29,7 +29,7 @@ export function checkNodeNames({ nodes }: Cut): void {
   }
 }
 
-/** Whether the kept nodes stand behind those they read from, in the file. */
+/** Whether each kept node comes after the nodes that it reads from, in the file. */
 export function isSorted({ graph, nodes }: Cut): boolean {
   return isSortedOrder(
     graph.model.graph.nodes,
@@ -37,7 +37,7 @@ export function isSorted({ graph, nodes }: Cut): boolean {
   );
 }
 
-/** The kept nodes in execution order, taken out of their places. */
+/** Takes the kept nodes out of their places, and returns them in execution order. */
 export function takeSorted(
   { graph, nodes }: Cut,
   dropped: Set<Field>,
@@ -48,7 +48,7 @@ export function takeSorted(
   return sorted.flatMap((field) => replaced.get(field) ?? [field]);
 }
 
-/** Imports of operator sets that no kept node is of. */
+/** Imports of operator sets that no kept node uses. */
 export function unusedImports({ graph, nodes, functions }: Cut): Field[] {
   const used = new Set(['']);
   const bodies = [...functions].map((fn) => fn.content);

@@ -1,4 +1,4 @@
-/** Where patch tokens `[N, L, C]` stand in the image: their rows and columns, and the tokens before them. */
+/** The grid of patch tokens `[N, L, C]`: its rows and columns, and the tokens before the patches. */
 import type { Dim } from '../../onnx/scan-value.js';
 import type { NodeBuilder } from './node-builder.js';
 
@@ -11,7 +11,7 @@ export interface MeasuredTokens {
   /** Tokens and channels in that run. */
   readonly tokens: number;
   readonly channels: number;
-  /** How the number follows from the size of the image; undefined if the graph takes one size only. */
+  /** How the number depends on the image size; undefined if the graph takes only one size. */
   readonly follows: FollowingTokens | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface FollowingTokens {
 /** A grid of patch tokens behind some others (class, registers). */
 export interface TokenGrid {
   readonly prefix: number;
-  /** Rows and columns; null if they follow from the image, see `follows`. */
+  /** Rows and columns; null if they depend on the image, see `follows`. */
   readonly size: Size | null;
   readonly follows: FollowingTokens | undefined;
 }
@@ -69,7 +69,7 @@ function greatestDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestDivisor(b, a % b);
 }
 
-/** Finds the grid of tokens. Returns why there is none, as text. */
+/** Finds the grid of tokens. Returns the reason as text if there is no grid. */
 export function findGrid(
   tokens: Dim | undefined,
   imageSize: Size | undefined,
@@ -79,7 +79,7 @@ export function findGrid(
   const count = typeof tokens === 'number' ? tokens : measured?.tokens;
   const size = measured?.imageSize ?? imageSize;
   if (count === undefined)
-    return 'the number of its tokens is open, and runs of the graph do not tell how it follows from the size of an image; export the model for one image size';
+    return 'the number of its tokens is open, and runs of the graph do not show how it depends on the image size; export the model for one image size';
   const image = size ? `an image of ${size.join('×')}` : 'a square image';
   return (
     countedGrid(count, size) ??

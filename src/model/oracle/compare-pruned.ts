@@ -29,7 +29,7 @@ export interface VerifyOptions {
   readonly sizes: InputSizes | undefined;
   /**
    * How far ONNX Runtime optimises both graphs for the comparison. With `disabled`, a pruned model equals the full one bit for
-   * bit; with `all`, fusions round differently. The written model is opened and run with `all` in either case.
+   * bit; with `all`, fusions round differently. The written model is also opened and run with `all`.
    * @default 'disabled'
    */
   readonly graphOptimizationLevel: 'disabled' | 'all';
@@ -103,7 +103,7 @@ export async function comparePruned(
   sessions: SessionHolder,
 ): Promise<VerifyReport> {
   const whole = prepareWhole(part);
-  // A batch that was made dynamic is run at once; the full graph takes it batch by batch.
+  // A dynamic batch runs at once; the full graph takes the same rows batch by batch.
   const runs = part.rewrite.batch?.mode === 'dynamic' ? rows : 1;
   const { graph } = whole.rewrite.cut;
   const replica = await sessions.open({ rewrite: whole.rewrite, graphOptimizationLevel: level });
@@ -158,7 +158,7 @@ async function runIn(
   return runBatch(replica, inputs, feeds, fetches);
 }
 
-/** Runs the written model as users open it: its optimisation has faults of its own (docs/decisions/022-output-names.md). */
+/** Runs the written model with the default optimisation, which can fail by itself (docs/decisions/022-output-names.md). */
 async function runOptimized(
   part: Prepared,
   feeds: readonly NamedTensor[],
@@ -179,7 +179,7 @@ async function runOptimized(
   }
 }
 
-/** The feeds of the pruned model: those of the full graph, and the tensors inside it at which it was cut. */
+/** The feeds of the pruned model: those of the full graph, and the values of the tensors at which the graph was cut. */
 function feedsOf(
   part: Prepared,
   whole: Prepared,

@@ -1,4 +1,4 @@
-/** The difference between two tensors. */
+/** Compares two tensors. */
 import { fromFloat16Bits } from '../../tensor/float16.js';
 import type { Tensor } from '../../tensor/tensor.js';
 
@@ -6,9 +6,9 @@ import type { Tensor } from '../../tensor/tensor.js';
 export interface Difference {
   /** Whether all elements are the same, bit for bit (any two NaN count as the same). */
   readonly isEqual: boolean;
-  /** The largest absolute difference; Infinity if dtype or dims differ, or text does. */
+  /** The largest absolute difference; Infinity if dtype, dims or text differ. */
   readonly maxDifference: number;
-  /** The same, divided by the largest magnitude of the expected tensor. */
+  /** `maxDifference`, divided by the largest magnitude of the expected tensor. */
   readonly maxRelative: number;
 }
 

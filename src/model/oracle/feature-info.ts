@@ -1,4 +1,4 @@
-/** The public description of features: it asks an oracle for types that the file does not state. */
+/** Describes features by name. An oracle supplies types that the file does not state. */
 import type { FeatureInfo } from '../feature-info.js';
 import { describeFeatures } from '../list-features.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';

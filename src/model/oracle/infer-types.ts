@@ -1,4 +1,4 @@
-/** dtype and dims of values where the file does not state them: ONNX Runtime infers them when it opens a session. */
+/** Infers dtype and dims that the file does not state: ONNX Runtime does so when it opens a session. */
 import { isTapirError } from '../../base/errors.js';
 import type { Graph, Value } from '../../graph/graph.js';
 import { cutGraph } from '../../graph/rewrite/prune.js';
@@ -13,7 +13,7 @@ import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 
 /**
- * Infers the types of values in a session that has them as outputs. Without values, no session starts.
+ * Infers the types of values by opening a session that returns them. Without values, no session starts.
  *
  * @param given - Sizes for made-up inputs, on which the values run if only that tells a scalar from an unknown rank. Without them,
  * nothing runs.
@@ -46,7 +46,7 @@ export async function inferTypes(
   return inferred;
 }
 
-/** The names of values that turn out to have no axes when they are computed. */
+/** The names of values that turn out to be scalars when they are computed. */
 async function findScalars(
   replica: Replica,
   rewrite: Rewrite,
@@ -66,5 +66,5 @@ async function findScalars(
   }
 }
 
-/** Never used: a graph that is cut only at its own inputs gets no new ones. */
+/** Never used: a cut at the graph's own inputs adds no inputs. */
 const NO_TYPE = { elemType: 0, dims: null } as const;

@@ -1,4 +1,4 @@
-/** Sizes for the open axes of inputs: what the caller gives, what the kind of the axis suggests. */
+/** Chooses sizes for the open axes of inputs: those that the caller gives, otherwise a guess by the kind of the axis. */
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { GivenSizes } from '../input-sizes.js';
 
@@ -11,7 +11,7 @@ export interface SizeGuess {
   readonly width: number;
   /** Any other axis. */
   readonly other: number;
-  /** Whether channels come last in images whose declared sizes do not tell. */
+  /** Whether channels come last in images whose declared sizes do not show it. */
   readonly isChannelsLast: boolean;
 }
 
@@ -67,7 +67,7 @@ export function chooseDims(
   });
 }
 
-/** "?" stands for any size, and not twice for the same. */
+/** Whether equal names mean equal sizes. Exporters write "?" for any size. */
 function isSymbol(size: string | null): size is string {
   return size !== null && size !== '?' && size !== '';
 }
@@ -94,7 +94,7 @@ function kindOf(input: TensorInfo, axis: number, { isChannelsLast }: SizeGuess):
   return kinds[axis - 1]!;
 }
 
-/** Whether the declared sizes say that channels come last; undefined if they do not tell. */
+/** Whether the declared sizes say that channels come last; undefined if they do not show it. */
 function hasChannelsLast({ dims }: TensorInfo): boolean | undefined {
   const [, second, third, last] = dims ?? [];
   const isNumber = (size: unknown): size is number => typeof size === 'number';

@@ -1,4 +1,4 @@
-/** How many tokens a graph makes of an image, where the file leaves their number open: runs on images of several sizes tell. */
+/** Measures the tokens of an image if the file leaves their number open, by running the graph on images of several sizes. */
 import { isTapirError } from '../../base/errors.js';
 import type { Value } from '../../graph/graph.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
@@ -21,7 +21,7 @@ const FACTORS = [2, 0.5];
  * Measures tokens `[N, L, C]`.
  *
  * @param given - Sizes for the made-up image.
- * @returns undefined if the value is something else, or the number of tokens does not follow from the size of the image.
+ * @returns undefined if the value has another form, or the number of tokens is not one per square patch plus a constant.
  */
 export async function measureTokens(
   rewrite: Rewrite,
@@ -76,7 +76,7 @@ async function tokensOf(
   }
 }
 
-/** Square patches of `patch` pixels behind a number of other tokens, if all runs agree with that. */
+/** The side of square patches and the number of tokens before them, if all runs agree. */
 function solve(
   { tokens, imageSize: [height, width] }: Omit<MeasuredTokens, 'follows'>,
   sides: readonly { readonly factor: number; readonly tokens: number }[],

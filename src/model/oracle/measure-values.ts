@@ -1,4 +1,4 @@
-/** Sizes and constants of a graph, from the file, from a session and from one run: what opening a fixed batch needs to know. */
+/** Measures sizes and constants of a graph, from the file, a session and one run. Opening a fixed batch needs them. */
 import type { Node, Value } from '../../graph/graph.js';
 import { nodeRoles } from '../../graph/roles.js';
 import type { BatchFacts } from '../../graph/rewrite/dynamic-batch.js';
@@ -15,20 +15,20 @@ import type { GivenSizes } from '../input-sizes.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 
-/** The most tensors that one run fetches: more need more memory, fewer need more runs. */
+/** The most tensors that one run fetches. More would need more memory, fewer would need more runs. */
 const FETCHES = 64;
-/** A longer list of integers holds neither sizes nor axes. */
+/** Longer lists of integers hold neither sizes nor axes. */
 const MAX_LIST = 64;
 
-/** What is known about a tensor of the cut. */
+/** Facts about a tensor of the cut. */
 interface Measured {
   readonly elemType: number | undefined;
   readonly dims: readonly number[];
-  /** The elements of a short list of integers that depends on no input. */
+  /** The elements, if it is a short list of integers that depends on no input. */
   readonly integers: readonly number[] | undefined;
 }
 
-/** Puts together what is known about a graph. `reader` is over the open source. */
+/** Combines measured facts with those in the file. `reader` reads the open source. */
 export function readFacts(reader: WireReader, measured: ReadonlyMap<Value, Measured>): BatchFacts {
   const attributes = new Map<Node, ReadonlyMap<string, Attribute>>();
   const attributesOf = (node: Node): ReadonlyMap<string, Attribute> => {
@@ -44,7 +44,7 @@ export function readFacts(reader: WireReader, measured: ReadonlyMap<Value, Measu
   };
 }
 
-/** The elements of an initializer or Constant, also through Identity nodes. */
+/** The elements of an initializer or Constant; Identity nodes are followed. */
 function readConstant(
   reader: WireReader,
   attributesOf: BatchFacts['attributesOf'],
@@ -63,7 +63,7 @@ function readConstant(
 }
 
 /**
- * Measures all tensors of a cut: takes the sizes that ONNX Runtime infers, and runs made-up inputs for the rest.
+ * Measures all tensors of a cut: takes the sizes that ONNX Runtime infers, and runs the graph on made-up inputs for all others.
  *
  * @param inputs - The inputs of the rewrite.
  * @param given - Sizes for made-up inputs.
@@ -94,7 +94,7 @@ export async function measureValues(
       roles.get(producer) === 'constant' &&
       (elemType === ELEMENT_TYPE.int64 || elemType === ELEMENT_TYPE.int32) &&
       dims.length < 2;
-    // Empty dims stand for a scalar and for an unknown rank.
+    // Empty dims mean a scalar or an unknown rank.
     if (isList || dims.length === 0 || dims.length < info.dims.length) unknown.push(value);
     else measured.set(value, { elemType, dims, integers: undefined });
   }

@@ -1,4 +1,4 @@
-/** The oracle of a model: it answers what the file does not say, by running the model on the CPU. */
+/** The oracle of a model: answers questions that the file leaves open, by running the model on the CPU. */
 import type { Value } from '../../graph/graph.js';
 import type { MeasuredTokens } from '../../graph/rewrite/token-grid.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';

@@ -1,4 +1,4 @@
-/** Making a fixed batch dynamic: the rewritten graph is run and compared. If it is wrong, the graph stays, and the plan says why. */
+/** Makes a fixed batch dynamic. The rewritten graph is run and compared; if it is wrong, the old one stays and the plan says why. */
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import { withDynamicBatch } from '../../graph/rewrite/dynamic-batch.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
@@ -14,13 +14,13 @@ import { measureValues, readFacts } from './measure-values.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 
-/** A larger batch may change the order of sums, and with it their rounding. */
+/** A larger batch may change the order of sums, and so their rounding. */
 const TOLERANCE = 1e-4;
-/** How many exported batches are run at once. */
+/** How many exported batches run at once. */
 const BATCHES = 3;
 const SEED = 1;
 
-/** The rewrite with a dynamic batch, if runs prove it right. Its `batch` says the outcome. */
+/** Returns the rewrite with a dynamic batch, if runs prove it right. Its `batch` holds the outcome. */
 export async function openBatch(
   model: OnnxModel,
   rewrite: Rewrite,
@@ -40,7 +40,7 @@ export async function openBatch(
       .of(model)
       .withSource((source) => withDynamicBatch(rewrite, readFacts(new WireReader(source), measured)));
     if ('reason' in result) return fallBack(result.reason);
-    // The sizes come from one run. Written into the graph, they would be wrong for other sizes of the inputs.
+    // Sizes come from one run. In the graph, they would be wrong for inputs of other sizes.
     if (hasOpenSizes(inputs) && result.changed.length > 0)
       return fallBack('its inputs have other open sizes, which the change would fix');
     const { maxRelative, madeUp } = await compareBatches(
@@ -64,7 +64,7 @@ export async function openBatch(
   }
 }
 
-/** The batch that a graph was exported for: the first size of its inputs, where that is a number. */
+/** The batch that a graph was exported for: the first size of an input, if it is a number. */
 function exportedBatch(inputs: readonly TensorInfo[]): number | undefined {
   for (const { dims } of inputs) {
     const [batch] = dims ?? [];

@@ -1,4 +1,4 @@
-/** The public pruning: it asks an oracle where the file does not state what is needed. */
+/** Prunes a model. An oracle supplies facts that the file does not state. */
 import type { Options } from '../../base/checks.js';
 import { cutModel, type PruneOptions } from '../cut-model.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
@@ -16,7 +16,7 @@ import { ModelOracle } from './model-oracle.js';
  * @param returnNodes - Names, or names mapped to output keys. With a list, the written file keeps the tensor names. With keys, it
  * has one more node per output, which gives the output its key as name.
  * @param given - See {@link PruneOptions}.
- * @returns The pruned model. Its plan is there at once; its bytes or file are made on demand.
+ * @returns The pruned model. Its plan is available at once; its bytes or file are made on demand.
  * @throws {@link TapirError} `NAME_NOT_FOUND` (all unknown names with the nearest ones), `NAME_AMBIGUOUS`, `NAME_FOLDED`,
  * `NAME_INSIDE_BODY`; `OUTPUT_NOT_TENSOR`; `OUTPUT_NAME_TAKEN`; `GRAPH_INVALID`; `EXTERNAL_DATA_UNSAFE`; those of {@link openModel}.
  *

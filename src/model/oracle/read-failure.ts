@@ -1,30 +1,29 @@
-/** What ONNX Runtime's message about a failed run says about the sizes that it was fed. */
+/** Reads ONNX Runtime's message about a failed run: were the sizes too large or too small? */
 import type { Graph } from '../../graph/graph.js';
 
 /** How the sizes are wrong. */
 export interface SizeHint {
   /**
-   * How many times larger than it must be something is that grows with the sizes: 0 for "too small, by an unknown factor", Infinity
-   * for "too large".
+   * A quantity that grows with the sizes, divided by what it must be. 0 means too small by an unknown factor, Infinity too large.
    */
   readonly ratio?: number;
   /** The channels that the first operator needs, and those that it got. */
   readonly channels?: { readonly needed: number; readonly got: number };
 }
 
-/** A node, and what it complains about. */
+/** The operator, the name of the node, and its complaint. */
 const FAILURE = /running (\S+) node\. Name:'(.*?)' Status Message: ([^]*)$/;
-/** ONNX Runtime's file, line, function and condition, in front of some messages. */
+/** The place in ONNX Runtime's source that precedes some messages. */
 const PLACE = /^\/?\S+\.(?:h|cc):\d+ .*? was false\. |^\/?\S+\.(?:h|cc):\d+ (?:\w+ )?(?=[A-Z])/;
 
-/** A failure in short: the node and what it says, without the place in ONNX Runtime's source. */
+/** Shortens a message to the node and its complaint, without the place in ONNX Runtime's source. */
 export function shortenFailure(reason: string): string {
   const [, op, name, text] = FAILURE.exec(reason) ?? [];
   if (text === undefined) return reason;
   return `${op} "${name}": ${text.trim().replace(PLACE, '')}`;
 }
 
-/** Reads a failure. `graph` tells which side of a mismatch is a constant. */
+/** Reads a message. `graph` shows which side of a mismatch is a constant. */
 export function readFailure(reason: string, graph: Graph): SizeHint {
   const [, , name, text = reason] = FAILURE.exec(reason) ?? [];
   const numbers = (pattern: RegExp): number[] | undefined => pattern.exec(text)?.slice(1).map(Number);

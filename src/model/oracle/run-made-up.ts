@@ -8,7 +8,7 @@ import { chooseDims, FIRST_GUESS, type FedDims, type SizeGuess } from './made-up
 import { readFailure, shortenFailure, type SizeHint } from './read-failure.js';
 import { seededFeeds } from './seeded-feeds.js';
 
-/** What inputs are made up from. */
+/** Describes the inputs to make up. */
 export interface MadeUp {
   readonly graph: Graph;
   readonly inputs: readonly TensorInfo[];
@@ -18,7 +18,7 @@ export interface MadeUp {
   readonly rows: number;
   /** How many times a first axis that is fixed. */
   readonly runs: number;
-  /** Sizes that are tried first. */
+  /** The sizes to try first. */
   readonly first?: SizeGuess | undefined;
 }
 
@@ -42,9 +42,9 @@ const OTHERS = [16, 32, 64, 128, 256, 512, 77, 4, 2, 1];
 const HEIGHTS = [224, 32, 48, 64, 128];
 /** Steps of one guided search: more than enough to halve an interval of 65,536. */
 const STEPS = 20;
-/** Steps that jump to where the sizes should be. After them, the interval is halved, which always ends. */
+/** The first steps jump to the size that a failure asks for. Later ones halve the interval, which always ends. */
 const JUMPS = 4;
-/** If as many sizes fail with the same words, the sizes are not the cause. */
+/** After this many failures in the same words, the sizes are not the cause. */
 const SAME = 4;
 const MOST_RUNS = 80;
 const LARGEST = 4096;
@@ -98,7 +98,7 @@ class SizeSearch<Result> {
     return this.#found;
   }
 
-  /** Why nothing was found. */
+  /** The error if no sizes work. */
   failure(): unknown {
     if (!isTapirError(this.#error, 'RUN_FAILED')) return this.#error;
     const { device } = this.#error.details;

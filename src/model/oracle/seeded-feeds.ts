@@ -1,4 +1,4 @@
-/** Inputs made up from a seed, to run two forms of a model on the same values. */
+/** Makes inputs up from a seed, so that two forms of a model run on the same values. */
 import { TapirError } from '../../base/errors.js';
 import {
   createData,
@@ -10,7 +10,7 @@ import {
 } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
-/** Feeds of the given dims, by input; the same for the same seed, on every machine. */
+/** Makes feeds of the given dims, one per input. The same seed gives the same values on every machine. */
 export function seededFeeds(
   inputs: readonly TensorInfo[],
   fed: readonly { readonly dims: readonly number[] }[],
@@ -32,7 +32,7 @@ export function seededFeeds(
   });
 }
 
-/** The finaliser of MurmurHash3 (Austin Appleby, public domain): a well-mixed 32-bit number per index. */
+/** The finaliser of MurmurHash3 (Austin Appleby, public domain): gives each index a well-mixed 32-bit number. */
 function mix(index: number): number {
   let h = index | 0;
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
@@ -47,10 +47,10 @@ function fill(data: TensorData, dtype: string, seed: number): void {
     const bits = mix(Math.imul(seed, 0x9e3779b9) + i);
     const unit = bits / 2 ** 32;
     if (data instanceof Float32Array || data instanceof Float64Array) data[i] = 4 * unit - 2;
-    // Halves from 1 to 2, with alternating sign.
+    // Halves of magnitude 1 to 2, with either sign.
     else if (dtype === 'float16') data[i] = HALF_ONE | (bits & 0x83ff);
     else if (dtype === 'bool') data[i] = bits & 1;
-    // Integers are small, because they are mostly indices or tokens.
+    // Integers are small, because they are usually indices or tokens.
     else if (data instanceof BigInt64Array || data instanceof BigUint64Array) data[i] = BigInt(bits % 2);
     else if (Array.isArray(data)) data[i] = `text ${bits % 10}`;
     else data[i] = dtype === 'uint8' ? bits & 0xff : bits % 2;

@@ -1,4 +1,4 @@
-/** One session at a time for the questions about a model: on the CPU, and exact unless a question asks otherwise. */
+/** Holds one session for questions about a model, on the CPU and without optimisation unless a question asks for it. */
 import type { Naming } from '../../graph/rewrite/lay-out.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { readDevice } from '../../runtime/device.js';
@@ -9,7 +9,7 @@ import { checkRunnable } from '../check-runnable.js';
 import type { OnnxModel } from '../open-model.js';
 import { describeModel } from '../session-model.js';
 
-/** What a session opens. */
+/** The form of a model that a session opens. */
 export interface SessionForm {
   readonly rewrite: Rewrite;
   /**
@@ -21,7 +21,7 @@ export interface SessionForm {
   readonly graphOptimizationLevel?: 'disabled' | 'all';
 }
 
-/** Holds at most one session of a model. The next one takes its place. */
+/** Holds at most one session of a model. The next one replaces it. */
 export class SessionHolder {
   readonly #model: OnnxModel;
   #held: Replica | undefined;

@@ -1,4 +1,4 @@
-/** Whether a pruned model gives the values of the full graph. */
+/** Verifies that a pruned model gives the values of the full graph. */
 import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
 import { checkInputSizes, readInputSizes } from '../input-sizes.js';
 import { prunedInternals, type PrunedModel } from '../pruned-model.js';
@@ -15,14 +15,14 @@ export const VERIFY_DEFAULTS: VerifyOptions = {
 /**
  * Runs a pruned model and the full graph that it was cut from on the same seeded inputs, on the CPU, and compares the outputs.
  * The pruned model is run from the bytes that `save` writes: once without optimisation for the comparison, and once optimised as
- * ONNX Runtime does by default. What was added to the graph (pooling, an image input) is added to the full graph as well. A fixed
+ * ONNX Runtime does by default. Added parts (pooling, an image input) are added to the full graph as well. A fixed
  * batch that was made dynamic is compared with runs of that batch.
  *
  * @param pruned - From {@link pruneModel}, or the `model` of an extractor.
  * @param given - See {@link VerifyOptions}.
  * @returns The differences, by output.
- * @throws {@link TapirError} `SESSION_FAILED`, `RUN_FAILED` if one of the two does not run on made-up inputs; `INPUT_MISMATCH` if
- * no values can be made up for an input.
+ * @throws {@link TapirError} `SESSION_FAILED` if one of the two cannot be opened; `RUN_FAILED` if it runs on none of the made-up
+ * inputs that were tried; `INPUT_MISMATCH` if no values can be made up for an input; `OPTION_INVALID`.
  *
  * @example
  * ```ts
