@@ -66,6 +66,11 @@ export interface Manifest {
     readonly normalize: 'graph' | 'model' | 'cpu';
     /** The images that `transform.decode: 'fast'` reduced, and how far their pixels are from the exact ones; null with `'exact'`. */
     readonly reduced: ReductionSummary | null;
+    /**
+     * Files of the source that look like images and are not read, by extension. Missing in manifests that were written before they
+     * were counted.
+     */
+    readonly unreadFiles?: Readonly<Record<string, number>>;
     readonly seconds: number;
   };
   /** All runs that wrote shards, in order. */
@@ -90,6 +95,7 @@ export interface FeatureRecord extends Omit<ShardFeatures, 'path'> {
 export interface DatasetState {
   readonly seconds: number;
   readonly source: SourceRecord;
+  readonly unreadFiles: Readonly<Record<string, number>>;
   readonly format: FeatureFormat;
   /** The folder of each output, by key. */
   readonly folders: ReadonlyMap<string, string>;
@@ -126,6 +132,7 @@ export function createManifest(run: RunRecord, state: DatasetState): Manifest {
     run: {
       ...settings,
       reduced: isFast ? summarizeReduced(shards.map(({ reduced }) => reduced)) : null,
+      unreadFiles: state.unreadFiles,
       seconds: state.seconds,
     },
     runs,

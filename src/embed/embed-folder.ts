@@ -18,6 +18,7 @@ import type { DecodeLanes } from '../image/lanes/decode-lanes.js';
 import { identifyFile } from '../model/identify-model.js';
 import { countInputs } from '../sources/count-inputs.js';
 import type { SourceItem } from '../sources/items/source-item.js';
+import { describeUnread, type UnreadCounts } from '../sources/items/unread-files.js';
 import { openSource, type EmbedSource, type OpenedSource } from '../sources/open-source.js';
 import { DatasetRun } from './dataset-run.js';
 import { describeIdentity, describeRun } from './describe-run.js';
@@ -49,6 +50,11 @@ export interface EmbedSummary {
   readonly skipped: number;
   /** The number of repetitions in the source. Each input is embedded once. */
   readonly duplicates: number;
+  /**
+   * Files that look like images and are not read (HEIC without libheif-js, JPEG XL, SVG, camera raw): their number by extension,
+   * such as `{ '.heic': 12 }`. The manifest has it as `run.unreadFiles`.
+   */
+  readonly unreadFiles: UnreadCounts;
 }
 
 const MAX_FAILURES_LISTED = 1000;
@@ -130,12 +136,14 @@ export async function embedWarm(
     // The first shard makes an earlier manifest wrong.
     const run = new DatasetRun(folder, plan, journal, () => rm(join(out, MANIFEST_FILE), { force: true }));
     const result = await run.embed(items, inputs);
-    const state = { ...options.plan, ...result, seconds: meter.seconds, source: record };
+    const unreadFiles = opened.unread;
+    const state = { ...options.plan, ...result, seconds: meter.seconds, source: record, unreadFiles };
     const manifest = createManifest(describeRun(extractor, setup, model), state);
     await writeAtomically(join(out, MANIFEST_FILE), encodeManifest(manifest));
     checkFailures(options.limit, meter, true);
     const { skipped, duplicates } = result;
-    return { out, manifest, failures, embedded: meter.done, failed: meter.failed, skipped, duplicates };
+    const { done: embedded, failed } = meter;
+    return { out, manifest, failures, embedded, failed, skipped, duplicates, unreadFiles };
   } finally {
     ending.abort();
     await folder.lock.release();
@@ -186,7 +194,8 @@ async function nonEmpty(source: OpenedSource): Promise<AsyncIterable<SourceItem>
   const first = await iterator.next();
   if (first.done === true) {
     const label = source.description.location ?? 'the source';
-    const reason = `it holds no image (${FORMATS_SHOWN}, by file extension)`;
+    const unread = describeUnread(source.unread).map((line) => `; ${line}`);
+    const reason = `it holds no image (${FORMATS_SHOWN}, by file extension)${unread.join('')}`;
     throw new TapirError('SOURCE_INVALID', `"${label}" cannot be embedded: ${reason}`, {
       details: { source: label, reason },
     });

@@ -6,11 +6,12 @@ import { fileURLToPath } from 'node:url';
 import { checkOneOf, invalidOption } from '../base/checks.js';
 import { reasonOf } from '../base/errors.js';
 import { isImageBody, openImageSource, type ImageSource } from '../image/file/image-source.js';
-import { IMAGE_EXTENSIONS } from '../image/formats/image-format.js';
+import { extensionOf, kindOfName, isImageName, unreadAdvice } from '../image/decode/image-names.js';
 import { openRecords } from './records/open-records.js';
 import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
 import { listImages } from './folders/list-folder.js';
 import type { SourceItem } from './items/source-item.js';
+import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
 import { archiveKind, listArchive, listShards } from './archives/archives.js';
 import { itemOfEntry, type EntryPlan } from './items/entries.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
@@ -57,6 +58,8 @@ export interface SourceDescription {
 /** The items of a source, in an order that depends only on the source. */
 export interface OpenedSource extends AsyncIterable<SourceItem> {
   readonly description: SourceDescription;
+  /** Files that look like images and are not read, as far as the source was iterated. */
+  readonly unread: UnreadCounts;
 }
 
 /**
@@ -99,14 +102,17 @@ function openLocation(source: string, options: SourceOptions, signal?: AbortSign
     throw invalidSource(labelOfUrl(source), 'it is a URL; put it in a list, or in an array');
   if (!stats && isPattern(source)) return openPattern(source);
   if (!stats) throw invalidSource(source, `no such file or folder; ${ACCEPTED}`);
-  if (stats.isDirectory()) return opened('folder', source, () => listImages(source));
+  if (stats.isDirectory()) return opened('folder', source, (unread) => listImages(source, unread));
   if (!stats.isFile()) throw invalidSource(source, `it is neither a folder nor a regular file; ${ACCEPTED}`);
   const archive = archiveKind(source);
-  if (archive) return opened(archive, source, () => listArchive(source));
+  if (archive) return opened(archive, source, (unread) => listArchive(source, unread));
   const extension = extname(source).toLowerCase();
   if (LIST_EXTENSIONS.has(extension)) return opened('list', source, () => readList(source, options, signal));
-  if (IMAGE_EXTENSIONS.has(extension))
+  const kind = kindOfName(source);
+  if (kind === 'image')
     return opened('list', source, () => iterate({ path: basename(source), image: source }));
+  if (kind === 'unread')
+    throw invalidSource(source, `images of this format are not read; ${unreadAdvice(extensionOf(source))}`);
   throw invalidSource(source, `its extension is not supported; ${ACCEPTED}`);
 }
 
@@ -128,16 +134,17 @@ function openPattern(source: string): OpenedSource {
   if (kinds.size > 1)
     throw invalidSource(source, 'it matches archives of one kind and other files; give one kind');
   return kind
-    ? opened(kind, source, () => listShards(source, pattern))
-    : opened('glob', source, () => listMatches(pattern));
+    ? opened(kind, source, (unread) => listShards(source, pattern, unread))
+    : opened('glob', source, (unread) => listMatches(pattern, unread));
 }
 
 /** Lists the matches of a pattern. If the pattern does not end with an extension, only images. */
-async function* listMatches(pattern: Pattern): AsyncGenerator<SourceItem> {
+async function* listMatches(pattern: Pattern, unread: UnreadFiles): AsyncGenerator<SourceItem> {
   const isAny = pattern.isList || pattern.patterns.every((one) => /\.[^*?[\]()/.]+$/.test(one));
   for await (const { name, path } of findMatches(pattern))
-    if (isAny || IMAGE_EXTENSIONS.has(extname(name).toLowerCase()))
+    if (isAny || isImageName(name))
       yield { path: name, image: path, ...(pattern.isList ? {} : { listed: true }) };
+    else if (kindOfName(name) === 'unread') unread.add(name);
 }
 
 async function* readItems(
@@ -201,9 +208,19 @@ async function* iterate(item: SourceItem): AsyncGenerator<SourceItem> {
 function opened(
   kind: SourceDescription['kind'],
   location: string | null,
-  items: () => AsyncGenerator<SourceItem>,
+  items: (unread: UnreadFiles) => AsyncGenerator<SourceItem>,
 ): OpenedSource {
-  return { description: { kind, location }, [Symbol.asyncIterator]: items };
+  const unread = new UnreadFiles();
+  return {
+    description: { kind, location },
+    get unread() {
+      return unread.counts;
+    },
+    [Symbol.asyncIterator]() {
+      unread.clear();
+      return items(unread);
+    },
+  };
 }
 
 function isAsyncIterable(value: unknown): boolean {

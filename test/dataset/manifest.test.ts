@@ -40,7 +40,7 @@ async function stateOf(shards: readonly JournalShard[], runs: readonly JournalRu
     ['g', 'g'],
     ['f', 'f'],
   ]);
-  return { seconds: 1, source, format: 'npy', folders, shards, runs, inputs };
+  return { seconds: 1, source, format: 'npy', folders, shards, runs, inputs, unreadFiles: {} };
 }
 
 describe('createManifest', () => {

@@ -73,8 +73,15 @@ function entriesOf(value: unknown): Fact[] {
     if (number !== undefined && /(?:^b|B)ytes$/.test(name))
       return [spaced(name.replace(/bytes$/i, '')) || 'size', formatBytes(number)];
     if (number !== undefined && name === 'seconds') return ['time', formatSeconds(number)];
+    if (name === 'unreadFiles') return ['files not read', countsText(inner)];
     return [spaced(name), textOf(inner)];
   });
+}
+
+/** `{ '.heic': 12 }` → `12 .heic`. */
+function countsText(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return '';
+  return textOf(Object.entries(value).map(([name, count]) => `${textOf(count)} ${name}`));
 }
 
 /** `limitPixels` → `limit pixels`. */

@@ -7,7 +7,8 @@ import { EMBED_FOLDER_DEFAULTS } from '../../embed/embed-folder-options.js';
 import { embedRows } from '../../embed/streams/embed-rows.js';
 import { ROW_FORMATS, type RowFormat } from '../../embed/streams/row-output.js';
 import type { EmbedProgress } from '../../embed/progress.js';
-import { FAILURES_SHOWN, openRun, reportFailures, type EmbedFlags } from './embed-run.js';
+import type { UnreadCounts } from '../../sources/items/unread-files.js';
+import { FAILURES_SHOWN, openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { openRunView } from '../terminal/run-view.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -34,13 +35,17 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
   try {
     const { batch, decodeThreads, dtype, keepDims, column, allowHttp, maxFailures } = flags;
     const { null: nulSeparated, inputFormat, maxWaitMs } = flags;
-    const settings = { format, dtype, batch, decodeThreads, transform, keepDims, maxFailures, onBatch };
+    let unread: UnreadCounts = {};
+    const onUnread = (counts: UnreadCounts): void => void (unread = counts);
+    const reporting = { maxFailures, onBatch, onUnread };
+    const settings = { format, dtype, batch, decodeThreads, transform, keepDims, ...reporting };
     const reading = { column, nulSeparated, allowHttp, inputFormat, maxWaitMs };
     const { signal } = terminal;
     for await (const bytes of embedRows(extractor, images, { ...settings, ...reading, signal }, lanes))
       await terminal.write(bytes);
     view.end();
     reportFailures(terminal, failures, failed, embedded, "all of them are rows with status 'error'");
+    reportUnread(terminal, unread);
     if (failed > 0) terminal.exitCode(EXIT.someFailed);
   } finally {
     await view.close();

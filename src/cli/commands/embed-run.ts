@@ -17,6 +17,7 @@ import {
   type ExtractorFlags,
 } from '../flags/open-extractor.js';
 import type { ShardFlag } from '../flags/shard-flag.js';
+import { describeUnread, type UnreadCounts } from '../../sources/items/unread-files.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
@@ -89,4 +90,9 @@ export function reportFailures(
   for (const { path, error } of failures.slice(0, FAILURES_SHOWN))
     terminal.err(`  ${printable(path ?? '(bytes)')}: ${printable(error.details.reason)} [${error.code}]\n`);
   if (failed > FAILURES_SHOWN) terminal.err(`  … ${whereAll}\n`);
+}
+
+/** Names the files that look like images and were not read. */
+export function reportUnread(terminal: Terminal, counts: UnreadCounts): void {
+  for (const line of describeUnread(counts)) terminal.err(`${line}\n`);
 }

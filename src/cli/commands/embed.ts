@@ -4,7 +4,7 @@ import { embedWarm, type EmbedSummary } from '../../embed/embed-folder.js';
 import { hasFewImages } from '../../embed/measure/few-images.js';
 import type { EmbedProgress } from '../../embed/progress.js';
 import { runEmbedRows } from './embed-rows.js';
-import { openRun, reportFailures, type EmbedFlags } from './embed-run.js';
+import { openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { openRunView } from '../terminal/run-view.js';
 import { chooseLocalDevice, readShardFlag } from '../flags/shard-flag.js';
@@ -55,10 +55,11 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
 }
 
 function report(terminal: Terminal, summary: EmbedSummary, isJson: boolean): void {
-  const { out, manifest, failures, embedded, failed, skipped, duplicates } = summary;
+  const { out, manifest, failures, embedded, failed, skipped, duplicates, unreadFiles } = summary;
   const { counts, run, features } = manifest;
   const whereAll = "all of them are in the metadata (status = 'error'); the same command tries them again";
   reportFailures(terminal, failures, failed, embedded, whereAll);
+  reportUnread(terminal, unreadFiles);
   if (isJson) {
     const event = { event: 'done', embedded, failed, skipped, duplicates, manifest };
     terminal.out(`${JSON.stringify(event)}\n`);

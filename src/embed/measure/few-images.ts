@@ -1,7 +1,7 @@
 /** Whether a folder holds so few images that a second session does not pay off. */
 import { opendir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isImage } from '../../sources/folders/list-folder.js';
+import { isImageName } from '../../image/decode/image-names.js';
 
 /** A second session takes about a second to open. At 64 photos it starts to win that second back. */
 const FEW_IMAGES = 64;
@@ -21,7 +21,7 @@ export async function hasFewImages(source: string): Promise<boolean> {
       for await (const entry of await opendir(folder)) {
         if (entry.isDirectory()) folders.push(join(folder, entry.name));
         else if (!entry.isFile()) return false;
-        else if (isImage(entry.name)) images++;
+        else if (isImageName(entry.name)) images++;
         if (images >= FEW_IMAGES || ++entries >= MOST_ENTRIES) return false;
       }
     }

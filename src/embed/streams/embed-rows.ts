@@ -10,6 +10,7 @@ import { embedRecords } from './embed-records.js';
 import { checkFailures, readFailureLimit, type MaxFailures } from '../failure-limit.js';
 import { ProgressMeter, type EmbedProgress } from '../progress.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { UnreadCounts } from '../../sources/items/unread-files.js';
 import { openSource } from '../../sources/open-source.js';
 import { createArrowRows } from './arrow-rows.js';
 import { describeFeatures, storedFeatures } from './feature-columns.js';
@@ -38,6 +39,8 @@ export interface EmbedRowsOptions extends EmbedOptions {
   readonly maxFailures: MaxFailures | undefined;
   /** Called after each batch. */
   readonly onBatch: ((batch: EmbeddedBatch, progress: EmbedProgress) => void) | undefined;
+  /** Called at the end with the number of files that look like images and are not read, by extension. */
+  readonly onUnread: ((counts: UnreadCounts) => void) | undefined;
 }
 
 export const EMBED_ROWS_DEFAULTS: EmbedRowsOptions = {
@@ -48,6 +51,7 @@ export const EMBED_ROWS_DEFAULTS: EmbedRowsOptions = {
   maxWaitMs: 50,
   maxFailures: undefined,
   onBatch: undefined,
+  onUnread: undefined,
 };
 
 /**
@@ -73,7 +77,7 @@ export async function* embedRows(
   const maxWaitMs = checkInteger('maxWaitMs', options.maxWaitMs, 0, 3_600_000);
   const limit = readFailureLimit(options.maxFailures);
   await using lanes = openDecodeLanes(extractor, setup, warm);
-  const input = await openInput(source, options.inputFormat, setup);
+  const input = await openInput(source, options, setup);
   const columns = await describeFeatures(extractor, setup, half);
   checkKeys(options.format, columns);
   const encoder = await createEncoder(options.format, input, columns, setup);
@@ -93,13 +97,14 @@ export async function* embedRows(
 
 async function openInput(
   source: string | AsyncIterable<Uint8Array>,
-  format: InputFormat,
+  { inputFormat, onUnread }: EmbedRowsOptions,
   { source: options, signal }: EmbedSetup,
 ): Promise<RecordInput> {
-  if (typeof source !== 'string') return openRecords(source, 'standard input', format, options, signal);
+  if (typeof source !== 'string') return openRecords(source, 'standard input', inputFormat, options, signal);
   const items = openSource(source, options, signal);
   async function* records(): AsyncGenerator<SourceRecord<Carried>> {
     for await (const item of items) yield { item, extra: NOTHING };
+    onUnread?.(items.unread);
   }
   return { format: 'paths', name: source, records: records() };
 }

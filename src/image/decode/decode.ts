@@ -14,6 +14,7 @@ import { decodeJpeg, type JpegOptions } from '../jpeg/jpeg.js';
 import type { Size } from '../pixels/geometry.js';
 import type { RgbImage } from '../pixels/rgb-image.js';
 import { toRgb } from './colour.js';
+import { decodeHeic, TooManyPixels } from './decode-heic.js';
 import type { DecodeOptions } from './decode-options.js';
 import { openSharp, type SharpFactory } from './open-sharp.js';
 import { chooseReduction, sourceSize, type Reduction } from './reduction.js';
@@ -66,19 +67,20 @@ export async function decodeBytes(
   if (size && size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
   const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
   if (plain) return whole(plain);
-  // Loaded only now: images that this package decodes itself do not need it.
-  const sharp = await openSharp();
   try {
+    if (format === 'heic') return whole(decodeHeic(bytes, limitPixels));
+    // Loaded only now: other images do not need it.
+    const sharp = await openSharp();
     const plan = planReduction(bytes, format, options);
     if (!plan) return whole(await decodeWhole(sharp, bytes, format, options));
     return await decodeReduced(sharp, file, bytes, format, options, plan);
   } catch (error) {
     if (error instanceof TapirError) throw error;
-    if (reasonOf(error).startsWith('Input image exceeds pixel limit'))
+    if (error instanceof TooManyPixels || reasonOf(error).startsWith('Input image exceeds pixel limit'))
       throw tooLargeImage(label, limitPixels, error);
     if (isCutOff(bytes))
       throw truncatedImage(label, bytes.byteLength, 'the end of its image is missing', error);
-    throw unreadableImage(label, decoderReason(error, format), error);
+    throw unreadableImage(label, format === 'heic' ? reasonOf(error) : decoderReason(error, format), error);
   }
 }
 

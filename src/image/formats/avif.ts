@@ -1,4 +1,4 @@
-/** AVIF boxes (ISO/IEC 14496-12, 23008-12). */
+/** The boxes of AVIF and HEIC (ISO/IEC 14496-12, 23008-12). */
 import { viewOf } from '../pixels/data-view.js';
 import type { Size } from '../pixels/geometry.js';
 

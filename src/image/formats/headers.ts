@@ -1,4 +1,4 @@
-/** What this package reads itself of the formats that sharp decodes. */
+/** What this package reads itself of the formats that other packages decode. */
 import { isJpegCutOff, readJpegFrame } from '../jpeg/jpeg-segments.js';
 import type { Size } from '../pixels/geometry.js';
 import { isAvifCutOff, readAvifSize } from './avif.js';
@@ -8,8 +8,11 @@ import { isPngCutOff, readPngSize } from './png.js';
 import { isTiffCutOff, readTiffSize } from './tiff.js';
 import { isWebpCutOff, readWebpHeader } from './webp.js';
 
+/** Formats that other packages decode: HEIC libheif-js, the others sharp. */
+export type ForeignFormat = Exclude<ImageFormat, 'bmp'>;
+
 /** Formats that sharp decodes. */
-export type SharpFormat = Exclude<ImageFormat, 'bmp'>;
+export type SharpFormat = Exclude<ForeignFormat, 'heic'>;
 
 interface HeaderReader {
   /** The size in the header, before any turn; undefined if this package cannot find it. Nothing is allocated by it. */
@@ -21,11 +24,12 @@ interface HeaderReader {
   readonly isCutOff: (bytes: Uint8Array) => boolean;
 }
 
-export const HEADERS: Readonly<Record<SharpFormat, HeaderReader>> = {
+export const HEADERS: Readonly<Record<ForeignFormat, HeaderReader>> = {
   jpeg: { readSize: readJpegFrame, isCutOff: isJpegCutOff },
   png: { readSize: readPngSize, isCutOff: isPngCutOff },
   gif: { readSize: (bytes) => readGifFrame(bytes)?.canvas, isCutOff: isGifCutOff },
   webp: { readSize: readWebpHeader, isCutOff: isWebpCutOff },
   tiff: { readSize: readTiffSize, isCutOff: isTiffCutOff },
   avif: { readSize: readAvifSize, isCutOff: isAvifCutOff },
+  heic: { readSize: readAvifSize, isCutOff: isAvifCutOff },
 };

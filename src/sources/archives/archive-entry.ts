@@ -1,8 +1,9 @@
 /** Entries of archives: their names and their items. */
-import { IMAGE_EXTENSIONS } from '../../image/formats/image-format.js';
+import { kindOfName } from '../../image/decode/image-names.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import type { SourceItem } from '../items/source-item.js';
 import { unavailableImage } from '../items/source-errors.js';
+import type { UnreadFiles } from '../items/unread-files.js';
 
 /** Longer entries are refused. No photo within the pixel limit is this long. */
 export const MAX_ENTRY_BYTES: number = 1024 ** 3;
@@ -20,12 +21,19 @@ export interface ImageEntry {
  * as `../a.jpg` is only a name.
  *
  * @param prefix - Goes before the name: the archive, if there are several.
+ * @param unread - Counts the entry if it looks like an image that is not read.
  * @param decoded - The name as text, if the archive says how to decode it. Without it the name must be UTF-8.
  */
-export function nameEntry(name: Uint8Array, prefix: string, decoded?: string): ImageEntry | undefined {
+export function nameEntry(
+  name: Uint8Array,
+  prefix: string,
+  unread: UnreadFiles,
+  decoded?: string,
+): ImageEntry | undefined {
   const text = decoded ?? Buffer.from(name).toString('utf8');
-  const dot = text.lastIndexOf('.');
-  if (dot < 0 || !IMAGE_EXTENSIONS.has(text.slice(dot).toLowerCase())) return undefined;
+  const kind = kindOfName(text);
+  if (kind === 'unread') unread.add(text);
+  if (kind !== 'image') return undefined;
   const path = prefix + text.replaceAll('\0', '\u2400');
   const refused = (reason: string): ImageEntry => ({
     path,

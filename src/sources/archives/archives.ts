@@ -4,6 +4,7 @@ import { reasonOf } from '../../base/errors.js';
 import type { SourceItem } from '../items/source-item.js';
 import { findMatches, type Match, type Pattern } from '../folders/pattern.js';
 import { invalidSource } from '../items/source-errors.js';
+import type { UnreadFiles } from '../items/unread-files.js';
 import { listTar } from './tar.js';
 import { listZip } from './zip.js';
 
@@ -14,8 +15,8 @@ export function archiveKind(name: string): 'tar' | 'zip' | undefined {
 }
 
 /** Lists the images in an archive, named as its entries. Throws `SOURCE_INVALID`. */
-export function listArchive(path: string, prefix = ''): AsyncGenerator<SourceItem> {
-  return archiveKind(path) === 'zip' ? listZip(path, prefix) : listTar(path, prefix);
+export function listArchive(path: string, unread: UnreadFiles, prefix = ''): AsyncGenerator<SourceItem> {
+  return archiveKind(path) === 'zip' ? listZip(path, prefix, unread) : listTar(path, prefix, unread);
 }
 
 /**
@@ -24,7 +25,11 @@ export function listArchive(path: string, prefix = ''): AsyncGenerator<SourceIte
  *
  * @throws {@link TapirError} `SOURCE_INVALID`; for a missing archive, before anything is read.
  */
-export async function* listShards(source: string, pattern: Pattern): AsyncGenerator<SourceItem> {
+export async function* listShards(
+  source: string,
+  pattern: Pattern,
+  unread: UnreadFiles,
+): AsyncGenerator<SourceItem> {
   const shards: Match[] = [];
   for await (const shard of findMatches(pattern)) {
     try {
@@ -34,5 +39,5 @@ export async function* listShards(source: string, pattern: Pattern): AsyncGenera
     }
     shards.push(shard);
   }
-  for (const { name, path } of shards) yield* listArchive(path, `${name}/`);
+  for (const { name, path } of shards) yield* listArchive(path, unread, `${name}/`);
 }

@@ -7,6 +7,7 @@ import type { FileStamp } from '../../base/file-stamp.js';
 import type { SourceItem } from '../items/source-item.js';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
 import { asInvalidSource, invalidSource, unavailableImage } from '../items/source-errors.js';
+import type { UnreadFiles } from '../items/unread-files.js';
 import { SharedFile } from '../items/shared-file.js';
 import { readTarEntries, truncatedTar, type TarBytes, type TarEntry } from './tar-entries.js';
 
@@ -21,25 +22,31 @@ const EMPTY = new Uint8Array();
  * first bytes) is read once from front to back, and its items hold their bytes.
  *
  * @param prefix - Goes before the names of the entries.
+ * @param unread - Counts the files that look like images and are not read.
  * @throws {@link TapirError} `SOURCE_INVALID` where the tar is damaged or ends too early; earlier items come first.
  */
-export async function* listTar(path: string, prefix: string): AsyncGenerator<SourceItem> {
+export async function* listTar(
+  path: string,
+  prefix: string,
+  unread: UnreadFiles,
+): AsyncGenerator<SourceItem> {
   const file = new SharedFile(path);
   try {
     const magic = await file.read(0, 2);
-    yield* magic[0] === 0x1f && magic[1] === 0x8b ? listGzipped(path, prefix) : listPlain(file, prefix);
+    const isGzipped = magic[0] === 0x1f && magic[1] === 0x8b;
+    yield* isGzipped ? listGzipped(path, prefix, unread) : listPlain(file, prefix, unread);
   } catch (error) {
     throw asInvalidSource(path, error);
   }
 }
 
-async function* listPlain(file: SharedFile, prefix: string): AsyncGenerator<SourceItem> {
+async function* listPlain(file: SharedFile, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
   // Open while headers are read. Items that are read later open it again.
   const handle = await file.acquire();
   try {
     const { size } = await handle.stat();
     for await (const entry of readTarEntries(new FileBytes(file, size), file.path)) {
-      const named = nameEntry(entry.name, prefix);
+      const named = nameEntry(entry.name, prefix, unread);
       if (!named) continue;
       if (entry.position + entry.sizeBytes > size) throw truncatedTar(file.path, size);
       yield itemOfArchive(named, stampOf(entry), async () => readEntry(file, entry, named.path));
@@ -63,7 +70,7 @@ async function readEntry(file: SharedFile, entry: TarEntry, path: string): Promi
   throw unavailableImage('IMAGE_NOT_FOUND', path, reason, cause);
 }
 
-async function* listGzipped(path: string, prefix: string): AsyncGenerator<SourceItem> {
+async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
   // The loop below throws what fails in either stream.
   const tar = pipeline(createReadStream(path), createGunzip(), () => undefined);
   const bytes = new StreamBytes(tar);
@@ -72,7 +79,7 @@ async function* listGzipped(path: string, prefix: string): AsyncGenerator<Source
       const { sizeBytes } = entry;
       if (sizeBytes > MAX_SKIPPED_BYTES)
         throw invalidSource(path, `the file at byte ${entry.position} of the tar has ${sizeBytes} bytes`);
-      const named = nameEntry(entry.name, prefix);
+      const named = nameEntry(entry.name, prefix, unread);
       if (!named) continue;
       const isRead = !named.error && sizeBytes <= MAX_ENTRY_BYTES;
       const image = isRead ? await bytes.read(sizeBytes) : EMPTY;

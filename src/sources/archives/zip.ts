@@ -6,6 +6,7 @@ import { reasonOf } from '../../base/errors.js';
 import type { SourceItem } from '../items/source-item.js';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry, type ImageEntry } from './archive-entry.js';
 import { asInvalidSource, invalidSource, unavailableImage } from '../items/source-errors.js';
+import type { UnreadFiles } from '../items/unread-files.js';
 import { SharedFile } from '../items/shared-file.js';
 
 const inflate = promisify(inflateRaw);
@@ -19,10 +20,15 @@ const DIRECTORY_SIGNATURE = 0x02014b50;
  * and inflated later, when it is embedded, to no more than its stated size.
  *
  * @param prefix - Goes before the names of the entries.
+ * @param unread - Counts the files that look like images and are not read.
  * @throws {@link TapirError} `SOURCE_INVALID` if the directory cannot be read. An entry that is encrypted, compressed by another
  * method than deflate, or longer than 1 GiB is an item with an error.
  */
-export async function* listZip(path: string, prefix: string): AsyncGenerator<SourceItem> {
+export async function* listZip(
+  path: string,
+  prefix: string,
+  unread: UnreadFiles,
+): AsyncGenerator<SourceItem> {
   const file = new SharedFile(path);
   let zip: ZipFile | undefined;
   try {
@@ -32,7 +38,7 @@ export async function* listZip(path: string, prefix: string): AsyncGenerator<Sou
     for await (const entry of zip.eachEntry()) {
       const { generalPurposeBitFlag, fileNameRaw, extraFields } = entry;
       const name = getFileNameLowLevel(generalPurposeBitFlag, fileNameRaw, extraFields, false);
-      const named = name.startsWith('__MACOSX/') ? undefined : nameEntry(fileNameRaw, prefix, name);
+      const named = name.startsWith('__MACOSX/') ? undefined : nameEntry(fileNameRaw, prefix, unread, name);
       if (named) yield itemOfEntry(file, entry, named);
     }
     await checkEnd(zip, file);

@@ -4,10 +4,11 @@ import { opendir, realpath, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { reasonOf } from '../../base/errors.js';
 import { liesInside } from '../../base/lies-inside.js';
+import { isImageName, kindOfName } from '../../image/decode/image-names.js';
 import { fileError } from '../../image/file/image-errors.js';
-import { IMAGE_EXTENSIONS } from '../../image/formats/image-format.js';
 import { invalidSource } from '../items/source-errors.js';
 import type { SourceItem } from '../items/source-item.js';
+import { UnreadFiles } from '../items/unread-files.js';
 
 /**
  * Lists the images below a folder, by extension (upper or lower case), in the order of the bytes of their paths.
@@ -15,12 +16,16 @@ import type { SourceItem } from '../items/source-item.js';
  * Follows links, except into the folder itself: their targets are listed under their own paths, and a loop must end.
  *
  * @remarks Holds the names of one folder in memory, and those of the folders above it.
+ * @param unread - Counts the files that look like images and are not read.
  * @throws {@link TapirError} `SOURCE_INVALID` if the folder cannot be listed. A file or subfolder that cannot be read is an
  * item with an error.
  */
-export async function* listImages(folder: string): AsyncGenerator<SourceItem> {
+export async function* listImages(
+  folder: string,
+  unread: UnreadFiles = new UnreadFiles(),
+): AsyncGenerator<SourceItem> {
   const root = await openRoot(folder);
-  const walk = { root, visited: new Set([root]) };
+  const walk = { root, visited: new Set([root]), unread };
   let entries: Iterable<Entry>;
   try {
     entries = await readFolder(root, walk);
@@ -48,6 +53,7 @@ interface Walk {
   readonly root: string;
   /** Real paths of the root and of the folders behind links. */
   readonly visited: Set<string>;
+  readonly unread: UnreadFiles;
 }
 
 interface Entry {
@@ -104,7 +110,9 @@ async function readFolder(folder: string, walk: Walk): Promise<Iterable<Entry>> 
     const key = typeof bytes === 'string' ? Buffer.from(bytes).toString('latin1') : bytes.toString('latin1');
     if (item.isDirectory()) keys.push(`${key}/`);
     else if (item.isFile()) {
-      if (isImage(key)) keys.push(key);
+      const kind = kindOfName(key);
+      if (kind === 'image') keys.push(key);
+      else if (kind === 'unread') walk.unread.add(key);
     } else if (item.isSymbolicLink() || isUnknown(item)) links.push({ key, item });
   }
   // In order: of two links to one folder, the first is followed.
@@ -114,7 +122,7 @@ async function readFolder(folder: string, walk: Walk): Promise<Iterable<Entry>> 
       const kind = await classify(join(folder, decodeKey(key)), key, item, walk);
       if (kind) keys.push(kind === 'folder' ? `${key}/` : key);
     } catch (error) {
-      if (!isImage(key)) continue;
+      if (!isImageName(key)) continue;
       keys.push(key);
       errors.set(key, error);
     }
@@ -153,7 +161,12 @@ async function classify(
   const stats = await stat(target);
   // The target is listed under its own path.
   const isListed = item.isSymbolicLink() && liesInside(walk.root, target);
-  if (stats.isFile()) return isImage(key) && !(isListed && isImage(target)) ? 'file' : undefined;
+  if (stats.isFile()) {
+    const kind = kindOfName(key);
+    if (kind === 'other' || (isListed && kindOfName(target) !== 'other')) return undefined;
+    if (kind === 'unread') walk.unread.add(key);
+    return kind === 'image' ? 'file' : undefined;
+  }
   if (!stats.isDirectory() || walk.visited.has(target)) return undefined;
   // A folder that holds the root would lead back into it.
   if (isListed || (item.isSymbolicLink() && liesInside(target, walk.root))) return undefined;
@@ -163,10 +176,4 @@ async function classify(
 
 function isUnknown(item: Dirent): boolean {
   return !item.isFIFO() && !item.isSocket() && !item.isBlockDevice() && !item.isCharacterDevice();
-}
-
-/** Whether the extension of a name says that the file is an image. */
-export function isImage(name: string): boolean {
-  const dot = name.lastIndexOf('.');
-  return dot >= 0 && IMAGE_EXTENSIONS.has(name.slice(dot).toLowerCase());
 }

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from '../../../src/sources/archives/archive-entry.js';
+import { UnreadFiles } from '../../../src/sources/items/unread-files.js';
 
 describe('nameEntry', () => {
   const name = (text: string, prefix = ''): ReturnType<typeof nameEntry> =>
-    nameEntry(Buffer.from(text), prefix);
+    nameEntry(Buffer.from(text), prefix, new UnreadFiles());
 
   it('takes images by their extension, and leaves out the rest', () => {
     expect(name('a/b.JPG', 'x.tar/')).toEqual({ path: 'x.tar/a/b.JPG' });
@@ -11,11 +12,11 @@ describe('nameEntry', () => {
   });
 
   it('refuses names that are no text: two of them must not become one', () => {
-    const latin = nameEntry(Buffer.from([0xe9, 0x2e, 0x6a, 0x70, 0x67]), '');
+    const latin = nameEntry(Buffer.from([0xe9, 0x2e, 0x6a, 0x70, 0x67]), '', new UnreadFiles());
     expect(latin).toMatchObject({ path: '\ufffd.jpg', error: { code: 'IMAGE_UNREADABLE' } });
     expect(name('a\0.jpg')).toMatchObject({ path: 'a\u2400.jpg', error: { code: 'IMAGE_UNREADABLE' } });
     // Decoded by the archive's own rules.
-    expect(nameEntry(Buffer.from([0x82]), '', 'é.jpg')).toEqual({ path: 'é.jpg' });
+    expect(nameEntry(Buffer.from([0x82]), '', new UnreadFiles(), 'é.jpg')).toEqual({ path: 'é.jpg' });
   });
 });
 
