@@ -33,9 +33,8 @@ export function mayHoldBatchNorm(node: Node, place: Place): boolean {
 
 /** The exporter shares equal weights through Identity nodes: the name is then that of an equal tensor. */
 function behindIdentity(value: Value): Value {
-  let at = value;
-  while (at.producer?.opType === 'Identity' && at.producer.inputs[0]) at = at.producer.inputs[0];
-  return at;
+  const source = value.producer?.opType === 'Identity' ? value.producer.inputs[0] : undefined;
+  return source ?? value;
 }
 
 /**
@@ -47,7 +46,7 @@ export function batchNormNames(convolution: string, isPresent: (path: string) =>
   const [parent, atom] = splitPath(convolution);
   const beside = (name: string | number): string => joinPath(parent, String(name));
   if (/^\d+$/.test(atom)) return numberedNames(Number(atom), beside, isPresent);
-  const match = /^(conv|convolution)(\d{0,3})$/.exec(atom);
+  const match = /^(conv|convolution)(\d{0,2})$/.exec(atom);
   if (!match) return [];
   const number = match[2]!;
   if (number === '') return (match[1] === 'convolution' ? ['normalization'] : ['bn', 'norm']).map(beside);

@@ -7,20 +7,23 @@ import { nodeRoles } from '../roles.js';
 
 const MXNET_TENSOR = /^([a-z][a-z0-9]*?\d*)_(?:.+_)?(?:fwd|activation\d+|_plus\d+)$/;
 
-/** The nodes that carry data, with the names of what they compute, if the file is named this way; and its common prefix. */
-interface Names {
-  readonly named: readonly (readonly [Node, string])[];
+/** More underscores than any stage's name has. */
+const MAX_DEPTH = 16;
+
+/** The last node of every stage, and the prefix that all names have, if the file is named this way. */
+interface Stages {
+  readonly last: ReadonlyMap<string, Node>;
   readonly prefix: string;
 }
 
-const cache = new WeakMap<Graph, Names | undefined>();
+const cache = new WeakMap<Graph, Stages | undefined>();
 
-function namesOf(graph: Graph): Names | undefined {
-  if (!cache.has(graph)) cache.set(graph, findNames(graph));
+function stagesOf(graph: Graph): Stages | undefined {
+  if (!cache.has(graph)) cache.set(graph, findStages(graph));
   return cache.get(graph);
 }
 
-function findNames(graph: Graph): Names | undefined {
+function findStages(graph: Graph): Stages | undefined {
   const roles = nodeRoles(graph);
   const named = graph.nodes
     .filter((node) => roles.get(node) === 'data')
@@ -30,13 +33,21 @@ function findNames(graph: Graph): Names | undefined {
   // Every second tensor, of one network: no accident.
   const isFlat =
     prefix !== undefined && prefixes.length * 2 > named.length && prefixes.every((other) => other === prefix);
-  return isFlat ? { named, prefix: `${prefix}_` } : undefined;
+  if (!isFlat) return undefined;
+  const last = new Map<string, Node>();
+  for (const [node, name] of named) {
+    let end = name.indexOf('_');
+    for (let depth = 0; end > 0 && depth < MAX_DEPTH; depth++) {
+      last.set(name.slice(0, end), node);
+      end = name.indexOf('_', end + 1);
+    }
+  }
+  return { last, prefix: `${prefix}_` };
 }
 
 /** The last node of a stage: `stage4`, with or without the network's own prefix. */
 export function readStage(graph: Graph, path: string): Node | undefined {
-  const names = namesOf(graph);
-  if (!names || path === '') return undefined;
-  const full = path.startsWith(names.prefix) ? path : `${names.prefix}${path}`;
-  return names.named.findLast(([, name]) => name.startsWith(`${full}_`))?.[0];
+  const stages = stagesOf(graph);
+  if (!stages || path === '') return undefined;
+  return stages.last.get(path.startsWith(stages.prefix) ? path : `${stages.prefix}${path}`);
 }

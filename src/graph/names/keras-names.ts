@@ -21,7 +21,18 @@ interface Layers {
   readonly isNumbered: boolean;
   /** The scope of a convolution's own name, where its value is another layer's: the BatchNorm that was folded into it. */
   readonly folded: ReadonlyMap<string, Node>;
+  readonly foldedNodes: ReadonlySet<Node>;
+  /** Nodes and folded convolutions by the names of the layers that they are in. */
+  readonly inside: ReadonlyMap<
+    string,
+    { readonly nodes: Node[]; readonly folded: (readonly [string, Node])[] }
+  >;
+  /** Names that were read. */
+  readonly readings: Map<string, LayerReading | undefined>;
 }
+
+/** Layers nested deeper than this are no real network's. */
+const MAX_DEPTH = 64;
 
 const cache = new WeakMap<Graph, Layers | undefined>();
 
@@ -52,7 +63,39 @@ function findLayers(graph: Graph): Layers {
   }
   const helpers = new Set(data.filter((node) => !scopes.has(node)));
   const aside = new Set(graph.nodes.filter((node) => roles.get(node) !== 'data'));
-  return { scopes, helpers, aside, isNumbered, folded };
+  const inside = new Map<string, { nodes: Node[]; folded: (readonly [string, Node])[] }>();
+  const around = (scope: string): { nodes: Node[]; folded: (readonly [string, Node])[] }[] =>
+    namesAround(layerName(scope, isNumbered)).map((name) => {
+      let layer = inside.get(name);
+      if (!layer) inside.set(name, (layer = { nodes: [], folded: [] }));
+      return layer;
+    });
+  for (const [node, scope] of scopes) for (const layer of around(scope)) layer.nodes.push(node);
+  for (const entry of folded) for (const layer of around(entry[0])) layer.folded.push(entry);
+  const foldedNodes = new Set(folded.values());
+  return { scopes, helpers, aside, isNumbered, folded, foldedNodes, inside, readings: new Map() };
+}
+
+/** `a/b/c` → `a`, `a/b`, `a/b/c`. */
+function namesAround(name: string): string[] {
+  const names: string[] = [];
+  for (let end = name.indexOf('/'); end >= 0 && names.length < MAX_DEPTH; end = name.indexOf('/', end + 1))
+    names.push(name.slice(0, end));
+  return [...names, name];
+}
+
+/** The names in {@link Layers.inside} under which a path may be: each layer around the last may have its number. */
+function spellingsOf(path: string, isNumbered: boolean): string[] {
+  if (!isNumbered) return [path];
+  const atoms = path.split('/', MAX_DEPTH);
+  let spellings = [''];
+  for (const [i, atom] of atoms.entries()) {
+    const isLast = i === atoms.length - 1;
+    const plain = atom.replace(/_\d+$/, '');
+    const forms = isLast || plain === atom || spellings.length > 8 ? [isLast ? atom : plain] : [atom, plain];
+    spellings = spellings.flatMap((start) => forms.map((form) => (i === 0 ? form : `${start}/${form}`)));
+  }
+  return spellings;
 }
 
 /** `resnet50/conv1_relu` of the tensor `resnet50/conv1_relu/Relu:0`; undefined for the exporter's own helpers. */
@@ -101,14 +144,32 @@ function commonRoot(scopes: readonly string[]): string {
 export function readLayer(graph: Graph, path: string): LayerReading | undefined {
   const layers = layersOf(graph);
   if (!layers || path === '') return undefined;
-  const matches = matcher(path, layers.isNumbered);
-  const folded = readFolded(layers, matches);
+  const { readings } = layers;
+  if (!readings.has(path)) {
+    const reading = findLayer(graph, layers, path);
+    // Only names of layers: there is no end of others.
+    if (!reading) return undefined;
+    readings.set(path, reading);
+  }
+  return readings.get(path);
+}
+
+function findLayer(graph: Graph, layers: Layers, path: string): LayerReading | undefined {
+  const { isNumbered, inside, scopes } = layers;
+  const matches = matcher(path, isNumbered);
+  const found = spellingsOf(path, isNumbered).flatMap((name) => inside.get(name) ?? []);
+  const folded = readFolded(
+    layers,
+    found.flatMap((layer) => layer.folded),
+    matches,
+  );
   if (folded) return folded;
-  const own = [...layers.scopes].filter(([, scope]) => matches(scope));
-  if (own.length === 0) return undefined;
-  const nodes = new Set(own.map(([node]) => node));
+  const nodes = new Set(found.flatMap((layer) => layer.nodes).filter((node) => matches(scopes.get(node)!)));
+  if (nodes.size === 0) return undefined;
   // Its value is what other layers read; a layer that runs several times has one for each.
-  const node = [...nodes].find((one) => isReadOutside(graph, layers, nodes, one)) ?? [...nodes].at(-1)!;
+  const seen = new Set<Node>();
+  const ordered = [...nodes].sort((a, b) => a.index - b.index);
+  const node = ordered.find((one) => isReadOutside(graph, layers, nodes, one, seen)) ?? ordered.at(-1)!;
   return { kind: 'node', node, why: `layer "${path}"; maps are [N, C, H, W] inside the file` };
 }
 
@@ -118,8 +179,8 @@ function isReadOutside(
   { helpers, aside }: Layers,
   nodes: ReadonlySet<Node>,
   from: Node,
+  seen: Set<Node>,
 ): boolean {
-  const seen = new Set<Node>();
   const stack = [from];
   for (let node = stack.pop(); node; node = stack.pop()) {
     for (const value of node.outputs) {
@@ -137,11 +198,12 @@ function isReadOutside(
 }
 
 function readFolded(
-  { folded, scopes, isNumbered }: Layers,
+  { scopes, isNumbered }: Layers,
+  folded: readonly (readonly [string, Node])[],
   matches: (scope: string) => boolean,
 ): LayerReading | undefined {
   // A convolution inside the layer holds the value of a BatchNorm outside it.
-  const found = [...folded].find(([scope, node]) => matches(scope) && !matches(scopes.get(node)!));
+  const found = folded.find(([scope, node]) => matches(scope) && !matches(scopes.get(node)!));
   if (!found) return undefined;
   const instead = layerName(scopes.get(found[1])!, isNumbered);
   const why = `the exporter folded BatchNorm into the convolution "${layerName(found[0], isNumbered)}", and its value before that is not in the file`;
@@ -169,5 +231,5 @@ export function layerNames(graph: Graph): ReadonlyMap<Node, string> {
 
 /** Convolutions that hold the value of the BatchNorm behind them. */
 export function foldedConvolutions(graph: Graph): ReadonlySet<Node> {
-  return new Set(layersOf(graph)?.folded.values());
+  return layersOf(graph)?.foldedNodes ?? new Set();
 }

@@ -8,6 +8,8 @@ import { isUnder, joinPath, splitPath } from './module-path.js';
 import type { Module, ModuleTree } from './module-tree.js';
 
 const QUANTIZERS = new Set(['QuantizeLinear', 'DequantizeLinear']);
+/** Quantized values pass through a QuantizeLinear and a DequantizeLinear. */
+const MAX_HOPS = 4;
 /** What networks put behind a BatchNorm; some of these are the first operator of a longer activation. */
 const ACTIVATIONS = new Set([
   'Celu',
@@ -32,7 +34,7 @@ const ACTIVATIONS = new Set([
 /** The convolution that computes a node's value, itself or through quantization, if a BatchNorm may be folded into it. */
 export function foldedEnd(tree: ModuleTree, node: Node): Node | undefined {
   let at: Node | undefined = node;
-  while (at && QUANTIZERS.has(at.opType)) at = at.inputs[0]?.producer;
+  for (let hops = 0; at && QUANTIZERS.has(at.opType) && hops < MAX_HOPS; hops++) at = at.inputs[0]?.producer;
   const place = at && tree.places.get(at);
   return at && place && mayHoldBatchNorm(at, place) ? at : undefined;
 }
@@ -62,10 +64,10 @@ function feedsActivation(tree: ModuleTree, { path }: Module, end: Node): boolean
 }
 
 /** The nodes that read a node's value, itself or through quantization. */
-function usersOf(node: Node): Node[] {
-  return node.outputs
-    .flatMap((output) => output?.uses ?? [])
-    .flatMap((user) => (QUANTIZERS.has(user.opType) ? usersOf(user) : [user]));
+function usersOf(node: Node, hops = 0): readonly Node[] {
+  const users = node.outputs.flatMap((output) => output?.uses ?? []);
+  if (hops === MAX_HOPS) return users;
+  return users.flatMap((user) => (QUANTIZERS.has(user.opType) ? usersOf(user, hops + 1) : [user]));
 }
 
 /** Whether the module, or one around it that ends where it ends, has a vanished sibling behind it in a Sequential. */

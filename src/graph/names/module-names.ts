@@ -99,8 +99,8 @@ function refuseEnd(tree: ModuleTree, module: Module, last: Node): ModuleReading 
 
 /** A product whose bias an operator of ONNX Runtime's own adds (BiasGelu, SkipLayerNormalization, …). */
 function losesBias(node: Node): boolean {
-  const users = node.outputs.flatMap((output) => output?.uses ?? []);
-  return node.opType === 'MatMul' && users.some((user) => user.domain === 'com.microsoft');
+  if (node.opType !== 'MatMul') return false;
+  return node.outputs.some((output) => output?.uses.some((user) => user.domain === 'com.microsoft'));
 }
 
 /** Whether an optimiser took the end of a module over into what follows. */
@@ -199,21 +199,34 @@ function ownerOfWeights(graph: Graph, path: string): Node | undefined {
 
 /** A BatchNorm that was folded: exactly one convolution beside it can hold its value. */
 function readFoldedNorm(tree: ModuleTree, path: string): ModuleReading | undefined {
-  const [parent] = splitPath(path);
-  const folded = [...(tree.modules.get(parent)?.children ?? [])].flatMap((child) => {
-    const convolution = joinPath(parent, child);
+  const parent = tree.modules.get(splitPath(path)[0]);
+  const holder = parent && normHolders(tree, parent).get(path);
+  if (!holder) return undefined;
+  const convolution = tree.places.get(holder)!.path;
+  return readNode(holder, `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`);
+}
+
+const holders = new WeakMap<Module, ReadonlyMap<string, Node | undefined>>();
+
+/** The convolutions in a module that hold BatchNorms beside them, by the paths of those; `undefined` for several. */
+function normHolders(tree: ModuleTree, parent: Module): ReadonlyMap<string, Node | undefined> {
+  const known = holders.get(parent);
+  if (known) return known;
+  const found = new Map<string, Node | undefined>();
+  let [plain, numbered] = [0, 0];
+  for (const child of parent.children) {
+    const convolution = joinPath(parent.path, child);
     const module = tree.modules.get(convolution);
-    const node = module?.own.length === 1 ? module.own[0] : undefined;
+    const node = module?.own.length === 1 ? module.own[0]! : undefined;
     const names = node && isConvolution(node) ? foldedNames(tree, node, convolution) : [];
-    return names.length > 0 ? [{ node: node!, convolution, child, names }] : [];
-  });
+    for (const name of names) found.set(name, found.has(name) ? undefined : node);
+    if (names.length > 0 && /\d$/.test(child)) numbered++;
+    else if (names.length > 0) plain++;
+  }
   // Numbered and plain names mixed (conv, conv1) follow no rule.
-  const plain = folded.filter(({ child }) => !/\d$/.test(child)).length;
-  if (plain > 0 && plain < folded.length) return undefined;
-  const holders = folded.filter(({ names }) => names.includes(path));
-  if (holders.length !== 1) return undefined;
-  const { node, convolution } = holders[0]!;
-  return readNode(node, `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`);
+  if (plain > 0 && numbered > 0) found.clear();
+  holders.set(parent, found);
+  return found;
 }
 
 /**
@@ -224,12 +237,10 @@ function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined
   const [parent, atom] = splitPath(path);
   const container = tree.modules.get(parent);
   if (!container || !/^\d+$/.test(atom) || container.own.length > 0) return undefined;
-  const present = [...container.children];
-  if (!present.every((child) => /^\d+$/.test(child))) return undefined;
-  const indices = present.map(Number).sort((a, b) => a - b);
-  if (indices.at(-1)! < Number(atom) || !runsInOrder(tree, parent, indices)) return undefined;
+  const indices = orderedChildren(tree, container);
+  if (indices === undefined || indices.at(-1)! < Number(atom)) return undefined;
   const why = `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`;
-  const before = indices.findLast((index) => index < Number(atom));
+  const before = lastBelow(indices, Number(atom));
   if (before === undefined) return readEntered(tree, joinPath(parent, String(indices[0])), why);
   const source = tree.modules.get(joinPath(parent, String(before)));
   if (source && tree.takenBy.has(source.path)) return undefined;
@@ -248,17 +259,41 @@ function readEntered(tree: ModuleTree, path: string, why: string): ModuleReading
   return value && !value.initializer ? { kind: 'value', value, why } : undefined;
 }
 
-/** Whether numbered children run one after the other, as in a Sequential and not as in a list of branches. */
+const sequences = new WeakMap<Module, readonly number[] | undefined>();
+
+/** The numbers of a module's children in order, if they run one after the other: a Sequential, no list of branches. */
+function orderedChildren(tree: ModuleTree, container: Module): readonly number[] | undefined {
+  if (!sequences.has(container)) {
+    const children = [...container.children];
+    const indices = children.map(Number).sort((a, b) => a - b);
+    const isSequence =
+      children.every((child) => /^\d+$/.test(child)) && runsInOrder(tree, container.path, indices);
+    sequences.set(container, isSequence ? indices : undefined);
+  }
+  return sequences.get(container);
+}
+
+/** The last of ascending numbers that is below a limit. */
+function lastBelow(numbers: readonly number[], limit: number): number | undefined {
+  let [low, high] = [0, numbers.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (numbers[middle]! < limit) low = middle + 1;
+    else high = middle;
+  }
+  return numbers[low - 1];
+}
+
 function runsInOrder(tree: ModuleTree, parent: string, indices: readonly number[]): boolean {
   const modules = indices.map((index) => tree.modules.get(joinPath(parent, String(index))));
   return modules.every((module, i) => {
     const next = modules[i + 1];
     if (!module?.last || !next) return true;
-    const firstOfNext = next.first;
+    const { first } = next;
     return (
-      firstOfNext !== undefined &&
-      firstOfNext.index > module.last.index &&
-      module.last.outputs.some((output) => output?.uses.includes(firstOfNext))
+      first !== undefined &&
+      first.index > module.last.index &&
+      module.last.outputs.some((output) => output?.uses.includes(first))
     );
   });
 }

@@ -27,9 +27,9 @@ export function placeOf(node: Node): Place | undefined {
   return checkDepth(scopes === undefined ? placeInName(nameOf(node)) : placeInScopes(scopes, isLayer(node)));
 }
 
-/** The place of the first of fused operators, where the node's own name tells it. */
-export function firstPlaceOf({ name }: Node): Place | undefined {
-  return checkDepth(placeInName(name));
+/** The place of the first of fused operators, where the node's own name tells another than its tensor. */
+export function firstPlaceOf(node: Node): Place | undefined {
+  return nameOf(node) === node.name ? undefined : checkDepth(placeInName(node.name));
 }
 
 function checkDepth(place: Place | undefined): Place | undefined {

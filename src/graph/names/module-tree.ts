@@ -34,6 +34,8 @@ export interface ModuleTree {
   readonly places: ReadonlyMap<Node, Place>;
   /** Modules whose end an optimiser took over into a node of another module, with the last such node. */
   readonly takenBy: ReadonlyMap<string, Node>;
+  /** The last nodes of calls: what their modules compute. */
+  readonly results: ReadonlySet<Node>;
   /**
    * The node that torchvision's list means by a leaf name. torchvision strips a trailing `_<int>` of the last atom
    * and counts anew per parent, for calls as well as for modules that are really named so.
@@ -43,13 +45,18 @@ export interface ModuleTree {
 
 interface Draft {
   readonly path: string;
-  readonly own: Node[];
-  readonly aside: Node[];
-  readonly calls: Node[][];
-  readonly children: Set<string>;
+  own: Node[];
+  aside: Node[];
+  calls: Node[][];
+  children: Set<string>;
   first: Node | undefined;
   last: Node | undefined;
 }
+
+// Most modules have no children or no nodes; these stand for all empty lists, and nothing is ever added to them.
+const NO_NODES: Node[] = [];
+const NO_CALLS: Node[][] = [];
+const NO_CHILDREN = new Set<string>();
 
 const trees = new WeakMap<Graph, ModuleTree>();
 
@@ -69,17 +76,17 @@ function buildTree(graph: Graph): ModuleTree {
     if (!module) {
       module = {
         path,
-        own: [],
-        aside: [],
-        calls: [],
-        children: new Set(),
+        own: NO_NODES,
+        aside: NO_NODES,
+        calls: NO_CALLS,
+        children: NO_CHILDREN,
         first: undefined,
         last: undefined,
       };
       modules.set(path, module);
       if (path !== '') {
         const [parent, atom] = splitPath(path);
-        moduleOf(parent).children.add(atom);
+        addChild(moduleOf(parent), atom);
       }
     }
     return module;
@@ -93,18 +100,17 @@ function buildTree(graph: Graph): ModuleTree {
     const module = moduleOf(place.path);
     // Sizes computed inside a module (for a Reshape behind it) and folded constants are not its result.
     if (roles.get(node) !== 'data') {
-      module.aside.push(node);
+      module.aside = append(module.aside, node);
       continue;
     }
     // Nodes of one call follow each other; a node of another module between them means the module ran again.
     if (place.path !== before) calls.push({ module, nodes: [] });
     before = place.path;
-    module.own.push(node);
+    module.own = append(module.own, node);
     calls.at(-1)!.nodes.push(node);
   }
   const single = joinInterleaved(calls, places).flatMap((call) => splitRepeated(call, places));
-  for (const { module } of calls) module.calls.length = 0;
-  for (const { module, nodes } of single) module.calls.push(nodes);
+  for (const { module, nodes } of single) module.calls = append(module.calls, nodes);
   for (const module of modules.values()) {
     const [first] = module.own;
     if (first) spreadEnds(modules, module.path, first, module.own.at(-1)!);
@@ -119,7 +125,20 @@ function buildTree(graph: Graph): ModuleTree {
     }
   }
   const scheme = [...places.values()][0]?.scheme;
-  return { scheme, modules, places, takenBy, torchvision: torchvisionNames(single) };
+  const results = new Set(single.map(({ nodes }) => nodes.at(-1)!));
+  return { scheme, modules, places, takenBy, results, torchvision: torchvisionNames(single) };
+}
+
+/** Appends to a list that may be one of the shared empty ones. */
+function append<Item>(list: Item[], item: Item): Item[] {
+  if (list.length === 0) return [item];
+  list.push(item);
+  return list;
+}
+
+function addChild(module: Draft, atom: string): void {
+  if (module.children === NO_CHILDREN) module.children = new Set();
+  module.children.add(atom);
 }
 
 interface Call {
@@ -132,20 +151,27 @@ interface Call {
  * its operators begin anew: files that were sorted again mix the nodes of parallel branches.
  */
 function joinInterleaved(calls: readonly Call[], places: ReadonlyMap<Node, Place>): Call[] {
-  const last = new Map<Draft, Call>();
+  const last = new Map<Draft, { readonly nodes: Node[]; kinds: Set<string> | undefined }>();
   const joined: Call[] = [];
   for (const call of calls) {
     const before = last.get(call.module);
-    const kinds = new Set(before?.nodes.map((node) => node.opType));
     const isMarked = places.get(call.nodes[0]!)!.scheme === 'torchscript';
-    if (before && isMarked && !call.nodes.some((node) => kinds.has(node.opType)))
-      before.nodes.push(...call.nodes);
-    else {
-      last.set(call.module, call);
+    const kinds = before && isMarked ? (before.kinds ??= kindsOf(before.nodes)) : undefined;
+    if (before && kinds && !call.nodes.some((node) => kinds.has(node.opType))) {
+      for (const node of call.nodes) {
+        before.nodes.push(node);
+        kinds.add(node.opType);
+      }
+    } else {
+      last.set(call.module, { nodes: call.nodes, kinds: undefined });
       joined.push(call);
     }
   }
   return joined;
+}
+
+function kindsOf(nodes: readonly Node[]): Set<string> {
+  return new Set(nodes.map((node) => node.opType));
 }
 
 /** A layer that runs several times in a row leaves the same operators over and over: one call each. */

@@ -4,10 +4,10 @@ import type { Graph, Node, Value } from '../graph.js';
 import { layerNames } from './keras-names.js';
 import { nodeRoles } from '../roles.js';
 import { joinPath } from './module-path.js';
-import { moduleTree, type ModuleTree } from './module-tree.js';
+import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
 import { isSharedName, resolveName } from './resolve-names.js';
 import { ordinalNames } from './ordinal-names.js';
-import { callsOfOperation, OPERATIONS } from './operations.js';
+import { callsOfOperation, operationsIn } from './operations.js';
 
 /**
  * Names a user may ask for, in execution order: torchvision's spelling where the file carries module paths, else node
@@ -21,7 +21,7 @@ export function listNames(graph: Graph): string[] {
 export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
   const tree = moduleTree(graph);
   const roles = nodeRoles(graph);
-  const spellings = moduleSpellings(tree);
+  const torchvision = new Map([...tree.torchvision].map(([name, node]) => [node, name]));
   const known = knownNames(graph);
   const layers = layerNames(graph);
   const names = new Map<Value, string>(graph.inputs.map((value) => [value, value.name]));
@@ -29,17 +29,17 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
     if (roles.get(node) !== 'data' || isInner(tree, node)) continue;
     node.outputs.forEach((value, k) => {
       if (!value || (k > 0 && value.uses.length === 0 && !graph.isOutput(value))) return;
-      const candidates = [
-        ...(known.get(value.name) ?? []),
-        ...(spellings.get(node) ?? []),
-        ...(layers.has(node) ? [layers.get(node)!] : []),
+      const name = firstDenoting(graph, value, function* () {
+        yield* known.get(value.name) ?? [];
+        yield torchvision.get(node) ?? '';
+        yield* moduleSpellings(tree, node);
+        yield layers.get(node) ?? '';
         // The bare name can only mean the first output, or the only one that is used; trying it for all would be quadratic.
-        ...(k < 4 && !isSharedName(graph, node.name) ? [node.name] : []),
-        `${node.name}:${k}`,
-        value.name,
-        `tensor:${value.name}`,
-      ];
-      const name = candidates.find((candidate) => denotes(graph, candidate, value));
+        if (k < 4 && !isSharedName(graph, node.name)) yield node.name;
+        yield `${node.name}:${k}`;
+        yield value.name;
+        yield `tensor:${value.name}`;
+      });
       if (name !== undefined) names.set(value, name);
     });
   }
@@ -60,41 +60,48 @@ function knownNames(graph: Graph): ReadonlyMap<string, readonly string[]> {
   return names;
 }
 
-function denotes(graph: Graph, name: string, value: Value): boolean {
-  const found = name === '' ? undefined : resolveName(graph, name);
-  return found !== undefined && 'value' in found && found.value === value;
+/** The first of some names that denotes a value. Most often it is the first one, and the others are never made. */
+function firstDenoting(graph: Graph, value: Value, candidates: () => Iterable<string>): string | undefined {
+  for (const name of candidates()) {
+    const found = name === '' ? undefined : resolveName(graph, name);
+    if (found && 'value' in found && found.value === value) return name;
+  }
+  return undefined;
 }
 
 /** A node inside a leaf module whose result is another node's: torchvision shows such a module as one. */
 function isInner(tree: ModuleTree, node: Node): boolean {
   const path = tree.places.get(node)?.path;
   const module = path === undefined || path === '' ? undefined : tree.modules.get(path);
-  if (!module || module.children.size > 0) return false;
-  return !module.calls.some((call) => call.at(-1) === node);
+  return module?.children.size === 0 && !tree.results.has(node);
 }
 
-/** Names to try per node: torchvision's, the true path, that of a folded BatchNorm, then operations by their place. */
-function moduleSpellings(tree: ModuleTree): ReadonlyMap<Node, string[]> {
-  const spellings = new Map<Node, string[]>();
-  const add = (node: Node, name: string): void => {
-    const names = spellings.get(node);
-    if (names) names.push(name);
-    else spellings.set(node, [name]);
-  };
-  for (const [name, node] of tree.torchvision) add(node, name);
-  for (const module of tree.modules.values()) {
-    const last = module.own.at(-1);
-    if (module.children.size === 0 && last) {
-      add(last, module.path);
-      for (const path of batchNormNames(module.path, (other) => tree.modules.has(other))) add(last, path);
-    }
-    for (const operation of OPERATIONS) {
-      const { nodes, unsure } = callsOfOperation(tree, module, operation);
-      if (unsure !== undefined) continue;
-      nodes.forEach((node, position) => {
-        add(node, joinPath(module.path, position === 0 ? operation : `${operation}_${position}`));
-      });
-    }
+/** Names to try for a node: the true path, that of a folded BatchNorm, then the operation by its place in the module. */
+function* moduleSpellings(tree: ModuleTree, node: Node): Generator<string> {
+  const module = tree.modules.get(tree.places.get(node)?.path ?? '');
+  if (!module) return;
+  if (module.children.size === 0 && module.own.at(-1) === node) {
+    yield module.path;
+    yield* batchNormNames(module.path, (other) => tree.modules.has(other));
   }
-  return spellings;
+  yield* operationNames(tree, module).get(node) ?? [];
+}
+
+const operations = new WeakMap<Module, ReadonlyMap<Node, readonly string[]>>();
+
+/** The names of a module's nodes as operations. */
+function operationNames(tree: ModuleTree, module: Module): ReadonlyMap<Node, readonly string[]> {
+  const known = operations.get(module);
+  if (known) return known;
+  const names = new Map<Node, string[]>();
+  for (const operation of operationsIn(module)) {
+    const { nodes, unsure } = callsOfOperation(tree, module, operation);
+    if (unsure !== undefined) continue;
+    nodes.forEach((node, position) => {
+      const name = joinPath(module.path, position === 0 ? operation : `${operation}_${position}`);
+      names.set(node, [...(names.get(node) ?? []), name]);
+    });
+  }
+  operations.set(module, names);
+  return names;
 }

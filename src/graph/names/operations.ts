@@ -50,8 +50,18 @@ const SPELLED_OUT = new Set([
   'Softplus',
 ]);
 
-/** All of torch's operation names known here. */
-export const OPERATIONS: readonly string[] = Object.keys(OPERATORS);
+/** Torch operations by the ONNX operator that they may become. */
+const OPERATIONS = new Map<string, string[]>();
+for (const [operation, operators] of Object.entries(OPERATORS)) {
+  for (const operator of operators)
+    OPERATIONS.set(operator, [...(OPERATIONS.get(operator) ?? []), operation]);
+}
+
+/** The torch operations that the nodes of a module may have been. */
+export function operationsIn({ own, aside }: Module): ReadonlySet<string> {
+  const operators = new Set([...own, ...aside].map((node) => node.opType));
+  return new Set([...operators].flatMap((operator) => OPERATIONS.get(operator) ?? []));
+}
 
 /** What an operation's name denotes in a module. */
 export type OperationReading =

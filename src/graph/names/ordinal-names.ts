@@ -44,7 +44,10 @@ function findNames(graph: Graph): OrdinalNames | undefined {
   if (!input || graph.inputs.length > 1) return undefined;
   const roles = nodeRoles(graph);
   const nodes = graph.nodes.filter((node) => roles.get(node) === 'data' && !IGNORED.has(node.opType));
-  const found = ARCHITECTURES.flatMap((architecture) => align(architecture, nodes, input, roles) ?? []);
+  const areNamed = nodes.some((node) => weightModule(node) !== undefined);
+  const found = ARCHITECTURES.flatMap(
+    (architecture) => align(architecture, nodes, input, roles, areNamed) ?? [],
+  );
   // Folded, a VGG with BatchNorms runs what one without them does; only names of weights can tell.
   return found.length === 1 ? found[0] : undefined;
 }
@@ -55,10 +58,10 @@ function align(
   nodes: readonly Node[],
   input: Value,
   roles: Roles,
+  areNamed: boolean,
 ): OrdinalNames | undefined {
   const values = new Map<string, Value>([['x', input]]);
   const folded = new Map<string, string>();
-  const areNamed = nodes.some((node) => weightModule(node) !== undefined);
   let at = 0;
   let value = input;
   let convolution: { readonly name: string; readonly isFolded: boolean } | undefined;

@@ -94,8 +94,7 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
   if (byModule?.kind === 'value') {
     readings.push({ kind: 'module', request: `module:${request}`, value: byModule.value, why: byModule.why });
   }
-  const values = new Set(readings.map((reading) => reading.value));
-  if (values.size > 1) return ambiguous(request, readings);
+  if (readings.some((reading) => reading.value !== readings[0]!.value)) return ambiguous(request, readings);
   // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those.
   if (readings.length > 0 && byModule?.kind === 'unsure' && !request.includes('.')) {
     return ambiguous(request, [...readings, ...nodeReadings(byModule.candidates)], byModule.why);
@@ -107,8 +106,8 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
 
 function readNodeName(graph: Graph, request: string): Reading | Failure | undefined {
   const whole = nodesNamed(graph, request);
-  const indexed = /^(.*):(\d+)$/s.exec(request);
-  if (whole.length === 0 && indexed) {
+  const indexed = whole.length === 0 && request.includes(':') ? /^(.*):(\d+)$/s.exec(request) : undefined;
+  if (indexed) {
     const named = nodesNamed(graph, indexed[1]!).slice(0, CANDIDATES);
     const values = named.flatMap((node) => node.outputs[Number(indexed[2])] ?? []);
     const why = `output ${indexed[2]} of node`;
