@@ -11,10 +11,17 @@ export type FailureKind = 'refused' | 'unencrypted' | 'too-large' | 'transient' 
 /** The failure of a request. Its message does not contain the address, which may hold a password or a signature. */
 export class HttpFailure extends Error {
   readonly kind: FailureKind;
+  /** The status of the answer; undefined if another reason ended the request. */
+  readonly status: number | undefined;
 
-  constructor(kind: FailureKind, message: string, options?: ErrorOptions) {
+  constructor(
+    kind: FailureKind,
+    message: string,
+    { status, ...options }: ErrorOptions & { readonly status?: number } = {},
+  ) {
     super(message, options);
     this.kind = kind;
+    this.status = status;
   }
 }
 

@@ -12,6 +12,8 @@ export interface HttpRules {
   readonly allowPrivate: boolean;
   /** What happens to a user and password in the address: they are refused, or sent to that server only. */
   readonly credentials: 'refuse' | 'send';
+  /** The `Authorization` header for the origin of the address; other origins that it redirects to do not get it. */
+  readonly authorization?: string | undefined;
   readonly timeout: TimeLimit;
   readonly headers?: Readonly<Record<string, string>>;
   /** The statuses that are answers. @default [200] */
@@ -88,7 +90,7 @@ export async function fetchUrl(
 async function follow(text: string, rules: HttpRules, clock: RequestClock): Promise<HttpResponse> {
   let url = readUrl(text, undefined, rules);
   const { origin } = url;
-  const authorization = authorizationOf(url);
+  const authorization = rules.authorization ? { authorization: rules.authorization } : authorizationOf(url);
   for (let redirects = 0; ; redirects++) {
     const headers = url.origin === origin ? authorization : {};
     const answer = await get(url, { ...rules.headers, ...headers }, rules, clock.signal);
@@ -99,7 +101,7 @@ async function follow(text: string, rules: HttpRules, clock: RequestClock): Prom
     if (!IS_REDIRECT.has(statusCode) || typeof location !== 'string') {
       const isTransient = statusCode >= 500 || IS_TRANSIENT.has(statusCode);
       const said = `the server answers ${statusCode} ${statusText}`.trim();
-      throw new HttpFailure(isTransient ? 'transient' : 'failed', said);
+      throw new HttpFailure(isTransient ? 'transient' : 'failed', said, { status: statusCode });
     }
     if (redirects === MAX_REDIRECTS)
       throw new HttpFailure('failed', `it redirects more than ${MAX_REDIRECTS} times`);

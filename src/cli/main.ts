@@ -39,6 +39,7 @@ async function main(): Promise<number> {
       isReading = true;
       return process.stdin;
     },
+    confirm: (question) => confirm(question, abort.signal),
     out: (text) => void process.stdout.write(text),
     write: (bytes) => {
       isStreaming = true;
@@ -83,6 +84,23 @@ async function main(): Promise<number> {
 function exitCodeOfUsage(error: unknown): unknown {
   const isUsage = error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
   return isUsage && 'exitCode' in error ? error.exitCode : undefined;
+}
+
+/** Asks on the terminal. The end of the input is a no. */
+async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
+  const { createInterface } = await import('node:readline');
+  process.stderr.write(`${question} [y/N] `);
+  const lines = createInterface({ input: process.stdin, terminal: false });
+  try {
+    const answer = await new Promise<string>((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      lines.once('line', resolve).once('close', () => resolve(''));
+    });
+    return /^y(?:es)?$/i.test(answer.trim());
+  } finally {
+    lines.close();
+  }
 }
 
 /** Resolves when the bytes have been written, and rejects when they cannot be. */

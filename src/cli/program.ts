@@ -20,6 +20,7 @@ import { runBenchModel, type BenchModelFlags } from './commands/bench-model.js';
 import { runEmbed } from './commands/embed.js';
 import type { EmbedFlags } from './commands/embed-run.js';
 import { collect, parseCount } from './flags/flag-values.js';
+import { YES_FLAG, YES_HELP } from './flags/find-model.js';
 import { NORMALIZE } from './flags/open-extractor.js';
 import { runExtract, type ExtractFlags } from './commands/extract.js';
 import { runNodes, type NodesFlags } from './commands/nodes.js';
@@ -61,6 +62,8 @@ class TapirCommand extends Command {
   }
 }
 
+const MODEL_HELP = 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]';
+
 const RETURN_HELP =
   'what to return: a tensor, node or module path; add "=KEY" to name the output; repeatable';
 
@@ -100,7 +103,8 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
   program
     .command('nodes')
     .description('list the names that you can request, in execution order')
-    .argument('<model>', 'ONNX file')
+    .argument('<model>', MODEL_HELP)
+    .option(YES_FLAG, YES_HELP, false)
     .option('--depth <n>', 'show modules down to this depth', parseCount)
     .option('--all', 'also list constants and sizes', false)
     .option('--json', 'print JSON', false)
@@ -109,7 +113,8 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
   const extract = program
     .command('extract')
     .description('cut a model down to what the requested values need, and save it as a plain ONNX file')
-    .argument('<model>', 'ONNX file')
+    .argument('<model>', MODEL_HELP)
+    .option(YES_FLAG, YES_HELP, false)
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .requiredOption('-o, --out <file>', 'ONNX file to write')
     .option('--inputs <name>', 'feed this tensor instead of the model’s input; repeatable', collect)
@@ -225,7 +230,8 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
   const benchModel = bench
     .command('model')
     .description('find the batch size at which a model is fastest, on random input')
-    .argument('<model>', 'ONNX file')
+    .argument('<model>', MODEL_HELP)
+    .option(YES_FLAG, YES_HELP, false)
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .addOption(
@@ -272,7 +278,8 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
 /** Adds the flags for the model and where it runs. */
 function addExtractorFlags(command: Command): void {
   command
-    .requiredOption('--model <file>', 'ONNX file')
+    .requiredOption('--model <file>', MODEL_HELP)
+    .option(YES_FLAG, YES_HELP, false)
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto (default: cpu)')
     .option('--devices <list>', 'several devices, which take whole batches: cuda:0,cuda:1')

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { freeBytes, type AtomicFile } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import { HttpFailure, retryTransient } from '../base/http-failure.js';
-import { openUrl, type HttpResponse } from '../base/http.js';
+import { openUrl, type HttpResponse, type HttpRules } from '../base/http.js';
 import { labelOfUrl } from '../base/url-label.js';
 import type { KnownModelFile } from './known-models.js';
 import type { PartialFile } from './partial-file.js';
@@ -57,6 +57,11 @@ export interface DownloadProgress {
   readonly totalBytes: number | null;
 }
 
+/** The `Authorization` header of a request. It goes to the origin of the address only. */
+export interface Authorized {
+  readonly authorization?: string | undefined;
+}
+
 const MOST_DELAY_MS = 30_000;
 
 /**
@@ -67,18 +72,42 @@ const MOST_DELAY_MS = 30_000;
 export async function downloadFile(
   file: KnownModelFile,
   partial: PartialFile,
-  options: DownloadOptions,
+  options: DownloadOptions & Authorized,
 ): Promise<void> {
   await checkSpace(file, partial);
-  const { attempts, retryDelayMs, signal } = options;
+  await retryDownload(file.url, options, () => fetchRest(file, partial, options));
+}
+
+/**
+ * Repeats a request after transient failures, as often as the options say.
+ *
+ * @throws {@link TapirError} `DOWNLOAD_FAILED`; what else the request throws.
+ */
+export async function retryDownload<Result>(
+  url: string,
+  { attempts, retryDelayMs, signal }: DownloadOptions,
+  request: () => Promise<Result>,
+): Promise<Result> {
   const delays = Array.from({ length: attempts - 1 }, (_, i) =>
     Math.min(retryDelayMs * 2 ** i, MOST_DELAY_MS),
   );
   try {
-    await retryTransient(delays, signal, () => fetchRest(file, partial, options));
+    return await retryTransient(delays, signal, request);
   } catch (error) {
-    throw error instanceof HttpFailure ? downloadFailed(file.url, error) : error;
+    throw error instanceof HttpFailure ? downloadFailed(url, error) : error;
   }
+}
+
+/** The rules of a request that downloads. */
+export function downloadRules(options: DownloadOptions & Authorized): HttpRules {
+  return {
+    http: options.allowHttp ? 'all' : 'loopback',
+    allowPrivate: true,
+    credentials: 'refuse',
+    authorization: options.authorization,
+    timeout: { ms: options.stallMs, of: 'silence' },
+    signal: options.signal,
+  };
 }
 
 function downloadFailed(address: string, error: HttpFailure): TapirError<'DOWNLOAD_FAILED'> {
@@ -110,18 +139,14 @@ async function checkSpace(file: KnownModelFile, partial: PartialFile): Promise<v
 async function fetchRest(
   file: KnownModelFile,
   partial: PartialFile,
-  options: DownloadOptions,
+  options: DownloadOptions & Authorized,
 ): Promise<void> {
   const { bytes: have, validator } = await partial.resumable(file.url, file.sha256 !== null);
-  if (file.sizeBytes !== null && have === file.sizeBytes) return;
+  if (file.sizeBytes !== null && have > 0 && have === file.sizeBytes) return;
   const response = await openUrl(file.url, {
-    http: options.allowHttp ? 'all' : 'loopback',
-    allowPrivate: true,
-    credentials: 'refuse',
-    timeout: { ms: options.stallMs, of: 'silence' },
+    ...downloadRules(options),
     headers: rangeHeaders(have, validator),
     statuses: [200, 206, 416],
-    signal: options.signal,
   });
   try {
     const offset = await offsetOf(response, partial, have, validator);

@@ -16,6 +16,9 @@ export interface KnownModelFile {
   readonly sha256: string | null;
 }
 
+/** The name of a preset or of torchvision's weights, or the fields of a configuration file. */
+export type KnownTransform = string | Readonly<Record<string, unknown>>;
+
 /** A model that can be downloaded by name. */
 export interface KnownModel {
   readonly name: string;
@@ -24,10 +27,13 @@ export interface KnownModel {
   readonly files: readonly KnownModelFile[];
   /** The licence of the weights: its SPDX identifier and its text. */
   readonly licence: { readonly spdx: string; readonly url: string };
-  /** The transform preset that the model was trained with; null if no preset is the right one. */
-  readonly transform: string | null;
-  /** Height and width of the input in pixels. */
-  readonly inputSize: readonly [height: number, width: number];
+  /**
+   * The transform that the model was trained with: anything that `transformFromConfig` reads. Null in a list that does not state
+   * it, and for a model of a repository, whose configuration files lie beside the model.
+   */
+  readonly transform: KnownTransform | null;
+  /** Height and width of the input in pixels; null for a model of a repository. */
+  readonly inputSize: readonly [height: number, width: number] | null;
   /** Useful nodes to return. */
   readonly nodes: readonly { readonly name: string; readonly meaning: string }[];
   /** What to know before you choose this model; may be empty. */
@@ -110,7 +116,7 @@ function readModel(value: unknown, index: number): KnownModel {
     description: textOf(value, 'description', name),
     files: read,
     licence: { spdx: textOf(licence, 'spdx', name), url: textOf(licence, 'url', name) },
-    transform: transform === null ? null : textOf(value, 'transform', name),
+    transform: transform === null || isRecord(transform) ? transform : textOf(value, 'transform', name),
     inputSize: readSize(inputSize, name),
     nodes: Array.isArray(nodes) ? nodes.map((node) => readNode(node, name)) : [],
     note: typeof value['note'] === 'string' ? value['note'] : '',

@@ -1,5 +1,7 @@
 /** Where downloaded models lie. */
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeAtomically } from '../base/atomic-file.js';
 import { defaultCacheFolder } from '../base/cache-folder.js';
 import type { KnownModel } from './known-models.js';
 import { sizeOfFile } from './partial-file.js';
@@ -20,4 +22,16 @@ export async function findCachedModel(model: KnownModel, folder?: string): Promi
     if (size === null || (sizeBytes !== null && size !== sizeBytes)) return null;
   }
   return join(place, model.files[0]!.name);
+}
+
+/**
+ * Writes a model's transform beside it, where `findTransform` looks first.
+ *
+ * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
+ */
+export async function saveTransform({ transform }: KnownModel, model: string): Promise<void> {
+  if (transform === null) return;
+  const path = `${model}.transform.json`;
+  const text = `${JSON.stringify(transform, null, 2)}\n`;
+  if ((await readFile(path, 'utf8').catch(() => '')) !== text) await writeAtomically(path, Buffer.from(text));
 }

@@ -1,4 +1,4 @@
-/** Downloads a known model into the cache folder, and checks it. */
+/** Downloads a known model, or one of a repository, into a cache, and checks it. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { unwritable, writeAtomically } from '../base/atomic-file.js';
@@ -22,38 +22,32 @@ import {
   type KnownModelFile,
 } from './known-models.js';
 import { KNOWN_MODELS_DEFAULTS, type KnownModelsOptions } from './list-known-models.js';
-import { modelFolder } from './model-cache.js';
+import { modelFolder, saveTransform } from './model-cache.js';
 import { PartialFile, sha256OfFile, sizeOfFile } from './partial-file.js';
+import { planRepository, pullRepository, readOffline } from './pull-repository.js';
+import type { PulledFile, PulledModel } from './pulled-model.js';
+import { isRepositoryReference, parseRepositoryReference } from './repository-reference.js';
 
 /** Options of {@link pullModel}. */
-export interface PullOptions extends KnownModelsOptions, DownloadOptions {}
-
-/** A model in the cache. */
-export interface PulledModel {
-  /** The entry of the list: licence, transform, useful nodes. */
-  readonly model: KnownModel;
-  /** Path of the model file. */
-  readonly path: string;
-  /** The model file, followed by its external weights. */
-  readonly files: readonly PulledFile[];
-}
-
-/** A file in the cache. */
-export interface PulledFile {
-  readonly name: string;
-  readonly path: string;
-  readonly sizeBytes: number;
-  readonly sha256: string;
-  /** What the checksum was compared with: the list, the record of an earlier download, or nothing (the first download). */
-  readonly checked: 'list' | 'record' | 'first';
-  /** Whether the file was downloaded by this call. */
-  readonly isNew: boolean;
+export interface PullOptions extends KnownModelsOptions, DownloadOptions {
+  /**
+   * Model file of a repository; the image half (`vision_model.onnx`), else `model.onnx`, else the only one if left out.
+   * @default undefined
+   */
+  readonly file: string | undefined;
+  /**
+   * Variant of a repository's model: `'fp16'` for `model_fp16.onnx`, `'quantized'`, `'q4'`, ….
+   * @default undefined
+   */
+  readonly variant: string | undefined;
 }
 
 const HOUR_MS = 3_600_000;
 
 export const PULL_DEFAULTS: PullOptions = {
   ...KNOWN_MODELS_DEFAULTS,
+  file: undefined,
+  variant: undefined,
   allowHttp: false,
   stallMs: 30_000,
   attempts: 5,
@@ -64,16 +58,22 @@ export const PULL_DEFAULTS: PullOptions = {
 };
 
 /**
- * Downloads a known model into the cache, and checks its SHA-256. A model that is already there and intact is not downloaded
- * again.
+ * Downloads a known model, or one of a repository of the Hugging Face hub, and checks it. A model that is already there and intact
+ * is not downloaded again.
  *
  * @remarks An interrupted download resumes where it stopped, in the same call or in a later one. The proxy of the environment
  * is used (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`). Look at the model's licence before you use it.
  *
- * @param model - A name of {@link listKnownModels}, or an entry of your own.
+ * A known model goes to the cache of this package, with its transform beside it (`MODEL.onnx.transform.json`), where
+ * {@link findTransform} finds it. A model of a repository comes with its weights, configurations and tokenizer, and goes to the
+ * cache that Hugging Face's libraries share (`HF_HUB_CACHE`, `HF_HOME`); files that they have downloaded are used. The hub is asked
+ * with the token of `HF_TOKEN` or of the token file, at `HF_ENDPOINT`, and not at all if `HF_HUB_OFFLINE` is set.
+ *
+ * @param model - A name of {@link listKnownModels}, an entry of your own, or `hf:ORG/REPO[@REVISION][#FILE]` with a branch, tag or
+ * commit; `#` is also followed by a variant, as in `hf:Xenova/dinov2-small#fp16`.
  * @param given - See {@link PullOptions}.
  * @returns The entry, and its files in the cache.
- * @throws {@link TapirError} `NAME_NOT_FOUND`; `DOWNLOAD_FAILED`; `CHECKSUM_MISMATCH`, after the wrong file is deleted;
+ * @throws {@link TapirError} `NAME_NOT_FOUND`; `DOWNLOAD_FAILED`, also for a repository that is gated; `CHECKSUM_MISMATCH`, after the wrong file is deleted;
  * `OUTPUT_LOCKED` while another process pulls the same model; `OUTPUT_UNWRITABLE`; `OPTION_INVALID`; the signal's reason.
  *
  * @example
@@ -92,6 +92,13 @@ export async function pullModel(
 ): Promise<PulledModel> {
   const options = withDefaults(PULL_DEFAULTS, given, 'pullModel');
   checkOptions(options);
+  if (typeof model === 'string' && isRepositoryReference(model)) {
+    const reference = parseRepositoryReference(model, options);
+    const cached = await readOffline(reference, options.folder);
+    return cached ?? pullRepository(await planRepository(reference, options, options.folder));
+  }
+  for (const name of ['file', 'variant'] as const)
+    if (options[name] !== undefined) throw invalidOption(name, 'left out for a known model', options[name]);
   const known =
     typeof model === 'string'
       ? findKnownModel(await readModelList(options.manifest), model)
@@ -107,6 +114,7 @@ export async function pullModel(
     const files: PulledFile[] = [];
     // Weights first: if the model file is there, the model is complete.
     for (const file of known.files.toReversed()) files.unshift(await pullFile(file, folder, options));
+    await saveTransform(known, files[0]!.path);
     return { model: known, path: files[0]!.path, files };
   } finally {
     await lock.release();
@@ -114,7 +122,7 @@ export async function pullModel(
 }
 
 function checkOptions(options: PullOptions): void {
-  for (const name of ['manifest', 'folder'] as const)
+  for (const name of ['manifest', 'folder', 'file', 'variant'] as const)
     if (options[name] !== undefined) checkText(name, options[name]);
   checkSignal(options.signal);
   checkInteger('stallMs', options.stallMs, 1, HOUR_MS);

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkKnownModel, findKnownModel, readModelList } from '../../src/hub/known-models.js';
-import { TRANSFORM_PRESETS } from '../../src/image/transform-options.js';
+import { transformFromConfig } from '../../src/image/configs/transform-from-config.js';
 import { scratchFolder } from '../support/fixtures.js';
 
 const scratch = scratchFolder();
@@ -15,10 +15,34 @@ describe('the list of the package', () => {
   it.each(models.map((model) => [model.name, model] as const))('%s is complete', (_name, model) => {
     for (const { url } of model.files) expect(url).toMatch(/^https:\/\//);
     for (const url of [model.source, model.licence.url]) expect(url).toMatch(/^https:\/\//);
-    if (model.transform !== null) expect(Object.keys(TRANSFORM_PRESETS)).toContain(model.transform);
-    else expect(model.note).not.toBe('');
+    const transform = transformFromConfig(model.transform);
+    const [height, width] = model.inputSize!;
+    expect(transform.outputSize).toEqual({ height, width });
     expect(model.nodes.length).toBeGreaterThan(0);
     expect(model.licence.spdx).toMatch(/^[A-Za-z0-9.-]+$/);
+  });
+
+  it('has the models that people embed photos with', () => {
+    const names = models.map(({ name }) => name);
+    for (const name of [
+      'clip-vit-base-patch32',
+      'siglip2-base-patch16-224',
+      'dinov2-small',
+      'dinov2-base',
+      'dinov3-vits16',
+      'mobileclip-s0',
+      'nomic-embed-vision-v1.5',
+      'vit-base-patch16-224',
+      'convnext-tiny-224',
+      'resnet-50',
+    ])
+      expect(names).toContain(name);
+  });
+
+  it('feeds EfficientNet-Lite4 channels last, with (x − 127) / 128', () => {
+    const { transform } = findKnownModel(models, 'efficientnet-lite4-11');
+    const options = { scale: 1, mean: [127, 127, 127], std: [128, 128, 128], layout: 'nhwc' };
+    expect(transformFromConfig(transform).options).toMatchObject(options);
   });
 });
 

@@ -8,7 +8,10 @@ import { TapirError } from '../../src/base/errors.js';
 import type { KnownModel, KnownModelFile } from '../../src/hub/known-models.js';
 import { unwritable } from '../../src/base/atomic-file.js';
 import { findCachedModel } from '../../src/hub/model-cache.js';
-import { pullModel, type PulledFile, type PullOptions } from '../../src/hub/pull-model.js';
+import { findTransform } from '../../src/image/configs/find-transform.js';
+import { transformFromConfig } from '../../src/image/configs/transform-from-config.js';
+import { pullModel, type PullOptions } from '../../src/hub/pull-model.js';
+import type { PulledFile } from '../../src/hub/pulled-model.js';
 import type { Options } from '../../src/base/checks.js';
 import { sendCut, sendFile, startServer } from '../support/file-server.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
@@ -70,6 +73,29 @@ describe('pullModel', () => {
     expect(await findCachedModel(one.model, one.folder)).toBe(file!.path);
     expect(await pull(one)).toMatchObject([{ checked: 'list', isNew: false }]);
     expect(server.requests.length).toBe(1);
+  });
+
+  it.each([
+    'Bicubic256',
+    'torchvision:ResNet50_Weights.IMAGENET1K_V2',
+    { image_processor_type: 'ViTImageProcessor' },
+  ])('writes the transform beside the model, where it is found: %j', async (transform) => {
+    const server = await startServer((request, response) => sendFile(request, response, bytes));
+    const { model, folder } = createModel(server.url);
+    const [file] = await pull({ model: { ...model, transform }, folder });
+    const found = await findTransform(file!.path);
+    expect(found?.from).toBe(`${file!.path}.transform.json`);
+    expect(found?.transform.options).toEqual(transformFromConfig(transform).options);
+    writeFileSync(found!.from, 'damaged');
+    await pull({ model: { ...model, transform }, folder });
+    expect(JSON.parse(readFileSync(found!.from, 'utf8'))).toEqual(transform);
+  });
+
+  it('has no file or variant to choose', async () => {
+    for (const option of [{ file: 'a.onnx' }, { variant: 'fp16' }])
+      expect(await failureOf(pull(createModel('http://127.0.0.1:9'), option))).toMatchObject({
+        code: 'OPTION_INVALID',
+      });
   });
 
   it('downloads again what is there and wrong', async () => {

@@ -38,7 +38,7 @@ export async function runBenchEmbed(
   const say = (text: string): void => {
     if (terminal.isTerminal) terminal.err(`${text}\n`);
   };
-  const path = await findModelFile(flags.model);
+  const path = await findModelFile(flags.model, terminal, flags.yes);
   const transform = readTransformFlags(path, flags);
   const model = await openModel(path);
   const batch = flags.batch || (await findBatch(terminal, model, flags, say));

@@ -14,6 +14,7 @@ export interface BenchModelFlags extends PartFlags {
   readonly batches?: readonly number[];
   readonly sessions: readonly number[];
   readonly seconds: number;
+  readonly yes: boolean;
   readonly json: boolean;
 }
 
@@ -23,17 +24,21 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
   const names = flags.devices === undefined ? [flags.device] : flags.devices.split(',');
   // Checked here as well, so that the error names the flag.
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
-  const report = await measureModel(await findModelFile(path), readReturnFlags(flags.return), {
-    ...readPartFlags(flags),
-    devices: names as Device[],
-    ...(batches === undefined ? {} : { sizes: batches }),
-    sessions,
-    seconds,
-    signal: terminal.signal,
-    onMeasured: (measured) => {
-      if (terminal.isTerminal) terminal.err(`batch ${measured.rows}: ${rateText(measured)} images/s\n`);
+  const report = await measureModel(
+    await findModelFile(path, terminal, flags.yes),
+    readReturnFlags(flags.return),
+    {
+      ...readPartFlags(flags),
+      devices: names as Device[],
+      ...(batches === undefined ? {} : { sizes: batches }),
+      sessions,
+      seconds,
+      signal: terminal.signal,
+      onMeasured: (measured) => {
+        if (terminal.isTerminal) terminal.err(`batch ${measured.rows}: ${rateText(measured)} images/s\n`);
+      },
     },
-  });
+  );
   if (json) {
     const { devices, runtime, ...rest } = report;
     const result = { model: path, return: flags.return, devices, runtime, seconds, ...rest };

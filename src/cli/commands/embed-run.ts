@@ -60,7 +60,7 @@ export async function openRun(
   flags: EmbedFlags,
   hasFew: Promise<boolean>,
 ): Promise<OpenedRun> {
-  const path = await findModelFile(flags.model);
+  const path = await findModelFile(flags.model, terminal, flags.yes);
   const transform = readTransformFlags(path, flags);
   terminal.err(describeTransform(transform, flags));
   // Meanwhile the session opens.

@@ -24,6 +24,7 @@ export interface ExtractFlags extends PartFlags, SizeFlags {
   readonly input: 'tensor' | 'image-uint8';
   readonly outputDtype: PruneOptions['outputDtype'];
   readonly out: string;
+  readonly yes: boolean;
   readonly keepTensorNames: boolean;
   readonly fillTypes: boolean;
   readonly tidy: boolean;
@@ -38,7 +39,7 @@ export interface ExtractFlags extends PartFlags, SizeFlags {
 export async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
   const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inline, repack } = flags;
   if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
-  const path = await findModelFile(model);
+  const path = await findModelFile(model, terminal, flags.yes);
   const inputSizes = readSizeFlags(flags);
   const options = { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inputSizes };
   const pruned = await withReturnNodes(flags.return, path, (nodes) =>

@@ -1,13 +1,18 @@
 /** `tapir models`: lists the known models, and downloads them into the cache. */
 import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, posix } from 'node:path';
 import type { Command } from 'commander';
-import { copyAtomically, outputExists } from '../../base/atomic-file.js';
-import type { DownloadProgress } from '../../hub/download-file.js';
+import { copyAtomically, outputExists, writeAtomically } from '../../base/atomic-file.js';
+import { makeFolder } from '../../base/make-folder.js';
 import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
 import { listKnownModels } from '../../hub/list-known-models.js';
-import { pullModel, type PulledFile } from '../../hub/pull-model.js';
+import { pullModel } from '../../hub/pull-model.js';
+import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
+import type { PulledFile, PulledModel } from '../../hub/pulled-model.js';
+import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
+import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
+import { licenceLine, showPlan, withProgress } from '../flags/pull-model.js';
 import { formatTable, printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
@@ -17,6 +22,8 @@ interface ListFlags {
 }
 
 interface PullFlags extends ListFlags {
+  readonly file?: string;
+  readonly variant?: string;
   readonly out?: string;
   readonly allowHttp: boolean;
 }
@@ -32,10 +39,15 @@ export function addModelsCommand(program: Command, terminal: Terminal): void {
     .action((flags: ListFlags) => runList(terminal, flags));
   models
     .command('pull')
-    .description('download a known model into the cache, checked by its SHA-256')
-    .argument('<name>', 'a name of the list')
+    .description('download a known model, or one of a repository, into the cache, checked by its SHA-256')
+    .argument('<name>', 'a name of the list, or hf:ORG/REPO[@REVISION][#FILE] of the Hugging Face hub')
     .option('--manifest <file>', 'another list of models, in the same format')
-    .option('-o, --out <file>', 'copy the model file there, and external weights next to it')
+    .option('--file <path>', 'of a repository: the model file, such as onnx/vision_model.onnx')
+    .option('--variant <name>', 'of a repository: fp16, quantized, q4, …: model_fp16.onnx and so on')
+    .option(
+      '-o, --out <file>',
+      'copy the model file there, and external weights and its transform next to it',
+    )
     .option('--allow-http', 'also fetch from addresses without encryption', false)
     .option('--json', 'print JSON', false)
     .action((name: string, flags: PullFlags) => runPull(terminal, name, flags));
@@ -51,11 +63,18 @@ async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promi
     model.name,
     sizeText(model),
     model.licence.spdx,
-    model.transform ?? '(see note)',
+    transformText(model),
     model.nodes.map(({ name }) => name).join(', '),
     model.cached === null ? '' : 'cached',
   ]);
   terminal.out(formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], [1]));
+}
+
+/** A transform in a table: a name, or the class of a configuration. */
+function transformText({ transform }: KnownModel): string {
+  if (typeof transform === 'string') return transform;
+  const type = transform?.['image_processor_type'];
+  return transform === null ? '(not stated)' : typeof type === 'string' ? type : 'its own';
 }
 
 function sizeText({ files }: KnownModel): string {
@@ -64,89 +83,87 @@ function sizeText({ files }: KnownModel): string {
 }
 
 async function runPull(terminal: Terminal, name: string, flags: PullFlags): Promise<void> {
-  const model = findKnownModel(await listKnownModels({ manifest: flags.manifest }), name);
-  const { out, allowHttp, json } = flags;
-  if (out !== undefined) checkFree(out, model);
-  // Shown before the download, because the licence may be a reason not to start it.
-  terminal.err(`${printable(model.description)}\n`);
-  terminal.err(`licence: ${printable(`${model.licence.spdx} (${model.licence.url})`)}\n`);
+  const { out, json } = flags;
+  const pulled = isRepositoryReference(name)
+    ? await pullFromRepository(terminal, name, flags)
+    : await pullKnown(terminal, name, flags);
+  const path = out ?? pulled.path;
+  if (out !== undefined) await copyOut(pulled, out);
+  if (json) {
+    const { model, files } = pulled;
+    terminal.out(`${JSON.stringify({ name: model.name, licence: model.licence, path, files }, null, 2)}\n`);
+    return;
+  }
+  report(terminal, pulled, path);
+}
+
+async function pullKnown(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
+  const { out, allowHttp, manifest, file, variant } = flags;
+  const model = findKnownModel(await listKnownModels({ manifest }), name);
+  if (out !== undefined) checkFree(out, model.files);
+  terminal.err(`${printable(model.description)}\n${licenceLine(model.licence)}`);
   if (model.files.some(({ sha256 }) => sha256 === null))
     terminal.err(
       'its SHA-256 is not in the list: the first download is trusted, and its checksum recorded beside it\n',
     );
-  const progress = createProgress(terminal);
-  let files: readonly PulledFile[];
-  try {
-    ({ files } = await pullModel(model, {
-      allowHttp,
-      signal: terminal.signal,
-      onProgress: (now) => progress.show(now),
-    }));
-  } finally {
-    progress.end();
-  }
-  const path = out ?? files[0]!.path;
-  if (out !== undefined) await copyOut(files, out);
-  if (json) {
-    terminal.out(`${JSON.stringify({ name: model.name, path, files }, null, 2)}\n`);
-    return;
-  }
-  report(terminal, model, files, path);
+  return withProgress(terminal, allowHttp, (options) => pullModel(model, { ...options, file, variant }));
 }
 
-function report(terminal: Terminal, model: KnownModel, files: readonly PulledFile[], path: string): void {
+async function pullFromRepository(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
+  const reference = parseRepositoryReference(name, flags);
+  const cached = await readOffline(reference, undefined);
+  if (cached) return cached;
+  return withProgress(terminal, flags.allowHttp, async (options) => {
+    const plan = await planRepository(reference, options);
+    if (flags.out !== undefined) checkFree(flags.out, plan.files.filter(isModelPart));
+    showPlan(terminal, plan);
+    return pullRepository(plan);
+  });
+}
+
+function report(terminal: Terminal, { model, files }: PulledModel, path: string): void {
   for (const { name, sizeBytes, sha256, checked, isNew } of files) {
     const how = {
       list: 'as listed',
       record: 'as at the first download',
-      first: 'recorded: the first download is trusted',
+      first: 'not compared: the first download is trusted',
     }[checked];
     const what = isNew ? 'downloaded' : 'already there';
-    terminal.out(`${name}: ${what}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256} (${how})\n`);
+    terminal.out(`${printable(name)}: ${what}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256} (${how})\n`);
   }
   for (const { name, meaning } of model.nodes)
     terminal.out(`  --return ${printable(name)}  ${printable(meaning)}\n`);
-  if (model.transform !== null) terminal.out(`  --transform ${printable(model.transform)}\n`);
+  if (model.transform !== null)
+    terminal.out(`  --transform auto: ${transformText(model)}, beside the model\n`);
   if (model.note !== '') terminal.out(`  ${printable(model.note)}\n`);
   terminal.out(`${path}\n`);
 }
 
-interface ProgressLine {
-  show(progress: DownloadProgress): void;
-  end(): void;
-}
-
-/** One line that is rewritten; only on a terminal. */
-function createProgress(terminal: Terminal): ProgressLine {
-  let shown = 0;
-  let isOpen = false;
-  return {
-    show({ file, bytes, totalBytes }) {
-      if (!terminal.isTerminal || Date.now() - shown < 100) return;
-      shown = Date.now();
-      isOpen = true;
-      const of = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
-      terminal.err(`\r\u001b[K${file}: ${formatBytes(bytes)}${of}`);
-    },
-    end() {
-      if (isOpen) terminal.err('\n');
-      isOpen = false;
-    },
-  };
+/** Whether a file is the model or holds its weights: the configurations of a repository stay in the cache. */
+function isModelPart({ name }: { readonly name: string }): boolean {
+  return !/\.(?:json|txt)$/.test(name);
 }
 
 /** Targets of a model's files. External weights keep their names, because the model refers to them. */
 function targets(out: string, files: readonly { readonly name: string }[]): string[] {
-  return files.map(({ name }, i) => (i === 0 ? out : join(dirname(out), name)));
+  const folder = posix.dirname(files[0]!.name);
+  return files.map(({ name }, i) => (i === 0 ? out : join(dirname(out), posix.relative(folder, name))));
 }
 
-function checkFree(out: string, { files }: KnownModel): void {
-  const taken = targets(out, files).find((path) => existsSync(path));
+function checkFree(out: string, files: readonly { readonly name: string }[]): void {
+  const taken = [...targets(out, files), sidecarOf(out)].find((path) => existsSync(path));
   if (taken !== undefined) throw outputExists(taken);
 }
 
-async function copyOut(files: readonly PulledFile[], out: string): Promise<void> {
-  for (const [i, path] of targets(out, files).entries()) {
-    await copyAtomically(files[i]!.path, path);
+async function copyOut({ files, path }: PulledModel, out: string): Promise<void> {
+  const parts: PulledFile[] = files.filter(isModelPart);
+  checkFree(out, parts);
+  for (const [i, to] of targets(out, parts).entries()) {
+    await makeFolder(dirname(to));
+    await copyAtomically(parts[i]!.path, to);
   }
+  const found = await findTransform(path).catch(() => null);
+  if (found === null) return;
+  const text = `${JSON.stringify(found.transform.options, null, 2)}\n`;
+  await writeAtomically(sidecarOf(out), Buffer.from(text));
 }

@@ -11,6 +11,7 @@ import type { Terminal } from '../terminal/terminal.js';
 export interface NodesFlags {
   readonly depth?: number;
   readonly all: boolean;
+  readonly yes: boolean;
   readonly json: boolean;
 }
 
@@ -23,7 +24,7 @@ const OPS_NAMED = 3;
 
 /** Prints the names. */
 export async function runNodes(terminal: Terminal, path: string, flags: NodesFlags): Promise<void> {
-  const file = await findModelFile(path);
+  const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);
   await using oracle = new ModelOracle(model);
   const { features, problem } = await listFeatureTree(model, flags.all, oracle);

@@ -12,13 +12,14 @@ import {
   type SearchHit,
 } from '../../apps/search/search-dataset.js';
 import { collect, parseCount } from '../flags/flag-values.js';
-import { findModelFile } from '../flags/find-model.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { formatTable, printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface SearchFlags {
   readonly path?: readonly string[];
   readonly model?: string;
+  readonly yes: boolean;
   readonly output?: string;
   readonly top: number;
   readonly metric: Metric;
@@ -35,6 +36,7 @@ export function addSearchCommand(program: Command, terminal: Terminal): void {
     .argument('[images...]', 'images to search for, embedded like the dataset')
     .option('--path <path>', 'search for an input of the dataset, by its path; repeatable', collect)
     .option('--model <file>', 'the ONNX file that made the dataset; required for images')
+    .option(YES_FLAG, YES_HELP, false)
     .option('--output <key>', 'output key of the features; required if the dataset has several')
     .option('--top <n>', 'number of neighbours per image', parseCount, SEARCH_DEFAULTS.top)
     .addOption(
@@ -73,7 +75,7 @@ async function runSearch(
   const dataset = await openDataset(folder);
   const key = chooseKey(dataset, flags.output, '--output');
   const rows = await readRowQueries(dataset, key, flags.path ?? []);
-  const vectors = await embed(dataset, images, key, device, flags.model, signal);
+  const vectors = await embed(terminal, dataset, images, { model: flags.model, yes: flags.yes, key, device });
   const queries: NamedQuery[] = [
     ...images.map((query, i) => ({ query, vector: vectors[i]!, row: null })),
     ...rows.map(({ row, vector }, i) => ({ query: flags.path![i]!, vector, row })),
@@ -92,13 +94,19 @@ async function runSearch(
   terminal.out(blocks.join('\n'));
 }
 
+/** What embeds the queries. */
+interface EmbedRequest {
+  readonly model: string | undefined;
+  readonly yes: boolean;
+  readonly key: string;
+  readonly device: Device;
+}
+
 async function embed(
+  terminal: Terminal,
   dataset: Dataset,
   images: readonly string[],
-  key: string,
-  device: Device,
-  model: string | undefined,
-  signal: AbortSignal,
+  { model, yes, key, device }: EmbedRequest,
 ): Promise<Float32Array[]> {
   if (images.length === 0) return [];
   if (model === undefined) {
@@ -106,7 +114,8 @@ async function embed(
     const expected = `the file that the dataset was made with (${file}, SHA-256 ${sha256})`;
     throw invalidOption('--model', expected, model);
   }
-  return embedQueries(dataset, images, { key, model: await findModelFile(model), device, signal });
+  const path = await findModelFile(model, terminal, yes);
+  return embedQueries(dataset, images, { key, model: path, device, signal: terminal.signal });
 }
 
 function blockOf(query: string, hits: readonly SearchHit[], metric: Metric, isNamed: boolean): string {

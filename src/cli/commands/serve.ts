@@ -92,7 +92,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   const { host, port, maxBatch, maxWaitMs, maxQueue, maxImages, maxRequests } = flags;
   const { keepDims, allowUrls, allowPrivateUrls, decodeThreads } = flags;
   const token = flags.token ?? (process.env['TAPIR_TOKEN'] || undefined);
-  const path = await findModelFile(flags.model);
+  const path = await findModelFile(flags.model, terminal, flags.yes);
   const transform = readTransformFlags(path, flags).with({
     limitPixels: checkInteger('--max-pixels', flags.maxPixels, 1, 2 ** 31 - 1),
   });

@@ -18,6 +18,7 @@ import { withReturnNodes } from './return-flags.js';
 /** The model, and where it runs. */
 export interface ExtractorFlags extends PartFlags {
   readonly model: string;
+  readonly yes: boolean;
   readonly return: readonly string[];
   readonly device?: string;
   readonly devices?: string;

@@ -4,6 +4,8 @@ export interface Terminal {
   readonly signal: AbortSignal;
   /** Standard input, opened on the first call. */
   input(): AsyncIterable<Uint8Array>;
+  /** Asks a question with yes or no as its answer; false where there is no terminal to answer on. */
+  confirm(question: string): Promise<boolean>;
   /** Writes to standard output: results. */
   out(text: string): void;
   /** Writes data to standard output, and waits for a slow reader. Rejects when the reader goes away, or when `signal` fires. */

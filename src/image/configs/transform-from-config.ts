@@ -1,6 +1,6 @@
 /** Configuration files of the libraries that trained a model → its transform. */
 import { checkOneOf, withDefaults, type Options } from '../../base/checks.js';
-import { TRANSFORM_PRESETS } from '../transform-options.js';
+import { TRANSFORM_PRESETS, type TransformPreset } from '../transform-options.js';
 import { createTransform, Transform } from '../transform.js';
 import { ConfigFields } from './config-fields.js';
 import { isHuggingFace, readHuggingFace, type ModelConfig } from './hugging-face.js';
@@ -30,7 +30,8 @@ const DEFAULTS: ConfigReading = { backend: undefined, model: undefined };
  * Reads a transform from a configuration: Hugging Face's `preprocessor_config.json`, timm's `config.json`, OpenCLIP's
  * `open_clip_config.json`, Immich's `preprocess_cfg.json`, torchvision's fields, or `JSON.stringify(transform.options)`.
  *
- * @param config - The parsed file, its text, or the name of torchvision's weights (`torchvision:ResNet50_Weights.IMAGENET1K_V2`).
+ * @param config - The parsed file, its text, the name of a preset, or that of torchvision's weights
+ * (`torchvision:ResNet50_Weights.IMAGENET1K_V2`).
  * @returns The transform, with the pixels and floats of that library.
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` with the name of the field that cannot be followed; `OPTION_INVALID`.
  *
@@ -53,16 +54,15 @@ export function readTransform(
   file: string | null,
   given: Options<ConfigReading>,
 ): Transform {
-  const { options, ...source } = resolveConfig(config, given);
+  const { options, ...source } = resolveConfig(readText(config), given);
   return new Transform(createTransform(options).options, null, { file, ...source });
 }
 
 function resolveConfig(config: unknown, given: Options<ConfigReading>): ResolvedConfig {
   const { backend, model } = withDefaults(DEFAULTS, given, 'transformFromConfig');
   if (backend !== undefined) checkOneOf('backend', backend, ['pil', 'torchvision']);
-  if (typeof config === 'string' && config.startsWith(TORCHVISION_PREFIX))
-    return { options: readTorchvisionWeights(config), kind: 'torchvision', backend: null, ignored: [] };
-  const json = parse(config);
+  if (typeof config === 'string') return readName(config);
+  const json = checkObject(config);
   const type = json['image_processor_type'];
   if (type === 'JinaCLIPImageProcessor' || (type === undefined && isOpenClip(json)))
     return { ...readOpenClip(new ConfigFields(json, 'OpenCLIP')), kind: 'open_clip', backend: null };
@@ -80,16 +80,33 @@ function resolveConfig(config: unknown, given: Options<ConfigReading>): Resolved
   throw fields.refuse('image_processor_type', 'no field tells what library the configuration belongs to');
 }
 
-function parse(config: unknown): Readonly<Record<string, unknown>> {
-  let json = config;
+/** Parses the text of a file. A name is a name with and without the quotes of JSON. */
+function readText(config: unknown): unknown {
   try {
-    if (typeof config === 'string') json = JSON.parse(config) as unknown;
+    return typeof config === 'string' ? (JSON.parse(config) as unknown) : config;
   } catch {
-    json = undefined;
+    return config;
   }
+}
+
+function readName(name: string): ResolvedConfig {
+  const rest = { backend: null, ignored: [] };
+  if (name.startsWith(TORCHVISION_PREFIX))
+    return { options: readTorchvisionWeights(name), kind: 'torchvision', ...rest };
+  if (Object.hasOwn(TRANSFORM_PRESETS, name))
+    return { options: TRANSFORM_PRESETS[name as TransformPreset], kind: 'onnx-tapir', ...rest };
+  throw notAnObject();
+}
+
+function checkObject(json: unknown): Readonly<Record<string, unknown>> {
   if (typeof json === 'object' && json !== null && !Array.isArray(json))
     return json as Record<string, unknown>;
-  throw new ConfigFields({}, 'transform').refuse('(file)', 'it is not a JSON object');
+  throw notAnObject();
+}
+
+function notAnObject(): Error {
+  const reason = 'it is neither a JSON object nor the name of a preset or of torchvision weights';
+  return new ConfigFields({}, 'transform').refuse('(file)', reason);
 }
 
 function isOwn(json: Readonly<Record<string, unknown>>): boolean {

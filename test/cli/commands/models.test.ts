@@ -4,7 +4,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { sendFile, startServer } from '../../support/file-server.js';
-import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { startHub } from '../../support/hub-server.js';
 import { runTapir } from '../../support/run.js';
 
 const scratch = scratchFolder();
@@ -104,5 +105,80 @@ describe('a known name where a model file is wanted', () => {
     const unknown = await runTapir(['nodes', 'resnet-51'], { env });
     expect(unknown.stderr).toContain('[MODEL_UNREADABLE]');
     expect(unknown.stderr).not.toContain('pull');
+  });
+});
+
+describe('a repository of the hub', () => {
+  const CLIP = { image_processor_type: 'CLIPImageProcessor', size: { shortest_edge: 64 }, crop_size: 64 };
+  const files = {
+    'config.json': Buffer.from('{}'),
+    'preprocessor_config.json': Buffer.from(JSON.stringify(CLIP)),
+    'onnx/vision_model.onnx': bytes,
+  };
+  const cardData = {
+    license: 'other',
+    license_name: 'tiny-licence',
+    license_link: 'https://example.org/tiny',
+  };
+  const hubEnv = async (): Promise<NodeJS.ProcessEnv> => {
+    const { url } = await startHub({ repository: 'org/tiny', files, cardData });
+    return {
+      ...env,
+      HF_ENDPOINT: url,
+      HF_HOME: join(scratch, 'hf', String(url.split(':').at(-1))),
+      HF_HUB_OFFLINE: '',
+    };
+  };
+
+  it('is pulled after its commit, size and licence are said; a copy takes the transform along', async () => {
+    const hub = await hubEnv();
+    const out = join(scratch, 'vision.onnx');
+    const pulled = await runTapir(['models', 'pull', 'hf:org/tiny', '--out', out], { env: hub });
+    expect(pulled.code, pulled.stderr).toBe(0);
+    expect(pulled.stderr).toMatch(
+      /^org\/tiny at [0-9a-f]{12}: onnx\/vision_model\.onnx and 2 more files, .* to download\nlicence: tiny-licence \(https:\/\/example\.org\/tiny\)\n$/,
+    );
+    expect(pulled.stdout).toMatch(/^onnx\/vision_model\.onnx: downloaded, .* \(as listed\)\n/);
+    expect(readFileSync(out).equals(bytes)).toBe(true);
+    expect(JSON.parse(readFileSync(`${out}.transform.json`, 'utf8'))).toMatchObject({ resize: 64 });
+    const again = await runTapir(['models', 'pull', 'hf:org/tiny#onnx/vision_model.onnx', '--json'], {
+      env: hub,
+    });
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      name: 'org/tiny',
+      licence: { spdx: 'tiny-licence' },
+      files: [{ isNew: false }, { isNew: false }, { isNew: false }],
+    });
+  });
+
+  it('is a model of the other commands: with --yes, later without, and offline', async () => {
+    const hub = await hubEnv();
+    const refused = await runTapir(['nodes', 'hf:org/tiny'], { env: hub });
+    expect(refused).toMatchObject({ code: 3, stdout: '' });
+    expect(refused.stderr).toContain('licence: tiny-licence');
+    expect(refused.stderr).toMatch(/run "tapir models pull hf:org\/tiny", or add --yes \[MODEL_UNREADABLE\]/);
+    const photo = projectPath('examples/photos/sea/sea-1.jpg');
+    const args = [
+      'embed',
+      '-',
+      '--model',
+      'hf:org/tiny',
+      '--return',
+      'avgpool=v',
+      '--out',
+      '-',
+      '--format',
+      'jsonl',
+    ];
+    const embedded = await runTapir([...args, '--yes'], { env: hub, input: `${photo}\n` });
+    expect(embedded.code, embedded.stderr).toBe(0);
+    expect(embedded.stderr).toMatch(
+      /to download\nlicence: .*\ntransform: .*preprocessor_config\.json \(transformers/,
+    );
+    const later = await runTapir(['nodes', 'hf:org/tiny'], {
+      env: { ...hub, HF_ENDPOINT: 'http://127.0.0.1:9', HF_HUB_OFFLINE: '1' },
+    });
+    expect(later.code, later.stderr).toBe(0);
+    expect(later.stdout).toContain('avgpool');
   });
 });

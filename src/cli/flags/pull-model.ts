@@ -1,0 +1,72 @@
+/** Downloading a model from the command line: what is said before, and while it arrives. */
+import type { DownloadProgress } from '../../hub/download-file.js';
+import type { KnownModel } from '../../hub/known-models.js';
+import { PULL_DEFAULTS, type PullOptions } from '../../hub/pull-model.js';
+import { pullRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
+import type { PulledModel } from '../../hub/pulled-model.js';
+import { formatBytes } from '../../apps/pages/numbers.js';
+import { printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+/** A line about the licence: it may be a reason not to start a download. */
+export function licenceLine({ spdx, url }: KnownModel['licence']): string {
+  return `licence: ${printable(`${spdx} (${url})`)}\n`;
+}
+
+/** Prints what a plan downloads: commit, file, size, licence. */
+export function showPlan(terminal: Terminal, { reference, listing, files, missing }: RepositoryPlan): void {
+  const [model, ...others] = files;
+  const sizes = missing.map(({ sizeBytes }) => sizeBytes);
+  const total = sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
+  const size = `${sizes.includes(null) ? 'at least ' : ''}${formatBytes(total)} to download`;
+  const what = `${model!.name} and ${others.length} more ${others.length === 1 ? 'file' : 'files'}`;
+  const where = `${reference.repository} at ${listing.commit.slice(0, 12)}`;
+  terminal.err(`${printable(`${where}: ${what}, ${missing.length === 0 ? 'all in the cache' : size}`)}\n`);
+  terminal.err(licenceLine(listing.licence));
+}
+
+/** The options of a pull, with a line that shows its progress. */
+export async function withProgress<Result>(
+  terminal: Terminal,
+  allowHttp: boolean,
+  pull: (options: PullOptions) => Promise<Result>,
+): Promise<Result> {
+  const progress = createProgress(terminal);
+  const { signal } = terminal;
+  try {
+    return await pull({ ...PULL_DEFAULTS, allowHttp, signal, onProgress: (now) => progress.show(now) });
+  } finally {
+    progress.end();
+  }
+}
+
+/** Downloads what a plan lacks. */
+export async function pullPlanned(terminal: Terminal, plan: RepositoryPlan): Promise<PulledModel> {
+  return withProgress(terminal, plan.access.options.allowHttp, (options) =>
+    pullRepository({ ...plan, access: { ...plan.access, options } }),
+  );
+}
+
+interface ProgressLine {
+  show(progress: DownloadProgress): void;
+  end(): void;
+}
+
+/** One line that is rewritten; only on a terminal. */
+function createProgress(terminal: Terminal): ProgressLine {
+  let shown = 0;
+  let isOpen = false;
+  return {
+    show({ file, bytes, totalBytes }) {
+      if (!terminal.isTerminal || Date.now() - shown < 100) return;
+      shown = Date.now();
+      isOpen = true;
+      const of = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
+      terminal.err(`\r\u001b[K${printable(file)}: ${formatBytes(bytes)}${of}`);
+    },
+    end() {
+      if (isOpen) terminal.err('\n');
+      isOpen = false;
+    },
+  };
+}

@@ -1,0 +1,196 @@
+/** Questions to the Hugging Face hub: which files a repository has, and what it says about them. */
+import { TapirError } from '../base/errors.js';
+import { HttpFailure } from '../base/http-failure.js';
+import { fetchUrl, openUrl } from '../base/http.js';
+import { downloadRules, retryDownload, type DownloadOptions } from './download-file.js';
+import { IS_COMMIT } from './hub-cache.js';
+import type { HubSettings } from './hub-settings.js';
+import type { RepositoryReference } from './repository-reference.js';
+
+/** A file of a repository, and what the hub says about its content. */
+export interface RepositoryFile {
+  /** Path in the repository. */
+  readonly name: string;
+  /** Null if the hub does not say. */
+  readonly sizeBytes: number | null;
+  /** Name of its content: the SHA-256 of a large file, git's SHA-1 of another one; null if the hub does not say. */
+  readonly etag: string | null;
+}
+
+/** What the hub says about a repository. */
+export interface RepositoryListing {
+  /** The commit of the revision. */
+  readonly commit: string;
+  readonly licence: { readonly spdx: string; readonly url: string };
+  readonly files: readonly RepositoryFile[];
+}
+
+/** The hub, and how to download from it. */
+export interface HubAccess {
+  readonly settings: HubSettings;
+  readonly options: DownloadOptions;
+}
+
+const MOST_LIST_BYTES = 64 * 2 ** 20;
+const IS_ETAG = /^[0-9A-Za-z][\w.-]{0,127}$/;
+
+/**
+ * Asks for the files of a repository at a revision.
+ *
+ * @throws {@link TapirError} `DOWNLOAD_FAILED`: there is no such repository or revision, it is private or gated, or the hub fails.
+ */
+export async function listRepository(
+  reference: RepositoryReference,
+  access: HubAccess,
+): Promise<RepositoryListing> {
+  const { repository, revision } = reference;
+  const { endpoint } = access.settings;
+  const url = `${endpoint}/api/models/${repository}/revision/${encodeURIComponent(revision)}?blobs=true`;
+  const rules = { ...rulesOf(access), statuses: [200, 400, 401, 403, 404] };
+  const { bytes, response } = await retryDownload(url, access.options, () =>
+    fetchUrl(url, rules, MOST_LIST_BYTES),
+  );
+  const code = response.header('x-error-code') ?? '';
+  if (response.status !== 200) throw refused(reference, access.settings, response.status, code);
+  try {
+    return readListing(JSON.parse(Buffer.from(bytes).toString('utf8')), reference, endpoint);
+  } catch (error) {
+    throw failed(`${endpoint}/${repository}`, 'its answer is not a list of the repository’s files', error);
+  }
+}
+
+function readListing(
+  json: unknown,
+  { repository }: RepositoryReference,
+  endpoint: string,
+): RepositoryListing {
+  const { sha, siblings, cardData } = json as Record<string, unknown>;
+  if (typeof sha !== 'string' || !IS_COMMIT.test(sha)) throw new Error('it has no commit "sha"');
+  if (!Array.isArray(siblings)) throw new Error('it has no array "siblings"');
+  const { license, license_name: name, license_link: link } = (cardData ?? {}) as Record<string, unknown>;
+  // A model card may list several licences, and names one of its own as "other".
+  const stated = license === 'other' && typeof name === 'string' ? name : license;
+  const spdx = [stated].flat().filter((item) => typeof item === 'string' && item !== '');
+  const isUrl = typeof link === 'string' && /^https?:\/\//.test(link);
+  return {
+    commit: sha,
+    licence: { spdx: spdx.join(', ') || 'not stated', url: isUrl ? link : `${endpoint}/${repository}` },
+    files: siblings.map(readSibling),
+  };
+}
+
+function readSibling(value: unknown): RepositoryFile {
+  const { rfilename, size, blobId, lfs } = value as Record<string, unknown>;
+  if (typeof rfilename !== 'string') throw new Error('a file has no name');
+  const large = (lfs ?? {}) as Record<string, unknown>;
+  const etag = large['sha256'] ?? large['oid'] ?? (lfs ? undefined : blobId);
+  return { name: rfilename, sizeBytes: sizeOf(large['size'] ?? size), etag: etagOf(etag) };
+}
+
+function sizeOf(value: unknown): number | null {
+  const size = typeof value === 'string' ? Number(value) : value;
+  return typeof size === 'number' && Number.isSafeInteger(size) && size >= 0 ? size : null;
+}
+
+function etagOf(value: unknown): string | null {
+  const etag = typeof value === 'string' ? value.replace(/^W\//, '').replaceAll('"', '') : '';
+  return IS_ETAG.test(etag) ? etag : null;
+}
+
+/** The address of a file's content. */
+export function addressOf(
+  repository: string,
+  commit: string,
+  name: string,
+  { endpoint }: HubSettings,
+): string {
+  return `${endpoint}/${repository}/resolve/${commit}/${name.split('/').map(encodeURIComponent).join('/')}`;
+}
+
+/**
+ * Asks for size and content name of a file, which some hubs leave out of the list. They come with the answer that redirects to
+ * the content.
+ *
+ * @throws {@link TapirError} `DOWNLOAD_FAILED`.
+ */
+export async function completeFile(
+  file: RepositoryFile,
+  reference: RepositoryReference,
+  commit: string,
+  access: HubAccess,
+): Promise<RepositoryFile & { readonly etag: string }> {
+  const { name, etag } = file;
+  if (etag !== null) return { ...file, etag };
+  const start = addressOf(reference.repository, commit, name, access.settings);
+  const rules = { ...rulesOf(access), statuses: [200, 301, 302, 303, 307, 308] };
+  let url = start;
+  for (let hops = 0; hops < 5; hops++) {
+    const response = await explainRefusal(reference, access.settings, () =>
+      retryDownload(url, access.options, () => openUrl(url, rules)),
+    );
+    response.discard();
+    const isContent = response.status === 200;
+    const found = etagOf(response.header('x-linked-etag') ?? (isContent ? response.header('etag') : null));
+    const length = response.header('x-linked-size') ?? (isContent ? response.header('content-length') : null);
+    if (found !== null) return { name, etag: found, sizeBytes: sizeOf(length) };
+    const next = new URL(response.header('location') ?? url, url);
+    if (isContent || next.origin !== new URL(url).origin) break;
+    url = next.href;
+  }
+  throw failed(start, 'the hub states no ETag of it');
+}
+
+/** The rules of a request to the hub: the token is for its endpoint only. */
+function rulesOf({ settings, options }: HubAccess): ReturnType<typeof downloadRules> {
+  return downloadRules({ ...options, authorization: authorizationOf(settings) });
+}
+
+/** The header that identifies the user; undefined if the user has no token. */
+export function authorizationOf({ token }: HubSettings): string | undefined {
+  return token === null ? undefined : `Bearer ${token}`;
+}
+
+/** Says what to do where the hub refuses a file. */
+export async function explainRefusal<Result>(
+  reference: RepositoryReference,
+  settings: HubSettings,
+  request: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await request();
+  } catch (error) {
+    const status = error instanceof TapirError && error.cause instanceof HttpFailure ? error.cause.status : 0;
+    if (status === 401 || status === 403) throw refused(reference, settings, status, 'GatedRepo', error);
+    throw error;
+  }
+}
+
+function refused(
+  { repository, revision }: RepositoryReference,
+  { endpoint, token }: HubSettings,
+  status: number,
+  code: string,
+  cause?: unknown,
+): TapirError {
+  const page = `${endpoint}/${repository}`;
+  if (code === 'RevisionNotFound')
+    return failed(page, `${repository} has no revision "${revision}"; its page lists branches and tags`);
+  if (status === 404 || status === 400) return failed(page, `there is no repository "${repository}"`);
+  const isGated = code === 'GatedRepo' || status === 403;
+  const what = isGated
+    ? `${repository} is gated or private`
+    : `there is no repository "${repository}", or it is private or gated`;
+  const accept = `accept its conditions at ${page}, `;
+  const advice =
+    token === null
+      ? `${isGated ? accept : `if it is there, ${accept}`}and set HF_TOKEN to a token of your account`
+      : `${accept}with the account that the token (HF_TOKEN, or the token file of "hf auth login") belongs to, and check that the token may read the repository`;
+  return failed(page, `${what} (the hub answers ${status}): ${advice}`, cause);
+}
+
+function failed(url: string, reason: string, cause?: unknown): TapirError<'DOWNLOAD_FAILED'> {
+  return new TapirError('DOWNLOAD_FAILED', `cannot download from ${url}: ${reason}`, {
+    details: { url, reason },
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

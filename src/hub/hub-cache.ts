@@ -1,0 +1,97 @@
+/**
+ * The cache that Hugging Face's libraries share: `models--ORG--REPO/` with the files by content in `blobs/`, links to them by name
+ * in `snapshots/COMMIT/`, and the commit of each branch or tag in `refs/`.
+ */
+import { lstat, readdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { copyAtomically, unwritable, writeAtomically } from '../base/atomic-file.js';
+import { makeFolder } from '../base/make-folder.js';
+import { sizeOfFile } from './partial-file.js';
+
+export const IS_COMMIT: RegExp = /^[0-9a-f]{40}$/;
+
+/** A repository's part of the cache. */
+export class CachedRepository {
+  readonly folder: string;
+  /** For the locks of this package and of others. */
+  readonly lockFolder: string;
+
+  constructor(cacheFolder: string, repository: string) {
+    const name = ['models', ...repository.split('/')].join('--');
+    this.folder = join(cacheFolder, name);
+    this.lockFolder = join(cacheFolder, '.locks', name);
+  }
+
+  blob(etag: string): string {
+    return join(this.folder, 'blobs', etag);
+  }
+
+  /** Path of a file by its name. Names never leave the folder: their callers check them. */
+  file(commit: string, name: string): string {
+    return join(this.folder, 'snapshots', commit, ...name.split('/'));
+  }
+
+  /** The commit that a revision meant when it was last pulled; null if it was not. */
+  async readCommit(revision: string): Promise<string | null> {
+    if (IS_COMMIT.test(revision)) return revision;
+    const text = await readFile(join(this.folder, 'refs', ...revision.split('/')), 'utf8').catch(() => '');
+    return IS_COMMIT.test(text.trim()) ? text.trim() : null;
+  }
+
+  async writeCommit(revision: string, commit: string): Promise<void> {
+    if (revision === commit || (await this.readCommit(revision)) === commit) return;
+    const path = join(this.folder, 'refs', ...revision.split('/'));
+    await this.#makeFolderOf(path);
+    await writeAtomically(path, Buffer.from(commit), { isShared: true });
+  }
+
+  /** The files of a commit that are there, by name; a broken link is not. */
+  async listFiles(commit: string): Promise<string[]> {
+    const root = join(this.folder, 'snapshots', commit);
+    const entries = await readdir(root, { recursive: true, withFileTypes: true }).catch(() => []);
+    const paths = entries.map((entry) => join(entry.parentPath, entry.name));
+    const sizes = await Promise.all(paths.map(sizeOfFile));
+    const there = paths.filter((_path, i) => sizes[i] !== null);
+    return there.map((path) => relative(root, path).split(sep).join('/'));
+  }
+
+  /**
+   * Gives a blob its name in a commit: a relative link. Where the system has no links, a new blob moves there, as in Python's
+   * library, and another one is copied.
+   */
+  async link(etag: string, commit: string, name: string, isNew: boolean): Promise<void> {
+    const [blob, path] = [this.blob(etag), this.file(commit, name)];
+    const target = relative(dirname(path), blob);
+    if ((await readlink(path).catch(() => null)) === target) return;
+    await this.#makeFolderOf(path);
+    try {
+      await rm(path, { force: true });
+      await symlink(target, path, 'file');
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      // Another process was faster.
+      if (code === 'EEXIST' && resolve(dirname(path), (await readlink(path).catch(() => '')) || '.') === blob)
+        return;
+      if (isNew) await rename(blob, path).catch(() => copyAtomically(blob, path));
+      else await copyAtomically(blob, path);
+    }
+  }
+
+  /** Makes the folder of blobs, and says to backup programs that a cache needs no copy. */
+  async prepare(): Promise<void> {
+    await this.#makeFolderOf(this.blob('x'));
+    const tag = join(dirname(this.folder), 'CACHEDIR.TAG');
+    if (await lstat(tag).catch(() => null)) return;
+    const text =
+      'Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache: https://bford.info/cachedir/\n';
+    await writeAtomically(tag, Buffer.from(text), { isShared: true });
+  }
+
+  async #makeFolderOf(path: string): Promise<void> {
+    try {
+      await makeFolder(dirname(path));
+    } catch (error) {
+      throw unwritable(path, error);
+    }
+  }
+}

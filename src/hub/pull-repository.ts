@@ -1,0 +1,323 @@
+/** A model of a repository of the Hugging Face hub: what belongs to it, and its download into the shared cache. */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { posix } from 'node:path';
+import { unwritable } from '../base/atomic-file.js';
+import { TapirError } from '../base/errors.js';
+import { lockFolder } from '../base/folder-lock.js';
+import { makeFolder } from '../base/make-folder.js';
+import {
+  listExternalInFunctions,
+  listExternalInitializers,
+  listExternalInNodes,
+} from '../onnx/external-data.js';
+import { scanModel } from '../onnx/scan.js';
+import { openFileSource } from '../onnx/source.js';
+import { chooseModelFile, listCompanions, listWeightFiles } from './choose-files.js';
+import { downloadFile, type DownloadOptions } from './download-file.js';
+import {
+  addressOf,
+  authorizationOf,
+  completeFile,
+  explainRefusal,
+  listRepository,
+  type HubAccess,
+  type RepositoryFile,
+  type RepositoryListing,
+} from './hub-api.js';
+import { CachedRepository } from './hub-cache.js';
+import { readHubSettings, type HubSettings } from './hub-settings.js';
+import type { KnownModel, KnownModelFile } from './known-models.js';
+import { PartialFile, sha256OfFile, sizeOfFile } from './partial-file.js';
+import type { PulledFile, PulledModel } from './pulled-model.js';
+import { formatReference, isRelativePath, type RepositoryReference } from './repository-reference.js';
+
+/** A download that has not begun. */
+export interface RepositoryPlan {
+  readonly reference: RepositoryReference;
+  readonly listing: RepositoryListing;
+  /** The model file, its weights, its configurations and its tokenizer. */
+  readonly files: readonly (RepositoryFile & { readonly etag: string })[];
+  /** The files that the cache lacks. */
+  readonly missing: readonly RepositoryFile[];
+  readonly access: HubAccess;
+  readonly cache: CachedRepository;
+}
+
+/**
+ * Asks the hub what a model consists of.
+ *
+ * @param folder - Root of the cache; undefined for the shared one.
+ * @throws {@link TapirError} `DOWNLOAD_FAILED`, `NAME_NOT_FOUND`, `OPTION_INVALID`.
+ */
+export async function planRepository(
+  reference: RepositoryReference,
+  options: DownloadOptions,
+  folder?: string,
+): Promise<RepositoryPlan> {
+  const settings = await readHubSettings();
+  if (settings.isOffline) throw offline(reference, folder ?? settings.cacheFolder);
+  const access = { settings, options };
+  const listing = await listRepository(reference, access);
+  const names = listing.files.map(({ name }) => name).filter(isRelativePath);
+  const model = chooseModelFile(names, reference).name;
+  const wanted = [model, ...listWeightFiles(names, model), ...listCompanions(names, model)];
+  const cache = new CachedRepository(folder ?? settings.cacheFolder, reference.repository);
+  const files = [];
+  const missing = [];
+  for (const name of new Set(wanted)) {
+    const file = await completeFile(findFile(listing, name)!, reference, listing.commit, access);
+    files.push(file);
+    if ((await findIntact(cache, listing.commit, file, false)) === null) missing.push(file);
+  }
+  return { reference, listing, files, missing, access, cache };
+}
+
+function findFile({ files }: RepositoryListing, name: string): RepositoryFile | undefined {
+  return files.find((file) => file.name === name);
+}
+
+function offline(reference: RepositoryReference, cacheFolder: string): TapirError {
+  const reason = 'HF_HUB_OFFLINE is set, and the model is not in the cache';
+  const url = formatReference(reference);
+  return new TapirError('DOWNLOAD_FAILED', `cannot download ${url}: ${reason} ("${cacheFolder}")`, {
+    details: { url, reason },
+  });
+}
+
+/** A model in the cache. */
+export interface CachedModel {
+  /** Path of the model file. */
+  readonly path: string;
+  /** The model file's name in the repository, and those of its weights and companions. */
+  readonly names: readonly string[];
+  readonly commit: string;
+  readonly cache: CachedRepository;
+}
+
+/**
+ * Finds a model in the cache, without a question to the hub.
+ *
+ * @param isGuess - Whether to take the likeliest of the files that are there, though the hub may have a likelier one.
+ * @param folder - Root of the cache; undefined for the shared one.
+ * @returns Null if the model or its weights are missing.
+ */
+export async function findCachedRepository(
+  reference: RepositoryReference,
+  isGuess: boolean,
+  folder?: string,
+): Promise<CachedModel | null> {
+  const cache = new CachedRepository(folder ?? (await readHubSettings()).cacheFolder, reference.repository);
+  const commit = await cache.readCommit(reference.revision);
+  const there = commit === null ? [] : await cache.listFiles(commit);
+  if (commit === null || !there.some((name) => name.endsWith('.onnx'))) return null;
+  // Another variant may be there.
+  if (!isGuess && !isSure(there, reference)) return null;
+  const { name } = chooseModelFile(there, reference);
+  const path = cache.file(commit, name);
+  const weights = listStatedWeights(path, name);
+  if (!weights.every((other) => there.includes(other))) return null;
+  const names = new Set([name, ...weights, ...listCompanions(there, name)]);
+  return { path, names: [...names], commit, cache };
+}
+
+/** Whether a file is there that the choice among all files of the repository would be too. */
+function isSure(there: readonly string[], reference: RepositoryReference): boolean {
+  try {
+    return chooseModelFile(there, reference).isSure;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Reads a model from the cache if the hub must not be asked.
+ *
+ * @returns Null if the hub may be asked.
+ * @throws {@link TapirError} `DOWNLOAD_FAILED` if the cache does not hold the model; `NAME_NOT_FOUND`, `OPTION_INVALID`.
+ */
+export async function readOffline(
+  reference: RepositoryReference,
+  folder: string | undefined,
+): Promise<PulledModel | null> {
+  const settings = await readHubSettings();
+  if (!settings.isOffline) return null;
+  const cached = await findCachedRepository(reference, true, folder);
+  if (cached === null) throw offline(reference, folder ?? settings.cacheFolder);
+  const { cache, commit, names, path } = cached;
+  const files = await Promise.all(
+    names.map(async (name): Promise<PulledFile> => {
+      const place = cache.file(commit, name);
+      const sha256 = await sha256OfFile(place);
+      return {
+        name,
+        path: place,
+        sizeBytes: (await sizeOfFile(place)) ?? 0,
+        sha256,
+        checked: 'first',
+        isNew: false,
+      };
+    }),
+  );
+  const known = files.map(({ name, sizeBytes, sha256 }) => ({ name, sizeBytes, sha256 }));
+  const licence = { spdx: 'not known offline', url: `${settings.endpoint}/${reference.repository}` };
+  return { model: describe(reference, commit, licence, known, settings), path, files };
+}
+
+/** Lists the files of weights that a model states, as paths in the repository. A damaged model states none. */
+function listStatedWeights(path: string, model: string): string[] {
+  const source = openFileSource(path);
+  try {
+    const { graph, functions } = scanModel(source);
+    const stated = [
+      ...listExternalInitializers(graph.initializers),
+      ...listExternalInNodes(graph.nodes),
+      ...listExternalInFunctions(functions),
+    ];
+    return [...new Set(stated.map(({ location }) => posix.join(posix.dirname(model), location)))];
+  } catch {
+    // Opening it says what is wrong.
+    return [];
+  } finally {
+    source.close();
+  }
+}
+
+/**
+ * Downloads what a plan lacks, checks all of it, and gives the files their names in the cache, the model file last.
+ *
+ * @throws {@link TapirError} `DOWNLOAD_FAILED`, `CHECKSUM_MISMATCH`, `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`; the signal's reason.
+ */
+export async function pullRepository(plan: RepositoryPlan): Promise<PulledModel> {
+  const { cache, listing, reference } = plan;
+  try {
+    await makeFolder(cache.lockFolder);
+    await cache.prepare();
+  } catch (error) {
+    throw error instanceof TapirError ? error : unwritable(cache.folder, error);
+  }
+  const lock = await lockFolder(cache.lockFolder);
+  try {
+    const [first, ...others] = plan.files;
+    // The model file states its weights; those under unusual names are known only when it has arrived.
+    const fetched = await fetchBlob(first!, plan);
+    const known = new Set(plan.files.map(({ name }) => name));
+    for (const name of listStatedWeights(fetched.path, first!.name)) {
+      const file = isRelativePath(name) && !known.has(name) ? findFile(listing, name) : undefined;
+      if (file) others.push(await completeFile(file, reference, listing.commit, plan.access));
+    }
+    const files: PulledFile[] = [];
+    for (const file of others) files.push(await nameBlob(file, await fetchBlob(file, plan), plan));
+    files.unshift(await nameBlob(first!, fetched, plan));
+    await cache.writeCommit(reference.revision, listing.commit);
+    const pulled = files.map(({ name, sizeBytes, sha256 }) => ({ name, sizeBytes, sha256 }));
+    const model = describe(reference, listing.commit, listing.licence, pulled, plan.access.settings);
+    return { model, path: files[0]!.path, files };
+  } finally {
+    await lock.release();
+  }
+}
+
+/** A repository's model as an entry of a list. */
+function describe(
+  { repository }: RepositoryReference,
+  commit: string,
+  licence: KnownModel['licence'],
+  files: readonly Omit<KnownModelFile, 'url'>[],
+  settings: HubSettings,
+): KnownModel {
+  return {
+    name: repository,
+    description: `${repository} at ${commit}`,
+    files: files.map((file) => ({ ...file, url: addressOf(repository, commit, file.name, settings) })),
+    licence,
+    transform: null,
+    inputSize: null,
+    nodes: [],
+    note: '',
+    source: `${settings.endpoint}/${repository}`,
+  };
+}
+
+type Etagged = RepositoryFile & { readonly etag: string };
+
+/** The content of a file: as a blob, or under its name where the system has no links. */
+interface Fetched {
+  readonly path: string;
+  readonly isNew: boolean;
+}
+
+async function fetchBlob(
+  file: Etagged,
+  { reference, listing, access, cache }: RepositoryPlan,
+): Promise<Fetched> {
+  const intact = await findIntact(cache, listing.commit, file, true);
+  if (intact !== null) return { path: intact, isNew: false };
+  const { name, etag, sizeBytes } = file;
+  const { settings, options } = access;
+  const url = addressOf(reference.repository, listing.commit, name, settings);
+  const path = cache.blob(etag);
+  const partial = new PartialFile(path);
+  const sha256 = isSha256(etag) ? etag : null;
+  const authorized = { ...options, authorization: authorizationOf(settings) };
+  await explainRefusal(reference, settings, () =>
+    downloadFile({ name, url, sizeBytes, sha256 }, partial, authorized),
+  );
+  const actual = await hashOf(partial.path, etag);
+  if (actual !== null && actual !== etag) {
+    await partial.discard();
+    throw mismatch(url, path, etag, actual);
+  }
+  await partial.finish();
+  return { path, isNew: true };
+}
+
+function mismatch(url: string, path: string, expected: string, actual: string): TapirError {
+  const kind = isSha256(expected) ? 'SHA-256' : 'git checksum';
+  const message = `${url} is not the expected file: its ${kind} is ${actual}, not ${expected}`;
+  return new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
+}
+
+async function nameBlob(
+  file: Etagged,
+  { path, isNew }: Fetched,
+  { listing, cache }: RepositoryPlan,
+): Promise<PulledFile> {
+  const named = cache.file(listing.commit, file.name);
+  const sha256 = isSha256(file.etag) ? file.etag : await sha256OfFile(path);
+  if (path !== named) await cache.link(file.etag, listing.commit, file.name, isNew);
+  const checked = isSha256(file.etag) || isGitHash(file.etag) ? 'list' : 'first';
+  return { name: file.name, path: named, sizeBytes: (await sizeOfFile(named)) ?? 0, sha256, checked, isNew };
+}
+
+/** Finds the content of a file in the cache; null if it is missing or has another size or checksum. */
+async function findIntact(
+  cache: CachedRepository,
+  commit: string,
+  { name, etag, sizeBytes }: Etagged,
+  isHashed: boolean,
+): Promise<string | null> {
+  for (const path of [cache.blob(etag), cache.file(commit, name)]) {
+    const size = await sizeOfFile(path);
+    if (size === null || (sizeBytes !== null && size !== sizeBytes)) continue;
+    const actual = isHashed ? await hashOf(path, etag) : null;
+    if (actual === null || actual === etag) return path;
+  }
+  return null;
+}
+
+function isSha256(etag: string): boolean {
+  return /^[0-9a-f]{64}$/.test(etag);
+}
+
+function isGitHash(etag: string): boolean {
+  return /^[0-9a-f]{40}$/.test(etag);
+}
+
+/** The checksum of a file in the form of an ETag; null if the ETag is no checksum. */
+async function hashOf(path: string, etag: string): Promise<string | null> {
+  if (isSha256(etag)) return sha256OfFile(path);
+  if (!isGitHash(etag)) return null;
+  const bytes = await readFile(path);
+  return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+}
