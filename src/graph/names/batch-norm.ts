@@ -40,7 +40,7 @@ function behindIdentity(value: Value): Value {
 /**
  * Names that the BatchNorm behind a convolution of this name usually has.
  *
- * @param isPresent - Whether a module of a path still has a node of its own.
+ * @param isPresent - Whether the module of a path still has its own node.
  */
 export function batchNormNames(convolution: string, isPresent: (path: string) => boolean): string[] {
   const [parent, atom] = splitPath(convolution);

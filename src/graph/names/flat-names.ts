@@ -7,7 +7,7 @@ import { nodeRoles } from '../roles.js';
 
 const MXNET_TENSOR = /^([a-z][a-z0-9]*?\d*)_(?:.+_)?(?:fwd|activation\d+|_plus\d+)$/;
 
-/** More underscores than any stage's name has. */
+/** No real name of a stage has more underscores. */
 const MAX_DEPTH = 16;
 
 /** The last node of every stage, and the prefix that all names have, if the file is named this way. */

@@ -11,9 +11,9 @@ export type LayerReading =
   | { readonly kind: 'folded'; readonly why: string; readonly instead?: string };
 
 interface Layers {
-  /** Nodes that carry data, with the scope they stand in (without the model's own), in execution order. */
+  /** Nodes that carry data, with their scope (without the model's), in execution order. */
   readonly scopes: ReadonlyMap<Node, string>;
-  /** Nodes on data that the exporter added: no layer's own. */
+  /** Nodes on data that the exporter added and that belong to no layer. */
   readonly helpers: ReadonlySet<Node>;
   /** Nodes that compute sizes and constants. */
   readonly aside: ReadonlySet<Node>;
@@ -31,7 +31,7 @@ interface Layers {
   readonly readings: Map<string, LayerReading | undefined>;
 }
 
-/** Layers nested deeper than this are no real network's. */
+/** No real network nests layers deeper than this. */
 const MAX_DEPTH = 64;
 
 const cache = new WeakMap<Graph, Layers | undefined>();
@@ -53,7 +53,7 @@ function findLayers(graph: Graph): Layers {
   );
   const root = commonRoot([...full.values()]);
   const scopes = new Map([...full].map(([node, scope]) => [node, scope.slice(root.length)]));
-  // What the model computes between its layers stands in its own scope.
+  // Operations between layers have the scope of the model.
   const names = [...scopes.values()].flatMap((scope) => scope.split('/')[0] || []);
   const isNumbered = names.every((name) => /_\d+$/.test(name)) && names.some((name) => name.endsWith('_1'));
   const folded = new Map<string, Node>();
@@ -101,7 +101,7 @@ function spellingsOf(path: string, isNumbered: boolean): string[] {
 /** `resnet50/conv1_relu` of the tensor `resnet50/conv1_relu/Relu:0`; undefined for the exporter's own helpers. */
 function scopeOf(graph: Graph, node: Node): string | undefined {
   const [value] = node.outputs;
-  // An output of the graph has a name of its own; the node keeps its own.
+  // The tensor of a graph output is renamed; its node keeps its name.
   const name = value && graph.isOutput(value) ? node.name : (value?.name ?? '').replace(/:\d+$/, '');
   if (/__\d+$/.test(name)) {
     if (node.opType === 'Squeeze' && name.includes('/')) return name.slice(0, name.lastIndexOf('/'));
@@ -125,7 +125,7 @@ function convolutionScope(node: Node): string | undefined {
   return match?.[1];
 }
 
-/** The leading scopes that all share: `StatefulPartitionedCall/resnet50/`. */
+/** The leading scopes that all nodes share: `StatefulPartitionedCall/resnet50/`. */
 function commonRoot(scopes: readonly string[]): string {
   const all = scopes.map((scope) => `${scope}/`);
   for (let root = ''; ;) {

@@ -1,4 +1,4 @@
-/** What a reader of a listing should know of a node's value. */
+/** What a listing says about a node's value. */
 import { mayHoldBatchNorm } from './batch-norm.js';
 import type { Graph, Node } from '../graph.js';
 import { foldedConvolutions } from './keras-names.js';
@@ -7,13 +7,13 @@ import { moduleTree } from './module-tree.js';
 import { ordinalNames } from './ordinal-names.js';
 
 /**
- * `folded`: a convolution that holds the value of the BatchNorm behind it; `quantized`: integers that stand for other
- * numbers, or numbers made of such; `constant`: it depends on no input; `sizes`: it depends on sizes of inputs only.
+ * `folded`: a convolution that holds the value of the BatchNorm behind it; `quantized`: quantized integers, or numbers
+ * computed from them; `constant`: it depends on no input; `sizes`: it depends only on the sizes of inputs.
  */
 export type Mark = 'folded' | 'quantized' | 'constant' | 'sizes';
 
 const QUANTIZED = /^(QLinear|Quantize|Dequantize|DynamicQuantize|QGemm|QAttention)|(Integer|NBits|Bnb4)$/;
-/** What dynamo's optimiser notes where it folded a BatchNorm. */
+/** The rules that dynamo's optimiser records on a node after folding a BatchNorm into it. */
 const FOLDING_RULE = /FuseBatchNorm|BatchNormInto/;
 
 /** The marks of a node. */

@@ -1,6 +1,6 @@
 /**
  * Whether the value at the end of a module is the module's own. Where a module ends in a convolution into which the exporter
- * folded a BatchNorm, that BatchNorm may be the module's last child, or stand behind the module.
+ * folded a BatchNorm, that BatchNorm may be the module's last child, or come after the module.
  */
 import type { Node } from '../graph.js';
 import { isConvolution, mayHoldBatchNorm } from './batch-norm.js';
@@ -41,10 +41,10 @@ export function foldedEnd(tree: ModuleTree, node: Node): Node | undefined {
 
 /**
  * Why a module that ends in such a convolution may have another value. A container of a convolution and its BatchNorm
- * (`Sequential(conv, bn)`) looks like a wrapper whose BatchNorm stands behind it (`bn(SeparableConv2d(x))`), so all signs of a
+ * (`Sequential(conv, bn)`) looks like a wrapper whose BatchNorm comes after it (`bn(SeparableConv2d(x))`), so all signs of a
  * wrapper count. On 110 networks of torchvision and timm no wrapper was without one.
  *
- * @returns `undefined` if nothing speaks for a BatchNorm behind the module.
+ * @returns `undefined` if there is no sign of a BatchNorm after the module.
  */
 export function doubtEnd(tree: ModuleTree, module: Module, end: Node): string | undefined {
   const { path } = tree.places.get(end)!;

@@ -1,4 +1,4 @@
-/** Module path → value: right, or refused with what exists instead; never a value of another name. */
+/** Module path → value: the right value, or a refusal that names what exists instead. */
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
 import { doubtEnd, foldedEnd } from './module-ends.js';
 import { readStage } from './flat-names.js';
@@ -14,7 +14,7 @@ export type ModuleReading =
   | { readonly kind: 'value'; readonly value: Value; readonly why: string }
   /** The value is not in the file. */
   | { readonly kind: 'folded'; readonly why: string; readonly instead?: string }
-  /** It may be one of several nodes, and the file does not tell which. */
+  /** It may be one of several nodes, and the file does not say which. */
   | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] }
   | { readonly kind: 'clash'; readonly readings: readonly { readonly path: string; readonly value: Value }[] }
   | { readonly kind: 'outputs'; readonly node: Node };
@@ -56,7 +56,7 @@ function readOtherNaming(graph: Graph, path: string): ModuleReading | undefined 
   return { kind: 'value', value: step.value, why };
 }
 
-/** The tensor that a node stands for: its only used output. */
+/** The tensor that a node denotes: its only used output. */
 function readNode(node: Node, why: string): ModuleReading {
   const outputs = node.outputs.filter((value) => value !== undefined);
   const used = outputs.filter((value) => value.uses.length > 0);
@@ -64,10 +64,10 @@ function readNode(node: Node, why: string): ModuleReading {
   return value ? { kind: 'value', value, why } : { kind: 'outputs', node };
 }
 
-/** A container means the last node under it. */
+/** A container denotes the last node under it. */
 function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefined {
   let { last } = module;
-  // TorchScript numbers only the innermost scope: the operations of a second run of `blk` stand under `blk_1`.
+  // TorchScript numbers only the innermost scope: the operations of a second run of `blk` are under `blk_1`.
   const repeated = [...module.children].some((child) => /_\d+$/.test(child));
   for (let k = 1; repeated && tree.scheme === 'torchscript'; k++) {
     const again = tree.modules.get(`${module.path}_${k}`);
@@ -86,24 +86,24 @@ function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefi
   );
 }
 
-/** The refusal of a container whose last node holds the value of a BatchNorm that may stand behind it. */
+/** The refusal of a container whose last node holds the value of a BatchNorm that may come after it. */
 function refuseEnd(tree: ModuleTree, module: Module, last: Node): ModuleReading | undefined {
   const end = foldedEnd(tree, last);
   const doubt = end && doubtEnd(tree, module, end);
   if (!end || doubt === undefined) return undefined;
   const { path } = tree.places.get(end)!;
   if (path === module.path) return foldedInto(tree, end, path);
-  const why = `it ends in the convolution "${path}", into which the exporter folded a BatchNorm that may stand behind "${module.path}": ${doubt}`;
+  const why = `it ends in the convolution "${path}", into which the exporter folded a BatchNorm that may come after "${module.path}": ${doubt}`;
   return { kind: 'unsure', why, candidates: [last] };
 }
 
-/** A product whose bias an operator of ONNX Runtime's own adds (BiasGelu, SkipLayerNormalization, …). */
+/** A product whose bias a fused operator of ONNX Runtime adds (BiasGelu, SkipLayerNormalization, …). */
 function losesBias(node: Node): boolean {
   if (node.opType !== 'MatMul') return false;
   return node.outputs.some((output) => output?.uses.some((user) => user.domain === 'com.microsoft'));
 }
 
-/** Whether an optimiser took the end of a module over into what follows. */
+/** Whether an optimiser merged the end of a module into what follows. */
 function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
   if (losesBias(last)) {
     const why = `ONNX Runtime's optimiser took the bias of "${path}" over into the operator behind it; cut the file from before that`;
@@ -166,7 +166,7 @@ function foldedNames(tree: ModuleTree, node: Node, convolution: string): string[
   return batchNormNames(convolution, isPresent).filter((path) => !tree.modules.has(path));
 }
 
-/** A name under which no node stands: a module that vanished, or torchvision's spelling of another. */
+/** A name without nodes: a module that vanished, or torchvision's spelling of another one. */
 function readAbsent(
   graph: Graph,
   tree: ModuleTree,
@@ -191,7 +191,7 @@ function foldedBehind(tree: ModuleTree, path: string, holder: Node): ModuleReadi
   return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
 }
 
-/** The node that reads the weights of a module that has no node of its own. */
+/** The node that reads the weights of a module that has no node. */
 function ownerOfWeights(graph: Graph, path: string): Node | undefined {
   const weight = graph.values.get(`${path}.weight`);
   return weight?.initializer && weight.uses.find((node) => weightModules(node).includes(path));
@@ -230,8 +230,8 @@ function normHolders(tree: ModuleTree, parent: Module): ReadonlyMap<string, Node
 }
 
 /**
- * A gap in a Sequential: a child that left no node between two that did passes its input on (Dropout, Identity).
- * TorchScript and dynamo give only modules whose forward runs a scope, so a ModuleList has none to be asked for.
+ * A gap in a Sequential: a child without nodes between two that have some passes its input on (Dropout, Identity).
+ * TorchScript and dynamo give a scope only to modules whose forward runs, so a ModuleList has none.
  */
 function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined {
   const [parent, atom] = splitPath(path);

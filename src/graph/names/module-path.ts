@@ -18,7 +18,7 @@ export interface Place {
   readonly isLayer: boolean;
 }
 
-/** Modules nested deeper than this are no real network's. */
+/** No real network nests modules deeper than this. */
 const MAX_DEPTH = 64;
 
 /** The place of a node, or undefined where its file carries none. Of fused operators, it is the place of the last. */
@@ -79,7 +79,7 @@ function placeInScopes(scopes: string, isInLayer: boolean): Place | undefined {
   };
 }
 
-/** The classes of the modules around a node end with that of its own and the torch operation. */
+/** The class hierarchy of a node ends with the class of its module, then the torch operation. */
 function isLayer(node: Node): boolean {
   const classes = parsePythonStrings(node.scanned.metadata.get('pkg.torch.onnx.class_hierarchy') ?? '');
   return classes?.at(-2)?.startsWith('torch.nn.modules.') === true;
@@ -99,7 +99,7 @@ export function parsePythonStrings(text: string): string[] | undefined {
   }
 }
 
-/** The last atom of a path and what stands before it: `layer4.2.relu` → `["layer4.2", "relu"]`. */
+/** The last atom of a path and what comes before it: `layer4.2.relu` → `["layer4.2", "relu"]`. */
 export function splitPath(path: string): [parent: string, atom: string] {
   const dot = path.lastIndexOf('.');
   return dot < 0 ? ['', path] : [path.slice(0, dot), path.slice(dot + 1)];

@@ -1,4 +1,4 @@
-/** The module tree of the source network, as far as its nodes still carry it. */
+/** The module tree of the source network, as far as the nodes of the file still show it. */
 import type { Graph, Node } from '../graph.js';
 import { weightModules } from './batch-norm.js';
 import {
@@ -32,7 +32,7 @@ export interface ModuleTree {
   readonly scheme: NameScheme | undefined;
   readonly modules: ReadonlyMap<string, Module>;
   readonly places: ReadonlyMap<Node, Place>;
-  /** Modules whose end an optimiser took over into a node of another module, with the last such node. */
+  /** Modules whose end an optimiser merged into a node of another module, with the last such node. */
   readonly takenBy: ReadonlyMap<string, Node>;
   /** The last nodes of calls: what their modules compute. */
   readonly results: ReadonlySet<Node>;
@@ -53,7 +53,7 @@ interface Draft {
   last: Node | undefined;
 }
 
-// Most modules have no children or no nodes; these stand for all empty lists, and nothing is ever added to them.
+// Most modules have no children or no nodes; these shared lists stay empty.
 const NO_NODES: Node[] = [];
 const NO_CALLS: Node[][] = [];
 const NO_CHILDREN = new Set<string>();
@@ -147,8 +147,8 @@ interface Call {
 }
 
 /**
- * TorchScript marks a further call of a module in its path, so what other modules' nodes divide is still one call, unless
- * its operators begin anew: files that were sorted again mix the nodes of parallel branches.
+ * TorchScript marks repeated calls of a module in its path. So nodes of one path belong to one call even if nodes of other
+ * modules come between them (sorting again mixes parallel branches), unless an operator repeats.
  */
 function joinInterleaved(calls: readonly Call[], places: ReadonlyMap<Node, Place>): Call[] {
   const last = new Map<Draft, { readonly nodes: Node[]; kinds: Set<string> | undefined }>();
@@ -174,7 +174,7 @@ function kindsOf(nodes: readonly Node[]): Set<string> {
   return new Set(nodes.map((node) => node.opType));
 }
 
-/** A layer that runs several times in a row leaves the same operators over and over: one call each. */
+/** A layer that runs several times in a row leaves the same sequence of operators per call. */
 function splitRepeated({ module, nodes }: Call, places: ReadonlyMap<Node, Place>): Call[] {
   const isLayer = module.children.size === 0 && places.get(nodes[0]!)!.isLayer;
   if (!isLayer || nodes.length === 1) return [{ module, nodes }];

@@ -11,7 +11,7 @@ import { callsOfOperation, operationsIn } from './operations.js';
 
 /**
  * Names a user may ask for, in execution order: torchvision's spelling where the file carries module paths, else node
- * names, else tensor names. Each resolves to a value of its own.
+ * names, else tensor names. Each name resolves to a different value.
  */
 export function listNames(graph: Graph): string[] {
   return [...nameValues(graph).values()];

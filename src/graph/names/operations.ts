@@ -36,7 +36,7 @@ const OPERATORS: Readonly<Record<string, readonly string[]>> = {
 };
 /** Operations of which a module often runs several; all others are named only where there is one. */
 const COUNTED = new Set(['add', 'cat', 'relu', 'max_pool2d']);
-/** What `x[…]`, `chunk` and the like become; too many forms to tell apart. */
+/** What `x[…]`, `chunk` and the like become: too many forms to tell apart. */
 const PICKING = new Set(['Gather', 'Slice', 'Split', 'Squeeze', 'Unsqueeze', 'GatherElements', 'GatherND']);
 /** Parts of one torch call that TorchScript spells out (gelu, silu, group_norm, layer_norm, normalize): they shift counts. */
 const SPELLED_OUT = new Set([
@@ -66,7 +66,7 @@ export function operationsIn({ own, aside }: Module): ReadonlySet<string> {
 /** What an operation's name denotes in a module. */
 export type OperationReading =
   | { readonly kind: 'node'; readonly node: Node }
-  /** There are such nodes, but which one is meant cannot be told. */
+  /** Several nodes fit, and the file does not say which one is meant. */
   | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] };
 
 /** Reads `add_1` in a module: the second `+`. Undefined if the module has no such operation. */
@@ -87,7 +87,7 @@ function readPicking(module: Module, atom: string): OperationReading | undefined
   if (candidates.length === 0) return undefined;
   return {
     kind: 'unsure',
-    why: `indexing takes many forms in ONNX, so "${atom}" cannot be told`,
+    why: `indexing takes many forms in ONNX, so the file does not say which node "${atom}" is`,
     candidates,
   };
 }

@@ -156,7 +156,7 @@ function ambiguous(request: string, readings: readonly Reading[], why?: string):
   };
 }
 
-/** A name that fits several nodes, or one that may hold something else. */
+/** A name that fits several nodes, or a node that may hold another value. */
 function unsure(request: string, why: string, readings: readonly Reading[]): Failure {
   const [only, ...others] = readings;
   if (others.length > 0) return ambiguous(request, readings, why);
@@ -269,7 +269,7 @@ function unknownName(graph: Graph, request: string): Failure {
   };
 }
 
-/** A name inside a body or function: where it is, and what of it can be asked for outside. */
+/** A name inside a body or function: where it is, and which outputs you can request instead. */
 function insideBody(request: string, where: string, nodes: readonly Node[]): Failure {
   const outside = nodes.flatMap((node) => node.outputs.flatMap((value) => (value ? [value.name] : [])));
   const list = outside

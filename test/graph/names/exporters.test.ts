@@ -283,9 +283,7 @@ describe('a network with convolutions in every kind of module (test/fixtures/mak
     expect(() => resolveNames(graph, ['alone'])).toThrow(
       expect.objectContaining({
         code: 'NAME_FOLDED',
-        message: expect.stringMatching(
-          /ends in the convolution "alone.pointwise".* may stand behind "alone"/,
-        ),
+        message: expect.stringMatching(/ends in the convolution "alone.pointwise".* may come after "alone"/),
         details: { request: 'alone', instead: 'tensor:/alone/pointwise/Conv_output_0' },
       }),
     );
