@@ -42,7 +42,7 @@ export function checkTransform(options: TransformOptions): TransformOptions {
 
 const RESAMPLED: Readonly<Record<TransformOptions['resampler'], readonly Interpolation[]>> = {
   pillow: INTERPOLATIONS,
-  torch: ['nearest', 'bilinear', 'bicubic'],
+  torch: ['nearest', 'bilinear', 'bicubic', 'lanczos'],
   'torch-float': ['bilinear'],
 };
 

@@ -33,9 +33,15 @@ export class ConfigFields {
     for (const name of names) this.#seen.add(name);
   }
 
-  /** A field of true or false. */
+  /** Whether the file has the field with the value null, which in some libraries is no default. */
+  isNull(name: string): boolean {
+    this.#seen.add(name);
+    return this.has(name) && this.#fields[name] === null;
+  }
+
+  /** A field of true or false; null means false. */
   flag(name: string, otherwise: boolean): boolean {
-    const value = this.take(name) ?? otherwise;
+    const value = this.take(name) ?? (this.has(name) ? false : otherwise);
     if (typeof value !== 'boolean') throw this.refuse(name, `it must be true or false, got ${show(value)}`);
     return value;
   }
@@ -69,15 +75,16 @@ export class ConfigFields {
   /**
    * Ends the reading.
    *
+   * @param unused - Fields that are known to have no effect here, whatever their names sound like.
    * @returns The fields that were not read and change no pixels.
    * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for a field that may change pixels.
    */
-  rest(): string[] {
+  rest(unused: readonly string[] = []): string[] {
     const names = Object.keys(this.#fields).filter((name) => !this.#seen.has(name));
     for (const name of names) {
       const value = this.#fields[name];
       const isOff = value === null || value === false;
-      if (!isOff && CHANGES_PIXELS.test(name))
+      if (!isOff && !unused.includes(name) && CHANGES_PIXELS.test(name))
         throw this.refuse(name, `it may change pixels, and is not known (its value is ${show(value)})`);
     }
     return names;

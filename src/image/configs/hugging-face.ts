@@ -1,6 +1,6 @@
 /** `preprocessor_config.json` of Hugging Face's transformers (5.23), with the arithmetic of either backend. */
 import { show } from '../../base/checks.js';
-import type { ResizeTarget, Size } from '../pixels/geometry.js';
+import { isFixedSize, type ResizeTarget, type Size } from '../pixels/geometry.js';
 import type { Interpolation } from '../resample/kernel.js';
 import type { ConfigFields } from './config-fields.js';
 import {
@@ -19,10 +19,13 @@ const HARMLESS = [
   'do_flip_channels', '_valid_processor_keys', 'model_input_names', 'backend', 'transformers_version', 'valid_kwargs',
 ] as const; // prettier-ignore
 
+/** Fields that only some classes read. */
+const OF_OTHER_CLASSES = ['crop_pct', 'rescale_offset', 'include_top', 'do_flip_channel_order'] as const;
+
 /** Pillow's numbers. */
 const RESAMPLE: readonly Interpolation[] = ['nearest', 'lanczos', 'bilinear', 'bicubic', 'box', 'hamming'];
 /** What torchvision's tensors can be resized with. */
-const TORCH: ReadonlySet<Interpolation> = new Set(['nearest', 'bilinear', 'bicubic']);
+const TORCH: ReadonlySet<Interpolation> = new Set(['nearest', 'bilinear', 'bicubic', 'lanczos']);
 
 /** Whether it looks like a processor's. */
 export function isHuggingFace(json: Readonly<Record<string, unknown>>): boolean {
@@ -57,25 +60,29 @@ export function readHuggingFace(
   const backend = special === 'float' ? 'torchvision' : (asked ?? 'torchvision');
   fields.skip(...HARMLESS);
   const resizes = fields.flag('do_resize', true);
+  if (resizes) for (const name of ['size', 'resample']) checkSet(fields, name, 'do_resize');
   const crops = fields.flag('do_center_crop', own.crops);
   const size = readSize(fields, 'size', own.isSquare) ?? own.size;
-  const cropped =
-    readSize(fields, 'crop_size', true) ??
-    (own.crop === null ? undefined : { height: own.crop, width: own.crop });
+  const byClass =
+    own.crop === null || fields.isNull('crop_size') ? undefined : { height: own.crop, width: own.crop };
+  const cropped = readSize(fields, 'crop_size', true) ?? byClass;
   const { resize, crop } = chooseGeometry();
-  checkPadding(fields, crop);
+  checkPadding(fields, crop !== null || isFixedSize(resize));
+  const interpolation = readResample(fields, own.resample, backend, resizes);
+  if (special === 'float' && interpolation !== 'bilinear')
+    throw fields.refuse('resample', `floats are resized with bilinear only, got ${interpolation}`);
   const options: ConfigOptions = {
-    resize: resizes ? resize : null,
+    resize,
     crop,
     cropOffset: backend === 'pil' ? 'floor' : 'trunc',
-    interpolation: readResample(fields, own.resample, backend, resizes),
+    interpolation,
     resampler: special === 'float' ? 'torch-float' : backend === 'pil' ? 'pillow' : 'torch',
     channelOrder: special === 'bgr' && fields.flag('do_flip_channel_order', true) ? 'bgr' : 'rgb',
     layout: readLayout(fields),
     arithmetic: backend === 'pil' ? 'transformers' : 'fused',
     ...readValues(fields, own),
   };
-  return { options, ignored: fields.rest(), backend };
+  return { options, ignored: fields.rest(OF_OTHER_CLASSES), backend };
 
   function chooseGeometry(): { readonly resize: ResizeTarget; readonly crop: Size | null } {
     if (crops && !cropped)
@@ -84,18 +91,20 @@ export function readHuggingFace(
         'a crop is asked for, and neither the file nor its class gives a size',
       );
     const asCropped = crops ? squareOf(fields, cropped!) : null;
+    if (!resizes) return { resize: null, crop: asCropped };
     if (special === 'crop_pct below 384') {
       const side = 'shortest_edge' in size ? size['shortest_edge']! : undefined;
       if (side === undefined) throw fields.refuse('size', 'this class needs shortest_edge');
+      checkSet(fields, 'crop_pct', 'do_resize');
       const share = fields.positive('crop_pct', own.share);
       const whole = { height: side, width: side };
       return side >= 384
         ? { resize: whole, crop: asCropped }
-        : { resize: Math.trunc(side / share), crop: resizes ? whole : asCropped };
+        : { resize: Math.trunc(side / share), crop: whole };
     }
     if (special === 'crop_pct' && (!fields.has('crop_pct') || fields.take('crop_pct') !== undefined))
       return { resize: shareOf(size, fields.positive('crop_pct', own.share)), crop: asCropped };
-    if (special === '256/224' && 'shortest_edge' in size && !('longest_edge' in size))
+    if (special === '256/224' && 'shortest_edge' in size)
       return { resize: Math.trunc((256 / 224) * size['shortest_edge']!), crop: asCropped };
     return { resize: resizeOf(size), crop: asCropped };
   }
@@ -206,11 +215,11 @@ function readResample(
   return found;
 }
 
-/** Padding to the largest image of a batch would make a result depend on its neighbours. */
-function checkPadding(fields: ConfigFields, crop: Size | null): void {
+/** Padding to the largest image of a batch would make a result depend on its neighbours. It has no effect on results of one size. */
+function checkPadding(fields: ConfigFields, hasOneSize: boolean): void {
   const pads = fields.flag('do_pad', false);
   const size = fields.take('pad_size');
-  if (pads && (crop === null || size !== undefined))
+  if (pads && (!hasOneSize || size !== undefined))
     throw fields.refuse(
       'do_pad',
       'it pads to the largest image of a batch, or to another size than the crop',
@@ -224,19 +233,28 @@ function readLayout(fields: ConfigFields): 'nchw' | 'nhwc' {
   throw fields.refuse('data_format', `it must be channels_first or channels_last, got ${show(value)}`);
 }
 
+/** In these files null sets nothing: it takes the class's default away. */
+function checkSet(fields: ConfigFields, name: string, step: string): void {
+  if (fields.isNull(name)) throw fields.refuse(name, `it is null, and ${step} needs it`);
+}
+
 /** Scaling and normalising. */
 function readValues(fields: ConfigFields, { special, ...own }: ProcessorClass): ConfigOptions {
   const factor = fields.positive('rescale_factor', 1 / 255);
   const rescales = fields.flag('do_rescale', true);
+  if (special === 'float' && !rescales)
+    throw fields.refuse('do_rescale', 'this class resizes scaled values, and fails without scaling');
   const asksNormal = fields.flag('do_normalize', true);
   // MobileViT never normalises.
   const normalizes = asksNormal && special !== 'bgr';
+  if (rescales) checkSet(fields, 'rescale_factor', 'do_rescale');
+  if (asksNormal) for (const name of ['image_mean', 'image_std']) checkSet(fields, name, 'do_normalize');
   const mean = readChannels(fields, 'image_mean') ?? own.mean;
   const std = readChannels(fields, 'image_std') ?? own.std;
   const isTop = special === 'include_top';
   return {
     scale: rescales ? factor : 1,
-    offset: isTop && fields.flag('rescale_offset', false) ? 1 : 0,
+    offset: isTop && fields.flag('rescale_offset', false) && rescales ? 1 : 0,
     mean: normalizes ? mean : null,
     std: normalizes ? std : null,
     secondStd: isTop && fields.flag('include_top', true) ? std : null,

@@ -1,5 +1,6 @@
 /** timm's `config.json`, as timm.data.create_transform reads it for evaluation (timm 1.0.31). */
 import { show } from '../../base/checks.js';
+import { roundHalfEven } from '../pixels/geometry.js';
 import type { ConfigFields } from './config-fields.js';
 import { readChannels, readInterpolation } from './read-numbers.js';
 import type { ConfigOptions } from './resolved-config.js';
@@ -64,7 +65,6 @@ function readInputSize(fields: ConfigFields): { readonly height: number; readonl
   return { height: fields.pixels('input_size', value[1]), width: fields.pixels('input_size', value[2]) };
 }
 
-/** Python's round(): half to even, which these numbers do not meet. */
 function roundToByte(mean: number): number {
-  return Math.max(0, Math.min(255, Math.round(255 * mean)));
+  return Math.max(0, Math.min(255, roundHalfEven(255 * mean)));
 }

@@ -90,8 +90,8 @@ export function centerCrop(size: Size, crop: Size | null, offset: CropOffset = '
   return { top: at(size.height, crop.height), left: at(size.width, crop.width), ...crop };
 }
 
-/** As Python's round(). */
-function roundHalfEven(value: number): number {
+/** As Python's round(): half to even. */
+export function roundHalfEven(value: number): number {
   const floor = Math.floor(value);
   return value - floor === 0.5 ? floor + (floor % 2) : Math.round(value);
 }

@@ -80,6 +80,37 @@ describe(`transformFromConfig${sharedNote}`, () => {
     }
   });
 
+  it.each([
+    ['crop_size', { do_center_crop: true, crop_size: null }],
+    ['image_mean', { image_mean: null }],
+    ['rescale_factor', { rescale_factor: null }],
+    ['resample', { resample: null }],
+    ['size', { size: null }],
+    ['do_pad', { do_pad: true, do_center_crop: false }],
+    ['do_sharpen', { do_sharpen: true }],
+  ])('refuses a CLIP processor for its %s', (field, config) => {
+    expect(() => transformFromConfig({ image_processor_type: 'CLIPImageProcessor', ...config })).toThrow(
+      expect.objectContaining({ code: 'TRANSFORM_UNSUPPORTED', details: expect.objectContaining({ field }) }),
+    );
+  });
+
+  it('rounds the colour of timm’s border half to even', () => {
+    const pretrained_cfg = { crop_mode: 'border', mean: [0.5, 0.3, 0.1] };
+    expect(transformFromConfig({ architecture: 'x', pretrained_cfg }).options.fill).toEqual([128, 76, 26]);
+  });
+
+  it('takes null as off, and ignores what only other classes read', () => {
+    const { options, source } = transformFromConfig({
+      image_processor_type: 'CLIPImageProcessor',
+      do_center_crop: null,
+      do_normalize: null,
+      crop_pct: 0.9,
+      include_top: true,
+    });
+    expect(options).toMatchObject({ crop: null, mean: null, std: null, secondStd: null, resize: 224 });
+    expect(source!.ignored).toEqual(['crop_pct', 'include_top']);
+  });
+
   it.each(golden.refused)('refuses $name: $reason', ({ text }) => {
     expect(() => transformFromConfig(text)).toThrow(
       expect.objectContaining({
