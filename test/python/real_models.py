@@ -112,13 +112,16 @@ def lite0(cache):
     with contextlib.redirect_stdout(sys.stderr):
         model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
     x = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
-    values = {}
+    values, hooks = {}, []
     for path, module in model.named_modules():
         if path:
-            module.register_forward_hook(lambda _module, _in, out, path=path: values.setdefault(path, out.detach().numpy()))
+            # A hook that returns something replaces the output; a later in-place operation would change it.
+            first = lambda _module, _in, out, path=path: values.update({path: values.get(path, out.detach().numpy().copy())})
+            hooks.append(module.register_forward_hook(first))
     with torch.no_grad():
         model(x)
-    values = {path: value.copy() for path, value in values.items()}
+    for hook in hooks:
+        hook.remove()
     keep = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
     for name, options in [
         ("torchscript", {"dynamo": False}),
