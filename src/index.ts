@@ -190,3 +190,13 @@ export { type KnownModel, type KnownModelFile, type KnownTransform } from './hub
 export { pullModel, type PullOptions } from './hub/pull-model.js';
 export { type PulledFile, type PulledModel } from './hub/pulled-model.js';
 export { type DownloadOptions, type DownloadProgress } from './hub/download-file.js';
+export { compareModels, type CompareOptions } from './apps/compare/compare-models.js';
+export {
+  type ComparedFailure,
+  type ComparedModel,
+  type ComparedOutput,
+  type ModelComparison,
+} from './apps/compare/comparison.js';
+export { type Agreement, type ComparedImage } from './apps/compare/compare-outputs.js';
+export { type PixelAgreement, type TransformDifference } from './apps/compare/compare-pixels.js';
+export { type ComparedSource } from './apps/compare/open-sides.js';

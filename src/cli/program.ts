@@ -81,6 +81,8 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
     (await import('./commands/report.js')).addReportCommand(program, terminal),
   search: async (program, terminal) =>
     (await import('./commands/search.js')).addSearchCommand(program, terminal),
+  compare: async (program, terminal) =>
+    (await import('./commands/compare.js')).addCompareCommand(program, terminal),
   merge: async (program, terminal) =>
     (await import('./commands/merge.js')).addMergeCommand(program, terminal),
   models: async (program, terminal) =>

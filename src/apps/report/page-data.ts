@@ -2,15 +2,15 @@
 import { encodeNumbers, shown } from '../pages/html.js';
 import type { SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
-import type { RowLayout } from './collect/row-layout.js';
+import type { RowLayout } from '../pages/vectors/row-layout.js';
 import { groupByFolder } from './folders.js';
 import type { PageData, PageImages, PageOutput } from './page/data.js';
-import type { Breathe } from './vectors/breathe.js';
-import { cosineDistances, toUnitLength } from './vectors/cosine.js';
-import { spanForest, suggestDistance } from './vectors/duplicates.js';
-import { findNeighbours } from './vectors/neighbours.js';
-import { projectToPca } from './vectors/pca.js';
-import { MIN_UMAP_ROWS, projectToUmap } from './vectors/umap.js';
+import type { Breathe } from '../pages/vectors/breathe.js';
+import { cosineDistances, toUnitLength } from '../pages/vectors/cosine.js';
+import { spanForest, suggestDistance } from '../pages/vectors/duplicates.js';
+import { findNeighbours } from '../pages/vectors/neighbours.js';
+import { projectToPca } from '../pages/vectors/pca.js';
+import { MIN_UMAP_ROWS, projectToUmap } from '../pages/vectors/umap.js';
 
 /** Neighbours that the page lists for each image. */
 export const NEIGHBOURS = 8;

@@ -22,7 +22,7 @@ import { assemblePageData, describeOutput } from './page-data.js';
 import type { PageOutput } from './page/data.js';
 import { renderReport } from './render-report.js';
 import { findImageFolder, makeThumbnails, type Thumbnails } from './thumbnails.js';
-import { createBreathe } from './vectors/breathe.js';
+import { createBreathe } from '../pages/vectors/breathe.js';
 
 /** Options of {@link writeReport}. */
 export interface ReportOptions {

@@ -1,7 +1,7 @@
 /** The inputs of a dataset: a sample of the images, and the failures. */
 import type { Dataset } from '../../../dataset/dataset.js';
-import type { Breathe } from '../vectors/breathe.js';
-import { Reservoir } from './reservoir.js';
+import type { Breathe } from '../../pages/vectors/breathe.js';
+import { Reservoir } from '../../../base/reservoir.js';
 import { RowSet } from '../../../dataset/row-set.js';
 
 /** An image with features. */

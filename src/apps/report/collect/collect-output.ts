@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import { invalidOption } from '../../../base/checks.js';
 import type { Dataset } from '../../../dataset/dataset.js';
 import type { Inputs } from './collect-inputs.js';
-import { layOutRow, poolRow, type RowLayout } from './row-layout.js';
-import type { Breathe } from '../vectors/breathe.js';
-import type { Matrix } from '../vectors/matrix.js';
+import { layOutRow, poolRow, type RowLayout } from '../../pages/vectors/row-layout.js';
+import type { Breathe } from '../../pages/vectors/breathe.js';
+import type { Matrix } from '../../pages/vectors/matrix.js';
 import { StatisticsCollector, type OutputStatistics } from './statistics.js';
 
 /** An output, read once. */

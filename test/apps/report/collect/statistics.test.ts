@@ -4,9 +4,9 @@ import type { Dataset } from '../../../../src/dataset/dataset.js';
 import type { DatasetRow } from '../../../../src/dataset/formats/metadata.js';
 import { collectInputs } from '../../../../src/apps/report/collect/collect-inputs.js';
 import { collectOutput } from '../../../../src/apps/report/collect/collect-output.js';
-import { layOutRow, poolRow } from '../../../../src/apps/report/collect/row-layout.js';
+import { layOutRow, poolRow } from '../../../../src/apps/pages/vectors/row-layout.js';
 import { createRandom } from '../../../../src/base/random.js';
-import { Reservoir } from '../../../../src/apps/report/collect/reservoir.js';
+import { Reservoir } from '../../../../src/base/reservoir.js';
 import { RowSet } from '../../../../src/dataset/row-set.js';
 import { countInBins, StatisticsCollector } from '../../../../src/apps/report/collect/statistics.js';
 

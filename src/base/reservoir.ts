@@ -1,5 +1,5 @@
 /** A fair sample of a stream of unknown length. */
-import { createRandom } from '../../../base/random.js';
+import { createRandom } from './random.js';
 
 /** Vitter's algorithm R: each item of the stream is in the sample with the same probability. A short stream is kept whole. */
 export class Reservoir<Item> {

@@ -1,11 +1,11 @@
 /** Distances, neighbours and groups against the plain definitions. */
 import { describe, expect, it } from 'vitest';
-import { cosineDistances, type Distances } from '../../../../src/apps/report/vectors/cosine.js';
-import { spanForest, suggestDistance } from '../../../../src/apps/report/vectors/duplicates.js';
-import { findNeighbours } from '../../../../src/apps/report/vectors/neighbours.js';
+import { cosineDistances, type Distances } from '../../../../src/apps/pages/vectors/cosine.js';
+import { spanForest, suggestDistance } from '../../../../src/apps/pages/vectors/duplicates.js';
+import { findNeighbours } from '../../../../src/apps/pages/vectors/neighbours.js';
 import { groupsWithin } from '../../../../src/apps/report/page/groups.js';
 import { createRandom } from '../../../../src/base/random.js';
-import { projectToUmap } from '../../../../src/apps/report/vectors/umap.js';
+import { projectToUmap } from '../../../../src/apps/pages/vectors/umap.js';
 
 const breathe = (): Promise<void> => Promise.resolve();
 

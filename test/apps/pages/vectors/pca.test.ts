@@ -1,7 +1,7 @@
 /** Principal components against the covariance's eigenvectors. */
 import { describe, expect, it } from 'vitest';
-import type { Matrix } from '../../../../src/apps/report/vectors/matrix.js';
-import { eigenSymmetric, projectToPca } from '../../../../src/apps/report/vectors/pca.js';
+import type { Matrix } from '../../../../src/apps/pages/vectors/matrix.js';
+import { eigenSymmetric, projectToPca } from '../../../../src/apps/pages/vectors/pca.js';
 import { createRandom } from '../../../../src/base/random.js';
 
 const breathe = (): Promise<void> => Promise.resolve();

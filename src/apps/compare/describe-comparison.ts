@@ -1,0 +1,44 @@
+/** A comparison in sentences, for the terminal and the page. */
+import type { ModelComparison } from './comparison.js';
+import type { Agreement } from './compare-outputs.js';
+
+/** What the numbers say about each output, in a sentence. */
+export function describeAgreement({ images, identical, cosine, notFinite }: Agreement): string {
+  const left = notFinite === 0 ? '' : ` ${notFinite} with NaN or infinite values are left out.`;
+  if (images === 0) return `There is no image to compare.${left}`;
+  if (cosine === null) return `The vectors have different lengths, so only neighbours are compared.${left}`;
+  if (identical === images) return `The vectors are the same for all ${images} images.${left}`;
+  const same = identical === 0 ? '' : `; ${identical} of them have the same vectors`;
+  return `${images} images were compared${same}.${left}`;
+}
+
+/** What the transforms have to do with it, a sentence each. */
+export function describePixels({ transforms, pixels, outputs }: ModelComparison): string[] {
+  if (transforms.length === 0) return ['Both models got the same pixels: their transforms are the same.'];
+  const options = transforms.map(({ option, a, b }) => `${option} (${text(a)} and ${text(b)})`);
+  const lines = [`The models got different pixels: their transforms differ in ${options.join(', ')}.`];
+  if (pixels)
+    lines.push(
+      pixels.identical === pixels.images
+        ? `The pixels of the first ${pixels.images} images are the same nevertheless.`
+        : `Normalised pixels differ by ${pixels.meanDifference.toPrecision(3)} on average and ${pixels.maxDifference.toPrecision(3)} at most, over ${pixels.images} images.`,
+    );
+  if (outputs.every(({ onPixelsOfA }) => onPixelsOfA === null))
+    lines.push("A's transform does not fit B, so the models were not compared on the same pixels.");
+  return lines;
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** A cosine with as many nines as it has: `0.99987`. */
+export function formatCosine(cosine: number): string {
+  if (cosine === 1) return '1';
+  return cosine.toFixed(Math.min(9, Math.max(4, 2 - Math.floor(Math.log10(Math.max(1e-12, 1 - cosine))))));
+}
+
+/** `94.2 %`. */
+export function formatShare(share: number): string {
+  return `${(100 * share).toFixed(1)} %`;
+}

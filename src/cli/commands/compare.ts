@@ -1,0 +1,131 @@
+/** `tapir compare`: two models on the same photos. */
+import type { Command } from 'commander';
+import { COMPARE_DEFAULTS, compareModels } from '../../apps/compare/compare-models.js';
+import type { Agreement } from '../../apps/compare/compare-outputs.js';
+import type { ModelComparison } from '../../apps/compare/comparison.js';
+import {
+  describeAgreement,
+  describePixels,
+  formatCosine,
+  formatShare,
+} from '../../apps/compare/describe-comparison.js';
+import { formatValue } from '../../apps/pages/numbers.js';
+import type { Device } from '../../runtime/device.js';
+import { readDevice } from '../../runtime/device.js';
+import { findModelFile } from '../flags/find-model.js';
+import { collect, parseCount } from '../flags/flag-values.js';
+import { readReturnFlags } from '../flags/return-flags.js';
+import { EXIT } from '../terminal/exit-code.js';
+import { formatTable, printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface CompareFlags {
+  readonly return?: readonly string[];
+  readonly returnB?: readonly string[];
+  readonly transform: string;
+  readonly transformB?: string;
+  readonly sample: number;
+  readonly neighbours: number;
+  readonly batch: number;
+  readonly device: string;
+  readonly out: string;
+  readonly json: boolean;
+}
+
+const WORST_SHOWN = 3;
+
+/** Adds `tapir compare`. */
+export function addCompareCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('compare')
+    .description('embed the same photos with two models, and measure how far their vectors agree')
+    .argument('<a>', 'ONNX file of the reference')
+    .argument('<b>', 'ONNX file to judge, such as a quantised file or a new export')
+    .argument('<photos>', 'folder, list, archive or pattern of images')
+    .option(
+      '--return <name[=key]>',
+      'what to return from both; repeatable (default: the graph outputs)',
+      collect,
+    )
+    .option('--return-b <name[=key]>', 'what to return from B, if its names differ; repeatable', collect)
+    .option('--transform <name>', 'preprocessing for both; auto: each model’s own', 'auto')
+    .option('--transform-b <name>', 'preprocessing for B, if it differs')
+    .option('--sample <n>', 'maximum number of images, drawn at random', parseCount, COMPARE_DEFAULTS.sample)
+    .option('--neighbours <n>', 'neighbours for the recall', parseCount, COMPARE_DEFAULTS.neighbours)
+    .option('--batch <n>', 'images per run; 0: 8 on the CPU, 32 on a GPU', parseCount, COMPARE_DEFAULTS.batch)
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
+    .option('--out <file>', 'also write an HTML page', COMPARE_DEFAULTS.out)
+    .option('--json', 'print JSON', false)
+    .action((a: string, b: string, photos: string, flags: CompareFlags) =>
+      runCompare(terminal, [a, b, photos], flags),
+    );
+}
+
+async function runCompare(
+  terminal: Terminal,
+  [a, b, photos]: readonly [string, string, string],
+  flags: CompareFlags,
+): Promise<void> {
+  const { transform, transformB, sample, neighbours, batch, out, json } = flags;
+  // Checked here as well, so that the error names the flag.
+  readDevice('--device', flags.device);
+  const found = await compareModels(await findModelFile(a), await findModelFile(b), photos, {
+    returnNodes: flags.return && readReturnFlags(flags.return),
+    returnNodesB: flags.returnB && readReturnFlags(flags.returnB),
+    device: flags.device as Device,
+    transform,
+    transformB,
+    sample,
+    neighbours,
+    batch,
+    out,
+    signal: terminal.signal,
+  });
+  terminal.out(json ? `${JSON.stringify(found, jsonOfError, 2)}\n` : describe(found));
+  if (out !== '' && !json) terminal.out(`page: ${printable(out)}\n`);
+  if (found.failures.length > 0) terminal.exitCode(EXIT.someFailed);
+}
+
+/** An error as its code and message: JSON.stringify leaves out the fields of Error. */
+function jsonOfError(_key: string, value: unknown): unknown {
+  return value instanceof Error
+    ? { code: (value as Error & { code?: string }).code, message: value.message }
+    : value;
+}
+
+function describe(found: ModelComparison): string {
+  const { a, b, seen, sampled, failures, outputs } = found;
+  const blocks = outputs.map((output) => {
+    const worst = output.worst
+      .slice(0, WORST_SHOWN)
+      .map(({ path, cosine }) => `  least alike: ${formatCosine(cosine)}  ${printable(path ?? '(bytes)')}\n`);
+    return `${printable(output.key)}: ${describeAgreement(output)}\n${tableOf(output, output.onPixelsOfA)}${worst.join('')}`;
+  });
+  const failed = failures
+    .slice(0, WORST_SHOWN)
+    .map(({ path, error }) => `  ${printable(path ?? '(bytes)')}: ${printable(error.message)}\n`);
+  const lines = [
+    `A: ${printable(a.file)}\nB: ${printable(b.file)}\n${sampled} of ${seen} images\n\n`,
+    `${blocks.join('\n')}\n`,
+    ...describePixels(found).map((line) => `${printable(line)}\n`),
+    ...(failures.length > 0 ? [`${failures.length} images could not be embedded:\n`, ...failed] : []),
+  ];
+  return lines.join('');
+}
+
+function tableOf(own: Agreement, onPixelsOfA: Agreement | null): string {
+  const columns = onPixelsOfA ? [own, onPixelsOfA] : [own];
+  const recall = own.recall ? `recall@${own.recall.neighbours}` : 'recall';
+  const rows: (readonly [string, (agreement: Agreement) => string])[] = [
+    ['mean cosine', ({ cosine }) => (cosine ? formatCosine(cosine.mean) : '–')],
+    ['least cosine', ({ cosine }) => (cosine ? formatCosine(cosine.least) : '–')],
+    [
+      'largest difference',
+      ({ maxDifference }) => (maxDifference === null ? '–' : formatValue(maxDifference)),
+    ],
+    [recall, (one) => (one.recall ? formatShare(one.recall.mean) : 'needs more images')],
+  ];
+  const head = onPixelsOfA ? [['', 'own pixels', 'pixels of A']] : [];
+  const body = rows.map(([name, show]) => [`  ${name}`].concat(columns.map(show)));
+  return formatTable([...head, ...body], [1, 2]);
+}
