@@ -14,6 +14,8 @@ import { TapirError } from '../base/errors.js';
 import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
 import { downloadFile, type DownloadOptions } from './download-file.js';
+import { authorizationOf } from './hub-api.js';
+import { HUB_ENDPOINT, readHubSettings, type HubSettings } from './hub-settings.js';
 import {
   checkKnownModel,
   findKnownModel,
@@ -103,6 +105,7 @@ export async function pullModel(
     typeof model === 'string'
       ? findKnownModel(await readModelList(options.manifest), model)
       : checkKnownModel(model);
+  const settings = await readHubSettings();
   const folder = modelFolder(known, options.folder);
   try {
     await makeFolder(folder);
@@ -113,7 +116,8 @@ export async function pullModel(
   try {
     const files: PulledFile[] = [];
     // Weights first: if the model file is there, the model is complete.
-    for (const file of known.files.toReversed()) files.unshift(await pullFile(file, folder, options));
+    for (const file of known.files.toReversed())
+      files.unshift(await pullFile(atEndpoint(file, settings), folder, options, settings));
     await saveTransform(known, files[0]!.path);
     return { model: known, path: files[0]!.path, files };
   } finally {
@@ -133,7 +137,18 @@ function checkOptions(options: PullOptions): void {
     throw invalidOption('onProgress', 'a function', options.onProgress);
 }
 
-async function pullFile(file: KnownModelFile, folder: string, options: PullOptions): Promise<PulledFile> {
+/** A file of the hub, at the mirror that the user has instead of it. */
+function atEndpoint(file: KnownModelFile, { endpoint }: HubSettings): KnownModelFile {
+  const isOfHub = file.url.startsWith(`${HUB_ENDPOINT}/`);
+  return isOfHub ? { ...file, url: endpoint + file.url.slice(HUB_ENDPOINT.length) } : file;
+}
+
+async function pullFile(
+  file: KnownModelFile,
+  folder: string,
+  options: PullOptions,
+  settings: HubSettings,
+): Promise<PulledFile> {
   const path = join(folder, file.name);
   const recorded = file.sha256 === null ? await readRecord(path) : null;
   const expected = file.sha256 ?? recorded;
@@ -142,7 +157,9 @@ async function pullFile(file: KnownModelFile, folder: string, options: PullOptio
   if (isThere && expected !== null && (await sha256OfFile(path)) === expected)
     return { ...(await describe(file, path, expected)), checked, isNew: false };
   const partial = new PartialFile(path);
-  await downloadFile(file, partial, options);
+  const isOfHub = file.url.startsWith(`${settings.endpoint}/`);
+  const authorization = isOfHub ? authorizationOf(settings) : undefined;
+  await downloadFile(file, partial, { ...options, authorization });
   const actual = await sha256OfFile(partial.path);
   if (expected !== null && actual !== expected) {
     await partial.discard();

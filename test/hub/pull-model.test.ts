@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { TapirError } from '../../src/base/errors.js';
 import type { KnownModel, KnownModelFile } from '../../src/hub/known-models.js';
 import { unwritable } from '../../src/base/atomic-file.js';
@@ -89,6 +89,25 @@ describe('pullModel', () => {
     writeFileSync(found!.from, 'damaged');
     await pull({ model: { ...model, transform }, folder });
     expect(JSON.parse(readFileSync(found!.from, 'utf8'))).toEqual(transform);
+  });
+
+  it('asks the mirror of HF_ENDPOINT for files of the hub, with the user’s token, and no other server', async () => {
+    const server = await startServer((request, response) => sendFile(request, response, bytes));
+    const hub = createModel('https://huggingface.co/org/repo/resolve/main');
+    const elsewhere = await startServer((request, response) => sendFile(request, response, bytes));
+    const other = createModel(elsewhere.url);
+    vi.stubEnv('HF_ENDPOINT', server.url);
+    vi.stubEnv('HF_TOKEN', 'hf_test');
+    try {
+      await pull(hub);
+      await pull(other);
+    } finally {
+      vi.unstubAllEnvs();
+    }
+    expect(server.requests.map(({ url, headers }) => [url, headers.authorization])).toEqual([
+      ['/org/repo/resolve/main/tiny.onnx', 'Bearer hf_test'],
+    ]);
+    expect(elsewhere.requests[0]!.headers.authorization).toBeUndefined();
   });
 
   it('has no file or variant to choose', async () => {

@@ -29,6 +29,16 @@ import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { modelBytes } from '../support/graphs.js';
 import { gitHashOf, sha256Of, startHub, type HubOptions, type HubServer } from '../support/hub-server.js';
 
+let isWithoutLinks = false;
+vi.mock(import('node:fs/promises'), async (original) => {
+  const real = await original();
+  const symlink: typeof real.symlink = (...args) => {
+    const error = Object.assign(new Error('EPERM: operation not permitted'), { code: 'EPERM' });
+    return isWithoutLinks ? Promise.reject(error) : real.symlink(...args);
+  };
+  return { ...real, symlink };
+});
+
 const scratch = scratchFolder();
 const model = tinyResNet();
 const text = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value));
@@ -150,6 +160,20 @@ describe('pullModel of a repository', () => {
     expect(pulled[0]).toMatchObject({ isNew: false });
     expect(cdn.requests.length).toBe(0);
     expect(lstatSync(pulled[0]!.path).isSymbolicLink()).toBe(false);
+  });
+
+  it('writes files instead of links where the system has none', async () => {
+    const { cdn } = await visit();
+    isWithoutLinks = true;
+    try {
+      const { files: pulled, path } = await pull();
+      expect(pulled.some((file) => lstatSync(file.path).isSymbolicLink())).toBe(false);
+      expect(readFileSync(path).equals(model)).toBe(true);
+      expect((await pull()).files.every(({ isNew }) => !isNew)).toBe(true);
+    } finally {
+      isWithoutLinks = false;
+    }
+    expect(cdn.requests.length).toBe(1);
   });
 
   it.each([

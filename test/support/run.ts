@@ -23,11 +23,20 @@ export interface RunOptions {
 
 /** Runs node with arguments. */
 export function runNode(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  return runCommand(process.execPath, args, options);
+}
+
+/** Runs a program with arguments. */
+export function runCommand(
+  program: string,
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<Ended> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, ...options.env };
     // The test runner's own settings are of no use to the child.
     delete env['NODE_OPTIONS'];
-    const child = spawn(process.execPath, args, { cwd: options.cwd ?? projectPath('.'), env });
+    const child = spawn(program, args, { cwd: options.cwd ?? projectPath('.'), env });
     child.stdin.write(options.input ?? '');
     if (options.isInputOpen !== true) child.stdin.end();
     let stdout = '';

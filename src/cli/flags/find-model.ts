@@ -63,6 +63,11 @@ async function findInRepository(
   if (plan.missing.length > 0) {
     showPlan(terminal, plan);
     if (!isAgreed && !(await terminal.confirm('Download it?'))) throw notPulled(given);
+  } else {
+    // A cache that is complete may be read-only.
+    const revision = plan.listing.commit;
+    const complete = await findCachedRepository({ ...reference, revision, file: plan.files[0]!.name }, true);
+    if (complete) return complete.path;
   }
   return (await pullPlanned(terminal, plan)).path;
 }
