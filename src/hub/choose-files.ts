@@ -33,7 +33,7 @@ const COMPANIONS = new Set([
 const IS_LIKELY: readonly ((path: string, stem: string) => boolean)[] = [
   (path, stem) => stem === 'vision_model' || /(?:^|\/)visual\/model$/.test(path),
   (_path, stem) => stem === 'model',
-  (path, stem) => !/^(?:text|decoder|encoder|prompt)/.test(stem) && !/(?:^|\/)textual\//.test(path),
+  (path, stem) => !/^(?:text|decoder|prompt)/.test(stem) && !/(?:^|\/)textual\//.test(path),
 ];
 
 /** Endings of files that hold the same network in other numbers. */

@@ -31,6 +31,7 @@ export interface HubAccess {
   readonly options: DownloadOptions;
 }
 
+const TOKEN_PLACE = 'HF_TOKEN, or the token file of "hf auth login"';
 const MOST_LIST_BYTES = 64 * 2 ** 20;
 const IS_ETAG = /^[0-9A-Za-z][\w.-]{0,127}$/;
 
@@ -160,7 +161,9 @@ export async function explainRefusal<Result>(
     return await request();
   } catch (error) {
     const status = error instanceof TapirError && error.cause instanceof HttpFailure ? error.cause.status : 0;
-    if (status === 401 || status === 403) throw refused(reference, settings, status, 'GatedRepo', error);
+    // Files are refused to a wrong token with 401, and to a right one that may not read them with 403.
+    const code = status === 401 && settings.token !== null ? '' : 'GatedRepo';
+    if (status === 401 || status === 403) throw refused(reference, settings, status, code, error);
     throw error;
   }
 }
@@ -176,6 +179,10 @@ function refused(
   if (code === 'RevisionNotFound')
     return failed(page, `${repository} has no revision "${revision}"; its page lists branches and tags`);
   if (status === 404 || status === 400) return failed(page, `there is no repository "${repository}"`);
+  if (status === 401 && token !== null && code === '') {
+    const reason = `the hub does not accept the token (${TOKEN_PLACE}): set HF_TOKEN to a valid one`;
+    return failed(page, reason, cause);
+  }
   const isGated = code === 'GatedRepo' || status === 403;
   const what = isGated
     ? `${repository} is gated or private`
@@ -184,7 +191,7 @@ function refused(
   const advice =
     token === null
       ? `${isGated ? accept : `if it is there, ${accept}`}and set HF_TOKEN to a token of your account`
-      : `${accept}with the account that the token (HF_TOKEN, or the token file of "hf auth login") belongs to, and check that the token may read the repository`;
+      : `${accept}with the account that the token (${TOKEN_PLACE}) belongs to, and check that the token may read the repository`;
   return failed(page, `${what} (the hub answers ${status}): ${advice}`, cause);
 }
 

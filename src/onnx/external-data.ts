@@ -1,5 +1,5 @@
 /** Weights outside the model file: listed, located, and never read from outside the model's folder. */
-import { realpathSync, statSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, posix, relative, sep } from 'node:path';
 import { TapirError, reasonOf } from '../base/errors.js';
 import type { ScannedBodies } from './scan-body.js';
@@ -104,19 +104,21 @@ export interface ExternalFiles {
 
 /**
  * Finds the files themselves. Each must exist, be a regular file and, links followed, lie in the model's folder. In a
- * Hugging Face cache (`snapshots/REVISION/model.onnx`), links may lead to its `blobs`.
+ * Hugging Face cache (`snapshots/REVISION/model.onnx`), links may lead to its `blobs`, and to those that repositories share.
  *
  * @throws {@link TapirError} `EXTERNAL_DATA_UNSAFE`.
  */
 export function findExternalFiles(tensors: readonly ExternalTensor[], folder: string): ExternalFiles {
   const root = realpathSync.native(folder);
+  const cache = cacheOf(root);
   const pathOf = new Map<string, string>();
   let commonFolder = root;
   for (const item of tensors) {
     if (pathOf.has(item.location)) continue;
     checkPath(item);
     const path = findFile(item, folder);
-    if (!liesIn(root, path)) commonFolder = cacheOf(root) ?? root;
+    for (const wider of cache === undefined ? [] : [cache, dirname(cache)])
+      if (!liesIn(commonFolder, path)) commonFolder = wider;
     pathOf.set(item.location, path);
   }
   return { folder: commonFolder, pathOf };
@@ -141,13 +143,20 @@ function findFile(item: ExternalTensor, folder: string): string {
   }
   const root = realpathSync.native(folder);
   const cache = cacheOf(root);
-  const isBlob = cache !== undefined && liesIn(join(cache, 'blobs'), path) && !climbsOut(item.location);
+  const isBlob = cache !== undefined && !climbsOut(item.location) && isBlobOf(cache, path);
   if (!liesIn(root, path) && !isBlob) throw unsafeWeights(item, "it leaves the model's folder");
   const stats = statSync(path);
   if (!stats.isFile()) throw unsafeWeights(item, 'that is not a regular file');
   // Hard links are equals: the second name may lie outside the folder, and nothing shows it.
   if (stats.nlink > 1) throw unsafeWeights(item, 'that file has several names (hard links)');
   return path;
+}
+
+/** Whether a file is a blob of a repository's cache, or of the store that the repositories of a cache share. */
+function isBlobOf(cache: string, path: string): boolean {
+  const shared = join(dirname(cache), 'blobs');
+  const isShared = liesIn(shared, path) && existsSync(join(shared, '.huggingface-shared-blobs'));
+  return isShared || liesIn(join(cache, 'blobs'), path);
 }
 
 function liesIn(folder: string, path: string): boolean {

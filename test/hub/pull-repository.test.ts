@@ -321,6 +321,11 @@ describe('a token', () => {
     expect(JSON.stringify([refused.message, refused.details, String(refused.cause)])).not.toContain(
       'hf_other',
     );
+    await visit({ token, isTokenInvalid: true });
+    vi.stubEnv('HF_TOKEN', 'hf_old');
+    const invalid = await failureOf(pull());
+    expect(invalid.message).toMatch(/does not accept the token .*: set HF_TOKEN to a valid one/);
+    expect(invalid.message).not.toContain('hf_old');
     vi.stubEnv('HF_TOKEN', 'hf_two words');
     const strange = await failureOf(pull());
     expect(strange).toMatchObject({ code: 'OPTION_INVALID' });

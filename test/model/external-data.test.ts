@@ -209,6 +209,19 @@ describe('a Hugging Face cache', () => {
     await extractor.close();
   });
 
+  it('opens through its links into the blobs that repositories share, if the folder is marked as such', async () => {
+    const shared = join(scratch, 'blobs');
+    const blob = join(root, 'blobs', 'd0d0');
+    mkdirSync(join(shared, 'f2'), { recursive: true });
+    renameSync(blob, join(shared, 'f2', 'f2f2'));
+    symlinkSync('../../blobs/f2/f2f2', blob);
+    const path = join(snapshot, 'onnx', 'model.onnx');
+    await expect(createFeatureExtractor(path, ['y'])).rejects.toMatchObject({ code: 'EXTERNAL_DATA_UNSAFE' });
+    writeFileSync(join(shared, '.huggingface-shared-blobs'), '1');
+    await using extractor = await createFeatureExtractor(path, ['y']);
+    expect((await extractor.run(feeds)).y.data).toEqual(sums);
+  });
+
   it('refuses a link to anywhere else', async () => {
     writeWeights(join(scratch, 'elsewhere.data'), 64);
     renameSync(join(snapshot, 'onnx', 'big.data'), join(snapshot, 'onnx', 'right.data'));

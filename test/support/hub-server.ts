@@ -14,6 +14,8 @@ export interface HubOptions {
   readonly cardData?: Readonly<Record<string, unknown>>;
   /** Only this token may read files. */
   readonly token?: string;
+  /** Whether any other token is refused as one that the hub does not know. */
+  readonly isTokenInvalid?: boolean;
   /** Whether the list leaves out sizes and checksums. */
   readonly isTerse?: boolean;
   /** Sends the content of a large file; by default as a good server does. */
@@ -63,6 +65,7 @@ export async function startHub(options: HubOptions): Promise<HubServer> {
     const resolve = /^\/(.+?)\/resolve\/([^/]+)\/(.+)$/.exec(pathname);
     const isAllowed =
       options.token === undefined || request.headers.authorization === `Bearer ${options.token}`;
+    if (options.isTokenInvalid === true && !isAllowed) return refuse(response, 401, '');
     // The hub hides that a repository is not there from those who may not see it.
     if ((api ?? resolve)?.[1] !== repository) return refuse(response, 401, 'RepoNotFound');
     if (!isKnown(decodeURIComponent((api ?? resolve)![2]!))) return refuse(response, 404, 'RevisionNotFound');

@@ -12,7 +12,7 @@ import {
 import { formatValue } from '../../apps/pages/numbers.js';
 import type { Device } from '../../runtime/device.js';
 import { readDevice } from '../../runtime/device.js';
-import { findModelFile } from '../flags/find-model.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { readReturnFlags } from '../flags/return-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
@@ -20,6 +20,7 @@ import { formatTable, printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface CompareFlags {
+  readonly yes: boolean;
   readonly return?: readonly string[];
   readonly returnB?: readonly string[];
   readonly transform: string;
@@ -42,6 +43,7 @@ export function addCompareCommand(program: Command, terminal: Terminal): void {
     .argument('<a>', 'ONNX file of the reference')
     .argument('<b>', 'ONNX file to judge, such as a quantised file or a new export')
     .argument('<photos>', 'folder, list, archive or pattern of images')
+    .option(YES_FLAG, YES_HELP, false)
     .option(
       '--return <name[=key]>',
       'what to return from both; repeatable (default: the graph outputs)',
@@ -69,7 +71,8 @@ async function runCompare(
   const { transform, transformB, sample, neighbours, batch, out, json } = flags;
   // Checked here as well, so that the error names the flag.
   readDevice('--device', flags.device);
-  const found = await compareModels(await findModelFile(a), await findModelFile(b), photos, {
+  const find = (model: string): Promise<string> => findModelFile(model, terminal, flags.yes);
+  const found = await compareModels(await find(a), await find(b), photos, {
     returnNodes: flags.return && readReturnFlags(flags.return),
     returnNodesB: flags.returnB && readReturnFlags(flags.returnB),
     device: flags.device as Device,
