@@ -38,6 +38,18 @@ describe('findTransform', () => {
     });
   });
 
+  it.each([
+    ['open_clip_config.json', { model_cfg: { vision_cfg: { image_size: 96 } }, preprocess_cfg: {} }, 'open_clip'],
+    ['preprocess_cfg.json', { size: [96, 96], mode: 'RGB', resize_mode: 'squash', fill_color: 0 }, 'open_clip'],
+    ['preprocessor_config.json', { image_processor_type: 'JinaCLIPImageProcessor', size: 96, resize_mode: 'shortest' }, 'open_clip'],
+    ['config.json', { ...TIMM, pretrained_cfg: { input_size: [3, 96, 96] } }, 'timm'],
+    ['transform.json', { resize: 96, crop: 96 }, 'onnx-tapir'],
+    ['transform.json', { resize_size: 110, crop_size: 96 }, 'torchvision'],
+  ])('reads %s of the layout %j', async (name, content, kind) => {
+    const found = await findTransform(layOut({ [`onnx/${name}`]: content }));
+    expect(found).toMatchObject({ kind, transform: { outputSize: { height: 96, width: 96 } } });
+  });
+
   it('takes a file of the model’s own name first, then transform.json', async () => {
     const own = { ...createTransform('Squash224').options };
     const model = layOut({
