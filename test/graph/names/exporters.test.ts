@@ -259,7 +259,10 @@ const RIGHT: Readonly<Record<string, number>> = {
 describe('a network with convolutions in every kind of module (test/fixtures/make/folding.py)', () => {
   it.each(Object.entries(RIGHT))('%s: every name is right or refused', (file, least) => {
     const { graph, truth } = read(file, 'folding');
-    const asked = [...Object.entries(truth.names), ...truth.absent.map((name) => [name, []] as const)];
+    const asked: (readonly [string, readonly string[]])[] = [
+      ...Object.entries(truth.names),
+      ...truth.absent.map((name) => [name, []] as const),
+    ];
     const results = asked.map(([name, tensors]) => ({ name, tensors, tensor: tensorOf(graph, name).tensor }));
     const resolved = results.filter(({ tensor }) => tensor !== undefined);
     expect(resolved.filter(({ tensor, tensors }) => !tensors.includes(tensor!))).toEqual([]);

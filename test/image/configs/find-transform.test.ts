@@ -39,9 +39,21 @@ describe('findTransform', () => {
   });
 
   it.each([
-    ['open_clip_config.json', { model_cfg: { vision_cfg: { image_size: 96 } }, preprocess_cfg: {} }, 'open_clip'],
-    ['preprocess_cfg.json', { size: [96, 96], mode: 'RGB', resize_mode: 'squash', fill_color: 0 }, 'open_clip'],
-    ['preprocessor_config.json', { image_processor_type: 'JinaCLIPImageProcessor', size: 96, resize_mode: 'shortest' }, 'open_clip'],
+    [
+      'open_clip_config.json',
+      { model_cfg: { vision_cfg: { image_size: 96 } }, preprocess_cfg: {} },
+      'open_clip',
+    ],
+    [
+      'preprocess_cfg.json',
+      { size: [96, 96], mode: 'RGB', resize_mode: 'squash', fill_color: 0 },
+      'open_clip',
+    ],
+    [
+      'preprocessor_config.json',
+      { image_processor_type: 'JinaCLIPImageProcessor', size: 96, resize_mode: 'shortest' },
+      'open_clip',
+    ],
     ['config.json', { ...TIMM, pretrained_cfg: { input_size: [3, 96, 96] } }, 'timm'],
     ['transform.json', { resize: 96, crop: 96 }, 'onnx-tapir'],
     ['transform.json', { resize_size: 110, crop_size: 96 }, 'torchvision'],
