@@ -42,6 +42,9 @@ export interface PathStream {
 /**
  * Images to embed.
  *
+ * Folders, archives and patterns give the files whose extension is that of an image: `.heic` and `.heif` if the optional package
+ * libheif-js is installed. Others (JPEG XL, SVG, camera raw) are counted and not read.
+ *
  * A string is the path of a folder (searched recursively), of an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), of a list (`.txt`,
  * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or of an image; or a pattern of images or archives (`photos/*.jpg`,
  * `shard-{000..009}.tar`).

@@ -23,8 +23,8 @@ export async function renderComparison(
   const sections: Markup[] = [];
   for (const output of outputs) sections.push(await renderOutput(output, items));
   const numbers: Fact[] = [
-    ['images', formatCount(sampled)],
-    ['of', formatCount(seen)],
+    ['compared', formatCount(sampled - failures.length)],
+    ['in the source', formatCount(seen)],
     ['failed', formatCount(failures.length)],
   ];
   const page = renderPage({

@@ -32,7 +32,7 @@ const CMYK = 4;
 
 /**
  * Reads and decodes an image: its first frame, without applying colour profiles; alpha is dropped (not blended), grey repeated, CMYK
- * converted by Pillow's formula.
+ * converted by Pillow's formula. HEIC needs libheif-js and is always turned as the file says, as pillow-heif does.
  *
  * @throws {@link TapirError} `IMAGE_*`, `IMAGE_TOO_LARGE` before pixels are allocated; `DEPENDENCY_MISSING`.
  */
