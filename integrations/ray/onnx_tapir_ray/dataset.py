@@ -48,7 +48,7 @@ def embed(
         return_nodes: What to return: a name, names, or a mapping from name to the column to write, such as
             ``{"avgpool": "embedding"}``.
         column: Column of text (paths) or binary (the bytes of image files).
-        transform: Preprocessing; tapir's default is ``ImageNet1K_V1``.
+        transform: Preprocessing; by default that of the configuration beside the model, else ``ImageNet1K_V1``.
         batch_size: Rows that are handed to the process at a time.
         model_batch: Images per run of the model; tapir's default is 8 on the CPU and 32 on a GPU.
         num_gpus: GPUs of each actor, as Ray counts them; a fraction lets actors share one. None or 0: the CPU.
