@@ -5,10 +5,10 @@ import { TapirError } from '../base/errors.js';
 import { nearestNames } from '../base/nearest-names.js';
 import { formatReference, type RepositoryReference } from './repository-reference.js';
 
-/** A model file, and how sure the choice is. */
+/** The model file that was chosen. */
 export interface ChosenModel {
   readonly name: string;
-  /** Whether no other file of the repository, known or not, would have come first. */
+  /** Whether more files in the repository could not change the choice. */
   readonly isSure: boolean;
 }
 
@@ -29,14 +29,14 @@ const COMPANIONS = new Set([
   'merges.txt',
 ]);
 
-/** Files of an image model, the likeliest first. Immich keeps the two halves of CLIP in folders. */
+/** Tells the files of image models, the best match first. Immich keeps the two halves of CLIP in separate folders. */
 const IS_LIKELY: readonly ((path: string, stem: string) => boolean)[] = [
   (path, stem) => stem === 'vision_model' || /(?:^|\/)visual\/model$/.test(path),
   (_path, stem) => stem === 'model',
   (path, stem) => !/^(?:text|decoder|prompt)/.test(stem) && !/(?:^|\/)textual\//.test(path),
 ];
 
-/** Endings of files that hold the same network in other numbers. */
+/** Endings of files that hold the same network in another precision. */
 const IS_VARIANT =
   /^(.+)_(?:fp16|int8|uint8|quantized|q8|q4|q4f16|bnb4|q2|q2f16|q1|q1f16|o[1-4]|qint8\w*|quint8\w*)$/;
 const VARIANT_FOLDER = /\/(?:fp16|int8|uint8|quantized|q8|q4|q4f16|bnb4)(?=\/[^/]+$)/;

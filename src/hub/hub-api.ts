@@ -1,4 +1,4 @@
-/** Questions to the Hugging Face hub: which files a repository has, and what it says about them. */
+/** Requests to the API of the Hugging Face hub: the files of a repository, their sizes and checksums. */
 import { TapirError } from '../base/errors.js';
 import { HttpFailure } from '../base/http-failure.js';
 import { fetchUrl, openUrl } from '../base/http.js';
@@ -25,7 +25,7 @@ export interface RepositoryListing {
   readonly files: readonly RepositoryFile[];
 }
 
-/** The hub, and how to download from it. */
+/** The user's settings for the hub, and the options of the download. */
 export interface HubAccess {
   readonly settings: HubSettings;
   readonly options: DownloadOptions;
@@ -109,8 +109,8 @@ export function addressOf(
 }
 
 /**
- * Asks for size and content name of a file, which some hubs leave out of the list. They come with the answer that redirects to
- * the content.
+ * Adds size and ETag to a file if the hub's list leaves them out, as some mirrors do. They are headers of the response that
+ * redirects to the content.
  *
  * @throws {@link TapirError} `DOWNLOAD_FAILED`.
  */
@@ -151,7 +151,7 @@ export function authorizationOf({ token }: HubSettings): string | undefined {
   return token === null ? undefined : `Bearer ${token}`;
 }
 
-/** Says what to do where the hub refuses a file. */
+/** Runs a request, and replaces the error of a refused file by one that says what to do. */
 export async function explainRefusal<Result>(
   reference: RepositoryReference,
   settings: HubSettings,

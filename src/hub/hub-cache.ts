@@ -13,7 +13,7 @@ export const IS_COMMIT: RegExp = /^[0-9a-f]{40}$/;
 /** A repository's part of the cache. */
 export class CachedRepository {
   readonly folder: string;
-  /** For the locks of this package and of others. */
+  /** Folder of the lock files. */
   readonly lockFolder: string;
 
   constructor(cacheFolder: string, repository: string) {
@@ -31,7 +31,7 @@ export class CachedRepository {
     return join(this.folder, 'snapshots', commit, ...name.split('/'));
   }
 
-  /** The commit that a revision meant when it was last pulled; null if it was not. */
+  /** Returns the commit that a revision had at the last pull; null if it was never pulled. */
   async readCommit(revision: string): Promise<string | null> {
     if (IS_COMMIT.test(revision)) return revision;
     const text = await readFile(join(this.folder, 'refs', ...revision.split('/')), 'utf8').catch(() => '');
@@ -45,7 +45,7 @@ export class CachedRepository {
     await writeAtomically(path, Buffer.from(commit), { isShared: true });
   }
 
-  /** The files of a commit that are there, by name; a broken link is not. */
+  /** Lists the cached files of a commit by name, without broken links. */
   async listFiles(commit: string): Promise<string[]> {
     const root = join(this.folder, 'snapshots', commit);
     const entries = await readdir(root, { recursive: true, withFileTypes: true }).catch(() => []);
@@ -77,7 +77,7 @@ export class CachedRepository {
     }
   }
 
-  /** Makes the folder of blobs, and says to backup programs that a cache needs no copy. */
+  /** Creates the folder of blobs, and marks the cache so that backup programs skip it. */
   async prepare(): Promise<void> {
     await this.#makeFolderOf(this.blob('x'));
     const tag = join(dirname(this.folder), 'CACHEDIR.TAG');

@@ -4,13 +4,13 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { invalidOption } from '../base/checks.js';
 
-/** Where the hub is, and what the user has of it. */
+/** Address of the hub, folder of the shared cache, and the user's token. */
 export interface HubSettings {
   /** Address without a slash at its end. */
   readonly endpoint: string;
   /** Folder of the shared cache; it need not exist. */
   readonly cacheFolder: string;
-  /** Goes to the endpoint only, and into no message; null if the user has none. */
+  /** Sent to the endpoint only, and never printed; null if the user has no token. */
   readonly token: string | null;
   /** Whether only the cache may be used. */
   readonly isOffline: boolean;
@@ -21,7 +21,7 @@ export const HUB_ENDPOINT = 'https://huggingface.co';
 /**
  * Reads the settings: `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME`, `HF_TOKEN`, `HF_TOKEN_PATH`, `HF_HUB_OFFLINE`.
  *
- * @throws {@link TapirError} `OPTION_INVALID` for an endpoint that is no address, and for a token that no header can hold.
+ * @throws {@link TapirError} `OPTION_INVALID` for an endpoint that is not an HTTP address, and for a token with characters that an HTTP header cannot carry.
  */
 export async function readHubSettings(): Promise<HubSettings> {
   const home =
@@ -51,7 +51,7 @@ function isOn(name: string): boolean {
   return /^(?:1|on|yes|true)$/i.test(textOf(name) ?? '');
 }
 
-/** Reads a folder; `~` and variables are filled in, as Python does. */
+/** Reads the path of a folder. As in Python's library, `~` and variables are expanded. */
 function folderOf(name: string): string | undefined {
   return textOf(name)
     ?.replace(/^~(?=[\\/]|$)/, () => homedir())

@@ -1,4 +1,4 @@
-/** A model of a repository of the Hugging Face hub: what belongs to it, and its download into the shared cache. */
+/** Downloads a model from a repository of the Hugging Face hub into the shared cache, and finds it there. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
@@ -32,7 +32,7 @@ import { PartialFile, sha256OfFile, sizeOfFile } from './partial-file.js';
 import type { PulledFile, PulledModel } from './pulled-model.js';
 import { formatReference, isRelativePath, type RepositoryReference } from './repository-reference.js';
 
-/** A download that has not begun. */
+/** What a download will fetch. */
 export interface RepositoryPlan {
   readonly reference: RepositoryReference;
   readonly listing: RepositoryListing;
@@ -45,7 +45,7 @@ export interface RepositoryPlan {
 }
 
 /**
- * Asks the hub what a model consists of.
+ * Asks the hub for the files of a model, and finds out which of them the cache lacks.
  *
  * @param folder - Root of the cache; undefined for the shared one.
  * @throws {@link TapirError} `DOWNLOAD_FAILED`, `NAME_NOT_FOUND`, `OPTION_INVALID`.
@@ -96,9 +96,9 @@ export interface CachedModel {
 }
 
 /**
- * Finds a model in the cache, without a question to the hub.
+ * Finds a model in the cache without asking the hub.
  *
- * @param isGuess - Whether to take the likeliest of the files that are there, though the hub may have a likelier one.
+ * @param isGuess - Whether to choose among the cached files alone, although the repository may hold a better match.
  * @param folder - Root of the cache; undefined for the shared one.
  * @returns Null if the model or its weights are missing.
  */
@@ -121,7 +121,7 @@ export async function findCachedRepository(
   return { path, names: [...names], commit, cache };
 }
 
-/** Whether a file is there that the choice among all files of the repository would be too. */
+/** Whether the choice among the cached files is also the choice among all files of the repository. */
 function isSure(there: readonly string[], reference: RepositoryReference): boolean {
   try {
     return chooseModelFile(there, reference).isSure;
@@ -131,9 +131,9 @@ function isSure(there: readonly string[], reference: RepositoryReference): boole
 }
 
 /**
- * Reads a model from the cache if the hub must not be asked.
+ * Reads a model from the cache if `HF_HUB_OFFLINE` is set.
  *
- * @returns Null if the hub may be asked.
+ * @returns Null if it is not set.
  * @throws {@link TapirError} `DOWNLOAD_FAILED` if the cache does not hold the model; `NAME_NOT_FOUND`, `OPTION_INVALID`.
  */
 export async function readOffline(
@@ -164,7 +164,7 @@ export async function readOffline(
   return { model: describe(reference, commit, licence, known, settings), path, files };
 }
 
-/** Lists the files of weights that a model states, as paths in the repository. A damaged model states none. */
+/** Lists the weight files that a model names, as paths in the repository. The list of a damaged model is empty. */
 function listStatedWeights(path: string, model: string): string[] {
   const source = openFileSource(path);
   try {
@@ -176,7 +176,7 @@ function listStatedWeights(path: string, model: string): string[] {
     ];
     return [...new Set(stated.map(({ location }) => posix.join(posix.dirname(model), location)))];
   } catch {
-    // Opening it says what is wrong.
+    // The error appears when the model is opened.
     return [];
   } finally {
     source.close();
@@ -184,7 +184,7 @@ function listStatedWeights(path: string, model: string): string[] {
 }
 
 /**
- * Downloads what a plan lacks, checks all of it, and gives the files their names in the cache, the model file last.
+ * Downloads the missing files of a plan, checks all files, and links them into the snapshot, the model file last.
  *
  * @throws {@link TapirError} `DOWNLOAD_FAILED`, `CHECKSUM_MISMATCH`, `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`; the signal's reason.
  */
@@ -199,7 +199,7 @@ export async function pullRepository(plan: RepositoryPlan): Promise<PulledModel>
   const lock = await lockFolder(cache.lockFolder);
   try {
     const [first, ...others] = plan.files;
-    // The model file states its weights; those under unusual names are known only when it has arrived.
+    // The model file names its weight files. Unusual names are known only after it is downloaded.
     const fetched = await fetchBlob(first!, plan);
     const known = new Set(plan.files.map(({ name }) => name));
     for (const name of listStatedWeights(fetched.path, first!.name)) {
@@ -241,7 +241,7 @@ function describe(
 
 type Etagged = RepositoryFile & { readonly etag: string };
 
-/** The content of a file: as a blob, or under its name where the system has no links. */
+/** Where the content of a file lies: in a blob, or under its own name on systems without links. */
 interface Fetched {
   readonly path: string;
   readonly isNew: boolean;

@@ -1,4 +1,4 @@
-/** What a pull gives. */
+/** The result of a pull. */
 import type { KnownModel } from './known-models.js';
 
 /** A model in the cache. */

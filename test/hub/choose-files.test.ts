@@ -45,7 +45,7 @@ describe('chooseModelFile', () => {
 });
 
 describe('what belongs to a model', () => {
-  it('is its weights, and no other model’s', () => {
+  it('is its weights, not those of other models', () => {
     const data = [
       'onnx/model.onnx_data',
       'onnx/model.onnx_data_1',
@@ -61,7 +61,7 @@ describe('what belongs to a model', () => {
     expect(listWeightFiles([...others, ...data], 'onnx/model.onnx')).toEqual(data);
   });
 
-  it('is what lies beside it and above it', () => {
+  it('is its configurations and tokenizer, in its folder and those above', () => {
     const own = [
       'config.json',
       'visual/preprocess_cfg.json',

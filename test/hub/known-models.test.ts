@@ -1,4 +1,4 @@
-/** The list of models: the one of the package, and bad ones. */
+/** The package's list of models, and lists with errors. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -47,7 +47,7 @@ describe('the list of the package', () => {
 });
 
 describe('findKnownModel', () => {
-  it('finds a name, and names the nearest ones of one that is unknown', () => {
+  it('finds a name; for an unknown name, the error has the nearest ones', () => {
     expect(findKnownModel(models, 'mobilenetv2-12').files[0]!.sizeBytes).toBe(13_964_571);
     expect(() => findKnownModel(models, 'mobilnetv2-12')).toThrow(
       expect.objectContaining({
@@ -58,7 +58,7 @@ describe('findKnownModel', () => {
   });
 });
 
-describe('a list that is none', () => {
+describe('a list with errors', () => {
   const model = {
     name: 'a',
     description: 'd',
@@ -101,7 +101,7 @@ describe('a list that is none', () => {
     await expect(readModelList(path)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
   });
 
-  it('is refused as a description too', () => {
+  it('is refused as a description of a model, too', () => {
     expect(checkKnownModel({ ...model, cached: null })).toEqual(model);
     for (const value of [null, 3, [], {}, { ...model, name: '../a' }])
       expect(() => checkKnownModel(value)).toThrow(/^option "model" must be the name or the description of/);

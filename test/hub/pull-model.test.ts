@@ -1,4 +1,4 @@
-/** Pulling: what servers, networks and disks do to a download, and what is left afterwards. */
+/** Pulling known models: faults of servers, networks and disks, and the files that remain afterwards. */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -91,7 +91,7 @@ describe('pullModel', () => {
     expect(JSON.parse(readFileSync(found!.from, 'utf8'))).toEqual(transform);
   });
 
-  it('asks the mirror of HF_ENDPOINT for files of the hub, with the user’s token, and no other server', async () => {
+  it('asks the mirror of HF_ENDPOINT for files of the hub, and sends the token to no other server', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const hub = createModel('https://huggingface.co/org/repo/resolve/main');
     const elsewhere = await startServer((request, response) => sendFile(request, response, bytes));
@@ -110,14 +110,14 @@ describe('pullModel', () => {
     expect(elsewhere.requests[0]!.headers.authorization).toBeUndefined();
   });
 
-  it('has no file or variant to choose', async () => {
+  it('takes no file or variant', async () => {
     for (const option of [{ file: 'a.onnx' }, { variant: 'fp16' }])
       expect(await failureOf(pull(createModel('http://127.0.0.1:9'), option))).toMatchObject({
         code: 'OPTION_INVALID',
       });
   });
 
-  it('downloads again what is there and wrong', async () => {
+  it('downloads a damaged file again', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const one = createModel(server.url);
     const [file] = await pull(one);
@@ -127,7 +127,7 @@ describe('pullModel', () => {
     expect(readFileSync(file!.path).equals(bytes)).toBe(true);
   });
 
-  it('goes on after a cut connection, in the same pull', async () => {
+  it('resumes after a cut connection, in the same pull', async () => {
     const server = await startServer((request, response, nth) =>
       nth < 3 ? sendCut(request, response, bytes, nth * 100_000) : sendFile(request, response, bytes),
     );
@@ -139,7 +139,7 @@ describe('pullModel', () => {
     ]);
   });
 
-  it('goes on in the next pull', async () => {
+  it('resumes in the next pull', async () => {
     const server = await startServer((request, response, nth) =>
       nth === 1 ? sendCut(request, response, bytes, 120_000) : sendFile(request, response, bytes),
     );
@@ -152,7 +152,7 @@ describe('pullModel', () => {
     expect(filesOf(one.folder)).toEqual(['tiny.onnx', 'tiny.onnx.sha256']);
   });
 
-  it('starts over where the server ignores ranges', async () => {
+  it('starts over if the server ignores ranges', async () => {
     const server = await startServer((request, response, nth) => {
       delete request.headers.range;
       if (nth === 1) sendCut(request, response, bytes, 120_000);
@@ -163,7 +163,7 @@ describe('pullModel', () => {
   });
 
   it.each(['If-Range is heeded', 'If-Range is not heeded'])(
-    'starts over where the file changed; %s',
+    'starts over if the file has changed; %s',
     async (how) => {
       const old = bytes.map((byte) => byte ^ 1);
       const server = await startServer((request, response, nth) => {
@@ -176,7 +176,7 @@ describe('pullModel', () => {
     },
   );
 
-  it('starts over where the partial file is longer than the file', async () => {
+  it('starts over if the partial file is longer than the file', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const one = createModel(server.url, { sizeBytes: null });
     mkdirSync(join(one.folder, 'tiny'), { recursive: true });
@@ -186,7 +186,7 @@ describe('pullModel', () => {
     expect(await pull(one)).toMatchObject([{ sha256 }]);
   });
 
-  it('throws away a partial file of another address', async () => {
+  it('discards a partial file from another address', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const one = createModel(server.url);
     mkdirSync(join(one.folder, 'tiny'), { recursive: true });
@@ -197,7 +197,7 @@ describe('pullModel', () => {
     expect(server.requests[0]!.headers.range).toBeUndefined();
   });
 
-  it('takes the first download of an unknown checksum, and no other after it', async () => {
+  it('trusts the first download if the checksum is unknown, and refuses later changes', async () => {
     let content = bytes;
     const server = await startServer((request, response) => sendFile(request, response, content));
     const one = createModel(server.url, { sha256: null, sizeBytes: null });
@@ -212,7 +212,7 @@ describe('pullModel', () => {
     expect(filesOf(one.folder)).toEqual(['tiny.onnx', 'tiny.onnx.sha256']);
   });
 
-  it('refuses a wrong file and leaves nothing behind', async () => {
+  it('refuses a wrong file and deletes it', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const one = createModel(server.url, { sha256: 'a'.repeat(64) });
     expect(await failureOf(pull(one))).toMatchObject({
@@ -238,7 +238,7 @@ describe('pullModel', () => {
 });
 
 describe('a server that misbehaves', () => {
-  it('is too long, by its own word', async () => {
+  it('announces too many bytes', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const one = createModel(server.url, { sizeBytes: 1000 });
     const error = await failureOf(pull(one));
@@ -254,7 +254,7 @@ describe('a server that misbehaves', () => {
     expect(server.requests.length).toBe(2);
   });
 
-  it('is too long without saying so', async () => {
+  it('sends too many bytes without announcing them', async () => {
     const server = await startServer((_request, response) => response.end(bytes.slice()));
     const chunked = await startServer((_request, response) => {
       response.write(bytes.subarray(0, 10));
@@ -268,7 +268,7 @@ describe('a server that misbehaves', () => {
     expect(chunked.requests.length).toBe(1);
   });
 
-  it('is too short', async () => {
+  it('sends too few bytes', async () => {
     const server = await startServer((_request, response) => {
       response.writeHead(200, { etag: '"one"' });
       response.write(bytes.subarray(0, 10));
@@ -279,13 +279,13 @@ describe('a server that misbehaves', () => {
     expect(error.message).toMatch(/2 attempts/);
   });
 
-  it('is shorter than listed, by its own word', async () => {
+  it('announces fewer bytes than listed', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes.subarray(9)));
     expect((await failureOf(pull(createModel(server.url)))).message).toContain('299991 bytes, not 300000');
     expect(server.requests.length).toBe(1);
   });
 
-  it('redirects in a loop, or well', async () => {
+  it('redirects in a loop, or to the file', async () => {
     const loop = await startServer((request, response) =>
       response.writeHead(302, { location: request.url ?? '/' }).end(),
     );
@@ -332,7 +332,7 @@ describe('a server that misbehaves', () => {
     expect(error.message).toContain('nothing arrived for 50 ms (2 attempts)');
   });
 
-  it('has no such file, which no second attempt changes', async () => {
+  it('has no such file: there is no second attempt', async () => {
     const server = await startServer((_request, response) => response.writeHead(404).end('no'));
     const error = await failureOf(pull(createModel(server.url)));
     expect(error).toMatchObject({

@@ -86,7 +86,7 @@ async function failureOf(promise: Promise<unknown>): Promise<TapirError> {
   return error;
 }
 
-/** All paths below a folder; `?` is for folders. */
+/** All paths below a folder. */
 function listed(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' }).toSorted();
 }
@@ -126,11 +126,11 @@ describe('pullModel of a repository', () => {
     const requests = hub.requests.length;
     const again = await pull();
     expect(again.files.every(({ isNew }) => !isNew)).toBe(true);
-    // Only the list is asked for.
+    // The only request is for the list.
     expect([hub.requests.length, cdn.requests.length]).toEqual([requests + 1, 1]);
   });
 
-  it('uses what Python’s huggingface_hub has fetched, and mends what is damaged', async () => {
+  it('uses files that Python’s huggingface_hub has fetched, and replaces damaged ones', async () => {
     const { cache, commit, cdn } = await visit();
     const root = join(cache, 'models--org--repo');
     mkdirSync(join(root, 'blobs'), { recursive: true });
@@ -277,7 +277,7 @@ describe('weights in files of their own', () => {
     expect((await extractor.run(x))['y3']!.data).toEqual(Float32Array.of(5 * 24));
   });
 
-  it('are missed in the cache', async () => {
+  it('are required for a model to count as cached', async () => {
     const { cache, commit } = await visit({ files: repository });
     await pull();
     const reference = parseRepositoryReference('hf:org/repo');
@@ -310,7 +310,7 @@ describe('a token', () => {
     await pull();
   });
 
-  it('that is missing or refused is told with what to do, and never printed', async () => {
+  it('that is missing or refused gives an error that says what to do, without the token', async () => {
     const { url, cache } = await visit({ token });
     const missing = await failureOf(pull());
     expect(missing).toMatchObject({ code: 'DOWNLOAD_FAILED', details: { url: `${url}/org/repo` } });
@@ -386,7 +386,7 @@ describe('a hub that says no', () => {
     expect(hub.requests.length).toBe(0);
   });
 
-  it('lists names that leave the folder: they are left out', async () => {
+  it('lists names that leave the folder: they are ignored', async () => {
     await visit({ files: { ...files, '../config.json': text({}), 'onnx/../../config.json': text({}) } });
     expect((await pull()).files.map(({ name }) => name).toSorted()).toEqual(ORDINARY);
   });
@@ -399,7 +399,7 @@ describe('a hub that says no', () => {
 });
 
 describe('HF_HUB_OFFLINE', () => {
-  it('uses what is there, and asks nobody', async () => {
+  it('uses the cache and sends no request', async () => {
     const { hub } = await visit();
     const online = await pull();
     vi.stubEnv('HF_HUB_OFFLINE', '1');

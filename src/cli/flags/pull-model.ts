@@ -1,4 +1,4 @@
-/** Downloading a model from the command line: what is said before, and while it arrives. */
+/** Downloads from the command line: the summary before, and the line of progress. */
 import type { DownloadProgress } from '../../hub/download-file.js';
 import type { KnownModel } from '../../hub/known-models.js';
 import { PULL_DEFAULTS, type PullOptions } from '../../hub/pull-model.js';
@@ -8,12 +8,12 @@ import { formatBytes } from '../../apps/pages/numbers.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-/** A line about the licence: it may be a reason not to start a download. */
+/** Formats the licence. Print it before the download, because it may be a reason not to start. */
 export function licenceLine({ spdx, url }: KnownModel['licence']): string {
   return `licence: ${printable(`${spdx} (${url})`)}\n`;
 }
 
-/** Prints what a plan downloads: commit, file, size, licence. */
+/** Prints commit, files, size and licence of a planned download. */
 export function showPlan(terminal: Terminal, { reference, listing, files, missing }: RepositoryPlan): void {
   const [model, ...others] = files;
   const sizes = missing.map(({ sizeBytes }) => sizeBytes);
@@ -25,7 +25,7 @@ export function showPlan(terminal: Terminal, { reference, listing, files, missin
   terminal.err(licenceLine(listing.licence));
 }
 
-/** The options of a pull, with a line that shows its progress. */
+/** Runs a pull with the command line's options, and shows its progress. */
 export async function withProgress<Result>(
   terminal: Terminal,
   allowHttp: boolean,
@@ -40,7 +40,7 @@ export async function withProgress<Result>(
   }
 }
 
-/** Downloads what a plan lacks. */
+/** Downloads the missing files of a plan. */
 export async function pullPlanned(terminal: Terminal, plan: RepositoryPlan): Promise<PulledModel> {
   return withProgress(terminal, plan.access.options.allowHttp, (options) =>
     pullRepository({ ...plan, access: { ...plan.access, options } }),
