@@ -33,10 +33,15 @@ export class ConfigFields {
     for (const name of names) this.#seen.add(name);
   }
 
-  /** Whether the file has the field with the value null, which in some libraries is no default. */
+  /** Whether the file has the field with the value null. */
   isNull(name: string): boolean {
     this.#seen.add(name);
     return this.has(name) && this.#fields[name] === null;
+  }
+
+  /** Refuses a field that is null: in some libraries null takes a default away instead of asking for it. */
+  checkSet(name: string, step: string): void {
+    if (this.isNull(name)) throw this.refuse(name, `it is null, and ${step} needs it`);
   }
 
   /** A field of true or false; null means false. */

@@ -1,6 +1,6 @@
 /** `preprocessor_config.json` of Hugging Face's transformers (5.23), with the arithmetic of either backend. */
 import { show } from '../../base/checks.js';
-import { isFixedSize, type ResizeTarget, type Size } from '../pixels/geometry.js';
+import { isFixedSize } from '../pixels/geometry.js';
 import type { Interpolation } from '../resample/kernel.js';
 import type { ConfigFields } from './config-fields.js';
 import {
@@ -9,6 +9,7 @@ import {
   REFUSED_CLASSES,
   type ProcessorClass,
 } from './hugging-face-classes.js';
+import { readGeometry } from './hugging-face-sizes.js';
 import { readChannels } from './read-numbers.js';
 import type { Backend, ConfigOptions } from './resolved-config.js';
 
@@ -59,16 +60,9 @@ export function readHuggingFace(
   // DINOv3 has no processor for Pillow.
   const backend = special === 'float' ? 'torchvision' : (asked ?? 'torchvision');
   fields.skip(...HARMLESS);
-  const resizes = fields.flag('do_resize', true);
-  if (resizes) for (const name of ['size', 'resample']) checkSet(fields, name, 'do_resize');
-  const crops = fields.flag('do_center_crop', own.crops);
-  const size = readSize(fields, 'size', own.isSquare) ?? own.size;
-  const byClass =
-    own.crop === null || fields.isNull('crop_size') ? undefined : { height: own.crop, width: own.crop };
-  const cropped = readSize(fields, 'crop_size', true) ?? byClass;
-  const { resize, crop } = chooseGeometry();
+  const { resize, crop } = readGeometry(fields, own);
   checkPadding(fields, crop !== null || isFixedSize(resize));
-  const interpolation = readResample(fields, own.resample, backend, resizes);
+  const interpolation = readResample(fields, own.resample, backend, resize !== null);
   if (special === 'float' && interpolation !== 'bilinear')
     throw fields.refuse('resample', `floats are resized with bilinear only, got ${interpolation}`);
   const options: ConfigOptions = {
@@ -83,31 +77,6 @@ export function readHuggingFace(
     ...readValues(fields, own),
   };
   return { options, ignored: fields.rest(OF_OTHER_CLASSES), backend };
-
-  function chooseGeometry(): { readonly resize: ResizeTarget; readonly crop: Size | null } {
-    if (crops && !cropped)
-      throw fields.refuse(
-        'crop_size',
-        'a crop is asked for, and neither the file nor its class gives a size',
-      );
-    const asCropped = crops ? squareOf(fields, cropped!) : null;
-    if (!resizes) return { resize: null, crop: asCropped };
-    if (special === 'crop_pct below 384') {
-      const side = 'shortest_edge' in size ? size['shortest_edge']! : undefined;
-      if (side === undefined) throw fields.refuse('size', 'this class needs shortest_edge');
-      checkSet(fields, 'crop_pct', 'do_resize');
-      const share = fields.positive('crop_pct', own.share);
-      const whole = { height: side, width: side };
-      return side >= 384
-        ? { resize: whole, crop: asCropped }
-        : { resize: Math.trunc(side / share), crop: whole };
-    }
-    if (special === 'crop_pct' && (!fields.has('crop_pct') || fields.take('crop_pct') !== undefined))
-      return { resize: shareOf(size, fields.positive('crop_pct', own.share)), crop: asCropped };
-    if (special === '256/224' && 'shortest_edge' in size)
-      return { resize: Math.trunc((256 / 224) * size['shortest_edge']!), crop: asCropped };
-    return { resize: resizeOf(size), crop: asCropped };
-  }
 }
 
 function readClass(fields: ConfigFields, model: ModelConfig | undefined): ProcessorClass {
@@ -150,52 +119,6 @@ function remoteClass(fields: ConfigFields): string | undefined {
   return typeof found === 'string' ? found : undefined;
 }
 
-type SizeFields = Readonly<Record<string, number>>;
-
-function readSize(fields: ConfigFields, name: string, isSquare: boolean): SizeFields | undefined {
-  const value = fields.take(name);
-  if (value === undefined) return undefined;
-  const square = name === 'crop_size' || (fields.take('default_to_square') ?? isSquare) === true;
-  if (typeof value === 'number') {
-    const side = fields.pixels(name, value);
-    return square ? { height: side, width: side } : { shortest_edge: side };
-  }
-  const entries = Array.isArray(value)
-    ? [['height', value[0]] as const, ['width', value[1]] as const]
-    : typeof value === 'object'
-      ? Object.entries(value as Record<string, unknown>).filter(([, side]) => side !== null)
-      : [];
-  const kinds = entries
-    .map(([kind]) => kind)
-    .sort()
-    .join(' ');
-  if (!['height width', 'shortest_edge', 'longest_edge shortest_edge'].includes(kinds))
-    throw fields.refuse(
-      name,
-      `it must be height and width, or shortest_edge (with longest_edge), got ${show(value)}`,
-    );
-  return Object.fromEntries(entries.map(([kind, side]) => [kind, fields.pixels(name, side)]));
-}
-
-function squareOf(fields: ConfigFields, size: SizeFields): Size {
-  const { height, width } = size;
-  if (height === undefined || width === undefined)
-    throw fields.refuse('crop_size', 'it must be height and width');
-  return { height, width };
-}
-
-function resizeOf(size: SizeFields): ResizeTarget {
-  const { height, width, shortest_edge: shortest, longest_edge: longest } = size;
-  if (shortest === undefined) return { height: height!, width: width! };
-  return longest === undefined ? shortest : { shortest, longest };
-}
-
-/** PoolFormer's sizes, enlarged by the share that is cropped. */
-function shareOf({ height, width, shortest_edge: shortest }: SizeFields, share: number): ResizeTarget {
-  if (shortest !== undefined || height === width) return Math.trunc((shortest ?? height!) / share);
-  return { height: Math.trunc(height! / share), width: Math.trunc(width! / share) };
-}
-
 function readResample(
   fields: ConfigFields,
   otherwise: number,
@@ -233,11 +156,6 @@ function readLayout(fields: ConfigFields): 'nchw' | 'nhwc' {
   throw fields.refuse('data_format', `it must be channels_first or channels_last, got ${show(value)}`);
 }
 
-/** In these files null sets nothing: it takes the class's default away. */
-function checkSet(fields: ConfigFields, name: string, step: string): void {
-  if (fields.isNull(name)) throw fields.refuse(name, `it is null, and ${step} needs it`);
-}
-
 /** Scaling and normalising. */
 function readValues(fields: ConfigFields, { special, ...own }: ProcessorClass): ConfigOptions {
   const factor = fields.positive('rescale_factor', 1 / 255);
@@ -247,8 +165,8 @@ function readValues(fields: ConfigFields, { special, ...own }: ProcessorClass): 
   const asksNormal = fields.flag('do_normalize', true);
   // MobileViT never normalises.
   const normalizes = asksNormal && special !== 'bgr';
-  if (rescales) checkSet(fields, 'rescale_factor', 'do_rescale');
-  if (asksNormal) for (const name of ['image_mean', 'image_std']) checkSet(fields, name, 'do_normalize');
+  if (rescales) fields.checkSet('rescale_factor', 'do_rescale');
+  if (asksNormal) for (const name of ['image_mean', 'image_std']) fields.checkSet(name, 'do_normalize');
   const mean = readChannels(fields, 'image_mean') ?? own.mean;
   const std = readChannels(fields, 'image_std') ?? own.std;
   const isTop = special === 'include_top';

@@ -1,11 +1,10 @@
 /** timm's `config.json`, as timm.data.create_transform reads it for evaluation (timm 1.0.31). */
 import { show } from '../../base/checks.js';
+import { IMAGENET_MEAN } from '../../base/imagenet.js';
 import { roundHalfEven } from '../pixels/geometry.js';
 import type { ConfigFields } from './config-fields.js';
 import { readChannels, readInterpolation } from './read-numbers.js';
 import type { ConfigOptions } from './resolved-config.js';
-
-const IMAGENET_MEAN = [0.485, 0.456, 0.406] as const;
 
 /** Fields that change no pixels of the evaluation transform. */
 const HARMLESS = [
@@ -24,8 +23,7 @@ export function readTimm(file: ConfigFields): {
   readonly options: ConfigOptions;
   readonly ignored: string[];
 } {
-  const isNested = file.has('pretrained_cfg');
-  const fields = isNested ? file.inner('pretrained_cfg') : file;
+  const fields = file.has('pretrained_cfg') ? file.inner('pretrained_cfg') : file;
   fields.skip(...HARMLESS);
   const { height, width } = readInputSize(fields);
   const share = fields.positive('crop_pct', 0.875);
@@ -41,10 +39,9 @@ export function readTimm(file: ConfigFields): {
   const mode = fields.take('crop_mode') ?? 'center';
   const fill =
     mode === 'border' ? ([roundToByte(mean[0]), roundToByte(mean[1]), roundToByte(mean[2])] as const) : 0;
-  const ignored = isNested ? [...fields.rest()] : fields.rest();
   return {
     options: { resize: chooseResize(), crop: { height, width }, interpolation, mean, std, fill },
-    ignored,
+    ignored: fields.rest(),
   };
 
   function chooseResize(): ConfigOptions['resize'] {
