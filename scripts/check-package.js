@@ -67,7 +67,7 @@ try {
   ]).trim();
   check(
     names ===
-      'DataParallel,FeatureExtractor,TapirError,chunkSizes,createFeatureExtractor,createService,createTransform,diagnose,distributedSampler,embedFolder,embedImages,embedStream,embedTransformStream,featureInfo,getGraphNodeNames,isTapirError,listDevices,listKnownModels,loadImage,measureDeviation,measureEmbedding,measureModel,mergeDataset,openDataset,openModel,pruneModel,pullModel,searchDataset,verifyModel,writeReport',
+      'DataParallel,FeatureExtractor,TapirError,chunkSizes,compareModels,createFeatureExtractor,createService,createTransform,diagnose,distributedSampler,embedFolder,embedImages,embedStream,embedTransformStream,featureInfo,findTransform,getGraphNodeNames,isTapirError,listDevices,listKnownModels,loadImage,measureDeviation,measureEmbedding,measureModel,mergeDataset,openDataset,openModel,pruneModel,pullModel,searchDataset,transformFromConfig,verifyModel,writeReport',
     `import gives ${names}`,
   );
   check(

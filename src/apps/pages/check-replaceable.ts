@@ -21,7 +21,7 @@ export async function checkReplaceable(path: string, kind: PageKind): Promise<vo
   }
   throw new TapirError(
     'OUTPUT_EXISTS',
-    `"${path}" exists and is no ${kind} of tapir; remove it, or choose another path`,
+    `"${path}" exists and was not written by tapir ${kind}; remove it, or choose another path`,
     { details: { path } },
   );
 }

@@ -10,8 +10,7 @@ import {
   formatShare,
 } from '../../apps/compare/describe-comparison.js';
 import { formatValue } from '../../apps/pages/numbers.js';
-import type { Device } from '../../runtime/device.js';
-import { readDevice } from '../../runtime/device.js';
+import { readDevice, type Device } from '../../runtime/device.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { readReturnFlags } from '../flags/return-flags.js';
