@@ -200,3 +200,4 @@ export {
 export { type Agreement, type ComparedImage } from './apps/compare/compare-outputs.js';
 export { type PixelAgreement, type TransformDifference } from './apps/compare/compare-pixels.js';
 export { type ComparedSource } from './apps/compare/open-sides.js';
+export { type UnreadCounts } from './sources/items/unread-files.js';
