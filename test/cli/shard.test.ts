@@ -150,9 +150,7 @@ describe('the error file of torchrun', () => {
       message: {
         message: expect.stringMatching(/^tapir: there is no file .*\[MODEL_UNREADABLE\]$/) as string,
         extraInfo: {
-          py_callstack: expect.stringMatching(
-            /\[MODEL_UNREADABLE\]\n[\s\S]*\n {4}at .*findModelFile/,
-          ) as string,
+          py_callstack: expect.stringMatching(/\[MODEL_UNREADABLE\]\n[\s\S]*\n {4}at .*runNodes/) as string,
           timestamp: expect.stringMatching(/^\d{10}$/) as string,
         },
       },
