@@ -36,14 +36,10 @@ export interface PreprocessReport {
 
 const script = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
-/** The libraries, and what ours is compared with them as. */
+/** The libraries, and the packages that each needs. */
 const PEERS = {
-  torchvision: {
-    script: 'preprocess_torchvision.py',
-    transform: 'torchvision',
-    needs: ['torch', 'torchvision'],
-  },
-  transformers: { script: 'preprocess_transformers.py', transform: 'clip', needs: ['torch', 'transformers'] },
+  torchvision: ['torch', 'torchvision'],
+  transformers: ['torch', 'transformers'],
 } as const;
 export const PREPROCESS_PEERS = Object.keys(PEERS) as readonly (keyof typeof PEERS)[];
 
@@ -55,18 +51,17 @@ export async function benchPreprocess(
   rounds: number,
   waitS: number,
 ): Promise<PreprocessReport> {
-  const { script: theirScript, transform, needs } = PEERS[peer];
-  const skipped = needsPython(inspectPython(python), ['numpy', 'PIL', ...needs]) ?? null;
-  const size = [photos, String(PASSES)];
+  const skipped = needsPython(inspectPython(python), ['numpy', 'PIL', ...PEERS[peer]]) ?? null;
+  const work = [photos, String(PASSES), peer];
   const ours: Command = {
     file: process.execPath,
-    args: [script('preprocess_tapir.js'), ...size, transform],
+    args: [script('preprocess_tapir.js'), ...work],
     // One thread for files and pixels: what Python has.
     env: { UV_THREADPOOL_SIZE: '1', VIPS_CONCURRENCY: '1' },
   };
   const theirs: Command = {
     file: python,
-    args: [script(theirScript), ...size],
+    args: [script('preprocess_python.py'), ...work],
     env: { PYTHONDONTWRITEBYTECODE: '1' },
   };
   const commands = { tapir: ours, ...(skipped === null ? { [peer]: theirs } : {}) };

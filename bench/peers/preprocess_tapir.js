@@ -1,19 +1,19 @@
 /**
  * `loadImage` and `toTensor`, one image after the other: CPU time of passes over all photos.
  *
- *     node preprocess_tapir.js PHOTOS PASSES torchvision|clip
+ *     node preprocess_tapir.js PHOTOS PASSES torchvision|transformers
  */
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createTransform, loadImage, transformFromConfig } from 'onnx-tapir';
 
-const [photos, passes, kind] = process.argv.slice(2);
+const [photos, passes, library] = process.argv.slice(2);
 const paths = readdirSync(photos)
   .toSorted()
   .map((name) => join(photos, name));
 const transform =
-  kind === 'clip'
+  library === 'transformers'
     ? transformFromConfig({ image_processor_type: 'CLIPImageProcessor' }, { backend: 'pil' })
     : createTransform('ImageNet1K_V2');
 const load = async (path) => (await loadImage(path, transform)).toTensor();

@@ -44,13 +44,22 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
 }
 
 /** Options that every record has; others are left out where they have their default. */
-const ALWAYS = 'resize crop interpolation mean std orientation decode limitPixels'.split(' ');
+const ALWAYS: ReadonlySet<string> = new Set([
+  'resize',
+  'crop',
+  'interpolation',
+  'mean',
+  'std',
+  'orientation',
+  'decode',
+  'limitPixels',
+]);
 
 /** The record of a transform. */
 export function recordTransform({ preset, source, options }: Transform): TransformRecord {
   const defaults: Readonly<Record<string, unknown>> = { ...TRANSFORM_PRESETS.ImageNet1K_V1 };
   const told = Object.entries(options).filter(
-    ([name, value]) => ALWAYS.includes(name) || value !== defaults[name],
+    ([name, value]) => ALWAYS.has(name) || value !== defaults[name],
   );
   // The fields that are left out are optional in a record.
   return {

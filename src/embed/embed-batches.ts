@@ -167,7 +167,7 @@ export async function runImages(
   const { signal, input } = setup;
   const { axes, multiple } = input;
   const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
-  const feed: SharedImages = { ...feedOf(input), dims: [rows, ...axes], pixels, images };
+  const feed: SharedImages = { ...input.feed, dims: [rows, ...axes], pixels, images };
   const results = await extractorInternals.of(extractor).runWhole(feed, signal);
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
@@ -183,18 +183,6 @@ export async function runImages(
     features[name] = { ...kept, dims: writtenDims(kept.dims, setup) };
   }
   return features;
-}
-
-/** The part of a feed that all runs share. */
-function feedOf({
-  name,
-  dtype,
-  channels,
-  isLast,
-  holds,
-  values,
-}: EmbedSetup['input']): Omit<SharedImages, 'dims' | 'pixels' | 'images'> {
-  return { name, dtype, channels, isLast, holds, values };
 }
 
 /** The dims that are returned and written: `[N, C, 1, 1]` becomes `[N, C]`, unless `keepDims` is set. */

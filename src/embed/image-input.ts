@@ -8,10 +8,9 @@ import type { ImageType, SharedImages } from '../tensor/image-feed.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 
 /** How a model takes images, and what they are made of. */
-export interface ImageInput extends Pick<
-  SharedImages,
-  'name' | 'dtype' | 'channels' | 'isLast' | 'holds' | 'values'
-> {
+export interface ImageInput {
+  /** The part of a feed that all runs share. */
+  readonly feed: Omit<SharedImages, 'dims' | 'pixels' | 'images'>;
   /** The axes of one image in the feed. */
   readonly axes: readonly number[];
   /** Bytes of one decoded image. */
@@ -49,19 +48,15 @@ export function fitTransform(extractor: Extractor, transform: Transform): ImageI
   }
   const takesPixels = dtype === 'uint8';
   if (takesPixels) checkNormalization(extractor, transform);
+  const feed = { name: input.name, dtype, channels, isLast };
+  const made = transform.isFloat
+    ? ({ holds: 'planes', values: null } as const)
+    : ({ holds: 'bytes', values: valuesFor(dtype, isLast, transform) } as const);
+  const pixelBytes = transform.isFloat ? channels * Float32Array.BYTES_PER_ELEMENT : RGB;
   return {
-    name: input.name,
-    dtype,
+    feed: { ...feed, ...made },
     axes,
-    channels,
-    isLast,
-    ...(transform.isFloat
-      ? {
-          holds: 'planes',
-          values: null,
-          imageBytes: channels * height * width * Float32Array.BYTES_PER_ELEMENT,
-        }
-      : { holds: 'bytes', values: valuesFor(dtype, isLast, transform), imageBytes: RGB * height * width }),
+    imageBytes: pixelBytes * height * width,
     multiple: typeof rows === 'number' ? rows : null,
     takesPixels,
   };
@@ -110,7 +105,7 @@ function adviseFit(wanted: readonly unknown[], isLast: boolean): string {
   return advice.length > 0 ? `: ${advice.join(', ')}` : '';
 }
 
-function valuesFor(dtype: ImageType, isLast: boolean, transform: Transform): ImageInput['values'] {
+function valuesFor(dtype: ImageType, isLast: boolean, transform: Transform): SharedImages['values'] {
   if (dtype === 'float32') return valuesOf(transform);
   if (dtype === 'float16') return encodeFloat16(valuesOf(transform));
   // The pixels themselves are such a feed.

@@ -88,7 +88,7 @@ export class DataParallel<Key extends string = string, Type extends DType = DTyp
    * Puts an extractor on several devices.
    *
    * @remarks As in torch, the extractor itself is the replica on its device: its session is shared, so the device holds the weights
-   * once. A session of its own is opened there only if the options ask for another one: other `threads`, several
+   * once. This call opens another session there only if the options differ: other `threads`, several
    * `sessionsPerDevice`, `onLaneDeath: 'remove'`, or several CPU lanes beside an extractor that uses all cores.
    * @param extractor - From {@link createFeatureExtractor}. It stays open and remains yours to close, before or after the result.
    * @param given - See {@link DataParallelOptions}. The session options are those of the extractor.

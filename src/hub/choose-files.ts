@@ -1,6 +1,7 @@
 /** Which files of a repository belong to a model. */
 import { posix } from 'node:path';
 import { invalidOption } from '../base/checks.js';
+import { TRANSFORM_FILES } from '../base/config-files.js';
 import { TapirError } from '../base/errors.js';
 import { nearestNames } from '../base/nearest-names.js';
 import { formatReference, type RepositoryReference } from './repository-reference.js';
@@ -13,13 +14,8 @@ export interface ChosenModel {
 }
 
 /** The preprocessing and the names of a model, and its tokenizer. */
-const COMPANIONS = new Set([
-  'transform.json',
-  'preprocessor_config.json',
-  'processor_config.json',
-  'preprocess_cfg.json',
-  'open_clip_config.json',
-  'config.json',
+const COMPANIONS: ReadonlySet<string> = new Set([
+  ...TRANSFORM_FILES,
   'tokenizer.json',
   'tokenizer_config.json',
   'special_tokens_map.json',

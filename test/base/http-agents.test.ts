@@ -14,6 +14,7 @@ import { isPublicAddress } from '../../src/base/public-address.js';
 import { startServer } from '../support/file-server.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { runNode } from '../support/run.js';
+import { failureOf } from '../support/failure.js';
 
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 
@@ -26,15 +27,6 @@ const RULES: HttpRules = {
 
 const textOf = async (url: string, rules: Partial<HttpRules> = {}): Promise<string> =>
   String((await fetchUrl(url, { ...RULES, ...rules }, 1000)).bytes);
-
-async function failureOf(promise: Promise<unknown>): Promise<HttpFailure> {
-  const error: unknown = await promise.then(
-    () => new Error('it worked'),
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof HttpFailure)) throw error;
-  return error;
-}
 
 async function listen(
   server: Server | ReturnType<typeof createSecureServer | typeof createSocketServer>,
@@ -99,7 +91,9 @@ describe('the proxy of the environment', () => {
   it('is asked for a tunnel to what is encrypted', async () => {
     const proxy = await startProxy();
     vi.stubEnv('https_proxy', proxy.url);
-    expect(await failureOf(textOf('https://models.example/a.onnx'))).toMatchObject({ kind: 'transient' });
+    expect(await failureOf(textOf('https://models.example/a.onnx'), HttpFailure)).toMatchObject({
+      kind: 'transient',
+    });
     expect(proxy.asked).toEqual(['CONNECT models.example:443']);
   });
 
@@ -145,13 +139,15 @@ describe('the proxy of the environment', () => {
     vi.stubEnv('NO_PROXY', 'example.org,127.0.0.1');
     expect(await textOf(server.url)).toBe('direct');
     vi.stubEnv('NO_PROXY', undefined);
-    expect(await failureOf(textOf(server.url, { allowPrivate: false }))).toMatchObject({ kind: 'refused' });
+    expect(await failureOf(textOf(server.url, { allowPrivate: false }), HttpFailure)).toMatchObject({
+      kind: 'refused',
+    });
     expect(proxy.asked).toEqual([]);
   });
 
   it('that is no URL of a proxy is named, without its content', async () => {
     vi.stubEnv('HTTP_PROXY', 'me:secret@proxy');
-    const error = await failureOf(textOf('http://models.example/'));
+    const error = await failureOf(textOf('http://models.example/'), HttpFailure);
     expect(error).toMatchObject({
       kind: 'failed',
       message: expect.stringMatching(/^HTTP_PROXY or HTTPS_PROXY is not the URL/),
@@ -166,7 +162,7 @@ describe('private addresses', () => {
     message: expect.stringMatching(/its address is private, local or reserved$/) as string,
   };
   const isPrivate = async (url: string): Promise<void> =>
-    expect(await failureOf(textOf(url, { allowPrivate: false })), url).toMatchObject(refused);
+    expect(await failureOf(textOf(url, { allowPrivate: false }), HttpFailure), url).toMatchObject(refused);
 
   it('are refused in every notation, and by every name', async () => {
     let connections = 0;
@@ -231,9 +227,11 @@ describe.runIf(process.platform === 'linux')('private addresses behind public on
     );
     const first = `http://127.0.0.2:${await listen(server, '127.0.0.2')}`;
     for (const path of ['/0', '/1', '/2', '/more'])
-      expect(await failureOf(textOf(first + path, { allowPrivate: false })), path).toMatchObject({
-        kind: 'refused',
-      });
+      expect(await failureOf(textOf(first + path, { allowPrivate: false }), HttpFailure), path).toMatchObject(
+        {
+          kind: 'refused',
+        },
+      );
     expect(secret.requests.length).toBe(0);
   });
 
@@ -247,7 +245,7 @@ describe.runIf(process.platform === 'linux')('private addresses behind public on
     for (const addresses of [['127.0.0.1'], ['127.0.0.2', '10.0.0.1']]) {
       names['public.example'] = addresses;
       expect(
-        await failureOf(textOf(`http://public.example:${port}/`, { allowPrivate: false })),
+        await failureOf(textOf(`http://public.example:${port}/`, { allowPrivate: false }), HttpFailure),
       ).toMatchObject({ kind: 'refused' });
     }
   });

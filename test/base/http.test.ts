@@ -10,6 +10,7 @@ import { RequestClock } from '../../src/base/request-clock.js';
 import { runNode } from '../support/run.js';
 import { projectPath } from '../support/fixtures.js';
 import { startServer } from '../support/file-server.js';
+import { failureOf } from '../support/failure.js';
 
 const RULES: HttpRules = {
   http: 'all',
@@ -20,15 +21,6 @@ const RULES: HttpRules = {
 
 const textOf = async (url: string, rules: Partial<HttpRules> = {}): Promise<string> =>
   String((await fetchUrl(url, { ...RULES, ...rules }, 1000)).bytes);
-
-async function failureOf(promise: Promise<unknown>): Promise<HttpFailure> {
-  const error: unknown = await promise.then(
-    () => new Error('it worked'),
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof HttpFailure)) throw error;
-  return error;
-}
 
 describe('fetchUrl', () => {
   it('fetches content, with its headers', async () => {
@@ -64,7 +56,7 @@ describe('fetchUrl', () => {
       send();
     });
     for (const path of ['/stated', '/endless'])
-      expect(await failureOf(fetchUrl(server.url + path, RULES, 1000))).toMatchObject({
+      expect(await failureOf(fetchUrl(server.url + path, RULES, 1000), HttpFailure)).toMatchObject({
         kind: 'too-large',
         message: 'it has more than 1000 bytes',
       });
@@ -84,7 +76,7 @@ describe('fetchUrl', () => {
     const server = await startServer((_request, response) =>
       response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('x')),
     );
-    expect(await failureOf(textOf(server.url))).toMatchObject({
+    expect(await failureOf(textOf(server.url), HttpFailure)).toMatchObject({
       kind: 'failed',
       message: expect.stringMatching(/\(gzip\)/),
     });
@@ -106,16 +98,16 @@ describe('fetchUrl', () => {
       else response.writeHead(answers[request.url!]![0]).end('an explanation');
     });
     for (const [path, [status, kind]] of Object.entries(answers)) {
-      const error = await failureOf(textOf(server.url + path));
+      const error = await failureOf(textOf(server.url + path), HttpFailure);
       expect(error).toMatchObject({ kind });
       expect(error.message).toMatch(new RegExp(`^the server answers ${status} \\w`));
     }
     for (const path of ['/cut', '/half'])
-      expect(await failureOf(textOf(server.url + path))).toMatchObject({
+      expect(await failureOf(textOf(server.url + path), HttpFailure)).toMatchObject({
         kind: 'transient',
         message: 'the connection broke',
       });
-    expect(await failureOf(textOf('http://127.0.0.1:9/?sign=secret'))).toMatchObject({
+    expect(await failureOf(textOf('http://127.0.0.1:9/?sign=secret'), HttpFailure)).toMatchObject({
       kind: 'transient',
       message: 'the server cannot be reached (ECONNREFUSED)',
     });
@@ -131,7 +123,7 @@ describe('redirects', () => {
         response.writeHead([301, 302, 303, 307, 308][left % 5]!, { location: `./${left - 1}` }).end('moved');
     });
     expect(await textOf(`${server.url}/5`)).toBe('arrived');
-    expect(await failureOf(textOf(`${server.url}/6`))).toMatchObject({
+    expect(await failureOf(textOf(`${server.url}/6`), HttpFailure)).toMatchObject({
       kind: 'failed',
       message: 'it redirects more than 5 times',
     });
@@ -144,11 +136,11 @@ describe('redirects', () => {
     ['http://', 'refused', /cannot be read/],
   ])('to %s are refused', async (location, kind, message) => {
     const server = await startServer((_request, response) => response.writeHead(302, { location }).end());
-    const error = await failureOf(textOf(server.url));
+    const error = await failureOf(textOf(server.url), HttpFailure);
     expect(error).toMatchObject({ kind, message });
     expect(error.message).toMatch(/^it redirects to another address, and /);
     expect(error.message).not.toContain('secret');
-    expect(await failureOf(textOf(location))).toMatchObject({ kind, message });
+    expect(await failureOf(textOf(location), HttpFailure)).toMatchObject({ kind, message });
   });
 
   it('away from this machine need encryption, if the rules say so', async () => {
@@ -156,7 +148,9 @@ describe('redirects', () => {
       response.writeHead(302, { location: 'http://192.0.2.1/' }).end(),
     );
     for (const url of [server.url, 'http://192.0.2.1/'])
-      expect(await failureOf(textOf(url, { http: 'loopback' }))).toMatchObject({ kind: 'unencrypted' });
+      expect(await failureOf(textOf(url, { http: 'loopback' }), HttpFailure)).toMatchObject({
+        kind: 'unencrypted',
+      });
   });
 
   it('to another server do not carry the password', async () => {
@@ -169,7 +163,9 @@ describe('redirects', () => {
     const authorization = `Basic ${Buffer.from('user:pass@word').toString('base64')}`;
     expect(here.requests.map(({ headers }) => headers.authorization)).toEqual([authorization, authorization]);
     expect(there.requests[0]!.headers.authorization).toBeUndefined();
-    expect(await failureOf(textOf('http://a%:b@127.0.0.1/', { credentials: 'send' }))).toMatchObject({
+    expect(
+      await failureOf(textOf('http://a%:b@127.0.0.1/', { credentials: 'send' }), HttpFailure),
+    ).toMatchObject({
       kind: 'refused',
     });
   });
@@ -183,12 +179,12 @@ describe('time', () => {
       response.on('close', () => clearInterval(timer));
     });
     for (const path of ['/headers', '/body'])
-      expect(await failureOf(textOf(server.url + path, { timeout: { ms: 200, of: 'whole' } }))).toMatchObject(
-        {
-          kind: 'transient',
-          message: 'it took longer than 200 ms',
-        },
-      );
+      expect(
+        await failureOf(textOf(server.url + path, { timeout: { ms: 200, of: 'whole' } }), HttpFailure),
+      ).toMatchObject({
+        kind: 'transient',
+        message: 'it took longer than 200 ms',
+      });
   });
 
   // The clock is a false one, so that a busy machine changes nothing.
@@ -215,7 +211,7 @@ describe('time', () => {
     answers[0]!.end();
     expect(await whole).toBe('xxxx');
 
-    const stopped = failureOf(textOf(server.url, { timeout }));
+    const stopped = failureOf(textOf(server.url, { timeout }), HttpFailure);
     await until(() => answers.length === 2);
     await sent();
     vi.advanceTimersByTime(200);

@@ -16,6 +16,7 @@ import type { Options } from '../../src/base/checks.js';
 import { sendCut, sendFile, startServer } from '../support/file-server.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { runNode } from '../support/run.js';
+import { failureOf } from '../support/failure.js';
 
 const scratch = scratchFolder();
 const bytes = Uint8Array.from({ length: 300_000 }, (_, i) => (i * 31 + (i >> 8)) & 255);
@@ -43,15 +44,6 @@ async function pull(
   options: Options<PullOptions> = {},
 ): Promise<readonly PulledFile[]> {
   return (await pullModel(model, { folder, retryDelayMs: 1, stallMs: 5000, ...options })).files;
-}
-
-async function failureOf(promise: Promise<unknown>): Promise<TapirError> {
-  const error: unknown = await promise.then(
-    () => new Error('it worked'),
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof TapirError)) throw error;
-  return error;
 }
 
 function filesOf(folder: string): string[] {
@@ -112,7 +104,7 @@ describe('pullModel', () => {
 
   it('takes no file or variant', async () => {
     for (const option of [{ file: 'a.onnx' }, { variant: 'fp16' }])
-      expect(await failureOf(pull(createModel('http://127.0.0.1:9'), option))).toMatchObject({
+      expect(await failureOf(pull(createModel('http://127.0.0.1:9'), option), TapirError)).toMatchObject({
         code: 'OPTION_INVALID',
       });
   });
@@ -144,7 +136,9 @@ describe('pullModel', () => {
       nth === 1 ? sendCut(request, response, bytes, 120_000) : sendFile(request, response, bytes),
     );
     const one = createModel(server.url);
-    expect(await failureOf(pull(one, { attempts: 1 }))).toMatchObject({ code: 'DOWNLOAD_FAILED' });
+    expect(await failureOf(pull(one, { attempts: 1 }), TapirError)).toMatchObject({
+      code: 'DOWNLOAD_FAILED',
+    });
     expect(filesOf(one.folder)).toEqual(['tiny.onnx.partial', 'tiny.onnx.partial.json']);
     expect(await findCachedModel(one.model, one.folder)).toBeNull();
     expect(await pull(one, { attempts: 1 })).toMatchObject([{ sha256 }]);
@@ -206,7 +200,7 @@ describe('pullModel', () => {
     expect(await pull(one)).toMatchObject([{ checked: 'record', isNew: false }]);
     writeFileSync(file!.path, 'damaged');
     content = bytes.map((byte) => byte ^ 1);
-    const error = await failureOf(pull(one));
+    const error = await failureOf(pull(one), TapirError);
     expect(error).toMatchObject({ code: 'CHECKSUM_MISMATCH', details: { expected: sha256 } });
     expect(error.message).toContain('tiny.onnx.sha256');
     expect(filesOf(one.folder)).toEqual(['tiny.onnx', 'tiny.onnx.sha256']);
@@ -215,7 +209,7 @@ describe('pullModel', () => {
   it('refuses a wrong file and deletes it', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const one = createModel(server.url, { sha256: 'a'.repeat(64) });
-    expect(await failureOf(pull(one))).toMatchObject({
+    expect(await failureOf(pull(one), TapirError)).toMatchObject({
       code: 'CHECKSUM_MISMATCH',
       details: { expected: 'a'.repeat(64), actual: sha256, path: join(one.folder, 'tiny/tiny.onnx') },
     });
@@ -241,13 +235,13 @@ describe('a server that misbehaves', () => {
   it('announces too many bytes', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const one = createModel(server.url, { sizeBytes: 1000 });
-    const error = await failureOf(pull(one));
+    const error = await failureOf(pull(one), TapirError);
     expect(error).toMatchObject({
       code: 'DOWNLOAD_FAILED',
       details: { reason: 'it has 300000 bytes, not 1000' },
     });
     const limited = createModel(server.url, { sizeBytes: null });
-    expect((await failureOf(pull(limited, { limitBytes: 1000 }))).message).toContain(
+    expect((await failureOf(pull(limited, { limitBytes: 1000 }), TapirError)).message).toContain(
       'the limit is 1000 (limitBytes)',
     );
     expect(filesOf(one.folder)).toEqual([]);
@@ -262,7 +256,9 @@ describe('a server that misbehaves', () => {
     });
     for (const { url } of [server, chunked]) {
       const one = createModel(url, { sizeBytes: null });
-      expect(await failureOf(pull(one, { limitBytes: 1000 }))).toMatchObject({ code: 'DOWNLOAD_FAILED' });
+      expect(await failureOf(pull(one, { limitBytes: 1000 }), TapirError)).toMatchObject({
+        code: 'DOWNLOAD_FAILED',
+      });
       expect(filesOf(one.folder)).toEqual([]);
     }
     expect(chunked.requests.length).toBe(1);
@@ -274,14 +270,16 @@ describe('a server that misbehaves', () => {
       response.write(bytes.subarray(0, 10));
       response.end(bytes.subarray(10, 1000));
     });
-    const error = await failureOf(pull(createModel(server.url), { attempts: 2 }));
+    const error = await failureOf(pull(createModel(server.url), { attempts: 2 }), TapirError);
     expect(error).toMatchObject({ code: 'DOWNLOAD_FAILED' });
     expect(error.message).toMatch(/2 attempts/);
   });
 
   it('announces fewer bytes than listed', async () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes.subarray(9)));
-    expect((await failureOf(pull(createModel(server.url)))).message).toContain('299991 bytes, not 300000');
+    expect((await failureOf(pull(createModel(server.url)), TapirError)).message).toContain(
+      '299991 bytes, not 300000',
+    );
     expect(server.requests.length).toBe(1);
   });
 
@@ -289,7 +287,7 @@ describe('a server that misbehaves', () => {
     const loop = await startServer((request, response) =>
       response.writeHead(302, { location: request.url ?? '/' }).end(),
     );
-    expect((await failureOf(pull(createModel(loop.url)))).message).toContain('more than 5 times');
+    expect((await failureOf(pull(createModel(loop.url)), TapirError)).message).toContain('more than 5 times');
     expect(loop.requests.length).toBe(6);
     const fine = await startServer((request, response, nth) => {
       if (nth <= 5) response.writeHead(307, { location: `/hop-${nth}` }).end('moved');
@@ -305,7 +303,7 @@ describe('a server that misbehaves', () => {
     ['http://', 'cannot be read'],
   ])('redirects to %s', async (location, reason) => {
     const server = await startServer((_request, response) => response.writeHead(302, { location }).end());
-    const error = await failureOf(pull(createModel(server.url)));
+    const error = await failureOf(pull(createModel(server.url)), TapirError);
     expect(error).toMatchObject({ code: 'DOWNLOAD_FAILED' });
     expect(error.message).toContain(reason);
     expect(error.message).not.toContain('secret');
@@ -313,7 +311,7 @@ describe('a server that misbehaves', () => {
   });
 
   it('is not encrypted', async () => {
-    const error = await failureOf(pull(createModel('http://192.0.2.1')));
+    const error = await failureOf(pull(createModel('http://192.0.2.1')), TapirError);
     expect(error.message).toContain('--allow-http');
   });
 
@@ -328,13 +326,13 @@ describe('a server that misbehaves', () => {
     expect(await pull(createModel(server.url), { stallMs: 200 })).toMatchObject([{ sha256 }]);
     expect(server.requests[1]!.headers.range).toBe('bytes=5000-');
     const silent = await startServer(() => undefined);
-    const error = await failureOf(pull(createModel(silent.url), { stallMs: 50, attempts: 2 }));
+    const error = await failureOf(pull(createModel(silent.url), { stallMs: 50, attempts: 2 }), TapirError);
     expect(error.message).toContain('nothing arrived for 50 ms (2 attempts)');
   });
 
   it('has no such file: there is no second attempt', async () => {
     const server = await startServer((_request, response) => response.writeHead(404).end('no'));
-    const error = await failureOf(pull(createModel(server.url)));
+    const error = await failureOf(pull(createModel(server.url)), TapirError);
     expect(error).toMatchObject({
       code: 'DOWNLOAD_FAILED',
       details: { url: `${server.url}/tiny.onnx`, reason: 'the server answers 404 Not Found' },
@@ -354,7 +352,7 @@ describe('a server that misbehaves', () => {
   });
 
   it('is not there', async () => {
-    const error = await failureOf(pull(createModel('http://127.0.0.1:9'), { attempts: 2 }));
+    const error = await failureOf(pull(createModel('http://127.0.0.1:9'), { attempts: 2 }), TapirError);
     expect(error).toMatchObject({ code: 'DOWNLOAD_FAILED' });
   });
 
@@ -362,7 +360,9 @@ describe('a server that misbehaves', () => {
     const server = await startServer((_request, response) =>
       response.writeHead(200, { 'content-encoding': 'gzip' }).end('x'),
     );
-    expect((await failureOf(pull(createModel(server.url)))).message).toContain('compressed (gzip)');
+    expect((await failureOf(pull(createModel(server.url)), TapirError)).message).toContain(
+      'compressed (gzip)',
+    );
   });
 });
 
@@ -375,7 +375,7 @@ describe('the cache folder', () => {
     const one = createModel(server.url);
     const first = pull(one);
     await expect.poll(() => server.requests.length).toBe(1);
-    const error = await failureOf(pull(one));
+    const error = await failureOf(pull(one), TapirError);
     expect(error).toMatchObject({ code: 'OUTPUT_LOCKED', details: { host: hostname(), pid: process.pid } });
     release();
     expect(await first).toMatchObject([{ sha256, isNew: true }]);
@@ -416,14 +416,14 @@ describe('the cache folder', () => {
     expect(await pull(one)).toMatchObject([{ sha256 }]);
     expect(existsSync(lock)).toBe(false);
     writeFileSync(lock, JSON.stringify({ pid: 2 ** 30, host: 'another' }));
-    expect((await failureOf(pull(one))).message).toContain(lock);
+    expect((await failureOf(pull(one), TapirError)).message).toContain(lock);
     writeFileSync(lock, 'damaged');
-    expect((await failureOf(pull(one))).message).toContain('another process');
+    expect((await failureOf(pull(one), TapirError)).message).toContain('another process');
   });
 
   it('has no room', async () => {
     const one = createModel('http://127.0.0.1:9', { sizeBytes: 2 ** 52 });
-    const error = await failureOf(pull(one));
+    const error = await failureOf(pull(one), TapirError);
     expect(error).toMatchObject({ code: 'OUTPUT_UNWRITABLE' });
     expect(error.message).toContain(`needs ${2 ** 52} bytes`);
   });
@@ -438,7 +438,7 @@ describe('the cache folder', () => {
   it('cannot be made', async () => {
     const one = createModel('http://127.0.0.1:9');
     writeFileSync(one.folder, 'a file');
-    expect(await failureOf(pull(one))).toMatchObject({ code: 'OUTPUT_UNWRITABLE' });
+    expect(await failureOf(pull(one), TapirError)).toMatchObject({ code: 'OUTPUT_UNWRITABLE' });
   });
 
   it('is left alone by an abort, except for what has arrived', async () => {

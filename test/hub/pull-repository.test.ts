@@ -28,6 +28,7 @@ import { sendCut, sendFile } from '../support/file-server.js';
 import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { modelBytes } from '../support/graphs.js';
 import { gitHashOf, sha256Of, startHub, type HubOptions, type HubServer } from '../support/hub-server.js';
+import { failureOf } from '../support/failure.js';
 
 let isWithoutLinks = false;
 vi.mock(import('node:fs/promises'), async (original) => {
@@ -75,15 +76,6 @@ async function visit(options: Partial<HubOptions> = {}): Promise<HubServer & { r
 
 async function pull(reference = 'hf:org/repo', options: Options<PullOptions> = {}): Promise<PulledModel> {
   return pullModel(reference, { retryDelayMs: 1, stallMs: 5000, ...options });
-}
-
-async function failureOf(promise: Promise<unknown>): Promise<TapirError> {
-  const error: unknown = await promise.then(
-    () => new Error('it worked'),
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof TapirError)) throw error;
-  return error;
 }
 
 /** All paths below a folder. */
@@ -224,7 +216,7 @@ describe('pullModel of a repository', () => {
           bytes.map((byte) => byte ^ 1),
         ),
     });
-    expect(await failureOf(pull())).toMatchObject({
+    expect(await failureOf(pull(), TapirError)).toMatchObject({
       code: 'CHECKSUM_MISMATCH',
       details: { expected: sha256Of(model) },
     });
@@ -237,7 +229,7 @@ describe('pullModel of a repository', () => {
         small['tokenizer.json'] = text({ version: '2.0' });
       },
     });
-    expect(await failureOf(pulling)).toMatchObject({
+    expect(await failureOf(pulling, TapirError)).toMatchObject({
       code: 'CHECKSUM_MISMATCH',
       details: { expected: gitHashOf(files['tokenizer.json']) },
     });
@@ -312,22 +304,22 @@ describe('a token', () => {
 
   it('that is missing or refused gives an error that says what to do, without the token', async () => {
     const { url, cache } = await visit({ token });
-    const missing = await failureOf(pull());
+    const missing = await failureOf(pull(), TapirError);
     expect(missing).toMatchObject({ code: 'DOWNLOAD_FAILED', details: { url: `${url}/org/repo` } });
     expect(missing.message).toContain(`accept its conditions at ${url}/org/repo, and set HF_TOKEN`);
     vi.stubEnv('HF_TOKEN', 'hf_other');
-    const refused = await failureOf(pull());
+    const refused = await failureOf(pull(), TapirError);
     expect(refused.message).toMatch(/is gated or private .*403.*check that the token may read/);
     expect(JSON.stringify([refused.message, refused.details, String(refused.cause)])).not.toContain(
       'hf_other',
     );
     await visit({ token, isTokenInvalid: true });
     vi.stubEnv('HF_TOKEN', 'hf_old');
-    const invalid = await failureOf(pull());
+    const invalid = await failureOf(pull(), TapirError);
     expect(invalid.message).toMatch(/does not accept the token .*: set HF_TOKEN to a valid one/);
     expect(invalid.message).not.toContain('hf_old');
     vi.stubEnv('HF_TOKEN', 'hf_two words');
-    const strange = await failureOf(pull());
+    const strange = await failureOf(pull(), TapirError);
     expect(strange).toMatchObject({ code: 'OPTION_INVALID' });
     expect(strange.message).not.toContain('words');
     expect(existsSync(join(cache, 'models--org--repo', 'snapshots'))).toBe(false);
@@ -343,11 +335,13 @@ function mkdirAt(folder: string): string {
 describe('a hub that says no', () => {
   it('has no such repository, revision, file or variant', async () => {
     await visit();
-    expect((await failureOf(pull('hf:org/other'))).message).toMatch(
+    expect((await failureOf(pull('hf:org/other'), TapirError)).message).toMatch(
       /there is no repository "org\/other", or it is/,
     );
-    expect((await failureOf(pull('hf:org/repo@v9'))).message).toContain('org/repo has no revision "v9"');
-    const file = await failureOf(pull('hf:org/repo', { file: 'onnx/visoin_model.onnx' }));
+    expect((await failureOf(pull('hf:org/repo@v9'), TapirError)).message).toContain(
+      'org/repo has no revision "v9"',
+    );
+    const file = await failureOf(pull('hf:org/repo', { file: 'onnx/visoin_model.onnx' }), TapirError);
     expect(file).toMatchObject({
       code: 'NAME_NOT_FOUND',
       details: {
@@ -359,14 +353,14 @@ describe('a hub that says no', () => {
         ],
       },
     });
-    expect((await failureOf(pull('hf:org/repo', { variant: 'q4' }))).message).toMatch(
+    expect((await failureOf(pull('hf:org/repo', { variant: 'q4' }), TapirError)).message).toMatch(
       /has no model variant "q4": it has .*vision_model_fp16/,
     );
   });
 
   it('has several models, and lists them', async () => {
     await visit({ files: { 'a/model.onnx': model, 'b/model.onnx': model } });
-    const error = await failureOf(pull());
+    const error = await failureOf(pull(), TapirError);
     expect(error).toMatchObject({ code: 'OPTION_INVALID', details: { option: 'file' } });
     expect(error.message).toContain('a/model.onnx, b/model.onnx');
   });
@@ -382,7 +376,7 @@ describe('a hub that says no', () => {
     'hf:org--repo/x',
   ])('is not asked for %s', async (reference) => {
     const { hub } = await visit();
-    expect(await failureOf(pull(reference))).toMatchObject({ code: 'OPTION_INVALID' });
+    expect(await failureOf(pull(reference), TapirError)).toMatchObject({ code: 'OPTION_INVALID' });
     expect(hub.requests.length).toBe(0);
   });
 
@@ -394,7 +388,7 @@ describe('a hub that says no', () => {
   it('sends no list', async () => {
     const { hub } = await visit({ cardData: {} });
     vi.stubEnv('HF_ENDPOINT', `${hub.url}/org/repo/resolve/main/config.json?`);
-    expect(await failureOf(pull())).toMatchObject({ code: 'DOWNLOAD_FAILED' });
+    expect(await failureOf(pull(), TapirError)).toMatchObject({ code: 'DOWNLOAD_FAILED' });
   });
 });
 
@@ -408,7 +402,7 @@ describe('HF_HUB_OFFLINE', () => {
     expect(offline.path).toBe(online.path);
     expect(offline.files.map(({ name }) => name).toSorted()).toEqual(ORDINARY);
     expect(hub.requests.length).toBe(requests);
-    const error = await failureOf(pull('hf:org/other'));
+    const error = await failureOf(pull('hf:org/other'), TapirError);
     expect(error).toMatchObject({ code: 'DOWNLOAD_FAILED' });
     expect(error.message).toContain('HF_HUB_OFFLINE');
   });

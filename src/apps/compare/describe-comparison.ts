@@ -15,7 +15,9 @@ export function describeAgreement({ images, identical, cosine, notFinite }: Agre
 /** What the transforms have to do with it, a sentence each. */
 export function describePixels({ transforms, pixels, outputs }: ModelComparison): string[] {
   if (transforms.length === 0) return ['Both models got the same pixels: their transforms are the same.'];
-  const options = transforms.map(({ option, a, b }) => `${option} (${text(a)} and ${text(b)})`);
+  const options = transforms.map(
+    ({ option, a, b }) => `${option} (${formatOption(a)} and ${formatOption(b)})`,
+  );
   const lines = [`The models got different pixels: their transforms differ in ${options.join(', ')}.`];
   if (pixels)
     lines.push(
@@ -28,7 +30,8 @@ export function describePixels({ transforms, pixels, outputs }: ModelComparison)
   return lines;
 }
 
-function text(value: unknown): string {
+/** An option's value. */
+export function formatOption(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 

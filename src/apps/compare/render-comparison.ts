@@ -8,7 +8,13 @@ import { markup, shown, type Markup } from '../pages/html.js';
 import { formatBytes, formatCount, formatValue } from '../pages/numbers.js';
 import type { ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';
 import type { Agreement, ComparedImage } from './compare-outputs.js';
-import { describeAgreement, describePixels, formatCosine, formatShare } from './describe-comparison.js';
+import {
+  describeAgreement,
+  describePixels,
+  formatCosine,
+  formatOption,
+  formatShare,
+} from './describe-comparison.js';
 
 const PICTURE_SIDE = 96;
 
@@ -91,10 +97,7 @@ function renderModel(side: string, { file, bytes, sha256, device, transform }: C
     ['size', formatBytes(bytes)],
     ['SHA-256', sha256],
     ['device', device],
-    ...options.map(([name, value]): Fact => [
-      name,
-      typeof value === 'string' ? value : JSON.stringify(value),
-    ]),
+    ...options.map(([name, value]): Fact => [name, formatOption(value)]),
   ];
   return markup`<div><h3>${side}</h3>${renderTable(facts)}</div>`;
 }

@@ -65,7 +65,7 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   terminal.out(isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values differ from the model’s\n');
 }
 
-/** Writes the transform of the whole model beside the new one, so that it is found there. Returns its path; null if there is none. */
+/** Writes the transform of the whole model beside the new one, so that `findTransform` finds it. Returns its path, or null if the model has no transform. */
 async function saveTransform(
   terminal: Terminal,
   path: string,

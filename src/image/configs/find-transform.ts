@@ -2,10 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { invalidOption, type Options } from '../../base/checks.js';
+import { TRANSFORM_FILES } from '../../base/config-files.js';
 import { TapirError } from '../../base/errors.js';
 import { TRANSFORM_PRESETS, type TransformPreset } from '../transform-options.js';
 import { createTransform, type Transform, type TransformLike, type TransformSource } from '../transform.js';
-import { readTransform, transformFromConfig, type ConfigReading } from './transform-from-config.js';
+import type { ModelConfig } from './hugging-face.js';
+import { readText, readTransform, transformFromConfig, type ConfigReading } from './transform-from-config.js';
 
 /** A transform that was found. */
 export interface FoundTransform {
@@ -16,15 +18,6 @@ export interface FoundTransform {
   readonly kind: TransformSource['kind'];
 }
 
-/** Files that hold a transform, the surest first. A model's own `MODEL.onnx.transform.json` comes before them. */
-const FILES = [
-  'transform.json',
-  'preprocessor_config.json',
-  'processor_config.json',
-  'preprocess_cfg.json',
-  'open_clip_config.json',
-  'config.json',
-] as const;
 const MOST_BYTES = 1_048_576;
 
 /**
@@ -57,7 +50,7 @@ function lookUpTransform(model: string, given: Options<ConfigReading> = {}): Fou
   const own = sidecarOf(path);
   const candidates = [
     own,
-    ...[folder, dirname(folder)].flatMap((place) => FILES.map((name) => join(place, name))),
+    ...[folder, dirname(folder)].flatMap((place) => TRANSFORM_FILES.map((name) => join(place, name))),
   ];
   for (const from of candidates) {
     const text = readSmall(from);
@@ -73,7 +66,7 @@ export function sidecarOf(model: string): string {
   return `${model}.transform.json`;
 }
 
-/** The content of a file; undefined if there is none, or too much. */
+/** Reads a file. Returns undefined if it is missing or larger than a configuration. */
 function readSmall(path: string): string | undefined {
   try {
     const text = readFileSync(path, 'utf8');
@@ -95,9 +88,8 @@ function mayHoldTransform(path: string, text: string): boolean {
 }
 
 function readTransformFile(from: string, text: string, given: Options<ConfigReading>): Transform {
-  const beside = readSmall(join(dirname(from), 'config.json'));
   try {
-    return readTransform(text, from, { ...given, model: given.model ?? parseModel(beside) });
+    return readTransform(text, from, { ...given, model: given.model ?? readModel(from) });
   } catch (error) {
     if (!(error instanceof TapirError)) throw error;
     const { field, reason } = { field: '(file)', reason: error.message, ...(error.details as object) };
@@ -108,13 +100,10 @@ function readTransformFile(from: string, text: string, given: Options<ConfigRead
   }
 }
 
-function parseModel(text: string | undefined): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const json: unknown = text === undefined ? undefined : JSON.parse(text);
-    return typeof json === 'object' && json !== null ? (json as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
+/** The model's config.json beside a configuration; undefined if it is missing or damaged. */
+function readModel(from: string): ModelConfig | undefined {
+  const json = readText(readSmall(join(dirname(from), 'config.json')));
+  return typeof json === 'object' && json !== null ? (json as ModelConfig) : undefined;
 }
 
 /** What functions that know a model take as a transform; `'auto'` is what belongs to the model. */

@@ -1,5 +1,6 @@
 /** The image processors of transformers (5.23) whose arithmetic is known, with their defaults. */
 import { IMAGENET_MEAN, IMAGENET_STD } from '../../base/imagenet.js';
+import { CLIP_MEAN, CLIP_STD, HALF } from './known-numbers.js';
 
 type Channels = readonly [number, number, number];
 
@@ -21,9 +22,6 @@ export interface ProcessorClass {
   readonly share?: number;
 }
 
-const CLIP_MEAN: Channels = [0.48145466, 0.4578275, 0.40821073];
-const CLIP_STD: Channels = [0.26862954, 0.26130258, 0.27577711];
-const HALF: Channels = [0.5, 0.5, 0.5];
 const BILINEAR = 2;
 const BICUBIC = 3;
 

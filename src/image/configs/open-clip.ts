@@ -4,9 +4,7 @@ import type { ResizeTarget, Size } from '../pixels/geometry.js';
 import type { ConfigFields } from './config-fields.js';
 import { readChannels, readInterpolation } from './read-numbers.js';
 import type { ConfigOptions } from './resolved-config.js';
-
-const CLIP_MEAN = [0.48145466, 0.4578275, 0.40821073] as const;
-const CLIP_STD = [0.26862954, 0.26130258, 0.27577711] as const;
+import { CLIP_MEAN, CLIP_STD } from './known-numbers.js';
 
 /** Whether it looks like `open_clip_config.json` or `preprocess_cfg.json`. */
 export function isOpenClip(json: Readonly<Record<string, unknown>>): boolean {

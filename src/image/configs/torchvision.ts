@@ -4,6 +4,7 @@ import type { Interpolation } from '../resample/kernel.js';
 import { ConfigFields } from './config-fields.js';
 import { readChannels, readInterpolation } from './read-numbers.js';
 import type { ConfigOptions } from './resolved-config.js';
+import { HALF } from './known-numbers.js';
 
 /** Resize, crop, interpolation, the weights' version, and the models with such weights. */
 const WEIGHTS: readonly (readonly [number, number, Interpolation, string, string])[] = [
@@ -38,8 +39,6 @@ const WEIGHTS: readonly (readonly [number, number, Interpolation, string, string
   [528, 528, 'bicubic', 'IMAGENET1K_V1', 'EfficientNet_B6'],
   [600, 600, 'bicubic', 'IMAGENET1K_V1', 'EfficientNet_B7'],
 ]; // prettier-ignore
-
-const HALF = [0.5, 0.5, 0.5] as const;
 
 /** Weights with other numbers than ImageNet's. */
 const NORMALIZED: Readonly<Record<string, Pick<ConfigOptions, 'mean' | 'std'>>> = {

@@ -80,8 +80,8 @@ function resolveConfig(config: unknown, given: Options<ConfigReading>): Resolved
   throw fields.refuse('image_processor_type', 'no field tells what library the configuration belongs to');
 }
 
-/** Parses the text of a file. A name is a name with and without the quotes of JSON. */
-function readText(config: unknown): unknown {
+/** Parses the text of a file. A name is a name with and without the quotes of JSON. What cannot be parsed is returned unchanged. */
+export function readText(config: unknown): unknown {
   try {
     return typeof config === 'string' ? (JSON.parse(config) as unknown) : config;
   } catch {

@@ -34,7 +34,9 @@ export function resampleFloat(
   const bottom = Math.min(size.height, region.top + region.height);
   const columns = createFloatKernel(image.width, size.width, left, right);
   const rows = createFloatKernel(image.height, size.height, top, bottom);
-  const source = Float32Array.from(image.data, (byte) => values[byte]!);
+  const source = new Float32Array(image.data.length);
+  // Float32Array.from with a function takes 90 ms for a photo of 500×375, this loop 5 ms.
+  for (let at = 0; at < source.length; at++) source[at] = values[image.data[at]!]!;
   const wide = (right - left) * 3;
   const firstRow = rows.first[0]!;
   const narrowed: Float32Array[] = [];
@@ -44,8 +46,7 @@ export function resampleFloat(
   for (let at = 0; at < result.length; at++) result[at] = values[fill[at % 3]!]!;
   for (let y = 0; y < bottom - top; y++) {
     const start = ((top - region.top + y) * region.width + left - region.left) * 3;
-    const taken = narrowed.slice(rows.first[y]! - firstRow);
-    addRows(taken, rows.weights[y]!, result.subarray(start, start + wide));
+    addRows(narrowed, rows.first[y]! - firstRow, rows.weights[y]!, result.subarray(start, start + wide));
   }
   return result;
 }
@@ -106,12 +107,18 @@ function resampleRow(row: Float32Array, { first, weights }: FloatKernel): Float3
   return result;
 }
 
-/** Writes the weighted sum of the first rows. */
-function addRows(rows: readonly Float32Array[], weights: Float32Array, into: Float32Array): void {
+/** Writes the weighted sum of the rows from `first` on. */
+function addRows(
+  rows: readonly Float32Array[],
+  first: number,
+  weights: Float32Array,
+  into: Float32Array,
+): void {
   const unfused = unfusedTaps(weights.length);
-  for (let i = 0; i < into.length; i++) into[i] = rows[0]![i]! * weights[0]!;
+  const top = rows[first]!;
+  for (let i = 0; i < into.length; i++) into[i] = top[i]! * weights[0]!;
   for (let tap = 1; tap < weights.length; tap++) {
-    const row = rows[tap]!;
+    const row = rows[first + tap]!;
     const weight = weights[tap]!;
     if (tap < unfused) for (let i = 0; i < into.length; i++) into[i] = into[i]! + f32(row[i]! * weight);
     else for (let i = 0; i < into.length; i++) into[i] = fusedAdd(row[i]!, weight, into[i]!);
