@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
 import { isTapirError, TapirError, reasonOf } from '../../base/errors.js';
-import { liesInside } from '../../base/lies-inside.js';
+import { liesInside } from '../../base/files/lies-inside.js';
 import { makeThumbnail } from '../../image/thumbnail.js';
 import type { SampledImage } from './collect/collect-inputs.js';
 

@@ -1,6 +1,7 @@
 /** Everything that decides whether models run on this machine: the facts behind `tapir doctor`. */
 import { availableParallelism } from 'node:os';
 import { checkInteger, checkSignal, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { readGlibcVersion } from '../../base/glibc-version.js';
 import { readDevice, type Device } from '../device.js';
 import { findRuntimePackage } from '../runtime-package.js';
 import { checkLibraryFolder } from './cuda-libraries.js';
@@ -179,20 +180,6 @@ async function probeAll(gpus: readonly CudaDevice[], options: DiagnoseOptions): 
 function readNode(): Diagnosis['node'] {
   const { version, versions, platform, arch } = process;
   return { version, abi: versions.modules, platform, arch, glibc: readGlibcVersion() };
-}
-
-function readGlibcVersion(): string | null {
-  // @types/node does not know the property.
-  const report = process.report as NodeJS.ProcessReport & { excludeNetwork: boolean };
-  const before = report.excludeNetwork;
-  // Looking up the names of network addresses can take long.
-  report.excludeNetwork = true;
-  try {
-    const { header } = report.getReport() as { header?: { glibcVersionRuntime?: string } };
-    return header?.glibcVersionRuntime ?? null;
-  } finally {
-    report.excludeNetwork = before;
-  }
 }
 
 /** This package switches telemetry off for its sessions, unless the user has set the variable. */

@@ -8,7 +8,7 @@ import type { SourceItem } from '../items/source-item.js';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
 import { asInvalidSource, invalidSource, unavailableImage } from '../items/source-errors.js';
 import type { UnreadFiles } from '../items/unread-files.js';
-import { SharedFile } from '../items/shared-file.js';
+import { SharedFile } from '../../base/files/shared-file.js';
 import { readTarEntries, truncatedTar, type TarBytes, type TarEntry } from './tar-entries.js';
 
 /** The most bytes of an entry in a compressed tar, image or not: it must be decompressed to reach the next entry. */

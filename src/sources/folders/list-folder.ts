@@ -3,7 +3,7 @@ import type { Dirent } from 'node:fs';
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { reasonOf } from '../../base/errors.js';
-import { liesInside } from '../../base/lies-inside.js';
+import { liesInside } from '../../base/files/lies-inside.js';
 import { isImageName, kindOfName } from '../../image/decode/image-names.js';
 import { fileError } from '../../image/file/image-errors.js';
 import { invalidSource } from '../items/source-errors.js';

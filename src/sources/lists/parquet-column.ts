@@ -3,7 +3,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { AsyncBuffer, Compressors, RowGroup } from 'hyparquet';
 import { asInvalidSource, invalidSource, missingColumn } from '../items/source-errors.js';
 import { checkPages } from './parquet-pages.js';
-import { SharedFile } from '../items/shared-file.js';
+import { SharedFile } from '../../base/files/shared-file.js';
 
 /** The most bytes that are read at once: the index of the file, or a column of a row group. */
 const MAX_RANGE_BYTES = 256 * 1024 ** 2;

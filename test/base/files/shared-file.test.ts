@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { SharedFile } from '../../../src/sources/items/shared-file.js';
+import { SharedFile } from '../../../src/base/files/shared-file.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
 const folder = scratchFolder();

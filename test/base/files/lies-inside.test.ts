@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { liesInside } from '../../src/base/lies-inside.js';
+import { liesInside } from '../../../src/base/files/lies-inside.js';
 
 it.each([
   ['/a', '/a', true],
