@@ -190,6 +190,9 @@ export { type KnownModel, type KnownModelFile, type KnownTransform } from './hub
 export { pullModel, type PullOptions } from './hub/pull-model.js';
 export { type PulledFile, type PulledModel } from './hub/pulled-model.js';
 export { type DownloadOptions, type DownloadProgress } from './hub/download-file.js';
+export { installEngine, type InstallOptions } from './hub/wheels/install-engine.js';
+export { type InstalledEngine } from './hub/wheels/installed-engine.js';
+export { type InstallableEngine } from './base/engine-packages.js';
 export { compareModels, type CompareOptions } from './apps/compare/compare-models.js';
 export {
   type ComparedFailure,

@@ -60,10 +60,12 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'apps/serve/http': ['base'],
   'apps/serve': ['embed', 'apps/serve/http'],
   hub: ['onnx'],
+  'hub/wheels': ['hub', 'base/files'],
   'cli/terminal': ['embed', 'apps/pages'],
   'cli/flags': ['cli/terminal', 'embed', 'hub'],
   'cli/commands': [
     'cli/flags',
+    'hub/wheels',
     'embed/measure',
     'embed/streams',
     'apps/compare',
@@ -79,7 +81,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
     'apps/report',
     'apps/search',
     'apps/serve',
-    'hub',
+    'hub/wheels',
   ],
 };
 

@@ -11,10 +11,22 @@ export interface EnginePackage {
   readonly project: string;
   /** The only version that this release uses: an engine's C API may change between versions. */
   readonly version: string;
+  /** The npm package that calls the libraries; the user installs it. */
+  readonly caller: string;
+  /** The licence of the libraries: its SPDX identifier and its text. */
+  readonly licence: { readonly spdx: string; readonly url: string };
 }
 
 export const ENGINE_PACKAGES: Readonly<Record<InstallableEngine, EnginePackage>> = {
-  openvino: { project: 'openvino', version: '2026.4.1' },
+  openvino: {
+    project: 'openvino',
+    version: '2026.4.1',
+    caller: 'koffi',
+    licence: {
+      spdx: 'Apache-2.0',
+      url: 'https://github.com/openvinotoolkit/openvino/blob/master/LICENSE',
+    },
+  },
 };
 
 /** Folder of the shared libraries, inside an engine's folder. */

@@ -114,6 +114,8 @@ export interface ErrorDetails {
   DOWNLOAD_FAILED: { readonly url: string; readonly reason: string };
   /** The SHA-256 of a file differs from the recorded one. */
   CHECKSUM_MISMATCH: { readonly path: string; readonly expected: string; readonly actual: string };
+  /** The package of an engine is damaged, unsafe to unpack, or lacks a library. */
+  PACKAGE_INVALID: { readonly path: string; readonly reason: string };
   /** Something already exists at the output path. */
   OUTPUT_EXISTS: { readonly path: string };
   /** Another process is writing to the output path. Its host and number are null if they are unknown. */

@@ -24,6 +24,8 @@ export interface HttpRules {
 /** An answer. Read its body to the end, or discard it. */
 export interface HttpResponse {
   readonly status: number;
+  /** The address that answered, after redirects. */
+  readonly url: string;
   /** The body as it arrives; throws {@link HttpFailure}, or the signal's reason. */
   readonly body: AsyncIterable<Uint8Array>;
   /** Returns a header by its name in lower case; null if there is none. */
@@ -95,7 +97,7 @@ async function follow(text: string, rules: HttpRules, clock: RequestClock): Prom
     const headers = url.origin === origin ? authorization : {};
     const answer = await get(url, { ...rules.headers, ...headers }, rules, clock.signal);
     const { statusCode, statusText, body } = answer;
-    if ((rules.statuses ?? [200]).includes(statusCode)) return read(answer, clock);
+    if ((rules.statuses ?? [200]).includes(statusCode)) return read(answer, url, clock);
     body.on('error', () => undefined).destroy();
     const { location } = answer.headers;
     if (!IS_REDIRECT.has(statusCode) || typeof location !== 'string') {
@@ -129,7 +131,12 @@ function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-function authorizationOf({ username, password }: URL): { readonly authorization?: string } {
+/**
+ * Returns the `Authorization` header for the user and password in an address, if it has them.
+ *
+ * @throws {@link HttpFailure} if they cannot be decoded.
+ */
+export function authorizationOf({ username, password }: URL): { readonly authorization?: string } {
   if (username === '' && password === '') return {};
   try {
     const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
@@ -159,7 +166,11 @@ async function get(
   });
 }
 
-function read({ statusCode, headers, body }: Dispatcher.ResponseData, clock: RequestClock): HttpResponse {
+function read(
+  { statusCode, headers, body }: Dispatcher.ResponseData,
+  { href }: URL,
+  clock: RequestClock,
+): HttpResponse {
   const header = (name: string): string | null => {
     const value = headers[name];
     return (Array.isArray(value) ? value[0] : value) ?? null;
@@ -173,7 +184,7 @@ function read({ statusCode, headers, body }: Dispatcher.ResponseData, clock: Req
     discard();
     throw new HttpFailure('failed', `its content arrives compressed (${encoding})`);
   }
-  return { status: statusCode, header, discard, body: readBody(body, clock, discard) };
+  return { status: statusCode, url: href, header, discard, body: readBody(body, clock, discard) };
 }
 
 async function* readBody(

@@ -87,6 +87,8 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
     (await import('./commands/merge.js')).addMergeCommand(program, terminal),
   models: async (program, terminal) =>
     (await import('./commands/models.js')).addModelsCommand(program, terminal),
+  engines: async (program, terminal) =>
+    (await import('./commands/engines.js')).addEnginesCommand(program, terminal),
 };
 
 /**

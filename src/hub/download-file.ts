@@ -1,6 +1,7 @@
-/** Downloads a file. What has arrived is kept, so that the next attempt, or the next pull, resumes from there. */
+/** Downloads a file. What has arrived is kept, so that the next attempt, or the next call, resumes from there. */
 import { dirname } from 'node:path';
 import { freeBytes, type AtomicFile } from '../base/atomic-file.js';
+import { checkInteger, checkSignal, invalidOption } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { HttpFailure, retryTransient } from '../base/http-failure.js';
 import { openUrl, type HttpResponse, type HttpRules } from '../base/http.js';
@@ -45,6 +46,33 @@ export interface DownloadOptions {
    * @default undefined
    */
   readonly onProgress: ((progress: DownloadProgress) => void) | undefined;
+}
+
+export const DOWNLOAD_DEFAULTS: DownloadOptions = {
+  allowHttp: false,
+  stallMs: 30_000,
+  attempts: 5,
+  retryDelayMs: 1000,
+  limitBytes: 4 * 2 ** 30,
+  signal: undefined,
+  onProgress: undefined,
+};
+
+const HOUR_MS = 3_600_000;
+
+/**
+ * Checks the values of the options.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID`.
+ */
+export function checkDownloadOptions(options: DownloadOptions): void {
+  checkSignal(options.signal);
+  checkInteger('stallMs', options.stallMs, 1, HOUR_MS);
+  checkInteger('attempts', options.attempts, 1, 100);
+  checkInteger('retryDelayMs', options.retryDelayMs, 0, HOUR_MS);
+  checkInteger('limitBytes', options.limitBytes, 1, Number.MAX_SAFE_INTEGER);
+  if (options.onProgress !== undefined && typeof options.onProgress !== 'function')
+    throw invalidOption('onProgress', 'a function', options.onProgress);
 }
 
 /** The progress of a download. */
@@ -112,7 +140,7 @@ export function downloadRules(options: DownloadOptions & Authorized): HttpRules 
 
 function downloadFailed(address: string, error: HttpFailure): TapirError<'DOWNLOAD_FAILED'> {
   const advice = {
-    transient: '; the next pull resumes from there',
+    transient: '; the next download resumes from there',
     unencrypted: '; --allow-http (allowHttp: true) allows it',
   };
   const url = labelOfUrl(address);
@@ -121,6 +149,18 @@ function downloadFailed(address: string, error: HttpFailure): TapirError<'DOWNLO
     details: { url, reason },
     cause: error,
   });
+}
+
+/** Makes the error for a download with another checksum than it should have. */
+export function checksumMismatch(
+  address: string,
+  path: string,
+  expected: string,
+  actual: string,
+  { kind = 'SHA-256', hint = '' }: { readonly kind?: string; readonly hint?: string } = {},
+): TapirError<'CHECKSUM_MISMATCH'> {
+  const message = `${labelOfUrl(address)} is not the expected file: its ${kind} is ${actual}, not ${expected}${hint}`;
+  return new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
 }
 
 async function checkSpace(file: KnownModelFile, partial: PartialFile): Promise<void> {

@@ -2,18 +2,16 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { unwritable, writeAtomically } from '../base/atomic-file.js';
-import {
-  checkInteger,
-  checkSignal,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../base/checks.js';
-import { TapirError } from '../base/errors.js';
+import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
-import { downloadFile, type DownloadOptions } from './download-file.js';
+import {
+  checkDownloadOptions,
+  checksumMismatch,
+  DOWNLOAD_DEFAULTS,
+  downloadFile,
+  type DownloadOptions,
+} from './download-file.js';
 import { authorizationOf } from './hub-api.js';
 import { HUB_ENDPOINT, readHubSettings, type HubSettings } from './hub-settings.js';
 import {
@@ -44,19 +42,11 @@ export interface PullOptions extends KnownModelsOptions, DownloadOptions {
   readonly variant: string | undefined;
 }
 
-const HOUR_MS = 3_600_000;
-
 export const PULL_DEFAULTS: PullOptions = {
   ...KNOWN_MODELS_DEFAULTS,
   file: undefined,
   variant: undefined,
-  allowHttp: false,
-  stallMs: 30_000,
-  attempts: 5,
-  retryDelayMs: 1000,
-  limitBytes: 4 * 2 ** 30,
-  signal: undefined,
-  onProgress: undefined,
+  ...DOWNLOAD_DEFAULTS,
 };
 
 /**
@@ -128,13 +118,7 @@ export async function pullModel(
 function checkOptions(options: PullOptions): void {
   for (const name of ['manifest', 'folder', 'file', 'variant'] as const)
     if (options[name] !== undefined) checkText(name, options[name]);
-  checkSignal(options.signal);
-  checkInteger('stallMs', options.stallMs, 1, HOUR_MS);
-  checkInteger('attempts', options.attempts, 1, 100);
-  checkInteger('retryDelayMs', options.retryDelayMs, 0, HOUR_MS);
-  checkInteger('limitBytes', options.limitBytes, 1, Number.MAX_SAFE_INTEGER);
-  if (options.onProgress !== undefined && typeof options.onProgress !== 'function')
-    throw invalidOption('onProgress', 'a function', options.onProgress);
+  checkDownloadOptions(options);
 }
 
 /** A file of the hub, at the mirror that the user has instead of it. */
@@ -163,7 +147,8 @@ async function pullFile(
   const actual = await sha256OfFile(partial.path);
   if (expected !== null && actual !== expected) {
     await partial.discard();
-    throw mismatch(file, path, expected, actual, checked === 'record');
+    const hint = checked === 'record' ? `; to trust the new file, delete "${recordPath(path)}"` : '';
+    throw checksumMismatch(file.url, path, expected, actual, { hint });
   }
   await writeAtomically(recordPath(path), Buffer.from(`${actual}  ${file.name}\n`));
   await partial.finish();
@@ -176,18 +161,6 @@ async function describe(
   sha256: string,
 ): Promise<Pick<PulledFile, 'name' | 'path' | 'sizeBytes' | 'sha256'>> {
   return { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256 };
-}
-
-function mismatch(
-  { url }: KnownModelFile,
-  path: string,
-  expected: string,
-  actual: string,
-  isRecord: boolean,
-): TapirError<'CHECKSUM_MISMATCH'> {
-  const hint = isRecord ? `; to trust the new file, delete "${recordPath(path)}"` : '';
-  const message = `${url} is not the expected file: its SHA-256 is ${actual}, not ${expected}${hint}`;
-  return new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
 }
 
 /** The record of a checksum, beside its file, in the format of `sha256sum --check`. */

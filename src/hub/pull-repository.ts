@@ -14,7 +14,7 @@ import {
 import { scanModel } from '../onnx/scan.js';
 import { openFileSource } from '../onnx/source.js';
 import { chooseModelFile, listCompanions, listWeightFiles } from './choose-files.js';
-import { downloadFile, type DownloadOptions } from './download-file.js';
+import { checksumMismatch, downloadFile, type DownloadOptions } from './download-file.js';
 import {
   addressOf,
   authorizationOf,
@@ -266,16 +266,10 @@ async function fetchBlob(
   const actual = await hashOf(partial.path, etag);
   if (actual !== null && actual !== etag) {
     await partial.discard();
-    throw mismatch(url, path, etag, actual);
+    throw checksumMismatch(url, path, etag, actual, { kind: isSha256(etag) ? 'SHA-256' : 'git checksum' });
   }
   await partial.finish();
   return { path, isNew: true };
-}
-
-function mismatch(url: string, path: string, expected: string, actual: string): TapirError {
-  const kind = isSha256(expected) ? 'SHA-256' : 'git checksum';
-  const message = `${url} is not the expected file: its ${kind} is ${actual}, not ${expected}`;
-  return new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
 }
 
 async function nameBlob(

@@ -25,6 +25,7 @@ import { startServer } from '../support/file-server.js';
 import { chain, modelBytes, type GraphSpec } from '../support/graphs.js';
 import { copyPhotos } from '../support/photos.js';
 import { runScript, runTapir } from '../support/run.js';
+import { wheelNamed } from '../support/wheels.js';
 
 const scratch = scratchFolder();
 let count = 0;
@@ -269,6 +270,13 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
   DATASET_INVALID: () => openDataset(place()),
   DOWNLOAD_FAILED: () => pull('a'.repeat(64), 404),
   CHECKSUM_MISMATCH: () => pull('a'.repeat(64), 200),
+  PACKAGE_INVALID: () => {
+    const wheel = join(place(), wheelNamed());
+    writeFileSync(wheel, 'not a zip');
+    return thrownBy(`
+      for (const name of ['HOME', 'XDG_CACHE_HOME', 'LOCALAPPDATA']) process.env[name] = ${JSON.stringify(place())};
+      await tapir.installEngine('openvino', { wheel: ${JSON.stringify(wheel)} });`);
+  },
   OUTPUT_EXISTS: async () => {
     const out = place();
     writeFileSync(join(out, 'thesis.txt'), 'mine');

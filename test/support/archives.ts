@@ -58,6 +58,8 @@ export interface ZippedFile extends PackedFile {
   /** Size that the directory states. */
   readonly statedBytes?: number;
   readonly statedCrc?: number;
+  /** Type and permissions, as Unix writes them. */
+  readonly mode?: number;
 }
 
 /** A zip, written by hand so that it can lie. */
@@ -80,6 +82,7 @@ export function makeZip(files: readonly ZippedFile[], statedEntries = files.leng
     fields.writeUInt16LE(Buffer.byteLength(name), 22);
     parts.push(Buffer.from('PK\x03\x04', 'latin1'), fields, Buffer.from(name), packed);
     const tail = Buffer.alloc(14);
+    tail.writeUInt32LE(((stated.mode ?? 0) << 16) >>> 0, 6);
     tail.writeUInt32LE(at, 10);
     directory.push(Buffer.from('PK\x01\x02\x14\x00', 'latin1'), fields, tail, Buffer.from(name));
     at += 30 + Buffer.byteLength(name) + packed.length;

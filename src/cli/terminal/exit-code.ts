@@ -55,6 +55,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   DEPENDENCY_MISSING: EXIT.model,
   DOWNLOAD_FAILED: EXIT.model,
   CHECKSUM_MISMATCH: EXIT.model,
+  PACKAGE_INVALID: EXIT.model,
   EXTERNAL_DATA_ELSEWHERE: EXIT.output,
   MODEL_TOO_LARGE: EXIT.output,
   ADDRESS_UNAVAILABLE: EXIT.usage,

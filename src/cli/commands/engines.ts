@@ -1,0 +1,154 @@
+/** `tapir engines`: installs, lists and removes the engines that do not come with this package. */
+import { Argument, type Command } from 'commander';
+import { ENGINE_PACKAGES, engineFolder, type InstallableEngine } from '../../base/engine-packages.js';
+import { TapirError } from '../../base/errors.js';
+import { packageRequire } from '../../base/package.js';
+import { labelOfUrl } from '../../base/url-label.js';
+import {
+  INSTALL_DEFAULTS,
+  planInstall,
+  runInstall,
+  type InstallPlan,
+} from '../../hub/wheels/install-engine.js';
+import { findInstalledEngine, removeEngine } from '../../hub/wheels/installed-engine.js';
+import { formatBytes } from '../../apps/pages/numbers.js';
+import { YES_FLAG } from '../flags/find-model.js';
+import { licenceLine, withProgress } from '../flags/pull-model.js';
+import { formatTable, printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface InstallFlags {
+  readonly indexUrl?: string;
+  readonly wheel?: string;
+  readonly allowHttp: boolean;
+  readonly yes: boolean;
+  readonly json: boolean;
+}
+
+const NAMES = Object.keys(ENGINE_PACKAGES) as InstallableEngine[];
+
+/** Adds `tapir engines`. */
+export function addEnginesCommand(program: Command, terminal: Terminal): void {
+  const engines = program
+    .command('engines')
+    .description('engines besides ONNX Runtime, which comes with this package');
+  const name = (): Argument => new Argument('<engine>', 'its name').choices(NAMES);
+  engines
+    .command('list')
+    .description('list the engines, and where they are installed')
+    .option('--json', 'print JSON', false)
+    .action(({ json }: { readonly json: boolean }) => runList(terminal, json));
+  engines
+    .command('install')
+    .description('download the libraries of an engine from a Python package index; Python is not needed')
+    .addArgument(name())
+    .option(
+      '--index-url <url>',
+      'package index (default: PIP_INDEX_URL, pip’s configuration, the public index)',
+    )
+    .option('--wheel <file>', 'a wheel that you have downloaded; no index is asked')
+    .option('--allow-http', 'also fetch from addresses without encryption', false)
+    .option(YES_FLAG, 'install without asking', false)
+    .option('--json', 'print JSON', false)
+    .action((engine: InstallableEngine, flags: InstallFlags) => runEngineInstall(terminal, engine, flags));
+  engines
+    .command('remove')
+    .description('remove the installed libraries of an engine, of all versions')
+    .addArgument(name())
+    .action((engine: InstallableEngine) => runRemove(terminal, engine));
+}
+
+async function runEngineInstall(
+  terminal: Terminal,
+  name: InstallableEngine,
+  { indexUrl, wheel, allowHttp, yes, json }: InstallFlags,
+): Promise<void> {
+  const { signal } = terminal;
+  const plan = await planInstall(name, { ...INSTALL_DEFAULTS, indexUrl, wheel, allowHttp, signal });
+  if (plan.wheel !== null) {
+    showPlan(terminal, plan);
+    if (!yes && !(await terminal.confirm('Install it?'))) throw notInstalled(name);
+  }
+  const engine = await withProgress(terminal, allowHttp, ({ onProgress }) =>
+    runInstall(plan, { ...INSTALL_DEFAULTS, allowHttp, signal, onProgress }),
+  );
+  const missing = missingPackage(name);
+  if (json) {
+    const isNew = plan.installed === null;
+    terminal.out(`${JSON.stringify({ ...engine, isNew, missingPackage: missing }, null, 2)}\n`);
+    return;
+  }
+  const what = plan.installed ? 'already installed' : 'installed';
+  const size = formatBytes(engine.sizeBytes);
+  terminal.out(`${name} ${engine.version}: ${what}, ${size} in ${printable(engine.folder)}\n`);
+  if (missing !== null)
+    terminal.out(`one more step: npm install ${missing} (it calls the libraries of ${name})\n`);
+  terminal.out(
+    `use it with --engine ${name} (engine: '${name}'), and --precision bfloat16 where the CPU has it\n`,
+  );
+}
+
+/** Prints what an installation downloads, from where and to where. */
+function showPlan(terminal: Terminal, { name, folder, wheel }: InstallPlan): void {
+  const { filename, sizeBytes, sha256, from } = wheel!;
+  const { version, licence } = ENGINE_PACKAGES[name];
+  const size = sizeBytes === null ? 'unknown size' : formatBytes(sizeBytes);
+  const lines = [
+    `${name} ${version}: ${filename}, ${size}, SHA-256 ${sha256}`,
+    ...('path' in from
+      ? [`from: ${from.path}`]
+      : [`from: ${labelOfUrl(from.url)}`, `package index: ${from.index}`]),
+    `to: ${folder} (only the libraries for the CPU, and their licences)`,
+  ];
+  terminal.err(lines.map((line) => `${printable(line)}\n`).join(''));
+  terminal.err(licenceLine(licence));
+}
+
+function notInstalled(name: InstallableEngine): TapirError<'DEPENDENCY_MISSING'> {
+  const reason = `nothing was installed: answer with yes, or add ${YES_FLAG}`;
+  return new TapirError('DEPENDENCY_MISSING', `${name} is not installed: ${reason}`, {
+    details: { package: name, reason },
+  });
+}
+
+/** The npm package that calls the libraries; null if it is installed. */
+function missingPackage(name: InstallableEngine): string | null {
+  const { caller } = ENGINE_PACKAGES[name];
+  try {
+    packageRequire.resolve(caller);
+    return null;
+  } catch {
+    return caller;
+  }
+}
+
+async function runList(terminal: Terminal, json: boolean): Promise<void> {
+  const engines = await Promise.all(
+    NAMES.map(async (name) => ({
+      name,
+      version: ENGINE_PACKAGES[name].version,
+      folder: engineFolder(name),
+      installed: await findInstalledEngine(name),
+      missingPackage: missingPackage(name),
+    })),
+  );
+  if (json) {
+    terminal.out(`${JSON.stringify(engines, null, 2)}\n`);
+    return;
+  }
+  const rows = engines.map(({ name, version, installed, folder }) => [
+    name,
+    version,
+    installed ? formatBytes(installed.sizeBytes) : '',
+    installed ? folder : `not installed: tapir engines install ${name}`,
+  ]);
+  terminal.out(formatTable([['engine', 'version', 'size', 'folder'], ...rows], [2]));
+  for (const { missingPackage: missing, name } of engines)
+    if (missing !== null) terminal.out(`${name} also needs: npm install ${missing}\n`);
+}
+
+async function runRemove(terminal: Terminal, name: InstallableEngine): Promise<void> {
+  const removed = await removeEngine(name);
+  for (const path of removed) terminal.out(`removed ${printable(path)}\n`);
+  if (removed.length === 0) terminal.out(`${name} is not installed\n`);
+}

@@ -1,0 +1,138 @@
+/** The addresses of Python package indexes, from the same variables and configuration files as pip. */
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { devNull, homedir } from 'node:os';
+import { join } from 'node:path';
+import { invalidOption } from '../../base/checks.js';
+import { authorizationOf, isHttpUrl } from '../../base/http.js';
+
+/** A package index, in the form of PEP 503 or PEP 691. */
+export interface PackageIndex {
+  /** Its address without user and password; ends with a slash. */
+  readonly url: string;
+  /** The `Authorization` header; goes to the origin of the address only, and is never printed. */
+  readonly authorization: string | undefined;
+  /** Where the address comes from: an option, a variable or a file. */
+  readonly from: string;
+}
+
+const DEFAULT_INDEX = 'https://pypi.org/simple/';
+
+/**
+ * Returns the indexes to ask, in order: the stated one; or those of `PIP_INDEX_URL` and `PIP_EXTRA_INDEX_URL`, of pip's
+ * configuration files, or the public default.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for an address that cannot be read, or if pip's settings say `no-index`.
+ */
+export async function readPackageIndexes(stated: string | undefined): Promise<PackageIndex[]> {
+  if (stated !== undefined) return [readIndex(stated, '--index-url')];
+  const settings = await readPipSettings();
+  const isWithout = settings('no-index');
+  if (/^(?:1|on|t|true|y|yes)$/i.test(isWithout?.value ?? ''))
+    throw invalidOption('indexUrl', `stated (--index-url), because ${isWithout!.from} says no-index`, stated);
+  const main = settings('index-url') ?? { value: DEFAULT_INDEX, from: 'the default index' };
+  const extra = settings('extra-index-url');
+  const extras = (extra?.value ?? '').split(/\s+/).filter((url) => url !== '');
+  return [readIndex(main.value, main.from), ...extras.map((url) => readIndex(url, extra!.from))];
+}
+
+function readIndex(text: string, from: string): PackageIndex {
+  try {
+    if (!isHttpUrl(text)) throw new Error('not an HTTP address');
+    const { url, authorization } = splitCredentials(text);
+    return { url: url.replace(/\/*$/, '/'), authorization, from };
+  } catch {
+    // The value may contain a password.
+    const expected = `the address of a package index, such as https://index.example/simple (from: ${from})`;
+    throw invalidOption('indexUrl', expected, '(hidden)');
+  }
+}
+
+/**
+ * Splits an address into the address without user and password, and the header that carries them.
+ *
+ * @throws Error for an address that cannot be read.
+ */
+export function splitCredentials(text: string): {
+  readonly url: string;
+  readonly authorization: string | undefined;
+} {
+  const url = new URL(text);
+  const { authorization } = authorizationOf(url);
+  url.username = '';
+  url.password = '';
+  return { url: url.href, authorization };
+}
+
+/** A setting and where it comes from. */
+interface Setting {
+  readonly value: string;
+  readonly from: string;
+}
+
+/** Reads pip's settings. A variable takes precedence, then `[install]` of any file, then `[global]`; a later file over an earlier one. */
+async function readPipSettings(): Promise<(name: string) => Setting | undefined> {
+  const values = new Map<string, Setting>();
+  for (const from of listConfigFiles()) {
+    const text = await readFile(from, 'utf8').catch(() => '');
+    for (const [key, value] of parseConfig(text)) values.set(key, { value, from });
+  }
+  return (name) => {
+    const variable = `PIP_${name.toUpperCase().replaceAll('-', '_')}`;
+    const value = process.env[variable]?.trim();
+    if (value) return { value, from: variable };
+    return values.get(`install.${name}`) ?? values.get(`global.${name}`);
+  };
+}
+
+/** Lists pip's configuration files: those of the machine, of the user, of the Python environment, and of `PIP_CONFIG_FILE`. */
+function listConfigFiles(): string[] {
+  const { env, platform } = process;
+  const stated = env['PIP_CONFIG_FILE'];
+  if (stated === devNull) return [];
+  const isWindows = platform === 'win32';
+  const name = isWindows ? 'pip.ini' : 'pip.conf';
+  const ofUser =
+    stated && existsSync(stated) ? [] : [join(homedir(), isWindows ? 'pip' : '.pip'), userFolder()];
+  const site = env['VIRTUAL_ENV'] ?? env['CONDA_PREFIX'];
+  const folders = [...machineFolders(), ...ofUser, ...(site ? [site] : [])];
+  return [...folders.map((folder) => join(folder, name)), ...(stated ? [stated] : [])];
+}
+
+function machineFolders(): string[] {
+  const { env, platform } = process;
+  if (platform === 'win32') return [join(env['ProgramData'] ?? 'C:\\ProgramData', 'pip')];
+  if (platform === 'darwin') return ['/Library/Application Support/pip'];
+  const shared = (env['XDG_CONFIG_DIRS'] || '/etc/xdg').split(':').filter((folder) => folder !== '');
+  return [...shared.map((folder) => join(folder, 'pip')), '/etc'];
+}
+
+function userFolder(): string {
+  const { env, platform } = process;
+  if (platform === 'win32') return join(env['APPDATA'] ?? join(homedir(), 'AppData', 'Roaming'), 'pip');
+  const ofMac = join(homedir(), 'Library', 'Application Support', 'pip');
+  if (platform === 'darwin' && existsSync(ofMac)) return ofMac;
+  return join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'pip');
+}
+
+/** Parses a file as Python's configparser does: `[section]`, `key = value` or `key: value`, indented lines continue a value. */
+function parseConfig(text: string): Map<string, string> {
+  const values = new Map<string, string>();
+  let section = '';
+  let key: string | undefined;
+  for (const line of text.replace(/^\uFEFF/, '').split(/\r?\n/)) {
+    if (/^\s*(?:[#;]|$)/.test(line)) continue;
+    if (/^\s/.test(line) && key !== undefined) {
+      values.set(key, `${values.get(key)!}\n${line.trim()}`.trim());
+      continue;
+    }
+    key = undefined;
+    const header = /^\[(.+)\]/.exec(line);
+    if (header) section = header[1]!;
+    const pair = header ? null : /^([^=:]+)[=:](.*)$/.exec(line);
+    if (!pair) continue;
+    key = `${section}.${pair[1]!.trim().toLowerCase().replaceAll('_', '-').replace(/^--/, '')}`;
+    values.set(key, pair[2]!.trim());
+  }
+  return values;
+}

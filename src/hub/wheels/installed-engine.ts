@@ -1,0 +1,124 @@
+/** The engines that are installed in the cache folder. */
+import { randomBytes } from 'node:crypto';
+import { readdir, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { publish, unwritable } from '../../base/atomic-file.js';
+import {
+  ENGINE_LIBRARIES,
+  ENGINE_PACKAGES,
+  ENGINE_RECORD,
+  engineFolder,
+  type InstallableEngine,
+} from '../../base/engine-packages.js';
+import { lockFolder, type FolderLock } from '../../base/folder-lock.js';
+import { makeFolder } from '../../base/make-folder.js';
+import { sizeOfFile } from '../partial-file.js';
+
+/** An engine whose libraries are installed. */
+export interface InstalledEngine {
+  readonly name: InstallableEngine;
+  readonly version: string;
+  readonly folder: string;
+  /** Folder of the shared libraries, inside `folder`. */
+  readonly libraries: string;
+  readonly sizeBytes: number;
+  /** The name of the wheel that the libraries come from. */
+  readonly wheel: string;
+  /** SHA-256 of that wheel in hexadecimal digits. */
+  readonly sha256: string;
+}
+
+/** The content of the record, which is written after all other files. */
+export interface EngineRecord {
+  readonly wheel: string;
+  readonly sha256: string;
+  /** The size of each file, by its path in the folder. */
+  readonly sizes: Readonly<Record<string, number>>;
+}
+
+/** Finds the pinned version of an engine; null if it is not installed, or if one of its files is missing or has another size. */
+export async function findInstalledEngine(name: InstallableEngine): Promise<InstalledEngine | null> {
+  const folder = engineFolder(name);
+  const { wheel, sha256, sizes } = (await readRecord(folder)) ?? {};
+  if (wheel === undefined || sha256 === undefined || sizes === undefined) return null;
+  for (const [file, size] of Object.entries(sizes))
+    if ((await sizeOfFile(join(folder, file))) !== size) return null;
+  const sizeBytes = Object.values(sizes).reduce((sum, size) => sum + size, 0);
+  const { version } = ENGINE_PACKAGES[name];
+  return { name, version, folder, libraries: join(folder, ENGINE_LIBRARIES), sizeBytes, wheel, sha256 };
+}
+
+async function readRecord(folder: string): Promise<Partial<EngineRecord> | null> {
+  try {
+    return JSON.parse(await readFile(join(folder, ENGINE_RECORD), 'utf8')) as Partial<EngineRecord> | null;
+  } catch {
+    return null;
+  }
+}
+
+/** Folders that an interrupted installation or removal left behind. */
+const IS_REMNANT = /^\.(?:new|gone)-/;
+
+/** Returns a name for a folder that does not count yet, or no longer. */
+export function remnantOf(folder: string, kind: 'new' | 'gone'): string {
+  return join(dirname(folder), `.${kind}-${process.pid}-${randomBytes(6).toString('hex')}`);
+}
+
+/**
+ * Takes the lock of the folder of all engines, creates that folder, and removes what interrupted runs left behind.
+ *
+ * @throws {@link TapirError} `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`.
+ */
+export async function lockEngines(name: InstallableEngine): Promise<FolderLock> {
+  const root = dirname(engineFolder(name));
+  try {
+    await makeFolder(root);
+  } catch (error) {
+    throw unwritable(root, error);
+  }
+  const lock = await lockFolder(root);
+  for (const left of (await readdir(root)).filter((other) => IS_REMNANT.test(other)))
+    await rm(join(root, left), { recursive: true, force: true }).catch(() => undefined);
+  return lock;
+}
+
+/**
+ * Gives a filled folder its final name. A damaged engine of that name is removed.
+ *
+ * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
+ */
+export async function placeEngine(temporary: string, folder: string): Promise<void> {
+  await discard(folder);
+  await publish(temporary, folder);
+}
+
+/**
+ * Removes an engine: its pinned version and all others, and the wheels of unfinished installations.
+ *
+ * @returns The paths that were removed.
+ * @throws {@link TapirError} `OUTPUT_LOCKED` while an engine is being installed; `OUTPUT_UNWRITABLE`, on Windows also while a
+ * process uses the engine.
+ */
+export async function removeEngine(name: InstallableEngine): Promise<string[]> {
+  const lock = await lockEngines(name);
+  try {
+    const root = dirname(engineFolder(name));
+    const names = (await readdir(root)).filter((other) => other.startsWith(`${name}-`));
+    for (const other of names) await discard(join(root, other));
+    return names.map((other) => join(root, other));
+  } finally {
+    await lock.release();
+  }
+}
+
+/** Removes a folder. It is renamed first, so that no process sees it half deleted. */
+async function discard(folder: string): Promise<void> {
+  const gone = remnantOf(folder, 'gone');
+  try {
+    await rename(folder, gone);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw unwritable(folder, error);
+  }
+  await rm(gone, { recursive: true, force: true }).catch(() => undefined);
+}
