@@ -9,7 +9,7 @@ import {
   engineFolder,
   type InstallableEngine,
 } from '../../base/engine-packages.js';
-import { TapirError } from '../../base/errors.js';
+import { isTapirError, TapirError } from '../../base/errors.js';
 import { labelOfUrl } from '../../base/url-label.js';
 import {
   checkDownloadOptions,
@@ -220,9 +220,18 @@ export async function runInstall(
     // Another process may have installed it since it was planned.
     const other = await findInstalledEngine(name);
     if (other) return other;
-    const path = 'path' in wheel.from ? wheel.from.path : await fetchWheel(wheel, dirname(folder), options);
-    await unpackEngine(name, wheel, path, folder, options.signal);
-    if (!('path' in wheel.from)) await rm(path, { force: true });
+    if ('path' in wheel.from) await unpackEngine(name, wheel, wheel.from.path, folder, options.signal);
+    else {
+      const path = await fetchWheel(wheel, dirname(folder), options);
+      try {
+        await unpackEngine(name, wheel, path, folder, options.signal);
+        await rm(path, { force: true });
+      } catch (error) {
+        // After other errors, such as a full disk, the next attempt does not download it again.
+        if (isTapirError(error, 'PACKAGE_INVALID')) await rm(path, { force: true });
+        throw error;
+      }
+    }
   } finally {
     await lock.release();
   }

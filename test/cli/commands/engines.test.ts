@@ -1,0 +1,103 @@
+/** `tapir engines`: what it says before it installs, and what an interrupted installation leaves. */
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { devNull } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { scratchFolder } from '../../support/fixtures.js';
+import { runTapir } from '../../support/run.js';
+import { makeWheel, sha256Of, startIndex, wheelNamed } from '../../support/wheels.js';
+
+const scratch = scratchFolder();
+const bytes = makeWheel();
+let count = 0;
+
+/** The environment of a user without settings, and where the engines go. */
+function createUser(): { env: NodeJS.ProcessEnv; engines: string } {
+  const home = join(scratch, String(count++));
+  const env = { XDG_CACHE_HOME: home, HOME: home, LOCALAPPDATA: home, PIP_CONFIG_FILE: devNull };
+  const cache = process.platform === 'darwin' ? join(home, 'Library/Caches') : home;
+  return { env, engines: join(cache, 'onnx-tapir/engines') };
+}
+
+const INSTALL = ['engines', 'install', 'openvino'];
+
+describe('tapir engines', () => {
+  it('says what it would do, and does nothing without an answer', async () => {
+    const { url, requests } = await startIndex({ files: { [wheelNamed()]: bytes }, login: 'me:hunter2' });
+    const { env, engines } = createUser();
+    const indexUrl = `${url.replace('//', '//me:hunter2@')}/simple`;
+    const run = await runTapir([...INSTALL, '--index-url', indexUrl], { env });
+    expect(run).toMatchObject({ code: 3, stdout: '' });
+    expect(run.stderr).toContain(`openvino 2026.4.1: ${wheelNamed()}, `);
+    expect(run.stderr).toContain(`SHA-256 ${sha256Of(bytes)}\n`);
+    expect(run.stderr).toContain(
+      `from: ${url}/files/${wheelNamed()}\npackage index: ${url}/simple/ (--index-url)\n`,
+    );
+    expect(run.stderr).toContain(`to: ${join(engines, 'openvino-2026.4.1')} (`);
+    expect(run.stderr).toContain('licence: Apache-2.0');
+    expect(run.stderr).toMatch(
+      /nothing was installed: answer with yes, or add --yes \[DEPENDENCY_MISSING\]\n$/,
+    );
+    expect(run.stderr).not.toContain('hunter2');
+    expect(requests.length).toBe(1);
+    expect(existsSync(engines)).toBe(false);
+  });
+
+  it('installs, lists and removes', async () => {
+    const { url } = await startIndex({ files: { [wheelNamed()]: bytes } });
+    const { env, engines } = createUser();
+    const folder = join(engines, 'openvino-2026.4.1');
+    const before = await runTapir(['engines', 'list'], { env });
+    expect(before.stdout).toMatch(/^openvino +2026\.4\.1 +not installed: tapir engines install openvino$/m);
+    const withIndex = { ...env, PIP_INDEX_URL: `${url}/simple` };
+    const first = await runTapir([...INSTALL, '--yes'], { env: withIndex });
+    expect(first).toMatchObject({ code: 0 });
+    expect(first.stdout).toMatch(/^openvino 2026\.4\.1: installed, .* in /);
+    expect(first.stdout).toContain("use it with --engine openvino (engine: 'openvino')");
+    expect(first.stderr).toContain('(PIP_INDEX_URL)');
+    const again = await runTapir([...INSTALL, '--json'], { env });
+    expect(JSON.parse(again.stdout)).toMatchObject({ name: 'openvino', folder, isNew: false });
+    expect(again.stderr).toBe('');
+    expect((await runTapir(['engines', 'list'], { env })).stdout).toContain(`  ${folder}\n`);
+    const listed = await runTapir(['engines', 'list', '--json'], { env });
+    expect(JSON.parse(listed.stdout)).toMatchObject([
+      { name: 'openvino', installed: { wheel: wheelNamed() } },
+    ]);
+    const removed = await runTapir(['engines', 'remove', 'openvino'], { env });
+    expect(removed.stdout).toBe(`removed ${folder}\n`);
+    expect((await runTapir(['engines', 'remove', 'openvino'], { env })).stdout).toBe(
+      'openvino is not installed\n',
+    );
+  });
+
+  it('ends with 2 for an unknown engine and a wrong wheel', async () => {
+    const { env } = createUser();
+    const unknown = await runTapir(['engines', 'install', 'openvine'], { env });
+    expect(unknown).toMatchObject({ code: 2, stdout: '' });
+    expect(unknown.stderr).toContain('openvino');
+    const wrong = await runTapir([...INSTALL, '--wheel', 'nowhere.whl'], { env });
+    expect(wrong).toMatchObject({ code: 2, stdout: '' });
+    expect(wrong.stderr).toMatch(/"wheel" must be a wheel of openvino 2026\.4\.1 for /);
+  });
+
+  it('killed while it unpacks, leaves nothing that counts, and then installs', async () => {
+    const { env, engines } = createUser();
+    const wheel = join(scratch, wheelNamed());
+    // Takes seconds to write.
+    const large = { name: 'openvino/libs/liblarge.so', bytes: Buffer.alloc(2 ** 28), isDeflated: true };
+    writeFileSync(wheel, makeWheel([large]));
+    const partial = (): boolean =>
+      existsSync(engines) &&
+      readdirSync(engines, { recursive: true, encoding: 'utf8' }).some((name) => name.endsWith('.partial'));
+    const args = [...INSTALL, '--wheel', wheel, '--yes'];
+    const killed = await runTapir(args, { env, signal: { name: 'SIGKILL', when: partial } });
+    expect(killed.signal).toBe('SIGKILL');
+    expect(partial()).toBe(true);
+    expect(existsSync(join(engines, 'openvino-2026.4.1'))).toBe(false);
+    expect((await runTapir(['engines', 'list'], { env })).stdout).toContain('not installed');
+    mkdirSync(join(engines, '.gone-1-abc'));
+    writeFileSync(wheel, bytes);
+    expect(await runTapir(args, { env })).toMatchObject({ code: 0 });
+    expect(readdirSync(engines)).toEqual(['openvino-2026.4.1']);
+  });
+});

@@ -1,0 +1,142 @@
+import { describe, expect, it } from 'vitest';
+import { TapirError } from '../../../src/base/errors.js';
+import { DOWNLOAD_DEFAULTS } from '../../../src/hub/download-file.js';
+import type { PackageIndex } from '../../../src/hub/wheels/index-settings.js';
+import { listWheels } from '../../../src/hub/wheels/package-index.js';
+import { failureOf } from '../../support/failure.js';
+import { startServer } from '../../support/file-server.js';
+import { sha256Of, startIndex, wheelNamed } from '../../support/wheels.js';
+
+const options = { ...DOWNLOAD_DEFAULTS, retryDelayMs: 1, attempts: 2 };
+const at = (url: string, authorization?: string): PackageIndex => ({
+  url,
+  authorization,
+  from: 'PIP_INDEX_URL',
+});
+const bytes = Buffer.from('a wheel');
+const files = { [wheelNamed()]: bytes, 'openvino-2026.4.1.tar.gz': bytes };
+
+/** Answers any request with a page. */
+async function page(type: string, text: string): Promise<string> {
+  const { url } = await startServer((_request, response) => {
+    response.writeHead(200, { 'content-type': type }).end(text);
+  });
+  return `${url}/simple/`;
+}
+
+describe('listWheels', () => {
+  it.each(['json', 'html'] as const)('reads an index in %s, with relative addresses', async (form) => {
+    const { url, requests } = await startIndex({ files, form });
+    const wheels = await listWheels(at(`${url}/simple/`), 'OpenVINO', options);
+    expect(wheels).toEqual([
+      {
+        filename: wheelNamed(),
+        name: expect.objectContaining({ project: 'openvino', version: '2026.4.1' }) as unknown,
+        url: `${url}/files/${wheelNamed()}`,
+        authorization: undefined,
+        sha256: sha256Of(bytes),
+        sizeBytes: form === 'json' ? bytes.length : null,
+        yanked: null,
+      },
+    ]);
+    expect(requests[0]!.url).toBe('/simple/openvino/');
+    expect(requests[0]!.headers.accept).toMatch(/^application\/vnd\.pypi\.simple\.v1\+json,.*text\/html/);
+  });
+
+  it('reads addresses relative to where it was redirected', async () => {
+    const { url } = await startIndex({ files });
+    const wheels = await listWheels(at(`${url}/moved/`), 'openvino', options);
+    expect(wheels?.[0]?.url).toBe(`${url}/files/${wheelNamed()}`);
+  });
+
+  it('reads HTML as people write it', async () => {
+    const hash = 'AB'.repeat(32);
+    const html = `<html><BODY>
+      <A HREF='${wheelNamed()}?a=1&amp;b=2#egg=x&sha256=${hash}' data-requires-python=">=3.9" data-yanked>x</A>
+      <a class=y href=https://me:pw@other.example/${wheelNamed('win_amd64')}>y</a>
+      <a rel="internal">no address</a> <a href="http://[/${wheelNamed()}">broken</a>
+      <a href="/dir%2f/openvino-2026.4.1%2Blocal-cp312-cp312-win_amd64.whl#sha256=12">&lt;</a>`;
+    const url = await page('text/html', html);
+    const wheels = await listWheels(at(url), 'openvino', options);
+    expect(wheels?.map(({ name: _name, ...wheel }) => wheel)).toEqual([
+      {
+        filename: wheelNamed(),
+        url: `${url}openvino/${wheelNamed()}?a=1&b=2`,
+        authorization: undefined,
+        sha256: hash.toLowerCase(),
+        sizeBytes: null,
+        yanked: '',
+      },
+      expect.objectContaining({
+        url: `https://other.example/${wheelNamed('win_amd64')}`,
+        authorization: `Basic ${Buffer.from('me:pw').toString('base64')}`,
+        sha256: null,
+      }),
+      expect.objectContaining({
+        filename: 'openvino-2026.4.1+local-cp312-cp312-win_amd64.whl',
+        sha256: null,
+      }),
+    ]);
+  });
+
+  it('sends user and password to the index and its own files only', async () => {
+    const login = 'me:hunter2';
+    const { url } = await startIndex({ files, login });
+    const authorization = `Basic ${Buffer.from(login).toString('base64')}`;
+    const [wheel] = (await listWheels(at(`${url}/simple/`, authorization), 'openvino', options))!;
+    expect(wheel!.authorization).toBe(authorization);
+    const elsewhere = await page(
+      'application/vnd.pypi.simple.v1+json',
+      JSON.stringify({ files: [{ filename: wheelNamed(), url: 'https://cdn.example/x.whl', hashes: {} }] }),
+    );
+    const [other] = (await listWheels(at(elsewhere, authorization), 'openvino', options))!;
+    expect(other!.authorization).toBeUndefined();
+  });
+
+  it.each([
+    [undefined, 'put user and password into PIP_INDEX_URL'],
+    ['Basic wrong', 'check the user and password in PIP_INDEX_URL'],
+  ])('says what to do about a refusal (%s)', async (authorization, advice) => {
+    const { url } = await startIndex({ files, login: 'me:hunter2' });
+    const error = await failureOf(
+      listWheels(at(`${url}/simple/`, authorization), 'openvino', options),
+      TapirError,
+    );
+    expect(error).toMatchObject({ code: 'DOWNLOAD_FAILED' });
+    expect(error.message).toContain('401');
+    expect(error.message).toContain(advice);
+  });
+
+  it('is undefined for a project that the index does not have', async () => {
+    const { url } = await startIndex({ files });
+    expect(await listWheels(at(`${url}/simple/`), 'torch', options)).toBeUndefined();
+  });
+
+  it('tries again after a busy server', async () => {
+    const { url } = await startServer((_request, response, nth) => {
+      if (nth === 1) response.writeHead(503).end();
+      else response.writeHead(200, { 'content-type': 'text/html' }).end('');
+    });
+    expect(await listWheels(at(`${url}/simple/`), 'openvino', options)).toEqual([]);
+  });
+
+  it.each(['not JSON', '[]', '{"files": 3}', '{"files": [null]}'])(
+    'refuses JSON of another form: %s',
+    async (text) => {
+      const url = await page('application/vnd.pypi.simple.v1+json', text);
+      const error = await failureOf(listWheels(at(url), 'openvino', options), TapirError);
+      expect(error.message).toMatch(/JSON of another form/);
+    },
+  );
+
+  it('leaves out files whose fields are wrong', async () => {
+    const odd = [
+      {},
+      { filename: 3, url: null },
+      { filename: wheelNamed(), url: 'http://[' },
+      { filename: wheelNamed(), url: 'a', hashes: { sha256: 'short' }, size: -1 },
+    ];
+    const url = await page('application/vnd.pypi.simple.v1+json', JSON.stringify({ files: odd }));
+    expect(await listWheels(at(url), 'openvino', options)).toMatchObject([{ sha256: null, sizeBytes: null }]);
+  });
+});
