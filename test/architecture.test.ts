@@ -150,6 +150,7 @@ describe('architecture', () => {
 
   it.each([
     ['onnxruntime-node', ['runtime/engines/onnxruntime.ts']],
+    ['koffi', ['runtime/engines/openvino.ts']],
     ['onnx-proto', ['onnx/write-model.ts']],
     ['protobufjs/minimal.js', ['onnx/wire.ts']],
     ['sharp', ['image/decode/open-sharp.ts']],
@@ -170,7 +171,7 @@ describe('architecture', () => {
   });
 
   it('loads native code and the HTTP client lazily', () => {
-    for (const name of ['onnxruntime-node', 'sharp', 'undici']) {
+    for (const name of ['onnxruntime-node', 'koffi', 'sharp', 'undici']) {
       for (const file of files) {
         const text = readFileSync(join(SRC, file), 'utf8');
         expect(text, file).not.toMatch(new RegExp(`^import (?!type).*'${name}'`, 'm'));

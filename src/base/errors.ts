@@ -59,9 +59,17 @@ export interface ErrorDetails {
     /** Shared libraries that fail to load, if that is the reason. */
     readonly missingLibraries?: readonly string[];
   };
-  /** ONNX Runtime rejected the model. */
+  /** The engine or the CPU cannot compute in this precision. */
+  PRECISION_UNSUPPORTED: { readonly precision: string; readonly engine: string; readonly reason: string };
+  /** The engine lacks operators of the model, or does not run on the chosen device. `operators` is empty if it names none. */
+  ENGINE_UNSUPPORTED: {
+    readonly engine: string;
+    readonly operators: readonly string[];
+    readonly reason: string;
+  };
+  /** The engine rejected the model. */
   SESSION_FAILED: { readonly device: string; readonly reason: string };
-  /** ONNX Runtime failed during a run. */
+  /** The engine failed during a run. */
   RUN_FAILED: { readonly device: string; readonly reason: string };
   /** The thread or process that holds a session ended unexpectedly. */
   LANE_DIED: { readonly device: string; readonly reason: string };

@@ -108,8 +108,8 @@ export type ExtractorOf<
  * extractor, as it is; options that change what is computed are refused then.
  * @param given - See {@link FeatureExtractorOptions}.
  * @returns The extractor; with `devices`, or from one on several devices, a {@link DataParallel}. Close it after use.
- * @throws {@link TapirError} those of {@link pruneModel}; `SESSION_FAILED` if ONNX Runtime refuses the model;
- * `DEVICE_UNAVAILABLE`; `DEPENDENCY_MISSING`; `OPTION_INVALID`.
+ * @throws {@link TapirError} those of {@link pruneModel}; `SESSION_FAILED` if the engine refuses the model; `ENGINE_UNSUPPORTED`;
+ * `PRECISION_UNSUPPORTED`; `DEVICE_UNAVAILABLE`; `DEPENDENCY_MISSING`; `OPTION_INVALID`.
  *
  * @example Feature map and pooled vector of a ResNet-50, `[N, 2048, 7, 7]` and `[N, 2048, 1, 1]` float32.
  * ```ts
@@ -156,12 +156,16 @@ export async function createFeatureExtractor(
     devices: asked.device === undefined ? inherited?.devices : undefined,
   };
   const options = withDefaults(defaults, given, 'createFeatureExtractor');
-  const { device, devices, parallel, session, isolation, exitTimeoutMs, cudaLibraries, ...rest } = options;
-  const { cache, cacheFolder, cacheBytes, ...rewriting } = rest;
-  const setup: SessionSetup = {
-    session: readSession(session, inherited?.session),
-    lane: readLaneOptions({ isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes }),
-  };
+  const { device, devices, parallel, session, ...rest } = options;
+  const [laneOptions, rewriting] = splitOptions(rest);
+  const lane = readLaneOptions(laneOptions);
+  if (lane.engine === 'openvino' && Object.keys(givenFields(session, 'session')).length > 0)
+    throw invalidOption(
+      'session',
+      'left out with engine "openvino": these are options of onnxruntime',
+      session,
+    );
+  const setup: SessionSetup = { session: readSession(session, inherited?.session), lane };
   // The thread of the session starts while the model is being pruned: both take about as long.
   const prune = (onto: ResolvedDevice): Promise<PrunedModel> => {
     warmLane(setup.lane, onto);
@@ -179,6 +183,17 @@ export async function createFeatureExtractor(
   const list = readDevices('devices', devices);
   const how = readParallelOptions({ ...inherited?.parallelFor(list.length), ...split }, list.length);
   return createParallel(prune(list[0]!), list, how, setup);
+}
+
+/** Separates the options of lanes from those of the rewrite. */
+function splitOptions(options: LaneOptions & RewriteOptions): [lane: LaneOptions, rewriting: RewriteOptions] {
+  const isOfLane = ([name]: readonly [string, unknown]): boolean => Object.hasOwn(LANE_DEFAULTS, name);
+  const entries = Object.entries(options);
+  // Each option belongs to exactly one of the two.
+  return [
+    Object.fromEntries(entries.filter(isOfLane)) as unknown as LaneOptions,
+    Object.fromEntries(entries.filter((entry) => !isOfLane(entry))) as unknown as RewriteOptions,
+  ];
 }
 
 /** The pruned model: as it is, or cut anew from the source. */

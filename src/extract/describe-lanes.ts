@@ -1,17 +1,13 @@
 /** Descriptions of the lanes of a model: of the pruned model itself, or of one that was prepared for all lanes. */
-import { resolve } from 'node:path';
-import { defaultCacheFolder } from '../base/cache-folder.js';
 import type { ResolvedDevice } from '../runtime/device.js';
 import { prepareModel, warnUnprepared, type PreparedFor } from '../runtime/prepare-model.js';
-import { isWhole, type CacheEntry } from '../runtime/prepared-cache.js';
+import { cacheOf, isWhole, type CacheEntry } from '../runtime/prepared-cache.js';
 import type { LaneDescription } from '../runtime/protocol.js';
 import { arePacksSafe, whyNotOnGpu } from './check-prepared.js';
-import { describeLane, type SessionSetup } from './feature-model.js';
+import { describeCompiled } from './describe-compiled.js';
+import { describeLane, type DescribeLane, type SessionSetup } from './feature-model.js';
 import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import { describeModel, identifyRewrite } from '../model/session-model.js';
-
-/** Describes a lane. If its model does not open, it is called again with the failure. */
-type DescribeLane = (failure?: unknown) => Promise<LaneDescription>;
 
 /** A preparation under way, or what it gave: nothing if the model is opened as it is. */
 type Preparing = Promise<CacheEntry | undefined>;
@@ -30,6 +26,7 @@ export function describeLanes(
   setup: SessionSetup,
   sessions: number,
 ): (device: ResolvedDevice) => DescribeLane {
+  if (setup.lane.engine === 'openvino') return describeCompiled(pruned, setup);
   const preparations = new Map<PreparedFor, Preparing>();
   const renewed = new Set<PreparedFor>();
   const prepare = (target: PreparedFor): Preparing => {
@@ -89,7 +86,7 @@ async function tryPrepare(
   // Model errors surface later, when it is opened unprepared.
   const identified = await identifyRewrite(source, rewrite).catch(() => undefined);
   if (!identified || (lane.cache === 'auto' && identified.bytes < LEAST_BYTES)) return undefined;
-  const cache = { folder: resolve(lane.cacheFolder ?? defaultCacheFolder()), limitBytes: lane.cacheBytes };
+  const cache = cacheOf(lane);
   const added = [...rewrite.front, ...[...rewrite.before.values()].flat(), ...rewrite.back];
   const casts = [...rewrite.cut.nodes, ...added].filter(({ opType }) => opType === 'Cast').length;
   try {

@@ -4,6 +4,7 @@ import type { Options } from '../base/checks.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import type { FeatureInfo } from '../model/feature-info.js';
 import { Internals } from '../model/internals.js';
+import type { EngineName, Precision } from '../runtime/lane-options.js';
 import type { PrunedModel } from '../model/pruned-model.js';
 import type { DType, Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
@@ -34,7 +35,11 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
   readonly imageNormalization: ImageNormalization | null;
   /** The device in use, or the devices with commas between them; `'auto'` is resolved. */
   readonly device: string;
-  /** The version of onnxruntime in use. */
+  /** The library that runs the model. */
+  readonly engine: EngineName;
+  /** How it computes float32 operators. */
+  readonly precision: Precision;
+  /** The version of the engine. */
   readonly runtime: string;
 
   /** Use {@link createFeatureExtractor}. */
@@ -42,12 +47,14 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
     if (!(set instanceof ReplicaSet))
       throw extractorInternals.refuse(set, 'new', 'left out: call createFeatureExtractor');
     extractorInternals.set(this, set);
-    const { pruned, inputs, outputs, imageNormalization } = set.model;
+    const { pruned, inputs, outputs, imageNormalization, lane } = set.model;
     this.model = pruned;
     this.inputs = inputs;
     this.outputs = outputs;
     this.imageNormalization = imageNormalization;
     this.device = set.replicas.map(({ device }) => device).join(', ');
+    this.engine = lane.engine;
+    this.precision = lane.precision;
     this.runtime = set.replicas[0]!.facts.runtime;
   }
 

@@ -19,6 +19,9 @@ export interface SessionSetup {
   readonly lane: LaneOptions;
 }
 
+/** Describes a lane. If its model does not open, it is called again with the failure. */
+export type DescribeLane = (failure?: unknown) => Promise<LaneDescription>;
+
 /** A pruned model with its inputs and outputs, and how its sessions are opened. Immutable. */
 export interface FeatureModel extends Runnable, SessionSetup {
   readonly pruned: PrunedModel;

@@ -19,12 +19,15 @@ export interface Engine {
 export interface Session {
   readonly facts: SessionFacts;
   /**
-   * Runs the model.
+   * Runs the model. As many runs as the facts have streams may overlap.
    *
+   * @param signal - Ends the run early, if the engine can.
    * @returns The fetched outputs, in the order of `fetches`, each in a separate buffer.
    * @throws {@link TapirError} `RUN_FAILED`.
    */
-  run(feeds: readonly NamedTensor[], fetches: readonly string[]): Promise<NamedTensor[]>;
+  run(feeds: readonly NamedTensor[], fetches: readonly string[], signal: AbortSignal): Promise<NamedTensor[]>;
+  /** Work after opening that may overlap with runs, such as keeping the compiled model for later. */
+  finish?(): Promise<void>;
   /** Frees the model's memory. */
   release(): Promise<void>;
 }

@@ -1,8 +1,31 @@
 /** Options of lanes, the threads or processes in which sessions run. */
 import { checkInteger, checkOneOf, checkText, withDefaults, type Options } from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
+
+/** The libraries that run graphs. */
+export const ENGINES = ['onnxruntime', 'openvino'] as const;
+/** A library that runs graphs. */
+export type EngineName = (typeof ENGINES)[number];
+
+/** The arithmetic of sessions. Inputs and outputs keep their types. */
+export const PRECISIONS = ['float32', 'bfloat16'] as const;
+/** How sessions compute float32 operators. */
+export type Precision = (typeof PRECISIONS)[number];
 
 /** Options of all sessions of an extractor. */
 export interface LaneOptions {
+  /**
+   * The library that runs the graph: `onnxruntime` on every device, or `openvino` on the CPU, which is faster on many CPUs and must
+   * be installed first (`tapir engines install openvino`, or {@link installEngine}).
+   * @default 'onnxruntime'
+   */
+  readonly engine: EngineName;
+  /**
+   * How the engine computes float32 operators. `bfloat16` needs engine `openvino` and a CPU with bfloat16 instructions (AMX or
+   * AVX512-BF16). Models run about four times as fast there, and features keep two to three decimal digits.
+   * @default 'float32'
+   */
+  readonly precision: Precision;
   /**
    * Where each session runs: in a worker thread of this process, or in a child process. A process costs more per batch, which is
    * copied through a pipe, but a native crash or a stuck run affects only that session.
@@ -26,7 +49,7 @@ export interface LaneOptions {
    * processes. Each further session then needs a fraction of the memory and opens at once. `auto` prepares a model of 8 MiB or more
    * if several CPU sessions of it open together. `always` also prepares for a single session, for small models and for GPUs, but
    * never for device `'auto'`. Results are the same bit for bit. If a model cannot be prepared, sessions open as with `off`, with one
-   * warning.
+   * warning. With engine `openvino`, the folder keeps compiled models, with `auto` those of 8 MiB or more.
    * @default 'auto'
    */
   readonly cache: 'auto' | 'always' | 'off';
@@ -43,6 +66,8 @@ export interface LaneOptions {
 }
 
 export const LANE_DEFAULTS: LaneOptions = {
+  engine: 'onnxruntime',
+  precision: 'float32',
   isolation: 'thread',
   exitTimeoutMs: 10_000,
   cudaLibraries: undefined,
@@ -55,7 +80,10 @@ export const LANE_DEFAULTS: LaneOptions = {
 export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
   const options = withDefaults(LANE_DEFAULTS, given, 'lane options');
   const { isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes } = options;
+  const engine = checkOneOf('engine', options.engine, ENGINES);
   return {
+    engine,
+    precision: checkPrecision(checkOneOf('precision', options.precision, PRECISIONS), engine),
     isolation: checkOneOf('isolation', isolation, ['thread', 'process']),
     exitTimeoutMs: checkInteger('exitTimeoutMs', exitTimeoutMs, 0, 3_600_000),
     cudaLibraries: cudaLibraries === undefined ? undefined : checkText('cudaLibraries', cudaLibraries),
@@ -63,4 +91,15 @@ export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
     cacheFolder: cacheFolder === undefined ? undefined : checkText('cacheFolder', cacheFolder),
     cacheBytes: checkInteger('cacheBytes', cacheBytes, 0, Number.MAX_SAFE_INTEGER),
   };
+}
+
+/** onnxruntime's kernels for bfloat16 on the CPU are few, so it has only one precision here. */
+function checkPrecision(precision: Precision, engine: EngineName): Precision {
+  if (precision === 'float32' || engine === 'openvino') return precision;
+  const reason = 'ONNX Runtime computes in float32 on the CPU';
+  throw new TapirError(
+    'PRECISION_UNSUPPORTED',
+    `precision "${precision}" is not possible with engine "${engine}": ${reason}; choose engine "openvino" (--engine openvino), or precision "float32"`,
+    { details: { precision, engine, reason } },
+  );
 }

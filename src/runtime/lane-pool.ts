@@ -2,7 +2,7 @@
 import { reasonOf, TapirError } from '../base/errors.js';
 import type { Lane } from './lane.js';
 
-/** Runs that a session has at the same time: one that it computes and one that is ready, so that it never waits for a copy. */
+/** Runs that a stream of a session has at the same time: one that it computes and one that is ready, so that it never waits for a copy. */
 export const RUNS_PER_SESSION = 2;
 
 /** What happens to a device whose thread or process has ended: it is opened again for the next run, or no longer used. */
@@ -16,6 +16,8 @@ export const REOPEN_PAUSE_MS = 250;
 /** A place for a lane. */
 export interface Slot {
   lane: Lane | undefined;
+  /** Runs that the lane computes at the same time. */
+  readonly streams: number;
   /** Runs that the lane has, or that are being copied for it. */
   load: number;
 }
@@ -46,12 +48,13 @@ export class LanePool {
 
   constructor(lanes: readonly Lane[], owner: PoolOwner) {
     this.#owner = owner;
-    this.#slots = lanes.map((lane) => ({ lane, load: 0 }));
+    this.#slots = lanes.map((lane) => ({ lane, streams: lane.streams, load: 0 }));
     for (const slot of this.#slots) this.#watch(slot);
   }
 
+  /** Runs that the lanes compute at the same time. */
   get size(): number {
-    return this.#slots.length;
+    return this.#slots.reduce((sum, { streams }) => sum + streams, 0);
   }
 
   /** Runs of all lanes. */
@@ -81,7 +84,7 @@ export class LanePool {
   /** The least loaded lane that has room for a run; undefined if all are busy or dead. */
   next(): Slot | undefined {
     return this.#slots
-      .filter(({ lane, load }) => lane?.isGone === false && load < RUNS_PER_SESSION)
+      .filter(({ lane, streams, load }) => lane?.isGone === false && load < RUNS_PER_SESSION * streams)
       .toSorted((a, b) => a.load - b.load)[0];
   }
 

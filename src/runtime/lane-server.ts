@@ -10,6 +10,7 @@ import type { LaneReply, LaneRequest } from './protocol.js';
 
 type RunRequest = Extract<LaneRequest, { type: 'run' }>;
 type OpenRequest = Extract<LaneRequest, { type: 'open' }>;
+type OrderedRequest = Exclude<LaneRequest, { type: 'cancel' }>;
 
 /** How a lane talks to its owner, and how it calls native code. */
 export interface LanePort {
@@ -20,38 +21,63 @@ export interface LanePort {
   closed(): void;
 }
 
-/** Returns the handler of requests. It handles one request after the other. */
+/** Returns the handler of requests. */
 export function serveLane(port: LanePort, loadEngine: () => Promise<Engine>): (request: LaneRequest) => void {
   const server = new LaneServer(port, loadEngine);
-  // Loading the engine takes about as long as the owner needs to prepare the model. Opening the session repeats a failure.
-  let last: Promise<unknown> = server.load().catch(() => undefined);
-  return (request) => {
-    last = last.then(() => server.handle(request));
-  };
+  return (request) => server.receive(request);
 }
 
 class LaneServer {
   readonly #port: LanePort;
   readonly #loadEngine: () => Promise<Engine>;
+  readonly #queue: OrderedRequest[] = [];
+  /** Runs that wait or are at work, by id. */
+  readonly #cancels = new Map<number, AbortController>();
+  /** Buffers of earlier feeds that were made here, for the next ones. */
+  readonly #spare: ArrayBuffer[] = [];
+  /** Requests at work: the loading of the engine counts as one. */
+  #active = 1;
   #session: Session | undefined;
-  /** Buffer of the latest feed that was made here, for the next one. */
-  #spare: ArrayBuffer | undefined;
+  #finishing: Promise<void> | undefined;
 
   constructor(port: LanePort, loadEngine: () => Promise<Engine>) {
     this.#port = port;
     this.#loadEngine = loadEngine;
+    // Loading the engine takes about as long as the owner needs to prepare the model. Opening the session repeats a failure.
+    void port
+      .enter(async () => (await loadEngine()).loadRuntime())
+      .catch(() => undefined)
+      .then(() => this.#end());
   }
 
-  load(): Promise<unknown> {
-    return this.#port.enter(async () => (await this.#loadEngine()).loadRuntime());
-  }
-
-  async handle(request: LaneRequest): Promise<void> {
-    if (request.type === 'close') {
-      if (this.#session) await this.#port.enter(() => this.#session!.release());
-      this.#port.closed();
+  receive(request: LaneRequest): void {
+    if (request.type === 'cancel') {
+      this.#cancels.get(request.id)?.abort();
       return;
     }
+    if (request.type === 'run') this.#cancels.set(request.id, new AbortController());
+    this.#queue.push(request);
+    this.#pump();
+  }
+
+  /** Starts requests in order: runs beside each other as far as the session can, others alone. */
+  #pump(): void {
+    for (let next = this.#queue[0]; next !== undefined; next = this.#queue[0]) {
+      const most = next.type === 'run' ? (this.#session?.facts.streams ?? 1) : 1;
+      if (this.#active >= most) return;
+      this.#queue.shift();
+      this.#active++;
+      void this.#handle(next).then(() => this.#end());
+    }
+  }
+
+  #end(): void {
+    this.#active--;
+    this.#pump();
+  }
+
+  async #handle(request: OrderedRequest): Promise<void> {
+    if (request.type === 'close') return this.#close();
     try {
       if (request.type === 'open') await this.#open(request);
       else await this.#run(request);
@@ -61,22 +87,36 @@ class LaneServer {
     }
   }
 
+  async #close(): Promise<void> {
+    await this.#finishing;
+    if (this.#session) await this.#port.enter(() => this.#session!.release());
+    this.#port.closed();
+  }
+
   async #open({ description }: OpenRequest): Promise<void> {
-    this.#session = await this.#port.enter(async () => (await this.#loadEngine()).openSession(description));
+    const session = await this.#port.enter(async () => (await this.#loadEngine()).openSession(description));
+    this.#session = session;
     discard(description.model);
-    this.#port.send({ type: 'opened', facts: this.#session.facts }, []);
+    this.#port.send({ type: 'opened', facts: session.facts }, []);
+    if (session.finish) this.#finishing = this.#port.enter(() => session.finish!());
   }
 
   async #run({ id, feeds: given, fetches }: RunRequest): Promise<void> {
     const began = performance.now();
+    const made: ArrayBuffer[] = [];
     const feeds = given.map((feed) => {
       if (!isShared(feed)) return feed;
-      const made = fillFeed(feed, this.#spare);
-      [this.#spare] = buffersOf([made]);
-      return made;
+      const filled = fillFeed(feed, this.#spare.pop());
+      made.push(...buffersOf([filled]));
+      return filled;
     });
     const started = performance.now();
-    const outputs = await this.#port.enter(() => this.#session!.run(feeds, fetches));
+    const { signal } = this.#cancels.get(id)!;
+    const running = this.#port.enter(() => this.#session!.run(feeds, fetches, signal));
+    const outputs = await running.finally(() => {
+      this.#cancels.delete(id);
+      this.#spare.push(...made);
+    });
     const runMs = performance.now() - started;
     const feedMs = started - began;
     const spent = buffersOf(madeFeeds(given));

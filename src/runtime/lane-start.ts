@@ -7,8 +7,8 @@ import { fillsBuffer, makeTensor, nameTensor } from '../tensor/tensor.js';
 import type { ResolvedDevice } from './device.js';
 import { guardExit } from './exit-guard.js';
 import { borrowEnvironment, LANE_ENVIRONMENT } from './host-environment.js';
-import { LANE_DEFAULTS, type LaneOptions } from './lane-options.js';
-import { STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
+import { LANE_DEFAULTS, type EngineName, type LaneOptions } from './lane-options.js';
+import { ENGINE_VARIABLE, STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
 
 /** The owner's end of a lane. */
 export interface LaneChannel {
@@ -32,7 +32,7 @@ export interface LaneEvents {
  * process. Otherwise it is a worker thread.
  */
 export function startLane(events: LaneEvents, device: ResolvedDevice, options: LaneOptions): LaneChannel {
-  return isProcess(options, device) ? startProcess(events, device) : startThread(events, options);
+  return isProcess(options, device) ? startProcess(events, device, options) : startThread(events, options);
 }
 
 function isProcess({ isolation }: LaneOptions, { uuid }: Pick<ResolvedDevice, 'uuid'>): boolean {
@@ -42,6 +42,7 @@ function isProcess({ isolation }: LaneOptions, { uuid }: Pick<ResolvedDevice, 'u
 /** A thread that serves a lane, and the reason of its end. */
 interface LaneThread {
   readonly worker: Worker;
+  readonly engine: EngineName;
   readonly exitTimeoutMs: number;
   reason: string;
 }
@@ -50,7 +51,7 @@ interface LaneThread {
 let warm: LaneThread | undefined;
 
 /**
- * Starts the thread of the next lane, if that lane will be a thread. It loads onnxruntime while its owner still reads the model. It
+ * Starts the thread of the next lane, if that lane will be a thread. It loads its engine while its owner still reads the model. It
  * does not keep the process alive.
  */
 export function warmLane(
@@ -58,7 +59,7 @@ export function warmLane(
   device: Pick<ResolvedDevice, 'uuid'> = {},
 ): void {
   if (warm || isProcess(options, device)) return;
-  const thread = spawnThread(options.exitTimeoutMs);
+  const thread = spawnThread(options);
   thread.worker.unref();
   thread.worker.once('exit', () => {
     if (warm === thread) warm = undefined;
@@ -66,24 +67,25 @@ export function warmLane(
   warm = thread;
 }
 
-function takeThread(exitTimeoutMs: number): LaneThread {
-  if (warm?.exitTimeoutMs !== exitTimeoutMs) return spawnThread(exitTimeoutMs);
+function takeThread(options: LaneOptions): LaneThread {
+  const { engine, exitTimeoutMs } = options;
+  if (warm?.exitTimeoutMs !== exitTimeoutMs || warm.engine !== engine) return spawnThread(options);
   const thread = warm;
   warm = undefined;
   thread.worker.ref();
   return thread;
 }
 
-function spawnThread(exitTimeoutMs: number): LaneThread {
+function spawnThread({ engine, exitTimeoutMs }: LaneOptions): LaneThread {
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
   const worker = new Worker(packageFile('dist/lib/lane-thread.js'), {
-    workerData: state,
+    workerData: { state, engine },
     // The file is plain JavaScript, so it needs no loaders or flags of the caller (a test runner, tsx).
     execArgv: [],
     // Tensors are outside the heap. A larger heap would only delay garbage collection.
     resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 512 },
   });
-  const thread: LaneThread = { worker, exitTimeoutMs, reason: 'its thread ended' };
+  const thread: LaneThread = { worker, engine, exitTimeoutMs, reason: 'its thread ended' };
   worker.on('error', (error: unknown) => {
     thread.reason = error instanceof Error ? error.message : String(error);
   });
@@ -91,8 +93,8 @@ function spawnThread(exitTimeoutMs: number): LaneThread {
   return thread;
 }
 
-function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneChannel {
-  const thread = takeThread(exitTimeoutMs);
+function startThread(events: LaneEvents, options: LaneOptions): LaneChannel {
+  const thread = takeThread(options);
   const { worker } = thread;
   let giveBack: ReturnType<typeof borrowEnvironment> | undefined;
   worker.on('message', (reply: LaneReply) => {
@@ -123,11 +125,12 @@ function startThread(events: LaneEvents, { exitTimeoutMs }: LaneOptions): LaneCh
 export function startProcess(
   events: LaneEvents,
   { uuid }: ResolvedDevice,
+  { engine }: Pick<LaneOptions, 'engine'>,
   onText?: (text: string) => void,
 ): LaneChannel {
   const visible = uuid === undefined ? {} : { CUDA_VISIBLE_DEVICES: uuid };
   const child = fork(packageFile('dist/lib/lane-process.js'), {
-    env: { ...LANE_ENVIRONMENT, ...process.env, ...visible },
+    env: { ...LANE_ENVIRONMENT, ...process.env, ...visible, [ENGINE_VARIABLE]: engine },
     execArgv: [],
     serialization: 'advanced',
     stdio: ['inherit', 'inherit', onText ? 'pipe' : 'inherit', 'ipc'],

@@ -62,12 +62,23 @@ export class Lane {
     return this.#channel.pid;
   }
 
-  /** Runs the session. The buffers of the feeds are moved to the lane, except shared ones. */
-  run(feeds: readonly Feed[], fetches: readonly string[]): Promise<LaneResult> {
+  /** How many runs keep the session busy. */
+  get streams(): number {
+    return this.facts.streams ?? 1;
+  }
+
+  /**
+   * Runs the session. The buffers of the feeds are moved to the lane, except shared ones.
+   *
+   * @param signal - Ends the run early if the engine can. The promise settles when the run has ended.
+   */
+  run(feeds: readonly Feed[], fetches: readonly string[], signal?: AbortSignal): Promise<LaneResult> {
     if (this.#death !== undefined) return Promise.reject(this.#died(this.#death));
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
+      const cancel = (): void => this.#channel.post({ type: 'cancel', id }, []);
       const settle = (): void => {
+        signal?.removeEventListener('abort', cancel);
         if (this.#waiting.size === 0 && !this.#closing) this.#channel.hold(false);
       };
       this.#waiting.set(id, {
@@ -83,6 +94,7 @@ export class Lane {
       this.#channel.hold(true);
       try {
         this.#channel.post({ type: 'run', id, feeds, fetches }, buffersOf(madeFeeds(feeds)));
+        signal?.addEventListener('abort', cancel, { once: true });
       } catch (error) {
         // Some buffers cannot be moved, for example the memory of a WebAssembly instance.
         this.#waiting.delete(id);

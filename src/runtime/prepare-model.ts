@@ -3,9 +3,7 @@
  * every session maps instead of holding a copy (docs/decisions/007-prepared-models.md).
  */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { readFile, rm } from 'node:fs/promises';
-import { arch, cpus, platform } from 'node:os';
 import { join } from 'node:path';
 import { freeBytes } from '../base/atomic-file.js';
 import { reasonOf } from '../base/errors.js';
@@ -15,6 +13,7 @@ import { addEntry, findEntry, type CacheEntry, type CacheSettings } from './prep
 import { PREPARED_GRAPH, PREPARED_WEIGHTS } from './prepared-files.js';
 import type { LaneDescription, SessionFacts } from './protocol.js';
 import { findRuntimePackage } from './runtime-package.js';
+import { describeMachine } from './cpu-features.js';
 import type { SessionOptions } from './session-options.js';
 
 /** The kind of device that a model is prepared for. GPUs lay out weights by themselves. */
@@ -57,24 +56,10 @@ export async function prepareModel(preparation: Preparation): Promise<CacheEntry
 
 function keyOf({ identity, target, session }: Preparation): string {
   const { graphOptimizationLevel, extra } = session;
-  const words = [FORMAT, identity, target, graphOptimizationLevel, extra, describeMachine()];
+  // Weights are laid out for the CPU, by this version of onnxruntime.
+  const machine = [findRuntimePackage()?.version ?? '', ...describeMachine()];
+  const words = [FORMAT, identity, target, graphOptimizationLevel, extra, machine];
   return createHash('sha256').update(JSON.stringify(words)).digest('hex');
-}
-
-/** What a prepared model depends on besides the model: the version of onnxruntime, and the CPU for which weights are laid out. */
-function describeMachine(): readonly string[] {
-  const version = findRuntimePackage()?.version ?? '';
-  return [version, platform(), arch(), cpus()[0]?.model ?? '', cpuFeatures()];
-}
-
-/** The instruction sets of the CPU. In a virtual machine they do not follow from its model name. */
-function cpuFeatures(): string {
-  if (platform() !== 'linux') return '';
-  try {
-    return /^(?:flags|Features)\s*:\s*(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? '';
-  } catch {
-    return '';
-  }
 }
 
 /** Saves the model into a folder and checks the result. Returns why it cannot be used, if so. */

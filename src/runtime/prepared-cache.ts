@@ -4,14 +4,21 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { lstat, mkdir, readdir, readFile, realpath, rename, rm, utimes } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { defaultCacheFolder } from '../base/cache-folder.js';
 import { publish, syncFile, writeAtomically } from '../base/atomic-file.js';
+import type { LaneOptions } from './lane-options.js';
 import { PREPARED_GRAPH, PREPARED_WEIGHTS } from './prepared-files.js';
 
 /** Where the cache is, and its limit. */
 export interface CacheSettings {
   readonly folder: string;
   readonly limitBytes: number;
+}
+
+/** The cache that the options of lanes name. */
+export function cacheOf({ cacheFolder, cacheBytes }: LaneOptions): CacheSettings {
+  return { folder: resolve(cacheFolder ?? defaultCacheFolder()), limitBytes: cacheBytes };
 }
 
 /** A prepared model, or the record that it cannot be prepared. */
@@ -105,10 +112,8 @@ export async function addEntry(
   key: string,
   fill: (folder: string) => Promise<string | undefined>,
 ): Promise<CacheEntry> {
-  await mkdir(settings.folder, { recursive: true, mode: 0o700 });
-  const root = await realpath(settings.folder);
-  const temporary = remnant(root, 'new');
-  await mkdir(temporary, { mode: 0o700 });
+  const temporary = await makeRemnant(settings.folder);
+  const root = dirname(temporary);
   try {
     const refused = await fill(temporary);
     if (refused !== undefined) for (const name of FILES) await rm(join(temporary, name), { force: true });
@@ -121,6 +126,14 @@ export async function addEntry(
   const entry = await findEntry(settings, key);
   if (!entry) throw new Error(`the prepared model is not readable in "${root}"`);
   return entry;
+}
+
+/** Makes a temporary folder in the cache. If the process dies before it is removed, a later one removes it. */
+export async function makeRemnant(folder: string): Promise<string> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const temporary = remnant(await realpath(folder), 'new');
+  await mkdir(temporary, { mode: 0o700 });
+  return temporary;
 }
 
 /** Brings the files to disk and writes the record. Only the size of the weights is checked later, so they must not be lost in a crash. */

@@ -3,6 +3,8 @@ import type { PackedError } from '../base/errors.js';
 import type { StampedFile } from '../base/file-stamp.js';
 import type { ResolvedDevice } from './device.js';
 import type { Feed } from '../tensor/image-feed.js';
+import type { Precision } from './lane-options.js';
+import type { CacheSettings } from './prepared-cache.js';
 import type { SaveTo } from './prepared-files.js';
 import type { SessionOptions } from './session-options.js';
 import type { NamedTensor } from '../tensor/tensor.js';
@@ -16,6 +18,7 @@ export interface LaneDescription {
   /** The model's own file, if weights are read from it. It must be unchanged when the session has opened. */
   readonly weightsFile?: StampedFile | undefined;
   readonly device: ResolvedDevice;
+  /** Options of onnxruntime. */
   readonly session: SessionOptions;
   /** Folder of CUDA libraries to load first. */
   readonly cudaLibraries?: string | undefined;
@@ -23,6 +26,16 @@ export interface LaneDescription {
   readonly saveTo?: SaveTo | undefined;
   /** Whether `model` is a prepared one. If it cannot be opened, the lane is described again. */
   readonly isPrepared?: boolean | undefined;
+  /** For an engine that has several. */
+  readonly precision?: Precision | undefined;
+  /** Runs at the same time, for an engine whose runs can share a model; otherwise 1. */
+  readonly streams?: number | undefined;
+  /** Instead of `model`: a file in a temporary folder, with its weights. The engine removes the folder. */
+  readonly modelFile?: string | undefined;
+  /** Instead of `model`: the model as the engine has compiled it before. `isPrepared` is set. */
+  readonly compiledFile?: string | undefined;
+  /** Where to keep the compiled model for later sessions. */
+  readonly keepCompiled?: { readonly cache: CacheSettings; readonly key: string } | undefined;
 }
 
 /** An input or output of a session, as the engine reports it. */
@@ -46,6 +59,8 @@ export interface SessionFacts {
   readonly runtime: string;
   /** Providers that the engine was compiled with, usable or not. */
   readonly providers?: readonly string[];
+  /** Runs that the session computes at the same time; 1 if left out. */
+  readonly streams?: number;
 }
 
 /** Owner → lane. */
@@ -57,6 +72,8 @@ export type LaneRequest =
       readonly feeds: readonly Feed[];
       readonly fetches: readonly string[];
     }
+  /** Ends a run early, if the engine can. Its reply comes in any case. */
+  | { readonly type: 'cancel'; readonly id: number }
   | { readonly type: 'close' };
 
 /** Lane → owner. */
@@ -75,6 +92,9 @@ export type LaneReply =
     }
   /** `id` is absent if opening failed. */
   | { readonly type: 'failed'; readonly id?: number; readonly error: PackedError };
+
+/** Environment variable that tells the process of a lane which engine to load. */
+export const ENGINE_VARIABLE = 'TAPIR_LANE_ENGINE';
 
 /** Words of the shared state of a thread: whether it is in native code, and whether it must not enter it any more. */
 export const STATE_BUSY = 0;

@@ -15,7 +15,7 @@ import { WarmSizes } from './warm-sizes.js';
 
 /** Options of one run. */
 export interface ReplicaRunOptions {
-  /** Rejects the run at once when it fires. The session stays busy until the run returns: onnxruntime-node cannot cancel it. */
+  /** Rejects the run at once when it fires. With onnxruntime, the session stays busy until the run returns. OpenVINO cancels it. */
   readonly signal?: AbortSignal | undefined;
   /** Move the feeds' buffers to the session instead of copying them. */
   readonly transfer?: boolean | undefined;
@@ -30,7 +30,7 @@ export interface ReplicaPlace extends LanePlace {
 
 /** Milliseconds that a replica has spent. */
 export interface ReplicaSpent {
-  /** In onnxruntime, added up over all sessions. */
+  /** In the engine, added up over all sessions. */
   readonly runMs: number;
   /** Making feeds from shared images. */
   readonly feedMs: number;
@@ -49,6 +49,7 @@ interface Job {
   readonly parts: readonly FeedPart[];
   readonly fetches: readonly string[];
   readonly transfer: boolean;
+  readonly signal: AbortSignal | undefined;
   isSettled: boolean;
   resolve(outputs: readonly NamedTensor[]): void;
   reject(error: unknown): void;
@@ -121,7 +122,7 @@ export class Replica {
     return this.#pool.pids;
   }
 
-  /** Milliseconds in onnxruntime per row, one number for each of the latest runs. */
+  /** Milliseconds in the engine per row, one number for each of the latest runs. */
   get recentRowMs(): readonly number[] {
     return this.#rowMs;
   }
@@ -149,6 +150,7 @@ export class Replica {
         parts,
         fetches,
         transfer,
+        signal,
         isSettled: false,
         resolve: (outputs) => void (settle() && resolve(outputs)),
         reject: (error) => void (settle() && reject(error as Error)),
@@ -221,7 +223,7 @@ export class Replica {
         this.#queue.unshift(job);
         return;
       }
-      const { outputs, spent, runMs, feedMs } = await lane.run(feeds, job.fetches);
+      const { outputs, spent, runMs, feedMs } = await lane.run(feeds, job.fetches, job.signal);
       this.#keepSpare(spent);
       this.#counts.runs++;
       this.#spent.runMs += runMs;
@@ -230,7 +232,8 @@ export class Replica {
       this.#rowMs = [...this.#rowMs.slice(1 - RECENT_RUNS), runMs / rows];
       job.resolve(outputs);
     } catch (error) {
-      this.#counts.failures++;
+      // A run that was cancelled has not failed.
+      if (!job.isSettled) this.#counts.failures++;
       job.reject(error);
     } finally {
       slot.load--;
@@ -264,11 +267,29 @@ export async function openReplica(
   describe: (failure?: unknown) => Promise<LaneDescription>,
   start?: typeof startLane,
 ): Promise<Replica> {
-  const open = (): Promise<Lane> => openLane(place, describe, start);
-  const opening = await Promise.allSettled(Array.from({ length: place.sessions }, open));
-  const lanes = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  checkEngine(place);
+  // OpenVINO's runs share a model, so its sessions are streams of one lane.
+  const [lanes, streams] = place.lane.engine === 'openvino' ? [1, place.sessions] : [place.sessions, 1];
+  const describeStreams = async (failure?: unknown): Promise<LaneDescription> => ({
+    ...(await describe(failure)),
+    streams,
+  });
+  const open = (): Promise<Lane> => openLane(place, describeStreams, start);
+  const opening = await Promise.allSettled(Array.from({ length: lanes }, open));
+  const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const failed = opening.find((result) => result.status === 'rejected');
-  if (!failed) return new Replica(lanes, open, place.onLaneDeath);
-  await Promise.all(lanes.map((lane) => lane.close()));
+  if (!failed) return new Replica(opened, open, place.onLaneDeath);
+  await Promise.all(opened.map((lane) => lane.close()));
   throw failed.reason;
+}
+
+/** Checks that the engine runs on the device. */
+function checkEngine({ device, lane }: ReplicaPlace): void {
+  if (lane.engine === 'onnxruntime' || device.type === 'cpu') return;
+  const reason = `it runs on the CPU here, not on ${deviceName(device)}`;
+  throw new TapirError(
+    'ENGINE_UNSUPPORTED',
+    `engine "openvino" cannot be used: ${reason}; choose device "cpu", or engine "onnxruntime"`,
+    { details: { engine: lane.engine, operators: [], reason } },
+  );
 }

@@ -190,6 +190,9 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     const nodes = [{ op: 'NoSuchOperator', inputs: ['x'], outputs: ['y'] }];
     return createFeatureExtractor(modelBytes({ inputs: ['x'], outputs: ['y'], nodes }), ['y']);
   },
+  PRECISION_UNSUPPORTED: () => createFeatureExtractor(tinyResNet(), ['avgpool'], { precision: 'bfloat16' }),
+  ENGINE_UNSUPPORTED: () =>
+    createFeatureExtractor(tinyResNet(), ['avgpool'], { engine: 'openvino', device: 'cuda' }),
   RUN_FAILED: async () => {
     const nodes = [{ op: 'Add', inputs: ['a', 'b'], outputs: ['y'] }];
     const model = modelBytes({ inputs: ['a', 'b'], outputs: ['y'], nodes });

@@ -47,6 +47,8 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   EXTERNAL_DATA_UNSAFE: EXIT.model,
   DEVICE_UNAVAILABLE: EXIT.model,
   SESSION_FAILED: EXIT.model,
+  PRECISION_UNSUPPORTED: EXIT.model,
+  ENGINE_UNSUPPORTED: EXIT.model,
   RUN_FAILED: EXIT.model,
   LANE_DIED: EXIT.model,
   DECODER_DIED: EXIT.internal,

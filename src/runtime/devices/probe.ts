@@ -52,7 +52,7 @@ export async function probeDevice(device: ResolvedDevice, options: ProbeOptions)
   let log = '';
   let channel: LaneChannel | undefined;
   const start = (events: LaneEvents): LaneChannel => {
-    channel = startProcess(events, device, (text) => {
+    channel = startProcess(events, device, LANE_DEFAULTS, (text) => {
       log = (log + text).slice(-4096);
     });
     return channel;

@@ -3,7 +3,9 @@
  * when its owner is killed.
  */
 import { serveLane } from '../lane-server.js';
-import type { LaneRequest } from '../protocol.js';
+import type { EngineName } from '../lane-options.js';
+import { ENGINE_VARIABLE, type LaneRequest } from '../protocol.js';
+import { loadEngine } from './load-engine.js';
 
 const handle = serveLane(
   {
@@ -11,7 +13,7 @@ const handle = serveLane(
     enter: (step) => step(),
     closed: () => process.disconnect(),
   },
-  () => import('./onnxruntime.js'),
+  () => loadEngine(process.env[ENGINE_VARIABLE] as EngineName),
 );
 
 process.on('message', (request: LaneRequest) => handle(request));

@@ -1,0 +1,8 @@
+/** Loads an engine by its name. Each engine is one module, which loads its native library only when it is used. */
+import type { Engine } from '../engine.js';
+import type { EngineName } from '../lane-options.js';
+
+/** Loads an engine. */
+export function loadEngine(name: EngineName): Promise<Engine> {
+  return name === 'openvino' ? import('./openvino.js') : import('./onnxruntime.js');
+}

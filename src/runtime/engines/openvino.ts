@@ -1,0 +1,280 @@
+/**
+ * OpenVINO on the CPU: sessions through its C API. This is the only import of koffi. One compiled model serves all streams of a
+ * session, so they share its weights. A lane loads it, never the caller's thread.
+ */
+import { readFileSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { dirname, join } from 'node:path';
+import { reasonOf, TapirError } from '../../base/errors.js';
+import {
+  createData,
+  elementCount,
+  makeTensor,
+  nameTensor,
+  type DType,
+  type NamedTensor,
+} from '../../tensor/tensor.js';
+import { deviceName, type ResolvedDevice } from '../device.js';
+import { findOpenVino } from '../devices/openvino-libraries.js';
+import type { Session } from '../engine.js';
+import { addEntry } from '../prepared-cache.js';
+import { PREPARED_WEIGHTS } from '../prepared-files.js';
+import type { LaneDescription, SessionFacts, SessionValue } from '../protocol.js';
+import {
+  bindOpenVino,
+  CANCELLED,
+  OpenVinoError,
+  type Address,
+  type Koffi,
+  type OpenVino,
+  type Port,
+} from './openvino-api.js';
+import { openFailure } from './openvino-failure.js';
+
+/** OpenVINO's numbers of element types. */
+const ELEMENT_TYPES: Readonly<Partial<Record<DType, number>>> = {
+  bool: 1,
+  float16: 3,
+  float32: 4,
+  float64: 5,
+  int8: 7,
+  int16: 8,
+  int32: 9,
+  int64: 10,
+  uint8: 16,
+  uint16: 17,
+  uint32: 18,
+  uint64: 19,
+};
+const DTYPES = new Map(Object.entries(ELEMENT_TYPES).map(([dtype, number]) => [number, dtype as DType]));
+
+let loaded: Promise<OpenVino> | undefined;
+
+/**
+ * Loads OpenVINO, once.
+ *
+ * @throws {@link TapirError} `DEPENDENCY_MISSING`.
+ */
+export function loadRuntime(): Promise<OpenVino> {
+  loaded ??= importRuntime();
+  return loaded;
+}
+
+async function importRuntime(): Promise<OpenVino> {
+  const { paths } = findOpenVino();
+  try {
+    return bindOpenVino(await importKoffi(), paths);
+  } catch (error) {
+    if (error instanceof TapirError) throw error;
+    throw missing(
+      'openvino',
+      `${paths.at(-1)!}: ${reasonOf(error)}`,
+      'run "tapir engines install openvino"',
+      error,
+    );
+  }
+}
+
+async function importKoffi(): Promise<Koffi> {
+  try {
+    const { default: koffi } = await import('koffi');
+    return koffi as unknown as Koffi;
+  } catch (error) {
+    throw missing('koffi', reasonOf(error), 'install it with "npm install koffi"', error);
+  }
+}
+
+function missing(name: string, reason: string, remedy: string, cause: unknown): TapirError {
+  return new TapirError('DEPENDENCY_MISSING', `OpenVINO cannot be loaded: ${reason}; ${remedy}`, {
+    details: { package: name, reason },
+    cause,
+  });
+}
+
+/**
+ * Opens a model: bytes, a file, or what an earlier session has compiled.
+ *
+ * @throws {@link TapirError} `SESSION_FAILED` if OpenVINO refuses the model, `ENGINE_UNSUPPORTED` for operators that it lacks,
+ * `PRECISION_UNSUPPORTED`, `DEPENDENCY_MISSING`.
+ */
+export async function openSession(description: LaneDescription): Promise<Session> {
+  const api = await loadRuntime();
+  const core = api.createCore();
+  try {
+    checkPrecision(api, core, description);
+    configure(api, core, description);
+    const compiled = compileModel(api, core, description);
+    return new OpenVinoSession(api, core, compiled, description);
+  } catch (error) {
+    api.freeCore(core);
+    throw error instanceof OpenVinoError ? openFailure(description.device, error) : error;
+  }
+}
+
+/** Without this, the plugin would compute in bfloat16 on CPUs that have it, and results would change with the machine. */
+const PRECISION_HINTS = { float32: 'f32', bfloat16: 'bf16' } as const;
+
+function checkPrecision(api: OpenVino, core: Address, { precision = 'float32' }: LaneDescription): void {
+  if (precision === 'float32' || api.property(core, 'OPTIMIZATION_CAPABILITIES').split(' ').includes('BF16'))
+    return;
+  const cpu = api.property(core, 'FULL_DEVICE_NAME');
+  const reason = `this CPU (${cpu}) has no bfloat16 instructions`;
+  throw new TapirError(
+    'PRECISION_UNSUPPORTED',
+    `precision "${precision}" is not possible here: ${reason}; choose precision "float32"`,
+    { details: { precision, engine: 'openvino', reason } },
+  );
+}
+
+function configure(
+  api: OpenVino,
+  core: Address,
+  { device, streams = 1, precision = 'float32' }: LaneDescription,
+): void {
+  const threads = device.threads === 0 ? availableParallelism() : device.threads * streams;
+  const properties: Readonly<Record<string, string>> = {
+    INFERENCE_PRECISION_HINT: PRECISION_HINTS[precision],
+    INFERENCE_NUM_THREADS: String(threads),
+    NUM_STREAMS: String(streams),
+    // Sessions beside each other, and decoding threads, would be pinned to the same cores.
+    ENABLE_CPU_PINNING: 'NO',
+  };
+  for (const [name, value] of Object.entries(properties)) api.setProperty(core, name, value);
+}
+
+function compileModel(
+  api: OpenVino,
+  core: Address,
+  { model: bytes, modelFile, compiledFile }: LaneDescription,
+): Address {
+  if (compiledFile !== undefined) return api.importBytes(core, readFileSync(compiledFile));
+  const model = modelFile === undefined ? api.readBytes(core, bytes) : api.readFile(core, modelFile);
+  try {
+    return api.compile(core, model);
+  } finally {
+    api.freeModel(model);
+    if (modelFile !== undefined) removeFolder(dirname(modelFile));
+  }
+}
+
+/** Removes the folder of a temporary model. What is mapped stays readable; Windows refuses, and the cache removes it later. */
+function removeFolder(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // See above.
+  }
+}
+
+class OpenVinoSession implements Session {
+  readonly facts: SessionFacts;
+  readonly finish?: () => Promise<void>;
+  readonly #api: OpenVino;
+  readonly #core: Address;
+  readonly #compiled: Address;
+  readonly #device: ResolvedDevice;
+  /** Requests that are not running. Each runs one batch at a time. */
+  readonly #free: Address[];
+  /** Feeds of runs: native code reads their memory, which the garbage collector does not know. */
+  readonly #held = new Set<readonly NamedTensor[]>();
+
+  constructor(api: OpenVino, core: Address, compiled: Address, description: LaneDescription) {
+    const { device, streams = 1, keepCompiled } = description;
+    this.#api = api;
+    this.#core = core;
+    this.#compiled = compiled;
+    this.#device = device;
+    this.#free = Array.from({ length: streams }, () => api.createRequest(compiled));
+    this.facts = {
+      inputs: api.inputs(compiled).map(describe),
+      outputs: api.outputs(compiled).map(describe),
+      device,
+      runtime: api.version(),
+      streams,
+    };
+    if (keepCompiled) this.finish = () => this.#keep(keepCompiled);
+  }
+
+  async run(
+    feeds: readonly NamedTensor[],
+    fetches: readonly string[],
+    signal: AbortSignal,
+  ): Promise<NamedTensor[]> {
+    const api = this.#api;
+    const request = this.#free.pop()!;
+    const tensors: Address[] = [];
+    this.#held.add(feeds);
+    const cancel = (): void => {
+      try {
+        api.cancel(request);
+      } catch {
+        // The run has just ended.
+      }
+    };
+    try {
+      signal.throwIfAborted();
+      for (const { name, dtype, dims, data } of feeds) {
+        const tensor = api.tensorOver(numberOf(name, dtype), dims, data as ArrayBufferView);
+        tensors.push(tensor);
+        api.setTensor(request, name, tensor);
+      }
+      signal.addEventListener('abort', cancel, { once: true });
+      await api.infer(request);
+      return fetches.map((name) => this.#fetch(request, name));
+    } catch (error) {
+      throw runFailure(this.#device, error);
+    } finally {
+      signal.removeEventListener('abort', cancel);
+      for (const tensor of tensors) api.freeTensor(tensor);
+      this.#free.push(request);
+      this.#held.delete(feeds);
+    }
+  }
+
+  /** Copies an output: the library writes the next run to the same place. */
+  #fetch(request: Address, name: string): NamedTensor {
+    return this.#api.withTensor(request, name, ({ elementType, dims, bytes }) => {
+      const dtype = DTYPES.get(elementType);
+      if (dtype === undefined)
+        throw new Error(`output "${name}" has an element type without a JavaScript array`);
+      return nameTensor(name, makeTensor(dtype, dims, createData(dtype, elementCount(dims), bytes.slice(0))));
+    });
+  }
+
+  async #keep({ cache, key }: NonNullable<LaneDescription['keepCompiled']>): Promise<void> {
+    try {
+      await addEntry(cache, key, async (folder) => {
+        await this.#api.exportTo(this.#compiled, join(folder, PREPARED_WEIGHTS));
+        return undefined;
+      });
+    } catch {
+      // A cache that cannot be written makes the next start slower, and this session works.
+    }
+  }
+
+  async release(): Promise<void> {
+    for (const request of this.#free.splice(0)) this.#api.freeRequest(request);
+    this.#api.freeCompiled(this.#compiled);
+    this.#api.freeCore(this.#core);
+  }
+}
+
+function describe({ name, elementType, dims }: Port): SessionValue {
+  const dtype = DTYPES.get(elementType) ?? null;
+  return { name, isTensor: true, dtype, dims: (dims ?? []).map((size) => (size < 0 ? '' : size)) };
+}
+
+function numberOf(name: string, dtype: DType): number {
+  const number = ELEMENT_TYPES[dtype];
+  if (number === undefined) throw new Error(`input "${name}" is ${dtype}, which OpenVINO cannot take here`);
+  return number;
+}
+
+function runFailure(device: ResolvedDevice, error: unknown): TapirError<'RUN_FAILED'> {
+  const isCancelled = error instanceof OpenVinoError && error.status === CANCELLED;
+  const reason = isCancelled ? 'the run was cancelled' : reasonOf(error);
+  return new TapirError('RUN_FAILED', `the model failed on ${deviceName(device)}: ${reason}`, {
+    details: { device: deviceName(device), reason },
+    cause: error,
+  });
+}
