@@ -38,9 +38,7 @@ export const ENGINE_RECORD = 'engine.json';
 /**
  * Returns the folder of an installed engine. It appears complete, with its libraries in `libs` and its record `engine.json`, or
  * not at all.
- *
- * @param cacheFolder - Root of the cache; this package's own cache folder if left out.
  */
-export function engineFolder(name: InstallableEngine, cacheFolder: string = defaultCacheFolder()): string {
-  return join(cacheFolder, 'engines', `${name}-${ENGINE_PACKAGES[name].version}`);
+export function engineFolder(name: InstallableEngine): string {
+  return join(defaultCacheFolder(), 'engines', `${name}-${ENGINE_PACKAGES[name].version}`);
 }

@@ -4,12 +4,8 @@ import { ENGINE_PACKAGES, engineFolder, type InstallableEngine } from '../../bas
 import { TapirError } from '../../base/errors.js';
 import { packageRequire } from '../../base/package.js';
 import { labelOfUrl } from '../../base/url-label.js';
-import {
-  INSTALL_DEFAULTS,
-  planInstall,
-  runInstall,
-  type InstallPlan,
-} from '../../hub/wheels/install-engine.js';
+import type { FoundWheel } from '../../hub/wheels/find-wheel.js';
+import { INSTALL_DEFAULTS, planInstall, runInstall } from '../../hub/wheels/install-engine.js';
 import { findInstalledEngine, removeEngine } from '../../hub/wheels/installed-engine.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { YES_FLAG } from '../flags/find-model.js';
@@ -66,7 +62,7 @@ async function runEngineInstall(
   const { signal } = terminal;
   const plan = await planInstall(name, { ...INSTALL_DEFAULTS, indexUrl, wheel, allowHttp, signal });
   if (plan.wheel !== null) {
-    showPlan(terminal, plan);
+    showPlan(terminal, name, plan.folder, plan.wheel);
     if (!yes && !(await terminal.confirm('Install it?'))) throw notInstalled(name);
   }
   const engine = await withProgress(terminal, allowHttp, ({ onProgress }) =>
@@ -89,8 +85,12 @@ async function runEngineInstall(
 }
 
 /** Prints what an installation downloads, from where and to where. */
-function showPlan(terminal: Terminal, { name, folder, wheel }: InstallPlan): void {
-  const { filename, sizeBytes, sha256, from } = wheel!;
+function showPlan(
+  terminal: Terminal,
+  name: InstallableEngine,
+  folder: string,
+  { filename, sizeBytes, sha256, from }: FoundWheel,
+): void {
   const { version, licence } = ENGINE_PACKAGES[name];
   const size = sizeBytes === null ? 'unknown size' : formatBytes(sizeBytes);
   const lines = [

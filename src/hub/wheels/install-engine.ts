@@ -1,37 +1,27 @@
 /** Installs an engine: finds the wheel with its libraries, downloads and checks it, and unpacks what the engine needs. */
 import { mkdir, rm } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
-import { unwritable, writeAtomically } from '../../base/atomic-file.js';
-import { checkOneOf, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { dirname, join } from 'node:path';
+import { publish, unwritable, writeAtomically } from '../../base/atomic-file.js';
+import { checkOneOf, checkText, withDefaults, type Options } from '../../base/checks.js';
 import {
   ENGINE_PACKAGES,
   ENGINE_RECORD,
   engineFolder,
   type InstallableEngine,
 } from '../../base/engine-packages.js';
-import { isTapirError, TapirError } from '../../base/errors.js';
-import { labelOfUrl } from '../../base/url-label.js';
-import {
-  checkDownloadOptions,
-  checksumMismatch,
-  DOWNLOAD_DEFAULTS,
-  downloadFile,
-  type DownloadOptions,
-} from '../download-file.js';
-import { PartialFile, sha256OfFile, sizeOfFile } from '../partial-file.js';
+import { isTapirError } from '../../base/errors.js';
+import { checkDownloadOptions, DOWNLOAD_DEFAULTS, type DownloadOptions } from '../download-file.js';
 import { WHEEL_CONTENTS } from './engine-files.js';
-import { readPackageIndexes } from './index-settings.js';
+import { fetchWheel, findWheel, readLocalWheel, type FoundWheel } from './find-wheel.js';
 import {
+  discardEngine,
   findInstalledEngine,
   lockEngines,
-  placeEngine,
   remnantOf,
   type EngineRecord,
   type InstalledEngine,
 } from './installed-engine.js';
-import { listWheels, type IndexedWheel } from './package-index.js';
 import { unpackWheel } from './unpack-wheel.js';
-import { chooseWheel, describePlatform, parseWheelName, readPlatform } from './wheel-name.js';
 
 /** Options of {@link installEngine}. */
 export interface InstallOptions extends DownloadOptions {
@@ -54,27 +44,11 @@ export const INSTALL_DEFAULTS: InstallOptions = {
   wheel: undefined,
 };
 
-/** The wheel to install. */
-export interface PlannedWheel {
-  readonly filename: string;
-  readonly sha256: string;
-  /** Null if it is unknown. */
-  readonly sizeBytes: number | null;
-  /** Its path, or its address and the label of the index that states it. */
-  readonly from:
-    | { readonly path: string }
-    | { readonly url: string; readonly authorization: string | undefined; readonly index: string };
-}
-
-/** What an installation does. */
-export interface InstallPlan {
-  readonly name: InstallableEngine;
-  readonly folder: string;
-  /** The engine, if it is installed already. */
-  readonly installed: InstalledEngine | null;
-  /** Null if nothing needs to be done. */
-  readonly wheel: PlannedWheel | null;
-}
+/** What an installation does: it installs a wheel, or nothing if the engine is installed already. */
+export type InstallPlan = { readonly name: InstallableEngine; readonly folder: string } & (
+  | { readonly installed: null; readonly wheel: FoundWheel }
+  | { readonly installed: InstalledEngine; readonly wheel: null }
+);
 
 /**
  * Installs the libraries of an engine that does not come with this package. An engine that is there and complete is not installed
@@ -121,88 +95,12 @@ export async function planInstall(name: InstallableEngine, options: InstallOptio
   checkDownloadOptions(options);
   const folder = engineFolder(name);
   const installed = await findInstalledEngine(name);
-  if (installed) return { name, folder, installed, wheel: null };
-  const { wheel: path } = options;
-  const wheel = path === undefined ? await findWheel(name, options) : await readLocalWheel(name, path);
+  if (installed !== null) return { name, folder, installed, wheel: null };
+  const { wheel: path, indexUrl } = options;
+  const pinned = ENGINE_PACKAGES[name];
+  const wheel =
+    path === undefined ? await findWheel(pinned, indexUrl, options) : await readLocalWheel(pinned, path);
   return { name, folder, installed, wheel };
-}
-
-async function readLocalWheel(name: InstallableEngine, given: string): Promise<PlannedWheel> {
-  const { project, version } = ENGINE_PACKAGES[name];
-  const path = resolve(given);
-  const filename = basename(path);
-  const parsed = parseWheelName(filename);
-  const platform = readPlatform();
-  if (
-    parsed?.project !== project ||
-    parsed.version !== version ||
-    !chooseWheel([{ filename, name: parsed }], platform)
-  )
-    throw invalidOption(
-      'wheel',
-      `a wheel of ${project} ${version} for ${describePlatform(platform)}, with its name`,
-      given,
-    );
-  const sizeBytes = await sizeOfFile(path);
-  if (sizeBytes === null) throw invalidOption('wheel', 'an existing file', given);
-  return { filename, sha256: await sha256OfFile(path), sizeBytes, from: { path } };
-}
-
-/** Asks the indexes in order. The first one with a wheel for this platform is used. */
-async function findWheel(name: InstallableEngine, options: InstallOptions): Promise<PlannedWheel> {
-  const { project, version } = ENGINE_PACKAGES[name];
-  const platform = readPlatform();
-  const reasons: string[] = [];
-  const indexes = await readPackageIndexes(options.indexUrl);
-  for (const index of indexes) {
-    const all = await listWheels(index, project, options);
-    const wheels =
-      all?.filter((wheel) => wheel.name.project === project && wheel.name.version === version) ?? [];
-    const kept = wheels.filter(({ yanked }) => yanked === null);
-    const wheel = chooseWheel(kept, platform);
-    const where = `${labelOfUrl(index.url)} (${index.from})`;
-    if (wheel) return planWheel(wheel, where);
-    reasons.push(`${where} ${whyNone(all, wheels, kept, `${project} ${version}`)}`);
-  }
-  const reason = `no wheel for ${describePlatform(platform)}: ${reasons.join('; ')}`;
-  throw notFound(labelOfUrl(indexes[0]!.url), project, version, reason);
-}
-
-function whyNone(
-  all: readonly IndexedWheel[] | undefined,
-  wheels: readonly IndexedWheel[],
-  kept: readonly IndexedWheel[],
-  what: string,
-): string {
-  if (all === undefined) return 'does not have this project';
-  if (wheels.length === 0) return `has no wheel of ${what}`;
-  if (kept.length === 0) return `has withdrawn ${what}${wheels[0]!.yanked ? ` (${wheels[0]!.yanked})` : ''}`;
-  const platforms = new Set(kept.flatMap(({ name }) => name.platforms));
-  return `has wheels for ${Array.from(platforms).toSorted().join(', ')}`;
-}
-
-function planWheel(
-  { filename, sha256, sizeBytes, url, authorization }: IndexedWheel,
-  index: string,
-): PlannedWheel {
-  if (sha256 !== null) return { filename, sha256, sizeBytes, from: { url, authorization, index } };
-  const reason =
-    'the index does not state its SHA-256; download it yourself and pass it with --wheel (wheel)';
-  const label = labelOfUrl(url);
-  throw new TapirError('DOWNLOAD_FAILED', `cannot download ${label}: ${reason}`, {
-    details: { url: label, reason },
-  });
-}
-
-function notFound(
-  url: string,
-  project: string,
-  version: string,
-  reason: string,
-): TapirError<'DOWNLOAD_FAILED'> {
-  return new TapirError('DOWNLOAD_FAILED', `cannot download ${project} ${version}: ${reason}`, {
-    details: { url, reason },
-  });
 }
 
 /**
@@ -214,24 +112,13 @@ export async function runInstall(
   { name, installed, wheel, folder }: InstallPlan,
   options: InstallOptions,
 ): Promise<InstalledEngine> {
-  if (installed !== null || wheel === null) return installed!;
+  if (installed !== null) return installed;
   const lock = await lockEngines(name);
   try {
     // Another process may have installed it since it was planned.
     const other = await findInstalledEngine(name);
     if (other) return other;
-    if ('path' in wheel.from) await unpackEngine(name, wheel, wheel.from.path, folder, options.signal);
-    else {
-      const path = await fetchWheel(wheel, dirname(folder), options);
-      try {
-        await unpackEngine(name, wheel, path, folder, options.signal);
-        await rm(path, { force: true });
-      } catch (error) {
-        // After other errors, such as a full disk, the next attempt does not download it again.
-        if (isTapirError(error, 'PACKAGE_INVALID')) await rm(path, { force: true });
-        throw error;
-      }
-    }
+    await installWheel(wheel, name, folder, options);
   } finally {
     await lock.release();
   }
@@ -240,29 +127,30 @@ export async function runInstall(
   return done;
 }
 
-/** Downloads a wheel, unless an interrupted installation has done it, and checks it. */
-async function fetchWheel(wheel: PlannedWheel, root: string, options: InstallOptions): Promise<string> {
-  const { filename, sha256, sizeBytes, from } = wheel;
-  const path = join(root, filename);
-  if ('path' in from || ((await sizeOfFile(path)) !== null && (await sha256OfFile(path)) === sha256))
-    return path;
-  const { url, authorization } = from;
-  const partial = new PartialFile(path);
-  await downloadFile({ name: filename, url, sizeBytes, sha256 }, partial, { ...options, authorization });
-  const actual = await sha256OfFile(partial.path);
-  if (actual !== sha256) {
-    await partial.discard();
-    throw checksumMismatch(url, path, sha256, actual);
+async function installWheel(
+  wheel: FoundWheel,
+  name: InstallableEngine,
+  folder: string,
+  options: InstallOptions,
+): Promise<void> {
+  const { from } = wheel;
+  if ('path' in from) return unpackEngine(wheel, from.path, name, folder, options.signal);
+  const path = await fetchWheel(wheel, from, dirname(folder), options);
+  try {
+    await unpackEngine(wheel, path, name, folder, options.signal);
+    await rm(path, { force: true });
+  } catch (error) {
+    // After other errors, such as a full disk, the next call does not download it again.
+    if (isTapirError(error, 'PACKAGE_INVALID')) await rm(path, { force: true });
+    throw error;
   }
-  await partial.finish();
-  return path;
 }
 
 /** Unpacks into a folder of another name, which gets its final name when everything is on disk. */
 async function unpackEngine(
-  name: InstallableEngine,
-  { filename, sha256 }: PlannedWheel,
+  { filename, sha256 }: FoundWheel,
   path: string,
+  name: InstallableEngine,
   folder: string,
   signal: AbortSignal | undefined,
 ): Promise<void> {
@@ -274,7 +162,8 @@ async function unpackEngine(
     const sizes = await unpackWheel(path, temporary, WHEEL_CONTENTS[name], signal);
     const record: EngineRecord = { wheel: filename, sha256, sizes };
     await writeAtomically(join(temporary, ENGINE_RECORD), Buffer.from(JSON.stringify(record, null, 2)));
-    await placeEngine(temporary, folder);
+    await discardEngine(folder);
+    await publish(temporary, folder);
   } finally {
     await rm(temporary, { recursive: true, force: true }).catch(() => undefined);
   }

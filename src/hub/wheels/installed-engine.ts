@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { publish, unwritable } from '../../base/atomic-file.js';
+import { unwritable } from '../../base/atomic-file.js';
 import {
   ENGINE_LIBRARIES,
   ENGINE_PACKAGES,
@@ -83,16 +83,6 @@ export async function lockEngines(name: InstallableEngine): Promise<FolderLock> 
 }
 
 /**
- * Gives a filled folder its final name. A damaged engine of that name is removed.
- *
- * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
- */
-export async function placeEngine(temporary: string, folder: string): Promise<void> {
-  await discard(folder);
-  await publish(temporary, folder);
-}
-
-/**
  * Removes an engine: its pinned version and all others, and the wheels of unfinished installations.
  *
  * @returns The paths that were removed.
@@ -104,15 +94,19 @@ export async function removeEngine(name: InstallableEngine): Promise<string[]> {
   try {
     const root = dirname(engineFolder(name));
     const names = (await readdir(root)).filter((other) => other.startsWith(`${name}-`));
-    for (const other of names) await discard(join(root, other));
+    for (const other of names) await discardEngine(join(root, other));
     return names.map((other) => join(root, other));
   } finally {
     await lock.release();
   }
 }
 
-/** Removes a folder. It is renamed first, so that no process sees it half deleted. */
-async function discard(folder: string): Promise<void> {
+/**
+ * Removes the folder of an engine, if it exists. It is renamed first, so that no process sees it half deleted.
+ *
+ * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
+ */
+export async function discardEngine(folder: string): Promise<void> {
   const gone = remnantOf(folder, 'gone');
   try {
     await rename(folder, gone);

@@ -128,6 +128,6 @@ function readFile(
     authorization: own.authorization ?? (isOfIndex ? index.authorization : undefined),
     sha256: typeof sha256 === 'string' && /^[\da-f]{64}$/i.test(sha256) ? sha256.toLowerCase() : null,
     sizeBytes: Number.isSafeInteger(size) && Number(size) > 0 ? Number(size) : null,
-    yanked: yanked === false || yanked === undefined ? null : String(yanked),
+    yanked: typeof yanked === 'string' ? yanked : yanked === true ? '' : null,
   };
 }

@@ -2,7 +2,11 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import { TapirError } from '../../../src/base/errors.js';
+import { createProgram } from '../../../src/cli/program.js';
+import type { Terminal } from '../../../src/cli/terminal/terminal.js';
+import { failureOf } from '../../support/failure.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { runTapir } from '../../support/run.js';
 import { makeWheel, sha256Of, startIndex, wheelNamed } from '../../support/wheels.js';
@@ -41,6 +45,31 @@ describe('tapir engines', () => {
     expect(run.stderr).not.toContain('hunter2');
     expect(requests.length).toBe(1);
     expect(existsSync(engines)).toBe(false);
+  });
+
+  it.each([true, false])('asks on a terminal, and does as answered (%s)', async (answer) => {
+    const { env, engines } = createUser();
+    for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+    const wheel = join(scratch, wheelNamed());
+    writeFileSync(wheel, bytes);
+    const said: string[] = [];
+    const say = (text: string): number => said.push(text);
+    const terminal = {
+      signal: new AbortController().signal,
+      isTerminal: true,
+      err: say,
+      out: say,
+      confirm: (question: string) => Promise.resolve(say(question) > 0 && answer),
+    } as unknown as Terminal;
+    const program = await createProgram(terminal, 'engines');
+    const run = program.parseAsync([...INSTALL, '--wheel', wheel], { from: 'user' });
+    if (answer) await run;
+    else expect(await failureOf(run, TapirError)).toMatchObject({ code: 'DEPENDENCY_MISSING' });
+    vi.unstubAllEnvs();
+    expect(said.join('')).toMatch(
+      new RegExp(`\\nfrom: .*${wheelNamed()}\\nto: .*\\nlicence: .*\\nInstall it\\?`),
+    );
+    expect(existsSync(join(engines, 'openvino-2026.4.1'))).toBe(answer);
   });
 
   it('installs, lists and removes', async () => {
