@@ -13,7 +13,7 @@ import { PRUNE_DEFAULTS } from '../model/cut-model.js';
 import { OUTPUT_DTYPES } from '../model/rewrite-options.js';
 import { DECODE_MODES } from '../image/decode/decode-options.js';
 import { TRANSFORM_PRESETS } from '../image/transform-options.js';
-import { LANE_DEFAULTS } from '../runtime/lane-options.js';
+import { ENGINES, LANE_DEFAULTS, PRECISIONS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './commands/doctor.js';
 import { runBenchEmbed, type BenchEmbedFlags } from './commands/bench-embed.js';
 import { runBenchModel, type BenchModelFlags } from './commands/bench-model.js';
@@ -69,6 +69,10 @@ const RETURN_HELP =
 
 const CUDA_LIBS_HELP =
   'folder with the CUDA and cuDNN libraries, searched recursively (pip: site-packages/nvidia)';
+
+const ENGINE_HELP = 'what runs the model; openvino is faster on many CPUs ("tapir engines install openvino")';
+
+const PRECISION_HELP = 'arithmetic of the model; bfloat16 needs engine openvino and a CPU that has it';
 
 /** Commands that load on demand: their code takes as long to load as that of all others. */
 const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Terminal) => Promise<void>>> = {
@@ -292,6 +296,10 @@ function addExtractorFlags(command: Command): void {
       'sessions per device; 0: two on a GPU, one per core of a CPU (at most four), one for fewer than 64 images',
       parseCount,
       0,
+    )
+    .addOption(new Option('--engine <name>', ENGINE_HELP).choices(ENGINES).default(LANE_DEFAULTS.engine))
+    .addOption(
+      new Option('--precision <type>', PRECISION_HELP).choices(PRECISIONS).default(LANE_DEFAULTS.precision),
     )
     .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
     .addOption(

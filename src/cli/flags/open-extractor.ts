@@ -12,6 +12,7 @@ import { valuesOf, type Transform } from '../../image/transform.js';
 import { isNormalizedBy } from '../../image/value-table.js';
 import type { DecodeMode } from '../../image/decode/decode-options.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/device.js';
+import type { EngineName, Precision } from '../../runtime/lane-options.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';
 
@@ -24,6 +25,8 @@ export interface ExtractorFlags extends PartFlags {
   readonly devices?: string;
   readonly sessions: number;
   readonly threads: number;
+  readonly engine: EngineName;
+  readonly precision: Precision;
   readonly isolation: 'thread' | 'process';
   readonly cudaLibs?: string;
   readonly cache: boolean;
@@ -78,6 +81,8 @@ export function openExtractor(
     ...(devices.length > 1 || sessions > 1
       ? { devices, parallel: { split: 'none', sessionsPerDevice: sessions } }
       : { device: devices[0]! }),
+    engine: flags.engine,
+    precision: flags.precision,
     isolation: flags.isolation,
     cudaLibraries: flags.cudaLibs,
     ...(flags.cache ? {} : { cache: 'off' }),
