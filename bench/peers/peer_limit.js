@@ -15,7 +15,7 @@ async function open(sessionThreads) {
   const rows = Number(batch);
   const data = new Float32Array(rows * 3 * 224 * 224);
   for (let i = 0; i < data.length; i++) data[i] = 2 * Math.sin(i);
-  const feeds = { pixel_values: new ort.Tensor('float32', data, [rows, 3, 224, 224]) };
+  const feeds = { [session.inputNames[0]]: new ort.Tensor('float32', data, [rows, 3, 224, 224]) };
   await session.run(feeds);
   return async (images) => {
     for (let done = 0; done < images; done += rows) await session.run(feeds);

@@ -8,23 +8,33 @@ import { pruneModel } from 'onnx-tapir';
 
 const { onnx } = onnxProto;
 
-/** The outputs that everybody computes. */
-export const REQUEST = ['layer4', 'avgpool'] as const;
-
+/** The model that everybody runs unless another is given, and the outputs that are asked of it. */
+const REQUEST = ['layer4', 'avgpool'];
 const MODEL = fileURLToPath(new URL('../../models/resnet50-untrained.onnx', import.meta.url));
 
 /** The names that transformers.js expects; all peers but torchvision share the file. */
 const INPUT = 'pixel_values';
-const OUTPUTS = { layer4: 'last_hidden_state', avgpool: 'pooler_output' } as const;
+const OUTPUTS: Readonly<Record<string, string>> = { layer4: 'last_hidden_state', avgpool: 'pooler_output' };
+
+/** A model to run instead of the ResNet-50. */
+export interface GivenModel {
+  readonly file: string;
+  /** Names that torchvision and tapir both know. */
+  readonly request: readonly string[];
+}
 
 /** Where everything lies. */
 export interface Prepared {
   /** The whole model, as a user has it. */
   readonly model: string;
-  /** Cut down to the two outputs beforehand, outside all timing. */
+  /** The outputs that everybody computes. */
+  readonly request: readonly string[];
+  /** Cut down to these outputs beforehand, outside all timing. */
   readonly pruned: string;
-  /** Folder with `resnet50/` in it, as on the Hub. */
-  readonly hub: string;
+  /** Folder with `resnet50/` in it, as on the Hub; undefined for another model. */
+  readonly hub: string | undefined;
+  /** Weights for torchvision that lie beside a given model; undefined for the ResNet-50, whose weights are read from the ONNX file. */
+  readonly checkpoint: string | undefined;
   readonly photos: string;
   /** Folder with one photo. */
   readonly onePhoto: string;
@@ -33,11 +43,11 @@ export interface Prepared {
 
 /** The graph cut by `pruneModel`, with its values named anew: a re-export by hand, which ONNX Runtime runs as the original. */
 async function renamePruned(model: string): Promise<Uint8Array> {
-  const pruned = await pruneModel(model, [...REQUEST]);
+  const pruned = await pruneModel(model, REQUEST);
   const { graph, ...rest } = onnx.ModelProto.decode(await pruned.bytes());
   if (!graph) throw new Error(`${model} holds no graph`);
   const names = new Map<string, string>(
-    pruned.plan.resolved.map(({ key, tensor }) => [tensor, OUTPUTS[key as keyof typeof OUTPUTS]]),
+    pruned.plan.resolved.map(({ key, tensor }) => [tensor, OUTPUTS[key]!]),
   );
   names.set('input', INPUT);
   const renamed = (name: string): string => names.get(name) ?? name;
@@ -64,9 +74,27 @@ const PREPROCESSOR = {
   size: { shortest_edge: 224 },
 };
 
-/** Makes it all in a folder, for photos that are there. */
-export async function prepare(work: string, photoPaths: readonly string[], model = MODEL): Promise<Prepared> {
-  if (!existsSync(model)) throw new Error(`there is no ${model}: npm run model`);
+/** Prepares all this in a folder, for the photos given. */
+export async function prepare(
+  work: string,
+  photoPaths: readonly string[],
+  given: GivenModel = { file: MODEL, request: REQUEST },
+): Promise<Prepared> {
+  const { file, request } = given;
+  if (!existsSync(file)) throw new Error(`there is no ${file}: npm run model`);
+  const photos = dirname(photoPaths[0]!);
+  const onePhoto = join(work, 'one-photo');
+  mkdirSync(onePhoto, { recursive: true });
+  copyFileSync(photoPaths[0]!, join(onePhoto, 'p000000.jpg'));
+  const isResNet = String(request) === String(REQUEST);
+  const model = isResNet ? await prepareHub(work, file) : await preparePruned(work, given);
+  return { model: file, request, ...model, photos, onePhoto, count: photoPaths.length };
+}
+
+async function prepareHub(
+  work: string,
+  model: string,
+): Promise<Pick<Prepared, 'pruned' | 'hub' | 'checkpoint'>> {
   const hub = join(work, 'hub');
   const folder = join(hub, 'resnet50');
   const pruned = join(folder, 'onnx', 'model.onnx');
@@ -75,17 +103,20 @@ export async function prepare(work: string, photoPaths: readonly string[], model
   const config = { model_type: 'resnet', architectures: ['ResNetModel'], num_channels: 3 };
   writeFileSync(join(folder, 'config.json'), JSON.stringify(config));
   writeFileSync(join(folder, 'preprocessor_config.json'), JSON.stringify(PREPROCESSOR));
-  const photos = dirname(photoPaths[0]!);
-  const onePhoto = join(work, 'one-photo');
-  mkdirSync(onePhoto, { recursive: true });
-  copyFileSync(photoPaths[0]!, join(onePhoto, 'p000000.jpg'));
-  return { model, pruned, hub, photos, onePhoto, count: photoPaths.length };
+  return { pruned, hub, checkpoint: undefined };
 }
 
-/** Writes the model's weights for torchvision. */
-export function writeStateDict(python: string, model: string, work: string): string {
-  const path = join(work, 'resnet50.pth');
+async function preparePruned(
+  work: string,
+  { file, request }: GivenModel,
+): Promise<Pick<Prepared, 'pruned' | 'hub' | 'checkpoint'>> {
+  const pruned = join(work, 'pruned.onnx');
+  writeFileSync(pruned, await (await pruneModel(file, request)).bytes());
+  return { pruned, hub: undefined, checkpoint: file.replace(/\.onnx$/u, '.pth') };
+}
+
+/** Writes the ResNet-50's weights for torchvision. */
+export function writeCheckpoint(python: string, model: string, path: string): void {
   const script = fileURLToPath(new URL('state_dict.py', import.meta.url));
   execFileSync(python, [script, model, path], { env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' } });
-  return path;
 }

@@ -2,10 +2,11 @@
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** Versions by package, and why a package cannot be imported. */
+/** Versions by package, why a package cannot be imported, and the folder of OpenVINO's libraries. */
 export interface PythonPackages {
   readonly found: Readonly<Record<string, string>>;
   readonly failed: Readonly<Record<string, string>>;
+  readonly openvinoLibs: string | null;
 }
 
 /** Asks a Python; a string says why it does not answer. */

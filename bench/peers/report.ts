@@ -1,23 +1,22 @@
 /** Prints what a run found. */
 import { format, type Spread } from '../measure.js';
-import type { Likeness } from './compare.js';
-import { OURS, type Skipped } from './peers.js';
+import type { Compared } from './compare.js';
+import type { Skipped } from './peers.js';
 import { MOST_OTHERS, type Summary } from './summary.js';
 
 const cell = (spread: Spread | null, digits: number): string =>
   spread === null ? '–' : format(spread, digits);
 
+const verdict = (holds: boolean): string => (holds ? 'ok' : 'MISSED');
+
 export function printReport(
-  { peers, against, othersShare }: Summary,
-  {
-    reference,
-    likeness,
-  }: { readonly reference: string; readonly likeness: Readonly<Record<string, Likeness>> },
+  { peers, against, ceilings, othersShare }: Summary,
+  compared: readonly Compared[],
   skipped: readonly Skipped[],
 ): void {
   printTable([
-    ['median [min–max]', 'images/s', 'without start', 'CPU-s/image', 'RSS MB', 'PSS MB', 'start s'],
-    ...peers.map(({ name, imagesPerS, sustainedPerS, cpuSPerImage, rssMb, pssMb, startS }) => [
+    ['median [min–max]', 'images/s', 'without start', 'CPU-s/image', 'RSS MB', 'PSS MB', 'start s', 'cached'],
+    ...peers.map(({ name, imagesPerS, sustainedPerS, cpuSPerImage, rssMb, pssMb, startS, cachedStartS }) => [
       name,
       cell(imagesPerS, 1),
       cell(sustainedPerS, 1),
@@ -25,28 +24,59 @@ export function printReport(
       cell(rssMb, 0),
       cell(pssMb, 0),
       cell(startS, 2),
+      cell(cachedStartS, 2),
+    ]),
+  ]);
+  for (const ours of new Set(against.map((ratio) => ratio.ours)))
+    printTable([
+      [
+        `${ours} / peer, paired`,
+        'images/s',
+        'quiet rounds',
+        'without start',
+        'CPU-s/image',
+        'start',
+        'cached',
+        '',
+      ],
+      ...against
+        .filter((ratio) => ratio.ours === ours)
+        .map(({ peer, speed, quietSpeed, sustained, cpu, start, cachedStart, bars }) => [
+          peer,
+          cell(speed, 2),
+          cell(quietSpeed, 2),
+          cell(sustained, 2),
+          cell(cpu, 2),
+          cell(start, 2),
+          cell(cachedStart, 2),
+          bars.map(({ what, bar, holds }) => `${what} ${verdict(holds)}: ${bar}`).join(', '),
+        ]),
+    ]);
+  printTable([
+    ['1/(1/decode + 1/model)', 'decode', 'model', 'ceiling', 'reached', 'without start', ''],
+    ...ceilings.map((one) => [
+      one.ours,
+      cell(one.decodePerS, 1),
+      cell(one.modelPerS, 1),
+      cell(one.ceilingPerS, 1),
+      cell(one.share, 2),
+      cell(one.sustainedShare, 2),
+      one.holds === null ? '' : `${verdict(one.holds)}: ${one.bar}`,
     ]),
   ]);
   printTable([
-    [`${OURS} / peer, paired`, 'images/s', 'quiet rounds', 'without start', 'CPU-s/image', 'start', ''],
-    ...against.map(({ peer, speed, quietSpeed, sustained, cpu, start, bars }) => [
-      peer,
-      cell(speed, 2),
-      cell(quietSpeed, 2),
-      cell(sustained, 2),
-      cell(cpu, 2),
-      cell(start, 2),
-      bars.map(({ what, bar, holds }) => `${what} ${holds ? 'ok' : 'MISSED'}: ${bar}`).join(', '),
-    ]),
-  ]);
-  printTable([
-    [`cosine with ${reference}`, 'layer4', 'avgpool', 'avgpool: most apart'],
-    ...Object.entries(likeness).map(([name, { layer4, avgpool }]) => [
-      name,
-      cell(layer4!.cosine, 6),
-      cell(avgpool!.cosine, 6),
-      avgpool!.mostApart.toExponential(1),
-    ]),
+    ['features', 'against', 'output', 'cosine', 'most apart', 'of the range', ''],
+    ...compared.flatMap(({ name, reference, likeness, bar, holds }) =>
+      Object.entries(likeness).map(([output, { cosine, mostApart, ofRange }]) => [
+        name,
+        reference,
+        output,
+        cell(cosine, 6),
+        mostApart.toExponential(1),
+        ofRange.toExponential(1),
+        bar === null ? '' : `${verdict(holds[output]!)}: ${bar}`,
+      ]),
+    ),
   ]);
   console.log('');
   for (const { name, what, reason } of skipped) console.log(`SKIPPED ${name} (${what}): ${reason}`);

@@ -2,16 +2,17 @@
  * `npx tsx bench/peers/run.ts`: the same photos through the same ResNet-50 (layer4 and avgpool), here and in what one would
  * use instead, side by side in one run. README.md beside this file says how to set the peers up and what the figures mean.
  *
- * Options: --photos N, --rounds N, --peers a,b, --python PATH, --npm DIR, --batch N, --wait S, --only embed|preprocess,
- * --json FILE.
+ * Options: --photos N, --rounds N, --peers a,b, --python PATH, --npm DIR, --openvino-libs DIR, --batch N, --wait S,
+ * --only embed|preprocess, --model FILE --return NODE, --json FILE.
  */
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { compareFeatures, type Likeness } from './compare.js';
-import { listPeers, OURS, packageVersions, PEER_NAMES, type Peer, type PeerName } from './peers.js';
+import { compareAll } from './compare.js';
+import { isOurs, OURS, PEER_NAMES, type PeerName } from './peer-table.js';
+import { listPeers, packageVersions, type Peer } from './peers.js';
 import { makePhotos } from './photos.js';
 import { prepare } from './prepare.js';
 import { benchPreprocess, PREPROCESS_PEERS, printPreprocess, type PreprocessReport } from './preprocess.js';
@@ -28,6 +29,9 @@ const { values } = parseArgs({
     peers: { type: 'string', default: PEER_NAMES.join(',') },
     python: { type: 'string', default: process.env['TAPIR_PEERS_PYTHON'] ?? 'python3' },
     npm: { type: 'string', default: process.env['TAPIR_PEERS_NPM'] ?? '' },
+    'openvino-libs': { type: 'string', default: process.env['OPENVINO_LIBS'] ?? '' },
+    model: { type: 'string' },
+    return: { type: 'string', multiple: true, default: [] },
     batch: { type: 'string', default: '32' },
     wait: { type: 'string', default: '0' },
     only: { type: 'string' },
@@ -37,6 +41,9 @@ const { values } = parseArgs({
 const [rounds, waitS, batch] = [Number(values.rounds), Number(values.wait), Number(values.batch)];
 const { python, only } = values;
 const npm = values.npm === '' ? undefined : values.npm;
+const openvinoLibs = values['openvino-libs'] === '' ? undefined : values['openvino-libs'];
+if ((values.model === undefined) !== (values.return.length === 0))
+  throw new Error('--model and --return belong together');
 const names = [...new Set([OURS, ...values.peers.split(',')])] as PeerName[];
 const unknown = names.filter((name) => !PEER_NAMES.includes(name));
 if (unknown.length > 0)
@@ -69,35 +76,38 @@ async function runRounds(
   return runs;
 }
 
-/** Each peer's vectors against torchvision's, or against ours where it cannot run. */
-function compareAll(peers: readonly Peer[]): {
-  readonly reference: string;
-  readonly likeness: Record<string, Likeness>;
-} {
-  const reference =
-    peers.find(({ name }) => name.startsWith('torchvision')) ?? peers.find(({ name }) => name === OURS)!;
-  const likeness: Record<string, Likeness> = {};
-  for (const { name, features } of peers)
-    if (features && name !== reference.name) likeness[name] = compareFeatures(features, reference.features!);
-  return { reference: reference.name, likeness };
-}
-
 async function benchEmbed(photos: readonly string[]): Promise<unknown> {
-  const prepared = await prepare(work, photos);
-  const { peers, skipped } = listPeers(names, prepared, { python, npm, batch, threads, work });
+  const given = values.model === undefined ? undefined : { file: values.model, request: values.return };
+  const prepared = await prepare(work, photos, given);
+  const { peers, skipped } = listPeers(names, prepared, { python, npm, openvinoLibs, batch, threads, work });
   for (const { name, reason } of skipped) console.log(`SKIPPED ${name}: ${reason}`);
   console.log('\nstart: one photo');
   const embedding = peers.filter(({ features }) => features !== null);
   // Short as it is, a start varies more.
   const warm = await runRounds(embedding, prepared.onePhoto, 3 * rounds + 1, true);
-  // The first round fills the page cache.
-  const starts = Object.fromEntries(Object.entries(warm).map(([name, runs]) => [name, runs.slice(1)]));
+  const starts = withoutFirst(warm);
+  console.log('\nstart: one photo, the cache filled');
+  const ours = embedding.filter(({ name }) => isOurs(name));
+  const cachedStarts = withoutFirst(await runRounds(ours, prepared.onePhoto, 3 * rounds + 1, false));
   console.log('\nall photos');
   const full = await runRounds(peers, prepared.photos, rounds, false);
-  const summary = summarize(peers, photos.length, full, starts);
+  const summary = summarize(peers, photos.length, full, starts, cachedStarts);
   const compared = compareAll(peers);
   printReport(summary, compared, skipped);
-  return { batch, skipped, ...summary, ...compared, runs: { start: starts, full } };
+  return {
+    model: prepared.model,
+    request: prepared.request,
+    batch,
+    skipped,
+    ...summary,
+    compared,
+    runs: { start: starts, cachedStart: cachedStarts, full },
+  };
+}
+
+/** The first round fills the page cache, and the cache of models. */
+function withoutFirst(runs: Rounds): Rounds {
+  return Object.fromEntries(Object.entries(runs).map(([name, list]) => [name, list.slice(1)]));
 }
 
 function describeMachine(): unknown {

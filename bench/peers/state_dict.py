@@ -1,4 +1,4 @@
-"""Writes the weights of an ONNX file as a state dict of torchvision's resnet50, by name, so that both compute the same.
+"""Writes the weights of an ONNX file as a checkpoint of torchvision's resnet50, by name, so that both compute the same.
 
 python state_dict.py MODEL OUT
 """
@@ -18,4 +18,4 @@ missing, unexpected = model.load_state_dict(weights, strict=False)
 missing = [name for name in missing if not name.endswith('.num_batches_tracked')]
 if missing or unexpected:
     sys.exit(f'not a ResNet-50 under torchvision\'s names: {missing} missing, {unexpected} unexpected')
-torch.save(model.state_dict(), sys.argv[2])
+torch.save({'architecture': 'resnet50', 'state_dict': model.state_dict()}, sys.argv[2])

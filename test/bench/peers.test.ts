@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { openModel } from 'onnx-tapir';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
-import { compareFeatures, peerFeatures } from '../../bench/peers/compare.js';
+import { compareAll, compareFeatures, peerFeatures } from '../../bench/peers/compare.js';
 import { saveNpy } from '../../bench/peers/npy.js';
-import { listPeers, PEER_NAMES } from '../../bench/peers/peers.js';
+import { PEER_NAMES } from '../../bench/peers/peer-table.js';
+import { listPeers } from '../../bench/peers/peers.js';
 import { makePhotos } from '../../bench/peers/photos.js';
 import { prepare } from '../../bench/peers/prepare.js';
 import { runCommand, type Run } from '../../bench/peers/processes.js';
@@ -45,15 +46,31 @@ describe('runCommand', () => {
 
 describe('listPeers', () => {
   it('names those that cannot run here, with the reason', () => {
-    const prepared = { model: '', pruned: '', hub: '', photos: '', onePhoto: '', count: 1 };
-    const setting = { python: join(scratch, 'python'), npm: undefined, batch: 8, threads: 1, work: scratch };
+    const paths = { model: '', pruned: '', hub: '', checkpoint: undefined, photos: '', onePhoto: '' };
+    const prepared = { ...paths, request: ['avgpool'], count: 1 };
+    const programs = { python: join(scratch, 'python'), npm: undefined, openvinoLibs: undefined };
+    const setting = { ...programs, batch: 8, threads: 1, work: scratch };
     const { peers, skipped } = listPeers(PEER_NAMES, prepared, setting);
-    expect(peers.map(({ name }) => name)).toEqual(['tapir', 'naive', 'limit', 'limit-workers']);
-    expect(skipped.map(({ name, reason }) => [name, /ENOENT|--npm/.exec(reason)?.[0]])).toEqual([
+    expect(peers.map(({ name }) => name)).toEqual([
+      'tapir',
+      'naive',
+      'limit',
+      'limit-workers',
+      'limit-decode',
+    ]);
+    expect(
+      skipped.map(({ name, reason }) => [name, /ENOENT|--npm|OpenVINO libraries/.exec(reason)?.[0]]),
+    ).toEqual([
+      ['tapir-openvino-float32', 'OpenVINO libraries'],
+      ['tapir-openvino-bfloat16', 'OpenVINO libraries'],
       ['torchvision', 'ENOENT'],
       ['torchvision-channels-last', 'ENOENT'],
+      ['torchvision-bfloat16', 'ENOENT'],
       ['python-onnxruntime', 'ENOENT'],
+      ['python-openvino', 'ENOENT'],
       ['transformers.js', '--npm'],
+      ['limit-openvino-float32', 'OpenVINO libraries'],
+      ['limit-openvino-bfloat16', 'OpenVINO libraries'],
     ]);
   });
 });
@@ -103,13 +120,68 @@ describe('summarize', () => {
   });
 });
 
+describe('summarize, with several of ours', () => {
+  const names = ['tapir', 'tapir-openvino-bfloat16', 'python-openvino', 'naive'];
+  const limits = ['limit-openvino-bfloat16', 'limit-decode'];
+  const peers = [...names, ...limits].map((name) => ({ name, what: '' }));
+  const loop = (n: number): Run => run(50, 0, { n, loopS: 1, loopCpuS: 1 });
+  const full = {
+    tapir: [run(8), run(10)],
+    'tapir-openvino-bfloat16': [run(2), run(2.5)],
+    'python-openvino': [run(4), run(2)],
+    naive: [run(8), run(8)],
+    'limit-openvino-bfloat16': [loop(20), loop(15)],
+    'limit-decode': [loop(20), loop(30)],
+  };
+  const all = (wallS: number): Run[] => [run(wallS), run(wallS)];
+  const starts = {
+    tapir: all(1),
+    'tapir-openvino-bfloat16': all(1.5),
+    'python-openvino': all(1),
+    naive: all(0.5),
+  };
+  const cached = { tapir: all(1), 'tapir-openvino-bfloat16': all(1) };
+  const { peers: figures, against, ceilings } = summarize(peers, 11, full, starts, cached);
+  const find = (ours: string, peer: string) =>
+    against.find((ratio) => ratio.ours === ours && ratio.peer === peer);
+
+  it('compares each of them with every peer, and with those of ours that come first', () => {
+    const bfloat16 = find('tapir-openvino-bfloat16', 'tapir');
+    expect(bfloat16).toMatchObject({ speed: { median: 4 }, bars: [{ what: 'speed', holds: true }] });
+    expect(find('tapir', 'tapir-openvino-bfloat16')).toBeUndefined();
+    const openvino = find('tapir-openvino-bfloat16', 'python-openvino');
+    expect(openvino!.speed).toEqual({ median: 1.4, min: 0.8, max: 2 });
+    const naive = find('tapir-openvino-bfloat16', 'naive');
+    expect(naive).toMatchObject({ start: { median: 3 }, cachedStart: { median: 2 } });
+    expect(naive!.bars.map(({ what, holds }) => [what, holds])).toEqual([
+      ['start', false],
+      ['cachedStart', false],
+    ]);
+  });
+
+  it('leaves out the start with a filled cache, as runs on all photos have it', () => {
+    expect(figures[1]).toMatchObject({ sustainedPerS: { max: 10 }, cachedStartS: { median: 1 } });
+    expect(figures[2]).toMatchObject({ sustainedPerS: { max: 10 }, cachedStartS: null });
+  });
+
+  it('holds them to decoding and the model, one after the other, where both limits ran', () => {
+    expect(ceilings).toHaveLength(1);
+    expect(ceilings[0]).toMatchObject({
+      ours: 'tapir-openvino-bfloat16',
+      ceilingPerS: { min: 10, max: 10 },
+      share: { min: expect.closeTo(0.44) as number, max: 0.55 },
+      sustainedShare: { max: 1 },
+    });
+  });
+});
+
 describe('what peers write', () => {
   const write = (name: string, rows: number, layer4: number[], avgpool: number[]) => {
     const out = join(scratch, name);
     mkdirSync(out);
     saveNpy(join(out, 'layer4.npy'), [rows, layer4.length / rows], [Float32Array.from(layer4)]);
     saveNpy(join(out, 'avgpool.npy'), [rows, avgpool.length / rows], [Float32Array.from(avgpool)]);
-    return peerFeatures(out);
+    return peerFeatures(out, ['layer4', 'avgpool']);
   };
 
   it('is compared row by row', () => {
@@ -117,8 +189,34 @@ describe('what peers write', () => {
     const b = write('b', 2, [1, 2, 3, 4], [-1, 0, 0, 3]);
     const { layer4, avgpool } = compareFeatures(a, b);
     expect(layer4).toMatchObject({ cosine: { min: expect.closeTo(1) as number }, mostApart: 0 });
-    expect(avgpool).toEqual({ cosine: { median: 0, min: -1, max: 1 }, mostApart: 2 });
+    expect(avgpool).toEqual({ cosine: { median: 0, min: -1, max: 1 }, mostApart: 2, ofRange: 0.5 });
     expect(() => compareFeatures(a, write('c', 1, [1], [1]))).toThrow(/is \[2, 2\]/);
+  });
+
+  it('is compared with torchvision, and of ours with ONNX Runtime, to a bar', () => {
+    const ours = write('tapir', 1, [1, 2], [1, 2]);
+    const peers = [
+      { name: 'tapir', features: ours },
+      { name: 'tapir-openvino-float32', features: write('f32', 1, [1, 2.001], [1, 2]) },
+      { name: 'tapir-openvino-bfloat16', features: write('bf16', 1, [1, 2.001], [2, 1]) },
+      { name: 'naive', features: write('naive', 1, [1, 1], [1, 1]) },
+      { name: 'limit', features: null },
+    ];
+    const alone = compareAll(peers);
+    expect(alone.map(({ name, reference, holds }) => [name, reference, holds])).toEqual([
+      ['tapir-openvino-float32', 'tapir', { layer4: false, avgpool: true }],
+      ['tapir-openvino-bfloat16', 'tapir', { layer4: true, avgpool: false }],
+      ['naive', 'tapir', {}],
+    ]);
+    const both = compareAll([...peers, { name: 'torchvision', features: ours }]);
+    expect(both.map(({ name, reference }) => `${name} / ${reference}`)).toEqual([
+      'tapir / torchvision',
+      'tapir-openvino-float32 / torchvision',
+      'tapir-openvino-bfloat16 / torchvision',
+      'naive / torchvision',
+      'tapir-openvino-float32 / tapir',
+      'tapir-openvino-bfloat16 / tapir',
+    ]);
   });
 
   it('is read as it was written', () => {
@@ -141,10 +239,13 @@ describe('photos and models for all', () => {
     }
     const model = join(scratch, 'tiny.onnx');
     writeFileSync(model, tinyResNet());
-    const prepared = await prepare(scratch, paths, model);
+    const prepared = await prepare(scratch, paths, { file: model, request: ['layer4', 'avgpool'] });
     const { inputs, outputs } = await openModel(prepared.pruned);
     expect(inputs.map(({ name }) => name)).toEqual(['pixel_values']);
     expect(outputs.map(({ name }) => name)).toEqual(['last_hidden_state', 'pooler_output']);
+    const other = await prepare(scratch, paths, { file: model, request: ['layer3'] });
+    expect((await openModel(other.pruned)).outputs).toHaveLength(1);
+    expect(other).toMatchObject({ hub: undefined, checkpoint: join(scratch, 'tiny.pth') });
   });
 });
 
