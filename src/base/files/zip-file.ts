@@ -87,7 +87,7 @@ async function checkEnd(zip: ZipFile, file: SharedFile): Promise<void> {
 }
 
 /**
- * Returns the position of an entry's first byte in the zip. From there, a stored entry is as it was before it was packed.
+ * Returns the position of an entry's first byte in the zip. The bytes of a stored entry are there unchanged.
  *
  * @throws Error if there is no entry at its position.
  */

@@ -10,7 +10,7 @@ export interface WheelContents {
 }
 
 const IS_LIBRARY = /\.(?:dll|dylib|so(?:\.\d+)*)$/;
-/** Licences may be required by law where the libraries are copied. */
+/** The licences require that their texts accompany the libraries. */
 const LICENCE =
   /^[^/]+\.dist-info\/(?:licenses\/)?((?:licensing\/)?(?:LICEN[CS]E|NOTICE|COPYING|[^/]*third-party)[^/]*)$/i;
 
@@ -19,7 +19,7 @@ function placeLicence(name: string): string | undefined {
   return licence === undefined ? undefined : `licenses/${licence}`;
 }
 
-/** OpenVINO's devices besides the CPU, and its readers of formats besides ONNX and its own IR: three quarters of the download. */
+/** OpenVINO's devices besides the CPU, and its readers of formats besides ONNX and its own IR: almost half of the bytes. */
 const UNNEEDED_OF_OPENVINO =
   /intel_[gn]pu_|_(?:auto|auto_batch|hetero)_plugin|_(?:gguf|jax|paddle|pytorch|tensorflow|tensorflow_lite)_frontend/;
 

@@ -40,7 +40,7 @@ export interface EngineRecord {
 export async function findInstalledEngine(name: InstallableEngine): Promise<InstalledEngine | null> {
   const folder = engineFolder(name);
   const { wheel, sha256, sizes } = (await readRecord(folder)) ?? {};
-  if (wheel === undefined || sha256 === undefined || sizes === undefined) return null;
+  if (!wheel || !sha256 || !sizes) return null;
   for (const [file, size] of Object.entries(sizes))
     if ((await sizeOfFile(join(folder, file))) !== size) return null;
   const sizeBytes = Object.values(sizes).reduce((sum, size) => sum + size, 0);
@@ -59,7 +59,7 @@ async function readRecord(folder: string): Promise<Partial<EngineRecord> | null>
 /** Folders that an interrupted installation or removal left behind. */
 const IS_REMNANT = /^\.(?:new|gone)-/;
 
-/** Returns a name for a folder that does not count yet, or no longer. */
+/** Returns a name for a folder that is not complete yet (`new`), or about to be deleted (`gone`). */
 export function remnantOf(folder: string, kind: 'new' | 'gone'): string {
   return join(dirname(folder), `.${kind}-${process.pid}-${randomBytes(6).toString('hex')}`);
 }
@@ -77,7 +77,8 @@ export async function lockEngines(name: InstallableEngine): Promise<FolderLock> 
     throw unwritable(root, error);
   }
   const lock = await lockFolder(root);
-  for (const left of (await readdir(root)).filter((other) => IS_REMNANT.test(other)))
+  const names = await readdir(root).catch(() => []);
+  for (const left of names.filter((other) => IS_REMNANT.test(other)))
     await rm(join(root, left), { recursive: true, force: true }).catch(() => undefined);
   return lock;
 }

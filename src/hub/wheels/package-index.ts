@@ -16,7 +16,7 @@ export interface IndexedWheel {
   readonly sha256: string | null;
   /** Null if the index does not state it. */
   readonly sizeBytes: number | null;
-  /** Why it was withdrawn from the index; null if it was not. */
+  /** Why it was withdrawn from the index, if that is known; null if it was not withdrawn. */
   readonly yanked: string | null;
 }
 
@@ -86,7 +86,7 @@ function readJson(text: string): StatedFile[] {
   }
 }
 
-/** Reads the links of a page. Their text is the name of the file, and so is the last part of their address. */
+/** Reads the links of a page. The last part of an address is the name of the file. */
 function readHtml(text: string): StatedFile[] {
   const links = text.matchAll(/<a\s((?:[^<>"']|"[^"]*"|'[^']*')*)>/gi);
   return Array.from(links).flatMap(([, inner = '']) => {
@@ -98,7 +98,9 @@ function readHtml(text: string): StatedFile[] {
     const [url = '', fragment = ''] = (attributes.get('href') ?? '').split('#');
     const filename = url.split('?')[0]!.split('/').at(-1)!.replace(/%2B/gi, '+');
     const sha256 = /(?:^|&)sha256=([^&]+)/i.exec(fragment)?.[1];
-    return url === '' ? [] : [{ filename, url, sha256, yanked: attributes.get('data-yanked') ?? false }];
+    // The attribute counts without a value too.
+    const yanked = attributes.has('data-yanked') && (attributes.get('data-yanked') || true);
+    return url === '' ? [] : [{ filename, url, sha256, yanked }];
   });
 }
 
@@ -128,6 +130,6 @@ function readFile(
     authorization: own.authorization ?? (isOfIndex ? index.authorization : undefined),
     sha256: typeof sha256 === 'string' && /^[\da-f]{64}$/i.test(sha256) ? sha256.toLowerCase() : null,
     sizeBytes: Number.isSafeInteger(size) && Number(size) > 0 ? Number(size) : null,
-    yanked: typeof yanked === 'string' ? yanked : yanked === true ? '' : null,
+    yanked: yanked === true ? '' : typeof yanked === 'string' && yanked !== '' ? yanked : null,
   };
 }

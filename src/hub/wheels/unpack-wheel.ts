@@ -1,4 +1,7 @@
-/** Unpacks the needed files of a wheel. A wheel may be damaged or hostile: the checks come before the first file is written. */
+/**
+ * Unpacks the needed files of a wheel, which may be damaged or hostile. Names, kinds and sizes are checked before the first file is
+ * written, and contents while they are written.
+ */
 import { dirname, join } from 'node:path';
 import { freeBytes, unwritable, writeAtomically } from '../../base/atomic-file.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
@@ -41,7 +44,7 @@ export async function unpackWheel(
   }
 }
 
-/** Chooses the needed entries, by their places in the folder. */
+/** Chooses the needed entries. The keys are their places in the folder. */
 async function chooseEntries(
   file: SharedFile,
   { place, required }: WheelContents,

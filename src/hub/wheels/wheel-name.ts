@@ -20,7 +20,7 @@ export interface Platform {
   readonly arch: string;
   /** Version of glibc; null on other systems, and on Linux with another C library. */
   readonly glibc: string | null;
-  /** Version of the kernel; on macOS it tells that of the system. */
+  /** Version of the kernel. On macOS, the version of the system follows from it. */
   readonly kernel: string;
 }
 
@@ -89,7 +89,7 @@ const ARCHES: Readonly<Record<string, Readonly<Record<string, readonly string[]>
   win32: { x64: ['amd64'], arm64: ['arm64'] },
 };
 
-/** Whether libraries with a platform tag load on a platform. Tags of musl and of old Linux systems without a version do not. */
+/** Whether libraries with a platform tag load on a platform. Tags for musl, and Linux tags without a glibc version, never fit. */
 export function fitsPlatform(tag: string, { system, arch, glibc, kernel }: Platform): boolean {
   const suffix = ARCHES[system]?.[arch]?.find((one) => tag.endsWith(`_${one}`));
   if (suffix === undefined) return false;
@@ -107,7 +107,7 @@ function isAtLeast(version: string | null, [major, minor]: readonly [number, num
   return ours > major || (ours === major && oursMinor >= minor);
 }
 
-/** The kernel's 20 is macOS 11, its 24 is macOS 15, its 25 is macOS 26. A minor version is not known from it. */
+/** Kernel 20 belongs to macOS 11, 24 to macOS 15, and 25 to macOS 26. It does not tell the minor version. */
 function macosVersion(kernel: string): string {
   const major = Number.parseInt(kernel, 10);
   return `${major < 25 ? major - 9 : major + 1}.99`;

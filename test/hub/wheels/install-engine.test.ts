@@ -237,6 +237,7 @@ describe('installEngine', () => {
       () => writeFileSync(join(folder, 'libs/libtbb.so.12'), 'short'),
       () => rmSync(join(folder, 'engine.json')),
       () => writeFileSync(join(folder, 'engine.json'), 'null'),
+      () => writeFileSync(join(folder, 'engine.json'), '{"wheel":"a","sha256":"b","sizes":null}'),
     ]) {
       damage();
       expect(await findInstalledEngine('openvino')).toBeNull();

@@ -129,6 +129,18 @@ describe('listWheels', () => {
     },
   );
 
+  it.each([
+    [true, ''],
+    ['it crashes', 'it crashes'],
+    [false, null],
+    ['', null],
+    [undefined, null],
+  ])('reads whether a wheel is withdrawn: %j', async (yanked, expected) => {
+    const file = { filename: wheelNamed(), url: 'a', hashes: {}, yanked };
+    const url = await page('application/vnd.pypi.simple.v1+json', JSON.stringify({ files: [file] }));
+    expect((await listWheels(at(url), 'openvino', options))![0]!.yanked).toBe(expected);
+  });
+
   it('leaves out files whose fields are wrong', async () => {
     const odd = [
       {},
