@@ -15,10 +15,20 @@ export interface DatasetIdentity {
   }[];
   /** Without the limit on pixels: raising it changes no image that was embedded. */
   readonly transform: Omit<TransformRecord, 'preset' | 'source' | 'limitPixels'>;
+  /** The library that ran the model, and its arithmetic. Datasets that do not record them: see {@link completeIdentity}. */
+  readonly engine: string;
+  readonly precision: string;
   readonly keepDims: boolean;
   readonly dtype: string;
   readonly format: string;
   readonly checksum: boolean;
+}
+
+/** Completes the identity of a dataset that was written when there was only one engine, with one precision. */
+export function completeIdentity(
+  recorded: Omit<DatasetIdentity, 'engine' | 'precision'> & Partial<DatasetIdentity>,
+): DatasetIdentity {
+  return { engine: 'onnxruntime', precision: 'float32', ...recorded };
 }
 
 /** A setting that differs, under the name that users know it by. */

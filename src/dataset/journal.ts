@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { unwritable } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import type { DType } from '../tensor/tensor.js';
-import type { DatasetIdentity } from './dataset-identity.js';
+import { completeIdentity, type DatasetIdentity } from './dataset-identity.js';
 import { JOURNAL_FILE } from './file-names.js';
 import type { ReducedSums } from './reduced-images.js';
 import type { DecoderRecord, RunWeights } from './run-record.js';
@@ -101,7 +101,7 @@ export async function readJournal(folder: string): Promise<JournalContent | unde
   });
   const whole = entries.includes(undefined) ? lines.slice(0, -1) : lines;
   return {
-    identity: head.identity,
+    identity: completeIdentity(head.identity),
     shards,
     runs: entries.filter((entry): entry is JournalRun => entry?.type === 'run'),
     bytes: Buffer.byteLength(whole.map((line) => `${line}\n`).join('')),

@@ -51,13 +51,19 @@ export interface Manifest {
   /** The request, name by name, and the tensors that it was resolved to. */
   readonly request: readonly RequestRecord[];
   readonly transform: TransformRecord;
-  /** The versions of sharp and libvips are null if no image needed them. */
+  /** Of the engines, the one that ran the model. The versions of sharp and libvips are null if no image needed them. */
   readonly versions: Readonly<
-    Record<'onnx-tapir' | 'node' | 'onnxruntime', string> & Record<keyof DecoderRecord, string | null>
+    Record<'onnx-tapir' | 'node', string> &
+      Partial<Record<'onnxruntime' | 'openvino', string>> &
+      Record<keyof DecoderRecord, string | null>
   >;
   /** The latest run, with settings that can change the last bits of a feature. */
   readonly run: {
     readonly device: string;
+    /** The library that ran the model: `onnxruntime` or `openvino`. Missing in manifests from before there were two: `onnxruntime`. */
+    readonly engine?: string;
+    /** The arithmetic: `float32` or `bfloat16`. Missing in the same manifests: `float32`. */
+    readonly precision?: string;
     readonly batch: number;
     /** The result of making a fixed batch dynamic; null if that was not asked for. */
     readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;
@@ -111,7 +117,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
 
 /** Describes a dataset after a run. */
 export function createManifest(run: RunRecord, state: DatasetState): Manifest {
-  const { model, request, transform, onnxruntime, ...settings } = run;
+  const { model, request, transform, engineVersion, ...settings } = run;
   const { shards, runs, inputs } = state;
   const weights = latestWeights(runs);
   const isFast = transform.decode === 'fast';
@@ -126,7 +132,7 @@ export function createManifest(run: RunRecord, state: DatasetState): Manifest {
     versions: {
       'onnx-tapir': packageVersion(),
       node: process.versions.node,
-      onnxruntime,
+      [run.engine]: engineVersion,
       ...decoderOf(shards),
     },
     run: {

@@ -95,8 +95,11 @@ export interface RunRecord {
   readonly model: Omit<ModelIdentity, 'weights'>;
   readonly request: readonly RequestRecord[];
   readonly transform: TransformRecord;
-  /** The version of onnxruntime. */
-  readonly onnxruntime: string;
+  /** The library that runs the model. */
+  readonly engine: string;
+  /** The version of the engine. */
+  readonly engineVersion: string;
+  readonly precision: string;
   readonly device: string;
   readonly batch: number;
   readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;

@@ -17,6 +17,8 @@ const identity: DatasetIdentity = {
     { key: 'g', tensor: '/map', computed: ['pool avg', 'l2Normalize'] },
   ],
   transform,
+  engine: 'onnxruntime',
+  precision: 'float32',
   keepDims: false,
   dtype: 'float32',
   format: 'npy',
@@ -35,12 +37,16 @@ describe('identities', () => {
       model: { bytes: 11, sha256: 'b'.repeat(64) },
       request: [identity.request[0]!, { ...identity.request[1]!, computed: [] }],
       transform: { ...transform, resize: 232 },
+      engine: 'openvino',
+      precision: 'bfloat16',
       dtype: 'float16',
     };
     expect(compareIdentities(identity, asked)).toEqual([
       { what: 'the model', there: `${'a'.repeat(16)}… of 10 bytes`, asked: `${'b'.repeat(16)}… of 11 bytes` },
       { what: 'output "g"', there: 'tensor "/map" with pool avg, l2Normalize', asked: 'tensor "/map"' },
       { what: 'transform.resize', there: '256', asked: '232' },
+      { what: 'engine', there: '"onnxruntime"', asked: '"openvino"' },
+      { what: 'precision', there: '"float32"', asked: '"bfloat16"' },
       { what: 'dtype', there: '"float32"', asked: '"float16"' },
     ]);
   });

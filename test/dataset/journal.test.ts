@@ -7,7 +7,8 @@ import { JournalWriter, readJournal, type JournalShard } from '../../src/dataset
 import { NOTHING_REDUCED } from '../../src/dataset/reduced-images.js';
 import { scratchFolder } from '../support/fixtures.js';
 
-const identity = { dtype: 'float32', format: 'npy' } as DatasetIdentity;
+const stored = { dtype: 'float32', format: 'npy' };
+const identity = { ...stored, engine: 'openvino', precision: 'bfloat16' } as DatasetIdentity;
 const shard = (number: number): JournalShard => ({
   type: 'shard',
   number,
@@ -38,6 +39,16 @@ describe('the journal', () => {
       bytes: size,
     });
     expect(await readJournal(join(folder, 'none'))).toBeUndefined();
+  });
+
+  it('completes the identity of a dataset from before there were engines and precisions', async () => {
+    const folder = mkdtempSync(join(scratchFolder(), 'journal-'));
+    await (await JournalWriter.open(folder, stored as DatasetIdentity, undefined))[Symbol.asyncDispose]();
+    expect((await readJournal(folder))?.identity).toEqual({
+      ...stored,
+      engine: 'onnxruntime',
+      precision: 'float32',
+    });
   });
 
   it('loses nothing but its last line, wherever it was cut', async () => {

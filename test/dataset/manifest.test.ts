@@ -11,7 +11,9 @@ const record: RunRecord = {
   model: { file: 'm.onnx', bytes: 1, sha256: 'a', externalFiles: ['w.bin'] },
   request: [],
   transform: { preset: 'ImageNet1K_V1', ...TRANSFORM_PRESETS.ImageNet1K_V1 },
-  onnxruntime: '1.2.3',
+  engine: 'onnxruntime',
+  engineVersion: '1.2.3',
+  precision: 'float32',
   device: 'cpu',
   batch: 8,
   batchMode: null,
@@ -73,6 +75,19 @@ describe('createManifest', () => {
     const { model } = createManifest(record, await stateOf([shard(0)], [{ ...run, weights }, run]));
     expect(model).toEqual({ ...record.model, weights: [{ path: 'w.bin', bytes: 4, sha256: 'b' }] });
     expect(createManifest(record, await stateOf([], [run])).model).toEqual(record.model);
+  });
+
+  it('has the version of the engine under its name', async () => {
+    const state = await stateOf([shard(0)], [run]);
+    const { versions, run: settings } = createManifest(record, state);
+    expect(versions).toMatchObject({ onnxruntime: '1.2.3' });
+    expect(settings).toMatchObject({ engine: 'onnxruntime', precision: 'float32' });
+    const other = { ...record, engine: 'openvino', engineVersion: '2026.4.1', precision: 'bfloat16' };
+    const made = createManifest(other, state);
+    expect(made.versions).toMatchObject({ openvino: '2026.4.1' });
+    expect(made.versions).not.toHaveProperty('onnxruntime');
+    expect(made.run).toMatchObject({ engine: 'openvino', precision: 'bfloat16' });
+    expect(made.run).not.toHaveProperty('engineVersion');
   });
 
   it('keeps the decoder of an earlier shard', async () => {

@@ -26,9 +26,11 @@ it('describes the model, the request and the settings', async () => {
     keepDims: false,
     normalize: 'cpu',
   });
-  expect(run.onnxruntime).toMatch(/^\d+\./);
+  expect(run).toMatchObject({ engine: 'onnxruntime', precision: 'float32' });
+  expect(run.engineVersion).toMatch(/^\d+\./);
   const identity = describeIdentity(extractor, model, setup, stored);
   expect(identity).toMatchObject({ model: { bytes: 5, sha256: 'a' }, ...stored, checksum: false });
+  expect(identity).toMatchObject({ engine: 'onnxruntime', precision: 'float32' });
   expect(identity.transform).not.toHaveProperty('limitPixels');
   // Batches may change from run to run; settings that change vectors may not.
   const other = describeIdentity(extractor, model, setUpEmbedding(extractor, EMBED_DEFAULTS), stored);

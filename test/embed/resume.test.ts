@@ -139,6 +139,20 @@ describe('a finished dataset', () => {
     expect(summary.failures.map(({ error }) => error.code)).toEqual(['IMAGE_TRUNCATED', 'IMAGE_EMPTY']);
   });
 
+  it('continues if its journal was written before engines and precisions were recorded', async () => {
+    const { photos, out } = setUp();
+    await run(photos, out);
+    const path = join(out, 'journal.jsonl');
+    const journal = readFileSync(path, 'utf8').replace('"engine":"onnxruntime","precision":"float32",', '');
+    expect(journal).not.toContain('engine');
+    writeFileSync(path, journal);
+    copyFileSync(sea, join(photos, 'new.jpg'));
+    const { skipped, manifest } = await run(photos, out);
+    expect(skipped).toBe(24);
+    expect(manifest.run).toMatchObject({ engine: 'onnxruntime', precision: 'float32' });
+    expect(manifest.versions.onnxruntime).toMatch(/^\d/);
+  });
+
   it('keeps the versions of the decoder that made it', async () => {
     const { photos, out } = setUp();
     rmSync(join(photos, 'zero.jpg'));
