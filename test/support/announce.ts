@@ -1,7 +1,16 @@
 /** Says before the tests what will not run, and why: a skipped suite would otherwise be silent. */
+import { reasonOf } from '../../src/base/errors.js';
+import { findOpenVino } from '../../src/runtime/devices/openvino-libraries.js';
 import { sharedUnpacker, hasShared } from './shared.js';
 
 export default function announce(): void {
+  try {
+    // Tests have another cache folder, so they are given the place.
+    process.env['OPENVINO_LIBS'] = findOpenVino().folder;
+  } catch (error) {
+    delete process.env['OPENVINO_LIBS'];
+    console.warn(`engine "openvino" is not tested: ${reasonOf(error)}`);
+  }
   if (hasShared) return;
   console.warn(
     `${sharedUnpacker} is not here: the larger corpus, torchvision's numbers and the photo folder are not tested`,

@@ -66,7 +66,7 @@ export interface OpenVino {
   readBytes(core: Address, bytes: Uint8Array): Address;
   freeModel(model: Address): void;
   compile(core: Address, model: Address): Address;
-  /** Opens what {@link OpenVino.exportTo} has written. */
+  /** Opens what {@link OpenVino.exportTo} has written. The bytes must stay in place as long as the result: they are not copied. */
   importBytes(core: Address, bytes: Uint8Array): Address;
   exportTo(compiled: Address, path: string): Promise<void>;
   freeCompiled(compiled: Address): void;

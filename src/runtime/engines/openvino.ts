@@ -103,8 +103,7 @@ export async function openSession(description: LaneDescription): Promise<Session
   try {
     checkPrecision(api, core, description);
     configure(api, core, description);
-    const compiled = compileModel(api, core, description);
-    return new OpenVinoSession(api, core, compiled, description);
+    return new OpenVinoSession(api, core, compileModel(api, core, description), description);
   } catch (error) {
     api.freeCore(core);
     throw error instanceof OpenVinoError ? openFailure(description.device, error) : error;
@@ -142,15 +141,24 @@ function configure(
   for (const [name, value] of Object.entries(properties)) api.setProperty(core, name, value);
 }
 
+interface CompiledModel {
+  readonly compiled: Address;
+  /** Memory that the compiled model uses: what was imported is not copied. */
+  readonly content: Uint8Array | undefined;
+}
+
 function compileModel(
   api: OpenVino,
   core: Address,
   { model: bytes, modelFile, compiledFile }: LaneDescription,
-): Address {
-  if (compiledFile !== undefined) return api.importBytes(core, readFileSync(compiledFile));
+): CompiledModel {
+  if (compiledFile !== undefined) {
+    const content = readFileSync(compiledFile);
+    return { compiled: api.importBytes(core, content), content };
+  }
   const model = modelFile === undefined ? api.readBytes(core, bytes) : api.readFile(core, modelFile);
   try {
-    return api.compile(core, model);
+    return { compiled: api.compile(core, model), content: undefined };
   } finally {
     api.freeModel(model);
     if (modelFile !== undefined) removeFolder(dirname(modelFile));
@@ -171,19 +179,20 @@ class OpenVinoSession implements Session {
   readonly finish?: () => Promise<void>;
   readonly #api: OpenVino;
   readonly #core: Address;
-  readonly #compiled: Address;
+  readonly #model: CompiledModel;
   readonly #device: ResolvedDevice;
   /** Requests that are not running. Each runs one batch at a time. */
   readonly #free: Address[];
   /** Feeds of runs: native code reads their memory, which the garbage collector does not know. */
   readonly #held = new Set<readonly NamedTensor[]>();
 
-  constructor(api: OpenVino, core: Address, compiled: Address, description: LaneDescription) {
+  constructor(api: OpenVino, core: Address, model: CompiledModel, description: LaneDescription) {
     const { device, streams = 1, keepCompiled } = description;
     this.#api = api;
     this.#core = core;
-    this.#compiled = compiled;
+    this.#model = model;
     this.#device = device;
+    const { compiled } = model;
     this.#free = Array.from({ length: streams }, () => api.createRequest(compiled));
     this.facts = {
       inputs: api.inputs(compiled).map(describe),
@@ -214,6 +223,7 @@ class OpenVinoSession implements Session {
     try {
       signal.throwIfAborted();
       for (const { name, dtype, dims, data } of feeds) {
+        checkRange(name, data);
         const tensor = api.tensorOver(numberOf(name, dtype), dims, data as ArrayBufferView);
         tensors.push(tensor);
         api.setTensor(request, name, tensor);
@@ -244,7 +254,7 @@ class OpenVinoSession implements Session {
   async #keep({ cache, key }: NonNullable<LaneDescription['keepCompiled']>): Promise<void> {
     try {
       await addEntry(cache, key, async (folder) => {
-        await this.#api.exportTo(this.#compiled, join(folder, PREPARED_WEIGHTS));
+        await this.#api.exportTo(this.#model.compiled, join(folder, PREPARED_WEIGHTS));
         return undefined;
       });
     } catch {
@@ -254,7 +264,7 @@ class OpenVinoSession implements Session {
 
   async release(): Promise<void> {
     for (const request of this.#free.splice(0)) this.#api.freeRequest(request);
-    this.#api.freeCompiled(this.#compiled);
+    this.#api.freeCompiled(this.#model.compiled);
     this.#api.freeCore(this.#core);
   }
 }
@@ -268,6 +278,17 @@ function numberOf(name: string, dtype: DType): number {
   const number = ELEMENT_TYPES[dtype];
   if (number === undefined) throw new Error(`input "${name}" is ${dtype}, which OpenVINO cannot take here`);
   return number;
+}
+
+/** Refuses integers that the library would cut off: it computes all of them in 32 bits. */
+function checkRange(name: string, data: NamedTensor['data']): void {
+  if (!(data instanceof BigInt64Array || data instanceof BigUint64Array || data instanceof Uint32Array))
+    return;
+  const large = data.find((value) => value > 2 ** 31 - 1 || value < -(2 ** 31));
+  if (large === undefined) return;
+  throw new Error(
+    `input "${name}" holds ${large}, and OpenVINO computes integers in 32 bits; use engine "onnxruntime"`,
+  );
 }
 
 function runFailure(device: ResolvedDevice, error: unknown): TapirError<'RUN_FAILED'> {
