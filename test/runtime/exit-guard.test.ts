@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
 import { scratchFolder, tinyResNet } from '../support/fixtures.js';
+import { hasOpenVino } from '../support/openvino.js';
 import { runScript } from '../support/run.js';
 
 const model = join(scratchFolder(), 'model.onnx');
@@ -46,36 +47,49 @@ const WAYS: [way: string, code: string, exitCode: number][] = [
 /** How often each way is tried with threads, which are the delicate case. More find rarer races. */
 const ROUNDS = Number(process.env['TAPIR_EXIT_ROUNDS'] ?? 8);
 
-describe.each([
+const KINDS: [what: string, options: string, rounds: number][] = [
   ['two lanes in threads', "{ devices: ['cpu:0', 'cpu:1'] }", ROUNDS],
   ['two lanes in processes', "{ devices: ['cpu:0', 'cpu:1'], isolation: 'process' }", 3],
   ['one session', '{}', 3],
-])('a process with %s at work', (_what, options, rounds) => {
-  it.each(WAYS)(
-    'ends by %s with its exit code',
-    async (_way, code, expected) => {
-      for (let round = 0; round < rounds; round++) {
-        const ended = await runScript(busyWith(options) + code);
-        expect(ended.signal, ended.stderr).toBeNull();
-        expect(ended.code, ended.stderr).toBe(expected);
-      }
-    },
-    HANG_MS,
-  );
+];
+const OPENVINO_KINDS: typeof KINDS = [
+  ['two lanes of OpenVINO', "{ engine: 'openvino', devices: ['cpu:0', 'cpu:1'] }", 3],
+  [
+    'two streams of OpenVINO',
+    "{ engine: 'openvino', devices: ['cpu:0'], parallel: { sessionsPerDevice: 2 } }",
+    2,
+  ],
+];
 
-  it.each(['SIGINT', 'SIGTERM'] as const)(
-    'ends by %s as any process does',
-    async (name) => {
-      for (let round = 0; round < rounds; round++) {
-        const ended = await runScript(`${busyWith(options)} await runs[1];`, {
-          signal: { name, when: /busy/ },
-        });
-        expect(ended, ended.stderr).toMatchObject({ code: null, signal: name });
-      }
-    },
-    HANG_MS,
-  );
-});
+describe.each([...KINDS, ...(hasOpenVino ? OPENVINO_KINDS : [])])(
+  'a process with %s at work',
+  (_what, options, rounds) => {
+    it.each(WAYS)(
+      'ends by %s with its exit code',
+      async (_way, code, expected) => {
+        for (let round = 0; round < rounds; round++) {
+          const ended = await runScript(busyWith(options) + code);
+          expect(ended.signal, ended.stderr).toBeNull();
+          expect(ended.code, ended.stderr).toBe(expected);
+        }
+      },
+      HANG_MS,
+    );
+
+    it.each(['SIGINT', 'SIGTERM'] as const)(
+      'ends by %s as any process does',
+      async (name) => {
+        for (let round = 0; round < rounds; round++) {
+          const ended = await runScript(`${busyWith(options)} await runs[1];`, {
+            signal: { name, when: /busy/ },
+          });
+          expect(ended, ended.stderr).toMatchObject({ code: null, signal: name });
+        }
+      },
+      HANG_MS,
+    );
+  },
+);
 
 describe('lanes', () => {
   const tiny = join(scratchFolder(), 'tiny.onnx');

@@ -207,7 +207,7 @@ class OpenVinoSession implements Session {
   async run(
     feeds: readonly NamedTensor[],
     fetches: readonly string[],
-    signal: AbortSignal,
+    signal?: AbortSignal,
   ): Promise<NamedTensor[]> {
     const api = this.#api;
     const request = this.#free.pop()!;
@@ -221,20 +221,20 @@ class OpenVinoSession implements Session {
       }
     };
     try {
-      signal.throwIfAborted();
+      signal?.throwIfAborted();
       for (const { name, dtype, dims, data } of feeds) {
         checkRange(name, data);
         const tensor = api.tensorOver(numberOf(name, dtype), dims, data as ArrayBufferView);
         tensors.push(tensor);
         api.setTensor(request, name, tensor);
       }
-      signal.addEventListener('abort', cancel, { once: true });
+      signal?.addEventListener('abort', cancel, { once: true });
       await api.infer(request);
       return fetches.map((name) => this.#fetch(request, name));
     } catch (error) {
       throw runFailure(this.#device, error);
     } finally {
-      signal.removeEventListener('abort', cancel);
+      signal?.removeEventListener('abort', cancel);
       for (const tensor of tensors) api.freeTensor(tensor);
       this.#free.push(request);
       this.#held.delete(feeds);
