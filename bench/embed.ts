@@ -1,6 +1,7 @@
 /**
- * `npx tsx bench/embed.ts [--rounds N] [--seconds S] [--json FILE]`, part of `npm run bench`: photos to vectors, against what
- * decoding alone and the model alone reach on the same cores, and what memory it takes. Each part is a process of its own.
+ * `npx tsx bench/embed.ts [--rounds N] [--seconds S] [--only openvino] [--json FILE]`, part of `npm run bench`: photos to vectors,
+ * against what decoding alone and the model alone reach on the same cores, and what memory it takes. Each part is a process of its
+ * own. OpenVINO is measured, too, if its libraries are found (`OPENVINO_LIBS`, or `tapir engines install openvino`).
  */
 import { spawn } from 'node:child_process';
 import { existsSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,6 +19,7 @@ const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '5' },
+    only: { type: 'string' },
     json: { type: 'string' },
   },
 });
@@ -49,10 +51,23 @@ function run(args: readonly string[]): Promise<string> {
   });
 }
 
-/** One round in a process of its own, so that no round is measured in the memory of another. */
-async function benchRound(model: string, photos: string, batch: number): Promise<EmbeddingReport> {
+/** What runs the model, and its arithmetic. */
+interface Engine {
+  readonly engine: 'onnxruntime' | 'openvino';
+  readonly precision: 'float32' | 'bfloat16';
+}
+const ONNXRUNTIME: Engine = { engine: 'onnxruntime', precision: 'float32' };
+
+/** Each round runs in a process of its own, so that no round is measured in the memory of another. */
+async function benchRound(
+  model: string,
+  photos: string,
+  batch: number,
+  { engine, precision }: Engine,
+): Promise<EmbeddingReport> {
   const size = ['--batch', String(batch), '--seconds', values.seconds];
-  const flags = ['--model', model, '--return', 'avgpool', ...size];
+  const on = ['--engine', engine, '--precision', precision];
+  const flags = ['--model', model, '--return', 'avgpool', ...size, ...on];
   const printed = await run([
     'dist/lib/bin.cjs',
     'bench',
@@ -66,9 +81,15 @@ async function benchRound(model: string, photos: string, batch: number): Promise
   return JSON.parse(printed) as EmbeddingReport;
 }
 
-async function benchEndToEnd(name: string, model: string, photos: string, batch: number): Promise<void> {
+async function benchEndToEnd(
+  name: string,
+  model: string,
+  photos: string,
+  batch: number,
+  on = ONNXRUNTIME,
+): Promise<void> {
   const rounds: EmbeddingReport[] = [];
-  for (let i = 0; i < Number(values.rounds); i++) rounds.push(await benchRound(model, photos, batch));
+  for (let i = 0; i < Number(values.rounds); i++) rounds.push(await benchRound(model, photos, batch, on));
   const spread = (pick: (one: EmbeddingReport) => number): Spread => spreadOf(rounds.map(pick));
   const ofLimit = spread((one) => one.ofLimit);
   report.add(
@@ -92,7 +113,12 @@ async function benchEndToEnd(name: string, model: string, photos: string, batch:
 }
 
 /** Peak resident memory, in MB, of a process that embeds a folder of `images` photos: links, because a dataset embeds each path once. */
-async function peakOf(model: string, photos: string, images: number): Promise<number> {
+async function peakOf(
+  model: string,
+  photos: string,
+  images: number,
+  on: Engine = ONNXRUNTIME,
+): Promise<number> {
   const folder = join(work, `links-${images}`);
   if (!existsSync(folder)) {
     mkdirSync(folder);
@@ -102,7 +128,7 @@ async function peakOf(model: string, photos: string, images: number): Promise<nu
   }
   const code = `
     import { createFeatureExtractor, embedFolder } from 'onnx-tapir';
-    const extractor = await createFeatureExtractor(${JSON.stringify(model)}, { avgpool: 'v' });
+    const extractor = await createFeatureExtractor(${JSON.stringify(model)}, { avgpool: 'v' }, ${JSON.stringify(on)});
     await embedFolder(extractor, ${JSON.stringify(folder)}, { out: ${JSON.stringify(join(work, 'out'))}, overwrite: true, batch: 8 });
     await extractor.close();
     console.log(process.resourceUsage().maxRSS / 1000);`;
@@ -126,6 +152,29 @@ async function benchMemory(small: string, photos: string): Promise<void> {
   report.add('peak resident memory, 10,000 images / 1,000', growth, '<= 1.05', growth.median <= 1.05);
 }
 
+/** Why an engine cannot run here; empty if it can. */
+async function whyNot(on: Engine): Promise<string> {
+  const code = `
+    import { createFeatureExtractor } from 'onnx-tapir';
+    try {
+      await (await createFeatureExtractor(${JSON.stringify(small)}, ['avgpool'], ${JSON.stringify(on)})).close();
+    } catch (error) {
+      console.log(error.message);
+    }`;
+  return (await run(['--input-type=module', '--eval', code])).trim();
+}
+
+async function benchOpenvino(precision: Engine['precision'], photos: string): Promise<void> {
+  const on: Engine = { engine: 'openvino', precision };
+  const name = `ResNet-50, OpenVINO ${precision}`;
+  const reason = await whyNot(on);
+  if (reason !== '') return note(`SKIPPED ${name}: ${reason}`);
+  await benchEndToEnd(name, resnet, photos, 8, on);
+  const peak = await peakOf(resnet, photos, 100, on);
+  const what = `${name}, batch 8, one session: peak resident memory, MB`;
+  report.add(what, spreadOf([peak]), '<= 700', peak <= 700);
+}
+
 const othersSince = watchOthers();
 const photos = join(work, 'photos');
 await makePhotos(photos, 64);
@@ -134,10 +183,14 @@ writeFileSync(small, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224,
 console.log(
   `Node ${process.versions.node}, ${availableParallelism()} cores; ${readdirSync(photos).length} photos of about 500×375; median [min–max] of ${values.rounds} rounds\n`,
 );
-await benchEndToEnd('ResNet-50', resnet, photos, 8);
-// Each batch is a message to the main thread and one back; a model that is done with one in 20 ms is given larger ones.
-await benchEndToEnd('small model, batches of 32', small, photos, 32);
-await benchMemory(small, photos);
+if (values.only !== 'openvino') {
+  await benchEndToEnd('ResNet-50', resnet, photos, 8);
+  // Each batch is a message to the main thread and one back; a model that is done with one in 20 ms is given larger ones.
+  await benchEndToEnd('small model, batches of 32', small, photos, 32);
+}
+await benchOpenvino('float32', photos);
+await benchOpenvino('bfloat16', photos);
+if (values.only !== 'openvino') await benchMemory(small, photos);
 
 const othersShare = othersSince(1000 * (endedChildrenCpuS() ?? 0));
 console.log(`\nother processes used ${(100 * othersShare).toFixed(0)} % of the cores meanwhile`);

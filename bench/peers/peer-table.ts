@@ -136,12 +136,10 @@ const PEERS = {
   'torchvision-channels-last': torchvision('the same, channels last, loading in the main process', () => [
     '--channels-last',
   ]),
-  'torchvision-bfloat16': torchvision('the same, channels last, bfloat16 autocast, a worker per core', (threads) => [
-    '--channels-last',
-    '--bfloat16',
-    '--workers',
-    String(threads),
-  ]),
+  'torchvision-bfloat16': torchvision(
+    'the same, channels last, bfloat16 autocast, a worker per core',
+    (threads) => ['--channels-last', '--bfloat16', '--workers', String(threads)],
+  ),
   'python-onnxruntime': {
     what: "Python's onnxruntime + Pillow, a loop",
     needs: needsOnnxruntime,

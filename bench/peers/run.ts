@@ -10,6 +10,7 @@ import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { BARS_OF_OTHERS, BARS_OF_RESNET50 } from './bars.js';
 import { compareAll } from './compare.js';
 import { isOurs, OURS, PEER_NAMES, type PeerName } from './peer-table.js';
 import { listPeers, packageVersions, type Peer } from './peers.js';
@@ -91,7 +92,8 @@ async function benchEmbed(photos: readonly string[]): Promise<unknown> {
   const cachedStarts = withoutFirst(await runRounds(ours, prepared.onePhoto, 3 * rounds + 1, false));
   console.log('\nall photos');
   const full = await runRounds(peers, prepared.photos, rounds, false);
-  const summary = summarize(peers, photos.length, full, starts, cachedStarts);
+  const bars = given === undefined ? BARS_OF_RESNET50 : BARS_OF_OTHERS;
+  const summary = summarize(peers, photos.length, full, starts, cachedStarts, bars);
   const compared = compareAll(peers);
   printReport(summary, compared, skipped);
   return {
