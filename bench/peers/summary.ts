@@ -90,7 +90,13 @@ export function summarize(
   };
 }
 
-function compareWith(ours: string, peer: string, figures: ReadonlyMap<string, Figures>, full: Rounds): Ratio {
+function compareWith(
+  ours: string,
+  peer: string,
+  figures: ReadonlyMap<string, Figures>,
+  full: Rounds,
+  bars: Bars,
+): Against {
   const [mine, theirs] = [figures.get(ours)!, figures.get(peer)!];
   const perRound = mine.speed.map((speed, round) => speed / theirs.speed[round]!);
   const isQuiet = (_: number, round: number): boolean =>
