@@ -72,7 +72,7 @@ export {
   type MeasureModelOptions,
   type MeasureModelReport,
 } from './extract/measure-model.js';
-export { type LaneOptions } from './runtime/lane-options.js';
+export { type EngineName, type LaneOptions, type Precision } from './runtime/lane-options.js';
 export type { TensorInfo } from './tensor/tensor-info.js';
 export { type FeatureInfo, type Layout } from './model/feature-info.js';
 export {
@@ -100,6 +100,7 @@ export {
   type Diagnosis,
   type ProbedDevice,
 } from './runtime/devices/diagnose.js';
+export { type ProbedEngine } from './runtime/devices/probe-engines.js';
 export { type ProbeResult } from './runtime/devices/probe.js';
 export { type DeviceFile } from './runtime/devices/driver-files.js';
 export { type DriverVersions } from './runtime/devices/nvidia-smi.js';

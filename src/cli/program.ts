@@ -247,6 +247,16 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
         'device',
       ),
     )
+    .addOption(
+      new Option('--engine <name>', `${ENGINE_HELP}; all compares them`)
+        .choices([...ENGINES, 'all'])
+        .default(LANE_DEFAULTS.engine),
+    )
+    .addOption(
+      new Option('--precision <type>', `${PRECISION_HELP}; all compares them`)
+        .choices([...PRECISIONS, 'all'])
+        .default(LANE_DEFAULTS.precision),
+    )
     .option('--batches <list>', 'batch sizes: 1,8,32 (default: powers of two while speed grows)', parseCounts)
     .option(
       '--sessions <list>',

@@ -2,6 +2,7 @@
 import { checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { isTapirError, reasonOf } from '../base/errors.js';
 import type { Device } from '../runtime/device.js';
+import { LANE_DEFAULTS, type EngineName, type Precision } from '../runtime/lane-options.js';
 import { createFeatureExtractor } from './create-feature-extractor.js';
 import type { DataParallel } from './data-parallel.js';
 import { medianOf } from '../base/median.js';
@@ -22,6 +23,16 @@ export interface MeasureModelOptions {
    * @default ['cpu']
    */
   readonly devices: readonly Device[];
+  /**
+   * The library that runs the model; see {@link LaneOptions}.
+   * @default 'onnxruntime'
+   */
+  readonly engine: EngineName;
+  /**
+   * How it computes float32 operators.
+   * @default 'float32'
+   */
+  readonly precision: Precision;
   /**
    * The batch sizes, each from 1 to 1,000,000; for a graph with a fixed batch, multiples of it.
    * @default powers of two, up to 64 on the CPU and 256 on a GPU, until the throughput falls or a run fails
@@ -51,6 +62,8 @@ export interface MeasureModelOptions {
 
 export const MEASURE_MODEL_DEFAULTS: MeasureModelOptions = {
   devices: ['cpu'],
+  engine: LANE_DEFAULTS.engine,
+  precision: LANE_DEFAULTS.precision,
   sizes: undefined,
   sessions: [1],
   seconds: 2,
@@ -73,6 +86,9 @@ export interface BatchMeasurement {
 /** What {@link measureModel} found. */
 export interface MeasureModelReport {
   readonly devices: readonly string[];
+  readonly engine: EngineName;
+  readonly precision: Precision;
+  /** The version of the engine. */
   readonly runtime: string;
   /** The rows per run that the graph was exported for; null if it takes any number. */
   readonly fixedBatch: number | null;
@@ -120,7 +136,7 @@ export async function measureModel(
     ...MEASURE_MODEL_DEFAULTS,
   };
   const options = withDefaults(defaults, given, 'measureModel');
-  const { devices, sizes, sessions, seconds, signal, onMeasured, ...rewriting } = options;
+  const { devices, engine, precision, sizes, sessions, seconds, signal, onMeasured, ...rewriting } = options;
   checkMeasuring(options);
   const model = readModel(source);
   const series: Series[] = [];
@@ -128,6 +144,8 @@ export async function measureModel(
     await using parallel = await createFeatureExtractor(model, returnNodes, {
       ...rewriting,
       devices,
+      engine,
+      precision,
       parallel: { split: 'none', sessionsPerDevice },
     });
     series.push(await measureSizes(parallel, sessionsPerDevice, { sizes, seconds, signal, onMeasured }));
@@ -154,16 +172,22 @@ function checkMeasuring({ sizes, sessions, seconds, signal, onMeasured }: Measur
 
 /** The measurements with one number of sessions. */
 interface Series extends Pick<MeasureModelReport, 'measured' | 'notes'> {
-  readonly facts: Pick<MeasureModelReport, 'devices' | 'runtime' | 'fixedBatch'>;
+  readonly facts: Pick<MeasureModelReport, 'devices' | 'engine' | 'precision' | 'runtime' | 'fixedBatch'>;
 }
 
 async function measureSizes(
   parallel: DataParallel,
   sessionsPerDevice: number,
-  { sizes, seconds, signal, onMeasured }: Omit<MeasureModelOptions, 'devices' | 'sessions'>,
+  {
+    sizes,
+    seconds,
+    signal,
+    onMeasured,
+  }: Pick<MeasureModelOptions, 'sizes' | 'seconds' | 'signal' | 'onMeasured'>,
 ): Promise<Series> {
   const fixedBatch = fixedBatchOf(parallel.inputs);
-  const facts = { devices: parallel.devices, runtime: parallel.runtime, fixedBatch };
+  const { devices, engine, precision, runtime } = parallel;
+  const facts = { devices, engine, precision, runtime, fixedBatch };
   const measured: BatchMeasurement[] = [];
   const notes: string[] = [];
   if (fixedBatch !== null)

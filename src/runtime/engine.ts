@@ -25,7 +25,11 @@ export interface Session {
    * @returns The fetched outputs, in the order of `fetches`, each in a separate buffer.
    * @throws {@link TapirError} `RUN_FAILED`.
    */
-  run(feeds: readonly NamedTensor[], fetches: readonly string[], signal?: AbortSignal): Promise<NamedTensor[]>;
+  run(
+    feeds: readonly NamedTensor[],
+    fetches: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<NamedTensor[]>;
   /** Work after opening that may overlap with runs, such as keeping the compiled model for later. */
   finish?(): Promise<void>;
   /** Frees the model's memory. */

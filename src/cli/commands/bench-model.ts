@@ -1,6 +1,8 @@
-/** `tapir bench model`: the batch size at which a model is fastest. */
+/** `tapir bench model`: the batch size, the engine and the precision at which a model is fastest. */
+import { isTapirError, type ErrorCode } from '../../base/errors.js';
 import { measureModel, type BatchMeasurement, type MeasureModelReport } from '../../extract/measure-model.js';
 import { readDevice, type Device } from '../../runtime/device.js';
+import { ENGINES, PRECISIONS, type EngineName, type Precision } from '../../runtime/lane-options.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { readReturnFlags } from '../flags/return-flags.js';
@@ -11,6 +13,8 @@ export interface BenchModelFlags extends PartFlags {
   readonly return: readonly string[];
   readonly device: string;
   readonly devices?: string;
+  readonly engine: EngineName | 'all';
+  readonly precision: Precision | 'all';
   readonly batches?: readonly number[];
   readonly sessions: readonly number[];
   readonly seconds: number;
@@ -24,12 +28,13 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
   const names = flags.devices === undefined ? [flags.device] : flags.devices.split(',');
   // Checked here as well, so that the error names the flag.
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
-  const report = await measureModel(
-    await findModelFile(path, terminal, flags.yes),
-    readReturnFlags(flags.return),
-    {
+  const file = await findModelFile(path, terminal, flags.yes);
+  const measure = (engine: EngineName, precision: Precision): Promise<MeasureModelReport> =>
+    measureModel(file, readReturnFlags(flags.return), {
       ...readPartFlags(flags),
       devices: names as Device[],
+      engine,
+      precision,
       ...(batches === undefined ? {} : { sizes: batches }),
       sessions,
       seconds,
@@ -37,13 +42,77 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
       onMeasured: (measured) => {
         if (terminal.isTerminal) terminal.err(`batch ${measured.rows}: ${rateText(measured)} images/s\n`);
       },
-    },
-  );
-  if (json) {
-    const { devices, runtime, ...rest } = report;
-    const result = { model: path, return: flags.return, devices, runtime, seconds, ...rest };
-    terminal.out(`${JSON.stringify(result, null, 2)}\n`);
-  } else terminal.out(reportText(report));
+    });
+  const { engine, precision } = flags;
+  const facts = { model: path, return: flags.return, seconds };
+  if (engine !== 'all' && precision !== 'all') {
+    const report = await measure(engine, precision);
+    terminal.out(json ? jsonText({ ...facts, ...report }) : reportText(report));
+    return;
+  }
+  const compared = await compareWays(flags, measure);
+  terminal.out(json ? jsonText({ ...facts, compared }) : comparisonText(compared));
+}
+
+/** A way to run the model: what was measured, or why it is not possible here. */
+type Way =
+  | MeasureModelReport
+  | { readonly engine: EngineName; readonly precision: Precision; readonly impossible: string };
+
+/** What an engine or a CPU lacks. Other errors concern the model or the request, whatever runs it. */
+const LACKS: ReadonlySet<ErrorCode> = new Set([
+  'DEPENDENCY_MISSING',
+  'ENGINE_UNSUPPORTED',
+  'PRECISION_UNSUPPORTED',
+]);
+
+async function compareWays(
+  { engine, precision }: BenchModelFlags,
+  measure: (engine: EngineName, precision: Precision) => Promise<MeasureModelReport>,
+): Promise<Way[]> {
+  const ways: Way[] = [];
+  for (const one of engine === 'all' ? ENGINES : [engine])
+    for (const how of precision === 'all' ? PRECISIONS : [precision])
+      try {
+        ways.push(await measure(one, how));
+      } catch (error) {
+        if (!isTapirError(error) || !LACKS.has(error.code)) throw error;
+        ways.push({ engine: one, precision: how, impossible: error.message });
+      }
+  return ways;
+}
+
+function comparisonText(ways: readonly Way[]): string {
+  const measured = ways.flatMap((way) => ('impossible' in way ? [] : [way]));
+  const notes = ways.flatMap((way) => ('impossible' in way ? [`note: ${way.impossible}\n`] : []));
+  const [first] = measured;
+  if (!first) return notes.join('');
+  const rateOf = ({ best }: MeasureModelReport): number => best.rowsPerSecond.median;
+  const fastest = measured.toSorted((a, b) => rateOf(b) - rateOf(a))[0]!;
+  const header = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×', ''];
+  const rows = measured.map((report) => [
+    report.engine,
+    report.precision,
+    String(report.best.rows),
+    String(report.best.sessionsPerDevice),
+    rateText(report.best),
+    report.best.rowsPerSecond.min.toFixed(1),
+    report.best.rowsPerSecond.max.toFixed(1),
+    (rateOf(report) / rateOf(first)).toFixed(2),
+    report === fastest ? '<' : '',
+  ]);
+  const { engine, precision, best } = fastest;
+  const choice = `--engine ${engine} --precision ${precision} --batch ${best.rows} --sessions ${best.sessionsPerDevice}`;
+  const caution =
+    precision === 'float32'
+      ? ''
+      : `note: ${precision} changes features; "tapir embed" measures how much on your first images, and --min-cosine sets a limit\n`;
+  return [
+    formatTable([header, ...rows], [2, 3, 4, 5, 6, 7]),
+    `\nfastest here: ${choice}\n`,
+    caution,
+    ...notes,
+  ].join('');
 }
 
 function reportText({ devices, measured, best, notes }: MeasureModelReport): string {
@@ -66,6 +135,10 @@ function reportText({ devices, measured, best, notes }: MeasureModelReport): str
     `, the smallest within 3 % of the most (${most.toFixed(1)})\n`,
     ...notes.map((note) => `note: ${note}\n`),
   ].join('');
+}
+
+function jsonText(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
 }
 
 function rateText({ rowsPerSecond }: BatchMeasurement): string {

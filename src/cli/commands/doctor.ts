@@ -1,4 +1,5 @@
 /** `tapir doctor`: what runs here, what does not run and why, and what to do next. */
+import type { ProbedEngine } from '../../runtime/devices/probe-engines.js';
 import type { CudaDevice } from '../../runtime/devices/device-list.js';
 import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnose.js';
 import { EXIT } from '../terminal/exit-code.js';
@@ -46,7 +47,8 @@ export function formatDiagnosis(diagnosis: Diagnosis): string {
   return `${[...block, ...(next.length > 0 ? ['', 'next:', ...next] : [])].join('\n')}\n`;
 }
 
-function systemLines({ node, runtime, cpu, isTelemetryOff, environment }: Diagnosis): Line[] {
+function systemLines(diagnosis: Diagnosis): Line[] {
+  const { node, runtime, cpu, instructionSets, isTelemetryOff, environment } = diagnosis;
   const needsGlibc = node.platform === 'linux' && node.glibc === null;
   const libc = node.glibc === null ? '' : `, glibc ${node.glibc}`;
   const telemetry = environment['ORT_DISABLE_TELEMETRY'] ?? null;
@@ -56,10 +58,19 @@ function systemLines({ node, runtime, cpu, isTelemetryOff, environment }: Diagno
       ? ['missing', 'onnxruntime', 'onnxruntime-node is not installed']
       : ['ok', 'onnxruntime', `${runtime.version}, compiled for ${runtime.providers.join(', ') || '?'}`],
     ['ok', 'processor', `${cpu.name}, ${count(cpu.cores, 'core')}, ${formatBytes(cpu.memoryBytes)}`],
+    ...(instructionSets.length > 0 ? [['note', 'it has', instructionSets.join(', ')] as const] : []),
+    ...diagnosis.engines.filter(({ name }) => name === 'openvino').map(engineLine),
     isTelemetryOff
       ? ['ok', 'telemetry', `off (ORT_DISABLE_TELEMETRY=1${telemetry === null ? ', set by tapir' : ''})`]
       : ['note', 'telemetry', `on, because ORT_DISABLE_TELEMETRY=${telemetry}`],
   ];
+}
+
+/** An engine that is not installed is no defect. */
+function engineLine({ name, version, isWorking, reason, folder, precisions }: ProbedEngine): Line {
+  if (isWorking)
+    return ['ok', name, `${version ?? ''}, computes in ${precisions.join(' and ')}, ${folder ?? ''}`];
+  return [folder === null ? 'note' : 'missing', name, reason ?? 'does not work'];
 }
 
 function system({ platform, arch }: Diagnosis['node']): string {
@@ -122,9 +133,16 @@ function nameOf(device: ProbedDevice['device']): string {
   return typeof device === 'string' ? device : `${device.type}:${device.id ?? 0}`;
 }
 
+const BFLOAT16_SETS: ReadonlySet<string> = new Set(['amx_bf16', 'avx512_bf16', 'bf16']);
+
 /** What to do next, the most useful step first. */
-function nextSteps({ runtime, cuda, devices, node }: Diagnosis): string[] {
+function nextSteps({ runtime, cuda, devices, node, instructionSets, engines }: Diagnosis): string[] {
   const steps: string[] = [];
+  const isIdle = engines.some(({ name, folder }) => name === 'openvino' && folder === null);
+  if (isIdle && instructionSets.some((set) => BFLOAT16_SETS.has(set)))
+    steps.push(
+      'this CPU computes in bfloat16, several times as fast: tapir engines install openvino, then use --engine openvino --precision bfloat16',
+    );
   const works = (type: string): boolean =>
     devices.some(({ device, isWorking }) => isWorking && nameOf(device).startsWith(type));
   if (runtime.version === null) steps.push('npm install onnxruntime-node');

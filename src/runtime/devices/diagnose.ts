@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { checkInteger, checkSignal, checkText, withDefaults, type Options } from '../../base/checks.js';
 import { readGlibcVersion } from '../../base/glibc-version.js';
 import { readDevice, type Device } from '../device.js';
+import { listCpuFlags } from '../cpu-features.js';
 import { findRuntimePackage } from '../runtime-package.js';
 import { checkLibraryFolder } from './cuda-libraries.js';
 import { cudaDevices, describeCpu, describeGpus, type CpuDevice, type CudaDevice } from './device-list.js';
@@ -10,6 +11,7 @@ import { listDeviceFiles, type DeviceFile } from './driver-files.js';
 import { readLibrary } from './elf.js';
 import { listGpus, readDriverVersions, type DriverVersions } from './nvidia-smi.js';
 import { probeDevice, type ProbeResult } from './probe.js';
+import { probeEngines, type ProbedEngine } from './probe-engines.js';
 import {
   findProvider,
   INSTALL_COMMAND,
@@ -66,6 +68,10 @@ export interface Diagnosis {
     readonly providers: readonly string[];
   };
   readonly cpu: CpuDevice;
+  /** Instruction sets of the CPU that decide how fast models run on it, in Linux's spelling; empty where the system does not list them. */
+  readonly instructionSets: readonly string[];
+  /** The engines, and the result of trying them on the CPU. */
+  readonly engines: readonly ProbedEngine[];
   readonly cuda: {
     /** Files of the CUDA provider; null without onnxruntime-node. */
     readonly provider: ProviderFiles | null;
@@ -94,6 +100,21 @@ export interface Diagnosis {
   /** Each device and the result of trying it: the CPU, the GPUs, WebGPU. */
   readonly devices: readonly ProbedDevice[];
 }
+
+const INSTRUCTION_SETS: ReadonlySet<string> = new Set([
+  ...[
+    'avx2',
+    'avx_vnni',
+    'avx512f',
+    'avx512_vnni',
+    'avx512_bf16',
+    'avx512_fp16',
+    'amx_int8',
+    'amx_bf16',
+    'amx_fp16',
+  ],
+  ...['asimddp', 'i8mm', 'bf16', 'sve', 'sve2', 'sme'],
+]);
 
 const VARIABLES = [
   'CUDA_VISIBLE_DEVICES',
@@ -135,6 +156,8 @@ export async function diagnose(options: Options<DiagnoseOptions> = {}): Promise<
       providers: devices.find(({ providers }) => providers.length > 0)?.providers ?? [],
     },
     cpu: describeCpu(),
+    instructionSets: listCpuFlags().filter((flag) => INSTRUCTION_SETS.has(flag)),
+    engines: await probeEngines(devices[0]!, given),
     cuda: {
       provider,
       problem: whyNoProvider() ?? null,

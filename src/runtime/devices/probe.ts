@@ -1,8 +1,8 @@
 /** Tries a device: opens a session on it and runs it, in a child process, which may crash or hang without harm. */
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import type { ResolvedDevice } from '../device.js';
-import { openLane, type Lane } from '../lane.js';
-import { LANE_DEFAULTS } from '../lane-options.js';
+import { openLane, type Lane, type LanePlace } from '../lane.js';
+import { LANE_DEFAULTS, type LaneOptions } from '../lane-options.js';
 import { startProcess, type LaneChannel, type LaneEvents } from '../lane-start.js';
 import type { LaneDescription, SessionFacts } from '../protocol.js';
 import { readSessionOptions } from '../session-options.js';
@@ -31,7 +31,12 @@ export interface ProbeOptions {
   readonly timeoutMs: number;
   readonly cudaLibraries: string | undefined;
   readonly signal: AbortSignal | undefined;
+  /** The engine to try, and how it computes; onnxruntime in float32 if left out. */
+  readonly on?: EngineChoice | undefined;
 }
+
+/** An engine and a precision. */
+export type EngineChoice = Pick<LaneOptions, 'engine' | 'precision'>;
 
 /**
  * Two ModelProtos of IR version 8 and opset 13. Each has a graph `g` with one node that computes y = -x for float32 tensors
@@ -48,18 +53,19 @@ const LOG_LINES = 5;
 /** Opens and runs a tiny session on a device. A device that fails is a result; its process is killed when the time is up. */
 export async function probeDevice(device: ResolvedDevice, options: ProbeOptions): Promise<ProbeResult> {
   const started = performance.now();
-  const { timeoutMs, cudaLibraries, signal } = options;
+  const { timeoutMs, signal } = options;
+  const lane: LaneOptions = { ...LANE_DEFAULTS, ...options.on, isolation: 'process' };
   let log = '';
   let channel: LaneChannel | undefined;
   const start = (events: LaneEvents): LaneChannel => {
-    channel = startProcess(events, device, LANE_DEFAULTS, (text) => {
+    channel = startProcess(events, device, lane, (text) => {
       log = (log + text).slice(-4096);
     });
     return channel;
   };
   const limit = createLimit(timeoutMs, signal, () => channel);
   const tryModel = (model: string): Promise<SessionFacts> =>
-    Promise.race([openAndRun(device, model, cudaLibraries, start), limit.passed]);
+    Promise.race([openAndRun({ device, lane }, model, options.cudaLibraries, start), limit.passed]);
   let facts: SessionFacts | undefined;
   let failure: unknown;
   let weakness: string | null = null;
@@ -140,7 +146,7 @@ function kill(pid: number): void {
 }
 
 async function openAndRun(
-  device: ResolvedDevice,
+  { device, lane: options }: LanePlace,
   model: string,
   cudaLibraries: string | undefined,
   start: (events: LaneEvents) => LaneChannel,
@@ -155,8 +161,9 @@ async function openAndRun(
     device,
     session,
     cudaLibraries,
+    precision: options.precision,
   });
-  const lane = await openLane({ device, lane: { ...LANE_DEFAULTS, isolation: 'process' } }, describe, start);
+  const lane = await openLane({ device, lane: options }, describe, start);
   try {
     await checkRun(lane);
     return lane.facts;

@@ -202,7 +202,8 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
     version() {
       const found: { build?: string } = {};
       getVersion(found);
-      return found.build!;
+      // The rest is the build: 2026.4.1-22982-e213a147257.
+      return found.build!.split('-')[0]!;
     },
     createCore: make('ov_core_create'),
     freeCore: free('ov_core_free'),

@@ -10,6 +10,7 @@ import {
 } from '../../../src/extract/measure-model.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
+import { hasOpenVino } from '../../support/openvino.js';
 import { runTapir } from '../../support/run.js';
 
 const scratch = scratchFolder();
@@ -86,6 +87,33 @@ describe('tapir bench model', () => {
     expect(ended.stdout).toContain('note: a batch of 2 failed, so no larger one was tried: replica 0 on cpu');
     const first = await bench(path, '--return', 'y', '--batches', '2');
     expect(first.code).toBe(3);
+  });
+
+  it('compares engines and precisions, and says which are not possible', async () => {
+    const all = ['--engine', 'all', '--precision', 'all', '--batches', '2'];
+    const ended = await bench(model, '--return', 'avgpool', ...all);
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(ended.stdout).toMatch(/^engine +precision +batch +sessions +images\/s +min +max +×/);
+    expect(ended.stdout).toMatch(/\nonnxruntime +float32 +2 +1 +[\d.]+ .* 1\.00/);
+    expect(ended.stdout).toMatch(/\nfastest here: --engine \w+ --precision \w+ --batch 2 --sessions 1\n/);
+    expect(ended.stdout).toContain('note: precision "bfloat16" is not possible with engine "onnxruntime"');
+    if (hasOpenVino) expect(ended.stdout).toMatch(/\nopenvino +float32 /);
+    else expect(ended.stdout).toContain('tapir engines install openvino');
+    const json = await bench(model, '--return', 'avgpool', '--precision', 'all', '--batches', '2', '--json');
+    const { compared } = JSON.parse(json.stdout) as { readonly compared: readonly object[] };
+    expect(compared).toMatchObject([
+      { engine: 'onnxruntime', precision: 'float32', best: { rows: 2 } },
+      { engine: 'onnxruntime', precision: 'bfloat16', impossible: expect.stringContaining('float32') },
+    ]);
+  });
+
+  it.each([
+    [['--engine', 'tensorflow'], 'onnxruntime, openvino, all'],
+    [['--precision', 'bfloat16'], 'PRECISION_UNSUPPORTED'],
+  ])('refuses %j alone', async (flags, named) => {
+    const ended = await bench(model, '--return', 'avgpool', ...flags);
+    expect(ended.code).not.toBe(0);
+    expect(ended.stderr).toContain(named);
   });
 
   it.each([

@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import { diagnose } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { scratchFolder } from '../../support/fixtures.js';
+import { hasBfloat16, hasOpenVino } from '../../support/openvino.js';
 
 describe('diagnose', () => {
   it('tries each device and gathers the facts', async () => {
     const before = { ...process.env };
-    const { node, runtime, cpu, devices, isTelemetryOff } = await diagnose();
+    const { node, runtime, cpu, devices, engines, instructionSets, isTelemetryOff } = await diagnose();
     expect(node).toMatchObject({ version: process.version, abi: process.versions.modules });
     expect(runtime.version).toMatch(/^\d+\.\d+\.\d+/);
     expect(runtime.providers).toContain('cpu');
@@ -15,6 +16,16 @@ describe('diagnose', () => {
     expect(isTelemetryOff).toBe(true);
     expect(devices[0]).toMatchObject({ device: 'cpu', isWorking: true, reason: null, weakness: null });
     expect(devices.at(-1)!.device).toBe('webgpu');
+    const found = {
+      isWorking: hasOpenVino,
+      reason: hasOpenVino ? null : expect.stringContaining('tapir engines install'),
+    };
+    const precisions = hasBfloat16 ? ['float32', 'bfloat16'] : hasOpenVino ? ['float32'] : [];
+    expect(engines).toMatchObject([
+      { name: 'onnxruntime', version: runtime.version, isWorking: true, precisions: ['float32'] },
+      { name: 'openvino', ...found, precisions },
+    ]);
+    if (process.platform === 'linux' && process.arch === 'x64') expect(instructionSets).toContain('avx2');
     expect(process.env).toEqual(before);
   });
 
