@@ -44,7 +44,12 @@ export const BARS_OF_RESNET50: Bars = {
       'python-onnxruntime': 0.97,
     },
     'tapir-openvino-float32': { tapir: 1.1 },
-    'tapir-openvino-bfloat16': { tapir: 3, 'torchvision-bfloat16': 1.5, 'python-openvino': 1.1 },
+    'tapir-openvino-bfloat16': {
+      tapir: 3,
+      'torchvision-bfloat16': 1.5,
+      'torchvision-bfloat16-workers': 1.5,
+      'python-openvino': 1.1,
+    },
   },
   mostStart: { tapir: { naive: 1.2 }, 'tapir-openvino-bfloat16': { naive: 2.5 } },
   mostCachedStart: { 'tapir-openvino-bfloat16': { naive: 1.3 } },

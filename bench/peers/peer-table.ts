@@ -137,9 +137,15 @@ const PEERS = {
     '--channels-last',
   ]),
   'torchvision-bfloat16': torchvision(
-    'the same, channels last, bfloat16 autocast, a worker per core',
-    (threads) => ['--channels-last', '--bfloat16', '--workers', String(threads)],
+    'the same, channels last, bfloat16 autocast, loading in the main process',
+    () => ['--channels-last', '--bfloat16'],
   ),
+  'torchvision-bfloat16-workers': torchvision('the same with a worker per core', (threads) => [
+    '--channels-last',
+    '--bfloat16',
+    '--workers',
+    String(threads),
+  ]),
   'python-onnxruntime': {
     what: "Python's onnxruntime + Pillow, a loop",
     needs: needsOnnxruntime,

@@ -66,6 +66,7 @@ describe('listPeers', () => {
       ['torchvision', 'ENOENT'],
       ['torchvision-channels-last', 'ENOENT'],
       ['torchvision-bfloat16', 'ENOENT'],
+      ['torchvision-bfloat16-workers', 'ENOENT'],
       ['python-onnxruntime', 'ENOENT'],
       ['python-openvino', 'ENOENT'],
       ['transformers.js', '--npm'],
