@@ -176,6 +176,7 @@ export {
   type WeightsRecord,
 } from './dataset/run-record.js';
 export { type JournalRun, type ShardFeatures } from './dataset/journal.js';
+export { type Float32Comparison, type OutputCosines } from './dataset/float32-comparison.js';
 export { type ReductionSummary } from './dataset/reduced-images.js';
 export { distributedSampler, type SamplerOptions } from './sources/sampling/distributed-sampler.js';
 export { mergeDataset, type MergeOptions } from './embed/merge-dataset.js';

@@ -61,6 +61,8 @@ export interface ErrorDetails {
   };
   /** The engine or the CPU cannot compute in this precision. */
   PRECISION_UNSUPPORTED: { readonly precision: string; readonly engine: string; readonly reason: string };
+  /** The features of an output are further from those in float32 than `minCosine` allows. `cosine` is the least one measured. */
+  PRECISION_TOO_LOW: { readonly output: string; readonly cosine: number; readonly minCosine: number };
   /** The engine lacks operators of the model, or does not run on the chosen device. `operators` is empty if it names none. */
   ENGINE_UNSUPPORTED: {
     readonly engine: string;

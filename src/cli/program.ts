@@ -33,7 +33,7 @@ function parseFailures(text: string): MaxFailures {
   throw new InvalidArgumentError('It must be a whole number, or a share such as 1%.');
 }
 
-function parseSeconds(text: string): number {
+function parseNumber(text: string): number {
   if (!/^\d+(?:\.\d+)?$/.test(text)) throw new InvalidArgumentError('It must be a number.');
   return Number(text);
 }
@@ -214,6 +214,11 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
       parseFailures,
     )
     .option(
+      '--min-cosine <x>',
+      'with another precision than float32: stop if the cosine to float32 on the first 16 images is less, such as 0.998',
+      parseNumber,
+    )
+    .option(
       '--overwrite',
       'replace a dataset that exists; only files of the dataset are removed',
       EMBED_FOLDER_DEFAULTS.overwrite,
@@ -267,7 +272,7 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .option(
       '--seconds <n>',
       'seconds of timed runs per batch size',
-      parseSeconds,
+      parseNumber,
       MEASURE_MODEL_DEFAULTS.seconds,
     )
     .option('--json', 'print JSON', false)
@@ -278,7 +283,7 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .description('measure decoding, the model, and both together, and show where the time goes')
     .argument('<source>', 'folder of images, searched recursively; read repeatedly')
     .option('--batch <n>', 'images per run; 0 finds the fastest', parseCount, 0)
-    .option('--seconds <n>', 'seconds per measurement', parseSeconds, MEASURE_EMBEDDING_DEFAULTS.seconds)
+    .option('--seconds <n>', 'seconds per measurement', parseNumber, MEASURE_EMBEDDING_DEFAULTS.seconds)
     .option('--rounds <n>', 'rounds of measurements', parseCount, MEASURE_EMBEDDING_DEFAULTS.rounds)
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));

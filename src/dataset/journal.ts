@@ -9,6 +9,7 @@ import { TapirError } from '../base/errors.js';
 import type { DType } from '../tensor/tensor.js';
 import { completeIdentity, type DatasetIdentity } from './dataset-identity.js';
 import { JOURNAL_FILE } from './file-names.js';
+import type { Float32Comparison } from './float32-comparison.js';
 import type { ReducedSums } from './reduced-images.js';
 import type { DecoderRecord, RunWeights } from './run-record.js';
 
@@ -39,6 +40,8 @@ export interface JournalShard {
   readonly reduced: ReducedSums;
   /** Missing if no image of the run needed it so far, and in journals that were written before it was recorded. */
   readonly decoder?: DecoderRecord;
+  /** The comparison of this and all earlier shards. Missing in float32, and as long as no image was embedded. */
+  readonly againstFloat32?: Float32Comparison;
 }
 
 /** A run, and the settings that may differ between runs and can change the last bits of a feature. */

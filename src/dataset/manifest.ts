@@ -3,6 +3,7 @@ import { packageVersion } from '../base/package.js';
 import { latestWeights } from './dataset-identity.js';
 import type { DatasetInputs } from './dataset-inputs.js';
 import { FEATURES } from './file-names.js';
+import { latestComparison, type Float32Comparison } from './float32-comparison.js';
 import type { FeatureFormat } from './formats/feature-files.js';
 import type { JournalRun, JournalShard, ShardFeatures } from './journal.js';
 import { summarizeReduced, type ReductionSummary } from './reduced-images.js';
@@ -70,6 +71,11 @@ export interface Manifest {
     readonly keepDims: boolean;
     /** Where pixels are normalized: in the graph after a rewrite, in the original model, or on the CPU. */
     readonly normalize: 'graph' | 'model' | 'cpu';
+    /**
+     * The first images of the dataset, compared with the same model in float32. Null in float32, and missing in manifests from before
+     * there were other precisions.
+     */
+    readonly againstFloat32?: Float32Comparison | null;
     /** The images that `transform.decode: 'fast'` reduced, and how far their pixels are from the exact ones; null with `'exact'`. */
     readonly reduced: ReductionSummary | null;
     /**
@@ -137,6 +143,7 @@ export function createManifest(run: RunRecord, state: DatasetState): Manifest {
     },
     run: {
       ...settings,
+      againstFloat32: latestComparison(shards) ?? null,
       reduced: isFast ? summarizeReduced(shards.map(({ reduced }) => reduced)) : null,
       unreadFiles: state.unreadFiles,
       seconds: state.seconds,

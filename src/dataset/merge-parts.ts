@@ -5,6 +5,7 @@ import { TapirError } from '../base/errors.js';
 import { compareIdentities, compareWeights, latestWeights, showDifferences } from './dataset-identity.js';
 import { JOURNAL_FILE, MANIFEST_FILE, metadataPath, PARTS } from './file-names.js';
 import { checkUnlocked } from '../base/folder-lock.js';
+import { joinComparisons, latestComparison } from './float32-comparison.js';
 import { datasetInvalid, datasetUnreadable } from './formats/dataset-invalid.js';
 import { readJournal, type JournalContent } from './journal.js';
 import { decoderOf, type FeatureRecord, type Manifest, type ShardRecord } from './manifest.js';
@@ -147,12 +148,17 @@ export function mergeManifests(parts: readonly Part[]): Manifest {
     row += rowsOf(manifest);
   }
   const written = parts.flatMap(({ journal }) => journal.shards);
+  const comparisons = parts.flatMap(({ journal }) => latestComparison(journal.shards) ?? []);
   const sums = written.map(({ reduced }) => reduced);
   return {
     ...latest,
     source: { ...latest.source, location: locations.size === 1 ? latest.source.location : null },
     versions: { ...latest.versions, ...decoderOf(written) },
-    run: { ...latest.run, reduced: latest.run.reduced === null ? null : summarizeReduced(sums) },
+    run: {
+      ...latest.run,
+      againstFloat32: joinComparisons(comparisons) ?? null,
+      reduced: latest.run.reduced === null ? null : summarizeReduced(sums),
+    },
     runs,
     counts: {
       inputs: sum(parts, ({ manifest }) => manifest.counts.inputs),

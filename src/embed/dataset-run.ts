@@ -11,6 +11,7 @@ import { packageVersion } from '../base/package.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../dataset/shard-writer.js';
 import type { SourceItem } from '../sources/items/source-item.js';
+import type { PrecisionCheck } from './precision-check.js';
 import type { RunWeights } from '../dataset/run-record.js';
 import type { TriedInput } from '../dataset/tried-input.js';
 
@@ -20,6 +21,8 @@ export interface RunPlan extends ShardPlan {
   readonly setup: EmbedSetup;
   readonly lanes: DecodeLanes;
   readonly pending: PendingOptions;
+  /** Undefined in float32. */
+  readonly check: PrecisionCheck | undefined;
   /** Returns the external weights that the run uses. */
   readonly weights: () => Promise<readonly RunWeights[]>;
   /** Called after each batch that was handed to the writer, with the number of inputs skipped so far. */
@@ -85,8 +88,8 @@ export class DatasetRun {
   }
 
   async #append(pending: PendingInputs, inputs: DatasetInputs, writer: ShardWriter): Promise<void> {
-    const { extractor, setup, lanes, onBatch } = this.#plan;
-    for await (const batch of embedBatches(extractor, pending.fresh(), setup, lanes)) {
+    const { extractor, setup, lanes, check, onBatch } = this.#plan;
+    for await (const batch of embedBatches(extractor, pending.fresh(), setup, lanes, { check })) {
       const shard = writer.number;
       await writer.append(batch);
       for (const item of batch.items) inputs.addNew(item, shard);
@@ -97,9 +100,9 @@ export class DatasetRun {
 
   /** Retries come after all new inputs, in their own shards, so that failures do not move new inputs. Only changed outcomes are written. */
   async #appendAgain(pending: PendingInputs, inputs: DatasetInputs, writer: ShardWriter): Promise<void> {
-    const { extractor, setup, lanes, onBatch } = this.#plan;
+    const { extractor, setup, lanes, check, onBatch } = this.#plan;
     if (pending.again.length === 0) return;
-    for await (const batch of embedBatches(extractor, pending.again, setup, lanes)) {
+    for await (const batch of embedBatches(extractor, pending.again, setup, lanes, { check })) {
       const shard = writer.number;
       const news = new Set<TriedInput>(batch.items.filter((item) => !item.error || inputs.isNews(item)));
       await writer.append(batch, (item) => news.has(item));
@@ -111,7 +114,8 @@ export class DatasetRun {
 
   async #commit(written: JournalShard): Promise<void> {
     const { decoder } = this.#plan.lanes;
-    const shard: JournalShard = { ...written, ...(decoder && { decoder }) };
+    const againstFloat32 = this.#plan.check?.compared;
+    const shard = { ...written, ...(decoder && { decoder }), ...(againstFloat32 && { againstFloat32 }) };
     if (!this.#hasBegun) {
       const run = await this.#describe(shard.number);
       this.#hasBegun = true;

@@ -16,20 +16,37 @@ export interface EmbeddedBatch {
   readonly features: Readonly<Record<string, Tensor>>;
 }
 
+/** Compares the features of a batch. The batch is yielded when the promise settles; until then, its pixels do not change. */
+export type CompareBatch = (pixels: Uint8Array, features: Readonly<Record<string, Tensor>>) => Promise<void>;
+
+/** Checks batches while their pixels are in memory. Its errors end the run. */
+export interface BatchCheck {
+  /**
+   * Called for each batch before it runs, in the order of the batches.
+   *
+   * @param images - The places of its images in the pixels.
+   * @returns undefined if this batch is not checked.
+   */
+  begin(images: readonly number[]): CompareBatch | undefined;
+}
+
+/** Options of {@link embedBatches}. */
+export interface BatchOptions {
+  /** Run a partial batch when the source pauses for this long. Without it only the last batch can be partial. */
+  readonly maxWaitMs?: number | undefined;
+  readonly check?: BatchCheck | undefined;
+}
+
 /** Images decoded ahead of the runs, at least two batches, so that one slow image does not hold up the model. */
 const IMAGES_AHEAD = 64;
 
-/**
- * Runs the images of a source batch by batch. A batch is a range of positions. An image that cannot be read leaves a gap.
- *
- * @param maxWaitMs - Run a partial batch when the source pauses for this long. Without it only the last batch can be partial.
- */
+/** Runs the images of a source batch by batch. A batch is a range of positions. An image that cannot be read leaves a gap. */
 export async function* embedBatches(
   extractor: Extractor,
   source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
   setup: EmbedSetup,
   lanes: DecodeLanes,
-  maxWaitMs?: number,
+  { maxWaitMs, check }: BatchOptions = {},
 ): AsyncGenerator<EmbeddedBatch> {
   const { signal } = setup;
   const mostRuns = runsAtOnce(extractor);
@@ -56,7 +73,7 @@ export async function* embedBatches(
         isLast = true;
         failure = event;
       } else {
-        const run = runBatch(extractor, event, setup).finally(() => loader.release(event.pixels));
+        const run = runBatch(extractor, event, setup, check).finally(() => loader.release(event.pixels));
         // Awaited in order. Until then, a failure must not count as unhandled.
         run.catch(() => undefined);
         running.push(run);
@@ -146,10 +163,14 @@ export async function runBatch(
   extractor: Extractor,
   { items, pixels }: LoadedBatch,
   setup: EmbedSetup,
+  check?: BatchCheck,
 ): Promise<EmbeddedBatch> {
   const images = items.flatMap(({ error }, place) => (error ? [] : [place]));
   if (images.length === 0) return { items, features: {} };
-  return { items, features: await runImages(extractor, pixels, images, setup) };
+  const compare = check?.begin(images);
+  const features = await runImages(extractor, pixels, images, setup);
+  await compare?.(pixels, features);
+  return { items, features };
 }
 
 /**

@@ -45,6 +45,13 @@ export interface EmbedFolderOptions extends EmbedOptions {
    */
   readonly maxFailures: MaxFailures | undefined;
   /**
+   * End the run with `PRECISION_TOO_LOW` if features are too far from float32: a number from 0 to 1. With a precision other than
+   * float32, the first 16 images of a dataset also run in float32, and the manifest records the cosine between the two features of an
+   * image (`run.againstFloat32`). If a cosine is below this limit, nothing of its batch is written.
+   * @default undefined
+   */
+  readonly minCosine: number | undefined;
+  /**
    * Embed only the inputs of one shard, into the part `out/parts/i-of-n`. Several processes can each embed a shard without knowing
    * of each other; {@link mergeDataset} merges the parts into one dataset. An input belongs to shard SHA-256(name) mod count, so
    * its shard does not depend on other inputs. Inputs given as bytes have no name: they belong to shard position mod count.
@@ -70,6 +77,7 @@ export const EMBED_FOLDER_DEFAULTS: Omit<EmbedFolderOptions, 'out'> = {
   format: 'npy',
   shardSize: 8192,
   maxFailures: undefined,
+  minCosine: undefined,
   shard: undefined,
   overwrite: false,
   onProgress: undefined,
@@ -102,6 +110,9 @@ export function readFolderOptions(
   if (options.onProgress !== undefined && typeof options.onProgress !== 'function') {
     throw invalidOption('onProgress', 'a function', options.onProgress);
   }
+  const { minCosine } = options;
+  if (minCosine !== undefined && !(typeof minCosine === 'number' && minCosine >= 0 && minCosine <= 1))
+    throw invalidOption('minCosine', 'a number from 0 to 1', minCosine);
   const limit = readFailureLimit(options.maxFailures);
   const shard = options.shard === undefined ? undefined : checkShard('shard', options.shard);
   const folders = folderNames(extractor.outputs.map((output) => output.name));

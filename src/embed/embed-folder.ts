@@ -7,6 +7,7 @@ import { TapirError } from '../base/errors.js';
 import { clearLeftovers, takeFolder, type DatasetFolder } from '../dataset/dataset-folder.js';
 import { checkIdentity, latestWeights } from '../dataset/dataset-identity.js';
 import { DatasetInputs } from '../dataset/dataset-inputs.js';
+import { latestComparison } from '../dataset/float32-comparison.js';
 import { MANIFEST_FILE } from '../dataset/file-names.js';
 import { belongsTo, takeShare } from '../dataset/input-names.js';
 import { JournalWriter } from '../dataset/journal.js';
@@ -26,6 +27,7 @@ import { openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
 import { readFolderOptions, type EmbedFolderOptions, type EmbedFolderSetup } from './embed-folder-options.js';
 import { checkFailures } from './failure-limit.js';
 import type { ImageError } from './loader.js';
+import { createPrecisionCheck } from './precision-check.js';
 import { ProgressMeter } from './progress.js';
 import { identifyWeights } from './run-weights.js';
 
@@ -75,7 +77,7 @@ const MAX_FAILURES_LISTED = 1000;
  * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` for a folder without images; `OUTPUT_EXISTS` if `out` holds
  * something else, or parts of another count; `DATASET_MISMATCH` if it holds a dataset of another model, other weights, another
  * request or transform; `OUTPUT_LOCKED` while another process writes to it; `OUTPUT_UNWRITABLE` (finished shards are kept);
- * `TOO_MANY_FAILURES`; the errors of {@link embedImages}.
+ * `TOO_MANY_FAILURES`; `PRECISION_TOO_LOW`; the errors of {@link embedImages}.
  *
  * @example
  * ```ts
@@ -131,8 +133,10 @@ export async function embedWarm(
       checkFailures(options.limit, meter, false);
     };
     const pending = { isUnique: kind === 'folder', checksum: options.checksum };
+    const before = latestComparison(folder.before?.shards ?? []);
+    await using check = createPrecisionCheck(extractor, setup, { before, minCosine: options.minCosine });
     await using journal = await JournalWriter.open(out, identity, folder.before);
-    const plan = { ...options.plan, extractor, setup, lanes, pending, weights, onBatch };
+    const plan = { ...options.plan, extractor, setup, lanes, pending, check, weights, onBatch };
     // The first shard makes an earlier manifest wrong.
     const run = new DatasetRun(folder, plan, journal, () => rm(join(out, MANIFEST_FILE), { force: true }));
     const result = await run.embed(items, inputs);

@@ -191,6 +191,17 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     return createFeatureExtractor(modelBytes({ inputs: ['x'], outputs: ['y'], nodes }), ['y']);
   },
   PRECISION_UNSUPPORTED: () => createFeatureExtractor(tinyResNet(), ['avgpool'], { precision: 'bfloat16' }),
+  PRECISION_TOO_LOW: async () => {
+    const out = join(place(), 'out');
+    const folder = photos();
+    await using extractor = await openSmall();
+    // Simulated, because few machines have another precision: an earlier run recorded a cosine of 0.5.
+    Object.defineProperty(extractor, 'precision', { value: 'bfloat16' });
+    await embedFolder(extractor, folder, { ...small, out });
+    const journal = join(out, 'journal.jsonl');
+    writeFileSync(journal, readFileSync(journal, 'utf8').replaceAll('"least":1', '"least":0.5'));
+    await embedFolder(extractor, folder, { ...small, out, minCosine: 0.9 });
+  },
   ENGINE_UNSUPPORTED: () =>
     createFeatureExtractor(tinyResNet(), ['avgpool'], { engine: 'openvino', device: 'cuda' }),
   RUN_FAILED: async () => {

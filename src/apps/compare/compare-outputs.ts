@@ -1,5 +1,6 @@
 /** The vectors that two models give for the same images, output by output. */
 import { widen } from '../../dataset/formats/widen.js';
+import { compareVectors } from '../../embed/compare-vectors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cosineDistances } from '../pages/vectors/cosine.js';
 import type { Breathe } from '../pages/vectors/breathe.js';
@@ -129,22 +130,4 @@ class PooledRows {
 function numbersOf({ dtype, data }: Tensor): Float32Array {
   // Each row of embedImages has its own buffer.
   return Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.buffer as ArrayBuffer);
-}
-
-/** The cosine in float64: 1 for equal vectors and for two zero vectors, 0 where only one is zero. */
-function compareVectors(
-  x: Float32Array,
-  y: Float32Array,
-): { readonly cosine: number; readonly maxDifference: number } {
-  let [product, squaresX, squaresY, maxDifference] = [0, 0, 0, 0];
-  for (let i = 0; i < x.length; i++) {
-    const [p, q] = [x[i]!, y[i]!];
-    product += p * q;
-    squaresX += p * p;
-    squaresY += q * q;
-    maxDifference = Math.max(maxDifference, Math.abs(p - q));
-  }
-  if (maxDifference === 0) return { cosine: 1, maxDifference };
-  const length = Math.sqrt(squaresX) * Math.sqrt(squaresY);
-  return { cosine: length === 0 ? 0 : Math.max(-1, Math.min(1, product / length)), maxDifference };
 }

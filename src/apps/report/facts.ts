@@ -1,4 +1,5 @@
 /** The manifest as rows of text. Opening the dataset checks only what reading needs; every other field may hold anything. */
+import { describeCosines } from '../../dataset/float32-comparison.js';
 import { shown } from '../pages/html.js';
 import { formatBytes, formatCount, formatSeconds } from '../pages/numbers.js';
 
@@ -74,6 +75,7 @@ function entriesOf(value: unknown): Fact[] {
       return [spaced(name.replace(/bytes$/i, '')) || 'size', formatBytes(number)];
     if (number !== undefined && name === 'seconds') return ['time', formatSeconds(number)];
     if (name === 'unreadFiles') return ['files not read', countsText(inner)];
+    if (name === 'againstFloat32') return ['against float32', comparisonText(inner)];
     return [spaced(name), textOf(inner)];
   });
 }
@@ -82,6 +84,18 @@ function entriesOf(value: unknown): Fact[] {
 function countsText(value: unknown): string {
   if (typeof value !== 'object' || value === null) return '';
   return textOf(Object.entries(value).map(([name, count]) => `${textOf(count)} ${name}`));
+}
+
+/** `{ images: 16, cosine: { f: { least: 0.9993, … } } }` → `16 images: cosine ≥ 0.9993 (f)`. */
+function comparisonText(value: unknown): string {
+  const images = numberOf(valueAt(value, ['images']));
+  const cosine = valueAt(value, ['cosine']);
+  if (images === undefined || typeof cosine !== 'object' || cosine === null) return '';
+  const outputs = Object.entries(cosine).flatMap(([key, inner]) => {
+    const least = numberOf(valueAt(inner, ['least']));
+    return least === undefined ? [] : [[key, { least }] as const];
+  });
+  return shown(`${images} images: ${describeCosines(Object.fromEntries(outputs))}`.slice(0, MAX_TEXT));
 }
 
 /** `limitPixels` → `limit pixels`. */

@@ -57,7 +57,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
 
 /** Refuses flags that make no sense for rows. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
-  const { format, json, overwrite, checksum, shardSize, shard } = flags;
+  const { format, json, overwrite, checksum, shardSize, shard, minCosine } = flags;
   const found = ROW_FORMATS.find((one) => one === format);
   if (!found) throw invalidOption('--format', 'jsonl or arrow with --out -', format);
   const refuse = (flag: string, value: unknown): Error =>
@@ -67,5 +67,6 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (checksum) throw refuse('--checksum', checksum);
   if (shardSize !== EMBED_FOLDER_DEFAULTS.shardSize) throw refuse('--shard-size', shardSize);
   if (shard !== undefined) throw refuse('--shard', shard);
+  if (minCosine !== undefined) throw refuse('--min-cosine', minCosine);
   return found;
 }

@@ -30,6 +30,7 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly format: FeatureFormat | RowFormat;
   readonly checksum: boolean;
   readonly maxFailures: MaxFailures | undefined;
+  readonly minCosine: number | undefined;
   readonly metricsPort: number | undefined;
   readonly shardSize: number;
   readonly keepDims: boolean;

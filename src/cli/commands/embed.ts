@@ -1,5 +1,6 @@
 /** `tapir embed`: images → a dataset. */
 import { invalidOption } from '../../base/checks.js';
+import { describeCosines } from '../../dataset/float32-comparison.js';
 import { embedWarm, type EmbedSummary } from '../../embed/embed-folder.js';
 import { hasFewImages } from '../../embed/measure/few-images.js';
 import type { EmbedProgress } from '../../embed/progress.js';
@@ -33,14 +34,14 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   try {
     const { signal } = terminal;
     const onProgress = (now: EmbedProgress): void => view.show(now);
-    const { checksum, maxFailures } = flags;
+    const { checksum, maxFailures, minCosine } = flags;
     const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
     const reading = { column, nulSeparated, allowHttp };
     const images = source === '-' ? { paths: terminal.input(), format: flags.inputFormat } : source;
     const summary = await embedWarm(
       extractor,
       images,
-      { ...settings, ...reading, shard, overwrite, checksum, maxFailures, signal, onProgress },
+      { ...settings, ...reading, shard, overwrite, checksum, maxFailures, minCosine, signal, onProgress },
       lanes,
     );
     view.end();
@@ -73,6 +74,10 @@ function report(terminal: Terminal, summary: EmbedSummary, isJson: boolean): voi
     terminal.out(`  ${skipped} were there already; the dataset has ${counts.inputs} inputs now\n`);
   if (duplicates > 0)
     terminal.out(`  ${duplicates} were given more than once; each is in the dataset once\n`);
+  if (run.againstFloat32) {
+    const { images, cosine } = run.againstFloat32;
+    terminal.out(`  ${run.precision} against float32 on ${images} images: ${describeCosines(cosine)}\n`);
+  }
   for (const [key, { folder, dtype, dims, rows }] of Object.entries(features)) {
     terminal.out(`  ${key}: ${rows} rows of ${formatDims(dims)} ${dtype} in ${out}/${folder}\n`);
   }

@@ -11,7 +11,7 @@ export const EXIT = {
   model: 3,
   /** The output cannot be written. */
   output: 4,
-  /** Stopped early: more inputs failed than allowed. */
+  /** Stopped early by a limit that the user set: on inputs that fail, or on the distance to float32. */
   stopped: 5,
   internal: 70,
 } as const;
@@ -68,6 +68,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   DATASET_INCOMPLETE: EXIT.output,
   LAUNCHER_INVALID: EXIT.usage,
   TOO_MANY_FAILURES: EXIT.stopped,
+  PRECISION_TOO_LOW: EXIT.stopped,
   TOO_MANY_OPEN_FILES: EXIT.model,
   CLOSED: EXIT.internal,
 };

@@ -32,6 +32,6 @@ export async function* embedRecords<Extra>(
       yield item;
     }
   }
-  for await (const batch of embedBatches(extractor, items(), setup, lanes, maxWaitMs))
+  for await (const batch of embedBatches(extractor, items(), setup, lanes, { maxWaitMs }))
     yield { ...batch, extras: extras.splice(0, batch.items.length) };
 }
