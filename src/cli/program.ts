@@ -11,8 +11,6 @@ import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure/measure-embedding.j
 import { MEASURE_MODEL_DEFAULTS } from '../extract/measure-model.js';
 import { PRUNE_DEFAULTS } from '../model/cut-model.js';
 import { OUTPUT_DTYPES } from '../model/rewrite-options.js';
-import { DECODE_MODES } from '../image/decode/decode-options.js';
-import { TRANSFORM_PRESETS } from '../image/transform-options.js';
 import { ENGINES, LANE_DEFAULTS, PRECISIONS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './commands/doctor.js';
 import { runBenchEmbed, type BenchEmbedFlags } from './commands/bench-embed.js';
@@ -21,7 +19,15 @@ import { runEmbed } from './commands/embed.js';
 import type { EmbedFlags } from './commands/embed-run.js';
 import { collect, parseCount } from './flags/flag-values.js';
 import { YES_FLAG, YES_HELP } from './flags/find-model.js';
-import { NORMALIZE } from './flags/open-extractor.js';
+import {
+  addExtractorFlags,
+  addPartFlags,
+  CUDA_LIBS_HELP,
+  ENGINE_HELP,
+  MODEL_HELP,
+  PRECISION_HELP,
+  RETURN_HELP,
+} from './flags/extractor-flags.js';
 import { runExtract, type ExtractFlags } from './commands/extract.js';
 import { runNodes, type NodesFlags } from './commands/nodes.js';
 import { parseShard } from './flags/shard-flag.js';
@@ -61,18 +67,6 @@ class TapirCommand extends Command {
     errors.missingMandatoryOptionValue.call(this, option);
   }
 }
-
-const MODEL_HELP = 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]';
-
-const RETURN_HELP =
-  'what to return: a tensor, node or module path; add "=KEY" to name the output; repeatable';
-
-const CUDA_LIBS_HELP =
-  'folder with the CUDA and cuDNN libraries, searched recursively (pip: site-packages/nvidia)';
-
-const ENGINE_HELP = 'what runs the model; openvino is faster on many CPUs ("tapir engines install openvino")';
-
-const PRECISION_HELP = 'arithmetic of the model; bfloat16 needs engine openvino and a CPU that has it';
 
 /** Commands that load on demand: their code takes as long to load as that of all others. */
 const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Terminal) => Promise<void>>> = {
@@ -296,77 +290,4 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     if (name === asked || !(isHere || Object.hasOwn(MORE_COMMANDS, asked ?? '')))
       await add(program, terminal);
   return program;
-}
-
-/** Adds the flags for the model and where it runs. */
-function addExtractorFlags(command: Command): void {
-  command
-    .requiredOption('--model <file>', MODEL_HELP)
-    .option(YES_FLAG, YES_HELP, false)
-    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto (default: cpu)')
-    .option('--devices <list>', 'several devices, which take whole batches: cuda:0,cuda:1')
-    .option(
-      '--sessions <n>',
-      'sessions per device; 0: two on a GPU, one per core of a CPU (at most four), one for fewer than 64 images',
-      parseCount,
-      0,
-    )
-    .addOption(new Option('--engine <name>', ENGINE_HELP).choices(ENGINES).default(LANE_DEFAULTS.engine))
-    .addOption(
-      new Option('--precision <type>', PRECISION_HELP).choices(PRECISIONS).default(LANE_DEFAULTS.precision),
-    )
-    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
-    .addOption(
-      new Option(
-        '--isolation <kind>',
-        'where sessions run: in threads, or in processes whose crash is survived',
-      )
-        .choices(['thread', 'process'])
-        .default(LANE_DEFAULTS.isolation),
-    )
-    .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0)
-    .option(
-      '--decode-threads <n>',
-      'threads that decode images; 0 for the cores that the devices leave free',
-      parseCount,
-      EMBED_FOLDER_DEFAULTS.decodeThreads,
-    )
-    .addOption(
-      new Option(
-        '--transform <name>',
-        `preprocessing: auto (the configuration beside the model), ${Object.keys(TRANSFORM_PRESETS).join(', ')}, torchvision:WEIGHTS, a configuration file, or JSON`,
-      ).default('auto'),
-    )
-    .addOption(
-      new Option(
-        '--decode <how>',
-        'fast shrinks large photos while decoding; exact, the default, gives the library’s pixels',
-      ).choices(DECODE_MODES),
-    )
-    .addOption(
-      new Option(
-        '--normalize <where>',
-        'where pixels are normalised; auto: in the graph on a GPU, else beside it',
-      )
-        .choices(NORMALIZE)
-        .default('auto'),
-    )
-    .option('--no-cache', 'do not cache the prepared model: each session holds its own weights');
-}
-
-function addPartFlags(command: Command): void {
-  command
-    .option(
-      '--pool <[key=]how>',
-      'one vector per row: avg or max of a map, cls or mean-tokens of tokens; repeatable with keys',
-      collect,
-    )
-    .option('--l2-normalize', 'divide by the Euclidean norm over channels', false)
-    .option('--tokens-to-map', 'turn patch tokens [N, L, C] into a map [N, C, H, W]', false)
-    .option(
-      '--dynamic-batch',
-      'rewrite a graph with a fixed batch to take any batch, if that can be verified',
-      false,
-    );
 }

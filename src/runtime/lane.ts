@@ -70,15 +70,17 @@ export class Lane {
   /**
    * Runs the session. The buffers of the feeds are moved to the lane, except shared ones.
    *
-   * @param signal - Ends the run early if the engine can. The promise settles when the run has ended.
+   * @param onPosted - Receives a function that ends the run early if the engine can. The promise settles when the run has ended.
    */
-  run(feeds: readonly Feed[], fetches: readonly string[], signal?: AbortSignal): Promise<LaneResult> {
+  run(
+    feeds: readonly Feed[],
+    fetches: readonly string[],
+    onPosted?: (cancel: () => void) => void,
+  ): Promise<LaneResult> {
     if (this.#death !== undefined) return Promise.reject(this.#died(this.#death));
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
-      const cancel = (): void => this.#channel.post({ type: 'cancel', id }, []);
       const settle = (): void => {
-        signal?.removeEventListener('abort', cancel);
         if (this.#waiting.size === 0 && !this.#closing) this.#channel.hold(false);
       };
       this.#waiting.set(id, {
@@ -94,7 +96,7 @@ export class Lane {
       this.#channel.hold(true);
       try {
         this.#channel.post({ type: 'run', id, feeds, fetches }, buffersOf(madeFeeds(feeds)));
-        signal?.addEventListener('abort', cancel, { once: true });
+        onPosted?.(() => this.#cancel(id));
       } catch (error) {
         // Some buffers cannot be moved, for example the memory of a WebAssembly instance.
         this.#waiting.delete(id);
@@ -103,6 +105,10 @@ export class Lane {
         reject(mismatch(names, 'in buffers that can be moved (leave out "transfer")', reasonOf(error)));
       }
     });
+  }
+
+  #cancel(id: number): void {
+    if (this.#waiting.has(id)) this.#channel.post({ type: 'cancel', id }, []);
   }
 
   /** Waits for runs in progress, releases the session and ends the thread or process. Idempotent. */

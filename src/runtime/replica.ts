@@ -49,7 +49,8 @@ interface Job {
   readonly parts: readonly FeedPart[];
   readonly fetches: readonly string[];
   readonly transfer: boolean;
-  readonly signal: AbortSignal | undefined;
+  /** Ends the run in the lane; undefined before the lane has it. */
+  cancel: (() => void) | undefined;
   isSettled: boolean;
   resolve(outputs: readonly NamedTensor[]): void;
   reject(error: unknown): void;
@@ -150,7 +151,7 @@ export class Replica {
         parts,
         fetches,
         transfer,
-        signal,
+        cancel: undefined,
         isSettled: false,
         resolve: (outputs) => void (settle() && resolve(outputs)),
         reject: (error) => void (settle() && reject(error as Error)),
@@ -159,6 +160,7 @@ export class Replica {
         const at = this.#queue.indexOf(job);
         if (at >= 0) this.#queue.splice(at, 1);
         job.reject(signal!.reason);
+        job.cancel?.();
         this.#checkIdle();
       };
       signal?.addEventListener('abort', onAbort, { once: true });
@@ -223,7 +225,9 @@ export class Replica {
         this.#queue.unshift(job);
         return;
       }
-      const { outputs, spent, runMs, feedMs } = await lane.run(feeds, job.fetches, job.signal);
+      const { outputs, spent, runMs, feedMs } = await lane.run(feeds, job.fetches, (cancel) => {
+        job.cancel = cancel;
+      });
       this.#keepSpare(spent);
       this.#counts.runs++;
       this.#spent.runMs += runMs;
