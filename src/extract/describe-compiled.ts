@@ -27,9 +27,11 @@ export function describeCompiled(
   const cache = cacheOf(lane);
   return (device) => async (failure) => {
     const pruned = await pruning;
-    const { rewrite } = prunedInternals.of(pruned);
+    const { rewrite, inputs: fed } = prunedInternals.of(pruned);
     checkRunnable(rewrite, device);
-    const rest = { device, session, precision };
+    const outputs = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+    const inputs = fed.map(({ name }) => name);
+    const rest = { device, session, precision, inputs, outputs };
     const key = await keyOf(pruned, lane);
     // A compiled model that did not open is damaged, or of another version.
     const entry = key === undefined || failure !== undefined ? undefined : await findEntry(cache, key);

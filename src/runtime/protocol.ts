@@ -26,6 +26,10 @@ export interface LaneDescription {
   readonly saveTo?: SaveTo | undefined;
   /** Whether `model` is a prepared one. If it cannot be opened, the lane is described again. */
   readonly isPrepared?: boolean | undefined;
+  /** Names of the inputs to be fed. */
+  readonly inputs?: readonly string[] | undefined;
+  /** Names of the outputs, in the order of the model; the engine's own names if left out. */
+  readonly outputs?: readonly string[] | undefined;
   /** For an engine that has several. */
   readonly precision?: Precision | undefined;
   /** Runs at the same time, for an engine whose runs can share a model; otherwise 1. */

@@ -39,6 +39,8 @@ export class OpenVinoError extends Error {
 /** The status of a run that was cancelled. */
 export const CANCELLED = -13;
 
+const INVALID_PARAMETER = -14;
+
 /** An input or output of a compiled model. Sizes that are open are -1; `dims` is null for an open rank. */
 export interface Port {
   readonly name: string;
@@ -72,6 +74,7 @@ export interface OpenVino {
   freeCompiled(compiled: Address): void;
   inputs(compiled: Address): Port[];
   outputs(compiled: Address): Port[];
+  hasInput(compiled: Address, name: string): boolean;
   createRequest(compiled: Address): Address;
   freeRequest(request: Address): void;
   /** Makes the run of a request end with the status {@link CANCELLED}. */
@@ -81,8 +84,8 @@ export interface OpenVino {
   freeTensor(tensor: Address): void;
   setTensor(request: Address, name: string, tensor: Address): void;
   infer(request: Address): Promise<void>;
-  /** Passes a tensor of a request to a function, which must copy what it keeps. */
-  withTensor<Result>(request: Address, name: string, step: (tensor: NativeTensor) => Result): Result;
+  /** Passes an output of a request to a function, which must copy what it keeps. */
+  withOutput<Result>(request: Address, index: number, step: (tensor: NativeTensor) => Result): Result;
 }
 
 /** Loads the libraries and binds the functions. */
@@ -154,6 +157,7 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
   const countInputs = call('ov_compiled_model_inputs_size', address, outSize);
   const countOutputs = call('ov_compiled_model_outputs_size', address, outSize);
   const inputPort = make('ov_compiled_model_input_by_index', address, 'size_t');
+  const namedInput = make('ov_compiled_model_input_by_name', address, text);
   const outputPort = make('ov_compiled_model_output_by_index', address, 'size_t');
   const portName = make('ov_port_get_any_name', address);
   const portType = call('ov_port_get_element_type', address, outInt);
@@ -167,10 +171,23 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
   const tensorType = call('ov_tensor_get_element_type', address, outInt);
   const tensorBytes = call('ov_tensor_get_byte_size', address, outSize);
   const tensorData = make('ov_tensor_data', address);
-  const getTensor = make('ov_infer_request_get_tensor', address, text);
+  const getOutput = make('ov_infer_request_get_output_tensor_by_index', address, 'size_t');
   const infer = library.func('ov_infer_request_infer', 'int', [address]);
   const freeTensor = free('ov_tensor_free');
 
+  const readShape = (tensor: Address): number[] => {
+    const found: { rank?: number; dims?: Address } = {};
+    try {
+      tensorShape(tensor, found);
+    } catch (error) {
+      // The C API has no shape without axes.
+      if (error instanceof OpenVinoError && error.status === INVALID_PARAMETER) return [];
+      throw error;
+    }
+    const dims = integers(found.dims, Number(found.rank));
+    freeShape(found);
+    return dims;
+  };
   const readPort = (port: Address): Port => {
     const found: { rank?: { min: number; max: number }; dims?: Address } = {};
     portShape(port, found);
@@ -220,6 +237,14 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
       Array.from({ length: numberOf(countInputs, compiled) }, (_, i) => readPort(inputPort(compiled, i))),
     outputs: (compiled) =>
       Array.from({ length: numberOf(countOutputs, compiled) }, (_, i) => readPort(outputPort(compiled, i))),
+    hasInput(compiled, name) {
+      try {
+        freePort(namedInput(compiled, name));
+        return true;
+      } catch {
+        return false;
+      }
+    },
     createRequest: make('ov_compiled_model_create_infer_request', address),
     freeRequest: free('ov_infer_request_free'),
     cancel: call('ov_infer_request_cancel', address),
@@ -230,13 +255,10 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
     freeTensor,
     setTensor: call('ov_infer_request_set_tensor', address, text, address),
     infer: (request) => onPool(infer, request),
-    withTensor(request, name, step) {
-      const tensor = getTensor(request, name);
+    withOutput(request, index, step) {
+      const tensor = getOutput(request, index);
       try {
-        const found: { rank?: number; dims?: Address } = {};
-        tensorShape(tensor, found);
-        const dims = integers(found.dims, Number(found.rank));
-        freeShape(found);
+        const dims = readShape(tensor);
         const size = numberOf(tensorBytes, tensor);
         const bytes = size === 0 ? new ArrayBuffer(0) : koffi.view(tensorData(tensor), size);
         return step({ elementType: numberOf(tensorType, tensor), dims, bytes });

@@ -26,6 +26,18 @@ export function openFailure(device: ResolvedDevice, error: OpenVinoError): Tapir
   );
 }
 
+/** `ENGINE_UNSUPPORTED`: some conversion rules of OpenVINO drop inputs of operators, such as the peepholes of an LSTM. */
+export function ignored(input: string): TapirError<'ENGINE_UNSUPPORTED'> {
+  const reason = `it would ignore the input "${input}"`;
+  return new TapirError(
+    'ENGINE_UNSUPPORTED',
+    `OpenVINO cannot run the model: ${reason}; choose engine "onnxruntime"`,
+    {
+      details: { engine: 'openvino', operators: [], reason },
+    },
+  );
+}
+
 /** The operators that a message names, with their domains if they are not ONNX's own: `com.microsoft.Gelu`. */
 export function operatorsIn(message: string): string[] {
   const listed = [NO_RULE, RULE_FAILED].flatMap((pattern) => pattern.exec(message)?.[1]?.split(',') ?? []);

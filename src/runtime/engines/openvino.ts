@@ -29,7 +29,7 @@ import {
   type OpenVino,
   type Port,
 } from './openvino-api.js';
-import { openFailure } from './openvino-failure.js';
+import { ignored, openFailure } from './openvino-failure.js';
 
 /** OpenVINO's numbers of element types. */
 const ELEMENT_TYPES: Readonly<Partial<Record<DType, number>>> = {
@@ -103,7 +103,9 @@ export async function openSession(description: LaneDescription): Promise<Session
   try {
     checkPrecision(api, core, description);
     configure(api, core, description);
-    return new OpenVinoSession(api, core, compileModel(api, core, description), description);
+    const model = compileModel(api, core, description);
+    for (const name of description.inputs ?? []) if (!api.hasInput(model.compiled, name)) throw ignored(name);
+    return new OpenVinoSession(api, core, model, description);
   } catch (error) {
     api.freeCore(core);
     throw error instanceof OpenVinoError ? openFailure(description.device, error) : error;
@@ -181,22 +183,26 @@ class OpenVinoSession implements Session {
   readonly #core: Address;
   readonly #model: CompiledModel;
   readonly #device: ResolvedDevice;
+  /** Names of the outputs, in the order of the model. OpenVINO merges the names of outputs with the same value. */
+  readonly #outputs: readonly string[];
   /** Requests that are not running. Each runs one batch at a time. */
   readonly #free: Address[];
   /** Feeds of runs: native code reads their memory, which the garbage collector does not know. */
   readonly #held = new Set<readonly NamedTensor[]>();
 
   constructor(api: OpenVino, core: Address, model: CompiledModel, description: LaneDescription) {
-    const { device, streams = 1, keepCompiled } = description;
+    const { device, streams = 1, outputs, keepCompiled } = description;
     this.#api = api;
     this.#core = core;
     this.#model = model;
     this.#device = device;
     const { compiled } = model;
     this.#free = Array.from({ length: streams }, () => api.createRequest(compiled));
+    const ports = api.outputs(compiled);
+    this.#outputs = outputs ?? ports.map(({ name }) => name);
     this.facts = {
       inputs: api.inputs(compiled).map(describe),
-      outputs: api.outputs(compiled).map(describe),
+      outputs: ports.map((port, i) => describe({ ...port, name: this.#outputs[i]! })),
       device,
       runtime: api.version(),
       streams,
@@ -243,7 +249,7 @@ class OpenVinoSession implements Session {
 
   /** Copies an output: the library writes the next run to the same place. */
   #fetch(request: Address, name: string): NamedTensor {
-    return this.#api.withTensor(request, name, ({ elementType, dims, bytes }) => {
+    return this.#api.withOutput(request, this.#outputs.indexOf(name), ({ elementType, dims, bytes }) => {
       const dtype = DTYPES.get(elementType);
       if (dtype === undefined)
         throw new Error(`output "${name}" has an element type without a JavaScript array`);
