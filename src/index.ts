@@ -26,6 +26,15 @@ export {
   type PerOutput,
   type Pool,
 } from './model/rewrite-options.js';
+export { readStateDict, type ReadStateOptions } from './model/parameters/read-state-dict.js';
+export { type StateDict } from './model/parameters/state-dict.js';
+export { type StateTensor } from './model/parameters/state-tensor.js';
+export { type StoredType } from './model/parameters/stored-types.js';
+export {
+  writeStateDict,
+  type StateSource,
+  type WriteStateOptions,
+} from './model/parameters/write-state-dict.js';
 export { featureInfo } from './model/oracle/feature-info.js';
 export { verifyModel } from './model/oracle/verify.js';
 export {

@@ -6,12 +6,14 @@ export interface ErrorDetails {
   MODEL_UNREADABLE: { readonly source: string; readonly reason: string };
   /** The bytes are not an ONNX model, or the model is damaged. `looksLike` names another format that they could be. */
   MODEL_MALFORMED: { readonly source: string; readonly byteOffset: number; readonly looksLike?: string };
-  /** The model file changed on disk after it was opened. */
+  /** The model file or the file of weights changed on disk after it was opened. */
   MODEL_CHANGED: { readonly source: string };
   /** The graph breaks a rule of ONNX, and the requested part depends on that rule. */
   GRAPH_INVALID: { readonly reason: string; readonly where: readonly string[] };
   /** The file of names beside a model (`MODEL.onnx.names.json`) is damaged or belongs to another model. */
   NAMES_INVALID: { readonly path: string; readonly reason: string };
+  /** A file of weights (a state dict) is missing, damaged, or of another format. `key` names the tensor that the reason is about. */
+  STATE_INVALID: { readonly path: string; readonly reason: string; readonly key?: string };
   /** The model has no tensor, node or module of these names; or no known model has this name. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];

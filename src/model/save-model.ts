@@ -130,7 +130,8 @@ function checkNotSource(model: OnnxModel, { kept, dropped }: PrunePlan, target: 
   });
 }
 
-function checkAbsent(target: string): void {
+/** Throws `OUTPUT_EXISTS` if there is a file at the path. */
+export function checkAbsent(target: string): void {
   // What is not a regular file is refused with its reason when it is written.
   if (!isFile(target)) return;
   throw new TapirError(

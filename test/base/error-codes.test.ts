@@ -16,6 +16,7 @@ import {
   openDataset,
   openModel,
   pruneModel,
+  readStateDict,
   type ErrorCode,
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
@@ -127,6 +128,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     return pruneModel(modelBytes({ outputs: ['b'], nodes }), ['b']);
   },
   NAMES_INVALID: () => openModel(writeModel(chain(1)), { names: join(scratch, 'nowhere.json') }),
+  STATE_INVALID: () => readStateDict(fixturePath('parameters/bad/overlap.safetensors')),
   NAME_NOT_FOUND: () => pruneModel(tinyResNet(), ['layer5']),
   NAME_AMBIGUOUS: () => {
     const nodes = [

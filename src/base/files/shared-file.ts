@@ -1,6 +1,9 @@
 /** A file with several readers. It is open while at least one of them needs it. */
 import { open, type FileHandle } from 'node:fs/promises';
 
+/** Node.js cannot read 2 GiB or more in one call. */
+const MOST_PER_READ = 2 ** 30;
+
 /** Reads ranges of a file. */
 export class SharedFile {
   readonly path: string;
@@ -47,7 +50,8 @@ export class SharedFile {
       const bytes = Buffer.allocUnsafeSlow(length);
       let filled = 0;
       while (filled < length) {
-        const { bytesRead } = await handle.read(bytes, filled, length - filled, start + filled);
+        const most = Math.min(length - filled, MOST_PER_READ);
+        const { bytesRead } = await handle.read(bytes, filled, most, start + filled);
         if (bytesRead === 0) break;
         filled += bytesRead;
       }

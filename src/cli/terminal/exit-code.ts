@@ -42,6 +42,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   MODEL_MALFORMED: EXIT.model,
   MODEL_CHANGED: EXIT.model,
   NAMES_INVALID: EXIT.model,
+  STATE_INVALID: EXIT.model,
   TRANSFORM_UNSUPPORTED: EXIT.model,
   GRAPH_INVALID: EXIT.model,
   EXTERNAL_DATA_UNSAFE: EXIT.model,

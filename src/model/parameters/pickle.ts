@@ -1,0 +1,237 @@
+/**
+ * Reads pickles, the format in which Python writes objects. A pickle is a program; this machine runs the opcodes that build plain
+ * values, and calls nothing but the builders that it is given. Opcodes: https://github.com/python/cpython/blob/main/Lib/pickletools.py
+ */
+
+/** A global that a pickle may call. */
+export interface PickleBuilder {
+  /** Makes a value from its arguments. Throws if they do not fit. */
+  readonly build: (args: readonly unknown[]) => unknown;
+}
+
+/** What a pickle may refer to outside itself. */
+export interface PickleWorld {
+  /** Returns what a global such as `torch.Size` stands for. Throws if the pickle must not use it. */
+  readonly findGlobal: (name: string) => unknown;
+  /** Returns what a persistent id stands for, for example a storage in another file. */
+  readonly findPersistent: (id: unknown) => unknown;
+}
+
+/** Longer integers are refused. The longest one that torch writes is a magic number of 10 bytes. */
+const MAX_INTEGER_BYTES = 64;
+
+/** Runs a pickle and returns its value: lists and tuples become arrays, dicts maps, integers of more than 53 bits bigints. */
+export function readPickle(bytes: Buffer, world: PickleWorld): unknown {
+  const machine = new PickleMachine(bytes, world);
+  for (;;) {
+    const at = machine.position;
+    const code = machine.take(1)[0]!;
+    if (code === STOP) return machine.pop();
+    const run = OPCODES[code];
+    if (!run)
+      throw new Error(
+        `its pickle has opcode 0x${code.toString(16)} at byte ${at}, which torch.save never writes`,
+      );
+    run(machine);
+  }
+}
+
+class PickleMachine {
+  readonly world: PickleWorld;
+  readonly #bytes: Buffer;
+  position = 0;
+  readonly #stack: unknown[] = [];
+  /** Lengths of the stack where marks were set. */
+  readonly #marks: number[] = [];
+  readonly memo: Map<number, unknown> = new Map();
+
+  constructor(bytes: Buffer, world: PickleWorld) {
+    this.#bytes = bytes;
+    this.world = world;
+  }
+
+  /** Takes the next bytes of the pickle. */
+  take(length: number): Buffer {
+    const end = this.position + length;
+    if (end > this.#bytes.length) throw new Error('its pickle ends early');
+    const taken = this.#bytes.subarray(this.position, end);
+    this.position = end;
+    return taken;
+  }
+
+  /** Takes an unsigned integer of up to 4 bytes. */
+  takeUint(bytes: 1 | 2 | 4): number {
+    return this.take(bytes).readUIntLE(0, bytes);
+  }
+
+  /** Takes a length of 8 bytes. */
+  takeLength(): number {
+    return Number(this.take(8).readBigUInt64LE());
+  }
+
+  takeText(length: number): string {
+    return this.take(length).toString('utf8');
+  }
+
+  /** Takes a line, without its end. */
+  takeLine(): string {
+    const end = this.#bytes.indexOf(10, this.position);
+    const line = this.takeText(end < 0 ? Infinity : end - this.position);
+    this.position++;
+    return line;
+  }
+
+  push(value: unknown): void {
+    this.#stack.push(value);
+  }
+
+  pop(): unknown {
+    if (this.#stack.length <= (this.#marks.at(-1) ?? 0))
+      throw new Error('its pickle takes a value that is not there');
+    return this.#stack.pop();
+  }
+
+  top(): unknown {
+    const value = this.pop();
+    this.push(value);
+    return value;
+  }
+
+  mark(): void {
+    this.#marks.push(this.#stack.length);
+  }
+
+  /** Takes the values since the last mark. */
+  popMark(): unknown[] {
+    const start = this.#marks.pop();
+    if (start === undefined) throw new Error('its pickle ends a list that it has not begun');
+    return this.#stack.splice(start);
+  }
+
+  popMany(count: number): unknown[] {
+    return Array.from({ length: count }, () => this.pop()).reverse();
+  }
+
+  remember(index: number): void {
+    this.memo.set(index, this.top());
+  }
+
+  recall(index: number): void {
+    if (!this.memo.has(index))
+      throw new Error(`its pickle refers to value ${index}, which it has not stored`);
+    this.push(this.memo.get(index));
+  }
+}
+
+function takeInteger(machine: PickleMachine, length: number): number | bigint {
+  if (length > MAX_INTEGER_BYTES) throw new Error(`its pickle has an integer of ${length} bytes`);
+  if (length === 0) return 0;
+  const hex = Buffer.from(machine.take(length)).reverse().toString('hex');
+  const value = BigInt.asIntN(length * 8, BigInt(`0x${hex}`));
+  return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
+}
+
+function setItems(dict: unknown, items: readonly unknown[]): void {
+  if (!(dict instanceof Map)) throw new Error('its pickle sets an item of something that is not a dict');
+  if (items.length % 2 === 1) throw new Error('its pickle has a key without a value');
+  for (let i = 0; i < items.length; i += 2) dict.set(items[i], items[i + 1]);
+}
+
+function addItems(list: unknown, items: readonly unknown[]): void {
+  if (!Array.isArray(list)) throw new Error('its pickle appends to something that is not a list');
+  for (const item of items) list.push(item);
+}
+
+function callBuilder(machine: PickleMachine): void {
+  const args = machine.pop();
+  const builder = machine.pop() as Partial<PickleBuilder> | null | undefined;
+  if (typeof builder?.build !== 'function' || !Array.isArray(args))
+    throw new Error('its pickle calls something that is not a function');
+  machine.push(builder.build(args));
+}
+
+/** Ignores the attributes of a dict: torch keeps versions of modules there. */
+function dropAttributes(machine: PickleMachine): void {
+  machine.pop();
+  if (!(machine.top() instanceof Map))
+    throw new Error('its pickle sets attributes of something that is not a dict');
+}
+
+const STOP = 0x2e;
+
+/** The opcodes that torch.save writes with pickle protocols 2 to 5. */
+const OPCODES: Readonly<Record<number, (machine: PickleMachine) => void>> = {
+  // Protocol and frame: nothing depends on them.
+  0x80: (machine) => void machine.take(1),
+  0x95: (machine) => void machine.take(8),
+  // Constants and numbers.
+  0x4e: (machine) => machine.push(null),
+  0x88: (machine) => machine.push(true),
+  0x89: (machine) => machine.push(false),
+  0x4a: (machine) => machine.push(machine.take(4).readInt32LE()),
+  0x4b: (machine) => machine.push(machine.takeUint(1)),
+  0x4d: (machine) => machine.push(machine.takeUint(2)),
+  0x8a: (machine) => machine.push(takeInteger(machine, machine.takeUint(1))),
+  0x8b: (machine) => machine.push(takeInteger(machine, machine.takeUint(4))),
+  0x47: (machine) => machine.push(machine.take(8).readDoubleBE()),
+  // Texts and bytes.
+  0x58: (machine) => machine.push(machine.takeText(machine.takeUint(4))),
+  0x8c: (machine) => machine.push(machine.takeText(machine.takeUint(1))),
+  0x8d: (machine) => machine.push(machine.takeText(machine.takeLength())),
+  0x54: (machine) => machine.push(machine.takeText(machine.takeUint(4))),
+  0x55: (machine) => machine.push(machine.takeText(machine.takeUint(1))),
+  0x42: (machine) => machine.push(machine.take(machine.takeUint(4))),
+  0x43: (machine) => machine.push(machine.take(machine.takeUint(1))),
+  // Lists and tuples.
+  0x28: (machine) => machine.mark(),
+  0x5d: (machine) => machine.push([]),
+  0x29: (machine) => machine.push([]),
+  0x6c: (machine) => machine.push(machine.popMark()),
+  0x74: (machine) => machine.push(machine.popMark()),
+  0x85: (machine) => machine.push(machine.popMany(1)),
+  0x86: (machine) => machine.push(machine.popMany(2)),
+  0x87: (machine) => machine.push(machine.popMany(3)),
+  0x61: (machine) => {
+    const item = machine.pop();
+    addItems(machine.top(), [item]);
+  },
+  0x65: (machine) => {
+    const items = machine.popMark();
+    addItems(machine.top(), items);
+  },
+  // Dicts.
+  0x7d: (machine) => machine.push(new Map()),
+  0x64: (machine) => {
+    const dict = new Map<unknown, unknown>();
+    setItems(dict, machine.popMark());
+    machine.push(dict);
+  },
+  0x73: (machine) => {
+    const item = machine.popMany(2);
+    setItems(machine.top(), item);
+  },
+  0x75: (machine) => {
+    const items = machine.popMark();
+    setItems(machine.top(), items);
+  },
+  // The memo.
+  0x71: (machine) => machine.remember(machine.takeUint(1)),
+  0x72: (machine) => machine.remember(machine.takeUint(4)),
+  0x94: (machine) => machine.remember(machine.memo.size),
+  0x68: (machine) => machine.recall(machine.takeUint(1)),
+  0x6a: (machine) => machine.recall(machine.takeUint(4)),
+  // Globals and objects.
+  0x63: (machine) => {
+    const module = machine.takeLine();
+    machine.push(machine.world.findGlobal(`${module}.${machine.takeLine()}`));
+  },
+  0x93: (machine) => {
+    const [module, name] = machine.popMany(2);
+    if (typeof module !== 'string' || typeof name !== 'string')
+      throw new Error('its pickle names a global with something that is not text');
+    machine.push(machine.world.findGlobal(`${module}.${name}`));
+  },
+  0x51: (machine) => machine.push(machine.world.findPersistent(machine.pop())),
+  0x52: callBuilder,
+  0x62: dropAttributes,
+};

@@ -1,0 +1,126 @@
+/** Reads the zip files that torch.save has written since torch 1.6: `data.pkl` says which tensors there are, `data/KEY` holds storages. */
+import { listZipEntries, locateZipEntry, readZipEntry, type ZipEntry } from '../../base/files/zip-file.js';
+import type { SharedFile } from '../../base/files/shared-file.js';
+import { reasonOf } from '../../base/errors.js';
+import { chooseStateDict } from './checkpoint.js';
+import type { StateContent } from './state-dict.js';
+import { invalidState, readRange, type StateFile } from './state-file.js';
+import { stateTensor, type StateTensor } from './state-tensor.js';
+import { STORED_TYPES, storedBytes } from './stored-types.js';
+import { gatherView, isContiguous, spanOf } from './strided.js';
+import { readTorchPickle, type PickledTensor } from './torch-pickle.js';
+
+/** Longer pickles are refused. Those of the largest networks have 2 MB. */
+const MAX_PICKLE_BYTES = 16 * 2 ** 20;
+const MAX_ENTRIES = 200_000;
+
+/**
+ * Reads which tensors a zip of torch.save has.
+ *
+ * @param key - The key of the state dict in a checkpoint; undefined to find it.
+ * @throws {@link TapirError} `STATE_INVALID`, `MODEL_CHANGED`.
+ */
+export async function readTorchFile(file: StateFile, key: string | undefined): Promise<StateContent> {
+  return file.read(async (bytes) => {
+    const entries = await listEntries(bytes, file.sizeBytes);
+    const root = rootOf(entries);
+    await checkByteOrder(bytes, entries.get(`${root}byteorder`));
+    const pickle = entries.get(`${root}data.pkl`)!;
+    if (pickle.sizeBytes > MAX_PICKLE_BYTES)
+      throw new Error(`its data.pkl has ${pickle.sizeBytes} bytes; at most ${MAX_PICKLE_BYTES} are read`);
+    const value = readTorchPickle(Buffer.from(await readStored(bytes, pickle)));
+    const { tensors, notes } = chooseStateDict(value, key);
+    const read = Array.from(tensors, ([name, tensor]): [string, StateTensor] => {
+      const entry = findStorage(entries, root, tensor, file.path, name);
+      return [name, openTensor(file, name, tensor, entry)];
+    });
+    return { tensors: new Map(read), metadata: {}, notes };
+  });
+}
+
+async function listEntries(file: SharedFile, sizeBytes: number): Promise<Map<string, ZipEntry>> {
+  const entries = new Map<string, ZipEntry>();
+  try {
+    for await (const entry of listZipEntries(file)) {
+      if (entries.has(entry.name)) throw new Error(`it has ${JSON.stringify(entry.name)} twice`);
+      if (entry.headerAt + entry.packedBytes > sizeBytes)
+        throw new Error(`${JSON.stringify(entry.name)} extends beyond its end`);
+      entries.set(entry.name, entry);
+      if (entries.size > MAX_ENTRIES) throw new Error(`it has more than ${MAX_ENTRIES} entries`);
+    }
+  } catch (error) {
+    throw new Error(`it is a damaged zip: ${reasonOf(error)}`, { cause: error });
+  }
+  return entries;
+}
+
+/** The folder in the zip that holds everything: `archive/`, or another name. */
+function rootOf(entries: ReadonlyMap<string, ZipEntry>): string {
+  const roots = Array.from(entries.keys()).flatMap((name) => /^([^/]*\/)data\.pkl$/.exec(name)?.[1] ?? []);
+  if (roots.length !== 1)
+    throw new Error(`it is a zip with ${roots.length} files data.pkl; what torch.save writes has one`);
+  return roots[0]!;
+}
+
+async function checkByteOrder(file: SharedFile, entry: ZipEntry | undefined): Promise<void> {
+  if (!entry) return; // torch before 2.1 did not write it.
+  if (entry.sizeBytes > 16 || Buffer.from(await readStored(file, entry)).toString('latin1') !== 'little')
+    throw new Error('it was written on a machine with big-endian numbers, or is damaged');
+}
+
+/** torch compresses nothing. Without compression no entry can be larger than the file. */
+function readStored(file: SharedFile, entry: ZipEntry): Promise<Uint8Array> {
+  checkStored(entry);
+  return readZipEntry(file, entry);
+}
+
+function checkStored({ name, isStored, refusal, sizeBytes, packedBytes }: ZipEntry): void {
+  if (refusal !== undefined) throw new Error(`${name}: ${refusal}`);
+  if (!isStored)
+    throw new Error(
+      `${name} is compressed, and torch.save never does that; load it in torch and save it again`,
+    );
+  if (sizeBytes !== packedBytes)
+    throw new Error(`${name} has two sizes, ${sizeBytes} and ${packedBytes} bytes`);
+}
+
+function findStorage(
+  entries: ReadonlyMap<string, ZipEntry>,
+  root: string,
+  { storage }: PickledTensor,
+  path: string,
+  key: string,
+): ZipEntry {
+  const name = `${root}data/${storage.key}`;
+  const entry = entries.get(name);
+  if (!entry) throw invalidState(path, `its storage ${name} is missing`, { key });
+  const needed = storedBytes(storage.dtype, storage.elements);
+  if (entry.sizeBytes < needed || entry.sizeBytes >= needed + storedBytes(storage.dtype, 1))
+    throw invalidState(path, `its storage ${name} has ${entry.sizeBytes} bytes instead of ${needed}`, {
+      key,
+    });
+  try {
+    checkStored(entry);
+  } catch (error) {
+    throw invalidState(path, reasonOf(error), { key, cause: error });
+  }
+  return entry;
+}
+
+function openTensor(file: StateFile, key: string, tensor: PickledTensor, entry: ZipEntry): StateTensor {
+  const { dtype } = tensor.storage;
+  const load = (): Promise<ArrayBuffer> => file.read((bytes) => loadTensor(bytes, tensor, entry), key);
+  return stateTensor({ path: file.path, key, dtype, dims: tensor.dims, load });
+}
+
+async function loadTensor(file: SharedFile, tensor: PickledTensor, entry: ZipEntry): Promise<ArrayBuffer> {
+  const elementBytes = STORED_TYPES[tensor.storage.dtype].bits / 8;
+  const { start, count } = spanOf(tensor);
+  const length = count * elementBytes;
+  // The zip has a checksum of the whole storage; a part of it is read without the rest.
+  const span =
+    length === entry.sizeBytes
+      ? ((await readStored(file, entry)).buffer as ArrayBuffer)
+      : await readRange(file, (await locateZipEntry(file, entry)) + start * elementBytes, length);
+  return isContiguous(tensor) ? span : gatherView(span, tensor, elementBytes);
+}
