@@ -29,3 +29,67 @@ export function safetensorsBytes(header: unknown, data: Uint8Array): Buffer {
   length.writeBigUInt64LE(BigInt(text.length));
   return Buffer.concat([length, text, data]);
 }
+
+/** A tensor for {@link tensorPickle}. */
+interface TensorToPickle {
+  readonly elements: number;
+  readonly offset?: number;
+  readonly dims: readonly number[];
+  readonly strides: readonly number[];
+  readonly type?: string;
+  /** Key of the storage. */
+  readonly key?: string;
+}
+
+/** The opcodes of a pickle that gives a tensor, as torch.save writes it; without the end. */
+export function tensorOpcodes({
+  elements,
+  offset = 0,
+  dims,
+  strides,
+  type = 'FloatStorage',
+  key = '0',
+}: TensorToPickle): Buffer {
+  const integer = (value: number): Buffer => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeInt32LE(value);
+    return Buffer.concat([Buffer.from('J'), bytes]);
+  };
+  const tuple = (items: readonly Buffer[]): Buffer =>
+    Buffer.concat([Buffer.from('('), ...items, Buffer.from('t')]);
+  const opcodes = (text: string): Buffer => Buffer.from(text, 'latin1');
+  const id = [
+    pickledText('storage'),
+    opcodes(`ctorch\n${type}\n`),
+    pickledText(key),
+    pickledText('cpu'),
+    integer(elements),
+  ];
+  const storage = Buffer.concat([tuple(id), opcodes('Q')]);
+  const sizes = [dims, strides].map((values) => tuple(values.map(integer)));
+  const args = [
+    storage,
+    integer(offset),
+    ...sizes,
+    opcodes('\x89'),
+    opcodes('ccollections\nOrderedDict\n)R'),
+  ];
+  return Buffer.concat([opcodes('ctorch._utils\n_rebuild_tensor_v2\n'), tuple(args), opcodes('R')]);
+}
+
+/** A pickle of a tensor. */
+export function tensorPickle(tensor: TensorToPickle): Buffer {
+  return Buffer.concat([Buffer.from('\x80\x02', 'latin1'), tensorOpcodes(tensor), Buffer.from('.')]);
+}
+
+/** The opcode of a short text. */
+export function pickledText(text: string): Buffer {
+  const bytes = Buffer.from(text);
+  return Buffer.concat([Buffer.of(0x58, bytes.length, 0, 0, 0), bytes]);
+}
+
+/** A pickle of a dict. */
+export function dictPickle(items: readonly (readonly [string, Buffer])[]): Buffer {
+  const pairs = items.flatMap(([key, value]) => [pickledText(key), value]);
+  return Buffer.concat([Buffer.from('\x80\x02}(', 'latin1'), ...pairs, Buffer.from('u.')]);
+}

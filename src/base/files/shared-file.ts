@@ -1,7 +1,7 @@
 /** A file with several readers. It is open while at least one of them needs it. */
 import { open, type FileHandle } from 'node:fs/promises';
 
-/** Node.js cannot read 2 GiB or more in one call. */
+/** A read of 2 GiB or more in one call aborts the process (an assertion of Node.js). */
 const MOST_PER_READ = 2 ** 30;
 
 /** Reads ranges of a file. */

@@ -20,10 +20,13 @@ export interface PickleWorld {
 /** Longer integers are refused. The longest one that torch writes is a magic number of 10 bytes. */
 const MAX_INTEGER_BYTES = 64;
 
+/** Enough for 20 000 tensors. Each step of a hostile pickle can make an object of 200 bytes. */
+const MAX_STEPS = 2 ** 20;
+
 /** Runs a pickle and returns its value: lists and tuples become arrays, dicts maps, integers of more than 53 bits bigints. */
 export function readPickle(bytes: Buffer, world: PickleWorld): unknown {
   const machine = new PickleMachine(bytes, world);
-  for (;;) {
+  for (let step = 0; step < MAX_STEPS; step++) {
     const at = machine.position;
     const code = machine.take(1)[0]!;
     if (code === STOP) return machine.pop();
@@ -34,6 +37,7 @@ export function readPickle(bytes: Buffer, world: PickleWorld): unknown {
       );
     run(machine);
   }
+  throw new Error(`its pickle has more than ${MAX_STEPS} steps`);
 }
 
 class PickleMachine {

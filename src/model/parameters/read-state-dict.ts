@@ -32,7 +32,7 @@ const READ_DEFAULTS: ReadStateOptions = { key: undefined };
  * refers to anything else is refused, with the name of what it refers to. Every tensor is checked to lie in the file. Checksums are
  * checked when a tensor is read; safetensors files have none.
  *
- * @throws {@link TapirError} `STATE_INVALID` if the file is missing, damaged, of another format, or has no tensors.
+ * @throws {@link TapirError} `STATE_INVALID` if the file is missing, damaged, of another format, or has no tensors; `OPTION_INVALID`.
  *
  * @example
  * ```ts
@@ -66,7 +66,7 @@ async function readContent(file: StateFile, key: string | undefined): Promise<St
   if (key !== undefined)
     throw invalidState(
       file.path,
-      'the option "key" chooses a state dict in a .pth checkpoint, and this is none',
+      'the option "key" chooses a state dict in a .pth checkpoint; leave it out for other files',
     );
   if (isSafetensors) return readSafetensors(file);
   if (isIndex) return readShardedSafetensors(file);

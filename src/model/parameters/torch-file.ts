@@ -10,7 +10,7 @@ import { STORED_TYPES, storedBytes } from './stored-types.js';
 import { gatherView, isContiguous, spanOf } from './strided.js';
 import { readTorchPickle, type PickledTensor } from './torch-pickle.js';
 
-/** Longer pickles are refused. Those of the largest networks have 2 MB. */
+/** Longer pickles are refused. A tensor takes about 100 bytes. */
 const MAX_PICKLE_BYTES = 16 * 2 ** 20;
 const MAX_ENTRIES = 200_000;
 

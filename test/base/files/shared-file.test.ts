@@ -1,6 +1,7 @@
 import { appendFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { SharedFile } from '../../../src/base/files/shared-file.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
@@ -48,4 +49,19 @@ it('can be tried again after it could not be opened', async () => {
   await expect(file.read(0, 1)).rejects.toThrow('ENOENT');
   appendFileSync(path, 'x');
   expect((await file.read(0, 1)).toString()).toBe('x');
+});
+
+it('reads 2 GiB and more in several calls: in one, Node.js would abort', async () => {
+  const file = new SharedFile(make('large'));
+  const read = vi.fn((_bytes: Buffer, _at: number, length: number, _from: number) =>
+    Promise.resolve({ bytesRead: length }),
+  );
+  // Reads nothing, so that the memory is only reserved.
+  vi.spyOn(file, 'hold').mockImplementation((step) => step({ read } as unknown as FileHandle));
+  expect(await file.read(10, 2 ** 31 + 5)).toHaveLength(2 ** 31 + 5);
+  expect(read.mock.calls.map(([, at, length, from]) => [at, length, from])).toEqual([
+    [0, 2 ** 30, 10],
+    [2 ** 30, 2 ** 30, 10 + 2 ** 30],
+    [2 ** 31, 5, 10 + 2 ** 31],
+  ]);
 });
