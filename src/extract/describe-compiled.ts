@@ -10,7 +10,7 @@ import { describeMachine } from '../runtime/cpu-features.js';
 import type { ResolvedDevice } from '../runtime/device.js';
 import type { LaneOptions } from '../runtime/lane-options.js';
 import { findOpenVino } from '../runtime/devices/openvino-libraries.js';
-import { cacheOf, findEntry, makeRemnant } from '../runtime/prepared-cache.js';
+import { cacheOf, dropEntry, findEntry, makeRemnant } from '../runtime/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../runtime/prepared-files.js';
 import type { LaneDescription } from '../runtime/protocol.js';
 import type { DescribeLane, SessionSetup } from './feature-model.js';
@@ -33,8 +33,9 @@ export function describeCompiled(
     const inputs = fed.map(({ name }) => name);
     const rest = { device, session, precision, inputs, outputs };
     const key = await keyOf(pruned, lane);
-    // A compiled model that did not open is damaged, or of another version.
-    const entry = key === undefined || failure !== undefined ? undefined : await findEntry(cache, key);
+    // A compiled model that did not open is damaged, or of another build.
+    if (key !== undefined && failure !== undefined) await dropEntry(cache, key);
+    const entry = key === undefined ? undefined : await findEntry(cache, key);
     if (entry) {
       const compiledFile = join(entry.folder, PREPARED_WEIGHTS);
       return { ...rest, model: NOTHING, externalFolder: undefined, compiledFile, isPrepared: true };

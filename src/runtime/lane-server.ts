@@ -4,13 +4,21 @@
  */
 import { packError } from '../base/errors.js';
 import { fillFeed, isShared, madeFeeds } from '../tensor/image-feed.js';
-import { buffersOf } from '../tensor/tensor.js';
+import { buffersOf, type NamedTensor } from '../tensor/tensor.js';
 import type { Engine, Session } from './engine.js';
 import type { LaneReply, LaneRequest } from './protocol.js';
 
 type RunRequest = Extract<LaneRequest, { type: 'run' }>;
 type OpenRequest = Extract<LaneRequest, { type: 'open' }>;
 type OrderedRequest = Exclude<LaneRequest, { type: 'cancel' }>;
+
+/** Feeds of a run, made from images where necessary. */
+interface MadeFeeds {
+  readonly feeds: readonly NamedTensor[];
+  /** Buffers that were made here, for later feeds. */
+  readonly made: readonly ArrayBuffer[];
+  readonly feedMs: number;
+}
 
 /** How a lane talks to its owner, and how it calls native code. */
 export interface LanePort {
@@ -35,6 +43,8 @@ class LaneServer {
   readonly #cancels = new Map<number, AbortController>();
   /** Buffers of earlier feeds that were made here, for the next ones. */
   readonly #spare: ArrayBuffer[] = [];
+  /** Feeds of runs that wait: they are made while the engine computes the runs before them. */
+  readonly #ahead = new Map<number, MadeFeeds>();
   /** Requests at work: the loading of the engine counts as one. */
   #active = 1;
   #session: Session | undefined;
@@ -64,11 +74,34 @@ class LaneServer {
   #pump(): void {
     for (let next = this.#queue[0]; next !== undefined; next = this.#queue[0]) {
       const most = next.type === 'run' ? (this.#session?.facts.streams ?? 1) : 1;
-      if (this.#active >= most) return;
+      if (this.#active >= most) {
+        this.#prepare(most);
+        return;
+      }
       this.#queue.shift();
       this.#active++;
       void this.#handle(next).then(() => this.#end());
     }
+  }
+
+  /** Makes the feeds of the next runs, one for each stream, if the engine leaves this thread free while it computes. */
+  #prepare(streams: number): void {
+    if (this.#session?.facts.streams === undefined) return;
+    for (const request of this.#queue.slice(0, streams))
+      if (request.type === 'run' && !this.#ahead.has(request.id))
+        this.#ahead.set(request.id, this.#makeFeeds(request));
+  }
+
+  #makeFeeds({ feeds: given }: RunRequest): MadeFeeds {
+    const began = performance.now();
+    const made: ArrayBuffer[] = [];
+    const feeds = given.map((feed) => {
+      if (!isShared(feed)) return feed;
+      const filled = fillFeed(feed, this.#spare.pop());
+      made.push(...buffersOf([filled]));
+      return filled;
+    });
+    return { feeds, made, feedMs: performance.now() - began };
   }
 
   #end(): void {
@@ -101,25 +134,25 @@ class LaneServer {
     if (session.finish) this.#finishing = this.#port.enter(() => session.finish!());
   }
 
-  async #run({ id, feeds: given, fetches }: RunRequest): Promise<void> {
-    const began = performance.now();
-    const made: ArrayBuffer[] = [];
-    const feeds = given.map((feed) => {
-      if (!isShared(feed)) return feed;
-      const filled = fillFeed(feed, this.#spare.pop());
-      made.push(...buffersOf([filled]));
-      return filled;
-    });
-    const started = performance.now();
+  async #compute(step: () => Promise<NamedTensor[]>, signal: AbortSignal): Promise<NamedTensor[]> {
+    if (signal.aborted) throw new Error('cancelled before its turn');
+    return this.#port.enter(step);
+  }
+
+  async #run(request: RunRequest): Promise<void> {
+    const { id, fetches } = request;
     const { signal } = this.#cancels.get(id)!;
-    const running = this.#port.enter(() => this.#session!.run(feeds, fetches, signal));
-    const outputs = await running.finally(() => {
-      this.#cancels.delete(id);
-      this.#spare.push(...made);
-    });
+    const { feeds, made, feedMs } = this.#ahead.get(id) ?? this.#makeFeeds(request);
+    this.#ahead.delete(id);
+    const started = performance.now();
+    const outputs = await this.#compute(() => this.#session!.run(feeds, fetches, signal), signal).finally(
+      () => {
+        this.#cancels.delete(id);
+        this.#spare.push(...made);
+      },
+    );
     const runMs = performance.now() - started;
-    const feedMs = started - began;
-    const spent = buffersOf(madeFeeds(given));
+    const spent = buffersOf(madeFeeds(request.feeds));
     this.#port.send({ type: 'done', id, outputs, spent, runMs, feedMs }, [...buffersOf(outputs), ...spent]);
   }
 }

@@ -128,6 +128,12 @@ export async function addEntry(
   return entry;
 }
 
+/** Removes the entry of a key, because its content cannot be used. */
+export async function dropEntry({ folder }: CacheSettings, key: string): Promise<void> {
+  const root = await realpath(folder).catch(() => undefined);
+  if (root !== undefined) await discard(root, join(root, key));
+}
+
 /** Makes a temporary folder in the cache. If the process dies before it is removed, a later one removes it. */
 export async function makeRemnant(folder: string): Promise<string> {
   await mkdir(folder, { recursive: true, mode: 0o700 });

@@ -63,7 +63,7 @@ export interface SessionFacts {
   readonly runtime: string;
   /** Providers that the engine was compiled with, usable or not. */
   readonly providers?: readonly string[];
-  /** Runs that the session computes at the same time; 1 if left out. */
+  /** Runs that the session computes at the same time, off its thread; left out if it computes one, on its thread. */
   readonly streams?: number;
 }
 

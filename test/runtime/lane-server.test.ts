@@ -85,6 +85,81 @@ describe('a lane server', () => {
     ]);
   });
 
+  it('runs as many requests at once as the session has streams, and closes after them', async () => {
+    const ends: (() => void)[] = [];
+    const { handle, replies, steps } = serve({
+      session: {
+        facts: { ...facts, streams: 2 },
+        run: (feeds) =>
+          new Promise((resolve) => {
+            ends.push(() => resolve([...feeds]));
+          }),
+      },
+    });
+    handle(await open());
+    for (const id of [1, 2, 3]) handle(run(id));
+    handle({ type: 'close' });
+    await untilQuiet();
+    expect(ends).toHaveLength(2);
+    ends[1]!();
+    await untilQuiet();
+    expect(ends).toHaveLength(3);
+    expect(steps).not.toContain('release');
+    ends[0]!();
+    ends[2]!();
+    await untilQuiet();
+    expect(replies.flatMap((reply) => (reply.type === 'done' ? [reply.id] : []))).toEqual([2, 1, 3]);
+    expect(steps.slice(-3)).toEqual(['release', 'leave', 'closed']);
+  });
+
+  it('passes a cancel on to the run at work, and skips one that waits', async () => {
+    const begun: number[] = [];
+    const { handle, replies } = serve({
+      session: {
+        run: (feeds, _fetches, signal) => {
+          begun.push(feeds.length);
+          return new Promise((_resolve, reject) => {
+            signal!.addEventListener('abort', () => reject(new Error('ended early')));
+          });
+        },
+      },
+    });
+    handle(await open());
+    handle(run(1));
+    handle(run(2));
+    await untilQuiet();
+    handle({ type: 'cancel', id: 2 });
+    handle({ type: 'cancel', id: 1 });
+    handle({ type: 'cancel', id: 9 });
+    await untilQuiet();
+    expect(begun).toHaveLength(1);
+    expect(replies.slice(1)).toMatchObject([
+      { type: 'failed', id: 1, error: { message: 'ended early' } },
+      { type: 'failed', id: 2 },
+    ]);
+  });
+
+  it('does further work of a session beside its runs, and waits for it before closing', async () => {
+    let finish!: () => void;
+    const { handle, replies, steps } = serve({
+      session: {
+        finish: () =>
+          new Promise((resolve) => {
+            finish = resolve;
+          }),
+      },
+    });
+    handle(await open());
+    handle(run(1));
+    handle({ type: 'close' });
+    await untilQuiet();
+    expect(replies).toMatchObject([{ type: 'opened' }, { type: 'done', id: 1 }]);
+    expect(steps).not.toContain('release');
+    finish();
+    await untilQuiet();
+    expect(steps.at(-1)).toBe('closed');
+  });
+
   it('handles one request after the other', async () => {
     let running = 0;
     const { handle, replies } = serve({

@@ -100,13 +100,15 @@ function missing(name: string, reason: string, remedy: string, cause: unknown): 
 export async function openSession(description: LaneDescription): Promise<Session> {
   const api = await loadRuntime();
   const core = api.createCore();
+  let model: CompiledModel | undefined;
   try {
     checkPrecision(api, core, description);
     configure(api, core, description);
-    const model = compileModel(api, core, description);
+    model = compileModel(api, core, description);
     for (const name of description.inputs ?? []) if (!api.hasInput(model.compiled, name)) throw ignored(name);
     return new OpenVinoSession(api, core, model, description);
   } catch (error) {
+    if (model) api.freeCompiled(model.compiled);
     api.freeCore(core);
     throw error instanceof OpenVinoError ? openFailure(description.device, error) : error;
   }
@@ -227,7 +229,6 @@ class OpenVinoSession implements Session {
       }
     };
     try {
-      signal?.throwIfAborted();
       for (const { name, dtype, dims, data } of feeds) {
         checkRange(name, data);
         const tensor = api.tensorOver(numberOf(name, dtype), dims, data as ArrayBufferView);

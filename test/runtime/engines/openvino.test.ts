@@ -1,5 +1,5 @@
 /** The engine OpenVINO, through the public interface, with its real libraries. */
-import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   createFeatureExtractor,
@@ -282,6 +282,8 @@ describe.skipIf(!hasOpenVino)('engine openvino', () => {
     expect(readdirSync(cacheFolder)).toEqual([entry]);
     writeFileSync(blob, Buffer.alloc(bytes, 7));
     expect(distance(first, await run())).toBe(0);
+    // The damaged one was replaced.
+    expect(readFileSync(blob).equals(Buffer.alloc(bytes, 7))).toBe(false);
   });
 
   it('keeps nothing with cache "off"', async () => {
