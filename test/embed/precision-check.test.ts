@@ -11,7 +11,12 @@ import {
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { createFeatureExtractor as createInside } from '../../build/modules/extract/create-feature-extractor.js';
-import { embedBatches, openDecodeLanes, runBatch, runImages } from '../../build/modules/embed/embed-batches.js';
+import {
+  embedBatches,
+  openDecodeLanes,
+  runBatch,
+  runImages,
+} from '../../build/modules/embed/embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding } from '../../build/modules/embed/embed-options.js';
 import { createPrecisionCheck, PrecisionCheck } from '../../build/modules/embed/precision-check.js';
 import { buildResNet } from '../../models/resnet.js';
