@@ -1,5 +1,5 @@
 /** Every file of the corpus: pruned, counted, run, and compared with the full graph's values bit for bit or as stated. */
-import { cpSync, linkSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, linkSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -12,8 +12,7 @@ import {
 } from 'onnx-tapir';
 import { afterAll, describe, expect, it } from 'vitest';
 import { fixturePath, sharedFixtures } from '../support/fixtures.js';
-import { readCorpus, type CorpusEntry, type Tap } from '../support/graphs.js';
-import { readNpy } from '../support/npy.js';
+import { readCorpus, readValue, type CorpusEntry, type Tap } from '../support/graphs.js';
 
 const scratch = mkdtempSync(join(tmpdir(), 'tapir-corpus-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -27,16 +26,6 @@ const fileOf = (entry: CorpusEntry): string =>
   join(entry.file.startsWith('generated') ? scratch : source, entry.file);
 const session = { graphOptimizationLevel: 'disabled' } as const;
 const device = { type: 'cpu', threads: 1 } as const;
-
-function readValue(file: string): TensorLike {
-  if (!file.endsWith('.json')) return readNpy(join(source, file));
-  const { dtype, shape, data } = JSON.parse(readFileSync(join(source, file), 'utf8')) as {
-    dtype: string;
-    shape: number[];
-    data: string[];
-  };
-  return { dtype, dims: shape, data: data.flat(9) };
-}
 
 /** Float tensors may differ in the last bits on another processor; all else is equal. */
 function expectEqual(actual: Tensor, expected: TensorLike, name: string): void {
@@ -80,7 +69,7 @@ const withTaps = corpus.filter((entry) => (entry.taps?.length ?? 0) > 0);
 describe('corpus: cut graphs', () => {
   it.each(withTaps)('$name keeps exactly what is needed, with the full graph’s values', async (entry) => {
     const model = await openModel(fileOf(entry));
-    const values = new Map(entry.inputs?.map((input) => [input.name, readValue(input.file)]));
+    const values = new Map(entry.inputs?.map((input) => [input.name, readValue(source, input.file)]));
     for (const tap of entry.taps ?? []) {
       const request = tap.request.map((name) => `tensor:${name}`);
       if (tap.expected.some((expected) => expected.dtype === 'not a tensor')) {
@@ -108,7 +97,7 @@ describe('corpus: cut graphs', () => {
         const actual = results[`tensor:${expected.name}`]!;
         expect(actual.dtype).toBe(expected.dtype);
         if (expected.file === null) expectSummary(actual, expected);
-        else expectEqual(actual, readValue(expected.file), expected.name);
+        else expectEqual(actual, readValue(source, expected.file), expected.name);
       }
       await extractor.close();
     }

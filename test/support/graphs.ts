@@ -1,6 +1,9 @@
 /** Small ONNX files, written down by the tests themselves, and the corpus's index. */
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import onnxProto from 'onnx-proto';
+import type { TensorLike } from 'onnx-tapir';
+import { readNpy } from './npy.js';
 
 const { onnx } = onnxProto;
 
@@ -171,4 +174,15 @@ export interface Tap {
 /** Reads the index of a corpus. */
 export function readCorpus(folder: string): CorpusEntry[] {
   return JSON.parse(readFileSync(`${folder}/index.json`, 'utf8')) as CorpusEntry[];
+}
+
+/** Reads an input or an expected value of the corpus. */
+export function readValue(source: string, file: string): TensorLike {
+  if (!file.endsWith('.json')) return readNpy(join(source, file));
+  const { dtype, shape, data } = JSON.parse(readFileSync(join(source, file), 'utf8')) as {
+    dtype: string;
+    shape: number[];
+    data: string[];
+  };
+  return { dtype, dims: shape, data: data.flat(9) };
 }
