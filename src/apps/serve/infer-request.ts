@@ -157,7 +157,7 @@ async function readTensor(
   return makeTensor(dtype, [...shape], await readElements(input, dtype, elements));
 }
 
-/** Checks a tensor before onnxruntime does, because its errors could be anybody's fault. The run itself checks the batch. */
+/** Checks a tensor before the engine does, because its errors could be anybody's fault. The run itself checks the batch. */
 function checkShape(own: TensorInfo, dtype: DType, shape: readonly number[]): void {
   countOf(own.name, shape);
   if (own.dtype !== null && own.dtype !== dtype) throw mismatch(own.name, own.dtype, dtype);

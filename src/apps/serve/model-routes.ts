@@ -161,11 +161,16 @@ function describeOutputs({ extractor, sample }: ServiceContext): DescribedTensor
   });
 }
 
+/** Triton's name of the platform: its OpenVINO backend has none but its own. */
+function platformOf({ extractor }: ServiceContext): string {
+  return extractor.engine === 'openvino' ? 'openvino' : 'onnxruntime_onnx';
+}
+
 function describeModel(context: ServiceContext): Record<string, unknown> {
   return {
     name: context.setup.name,
     versions: [VERSION],
-    platform: 'onnxruntime_onnx',
+    platform: platformOf(context),
     inputs: context.extractor.inputs.map(describe),
     outputs: describeOutputs(context),
     parameters: { image_input: IMAGE_INPUT, transform: recordTransform(context.setup.embed.transform) },
@@ -182,8 +187,8 @@ function configureModel(context: ServiceContext): Record<string, unknown> {
   });
   return {
     name: setup.name,
-    platform: 'onnxruntime_onnx',
-    backend: 'onnxruntime',
+    platform: platformOf(context),
+    backend: extractor.engine,
     version_policy: { latest: { num_versions: 1 } },
     max_batch_size: setup.maxBatch,
     input: extractor.inputs.map(describe).map(configure),

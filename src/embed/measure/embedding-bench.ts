@@ -19,7 +19,7 @@ export interface Phase {
 
 /** Decoding and the model together, and where the time went. */
 export interface WholePhase extends Phase {
-  /** Share of the time that the sessions of each device spent in onnxruntime. */
+  /** Share of the time that the sessions of each device spent in the engine. */
   readonly deviceBusy: readonly number[];
   /** Milliseconds of a thread per image. */
   readonly spent: {

@@ -75,7 +75,7 @@ export interface EmbeddingReport {
   readonly busy: {
     /** The calling thread. */
     readonly main: number;
-    /** Each device: the time that its sessions spend in onnxruntime. */
+    /** Each device: the time that its sessions spend in the engine. */
     readonly devices: readonly number[];
   };
   /** Milliseconds of a thread per image, for both together. */
@@ -84,7 +84,7 @@ export interface EmbeddingReport {
     readonly resample: number;
     /** Making the model's input from the pixels. */
     readonly feed: number;
-    /** In onnxruntime; the time of a batch divided by its images. */
+    /** In the engine; the time of a batch divided by its images. */
     readonly model: number;
   };
   /** The highest resident memory of this process so far. */
