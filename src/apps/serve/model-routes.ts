@@ -161,7 +161,7 @@ function describeOutputs({ extractor, sample }: ServiceContext): DescribedTensor
   });
 }
 
-/** Triton's name of the platform: its OpenVINO backend has none but its own. */
+/** The platform by Triton's name. Triton has no name for OpenVINO models, so they get that of the engine. */
 function platformOf({ extractor }: ServiceContext): string {
   return extractor.engine === 'openvino' ? 'openvino' : 'onnxruntime_onnx';
 }
