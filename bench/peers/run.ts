@@ -7,7 +7,7 @@
  */
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { BARS_OF_OTHERS, BARS_OF_RESNET50 } from './bars.js';
@@ -97,7 +97,8 @@ async function benchEmbed(photos: readonly string[]): Promise<unknown> {
   const compared = compareAll(peers);
   printReport(summary, compared, skipped);
   return {
-    model: prepared.model,
+    // A name, not a path of this machine.
+    model: basename(prepared.model),
     request: prepared.request,
     batch,
     skipped,
