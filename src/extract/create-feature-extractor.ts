@@ -156,9 +156,11 @@ export async function createFeatureExtractor(
     devices: asked.device === undefined ? inherited?.devices : undefined,
   };
   const options = withDefaults(defaults, given, 'createFeatureExtractor');
-  const { device, devices, parallel, session, ...rest } = options;
-  const [laneOptions, rewriting] = splitOptions(rest);
-  const lane = readLaneOptions(laneOptions);
+  const { device, devices, parallel, session, engine, precision, isolation, exitTimeoutMs, ...rest } =
+    options;
+  const { cudaLibraries, cache, cacheFolder, cacheBytes, ...rewriting } = rest;
+  const caching = { cache, cacheFolder, cacheBytes };
+  const lane = readLaneOptions({ engine, precision, isolation, exitTimeoutMs, cudaLibraries, ...caching });
   if (lane.engine === 'openvino' && Object.keys(givenFields(session, 'session')).length > 0)
     throw invalidOption(
       'session',
@@ -183,17 +185,6 @@ export async function createFeatureExtractor(
   const list = readDevices('devices', devices);
   const how = readParallelOptions({ ...inherited?.parallelFor(list.length), ...split }, list.length);
   return createParallel(prune(list[0]!), list, how, setup);
-}
-
-/** Separates the options of lanes from those of the rewrite. */
-function splitOptions(options: LaneOptions & RewriteOptions): [lane: LaneOptions, rewriting: RewriteOptions] {
-  const isOfLane = ([name]: readonly [string, unknown]): boolean => Object.hasOwn(LANE_DEFAULTS, name);
-  const entries = Object.entries(options);
-  // Each option belongs to exactly one of the two.
-  return [
-    Object.fromEntries(entries.filter(isOfLane)) as unknown as LaneOptions,
-    Object.fromEntries(entries.filter((entry) => !isOfLane(entry))) as unknown as RewriteOptions,
-  ];
 }
 
 /** The pruned model: as it is, or cut anew from the source. */

@@ -22,7 +22,7 @@ export interface LaneOptions {
   readonly engine: EngineName;
   /**
    * How the engine computes float32 operators. `bfloat16` needs engine `openvino` and a CPU with bfloat16 instructions (AMX or
-   * AVX512-BF16). Models run about four times as fast there, and features keep two to three decimal digits.
+   * AVX512-BF16). Models run several times as fast there, and features keep two to three decimal digits.
    * @default 'float32'
    */
   readonly precision: Precision;

@@ -134,23 +134,21 @@ class LaneServer {
     if (session.finish) this.#finishing = this.#port.enter(() => session.finish!());
   }
 
-  async #compute(step: () => Promise<NamedTensor[]>, signal: AbortSignal): Promise<NamedTensor[]> {
-    if (signal.aborted) throw new Error('cancelled before its turn');
-    return this.#port.enter(step);
-  }
-
   async #run(request: RunRequest): Promise<void> {
     const { id, fetches } = request;
     const { signal } = this.#cancels.get(id)!;
     const { feeds, made, feedMs } = this.#ahead.get(id) ?? this.#makeFeeds(request);
     this.#ahead.delete(id);
     const started = performance.now();
-    const outputs = await this.#compute(() => this.#session!.run(feeds, fetches, signal), signal).finally(
-      () => {
-        this.#cancels.delete(id);
-        this.#spare.push(...made);
-      },
-    );
+    let outputs: readonly NamedTensor[];
+    try {
+      // A run may be cancelled before its turn.
+      signal.throwIfAborted();
+      outputs = await this.#port.enter(() => this.#session!.run(feeds, fetches, signal));
+    } finally {
+      this.#cancels.delete(id);
+      this.#spare.push(...made);
+    }
     const runMs = performance.now() - started;
     const spent = buffersOf(madeFeeds(request.feeds));
     this.#port.send({ type: 'done', id, outputs, spent, runMs, feedMs }, [...buffersOf(outputs), ...spent]);

@@ -84,9 +84,10 @@ async function compareWays(
 
 function comparisonText(ways: readonly Way[]): string {
   const measured = ways.flatMap((way) => ('impossible' in way ? [] : [way]));
-  const notes = ways.flatMap((way) => ('impossible' in way ? [`note: ${way.impossible}\n`] : []));
+  // What an engine lacks can be the same for each precision.
+  const notes = new Set(ways.flatMap((way) => ('impossible' in way ? [`note: ${way.impossible}\n`] : [])));
   const [first] = measured;
-  if (!first) return notes.join('');
+  if (!first) return [...notes].join('');
   const rateOf = ({ best }: MeasureModelReport): number => best.rowsPerSecond.median;
   const fastest = measured.toSorted((a, b) => rateOf(b) - rateOf(a))[0]!;
   const header = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×', ''];

@@ -1,4 +1,5 @@
 /** Tensors that are views: elements of a storage at regular distances. */
+import { elementCount } from '../../tensor/tensor.js';
 
 /** Where the elements of a view lie. Offset and strides count elements. */
 export interface StridedView {
@@ -43,7 +44,7 @@ export function gatherView(
 ): ArrayBuffer {
   const ArrayOf = ARRAYS[elementBytes as keyof typeof ARRAYS];
   const source = new ArrayOf(span) as Uint32Array;
-  const count = dims.reduce((product, size) => product * size, 1);
+  const count = elementCount(dims);
   const target = new ArrayOf(count) as Uint32Array<ArrayBuffer>;
   const index = dims.map(() => 0);
   let from = 0;

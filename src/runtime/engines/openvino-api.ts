@@ -58,7 +58,7 @@ export interface NativeTensor {
 
 /** The functions of a loaded library. */
 export interface OpenVino {
-  version(): string;
+  readonly version: string;
   createCore(): Address;
   freeCore(core: Address): void;
   /** A property of the CPU. */
@@ -175,6 +175,12 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
   const infer = library.func('ov_infer_request_infer', 'int', [address]);
   const freeTensor = free('ov_tensor_free');
 
+  /** `2026.4.1`. The rest of the text is the build. */
+  const readVersion = (): string => {
+    const found: { build?: string } = {};
+    getVersion(found);
+    return found.build!.split('-')[0]!;
+  };
   const readShape = (tensor: Address): number[] => {
     const found: { rank?: number; dims?: Address } = {};
     try {
@@ -216,12 +222,7 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
     });
 
   return {
-    version() {
-      const found: { build?: string } = {};
-      getVersion(found);
-      // The rest is the build: 2026.4.1-22982-e213a147257.
-      return found.build!.split('-')[0]!;
-    },
+    version: readVersion(),
     createCore: make('ov_core_create'),
     freeCore: free('ov_core_free'),
     property: (core, name) => takeText(getProperty(core, 'CPU', name)),

@@ -206,7 +206,7 @@ class OpenVinoSession implements Session {
       inputs: api.inputs(compiled).map(describe),
       outputs: ports.map((port, i) => describe({ ...port, name: this.#outputs[i]! })),
       device,
-      runtime: api.version(),
+      runtime: api.version,
       streams,
     };
     if (keepCompiled) this.finish = () => this.#keep(keepCompiled);
