@@ -31,8 +31,8 @@ rm -rf "$out/app"
 mkdir -p "$out/app"
 cp -R dist package.json "$out/app/"
 find "$out/app" -name '*.map' -delete
-node_modules/.bin/esbuild bench/gpu/measure.ts --bundle --format=esm --platform=node --packages=external \
-  --log-level=warning --outfile="$out/app/measure.js"
+node_modules/.bin/esbuild bench/gpu/measure.ts bench/gpu/check.ts --bundle --format=esm --platform=node --packages=external \
+  --log-level=warning --outdir="$out/app"
 if [ "$app_only" = 1 ]; then exit 0; fi
 
 # pack_parts NAME FOLDER: FOLDER as NAME.tar.xz.part-00, -01, …

@@ -4,6 +4,7 @@
 #   bench/gpu/run.sh [--kit DIR] [--work DIR] [--cuda-libs DIR[:DIR…]] [--no-cuda] [-- arguments of measure.ts]
 # --kit   the folder that pack.sh wrote (.gpu-kit); its parts may arrive one by one, in any order
 # --work  where to unpack, kept for the next call (a temporary folder that is removed)
+# --check runs check.ts instead of the bench
 # --tapir runs the command with the rest of the arguments instead of the bench: run.sh --tapir -- bench model MODEL …
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -18,6 +19,7 @@ while [ $# -gt 0 ]; do
     --work) work=$2; shift 2 ;;
     --cuda-libs) libs=$2; shift 2 ;;
     --no-cuda) with_cuda=0; shift ;;
+    --check) program=check; shift ;;
     --tapir) program=tapir; shift ;;
     --) shift; break ;;
     *) echo "run.sh: unknown argument $1" >&2; exit 2 ;;
@@ -51,7 +53,7 @@ if [ "$with_cuda" = 1 ]; then unpack cuda "$binding"; fi
 # What is edited most travels apart from the parts.
 rm -rf "$package/dist"
 cp -R "$kit/app/dist" "$package/dist"
-cp "$kit/app/measure.js" "$work/kit/measure.js"
+cp "$kit"/app/*.js "$work/kit/"
 
 if [ "$with_cuda" = 1 ] && [ -z "$libs" ]; then
   libs=$(python3 - <<'PY'
@@ -79,5 +81,5 @@ fi
 if [ "$program" = tapir ]; then
   "$work/kit/node" "$package/dist/lib/bin.cjs" "$@"
 else
-  "$work/kit/node" "$work/kit/measure.js" "$@"
+  "$work/kit/node" "$work/kit/$program.js" "$@"
 fi

@@ -39,6 +39,8 @@ export interface BatchOptions {
 
 /** Images decoded ahead of the runs, at least two batches, so that one slow image does not hold up the model. */
 const IMAGES_AHEAD = 64;
+/** The same for each decoding thread: two runs of several images, as a message for a few images costs more than it should. */
+const IMAGES_AHEAD_PER_THREAD = 16;
 
 /** Runs the images of a source batch by batch. A batch is a range of positions. An image that cannot be read leaves a gap. */
 export async function* embedBatches(
@@ -125,7 +127,8 @@ export function openLoader(
   { batch, input }: EmbedSetup,
   maxWaitMs?: number,
 ): BatchLoader {
-  const ahead = Math.max(2, Math.ceil(IMAGES_AHEAD / batch));
+  const images = Math.max(IMAGES_AHEAD, IMAGES_AHEAD_PER_THREAD * lanes.most);
+  const ahead = Math.max(2, Math.ceil(images / batch));
   return new BatchLoader(source, lanes, {
     batch,
     imageBytes: input.imageBytes,

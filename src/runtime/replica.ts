@@ -65,7 +65,7 @@ export class Replica {
   /** The device in use, as messages name it. */
   readonly device: string;
   readonly onLaneDeath: LaneDeathPolicy;
-  /** Batch sizes that are fast because they have run before; undefined on the CPU, where all sizes are. */
+  /** The batch size that is fast because it ran before; undefined on the CPU, where all sizes are. */
   readonly warmSizes: WarmSizes | undefined;
   readonly #pool: LanePool;
   readonly #queue: Job[] = [];

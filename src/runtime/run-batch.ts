@@ -33,15 +33,14 @@ export async function runRange(
   const size = sizes.fit(count);
   try {
     const outputs = await runAt(size);
-    sizes.add(size);
     return size === count ? outputs : await dropRows(outputs, count);
   } catch (error) {
+    sizes.forget();
     if (size === count || !isTapirError(error, 'RUN_FAILED')) throw error;
   }
   // Perhaps the rows fit into the device's memory without padding.
   const outputs = await runAt(count);
-  sizes.refuse(size);
-  sizes.add(count);
+  sizes.refuse(size, count);
   return outputs;
 }
 

@@ -134,7 +134,7 @@ function chooseInput(
   isGpu: boolean,
 ): FeatureExtractorOptions['input'] {
   const [input, ...others] = model.inputs;
-  const isFloat = others.length === 0 && input?.dtype === 'float32';
+  const isFloat = others.length === 0 && (input?.dtype === 'float32' || input?.dtype === 'float16');
   const { mean, std } = transform.options;
   // The graph can do torchvision's steps on RGB pixels, channels first.
   const canGraph =

@@ -142,13 +142,13 @@ export async function measureEmbedding(
   const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
   const { signal } = setup;
   const items = await takeItems(openSource(source, setup.source, signal));
-  const bench = new EmbeddingBench(extractor, items, setup, seconds);
+  await using bench = new EmbeddingBench(extractor, items, setup, seconds);
   const taken: Round[] = [];
   for (let round = 0; round <= rounds; round++) {
     const at = round === 0 ? 'warming up' : `round ${round} of ${rounds}`;
     signal?.throwIfAborted();
     onPhase?.(`${at}: decoding`);
-    const [perThread, decode] = [await bench.decode(1), await bench.decode()];
+    const [perThread, decode] = [await bench.decode('one'), await bench.decode('all')];
     onPhase?.(`${at}: the model`);
     const model = await bench.model();
     onPhase?.(`${at}: end to end`);

@@ -51,6 +51,19 @@ export function refused(device: ResolvedDevice, error: unknown): TapirError<'SES
   });
 }
 
+/** `RUN_FAILED`. */
+export function runFailed(device: ResolvedDevice, error: unknown): TapirError<'RUN_FAILED'> {
+  const reason = reasonOf(error);
+  const name = deviceName(device);
+  const others = device.type === 'cpu' ? '' : ', or end other programs on this GPU (nvidia-smi lists them)';
+  const isFull = /failed to allocate memory|out of memory/i.test(reason);
+  const remedy = isFull ? `its memory is full; use smaller batches${others}: ` : '';
+  return new TapirError('RUN_FAILED', `the model failed on ${name}: ${remedy}${reason}`, {
+    details: { device: name, reason },
+    cause: error,
+  });
+}
+
 /** The reason for an index that no visible GPU has. */
 export function outOfRange({ id }: ResolvedDevice, visible: number | undefined): string {
   const count =

@@ -5,8 +5,8 @@
 import { TapirError, reasonOf } from '../../base/errors.js';
 import { checkUnchanged } from '../../base/file-stamp.js';
 import { cudaFailure, prepareCuda } from '../devices/cuda-setup.js';
-import { deviceName, type ResolvedDevice } from '../device.js';
-import { explainWebGpu, isDeviceFailure, refused, unavailable } from '../devices/device-failure.js';
+import type { ResolvedDevice } from '../device.js';
+import { explainWebGpu, isDeviceFailure, refused, runFailed, unavailable } from '../devices/device-failure.js';
 import { savingOptions } from '../prepared-files.js';
 import type { Session } from '../engine.js';
 import type { LaneDescription, SessionValue } from '../protocol.js';
@@ -173,9 +173,6 @@ async function runSession(
       return nameTensor(name, makeTensor(type, [...dims], data));
     });
   } catch (error) {
-    throw new TapirError('RUN_FAILED', `the model failed on ${deviceName(device)}: ${reasonOf(error)}`, {
-      details: { device: deviceName(device), reason: reasonOf(error) },
-      cause: error,
-    });
+    throw runFailed(device, error);
   }
 }
