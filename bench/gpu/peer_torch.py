@@ -38,9 +38,18 @@ def export(folder):
             print(f'written: {file}')
 
 
+def is_readable(path):
+    try:
+        with Image.open(path) as image:
+            image.load()
+        return True
+    except OSError:
+        return False
+
+
 class Photos(torch.utils.data.Dataset):
     def __init__(self, folder):
-        self.paths = sorted(pathlib.Path(folder).rglob('*.jpg'))
+        self.paths = [path for path in sorted(pathlib.Path(folder).rglob('*.jpg')) if is_readable(path)]
 
     def __len__(self):
         return len(self.paths)
@@ -69,7 +78,7 @@ def measure(folder, name):
         torch.backends.cudnn.benchmark = True
         model = build(name).to('cuda', dtype, memory_format=torch.channels_last)
         batch = torch.randn(BATCH, 3, 224, 224, device='cuda', dtype=dtype).contiguous(memory_format=torch.channels_last)
-        loader = torch.utils.data.DataLoader(photos, BATCH, num_workers=16, pin_memory=True)
+        loader = torch.utils.data.DataLoader(photos, BATCH, num_workers=16, pin_memory=True, persistent_workers=True)
 
         def embed():
             for images in loader:
@@ -79,7 +88,8 @@ def measure(folder, name):
             for _ in range(5):
                 model(batch)
             alone = statistics.median(seconds_of(lambda: model(batch)) for _ in range(20))
-            whole = statistics.median(seconds_of(embed) for _ in range(3))
+            embed()
+            whole = statistics.median(seconds_of(embed) for _ in range(2))
         figures = {'alone': round(BATCH / alone), 'photosToVectors': round(len(photos) / whole)}
         print(json.dumps({'peer': 'torch', 'network': name, 'precision': label, **figures}), flush=True)
 

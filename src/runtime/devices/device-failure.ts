@@ -30,8 +30,11 @@ export function unavailable(
   );
 }
 
-const DEVICE_TEXT =
-  /AppendExecutionProvider|CUDA failure|CUDA error|WebGPU|no available backend|backend not found/i;
+const FULL_TEXT = /failed to allocate memory|out of memory/i;
+const DEVICE_TEXT = new RegExp(
+  `AppendExecutionProvider|CUDA failure|CUDA error|WebGPU|no available backend|backend not found|${FULL_TEXT.source}`,
+  'i',
+);
 
 /** Whether an error of onnxruntime concerns the device and not the model. */
 export function isDeviceFailure(device: ResolvedDevice, error: unknown): boolean {
@@ -56,7 +59,7 @@ export function runFailed(device: ResolvedDevice, error: unknown): TapirError<'R
   const reason = reasonOf(error);
   const name = deviceName(device);
   const others = device.type === 'cpu' ? '' : ', or end other programs on this GPU (nvidia-smi lists them)';
-  const isFull = /failed to allocate memory|out of memory/i.test(reason);
+  const isFull = FULL_TEXT.test(reason);
   const remedy = isFull ? `its memory is full; use smaller batches${others}: ` : '';
   return new TapirError('RUN_FAILED', `the model failed on ${name}: ${remedy}${reason}`, {
     details: { device: name, reason },
@@ -102,7 +105,7 @@ export function explainCuda(
   }
   if (failure === '100' || /no CUDA-capable device/i.test(text))
     return 'CUDA sees no GPU: there is none, this container has no access to it, or CUDA_VISIBLE_DEVICES hides it';
-  if (failure === '2' || /out of memory/i.test(text))
+  if (failure === '2' || FULL_TEXT.test(text))
     return `the GPU has too little free memory (${text}); end other programs on it (nvidia-smi lists them), or use a smaller batch`;
   if (failure === '803' || /unsupported display driver/i.test(text))
     return 'the loaded NVIDIA driver and its libraries have different versions; restart the machine, or use the driver of the host in the container';
