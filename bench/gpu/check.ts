@@ -96,7 +96,11 @@ const STEPS: Readonly<Record<string, () => Promise<object>>> = {
   'the same batch again': async () => {
     await using extractor = await createFeatureExtractor(model, NODES, { device: 'cuda:0' });
     const [first, again] = [await extractor.run(batchOf(32)), await extractor.run(batchOf(32))];
-    const part = { ...batchOf(32), dims: [31, 3, 224, 224], data: batchOf(32).data.slice(0, 31 * 3 * 224 * 224) };
+    const part = {
+      ...batchOf(32),
+      dims: [31, 3, 224, 224],
+      data: batchOf(32).data.slice(0, 31 * 3 * 224 * 224),
+    };
     const fewer = await extractor.run(part);
     const rows31 = floats(first['avgpool']).slice(0, 31 * 2048);
     const filled = distance(fewer['avgpool'], { dtype: 'float32', dims: [31, 2048, 1, 1], data: rows31 });
@@ -129,7 +133,11 @@ const STEPS: Readonly<Record<string, () => Promise<object>>> = {
       await extractor.run(batchOf(8));
       megabytes.push(gpuMegabytes());
     }
-    return { megabytes, closed: gpuMegabytes(), residentMegabytes: Math.round(process.memoryUsage.rss() / 1e6) };
+    return {
+      megabytes,
+      closed: gpuMegabytes(),
+      residentMegabytes: Math.round(process.memoryUsage.rss() / 1e6),
+    };
   },
   'a session in a process is killed': async () => {
     const isolation = 'process' as const;
@@ -138,23 +146,35 @@ const STEPS: Readonly<Record<string, () => Promise<object>>> = {
     const children = execFileSync('pgrep', ['-P', String(process.pid)], { encoding: 'utf8' });
     const failure = failureOf(() => extractor.run(batchOf(64)));
     for (const pid of children.trim().split('\n').map(Number)) process.kill(pid, 'SIGKILL');
-    return { ...(await failure), after: distance((await extractor.run(batchOf(8)))['layer4'], before['layer4']) };
+    return {
+      ...(await failure),
+      after: distance((await extractor.run(batchOf(8)))['layer4'], before['layer4']),
+    };
   },
   'the process exits while the GPU works': () =>
     runScript(`const extractor = await open(); await extractor.run(batch);
 for (let i = 0; i < 4; i++) void extractor.run(batch); setTimeout(() => process.exit(3), 5);`),
-  'the process ends without close': () => runScript('const e = await open(); await e.run(batch); console.log("done");'),
+  'the process ends without close': () =>
+    runScript('const e = await open(); await e.run(batch); console.log("done");'),
   'an error that nobody catches': () =>
     runScript('const e = await open(); void e.run(batch); throw new Error("mine");'),
   'no library path': () => {
     const { LD_LIBRARY_PATH: _, ...env } = process.env;
-    return runScript('await open().then((e) => e.close()).then(() => console.log("opened"), console.log);', env);
+    return runScript(
+      'await open().then((e) => e.close()).then(() => console.log("opened"), console.log);',
+      env,
+    );
   },
   'libraries from a folder': () => {
     const { LD_LIBRARY_PATH: _, ...env } = process.env;
-    const folder = execFileSync('python3', ['-c', 'import nvidia; print(list(nvidia.__path__)[0])'], { encoding: 'utf8' });
+    const folder = execFileSync('python3', ['-c', 'import nvidia; print(list(nvidia.__path__)[0])'], {
+      encoding: 'utf8',
+    });
     const options = JSON.stringify({ cudaLibraries: folder.trim() });
-    return runScript(`const e = await open(${options}); await e.run(batch); await e.close(); console.log("ran");`, env);
+    return runScript(
+      `const e = await open(${options}); await e.run(batch); await e.close(); console.log("ran");`,
+      env,
+    );
   },
 };
 
@@ -162,7 +182,9 @@ for (const [name, step] of Object.entries(STEPS)) {
   const started = performance.now();
   try {
     const found = await step();
-    console.log(JSON.stringify({ name, seconds: Math.round((performance.now() - started) / 100) / 10, ...found }));
+    console.log(
+      JSON.stringify({ name, seconds: Math.round((performance.now() - started) / 100) / 10, ...found }),
+    );
   } catch (error) {
     console.log(JSON.stringify({ name, failed: String(error) }));
     process.exitCode = 1;

@@ -7,6 +7,7 @@ import {
   isDeviceFailure,
   lacking,
   refused,
+  runFailed,
   unavailable,
 } from '../../../src/runtime/devices/device-failure.js';
 
@@ -30,6 +31,11 @@ describe('explainCuda', () => {
     ],
     ['CUDA failure 100: no CUDA-capable device is detected', {}, /CUDA sees no GPU.*CUDA_VISIBLE_DEVICES/],
     ['CUDA failure 2: out of memory', {}, /too little free memory/],
+    [
+      'bfc_arena.cc:360 Failed to allocate memory for requested buffer of size 9437184',
+      {},
+      /too little free/,
+    ],
     ['CUDA failure 803: unsupported display driver', {}, /different versions; restart/],
     ['CUDA failure 999: unknown error', {}, /^CUDA failure 999: unknown error$/],
     ['OrtSessionOptionsAppendExecutionProvider_Cuda: Failed to load shared library', {}, /can be loaded\)/],
@@ -65,11 +71,26 @@ describe('other failures', () => {
 
   it('are the model’s, unless the text is about the device', () => {
     expect(isDeviceFailure(cuda5, new Error('CUDA failure 2: out of memory'))).toBe(true);
+    expect(isDeviceFailure(cuda5, new Error('Failed to allocate memory for requested buffer'))).toBe(true);
     expect(isDeviceFailure(cuda5, new Error('unsupported IR version'))).toBe(false);
     expect(isDeviceFailure(readDevice('device', 'cpu'), new Error('WebGPU'))).toBe(false);
     expect(refused(cuda5, new Error('no such\n operator'))).toMatchObject({
       code: 'SESSION_FAILED',
       message: 'ONNX Runtime refuses the model on cuda:5: no such operator',
     });
+  });
+
+  it('of a run for lack of memory say what to do', () => {
+    const full = new Error('Failed to allocate memory for requested buffer of size 822083584');
+    expect(runFailed(cuda5, full)).toMatchObject({
+      code: 'RUN_FAILED',
+      message: expect.stringMatching(
+        /cuda:5: its memory is full; use smaller batches, or end other programs/,
+      ) as string,
+      details: { device: 'cuda:5', reason: full.message },
+    });
+    const cpu = readDevice('device', 'cpu');
+    expect(runFailed(cpu, full).message).toMatch(/use smaller batches: Failed/);
+    expect(runFailed(cpu, new Error('bad node')).message).toBe('the model failed on cpu: bad node');
   });
 });
