@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { StateDict } from '../../src/model/parameters/state-dict.js';
+import type { StateTensor } from '../../src/model/parameters/state-tensor.js';
 import type { Tensor } from '../../src/tensor/tensor.js';
 import { fixturePath } from './fixtures.js';
 
@@ -16,7 +16,7 @@ export function stateFixture(name: string, scratch: string): string {
 }
 
 /** All tensors of a state dict, in its order. */
-export async function readAll(state: StateDict): Promise<[string, Tensor][]> {
+export async function readAll(state: ReadonlyMap<string, StateTensor>): Promise<[string, Tensor][]> {
   const tensors: [string, Tensor][] = [];
   for (const [key, tensor] of state) tensors.push([key, await tensor.read()]);
   return tensors;
@@ -39,6 +39,12 @@ interface TensorToPickle {
   readonly type?: string;
   /** Key of the storage. */
   readonly key?: string;
+  /** The first element of a view of the storage, as torch before 0.4 wrote it. */
+  readonly first?: number;
+  /** An element type of torch: the storage has none then. */
+  readonly dtype?: string;
+  /** A mark that torch sets on the tensor. */
+  readonly mark?: 'conj' | 'neg';
 }
 
 /** The opcodes of a pickle that gives a tensor, as torch.save writes it; without the end. */
@@ -49,6 +55,9 @@ export function tensorOpcodes({
   strides,
   type = 'FloatStorage',
   key = '0',
+  first,
+  dtype,
+  mark,
 }: TensorToPickle): Buffer {
   const integer = (value: number): Buffer => {
     const bytes = Buffer.alloc(4);
@@ -60,10 +69,11 @@ export function tensorOpcodes({
   const opcodes = (text: string): Buffer => Buffer.from(text, 'latin1');
   const id = [
     pickledText('storage'),
-    opcodes(`ctorch\n${type}\n`),
+    opcodes(dtype === undefined ? `ctorch\n${type}\n` : 'ctorch.storage\nUntypedStorage\n'),
     pickledText(key),
     pickledText('cpu'),
     integer(elements),
+    ...(first === undefined ? [] : [tuple([pickledText('view'), integer(first), integer(elements - first)])]),
   ];
   const storage = Buffer.concat([tuple(id), opcodes('Q')]);
   const sizes = [dims, strides].map((values) => tuple(values.map(integer)));
@@ -73,8 +83,11 @@ export function tensorOpcodes({
     ...sizes,
     opcodes('\x89'),
     opcodes('ccollections\nOrderedDict\n)R'),
+    ...(dtype === undefined ? [] : [opcodes(`ctorch\n${dtype}\n`)]),
+    ...(mark === undefined ? [] : [Buffer.concat([opcodes('}'), pickledText(mark), opcodes('\x88s')])]),
   ];
-  return Buffer.concat([opcodes('ctorch._utils\n_rebuild_tensor_v2\n'), tuple(args), opcodes('R')]);
+  const version = dtype === undefined ? 2 : 3;
+  return Buffer.concat([opcodes(`ctorch._utils\n_rebuild_tensor_v${version}\n`), tuple(args), opcodes('R')]);
 }
 
 /** A pickle of a tensor. */
@@ -92,4 +105,24 @@ export function pickledText(text: string): Buffer {
 export function dictPickle(items: readonly (readonly [string, Buffer])[]): Buffer {
   const pairs = items.flatMap(([key, value]) => [pickledText(key), value]);
   return Buffer.concat([Buffer.from('\x80\x02}(', 'latin1'), ...pairs, Buffer.from('u.')]);
+}
+
+/** The pickles of a file that torch before 1.6 wrote: all that stands in front of the storages. */
+export function legacyPickles(object: Buffer, keys: readonly string[]): Buffer {
+  return Buffer.concat([
+    Buffer.from('\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.', 'latin1'),
+    Buffer.from('\x80\x02M\xe9\x03.', 'latin1'),
+    Buffer.from('\x80\x02}.', 'latin1'),
+    object,
+    Buffer.from('\x80\x02](', 'latin1'),
+    ...keys.map(pickledText),
+    Buffer.from('e.'),
+  ]);
+}
+
+/** A storage as torch before 1.6 wrote it. */
+export function legacyStorage(elements: number, bytes: Uint8Array): Buffer {
+  const count = Buffer.alloc(8);
+  count.writeBigInt64LE(BigInt(elements));
+  return Buffer.concat([count, bytes]);
 }

@@ -23,13 +23,32 @@ const MAX_INTEGER_BYTES = 64;
 /** Enough for 20 000 tensors. Each step of a hostile pickle can make an object of 200 bytes. */
 const MAX_STEPS = 2 ** 20;
 
-/** Runs a pickle and returns its value: lists and tuples become arrays, dicts maps, integers of more than 53 bits bigints. */
-export function readPickle(bytes: Buffer, world: PickleWorld): unknown {
-  const machine = new PickleMachine(bytes, world);
+/** What a pickle that lacks its end throws. */
+export class PickleCutError extends Error {
+  constructor() {
+    super('its pickle ends early');
+  }
+}
+
+/** A value, and where the pickle that gave it ends. */
+export interface PickledValue {
+  readonly value: unknown;
+  /** The byte behind the pickle. */
+  readonly end: number;
+}
+
+/**
+ * Runs a pickle and returns its value: lists and tuples become arrays, dicts maps, integers of more than 53 bits bigints.
+ *
+ * @param start - Where the pickle starts in the bytes.
+ * @throws PickleCutError if the bytes end before the pickle; Error if it is damaged, or uses what the world does not give.
+ */
+export function readPickle(bytes: Buffer, world: PickleWorld, start = 0): PickledValue {
+  const machine = new PickleMachine(bytes, world, start);
   for (let step = 0; step < MAX_STEPS; step++) {
     const at = machine.position;
-    const code = machine.take(1)[0]!;
-    if (code === STOP) return machine.pop();
+    const code = machine.takeByte();
+    if (code === STOP) return { value: machine.pop(), end: machine.position };
     const run = OPCODES[code];
     if (!run)
       throw new Error(
@@ -43,28 +62,35 @@ export function readPickle(bytes: Buffer, world: PickleWorld): unknown {
 class PickleMachine {
   readonly world: PickleWorld;
   readonly #bytes: Buffer;
-  position = 0;
+  position: number;
   readonly #stack: unknown[] = [];
   /** Lengths of the stack where marks were set. */
   readonly #marks: number[] = [];
   readonly memo: Map<number, unknown> = new Map();
 
-  constructor(bytes: Buffer, world: PickleWorld) {
+  constructor(bytes: Buffer, world: PickleWorld, start: number) {
     this.#bytes = bytes;
     this.world = world;
+    this.position = start;
   }
 
   /** Takes the next bytes of the pickle. */
   take(length: number): Buffer {
     const end = this.position + length;
-    if (end > this.#bytes.length) throw new Error('its pickle ends early');
+    if (end > this.#bytes.length) throw new PickleCutError();
     const taken = this.#bytes.subarray(this.position, end);
     this.position = end;
     return taken;
   }
 
-  /** Takes an unsigned integer of up to 4 bytes. */
-  takeUint(bytes: 1 | 2 | 4): number {
+  takeByte(): number {
+    const byte = this.#bytes[this.position++];
+    if (byte === undefined) throw new PickleCutError();
+    return byte;
+  }
+
+  /** Takes an unsigned integer of 2 or 4 bytes. */
+  takeUint(bytes: 2 | 4): number {
     return this.take(bytes).readUIntLE(0, bytes);
   }
 
@@ -166,26 +192,26 @@ const STOP = 0x2e;
 /** The opcodes that torch.save writes with pickle protocols 2 to 5. */
 const OPCODES: Readonly<Record<number, (machine: PickleMachine) => void>> = {
   // Protocol and frame: nothing depends on them.
-  0x80: (machine) => void machine.take(1),
+  0x80: (machine) => void machine.takeByte(),
   0x95: (machine) => void machine.take(8),
   // Constants and numbers.
   0x4e: (machine) => machine.push(null),
   0x88: (machine) => machine.push(true),
   0x89: (machine) => machine.push(false),
   0x4a: (machine) => machine.push(machine.take(4).readInt32LE()),
-  0x4b: (machine) => machine.push(machine.takeUint(1)),
+  0x4b: (machine) => machine.push(machine.takeByte()),
   0x4d: (machine) => machine.push(machine.takeUint(2)),
-  0x8a: (machine) => machine.push(takeInteger(machine, machine.takeUint(1))),
+  0x8a: (machine) => machine.push(takeInteger(machine, machine.takeByte())),
   0x8b: (machine) => machine.push(takeInteger(machine, machine.takeUint(4))),
   0x47: (machine) => machine.push(machine.take(8).readDoubleBE()),
   // Texts and bytes.
   0x58: (machine) => machine.push(machine.takeText(machine.takeUint(4))),
-  0x8c: (machine) => machine.push(machine.takeText(machine.takeUint(1))),
+  0x8c: (machine) => machine.push(machine.takeText(machine.takeByte())),
   0x8d: (machine) => machine.push(machine.takeText(machine.takeLength())),
   0x54: (machine) => machine.push(machine.takeText(machine.takeUint(4))),
-  0x55: (machine) => machine.push(machine.takeText(machine.takeUint(1))),
+  0x55: (machine) => machine.push(machine.takeText(machine.takeByte())),
   0x42: (machine) => machine.push(machine.take(machine.takeUint(4))),
-  0x43: (machine) => machine.push(machine.take(machine.takeUint(1))),
+  0x43: (machine) => machine.push(machine.take(machine.takeByte())),
   // Lists and tuples.
   0x28: (machine) => machine.mark(),
   0x5d: (machine) => machine.push([]),
@@ -219,10 +245,10 @@ const OPCODES: Readonly<Record<number, (machine: PickleMachine) => void>> = {
     setItems(machine.top(), items);
   },
   // The memo.
-  0x71: (machine) => machine.remember(machine.takeUint(1)),
+  0x71: (machine) => machine.remember(machine.takeByte()),
   0x72: (machine) => machine.remember(machine.takeUint(4)),
   0x94: (machine) => machine.remember(machine.memo.size),
-  0x68: (machine) => machine.recall(machine.takeUint(1)),
+  0x68: (machine) => machine.recall(machine.takeByte()),
   0x6a: (machine) => machine.recall(machine.takeUint(4)),
   // Globals and objects.
   0x63: (machine) => {

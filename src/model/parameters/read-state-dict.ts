@@ -6,7 +6,8 @@ import { readSafetensors } from './safetensors.js';
 import { readShardedSafetensors } from './sharded-safetensors.js';
 import { stateDict, type StateContent, type StateDict } from './state-dict.js';
 import { StateFile, invalidState } from './state-file.js';
-import { readTorchFile } from './torch-file.js';
+import { readTorchLegacy } from './torch-legacy.js';
+import { readTorchZip } from './torch-zip.js';
 
 /** Options of {@link readStateDict}. */
 export interface ReadStateOptions {
@@ -23,14 +24,14 @@ const READ_DEFAULTS: ReadStateOptions = { key: undefined };
  * Reads the names, dtypes and dims of the tensors in a file of weights. Values stay in the file until you read a tensor.
  *
  * @param path - A path or `file:` URL: of a `.safetensors` file; of the index of a sharded one, `model.safetensors.index.json`,
- * beside its shards; or of a `.pth`, `.pt` or `.bin` file that torch.save wrote (torch 1.6 or later), which holds a state dict, or a
- * checkpoint with a state dict under a key such as `state_dict` or `model`.
+ * beside its shards; or of a `.pth`, `.pt` or `.bin` file that torch.save wrote (as a zip, or as torch did before 1.6), which holds a
+ * state dict, or a checkpoint with a state dict under a key such as `state_dict` or `model`.
  * @param given - See {@link ReadStateOptions}.
  * @returns The tensors by name, in the order of the file. `notes` says what was left out.
  *
  * @remarks Nothing in a `.pth` file is ever executed. Its pickle may hold tensors, dicts, lists, numbers and texts; a file that
- * refers to anything else is refused, with the name of what it refers to. Every tensor is checked to lie in the file. Checksums are
- * checked when a tensor is read; safetensors files have none.
+ * refers to anything else is refused, with the name of what it refers to. Every tensor is checked to lie in the file. The
+ * checksums of a zip are checked when a tensor is read; other files have none.
  *
  * @throws {@link TapirError} `STATE_INVALID` if the file is missing, damaged, of another format, or has no tensors; `OPTION_INVALID`.
  *
@@ -62,7 +63,10 @@ async function readContent(file: StateFile, key: string | undefined): Promise<St
   const isIn = (at: number, text: string): boolean => start.toString('latin1', at, at + text.length) === text;
   const isIndex = /\.json$/i.test(file.path);
   const isSafetensors = !isIndex && (/\.safetensors$/i.test(file.path) || isIn(8, '{'));
-  if (!isSafetensors && !isIndex && isIn(0, 'PK')) return readTorchFile(file, key);
+  if (!isSafetensors && !isIndex) {
+    if (isIn(0, 'PK')) return readTorchZip(file, key);
+    if (isIn(0, '\x80')) return readTorchLegacy(file, key);
+  }
   if (key !== undefined)
     throw invalidState(
       file.path,
@@ -70,10 +74,10 @@ async function readContent(file: StateFile, key: string | undefined): Promise<St
     );
   if (isSafetensors) return readSafetensors(file);
   if (isIndex) return readShardedSafetensors(file);
-  if (isIn(0, '\x80') || isIn(257, 'ustar'))
+  if (isIn(257, 'ustar'))
     throw invalidState(
       file.path,
-      "it was saved by torch before 1.6, or by pickle; convert it: python -c \"import torch; torch.save(torch.load('old.pth', map_location='cpu', weights_only=True), 'new.pth')\"",
+      'it is a tar, the oldest format of torch; load it in torch and save it again, if you trust it: torch.load does not check such files',
     );
   throw invalidState(
     file.path,

@@ -64,6 +64,13 @@ export const SAFETENSORS_TYPES: ReadonlyMap<string, StoredType> = typesBy('safet
 /** Stored types by the names of torch's storage classes. */
 export const STORAGE_TYPES: ReadonlyMap<string, StoredType> = typesBy('storage');
 
+/** Stored types by the names that torch gives its dtypes. torch has no elements of fewer than 8 bits under these names. */
+export const TORCH_TYPES: ReadonlyMap<string, StoredType> = new Map(
+  (Object.keys(STORED_TYPES) as StoredType[])
+    .filter((type) => STORED_TYPES[type].bits % 8 === 0)
+    .map((type) => [type, type] as const),
+);
+
 /** Bytes of this many elements. Not an integer if elements of fewer than 8 bits do not fill whole bytes. */
 export function storedBytes(dtype: StoredType, elements: number): number {
   return (elements * STORED_TYPES[dtype].bits) / 8;

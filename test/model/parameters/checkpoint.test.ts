@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { chooseStateDict } from '../../../src/model/parameters/checkpoint.js';
 import { PickledStorage, PickledTensor } from '../../../src/model/parameters/torch-pickle.js';
 
-const tensor = new PickledTensor(new PickledStorage('0', 'float32', 1), 0, [], []);
+const storage = new PickledStorage('0', 'float32', 1);
+const tensor = new PickledTensor(storage, 'float32', { offset: 0, dims: [], strides: [] });
 const dict = (items: object): Map<string, unknown> => new Map(Object.entries(items));
 const weights = dict({ 'fc.weight': tensor });
 

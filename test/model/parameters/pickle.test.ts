@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readPickle } from '../../../src/model/parameters/pickle.js';
+import { PickleCutError, readPickle } from '../../../src/model/parameters/pickle.js';
 
 const world = {
   findGlobal: (name: string) => ({ build: (args: readonly unknown[]) => [name, ...args] }),
@@ -11,7 +11,7 @@ const read = (...parts: (string | number)[]): unknown =>
       parts.map((part) => (typeof part === 'number' ? Buffer.of(part) : Buffer.from(part, 'latin1'))),
     ),
     world,
-  );
+  ).value;
 
 describe('readPickle', () => {
   // Each is what Python's pickle.dumps(value, 2) writes.
@@ -26,6 +26,14 @@ describe('readPickle', () => {
     ['equal items', [[7], [7]], '\x80\x02]q\x00(]q\x01K\x07ah\x01e.'],
   ])('reads %s', (_what, value, text) => {
     expect(read(text)).toEqual(value);
+  });
+
+  it('says where a pickle ends, so that the next one can be read', () => {
+    const two = Buffer.from('\x80\x02K\x01.\x80\x02K\x02.', 'latin1');
+    const first = readPickle(two, world);
+    expect(first).toEqual({ value: 1, end: 5 });
+    expect(readPickle(two, world, first.end)).toEqual({ value: 2, end: 10 });
+    expect(() => readPickle(two, world, 10)).toThrow(PickleCutError);
   });
 
   it('calls only what it is given', () => {

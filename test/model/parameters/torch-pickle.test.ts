@@ -1,15 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { PickledTensor, readTorchPickle } from '../../../src/model/parameters/torch-pickle.js';
-import { tensorPickle } from '../../support/states.js';
+import { dictPickle, tensorOpcodes, tensorPickle } from '../../support/states.js';
 
 describe('readTorchPickle', () => {
   it('gives a tensor as a view of its storage', () => {
-    const tensor = readTorchPickle(
-      tensorPickle({ elements: 100, offset: 4, dims: [2, 3], strides: [10, 2] }),
-    );
+    const pickle = tensorPickle({ elements: 100, offset: 4, dims: [2, 3], strides: [10, 2] });
+    const { value: tensor, storages, end } = readTorchPickle(pickle);
+    expect([[...storages.keys()], end]).toEqual([['0'], pickle.length]);
     expect(tensor).toBeInstanceOf(PickledTensor);
     expect(tensor).toMatchObject({
       storage: { key: '0', dtype: 'float32', elements: 100 },
+      dtype: 'float32',
       offset: 4,
       dims: [2, 3],
       strides: [10, 2],
@@ -21,7 +22,39 @@ describe('readTorchPickle', () => {
       [0, [0, 7], [7, 1]],
       [1, [64], [0]],
     ] as const)
-      expect(readTorchPickle(tensorPickle({ elements, dims, strides }))).toMatchObject({ dims, strides });
+      expect(readTorchPickle(tensorPickle({ elements, dims, strides })).value).toMatchObject({
+        dims,
+        strides,
+      });
+  });
+
+  it('counts in elements of the tensor where the storage has no type', () => {
+    const tensor = { elements: 12, offset: 2, dims: [4], strides: [1], dtype: 'uint16' } as const;
+    expect(readTorchPickle(tensorPickle(tensor)).value).toMatchObject({
+      storage: { dtype: 'uint8', sizeBytes: 12 },
+      dtype: 'uint16',
+      offset: 2,
+    });
+    for (const dtype of [
+      'float8_e4m3fn',
+      'float8_e5m2',
+      'float8_e4m3fnuz',
+      'float8_e5m2fnuz',
+      'float8_e8m0fnu',
+    ])
+      expect(readTorchPickle(tensorPickle({ ...tensor, dtype })).value).toMatchObject({ dtype });
+    expect(() => readTorchPickle(tensorPickle({ ...tensor, offset: 3 }))).toThrow(
+      /element 6 of a storage of 6/,
+    );
+    expect(() => readTorchPickle(tensorPickle({ ...tensor, dtype: 'float4_e2m1fn' }))).toThrow(
+      /torch\.float4_e2m1fn/,
+    );
+  });
+
+  it('counts from the start of a view of a storage', () => {
+    const tensor = { elements: 10, first: 4, offset: 1, dims: [5], strides: [1] };
+    expect(readTorchPickle(tensorPickle(tensor)).value).toMatchObject({ offset: 5 });
+    expect(() => readTorchPickle(tensorPickle({ ...tensor, dims: [6] }))).toThrow(/element 10/);
   });
 
   it.each<[string, Parameters<typeof tensorPickle>[0], RegExp]>([
@@ -45,9 +78,31 @@ describe('readTorchPickle', () => {
       { elements: 5, dims: [5], strides: [1], type: 'QInt8Storage' },
       /torch\.QInt8Storage/,
     ],
+    ['is stored negated', { elements: 5, dims: [5], strides: [1], mark: 'neg' }, /stored negated/],
+    ['is stored conjugated', { elements: 5, dims: [5], strides: [1], mark: 'conj' }, /conjugated/],
+    [
+      'has a view that starts before its storage',
+      { elements: 5, first: -1, dims: [], strides: [] },
+      /view of a/,
+    ],
     ['has a storage of negative size', { elements: -5, dims: [5], strides: [1] }, /storage in a form/],
   ])('refuses a tensor that %s', (_what, tensor, reason) => {
     expect(() => readTorchPickle(tensorPickle(tensor))).toThrow(reason);
+  });
+
+  it('refuses a storage with two sizes', () => {
+    const [one, other] = [4, 5].map((elements) => tensorOpcodes({ elements, dims: [], strides: [] })) as [
+      Buffer,
+      Buffer,
+    ];
+    expect(() =>
+      readTorchPickle(
+        dictPickle([
+          ['a', one],
+          ['b', other],
+        ]),
+      ),
+    ).toThrow(/storage 0 two sizes/);
   });
 
   it('is quick whatever the values share', () => {
@@ -57,7 +112,7 @@ describe('readTorchPickle', () => {
       (_, i) => `q${String.fromCharCode(i)}h${String.fromCharCode(i)}\x86`,
     );
     const pickle = Buffer.from(`)${doubled.join('')}.`, 'latin1');
-    expect(readTorchPickle(pickle)).toHaveLength(2);
+    expect(readTorchPickle(pickle).value).toHaveLength(2);
     const called = Buffer.from(`)${doubled.join('')}\x85ctorch\nSize\nh\x00R.`, 'latin1');
     expect(() => readTorchPickle(called)).not.toThrow();
   });

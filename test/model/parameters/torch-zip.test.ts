@@ -36,6 +36,21 @@ describe('a zip of torch.save', () => {
     ]);
   });
 
+  it('has tensors of newer types, whose storages have none', async () => {
+    const unsigned = dictPickle([
+      ['plain', tensorOpcodes({ elements: 24, dims: [12], strides: [1], dtype: 'uint16' })],
+      ['turned', tensorOpcodes({ elements: 24, offset: 2, dims: [2, 3], strides: [1, 2], dtype: 'uint16' })],
+      ['float8', tensorOpcodes({ elements: 24, offset: 20, dims: [4], strides: [1], dtype: 'float8_e5m2' })],
+    ]);
+    const state = await readStateDict(write([{ ...pickle, bytes: unsigned }, storage]));
+    const words = new Uint16Array(values.buffer);
+    expect(await state.get('plain')!.read()).toEqual({ dtype: 'uint16', dims: [12], data: words });
+    const turned = Uint16Array.of(words[2]!, words[4]!, words[6]!, words[3]!, words[5]!, words[7]!);
+    expect(await state.get('turned')!.read()).toEqual({ dtype: 'uint16', dims: [2, 3], data: turned });
+    expect(state.get('float8')).toMatchObject({ dtype: 'float8_e5m2', dims: [4] });
+    expect(await state.get('float8')!.bytes()).toEqual(new Uint8Array(values.buffer, 20));
+  });
+
   it.each<[string, readonly ZippedFile[], RegExp]>([
     [
       'big-endian numbers',

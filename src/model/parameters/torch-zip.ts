@@ -5,13 +5,11 @@ import { reasonOf } from '../../base/errors.js';
 import { chooseStateDict } from './checkpoint.js';
 import type { StateContent } from './state-dict.js';
 import { invalidState, readRange, type StateFile } from './state-file.js';
-import { stateTensor, type StateTensor } from './state-tensor.js';
-import { STORED_TYPES, storedBytes } from './stored-types.js';
-import { gatherView, isContiguous, spanOf } from './strided.js';
-import { readTorchPickle, type PickledTensor } from './torch-pickle.js';
+import type { StateTensor } from './state-tensor.js';
+import { storedBytes } from './stored-types.js';
+import { MAX_PICKLE_BYTES, readTorchPickle, type PickledTensor } from './torch-pickle.js';
+import { openView } from './torch-tensor.js';
 
-/** Longer pickles are refused. A tensor takes about 100 bytes. */
-const MAX_PICKLE_BYTES = 16 * 2 ** 20;
 const MAX_ENTRIES = 200_000;
 
 /**
@@ -20,7 +18,7 @@ const MAX_ENTRIES = 200_000;
  * @param key - The key of the state dict in a checkpoint; undefined to find it.
  * @throws {@link TapirError} `STATE_INVALID`, `MODEL_CHANGED`.
  */
-export async function readTorchFile(file: StateFile, key: string | undefined): Promise<StateContent> {
+export async function readTorchZip(file: StateFile, key: string | undefined): Promise<StateContent> {
   return file.read(async (bytes) => {
     const entries = await listEntries(bytes, file.sizeBytes);
     const root = rootOf(entries);
@@ -28,7 +26,7 @@ export async function readTorchFile(file: StateFile, key: string | undefined): P
     const pickle = entries.get(`${root}data.pkl`)!;
     if (pickle.sizeBytes > MAX_PICKLE_BYTES)
       throw new Error(`its data.pkl has ${pickle.sizeBytes} bytes; at most ${MAX_PICKLE_BYTES} are read`);
-    const value = readTorchPickle(Buffer.from(await readStored(bytes, pickle)));
+    const { value } = readTorchPickle(Buffer.from(await readStored(bytes, pickle)));
     const { tensors, notes } = chooseStateDict(value, key);
     const read = Array.from(tensors, ([name, tensor]): [string, StateTensor] => {
       const entry = findStorage(entries, root, tensor, file.path, name);
@@ -94,7 +92,7 @@ function findStorage(
   const name = `${root}data/${storage.key}`;
   const entry = entries.get(name);
   if (!entry) throw invalidState(path, `its storage ${name} is missing`, { key });
-  const needed = storedBytes(storage.dtype, storage.elements);
+  const needed = storage.sizeBytes;
   if (entry.sizeBytes < needed || entry.sizeBytes >= needed + storedBytes(storage.dtype, 1))
     throw invalidState(path, `its storage ${name} has ${entry.sizeBytes} bytes instead of ${needed}`, {
       key,
@@ -108,19 +106,10 @@ function findStorage(
 }
 
 function openTensor(file: StateFile, key: string, tensor: PickledTensor, entry: ZipEntry): StateTensor {
-  const { dtype } = tensor.storage;
-  const load = (): Promise<ArrayBuffer> => file.read((bytes) => loadTensor(bytes, tensor, entry), key);
-  return stateTensor({ path: file.path, key, dtype, dims: tensor.dims, load });
-}
-
-async function loadTensor(file: SharedFile, tensor: PickledTensor, entry: ZipEntry): Promise<ArrayBuffer> {
-  const elementBytes = STORED_TYPES[tensor.storage.dtype].bits / 8;
-  const { start, count } = spanOf(tensor);
-  const length = count * elementBytes;
   // The zip has a checksum of the whole storage; a part of it is read without the rest.
-  const span =
+  const readSpan = async (bytes: SharedFile, start: number, length: number): Promise<ArrayBuffer> =>
     length === entry.sizeBytes
-      ? ((await readStored(file, entry)).buffer as ArrayBuffer)
-      : await readRange(file, (await locateZipEntry(file, entry)) + start * elementBytes, length);
-  return isContiguous(tensor) ? span : gatherView(span, tensor, elementBytes);
+      ? ((await readStored(bytes, entry)).buffer as ArrayBuffer)
+      : readRange(bytes, (await locateZipEntry(bytes, entry)) + start, length);
+  return openView(file, key, tensor, readSpan);
 }
