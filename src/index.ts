@@ -30,6 +30,8 @@ export { readStateDict, type ReadStateOptions } from './model/parameters/read-st
 export { type StateDict } from './model/parameters/state-dict.js';
 export { type StateTensor } from './model/parameters/state-tensor.js';
 export { type StoredType } from './model/parameters/stored-types.js';
+export { createModel, type CreateOptions } from './hub/zoo/create-model.js';
+export { listModels } from './hub/zoo/architectures.js';
 export {
   writeStateDict,
   type StateSource,

@@ -62,11 +62,15 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'apps/serve': ['embed', 'apps/serve/http'],
   hub: ['onnx'],
   'hub/wheels': ['hub', 'base/files'],
+  'hub/zoo/network': ['onnx'],
+  'hub/zoo/families': ['hub/zoo/network'],
+  'hub/zoo': ['hub/zoo/families', 'model/parameters'],
   'cli/terminal': ['embed', 'apps/pages'],
   'cli/flags': ['cli/terminal', 'embed', 'hub'],
   'cli/commands': [
     'cli/flags',
     'hub/wheels',
+    'hub/zoo',
     'embed/measure',
     'embed/streams',
     'apps/compare',
@@ -83,6 +87,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
     'apps/search',
     'apps/serve',
     'hub/wheels',
+    'hub/zoo',
   ],
 };
 

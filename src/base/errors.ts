@@ -14,6 +14,16 @@ export interface ErrorDetails {
   NAMES_INVALID: { readonly path: string; readonly reason: string };
   /** A file of weights (a state dict) is missing, damaged, or of another format. `key` names the tensor that the reason is about. */
   STATE_INVALID: { readonly path: string; readonly reason: string; readonly key?: string };
+  /** The weights (a state dict) do not fit the network: its keys, or the dims or dtype of a tensor. */
+  STATE_MISMATCH: {
+    readonly missing: readonly string[];
+    readonly unexpected: readonly string[];
+    readonly misshapen: readonly {
+      readonly key: string;
+      readonly expected: string;
+      readonly actual: string;
+    }[];
+  };
   /** The model has no tensor, node or module of these names; or no known model has this name. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];

@@ -83,6 +83,8 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
     (await import('./commands/compare.js')).addCompareCommand(program, terminal),
   merge: async (program, terminal) =>
     (await import('./commands/merge.js')).addMergeCommand(program, terminal),
+  create: async (program, terminal) =>
+    (await import('./commands/create.js')).addCreateCommand(program, terminal),
   models: async (program, terminal) =>
     (await import('./commands/models.js')).addModelsCommand(program, terminal),
   engines: async (program, terminal) =>

@@ -5,7 +5,7 @@
  */
 import { packageRequire } from '../base/package.js';
 import type { onnx } from 'onnx-proto';
-import { fieldChunks } from './chunk.js';
+import { fieldChunks, sizeOf, type Chunk } from './chunk.js';
 import { ELEMENT_TYPE, ENTRY, GRAPH, MODEL, NODE, TENSOR, VALUE_INFO, type Dim } from './schema.js';
 import { encodeFieldHead, encodeText } from './wire.js';
 
@@ -23,12 +23,12 @@ export interface NewNode {
 }
 
 /** A tensor with its values. */
-export interface NewTensor {
+export interface NewTensor<Data extends Chunk = Uint8Array> {
   readonly name: string;
   readonly elemType: number;
   readonly dims: readonly number[];
   /** Elements in row-major order, little-endian. */
-  readonly data: Uint8Array;
+  readonly data: Data;
 }
 
 /** The type of a tensor. */
@@ -45,7 +45,7 @@ export interface NewValue extends TensorType {
 }
 
 /** A whole model that uses operators of the default domain only. */
-export interface NewModel {
+export interface NewModel<Data extends Chunk = Uint8Array> {
   readonly irVersion: number;
   readonly opset: number;
   readonly producer?: string;
@@ -53,7 +53,7 @@ export interface NewModel {
   /** The name of the graph. */
   readonly name: string;
   readonly nodes: readonly NewNode[];
-  readonly tensors: readonly NewTensor[];
+  readonly tensors: readonly NewTensor<Data>[];
   readonly inputs: readonly NewValue[];
   readonly outputs: readonly NewValue[];
 }
@@ -99,8 +99,13 @@ function attributeValue(value: NewAttribute): { type: number; f?: number; i?: nu
 }
 
 /** An initializer of a graph. */
-export function writeInitializer({ name, elemType, dims, data }: NewTensor): Bytes {
-  return fieldChunks(GRAPH.initializer, [
+export function writeInitializer<Data extends Chunk>({
+  name,
+  elemType,
+  dims,
+  data,
+}: NewTensor<Data>): (Data | Uint8Array)[] {
+  return fieldChunks<Data | Uint8Array>(GRAPH.initializer, [
     proto()
       .TensorProto.encode({ dims: [...dims], dataType: elemType })
       .finish(),
@@ -138,8 +143,8 @@ export function writeEntry(fieldNumber: number, key: string, value: string): Byt
   return fieldChunks(fieldNumber, [writeName(ENTRY.key, key), writeName(ENTRY.value, value)]);
 }
 
-/** The bytes of a whole model. */
-export function writeModel(model: NewModel): Uint8Array<ArrayBuffer> {
+/** A whole model in pieces. The values of its tensors are pieces of their own, in the order of the tensors. */
+export function writeModelPieces<Data extends Chunk>(model: NewModel<Data>): (Data | Uint8Array)[] {
   const { irVersion, opset, producer, description, name, nodes, tensors, inputs, outputs } = model;
   const head = {
     irVersion,
@@ -149,21 +154,26 @@ export function writeModel(model: NewModel): Uint8Array<ArrayBuffer> {
   const graph = [
     ...nodes.flatMap(writeNode),
     writeName(GRAPH.name, name),
-    ...tensors.flatMap(writeInitializer),
+    ...tensors.flatMap((tensor) => writeInitializer(tensor)),
     ...inputs.flatMap((value) => writeValue(GRAPH.input, value)),
     ...outputs.flatMap((value) => writeValue(GRAPH.output, value)),
   ];
-  const parts = [
+  return [
     proto().ModelProto.encode(head).finish(),
-    ...fieldChunks(MODEL.graph, graph),
+    ...fieldChunks<Data | Uint8Array>(MODEL.graph, graph),
     ...writeOpset(opset),
   ];
+}
+
+/** The bytes of a whole model. */
+export function writeModel(model: NewModel): Uint8Array<ArrayBuffer> {
+  const pieces = writeModelPieces(model);
   // Not Buffer.concat: a small buffer would be a view of Node's shared pool.
-  const bytes = new Uint8Array(parts.reduce((size, part) => size + part.byteLength, 0));
+  const bytes = new Uint8Array(sizeOf(pieces));
   let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.byteLength;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.byteLength;
   }
   return bytes;
 }

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import {
   createFeatureExtractor,
+  createModel,
   createService,
   createTransform,
   embedFolder,
@@ -129,6 +130,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
   },
   NAMES_INVALID: () => openModel(writeModel(chain(1)), { names: join(scratch, 'nowhere.json') }),
   STATE_INVALID: () => readStateDict(fixturePath('parameters/bad/overlap.safetensors')),
+  STATE_MISMATCH: () => createModel('resnet18', { weights: new Map([['fc.bias', vector(1)]]) }),
   NAME_NOT_FOUND: () => pruneModel(tinyResNet(), ['layer5']),
   NAME_AMBIGUOUS: () => {
     const nodes = [

@@ -43,6 +43,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   MODEL_CHANGED: EXIT.model,
   NAMES_INVALID: EXIT.model,
   STATE_INVALID: EXIT.model,
+  STATE_MISMATCH: EXIT.model,
   TRANSFORM_UNSUPPORTED: EXIT.model,
   GRAPH_INVALID: EXIT.model,
   EXTERNAL_DATA_UNSAFE: EXIT.model,

@@ -61,7 +61,7 @@ export function layOutRewrite(
   if (renamed.length > 0) checkFree(rewrite, renamed);
   const added = [
     ...[...rewrite.back, ...renamed.flatMap((output) => renamingNodes(rewrite, output))].flatMap(writeNode),
-    ...rewrite.tensors.flatMap(writeInitializer),
+    ...rewrite.tensors.flatMap((tensor) => writeInitializer(tensor)),
     // Before IR version 4, every initializer is listed as an input as well.
     ...(model.irVersion < 4 ? rewrite.tensors : []).flatMap((tensor) => writeValue(GRAPH.input, tensor)),
     ...rewrite.inputs.flatMap((input) => writeValue(GRAPH.input, input)),

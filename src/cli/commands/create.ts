@@ -1,0 +1,63 @@
+/** `tapir create`: writes one of torchvision's networks as an ONNX file, or lists them. */
+import { InvalidArgumentError, type Command } from 'commander';
+import { invalidOption } from '../../base/checks.js';
+import { listModels } from '../../hub/zoo/architectures.js';
+import { CREATE_DEFAULTS, createModel } from '../../hub/zoo/create-model.js';
+import { pruneModel } from '../../model/oracle/prune-model.js';
+import { checkAbsent } from '../../model/save-model.js';
+import { formatBytes } from '../../apps/pages/numbers.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface CreateFlags {
+  readonly list?: string | true;
+  readonly weights?: string;
+  readonly numClasses?: number;
+  readonly imageSize?: number;
+  readonly seed: number;
+  readonly opset: number;
+  readonly out?: string;
+  readonly overwrite: boolean;
+}
+
+function parseInteger(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
+  return Number(text);
+}
+
+/** Adds `tapir create`. */
+export function addCreateCommand(program: Command, terminal: Terminal): void {
+  const { seed, opset } = CREATE_DEFAULTS;
+  program
+    .command('create')
+    .description('write one of torchvision’s classification networks as an ONNX file, without Python')
+    .argument('[name]', 'torchvision’s name of the network, such as resnet50')
+    .option('--list [pattern]', 'list the networks instead; a pattern such as "resnet*" limits them')
+    .option('--weights <file>', 'its weights: .pth, .safetensors or model.safetensors.index.json')
+    .option('--num-classes <n>', 'number of classes; a classifier of another size starts anew', parseInteger)
+    .option('--image-size <pixels>', 'height and width of the image', parseInteger)
+    .option('--seed <n>', 'chooses the numbers of an untrained network', parseInteger, seed)
+    .option('--opset <n>', 'version of the operator set', parseInteger, opset)
+    .option('-o, --out <file>', 'ONNX file to write')
+    .option('--overwrite', 'replace a file that exists', false)
+    .action((name: string | undefined, flags: CreateFlags) => runCreate(terminal, name, flags));
+}
+
+async function runCreate(terminal: Terminal, name: string | undefined, flags: CreateFlags): Promise<void> {
+  const { list, out, overwrite, weights, numClasses, imageSize, seed, opset } = flags;
+  if (list !== undefined) {
+    for (const known of listModels(list === true ? '*' : list)) terminal.out(`${known}\n`);
+    return;
+  }
+  if (name === undefined) throw invalidOption('name', 'given, or --list', name);
+  if (out === undefined) throw invalidOption('--out', 'given: the ONNX file to write', out);
+  if (!overwrite) checkAbsent(out);
+  const model = await createModel(name, { weights, numClasses, imageSize, seed, opset });
+  const whole = await pruneModel(
+    model,
+    model.outputs.map((output) => output.name),
+  );
+  await whole.save(out, { overwrite });
+  if (weights === undefined)
+    terminal.err('untrained: the weights are seeded random numbers (--weights gives trained ones)\n');
+  terminal.out(`written: ${out} (${formatBytes(whole.plan.kept.bytes)})\n`);
+}
