@@ -1,4 +1,7 @@
-/** Damaged files: every truncation and 10,000 seeded byte flips of five models, in 100 MB of heap, each within a second. */
+/**
+ * Damaged files: every truncation and thousands of seeded byte flips of five models, in 100 MB of heap. By hand:
+ * TAPIR_FLIPS=10000 npx vitest run test/onnx/fuzz.test.ts.
+ */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -56,7 +59,7 @@ const MODELS = [
   fixturePath('exporters/keras.small-nested.tf216.export.onnx'),
   fixturePath('names/resnet18.batch1.ts.skeleton.onnx'),
 ];
-const FLIPS = 10_000;
+const FLIPS = Number(process.env['TAPIR_FLIPS'] ?? 2000);
 
 interface Summary {
   readonly cases: number;
@@ -83,6 +86,6 @@ describe('damaged models', () => {
       // No bar of speed: a plan takes milliseconds, a hang for ever, and the machine may be busy.
       expect(summary.slowestMs).toBeLessThan(30_000);
     },
-    120_000,
+    600_000,
   );
 });

@@ -121,7 +121,7 @@ describe('a hostile archive', () => {
   });
 
   it('may have 100,000 empty entries', async () => {
-    const tar = Buffer.concat([...Array.from({ length: 100_000 }, () => tarBlock('a.jpg', 0)), TAR_END]);
+    const tar = Buffer.concat([Buffer.alloc(100_000 * 512, tarBlock('a.jpg', 0)), TAR_END]);
     const { items, error } = await untilError(write('many.tar', tar));
     expect([items.length, error]).toEqual([100_000, undefined]);
   });

@@ -1,7 +1,7 @@
-/** Says before the tests what will not run, and why: a skipped suite would otherwise be silent. */
+/** Prepares what all tests share, and says before them what will not run, and why: a skipped suite would otherwise be silent. */
 import { reasonOf } from '../../src/base/errors.js';
 import { findOpenVino } from '../../src/runtime/devices/openvino-libraries.js';
-import { sharedUnpacker, hasShared } from './shared.js';
+import { hasShared, sharedUnpacker, unpackShared } from './shared.js';
 
 export default function announce(): void {
   try {
@@ -11,7 +11,11 @@ export default function announce(): void {
     delete process.env['OPENVINO_LIBS'];
     console.warn(`engine "openvino" is not tested: ${reasonOf(error)}`);
   }
-  if (hasShared) return;
+  delete process.env['SHARED_FIXTURES'];
+  if (hasShared) {
+    process.env['SHARED_FIXTURES'] = unpackShared();
+    return;
+  }
   console.warn(
     `${sharedUnpacker} is not here: the larger corpus, torchvision's numbers and the photo folder are not tested`,
   );

@@ -1,12 +1,10 @@
 /** Where test data lies. */
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
-import { hasShared, sharedUnpacker } from './shared.js';
 
 /** A file or folder of the project. */
 export function projectPath(path: string): string {
@@ -18,13 +16,8 @@ export function fixturePath(path: string): string {
   return projectPath(`test/fixtures/${path}`);
 }
 
-/** The larger set of fixtures beside the checkout, unpacked; undefined where it is not there. */
-export const sharedFixtures: string | undefined = hasShared
-  ? execFileSync(process.execPath, [realpathSync(sharedUnpacker)], { encoding: 'utf8' })
-      .trim()
-      .split('\n')
-      .at(-1)
-  : undefined;
+/** The larger set of fixtures beside the checkout, which announce.ts unpacks; undefined where it is not there. */
+export const sharedFixtures: string | undefined = process.env['SHARED_FIXTURES'];
 
 /** For the titles of suites that need it, so that a report says what did not run. */
 export const sharedNote = sharedFixtures === undefined ? ' (NOT RUN: ../shared/fixtures is not here)' : '';

@@ -6,7 +6,13 @@ import { TapirError, reasonOf } from '../../base/errors.js';
 import { checkUnchanged } from '../../base/file-stamp.js';
 import { cudaFailure, prepareCuda } from '../devices/cuda-setup.js';
 import type { ResolvedDevice } from '../device.js';
-import { explainWebGpu, isDeviceFailure, refused, runFailed, unavailable } from '../devices/device-failure.js';
+import {
+  explainWebGpu,
+  isDeviceFailure,
+  refused,
+  runFailed,
+  unavailable,
+} from '../devices/device-failure.js';
 import { savingOptions } from '../prepared-files.js';
 import type { Session } from '../engine.js';
 import type { LaneDescription, SessionValue } from '../protocol.js';

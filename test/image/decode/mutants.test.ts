@@ -6,7 +6,8 @@ import { smallImages } from '../../support/bombs.js';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
 import { runNode } from '../../support/run.js';
 
-const MUTANTS = 6000;
+/** By hand: TAPIR_IMAGE_MUTANTS=6000, some 15 s of CPU time. */
+const MUTANTS = Number(process.env['TAPIR_IMAGE_MUTANTS'] ?? 3000);
 const SEED = 20_251;
 
 /** Small files with many kinds of headers, in addition to flat images of every format. */
@@ -35,7 +36,6 @@ interface Summary {
 }
 
 describe('mutants of images', () => {
-  // 6000 loads of small images: some 15 s of CPU time.
   it(`load or are refused: ${MUTANTS} of them`, { timeout: 900_000 }, async () => {
     const folder = scratchFolder();
     for (const [name, bytes] of Object.entries(await smallImages()))
@@ -49,12 +49,12 @@ describe('mutants of images', () => {
     const refused = Object.values(summary.refused).reduce((sum, count) => sum + count, 0);
     expect(summary.loaded + refused).toBe(MUTANTS);
     // Else the test would try nothing.
-    expect(Math.min(summary.loaded, refused)).toBeGreaterThan(500);
+    expect(Math.min(summary.loaded, refused)).toBeGreaterThan(MUTANTS / 12);
     expect(Object.keys(summary.refused)).toEqual(
       expect.arrayContaining(['IMAGE_EMPTY', 'IMAGE_TOO_LARGE', 'IMAGE_TRUNCATED', 'IMAGE_UNREADABLE']),
     );
     for (const format of ['jpeg', 'png', 'webp', 'gif', 'tiff', 'avif', 'bmp'])
-      expect([format, summary.formats[format]! > 200]).toEqual([format, true]);
+      expect([format, summary.formats[format]! > MUTANTS / 30]).toEqual([format, true]);
     expect([summary.slowest, summary.slowestCpuMs < 5000]).toEqual([summary.slowest, true]);
     expect(summary.largestBytes).toBeLessThan(600e6);
   });
