@@ -18,7 +18,7 @@ export {
 export { pruneModel } from './model/oracle/prune-model.js';
 export { type PruneOptions } from './model/cut-model.js';
 export { type PrunedModel } from './model/pruned-model.js';
-export { type SaveOptions } from './model/save-model.js';
+export { type SaveOptions } from './model/save-whole.js';
 export {
   type RewriteOptions,
   type ImageInput,
@@ -26,6 +26,9 @@ export {
   type PerOutput,
   type Pool,
 } from './model/rewrite-options.js';
+export { loadStateDict, type LoadStateOptions } from './model/parameters/load-state-dict.js';
+export type { LoadReport } from './model/parameters/loading.js';
+export type { Parameter, ParameterOrigin } from './model/named-parameters.js';
 export { readStateDict, type ReadStateOptions } from './model/parameters/read-state-dict.js';
 export { type StateDict } from './model/parameters/state-dict.js';
 export { type StateTensor } from './model/parameters/state-tensor.js';

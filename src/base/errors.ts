@@ -14,7 +14,10 @@ export interface ErrorDetails {
   NAMES_INVALID: { readonly path: string; readonly reason: string };
   /** A file of weights (a state dict) is missing, damaged, or of another format. `key` names the tensor that the reason is about. */
   STATE_INVALID: { readonly path: string; readonly reason: string; readonly key?: string };
-  /** The weights (a state dict) do not fit the network: its keys, or the dims or dtype of a tensor. */
+  /**
+   * A state dict does not fit the model: its keys, or the dims or dtype of a tensor, or the exporter computed something else of a
+   * parameter (`derived`).
+   */
   STATE_MISMATCH: {
     readonly missing: readonly string[];
     readonly unexpected: readonly string[];
@@ -23,7 +26,12 @@ export interface ErrorDetails {
       readonly expected: string;
       readonly actual: string;
     }[];
+    readonly derived?: readonly string[];
   };
+  /** The file does not say which tensors of a state dict belong to a layer. `candidates` are the possible ones. */
+  STATE_AMBIGUOUS: { readonly key: string; readonly candidates: readonly string[] };
+  /** The values of a parameter are not in the file: the exporter folded it into a layer. */
+  PARAMETER_FOLDED: { readonly parameter: string; readonly layer: string };
   /** The model has no tensor, node or module of these names; or no known model has this name. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];

@@ -1,7 +1,8 @@
 /** Identifying a model file by its content. */
 import { basename } from 'node:path';
 import { digestSource } from '../onnx/digest.js';
-import { modelInternals, type OnnxModel } from './open-model.js';
+import { modelInternals } from './model-state.js';
+import type { OnnxModel } from './open-model.js';
 
 /** How records identify a model file. */
 export interface FileIdentity {

@@ -3,7 +3,8 @@ import { modelChanged } from '../base/file-stamp.js';
 import { digestSource } from '../onnx/digest.js';
 import { locateExternal } from '../onnx/external-data.js';
 import { openFileSource, type FileSource } from '../onnx/source.js';
-import { modelInternals, type OnnxModel } from './open-model.js';
+import { modelInternals } from './model-state.js';
+import type { OnnxModel } from './open-model.js';
 
 /** A file with external weights. */
 export interface WeightsFile {

@@ -8,7 +8,8 @@ import { moduleTree } from '../graph/names/module-tree.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
 import { describeOutput, describeTensor, type FeatureInfo } from './feature-info.js';
 import type { InferredType, ModelAnswers } from './model-answers.js';
-import { modelInternals, type OnnxModel } from './open-model.js';
+import { modelInternals } from './model-state.js';
+import type { OnnxModel } from './open-model.js';
 import { checkNames } from './return-nodes.js';
 import { describeValue } from './value-info.js';
 

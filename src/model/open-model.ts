@@ -4,7 +4,6 @@ import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
-import type { StampedFile } from '../base/file-stamp.js';
 import { buildGraph } from '../graph/build-graph.js';
 import type { Graph } from '../graph/graph.js';
 import { moduleTree } from '../graph/names/module-tree.js';
@@ -13,7 +12,11 @@ import { listNames, nameValues } from '../graph/names/name-list.js';
 import { readNamesSidecar, sidecarPath } from '../onnx/names-sidecar.js';
 import { scanModel } from '../onnx/scan.js';
 import { memorySource, openFileSource, reopenFileSource, type ByteSource } from '../onnx/source.js';
-import { Internals } from './internals.js';
+import { chunkSource, type SourceChunk } from '../onnx/chunk-source.js';
+import type { Chunk } from '../onnx/chunk.js';
+import { EXPECTED_MODEL, modelInternals, type ModelState } from './model-state.js';
+import { listParameters, type Parameter } from './named-parameters.js';
+import { saveWhole, type SaveOptions } from './save-whole.js';
 import { describeValue } from './value-info.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 
@@ -47,21 +50,6 @@ export interface NodeInfo {
   /** `data` depends on the values of an input, `shape` only on its size, `constant` on neither. */
   readonly role: 'data' | 'shape' | 'constant';
 }
-
-interface ModelState {
-  readonly graph: Graph;
-  /** The folder that locations of external weights are relative to; `undefined` for a model in memory. */
-  readonly folder: string | undefined;
-  /** `undefined` for a model in memory. */
-  readonly file: StampedFile | undefined;
-  /** Runs a step with the source open. Throws `MODEL_CHANGED` if the file is not the one that was indexed. */
-  readonly withSource: <Result>(step: (source: ByteSource) => Result | Promise<Result>) => Promise<Result>;
-}
-
-const EXPECTED = 'a path, a file: URL, bytes, or what openModel gives';
-
-/** What the package keeps about an opened model. */
-export const modelInternals: Internals<OnnxModel, ModelState> = new Internals('model', EXPECTED);
 
 let createModel: (state: ModelState) => OnnxModel;
 
@@ -103,6 +91,31 @@ export class OnnxModel {
     this.opsets = model.opsets;
     this.producer = model.producer;
     this.names = state.graph.sidecar?.path ?? null;
+  }
+
+  /**
+   * The parameters and buffers of the source network in execution order, with their names and how they lie in the file. Values are not
+   * read. The same objects at every call, and for every model that was cut from this one.
+   */
+  namedParameters(): readonly Parameter[] {
+    return listParameters(modelInternals.of(this));
+  }
+
+  /** The learnable tensors among {@link OnnxModel.namedParameters}. */
+  parameters(): readonly Parameter[] {
+    return this.namedParameters().filter(({ kind }) => kind === 'parameter');
+  }
+
+  /**
+   * Writes the model as an ONNX file: under a temporary name first, then renamed. What was not replaced has the same bytes as before.
+   *
+   * @param path - The file to write. It must not be the file that the model was opened from, nor one with its weights; another file
+   * that exists is replaced only with `overwrite`.
+   * @param given - See {@link SaveOptions}.
+   * @throws {@link TapirError} as {@link PrunedModel.save}.
+   */
+  async save(path: string, given: Options<SaveOptions> = {}): Promise<void> {
+    await saveWhole(modelInternals.of(this), path, given);
   }
 
   /** All nodes of the main graph, in file order. Computed on first use. */
@@ -155,7 +168,9 @@ export async function openModel(from: ModelSource, given: Options<OpenOptions> =
 
 /** An opened model: the given one, or the one at the given place. */
 export function readModel(from: OnnxModel | ModelSource): OnnxModel {
-  return modelInternals.has(from) ? from : indexSource(from, OPEN_DEFAULTS);
+  return from instanceof OnnxModel && modelInternals.has(from)
+    ? from
+    : indexSource(from as ModelSource, OPEN_DEFAULTS);
 }
 
 function indexSource(from: ModelSource, options: OpenOptions): OnnxModel {
@@ -166,6 +181,7 @@ function indexSource(from: ModelSource, options: OpenOptions): OnnxModel {
       graph: indexModel(memory, names, undefined),
       folder: undefined,
       file: undefined,
+      path: undefined,
       withSource: async (step) => await step(memory),
     });
   }
@@ -177,6 +193,7 @@ function indexSource(from: ModelSource, options: OpenOptions): OnnxModel {
       graph: indexModel(source, names, sidecarPath(path)),
       folder: dirname(path),
       file,
+      path,
       withSource: async (step) => {
         const again = reopenFileSource(file);
         try {
@@ -189,6 +206,21 @@ function indexSource(from: ModelSource, options: OpenOptions): OnnxModel {
   } finally {
     source.close();
   }
+}
+
+/**
+ * A model made of pieces of another one and of new bytes. The pieces are read from the other's file when they are needed.
+ *
+ * @param chunks - Its bytes. The nodes compute the same tensors as in the other model.
+ */
+export async function deriveModel(model: OnnxModel, chunks: readonly Chunk[]): Promise<OnnxModel> {
+  const base = modelInternals.of(model);
+  // No chunk is a piece of a third file: replaced tensors are new bytes.
+  const pieces = chunks as readonly SourceChunk[];
+  const withSource: ModelState['withSource'] = (step) =>
+    base.withSource((source) => step(chunkSource(source, pieces)));
+  const graph = await withSource((source) => buildGraph(scanModel(source), base.graph.sidecar));
+  return createModel({ graph, folder: base.folder, file: undefined, path: base.path, withSource });
 }
 
 /** Scans a model and adds the names of its source network; `beside` is the default names file. */
@@ -216,7 +248,7 @@ function pathOfUrl(url: string): string {
     return fileURLToPath(url);
   } catch {
     // Another protocol, a host, or an escape that does not decode.
-    throw invalidOption('model', EXPECTED, url);
+    throw invalidOption('model', EXPECTED_MODEL, url);
   }
 }
 

@@ -5,9 +5,12 @@ import type { PrunePlan } from '../graph/rewrite/plan.js';
 import { collectChunks } from '../onnx/emit.js';
 import { checkExternalLocations } from '../onnx/external-data.js';
 import { Internals } from './internals.js';
-import { modelInternals, type OnnxModel } from './open-model.js';
+import { modelInternals } from './model-state.js';
+import type { OnnxModel } from './open-model.js';
+import type { Parameter } from './named-parameters.js';
 import type { LaidOut } from './prepare.js';
-import { saveModel, type SaveOptions } from './save-model.js';
+import { saveModel } from './save-model.js';
+import type { SaveOptions } from './save-whole.js';
 
 /** What the package keeps about a pruned model. */
 export const prunedInternals: Internals<PrunedModel, LaidOut> = new Internals(
@@ -38,6 +41,19 @@ export class PrunedModel {
     checkExternalLocations(externalTensors(state.rewrite.cut), folder);
     this.source = state.model;
     this.plan = planOf(state.rewrite, state.chunks);
+  }
+
+  /** Those of the source's parameters and buffers that are kept, in execution order: the same objects. */
+  namedParameters(): readonly Parameter[] {
+    const kept = new Set(this.plan.kept.initializers);
+    return this.source
+      .namedParameters()
+      .filter(({ initializers }) => initializers.some((name) => kept.has(name)));
+  }
+
+  /** The learnable tensors among {@link PrunedModel.namedParameters}. */
+  parameters(): readonly Parameter[] {
+    return this.namedParameters().filter(({ kind }) => kind === 'parameter');
   }
 
   /**

@@ -16,7 +16,8 @@ import type { LaneDescription } from '../runtime/protocol.js';
 import type { SessionOptions } from '../runtime/session-options.js';
 import { identifyFile } from './identify-model.js';
 import { bytesOf, repackedWeights } from './mapped-weights.js';
-import { modelInternals, type OnnxModel } from './open-model.js';
+import { modelInternals } from './model-state.js';
+import type { OnnxModel } from './open-model.js';
 
 /** The part of a lane's description that depends on the model alone. */
 type ModelDescription = Pick<LaneDescription, 'model' | 'externalFolder' | 'weightsFile'>;

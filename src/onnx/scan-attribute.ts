@@ -8,6 +8,8 @@ export interface ScannedAttribute {
   readonly tensors: readonly ScannedTensor[];
   /** Its integers, if it is a list of at most {@link MAX_RANK}: the axes of a Transpose, for example. */
   readonly integers: readonly number[] | undefined;
+  /** Its integer, if it is one. */
+  readonly integer: number | undefined;
 }
 
 const NO_TENSORS: readonly ScannedTensor[] = [];
@@ -28,6 +30,7 @@ export function scanAttribute(
   const integers: number[] = [];
   let isList = false;
   let isShort = true;
+  let integer: number | undefined;
   const addTensor = (tensor: ScannedTensor): void => {
     if (tensors) tensors.push(tensor);
     else tensors = [tensor];
@@ -43,10 +46,16 @@ export function scanAttribute(
       addTensor(scanTensor(reader, inner));
     else if (inner.number === ATTRIBUTE.sparseTensor || inner.number === ATTRIBUTE.sparseTensors)
       addTensor(scanSparseTensor(reader, inner));
+    else if (inner.number === ATTRIBUTE.int) integer = reader.readInt(inner);
     else if (inner.number === ATTRIBUTE.ints && isShort) {
       isList = true;
       isShort = reader.readInts(inner, integers, MAX_RANK);
     }
   });
-  return { name, tensors: tensors ?? NO_TENSORS, integers: isList && isShort ? integers : undefined };
+  return {
+    name,
+    tensors: tensors ?? NO_TENSORS,
+    integers: isList && isShort ? integers : undefined,
+    integer,
+  };
 }

@@ -28,6 +28,8 @@ export interface ScannedNode {
   readonly tensors: readonly { readonly attribute: string; readonly tensor: ScannedTensor }[];
   /** The order of axes of a Transpose. */
   readonly perm: readonly number[] | undefined;
+  /** The integers that say how a layer's weight lies: `transB` of a Gemm, `group` of a convolution. */
+  readonly layout: ReadonlyMap<string, number>;
   /** Entries of `metadata_props` named in `NODE_METADATA`. */
   readonly metadata: ReadonlyMap<string, string>;
 }
@@ -58,6 +60,8 @@ export interface ScannedAnnotation {
 const NO_METADATA: ReadonlyMap<string, string> = new Map();
 const NO_TENSORS: ScannedNode['tensors'] = [];
 const NO_NAMES: readonly string[] = [];
+const NO_LAYOUT: ReadonlyMap<string, number> = new Map();
+const LAYOUT_ATTRIBUTES = new Set(['transB', 'group']);
 
 /** Indexes the graph in the given fields, merged. */
 export function scanGraph(reader: WireReader, graphFields: readonly Field[]): ScannedGraph {
@@ -103,6 +107,7 @@ function scanNode(reader: WireReader, field: Field): ScannedNode {
   let tensors: { attribute: string; tensor: ScannedTensor }[] | undefined;
   let metadata: Map<string, string> | undefined;
   let perm: readonly number[] | undefined;
+  let layout: Map<string, number> | undefined;
   let name = '';
   let opType = '';
   let domain = '';
@@ -128,6 +133,8 @@ function scanNode(reader: WireReader, field: Field): ScannedNode {
         (tensors ??= []).push({ attribute: attribute.name, tensor });
       }
       if (attribute.name === 'perm') perm = attribute.integers;
+      if (attribute.integer !== undefined && LAYOUT_ATTRIBUTES.has(attribute.name))
+        (layout ??= new Map()).set(attribute.name, attribute.integer);
     } else if (inner.number === NODE.metadataProps) {
       const entry = scanMetadata(reader, inner);
       if (entry) (metadata ??= new Map()).set(...entry);
@@ -145,6 +152,7 @@ function scanNode(reader: WireReader, field: Field): ScannedNode {
     bodies: bodies?.result,
     tensors: tensors ?? NO_TENSORS,
     perm,
+    layout: layout ?? NO_LAYOUT,
     metadata: metadata ?? NO_METADATA,
   };
 }

@@ -49,10 +49,13 @@ export const ATTRIBUTE = {
 export const TENSOR = {
   dims: 1,
   dataType: 2,
+  floatData: 4,
   int32Data: 5,
   int64Data: 7,
   name: 8,
   rawData: 9,
+  doubleData: 10,
+  uint64Data: 11,
   docString: 12,
   externalData: 13,
   dataLocation: 14,

@@ -12,6 +12,7 @@ import {
   embedFolder,
   embedImages,
   loadImage,
+  loadStateDict,
   transformFromConfig,
   mergeDataset,
   openDataset,
@@ -19,6 +20,7 @@ import {
   pruneModel,
   readStateDict,
   type ErrorCode,
+  type TensorLike,
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { ERROR_CODES } from '../support/error-codes.js';
@@ -54,6 +56,30 @@ const small = { transform: createTransform({ resize: 64, crop: 64 }) };
 const openSmall = () => createFeatureExtractor(tinyResNet(), { avgpool: 'v' });
 const vector = (length: number) =>
   ({ dtype: 'float32', dims: [length], data: new Float32Array(length) }) as const;
+
+const scalar = { dtype: 'float32', dims: [1], data: Float32Array.of(1) } as const;
+
+/** A convolution of one channel with a norm folded into it, as TorchScript's exporter names it. */
+function foldedModel(layer = 'conv_x'): Uint8Array {
+  const node = `/${layer.replace('.', `/${layer.split('.')[0]!}.`)}/Conv`;
+  return modelBytes({
+    inputs: [{ name: 'x', dims: ['n', 1, 4, 4] }],
+    outputs: [{ name: 'y', dims: ['n', 1, 4, 4] }],
+    initializers: { 'onnx::Conv_1': { dims: [1, 1, 1, 1], values: [2] }, 'onnx::Conv_2': [1] },
+    nodes: [{ op: 'Conv', name: node, inputs: ['x', 'onnx::Conv_1', 'onnx::Conv_2'], outputs: ['y'] }],
+  });
+}
+
+/** The state dict of a convolution and of several norms, any of which may be the folded one. */
+function foldedState(norms: readonly string[]): Map<string, TensorLike> {
+  const attributes = ['weight', 'bias', 'running_mean', 'running_var'];
+  const keys = norms.flatMap((norm) => attributes.map((attribute) => `${norm}.${attribute}`));
+  const weight = { dims: [1, 1, 1, 1], data: Float32Array.of(3) };
+  return new Map<string, TensorLike>([
+    ...keys.map((key) => [key, scalar] as const),
+    ['conv_x.weight', weight],
+  ]);
+}
 
 /** Runs a program in another process and throws the error that it prints. */
 async function thrownBy(script: string): Promise<never> {
@@ -130,7 +156,15 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
   },
   NAMES_INVALID: () => openModel(writeModel(chain(1)), { names: join(scratch, 'nowhere.json') }),
   STATE_INVALID: () => readStateDict(fixturePath('parameters/bad/overlap.safetensors')),
-  STATE_MISMATCH: () => createModel('resnet18', { weights: new Map([['fc.bias', vector(1)]]) }),
+  STATE_MISMATCH: () => loadStateDict(tinyResNet(), new Map([['other.weight', scalar]])),
+  STATE_AMBIGUOUS: () => loadStateDict(foldedModel(), foldedState(['norm_a', 'norm_b'])),
+  PARAMETER_FOLDED: async () => {
+    const model = await openModel(foldedModel('layer.0'));
+    await model
+      .namedParameters()
+      .find(({ name }) => name === 'layer.1.weight')!
+      .read();
+  },
   NAME_NOT_FOUND: () => pruneModel(tinyResNet(), ['layer5']),
   NAME_AMBIGUOUS: () => {
     const nodes = [

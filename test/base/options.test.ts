@@ -35,7 +35,7 @@ import { TRANSFORM_PRESETS } from '../../src/image/transform-options.js';
 import { PRUNE_DEFAULTS } from '../../src/model/cut-model.js';
 import { OPEN_DEFAULTS } from '../../src/model/open-model.js';
 import { VERIFY_DEFAULTS } from '../../src/model/oracle/verify.js';
-import { SAVE_DEFAULTS } from '../../src/model/save-model.js';
+import { SAVE_DEFAULTS } from '../../src/model/save-whole.js';
 import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
 import { projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
 

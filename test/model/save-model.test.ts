@@ -37,7 +37,7 @@ describe('save', () => {
     for (const overwrite of [false, true])
       await expect(pruned.save(path, { overwrite })).rejects.toMatchObject({
         code: 'OUTPUT_UNWRITABLE',
-        message: expect.stringMatching(/it is the model that was cut; choose another name/),
+        message: expect.stringMatching(/it is the model that is read; choose another name/),
       });
     expect(readFileSync(source).equals(bytes)).toBe(true);
   });

@@ -44,6 +44,8 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   NAMES_INVALID: EXIT.model,
   STATE_INVALID: EXIT.model,
   STATE_MISMATCH: EXIT.model,
+  STATE_AMBIGUOUS: EXIT.model,
+  PARAMETER_FOLDED: EXIT.model,
   TRANSFORM_UNSUPPORTED: EXIT.model,
   GRAPH_INVALID: EXIT.model,
   EXTERNAL_DATA_UNSAFE: EXIT.model,

@@ -6,6 +6,7 @@ import {
   type ExternalTensor,
 } from '../../onnx/external-data.js';
 import { sizeOf, type Chunk } from '../../onnx/chunk.js';
+import type { ScannedModel } from '../../onnx/scan.js';
 import type { PartList, PrunePlan } from './plan.js';
 import { describeNode, keepsInitializer, type Cut } from './prune.js';
 import { keepsTraining, trainingFields } from './lay-out.js';
@@ -20,17 +21,22 @@ export function externalTensors({ values, nodes, functions }: Cut): ExternalTens
   ];
 }
 
+/** All external tensors of a model. */
+export function allExternalTensors({ graph, functions }: ScannedModel): ExternalTensor[] {
+  return [
+    ...listExternalInitializers(graph.initializers),
+    ...listExternalInNodes(graph.nodes),
+    ...listExternalInFunctions(functions),
+  ];
+}
+
 /** Describes a rewrite. `chunks` are the pieces of the written file. */
 export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
   const { cut } = rewrite;
   const { graph } = cut;
   const { model } = graph;
   const keptFiles = filesOf(externalTensors(cut));
-  const allFiles = filesOf([
-    ...listExternalInitializers(model.graph.initializers),
-    ...listExternalInNodes(model.graph.nodes),
-    ...listExternalInFunctions(model.functions),
-  ]);
+  const allFiles = filesOf(allExternalTensors(model));
   const fed = new Set(keptInputs(rewrite));
   const part = (isKept: boolean): PartList => ({
     nodes: graph.nodes.filter((node) => cut.nodes.has(node) === isKept).map(describeNode),

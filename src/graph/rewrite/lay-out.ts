@@ -154,7 +154,7 @@ export function keepsTraining({ cut }: Rewrite): boolean {
 }
 
 /** A field of graph or model, with patches inside it or replaced by one. */
-function patchOwner(reader: WireReader, field: Field, patches: readonly Patch[]): Chunk[] {
+export function patchOwner(reader: WireReader, field: Field, patches: readonly Patch[]): Chunk[] {
   const whole = patches.find((patch) => patch.field === field);
   return whole ? [...whole.chunks] : patchField(reader, field, patches);
 }

@@ -1,4 +1,5 @@
 /** A tensor of a state dict. It stays in its file until you read it. */
+import { widenBfloat16 } from '../../tensor/bfloat16.js';
 import { createData, elementCount, makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { invalidState } from './state-file.js';
 import { STORED_TYPES, type StoredType } from './stored-types.js';
@@ -52,12 +53,4 @@ export function stateTensor({ path, key, dtype, dims, load }: StoredTensor): Sta
       return makeTensor(tensor, [...dims], createData(tensor, elementCount(dims), buffer));
     },
   });
-}
-
-/** bfloat16 is the upper half of a float32. */
-function widenBfloat16(buffer: ArrayBuffer): Float32Array {
-  const halves = new Uint16Array(buffer);
-  const words = new Uint32Array(halves.length);
-  for (let i = 0; i < halves.length; i++) words[i] = halves[i]! << 16;
-  return new Float32Array(words.buffer);
 }

@@ -11,7 +11,7 @@ import {
 } from '../../base/checks.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { elementCount, mismatch, readTensor, type TensorLike } from '../../tensor/tensor.js';
-import { checkAbsent } from '../save-model.js';
+import { checkAbsent } from '../save-whole.js';
 import { METADATA_KEY } from './safetensors-header.js';
 import type { StateTensor } from './state-tensor.js';
 import { STORED_TYPES, storedBytes, type StoredType } from './stored-types.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { modelInternals, openModel } from '../../../src/model/open-model.js';
+import { modelInternals } from '../../../src/model/model-state.js';
+import { openModel } from '../../../src/model/open-model.js';
 import { readAttributes } from '../../../src/onnx/attributes.js';
 import { readIntegers } from '../../../src/onnx/tensor-integers.js';
 import { WireReader } from '../../../src/onnx/wire.js';

@@ -1,0 +1,69 @@
+/** Which names of tensors are those of parameters, and which ones exporters made up. */
+import type { Node } from '../graph.js';
+import { isUnder, joinPath } from '../names/module-path.js';
+import { isOwnLayer, slotName } from './parameter-slots.js';
+
+/** `layer1.0.conv1.weight`: torch's names are identifiers and numbers with dots between them. */
+const TORCH_NAME = /^[A-Za-z_]\w*(\.\w+)*$/;
+/** Names that exporters and optimisers give to what they compute. */
+const MADE_UP = /^(val_\d+|_val_\d+|\d+|Constant.*|\w+Fusion_\w*)$/i;
+/** dynamo's exporter calls a constant that it computed by the torch operation. */
+const OPERATION =
+  /^(abs|add|arange|cat|clone|cos|div|exp|expand|full|getitem|log|logit|mul|neg|ones|permute|pow|reciprocal|relu|reshape|rsqrt|select|sigmoid|sin|slice|softmax|softplus|sqrt|squeeze|stack|sub|sum|tanh|to|transpose|unsqueeze|view|zeros)(_\d+)?$/;
+
+/** Whether a tensor's name is made up, in a file that was exported from torch. */
+export function isMadeUp(name: string): boolean {
+  return !TORCH_NAME.test(name) || MADE_UP.test(name) || isOperation(name);
+}
+
+/** Whether a tensor is called by the operation that dynamo's exporter computed it with. */
+export function isOperation(name: string): boolean {
+  return OPERATION.test(name);
+}
+
+/**
+ * Names that the parameter at an input of a node may have in the state dict, likeliest first.
+ *
+ * @param written - The name that the file gives it here, if it is not made up. Exporters merge equal tensors, so it may be the name
+ * of an equal parameter of another module.
+ * @param module - The path of the module that runs the node.
+ * @param isShared - Whether the initializer is read at several places. Otherwise it was not merged, and its name is right.
+ */
+export function parameterNames(
+  node: Node,
+  slot: number,
+  written: string | undefined,
+  module: string | undefined,
+  isShared: boolean,
+): string[] {
+  const attribute = slotName(node, slot);
+  const ofModule =
+    module === undefined || attribute === undefined ? [] : [joinPath(module, weightName(node, attribute))];
+  if (written === undefined) return ofModule;
+  if (module === undefined || !isShared || isUnder(written, calledOnce(module)))
+    return unique([written, ...ofModule]);
+  const sameDepth = written.split('.').slice(module.split('.').length);
+  const relocated = sameDepth.length > 0 ? [joinPath(module, sameDepth.join('.'))] : [];
+  const guesses = isOwnLayer(node) ? [...ofModule, ...relocated] : [...relocated, ...ofModule];
+  return unique([...guesses, written]);
+}
+
+/** TorchScript marks a module that runs again: `block.0_1` is `block.0`. */
+function calledOnce(module: string): string {
+  return module.replaceAll(/(?<=\.|^)(\w+?)_\d+(?=\.|$)/g, '$1');
+}
+
+/** The weight of a product goes by the bias that is added to it: `in_proj_weight` with `in_proj_bias`. */
+function weightName(node: Node, attribute: string): string {
+  if (node.opType !== 'MatMul' || attribute !== 'weight') return attribute;
+  const sum = node.outputs[0]?.uses.find(({ opType }) => opType === 'Add');
+  const bias = sum?.inputs.find((input) => input !== node.outputs[0])?.name;
+  const atom = bias?.split('.').at(-1);
+  return atom !== undefined && !isMadeUp(bias!) && atom.endsWith('bias')
+    ? `${atom.slice(0, -'bias'.length)}weight`
+    : attribute;
+}
+
+function unique(names: readonly string[]): string[] {
+  return [...new Set(names)];
+}

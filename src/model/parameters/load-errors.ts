@@ -1,0 +1,61 @@
+/** Errors about state dicts that do not fit a model. */
+import { TapirError } from '../../base/errors.js';
+import type { StateValue } from './state-values.js';
+
+/** Keys that do not fit. */
+export interface Misfits {
+  readonly missing: readonly string[];
+  readonly unexpected: readonly string[];
+  /** Keys with other dims or dtypes. */
+  readonly misshapen: readonly { readonly key: string; readonly expected: string; readonly actual: string }[];
+  /** Keys of which the exporter computed something else. */
+  readonly derived: readonly string[];
+}
+
+/** A message names at most so many keys of a kind; the details have all. */
+const MOST_NAMED = 8;
+
+/** `STATE_MISMATCH`. */
+export function mismatch(
+  { missing, unexpected, misshapen, derived }: Misfits,
+  state: ReadonlyMap<string, StateValue>,
+): TapirError<'STATE_MISMATCH'> {
+  const shapes = misshapen.map(({ key, expected, actual }) => `${key} is ${actual} and must be ${expected}`);
+  const parts = [
+    ['other dims or dtype', shapes],
+    ['the exporter computed something else of it, so the file cannot take it', derived],
+    ['missing', missing],
+    ['unexpected', unexpected],
+  ] as const;
+  const reasons = parts
+    .filter(([, keys]) => keys.length > 0)
+    .map(([what, keys]) => `${what}: ${listKeys(keys)}`);
+  const isOther = missing.length > 0 && unexpected.length === state.size;
+  const advice = isOther
+    ? 'no key matches; state the prefix that its keys have, or load the state dict of this network'
+    : misshapen.length + derived.length > 0
+      ? 'load the state dict of the network that was exported'
+      : 'pass strict: false to load the rest, or the state dict of the present weights as reference, which shows what is not in the file';
+  return new TapirError(
+    'STATE_MISMATCH',
+    `the state dict does not fit the model: ${reasons.join('; ') || 'it is empty'}; ${advice}`,
+    {
+      details: { missing, unexpected, misshapen, derived },
+    },
+  );
+}
+
+/** `STATE_AMBIGUOUS`. */
+export function ambiguous(key: string, candidates: readonly string[]): TapirError<'STATE_AMBIGUOUS'> {
+  const among = candidates.length > 0 ? `: it may be any of ${listKeys(candidates)}` : '';
+  return new TapirError(
+    'STATE_AMBIGUOUS',
+    `the model does not show what belongs to "${key}"${among}; pass the state dict of the model's present weights as reference, or export the model again without folding (do_constant_folding=False, training=PRESERVE)`,
+    { details: { key, candidates } },
+  );
+}
+
+function listKeys(keys: readonly string[]): string {
+  const named = keys.slice(0, MOST_NAMED).join(', ');
+  return keys.length > MOST_NAMED ? `${named} and ${keys.length - MOST_NAMED} more` : named;
+}

@@ -1,0 +1,101 @@
+/** Loading a state dict into a model: the same graph with other weights. */
+import {
+  checkBoolean,
+  checkText,
+  invalidOption,
+  show,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
+import { modelInternals } from '../model-state.js';
+import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open-model.js';
+import { Loading, type LoadReport } from './loading.js';
+import { stateValues, type StateValue } from './state-values.js';
+import type { StateSource } from './write-state-dict.js';
+
+/** Options of {@link loadStateDict}. */
+export interface LoadStateOptions {
+  /**
+   * Refuse a state dict that lacks keys of the model, or has others.
+   * @default true
+   */
+  readonly strict: boolean;
+  /**
+   * What all keys begin with, such as `model.`; other keys are left out. `module.`, which DataParallel adds, needs not be stated.
+   * @default undefined
+   */
+  readonly prefix: string | undefined;
+  /**
+   * The state dict of the model's present weights. It proves by value which norm was folded into which layer, and with which epsilon,
+   * and which keys have no tensor in the file.
+   * @default undefined
+   */
+  readonly reference: StateSource | undefined;
+}
+
+export const LOAD_DEFAULTS: LoadStateOptions = { strict: true, prefix: undefined, reference: undefined };
+
+/**
+ * Loads a state dict into a model: each parameter gets the values of its key. A BatchNorm that the exporter folded into a layer is
+ * folded again, in float64; transposed weights are transposed; a tensor that the exporter shared between equal parameters is split where
+ * their values differ now; a bias that it dropped because it was zero comes back.
+ *
+ * @param model - A model, or where to open one. It does not change.
+ * @param state - What {@link readStateDict} gives, or a `Map` of tensors by name. float16, bfloat16 and float64 values are converted.
+ * @param given - See {@link LoadStateOptions}.
+ * @returns A new model, which reads all other bytes from the file of the given one, and a report. Save it with `model.save(path)`.
+ * @throws {@link TapirError} `STATE_MISMATCH` if keys are missing or unexpected (unless `strict` is false), if dims or dtypes do not fit,
+ * or if no key matches; `STATE_AMBIGUOUS` if the file does not show what a key belongs to; `STATE_INVALID`; `MODEL_CHANGED`;
+ * `OPTION_INVALID`; those of {@link openModel}.
+ *
+ * @remarks A folded layer's epsilon is torch's default, 1e-5, unless `reference` shows another one.
+ *
+ * @example
+ * ```ts
+ * import { loadStateDict, openModel, readStateDict } from 'onnx-tapir';
+ *
+ * const model = await openModel('resnet50.onnx');
+ * const { model: tuned, report } = await loadStateDict(model, await readStateDict('tuned.pth'));
+ * console.log(report.entries.length); // 267
+ * await tuned.save('tuned.onnx');
+ * ```
+ */
+export async function loadStateDict(
+  model: OnnxModel | ModelSource,
+  state: StateSource,
+  given: Options<LoadStateOptions> = {},
+): Promise<{ readonly model: OnnxModel; readonly report: LoadReport }> {
+  const options = withDefaults(LOAD_DEFAULTS, given, 'loadStateDict');
+  const strict = checkBoolean('strict', options.strict);
+  const prefix = options.prefix === undefined ? undefined : checkText('prefix', options.prefix);
+  checkState('state', state);
+  if (options.reference !== undefined) checkState('reference', options.reference);
+  const opened = readModel(model);
+  const notes: string[] = [];
+  const values = withoutPrefix(stateValues(state), prefix, notes);
+  const reference = options.reference && withoutPrefix(stateValues(options.reference), prefix, []);
+  const loading = new Loading(modelInternals.of(opened), values, reference, notes);
+  const { chunks, report } = await loading.run(strict);
+  return { model: chunks ? await deriveModel(opened, chunks) : opened, report };
+}
+
+function checkState(option: string, state: unknown): void {
+  if (!(state instanceof Map))
+    throw invalidOption(option, 'what readStateDict gives, or a Map of tensors', show(state));
+}
+
+/** Keys without what they all begin with. */
+function withoutPrefix(
+  state: Map<string, StateValue>,
+  prefix: string | undefined,
+  notes: string[],
+): ReadonlyMap<string, StateValue> {
+  const keys = [...state.keys()];
+  const start =
+    prefix ?? (keys.length > 0 && keys.every((key) => key.startsWith('module.')) ? 'module.' : '');
+  if (start === '') return state;
+  const kept = [...state].filter(([key]) => key.startsWith(start));
+  notes.push(`"${start}" was removed from ${kept.length} keys`);
+  if (kept.length < state.size) notes.push(`${state.size - kept.length} keys do not begin with "${start}"`);
+  return new Map(kept.map(([key, value]) => [key.slice(start.length), value]));
+}

@@ -1,0 +1,272 @@
+/** Matching a state dict with a model, and what changes in the file. */
+import type { Value } from '../../graph/graph.js';
+import { splitPath } from '../../graph/names/module-path.js';
+import { findParameters } from '../../graph/parameters/find-parameters.js';
+import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
+import { isOperation } from '../../graph/parameters/parameter-names.js';
+import type { Chunk } from '../../onnx/chunk.js';
+import { elementTypeName } from '../../onnx/schema.js';
+import type { ModelState } from '../model-state.js';
+import type { ParameterOrigin } from '../named-parameters.js';
+import { replaceTensors, type NewInput, type SiteEdit } from '../replace-tensors.js';
+import { channelsOf } from './choose-norm.js';
+import { NormFinder } from './find-norm.js';
+import { foldLayer, foldedKeys } from './fold-layer.js';
+import { ambiguous, mismatch, type Misfits } from './load-errors.js';
+import { matchKeys, type KeyMatch } from './match-keys.js';
+import { encodeValues, fitsType, isConstant, isEqual, type StateValue } from './state-values.js';
+
+/** What {@link loadStateDict} did. */
+export interface LoadReport {
+  /** Keys that were loaded, in the order of the state dict, and how each lies in the file. */
+  readonly entries: readonly { readonly key: string; readonly origin: ParameterOrigin }[];
+  /** Parameters of the model that the state dict lacks; they keep their values. Empty if `strict`. */
+  readonly missing: readonly string[];
+  /** Keys that the model has no parameter for. */
+  readonly unexpected: readonly string[];
+  /** Keys of the source network that have no tensor in the file: counters, parameters that no output needs. */
+  readonly absent: readonly string[];
+  /** What was assumed or changed on the way. */
+  readonly notes: readonly string[];
+}
+
+/** One call of {@link loadStateDict}. */
+export class Loading {
+  readonly #model: ModelState;
+  readonly #state: ReadonlyMap<string, StateValue>;
+  readonly #reference: ReadonlyMap<string, StateValue> | undefined;
+  readonly #notes: string[];
+  readonly #origins = new Map<string, ParameterOrigin>();
+  readonly #edits: SiteEdit[] = [];
+  readonly #inputs: NewInput[] = [];
+  readonly #misfits: { [Kind in keyof Misfits]: Misfits[Kind][number][] } = {
+    missing: [],
+    unexpected: [],
+    misshapen: [],
+    derived: [],
+  };
+  readonly #absent: string[] = [];
+  /** Keys of layers that cannot be folded, as others are missing. */
+  readonly #unused = new Set<string>();
+
+  constructor(
+    model: ModelState,
+    state: ReadonlyMap<string, StateValue>,
+    reference: ReadonlyMap<string, StateValue> | undefined,
+    notes: string[],
+  ) {
+    this.#model = model;
+    this.#state = state;
+    this.#reference = reference;
+    this.#notes = notes;
+  }
+
+  async run(strict: boolean): Promise<{ readonly chunks: Chunk[] | undefined; readonly report: LoadReport }> {
+    const { uses, folded, unnamed } = findParameters(this.#model.graph);
+    const matches = await matchKeys(this.#model, uses, this.#state, this.#reference);
+    this.#misfits.missing.push(...matches.missing);
+    for (const match of matches.found) this.#checkUse(match);
+    const layers = await this.#matchLayers(folded);
+    this.#addBiases(matches.found);
+    await this.#sortLeftovers(unnamed, matches.found);
+    const { missing, unexpected, misshapen, derived } = this.#misfits;
+    const isRefused = strict && missing.length + unexpected.length > 0;
+    if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
+      throw mismatch(this.#misfits, this.#state);
+    // Only now: nothing is read of a state dict that does not fit.
+    for (const match of matches.found) await this.#edit(match);
+    for (const { layer, norm, epsilon } of layers) await this.#fold(layer, norm, epsilon);
+    await this.#readBiases();
+    const chunks = await replaceTensors(this.#model, this.#edits, this.#inputs);
+    const entries = [...this.#state.keys()].flatMap((key) => {
+      const origin = this.#origins.get(key);
+      return origin ? [{ key, origin }] : [];
+    });
+    return {
+      chunks,
+      report: { entries, missing, unexpected, absent: this.#absent, notes: this.#notes },
+    };
+  }
+
+  #checkUse({ use, key }: KeyMatch): void {
+    const { elemType, dims } = use.site.initializer.initializer!;
+    const wanted = use.perm ? dims.map((_, axis) => dims[use.perm!.indexOf(axis)]!) : dims;
+    this.#check(key, wanted, elemType);
+    const before = this.#origins.get(key);
+    const origin: ParameterOrigin = use.perm ? { kind: 'transposed', perm: use.perm } : { kind: 'exact' };
+    const isSame = before === undefined || JSON.stringify(before) === JSON.stringify(origin);
+    this.#origins.set(key, isSame ? origin : { kind: 'several' });
+  }
+
+  #check(key: string, dims: readonly number[], elemType: number): void {
+    const value = this.#state.get(key)!;
+    const [expected, actual] = [`[${dims.join(', ')}]`, `[${value.dims.join(', ')}]`];
+    if (!fitsType(value.dtype, elemType))
+      this.#misfits.misshapen.push({ key, expected: elementTypeName(elemType) ?? '?', actual: value.dtype });
+    else if (expected !== actual) this.#misfits.misshapen.push({ key, expected, actual });
+  }
+
+  /** Finds the norm of each folded layer whose tensors are there. */
+  async #matchLayers(
+    folded: readonly FoldedLayer[],
+  ): Promise<{ readonly layer: FoldedLayer; readonly norm: string; readonly epsilon: number }[]> {
+    const given = folded.filter(({ layer }) => {
+      const isGiven = this.#state.has(`${layer}.weight`);
+      if (!isGiven) this.#misfits.missing.push(`${layer}.weight`);
+      return isGiven;
+    });
+    const finder = new NormFinder(this.#model, this.#state, this.#reference);
+    const found = await finder.find(given);
+    const layers = [];
+    for (const layer of given) {
+      const { norm, epsilon, candidates } = found.get(layer)!;
+      if (norm === undefined) throw ambiguous(`${layer.layer}.weight`, candidates);
+      const keys = foldedKeys(layer, norm);
+      const { dims, elemType } = layer.weight.initializer.initializer!;
+      const missing = keys.required.filter((key) => !this.#state.has(key));
+      this.#misfits.missing.push(...missing);
+      if (missing.length > 0) {
+        for (const key of [...keys.required, ...keys.optional]) this.#unused.add(key);
+        this.#notes.push(`${layer.layer} keeps its weights, as ${missing.join(', ')} is missing`);
+        continue;
+      }
+      const torchDims = layer.perm ? layer.perm.map((_, axis) => dims[layer.perm!.indexOf(axis)]!) : dims;
+      this.#check(`${layer.layer}.weight`, torchDims, elemType);
+      const channels = channelsOf(layer);
+      const all = [...keys.required, ...keys.optional].filter((key) => this.#state.has(key));
+      for (const key of all) if (key !== `${layer.layer}.weight`) this.#check(key, [channels], elemType);
+      const origin: ParameterOrigin = { kind: 'folded', layer: layer.layer, norm, axis: layer.axis };
+      for (const key of all) this.#origins.set(key, origin);
+      layers.push({ layer, norm, epsilon });
+    }
+    if (layers.length > 0 && this.#reference === undefined)
+      this.#notes.push(
+        'folded norms have epsilon 1e-5, as torch by default; a reference would show another one',
+      );
+    return layers;
+  }
+
+  /** Biases that the exporter dropped: the state dict has them, and the layer has no input for them. */
+  #addBiases(matches: readonly KeyMatch[]): void {
+    for (const { use, key } of matches) {
+      const { node, slot } = use.site;
+      const bias = key.replace(/weight$/, 'bias');
+      const isLayer = ['Conv', 'ConvTranspose', 'Gemm'].includes(node.opType) && slot === 1;
+      if (!isLayer || bias === key || node.inputs[2] || !this.#state.has(bias) || this.#origins.has(bias))
+        continue;
+      const { elemType } = use.site.initializer.initializer!;
+      const dims = this.#state.get(bias)!.dims;
+      this.#check(bias, dims, elemType);
+      this.#origins.set(bias, { kind: 'exact' });
+      this.#inputs.push({ node, slot: 2, name: bias, elemType, dims, bytes: new Uint8Array(0) });
+    }
+  }
+
+  async #readBiases(): Promise<void> {
+    for (const [i, input] of this.#inputs.entries()) {
+      if (input.bytes.byteLength > 0) continue;
+      const bytes = encodeValues(await this.#state.get(input.name)!.read(), input.elemType, null);
+      this.#inputs[i] = { ...input, bytes };
+    }
+    const filled = this.#inputs.filter(({ bytes }) => bytes.some((byte) => byte !== 0));
+    this.#inputs.splice(0, this.#inputs.length, ...filled);
+  }
+
+  /** Tells keys that have no tensor in the file from keys that the network does not have. */
+  async #sortLeftovers(unnamed: readonly Value[], matches: readonly KeyMatch[]): Promise<void> {
+    const leftovers = [...this.#state].filter(([key]) => !this.#origins.has(key) && !this.#unused.has(key));
+    // Counters and indices are not weights, and exporters keep none of them.
+    const floats = leftovers.filter(([, { dtype }]) => isFloat(dtype));
+    for (const [key] of leftovers) if (!floats.some(([other]) => other === key)) this.#absent.push(key);
+    for (const [key, { dims }] of floats)
+      if (unnamed.some((value) => isComputed(value, dims, this.#reference?.has(key) === true)))
+        this.#misfits.derived.push(key);
+    if (this.#misfits.derived.length > 0) return;
+    for (const [key] of floats) {
+      const merged = await this.#mergedWith(key, matches);
+      if (merged) throw ambiguous(key, sitesOf(merged, matches));
+      if (this.#origins.has(key)) continue;
+      if (this.#reference?.has(key)) this.#absent.push(key);
+      else this.#misfits.unexpected.push(key);
+    }
+  }
+
+  /**
+   * The match of another key whose initializer may hold this one, too: equal parameters were merged, and nothing tells apart where each
+   * is read. If its values are still those of the other, it is loaded with it.
+   */
+  async #mergedWith(key: string, matches: readonly KeyMatch[]): Promise<KeyMatch | undefined> {
+    const { dims } = this.#state.get(key)!;
+    for (const match of matches) {
+      const { initializer } = match.use.site;
+      if (match.key === key || String(initializer.initializer!.dims) !== String(dims)) continue;
+      const isEqualNow = await isEqual(this.#state.get(key)!, this.#state.get(match.key)!);
+      if (
+        isEqualNow ? !(await isConstant(this.#state.get(key)!)) : await this.#wasEqual(key, match, matches)
+      ) {
+        if (!isEqualNow) return match;
+        this.#origins.set(key, this.#origins.get(match.key)!);
+        return undefined;
+      }
+    }
+    return undefined;
+  }
+
+  /** Whether a key had the values of another one when the model was exported: as the reference says, or as its name suggests. */
+  async #wasEqual(key: string, match: KeyMatch, matches: readonly KeyMatch[]): Promise<boolean> {
+    const { initializer } = match.use.site;
+    const ofInitializer = matches.filter(({ use }) => use.site.initializer === initializer);
+    const isShared = ofInitializer.length > 1 && ofInitializer.every((other) => other.key === match.key);
+    const before = this.#reference?.get(key);
+    const other = this.#reference?.get(match.key);
+    if (this.#reference)
+      return before && other
+        ? (await isEqual(before, other)) && (isShared || !(await isConstant(before)))
+        : false;
+    return isShared && splitPath(key)[0] === splitPath(match.key)[0];
+  }
+
+  async #edit({ use, key }: KeyMatch): Promise<void> {
+    const { elemType } = use.site.initializer.initializer!;
+    const bytes = encodeValues(await this.#state.get(key)!.read(), elemType, use.perm);
+    this.#edits.push({ site: use.site, name: key, bytes });
+  }
+
+  async #fold(layer: FoldedLayer, norm: string, epsilon: number): Promise<void> {
+    const made = await foldLayer(layer, norm, this.#state, epsilon);
+    const { elemType } = layer.weight.initializer.initializer!;
+    const weight = encodeValues(made.weight, elemType, layer.perm);
+    const bias = encodeValues(made.bias, elemType, null);
+    const name = `${layer.layer}.weight`;
+    this.#edits.push({ site: layer.weight, name, bytes: weight });
+    if (layer.bias) this.#edits.push({ site: layer.bias, name: `${name}_bias`, bytes: bias });
+    else {
+      const { dims } = made.bias;
+      this.#inputs.push({ node: layer.node, slot: 2, name: `${name}_bias`, elemType, dims, bytes: bias });
+    }
+  }
+}
+
+function isFloat(dtype: string): boolean {
+  return dtype.startsWith('float') || dtype === 'bfloat16';
+}
+
+/**
+ * Whether an initializer may be what the exporter computed of a parameter of these dims.
+ *
+ * @param isKnown - Whether the network has the parameter for certain. Otherwise only a name tells: `exp` is what an operation gave.
+ */
+function isComputed({ name, initializer }: Value, dims: readonly number[], isKnown: boolean): boolean {
+  return String(initializer!.dims) === String(dims) && (isOperation(name) || (isKnown && dims.length > 0));
+}
+
+/** The places that read the initializer of a match, in words. */
+function sitesOf({ use }: KeyMatch, matches: readonly KeyMatch[]): string[] {
+  const { initializer } = use.site;
+  return matches
+    .filter((match) => match.use.site.initializer === initializer)
+    .map(
+      (match) =>
+        `input ${match.use.site.slot} of ${match.use.site.node.opType} "${match.use.site.node.name}"`,
+    );
+}

@@ -1,0 +1,105 @@
+/** Which key of a state dict each parameter of a graph takes. */
+import type { ParameterUse } from '../../graph/parameters/find-parameters.js';
+import type { ModelState } from '../model-state.js';
+import { readInitializerBytes } from '../read-initializer.js';
+import { isConstant as isConstantValue, isEqual, type StateValue } from './state-values.js';
+
+type State = ReadonlyMap<string, StateValue>;
+
+/** A place in the graph, and its key. */
+export interface KeyMatch {
+  readonly use: ParameterUse;
+  readonly key: string;
+}
+
+/**
+ * Matches places with keys.
+ *
+ * @param reference - The state dict of the present weights. A name that is not in it is that of a constant, or only a guess.
+ */
+export async function matchKeys(
+  model: ModelState,
+  uses: readonly ParameterUse[],
+  state: State,
+  reference: State | undefined,
+): Promise<{ readonly found: readonly KeyMatch[]; readonly missing: readonly string[] }> {
+  const found: KeyMatch[] = [];
+  const missing = new Set<string>();
+  for (const use of uses) {
+    const names = reference ? use.names.filter((name) => reference.has(name)) : use.names;
+    const key = names.find((name) => state.has(name));
+    if (key !== undefined && (key === names[0] || (await isRightName(model, use, key, names[0]!, state))))
+      found.push({ use, key });
+    else if (names.length > 0) missing.add(names[0]!);
+  }
+  return foundWithTied(model, uses, found, missing, state, reference);
+}
+
+/**
+ * Whether a tensor goes by a later name than the likeliest. Equal values are merged if they are all ones or zeros; other values are
+ * equal because the parameters are tied, and a state dict may have tied tensors once.
+ */
+async function isRightName(
+  model: ModelState,
+  { site }: ParameterUse,
+  key: string,
+  likeliest: string,
+  state: State,
+): Promise<boolean> {
+  const isGuess = !hasModule(state, likeliest);
+  return isGuess || key === likeliest || !(await isConstant(model, site.initializer.initializer!));
+}
+
+/** Whether a state dict has other tensors of the module of a name, so that the name itself is missing. */
+function hasModule(state: State, name: string): boolean {
+  const module = name.slice(0, name.lastIndexOf('.') + 1);
+  return module !== '' && [...state.keys()].some((key) => key.startsWith(module));
+}
+
+/**
+ * Missing names that are tied to a key that is there: a place lists both and holds no constant, or the reference has equal values for
+ * both.
+ */
+async function foundWithTied(
+  model: ModelState,
+  uses: readonly ParameterUse[],
+  matched: readonly KeyMatch[],
+  names: ReadonlySet<string>,
+  state: State,
+  reference: State | undefined,
+): Promise<{ readonly found: readonly KeyMatch[]; readonly missing: readonly string[] }> {
+  const found = [...matched];
+  const missing: string[] = [];
+  const isMatched = new Set(found.map(({ use }) => use));
+  for (const name of names) {
+    const listed = matched.find(({ use, key }) => key !== name && use.names.includes(name));
+    const isTied = listed && !(await isConstant(model, listed.use.site.initializer.initializer!));
+    const key = isTied ? listed.key : await equalKey(name, state, reference);
+    if (key === undefined) missing.push(name);
+    else for (const use of uses) if (!isMatched.has(use) && use.names[0] === name) found.push({ use, key });
+  }
+  return { found, missing };
+}
+
+/** A key of the state dict that had the values of a name when the model was exported. */
+async function equalKey(
+  name: string,
+  state: State,
+  reference: State | undefined,
+): Promise<string | undefined> {
+  const wanted = reference?.get(name);
+  if (!wanted || (await isConstantValue(wanted))) return undefined;
+  for (const [key, value] of reference!) if (state.has(key) && (await isEqual(value, wanted))) return key;
+  return undefined;
+}
+
+/** Whether all elements of a tensor are equal. */
+async function isConstant(
+  model: ModelState,
+  tensor: Parameters<typeof readInitializerBytes>[1],
+): Promise<boolean> {
+  const bytes = await readInitializerBytes(model, tensor);
+  const count = tensor.dims.reduce((product, size) => product * size, 1);
+  const size = count === 0 ? 0 : bytes.byteLength / count;
+  return size === 0 || bytes.every((byte, i) => byte === bytes[i % size]);
+}

@@ -1,0 +1,177 @@
+/**
+ * Replacing the values of parameters: a new model that is the old one but for the tensors that changed. Where the exporter merged
+ * equal tensors and their values differ now, the merged tensor is split.
+ */
+import { FreshNames } from '../graph/rewrite/fresh-names.js';
+import { addNamesInside } from '../graph/scopes.js';
+import type { Graph, Node, Value } from '../graph/graph.js';
+import type { Site } from '../graph/parameters/site.js';
+import { fieldChunks, type Chunk } from '../onnx/chunk.js';
+import { layOut } from '../onnx/emit.js';
+import { patchField, type Patch } from '../onnx/patch.js';
+import type { ScannedTensor } from '../onnx/scan-value.js';
+import { GRAPH, NODE, TENSOR } from '../onnx/schema.js';
+import { encodeFieldHead, WireReader, type Field } from '../onnx/wire.js';
+import { writeInitializer, writeName, writeValue } from '../onnx/write-model.js';
+import type { ModelState } from './model-state.js';
+import { readInitializerBytes } from './read-initializer.js';
+
+/** New elements for a tensor at a place in the graph. */
+export interface SiteEdit {
+  readonly site: Site;
+  /** The name of the parameter, for a tensor that must be split. */
+  readonly name: string;
+  /** Elements in the dtype and layout of the file's tensor. */
+  readonly bytes: Uint8Array;
+}
+
+/** A tensor for an input that a node does not have yet: a bias that the exporter dropped because it was zero. */
+export interface NewInput {
+  readonly node: Node;
+  readonly slot: number;
+  readonly name: string;
+  readonly elemType: number;
+  readonly dims: readonly number[];
+  readonly bytes: Uint8Array;
+}
+
+/** What changes: fields of the graph by what they become, and new fields. */
+class Changes {
+  readonly replaced = new Map<Field, readonly Chunk[]>();
+  readonly added: Uint8Array[] = [];
+  /** Names that inputs of nodes get, by slot. */
+  readonly inputs = new Map<Node, Map<number, string>>();
+  readonly #names: FreshNames;
+  readonly #listsInitializers: boolean;
+
+  constructor({ values, nodes, model }: Graph) {
+    const taken = new Set(values.keys());
+    for (const node of nodes) addNamesInside(node.scanned, taken);
+    this.#names = new FreshNames(taken);
+    // Before IR version 4, every initializer is listed as an input as well.
+    this.#listsInitializers = model.irVersion < 4;
+  }
+
+  /** Adds an initializer, and returns its name. */
+  add(wanted: string, elemType: number, dims: readonly number[], data: Uint8Array): string {
+    const name = this.#names.take(wanted);
+    this.added.push(...writeInitializer({ name, elemType, dims, data }));
+    if (this.#listsInitializers) this.added.push(...writeValue(GRAPH.input, { name, elemType, dims }));
+    return name;
+  }
+
+  setInput(node: Node, slot: number, name: string): void {
+    const names = this.inputs.get(node) ?? new Map<number, string>();
+    this.inputs.set(node, names.set(slot, name));
+  }
+}
+
+/** Replaces tensors: the pieces of the new model, or undefined if nothing changes. */
+export async function replaceTensors(
+  model: ModelState,
+  edits: readonly SiteEdit[],
+  newInputs: readonly NewInput[] = [],
+): Promise<Chunk[] | undefined> {
+  const { graph, withSource } = model;
+  const changes = new Changes(graph);
+  const byInitializer = new Map<Value, SiteEdit[]>();
+  for (const edit of edits) {
+    const { initializer } = edit.site;
+    byInitializer.set(initializer, [...(byInitializer.get(initializer) ?? []), edit]);
+  }
+  const inPlace = new Map<ScannedTensor, Uint8Array>();
+  for (const [value, ofValue] of byInitializer) {
+    const tensor = value.initializer!;
+    const now = await readInitializerBytes(model, tensor);
+    const groups = groupEqual(ofValue);
+    const isWhole = ofValue.length === countReads(graph, value);
+    const keeps =
+      groups.find(([{ bytes }]) => Buffer.compare(bytes, now) === 0) ?? (isWhole ? groups[0] : undefined);
+    for (const group of groups) {
+      const { name, bytes } = group[0];
+      if (group === keeps) {
+        if (Buffer.compare(bytes, now) !== 0) inPlace.set(tensor, bytes);
+        continue;
+      }
+      const added = changes.add(name, tensor.elemType, tensor.dims, bytes);
+      for (const { site } of group) changes.setInput(site.node, site.slot, added);
+    }
+  }
+  for (const { node, slot, name, elemType, dims, bytes } of newInputs)
+    changes.setInput(node, slot, changes.add(name, elemType, dims, bytes));
+  if (inPlace.size === 0 && changes.added.length === 0) return undefined;
+  return withSource((source) => {
+    const reader = new WireReader(source);
+    for (const [tensor, bytes] of inPlace)
+      changes.replaced.set(tensor.field, withPayload(reader, tensor.field, bytes));
+    for (const [node, names] of changes.inputs)
+      changes.replaced.set(node.scanned.field, withInputs(reader, node.scanned.field, names));
+    return layOut(graph.model, { dropped: new Set(), replaced: changes.replaced, added: changes.added });
+  });
+}
+
+/** Edits with the same bytes go together. */
+function groupEqual(edits: readonly SiteEdit[]): [SiteEdit, ...SiteEdit[]][] {
+  const groups: [SiteEdit, ...SiteEdit[]][] = [];
+  for (const edit of edits) {
+    const group = groups.find(
+      ([{ bytes }]) => bytes === edit.bytes || Buffer.compare(bytes, edit.bytes) === 0,
+    );
+    if (group) group.push(edit);
+    else groups.push([edit]);
+  }
+  return groups;
+}
+
+/** How often a value is read: at inputs of nodes, inside bodies, as an output. */
+function countReads({ isOutput }: Graph, value: Value): number {
+  const reads = value.uses.map(({ inputs }) => inputs.filter((input) => input === value).length || 1);
+  return reads.reduce((sum, count) => sum + count, isOutput(value) ? 1 : 0);
+}
+
+/** Fields of a tensor that hold its elements, or say where they are. */
+const PAYLOADS: ReadonlySet<number> = new Set([
+  TENSOR.rawData,
+  TENSOR.floatData,
+  TENSOR.doubleData,
+  TENSOR.int32Data,
+  TENSOR.int64Data,
+  TENSOR.uint64Data,
+  TENSOR.externalData,
+  TENSOR.dataLocation,
+]);
+
+/** A tensor with other elements, which stand where the first of its payload fields was. All other fields stay. */
+function withPayload(reader: WireReader, field: Field, bytes: Uint8Array): Chunk[] {
+  const body: Chunk[] = [];
+  let isPlaced = false;
+  const payload = [encodeFieldHead(TENSOR.rawData, bytes.byteLength), bytes];
+  reader.readBody(field, (inner) => {
+    if (!PAYLOADS.has(inner.number)) body.push({ start: inner.start, end: inner.end });
+    else if (!isPlaced) {
+      body.push(...payload);
+      isPlaced = true;
+    }
+  });
+  if (!isPlaced) body.push(...payload);
+  return fieldChunks(field.number, body);
+}
+
+/** A node with other names at some of its inputs. A slot behind the last one is added. */
+function withInputs(reader: WireReader, field: Field, names: ReadonlyMap<number, string>): Chunk[] {
+  const patches: Patch[] = [];
+  const inputs: Field[] = [];
+  reader.readBody(field, (inner) => {
+    if (inner.number === NODE.input) inputs.push(inner);
+  });
+  for (const [slot, input] of inputs.entries()) {
+    const name = names.get(slot);
+    const own: Chunk[] = name === undefined ? [input] : [writeName(NODE.input, name)];
+    const isLast = slot === inputs.length - 1;
+    const more = isLast
+      ? [...names].filter(([at]) => at > slot).map(([, added]) => writeName(NODE.input, added))
+      : [];
+    if (name !== undefined || more.length > 0) patches.push({ field: input, chunks: [...own, ...more] });
+  }
+  return patchField(reader, field, patches);
+}

@@ -1,0 +1,92 @@
+/** The elements of a tensor in a model, wherever the file has them: in one piece, in a typed field, or in another file. */
+import { readSync, openSync, closeSync } from 'node:fs';
+import type { ExternalFiles } from './external-data.js';
+import { payloadRange } from './payload-range.js';
+import type { ScannedTensor } from './scan-value.js';
+import { ELEMENT_BITS, TENSOR } from './schema.js';
+import type { Field, WireReader } from './wire.js';
+
+/** Fields that hold elements as protobuf numbers, and the element types that each may hold. */
+const TYPED_FIELDS: ReadonlyMap<number, 'float32' | 'float64' | 'integers'> = new Map([
+  [TENSOR.floatData, 'float32'],
+  [TENSOR.doubleData, 'float64'],
+  [TENSOR.int32Data, 'integers'],
+  [TENSOR.int64Data, 'integers'],
+  [TENSOR.uint64Data, 'integers'],
+]);
+
+/** Bytes of a tensor's elements; undefined if its type has no whole bytes per element, or its sizes are damaged. */
+export function payloadBytes({ elemType, dims }: ScannedTensor): number | undefined {
+  const bits = ELEMENT_BITS.get(elemType);
+  const count = dims.reduce((product, size) => product * size, 1);
+  const bytes = bits === undefined ? NaN : (count * bits) / 8;
+  return dims.every((size) => size >= 0) && Number.isSafeInteger(bytes) ? bytes : undefined;
+}
+
+/**
+ * Reads the elements of a tensor, little-endian, in C order.
+ *
+ * @param files - Where the files of external tensors are; needed for those only.
+ * @returns A new array.
+ * @throws {@link TapirError} `MODEL_MALFORMED` if the model does not hold as many elements as the dims say; `EXTERNAL_DATA_UNSAFE`.
+ */
+export function readPayload(
+  reader: WireReader,
+  tensor: ScannedTensor,
+  files: ExternalFiles | undefined,
+): Uint8Array<ArrayBuffer> {
+  const wanted = payloadBytes(tensor);
+  const damaged = (): Error =>
+    reader.malformed(
+      tensor.field.start,
+      `the tensor "${tensor.name}" does not hold as many elements as its dims say`,
+    );
+  if (wanted === undefined) throw damaged();
+  if (tensor.external && files) return readExternal(tensor, files);
+  const bytes = new Uint8Array(wanted);
+  let at = 0;
+  const append = (piece: Uint8Array): void => {
+    if (at + piece.byteLength > wanted) throw damaged();
+    bytes.set(piece, at);
+    at += piece.byteLength;
+  };
+  reader.readBody(tensor.field, (field) => {
+    const typed = TYPED_FIELDS.get(field.number);
+    if (field.number === TENSOR.rawData) append(reader.readBytes(field));
+    else if (typed === 'integers') append(narrow(readNumbers(reader, field, wanted), tensor.elemType));
+    else if (typed !== undefined) append(reader.readBytes(field));
+  });
+  if (at !== wanted) throw damaged();
+  return bytes;
+}
+
+function readNumbers(reader: WireReader, field: Field, limit: number): number[] {
+  const numbers: number[] = [];
+  reader.readInts(field, numbers, limit);
+  return numbers;
+}
+
+/** Integers of a typed field as the bytes of their element type. float16 and bfloat16 are stored as their bits. */
+function narrow(numbers: readonly number[], elemType: number): Uint8Array {
+  const size = ELEMENT_BITS.get(elemType)! / 8;
+  if (size === 8) return new Uint8Array(BigInt64Array.from(numbers, BigInt).buffer);
+  if (size === 4) return new Uint8Array(Int32Array.from(numbers).buffer);
+  return size === 2 ? new Uint8Array(Uint16Array.from(numbers).buffer) : Uint8Array.from(numbers);
+}
+
+function readExternal(tensor: ScannedTensor, files: ExternalFiles): Uint8Array<ArrayBuffer> {
+  const location = tensor.external!.get('location') ?? '';
+  const range = payloadRange({ name: tensor.name, location, tensor, owner: tensor.field }, files);
+  const bytes = new Uint8Array(range.end - range.start);
+  const descriptor = openSync(range.path, 'r');
+  try {
+    for (let filled = 0; filled < bytes.byteLength;) {
+      const got = readSync(descriptor, bytes, filled, bytes.byteLength - filled, range.start + filled);
+      if (got === 0) break;
+      filled += got;
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+  return bytes;
+}
