@@ -6,7 +6,6 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import {
   createFeatureExtractor,
-  createModel,
   createService,
   createTransform,
   embedFolder,

@@ -4,7 +4,7 @@ import { invalidOption } from '../../base/checks.js';
 import { listModels } from '../../hub/zoo/architectures.js';
 import { CREATE_DEFAULTS, createModel } from '../../hub/zoo/create-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
-import { checkAbsent } from '../../model/save-model.js';
+import { checkAbsent } from '../../model/save-whole.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import type { Terminal } from '../terminal/terminal.js';
 
