@@ -33,6 +33,7 @@ const OPERATORS: Readonly<Record<string, readonly string[]>> = {
   avg_pool2d: ['AveragePool'],
   pad: ['Pad'],
   expand: ['Expand'],
+  chunk: ['Split'],
 };
 /** Operations of which a module often runs several; all others are named only where there is one. */
 const COUNTED = new Set(['add', 'cat', 'relu', 'max_pool2d']);

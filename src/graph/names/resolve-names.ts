@@ -96,8 +96,10 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
   }
   if (readings.some((reading) => reading.value !== readings[0]!.value)) return ambiguous(request, readings);
   // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those.
-  if (readings.length > 0 && byModule?.kind === 'unsure' && !request.includes('.')) {
-    return ambiguous(request, [...readings, ...nodeReadings(byModule.candidates)], byModule.why);
+  if (readings[0] && byModule?.kind === 'unsure' && !request.includes('.')) {
+    const others = nodeReadings(byModule.candidates);
+    if (others.some(({ value }) => value !== readings[0]!.value))
+      return ambiguous(request, [...readings, ...others], byModule.why);
   }
   if (readings[0]) return { value: readings[0].value, why: readings[0].why };
   if (byModule && byModule.kind !== 'value') return moduleFailure(request, byModule);

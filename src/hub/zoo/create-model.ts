@@ -11,7 +11,7 @@ import { findArchitecture } from './architectures.js';
 import { matchWeights, type Load } from './match-weights.js';
 import type { Architecture } from './network/architecture.js';
 import { Module } from './network/module.js';
-import { Network, type Parameter } from './network/network.js';
+import { Network, isComputed, type Parameter } from './network/network.js';
 import { startValues } from './start-values.js';
 
 /** Options of {@link createModel}. */
@@ -163,7 +163,9 @@ function checkOptions(architecture: Architecture, given: Options<CreateOptions>)
 function describe(name: string, { parameters }: Network, loads: ReadonlyMap<string, Load>): string {
   if (loads.size === 0)
     return `${name} with seeded random weights: untrained, for wiring and speed, not for meaning.`;
-  const anew = [...parameters.values()].filter(({ key, start }) => !loads.has(key) && !('values' in start));
+  const anew = [...parameters.values()].filter(
+    (parameter) => !loads.has(parameter.key) && !isComputed(parameter),
+  );
   if (anew.length === 0) return name;
   return `${name}; seeded random numbers, untrained: ${anew.map(({ key }) => key).join(', ')}.`;
 }

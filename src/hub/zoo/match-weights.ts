@@ -8,7 +8,7 @@ import { bytesOf } from '../../tensor/bits.js';
 import { fromFloat16Bits } from '../../tensor/float16.js';
 import { readTensor, type Tensor, type TensorLike } from '../../tensor/tensor.js';
 import type { Architecture } from './network/architecture.js';
-import type { Parameter } from './network/network.js';
+import { isComputed, type Parameter } from './network/network.js';
 
 /** Reads the bytes of a parameter's values. */
 export type Load = () => Promise<Uint8Array>;
@@ -42,12 +42,12 @@ export async function matchWeights(
   const missing: string[] = [];
   const misshapen: { key: string; expected: string; actual: string }[] = [];
   for (const parameter of parameters.values()) {
-    const { key, dims, elemType, start } = parameter;
+    const { key, dims, elemType } = parameter;
     const given = state.get(key);
     state.delete(key);
     if (given === undefined) {
       // What the architecture computes needs no file.
-      if (!('values' in start)) missing.push(key);
+      if (!isComputed(parameter)) missing.push(key);
       continue;
     }
     const tensor = isStored(given) ? given : readTensor(key, given);

@@ -28,7 +28,8 @@ function hashOf(text: string): number {
  * @returns The bytes of the elements.
  */
 export function startValues({ key, dims, start }: Parameter, seed: number): Uint8Array {
-  if ('values' in start) return bytesOf(BigInt64Array.from(start.values(), BigInt));
+  if ('indices' in start) return bytesOf(BigInt64Array.from(start.indices(), BigInt));
+  if ('values' in start) return bytesOf(Float32Array.from(start.values()));
   const values = new Float32Array(elementCount(dims));
   if ('fill' in start) return bytesOf(values.fill(start.fill));
   const fanIn = 'filters' in start ? elementCount(dims.slice(1)) : 1;

@@ -13,6 +13,8 @@ import {
   type Tensor,
 } from 'onnx-tapir';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { scanModel } from '../../../src/onnx/scan.js';
+import { memorySource } from '../../../src/onnx/source.js';
 import { failureOf } from '../../support/failure.js';
 import { fixturePath, scratchFolder } from '../../support/fixtures.js';
 import { readFacts, weightsOf } from '../../support/zoo.js';
@@ -160,5 +162,73 @@ describe('createModel', () => {
       values.push(await logitsOf(model));
     }
     for (const value of values) expect(value).toEqual(values[0]);
+  });
+});
+
+describe('networks that are not trained', () => {
+  it.each(['efficientnet_b0', 'squeezenet1_1', 'shufflenet_v2_x1_0', 'regnet_y_400mf', 'swin_t'])(
+    '%s: values stay in bounds, and differ from image to image',
+    async (name) => {
+      const extractor = await createFeatureExtractor(await createModel(name), { output: 'logits' });
+      const size = 96;
+      const pixels = 3 * size * size;
+      const data = Float32Array.from({ length: 2 * pixels }, (_, i) =>
+        i < pixels ? Math.sin(i) + Math.sin(i / 997) : Math.sin(i) + Math.cos(i / 1303),
+      );
+      const { logits } = await extractor.run({ dtype: 'float32', dims: [2, 3, size, size], data });
+      await extractor.close();
+      const values = logits.data as Float32Array;
+      const [a, b] = [values.slice(0, 1000), values.slice(1000)];
+      const rms = Math.hypot(...values) / Math.sqrt(values.length);
+      expect(rms).toBeGreaterThan(1e-3);
+      expect(rms).toBeLessThan(1e3);
+      const cosine =
+        a.reduce((sum, value, i) => sum + value * b[i]!, 0) / (Math.hypot(...a) * Math.hypot(...b));
+      expect(cosine).toBeLessThan(0.999);
+    },
+  );
+});
+
+describe('networks with sizes of their own', () => {
+  it('takes the size of the image for transformers', async () => {
+    const model = await createModel('vit_b_32', { imageSize: 64, numClasses: 3 });
+    expect(model.inputs).toMatchObject([{ dims: ['batch', 3, 64, 64] }]);
+    const extractor = await createFeatureExtractor(model, { 'encoder.ln': 'tokens', output: 'logits' });
+    const { tokens, logits } = await extractor.run(image);
+    await extractor.close();
+    expect(tokens.dims).toEqual([1, 5, 768]);
+    expect(logits.dims).toEqual([1, 3]);
+    await expect(createModel('vit_b_32', { imageSize: 65 })).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      details: { option: 'imageSize', expected: 'a multiple of 32 for this network' },
+    });
+  });
+
+  it('refuses more weights than an ONNX file holds', async () => {
+    await expect(createModel('vit_h_14')).rejects.toMatchObject({ code: 'MODEL_TOO_LARGE' });
+  });
+
+  it('refuses the parts of a tuple under one name, and says what they are', async () => {
+    const model = await createModel('shufflenet_v2_x0_5');
+    const error = await failureOf(pruneModel(model, ['stage2.1.chunk']), TapirError);
+    expect(error).toMatchObject({ code: 'NAME_AMBIGUOUS' });
+    const plan = await pruneModel(model, ['stage2.1.getitem', 'stage2.1.getitem_1']);
+    expect(plan.plan.resolved.map(({ tensor }) => tensor)).toEqual([
+      'stage2.1.getitem',
+      'stage2.1.getitem_1',
+    ]);
+  });
+
+  it('understands keys of older releases', async () => {
+    const keys = new Map<string, Tensor>();
+    const { initializers } = scanModel(memorySource(await bytesOf(await createModel('densenet121')))).graph;
+    for (const { name, dims } of initializers)
+      keys.set(name.replace(/(denselayer\d+\.(?:norm|conv))(\d)/, '$1.$2'), {
+        dtype: 'float32',
+        dims,
+        data: new Float32Array(dims.reduce((product, size) => product * size, 1)),
+      });
+    expect([...keys.keys()]).toContain('features.denseblock1.denselayer1.norm.1.weight');
+    await expect(createModel('densenet121', { weights: keys })).resolves.toBeDefined();
   });
 });

@@ -78,7 +78,7 @@ function resnet({ blocks, groups = 1, groupWidth = 64, isBasic = false }: ResNet
         }
       });
       x = flatten(network, globalPool(network, 'avgpool', x));
-      network.network.isHead = true;
+      network.startHead();
       return linear(network, 'fc', x, classes);
     },
   };

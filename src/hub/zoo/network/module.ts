@@ -46,10 +46,24 @@ export class Module {
     inputs: readonly string[],
     attributes: Attributes = {},
   ): Value {
-    this.node(opType, inputs, attributes);
+    return this.function(name, channels, () => this.node(opType, inputs, attributes));
+  }
+
+  /** Calls a function that takes several nodes. The last node that `write` adds computes its value. */
+  function(name: string, channels: number, write: () => unknown): Value {
+    write();
     const listed = this.network.listedName(pathOf(this.path, name));
     this.network.rename(listed);
     return { name: listed, channels };
+  }
+
+  /** Splits channels into equal parts along an axis. torchvision lists the parts as `getitem`. */
+  chunk({ name, channels }: Value, count: number, axis = 1): Value[] {
+    const width = channels / count;
+    this.split(name, axis, Array<number>(count).fill(width));
+    const parts = Array.from({ length: count }, () => this.network.listedName(pathOf(this.path, 'getitem')));
+    this.network.rename(...parts);
+    return parts.map((part) => ({ name: part, channels: width }));
   }
 
   /** Counts operations that torchvision lists and that have no tensor, so that later ones get the right numbers. */
@@ -84,5 +98,10 @@ export class Module {
 
   constant(value: NewAttribute): string {
     return this.network.constant(value);
+  }
+
+  /** Parameters that are added from now on belong to the classifier. */
+  startHead(): void {
+    this.network.isHead = true;
   }
 }

@@ -14,13 +14,14 @@ export interface Value {
 
 /**
  * How a parameter starts without a file of weights: `filters` are random numbers scaled by their fan-in, `spread` random numbers
- * of this standard deviation, `fill` the same number everywhere, `values` integers that the architecture computes.
+ * of this standard deviation, `fill` the same number everywhere. `values` and `indices` (integers) are computed by the architecture.
  */
 export type Start =
   | { readonly filters: true }
   | { readonly spread: number }
   | { readonly fill: number }
-  | { readonly values: () => readonly number[] };
+  | { readonly values: () => readonly number[] }
+  | { readonly indices: () => readonly number[] };
 
 /** A parameter or buffer, under its key in the state dict. */
 export interface Parameter {
@@ -30,6 +31,11 @@ export interface Parameter {
   readonly start: Start;
   /** Whether it belongs to the classifier, whose size follows the number of classes. */
   readonly isHead: boolean;
+}
+
+/** Whether a parameter follows from the architecture, so that no file needs to hold it. */
+export function isComputed({ start }: Parameter): boolean {
+  return 'values' in start || 'indices' in start;
 }
 
 /** Joins a module's path and a name in it. */
@@ -70,7 +76,7 @@ export class Network {
   }
 
   parameter(key: string, dims: readonly number[], start: Start): string {
-    const elemType = 'values' in start ? ELEMENT_TYPE.int64 : ELEMENT_TYPE.float32;
+    const elemType = 'indices' in start ? ELEMENT_TYPE.int64 : ELEMENT_TYPE.float32;
     if (!this.parameters.has(key))
       this.parameters.set(key, { key, elemType, dims, start, isHead: this.isHead });
     return key;

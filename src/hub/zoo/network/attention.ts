@@ -1,0 +1,55 @@
+/** Scaled dot-product attention. Vaswani et al., "Attention Is All You Need", 2017. */
+import type { Module } from './module.js';
+
+export interface AttentionOptions {
+  readonly channels: number;
+  readonly heads: number;
+  /** Number of the tokens that see each other. */
+  readonly tokens: number;
+  /** Scores `[batch, heads, tokens, tokens]` of queries and keys `[batch, tokens, heads, width]`; their product unless given. */
+  readonly score?: (queries: string, keys: string) => string;
+}
+
+/**
+ * Attention of tokens to each other.
+ *
+ * @param joined - Queries, keys and values side by side, `[batch, tokens, 3 · channels]`.
+ * @returns The tensor `[batch, tokens, channels]`.
+ */
+export function attention(
+  layer: Module,
+  joined: string,
+  { channels, heads, tokens, ...given }: AttentionOptions,
+): string {
+  const width = channels / heads;
+  const score =
+    given.score ??
+    ((queries, keys) =>
+      dotProducts(layer, layer.node('Mul', [queries, layer.constant({ float: width ** -0.5 })]), keys));
+  const byHead = layer.constant([-1, tokens, heads, width]);
+  const [queries, keys, values] = layer
+    .split(joined, -1, [channels, channels, channels])
+    .map((part) => layer.node('Reshape', [part, byHead])) as [string, string, string];
+  const shares = layer.node('Softmax', [score(queries, keys)], { axis: -1 });
+  const mixed = layer.node('MatMul', [shares, headsFirst(layer, values)]);
+  return layer.node('Reshape', [headsFirst(layer, mixed), layer.constant([-1, tokens, channels])]);
+}
+
+/** The product of every query with every key, per head. */
+export function dotProducts(layer: Module, queries: string, keys: string): string {
+  const columns = layer.node('Transpose', [keys], { perm: [0, 2, 3, 1] });
+  return layer.node('MatMul', [headsFirst(layer, queries), columns]);
+}
+
+/** Swaps tokens and heads. */
+function headsFirst(layer: Module, tensor: string): string {
+  return layer.node('Transpose', [tensor], { perm: [0, 2, 1, 3] });
+}
+
+/** For every pair of places in a square window: the row of their distance in a table of `(2 · side − 1)²` distances. */
+export function relativePositions(side: number): number[] {
+  const places = Array.from({ length: side * side }, (_, i) => [Math.floor(i / side), i % side] as const);
+  return places.flatMap(([y, x]) =>
+    places.map(([otherY, otherX]) => (y - otherY + side - 1) * (2 * side - 1) + (x - otherX + side - 1)),
+  );
+}
