@@ -85,6 +85,9 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
     (await import('./commands/merge.js')).addMergeCommand(program, terminal),
   create: async (program, terminal) =>
     (await import('./commands/create.js')).addCreateCommand(program, terminal),
+  params: async (program, terminal) =>
+    (await import('./commands/params.js')).addParamsCommand(program, terminal),
+  load: async (program, terminal) => (await import('./commands/load.js')).addLoadCommand(program, terminal),
   models: async (program, terminal) =>
     (await import('./commands/models.js')).addModelsCommand(program, terminal),
   engines: async (program, terminal) =>

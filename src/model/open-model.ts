@@ -18,7 +18,9 @@ import { EXPECTED_MODEL, modelInternals, type ModelState } from './model-state.j
 import { listParameters, type Parameter } from './named-parameters.js';
 import { saveWhole, type SaveOptions } from './save-whole.js';
 import { describeValue } from './value-info.js';
+import type { TensorLike } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
+import { replaceParameters } from './with-parameters.js';
 
 /** Where a model comes from: a path, a `file:` URL, or the bytes themselves. */
 export type ModelSource = string | URL | Uint8Array;
@@ -104,6 +106,19 @@ export class OnnxModel {
   /** The learnable tensors among {@link OnnxModel.namedParameters}. */
   parameters(): readonly Parameter[] {
     return this.namedParameters().filter(({ kind }) => kind === 'parameter');
+  }
+
+  /**
+   * The same model with other values for some parameters. All other bytes are read from the file of this one.
+   *
+   * @param tensors - By the names of {@link OnnxModel.namedParameters}, in torch's layout. The weight and the bias of a classifier may
+   * have another number of classes, if nothing but an output of the graph depends on it.
+   * @throws {@link TapirError} `STATE_MISMATCH` for a name that the model does not have, or a tensor of other dims or another dtype;
+   * `PARAMETER_FOLDED` for a layer with a norm folded into it; `INPUT_MISMATCH` for an object that is no tensor.
+   */
+  async withParameters(tensors: Readonly<Record<string, TensorLike>>): Promise<OnnxModel> {
+    const chunks = await replaceParameters(modelInternals.of(this), tensors);
+    return chunks ? deriveModel(this, chunks) : this;
   }
 
   /**

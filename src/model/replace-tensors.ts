@@ -23,6 +23,8 @@ export interface SiteEdit {
   readonly name: string;
   /** Elements in the dtype and layout of the file's tensor. */
   readonly bytes: Uint8Array;
+  /** Sizes in the layout of the file, if they change. Then nothing else may read the tensor. */
+  readonly dims?: readonly number[];
 }
 
 /** A tensor for an input that a node does not have yet: a bias that the exporter dropped because it was zero. */
@@ -66,11 +68,17 @@ class Changes {
   }
 }
 
-/** Replaces tensors: the pieces of the new model, or undefined if nothing changes. */
+/**
+ * Replaces tensors.
+ *
+ * @param restated - Other fields of the graph that change with them.
+ * @returns The pieces of the new model, or undefined if nothing changes.
+ */
 export async function replaceTensors(
   model: ModelState,
   edits: readonly SiteEdit[],
   newInputs: readonly NewInput[] = [],
+  restated: ReadonlyMap<Field, readonly Chunk[]> = new Map(),
 ): Promise<Chunk[] | undefined> {
   const { graph, withSource } = model;
   const changes = new Changes(graph);
@@ -82,6 +90,13 @@ export async function replaceTensors(
   const inPlace = new Map<ScannedTensor, Uint8Array>();
   for (const [value, ofValue] of byInitializer) {
     const tensor = value.initializer!;
+    const resized = ofValue.find(({ dims }) => dims !== undefined);
+    if (resized) {
+      const { name, elemType } = tensor;
+      const changed = { name, elemType, dims: resized.dims!, data: resized.bytes };
+      changes.replaced.set(tensor.field, writeInitializer(changed));
+      continue;
+    }
     const now = await readInitializerBytes(model, tensor);
     const groups = groupEqual(ofValue);
     const isWhole = ofValue.length === countReads(graph, value);
@@ -99,7 +114,8 @@ export async function replaceTensors(
   }
   for (const { node, slot, name, elemType, dims, bytes } of newInputs)
     changes.setInput(node, slot, changes.add(name, elemType, dims, bytes));
-  if (inPlace.size === 0 && changes.added.length === 0) return undefined;
+  for (const [field, pieces] of restated) changes.replaced.set(field, pieces);
+  if (inPlace.size + changes.replaced.size + changes.added.length === 0) return undefined;
   return withSource((source) => {
     const reader = new WireReader(source);
     for (const [tensor, bytes] of inPlace)
@@ -124,7 +140,7 @@ function groupEqual(edits: readonly SiteEdit[]): [SiteEdit, ...SiteEdit[]][] {
 }
 
 /** How often a value is read: at inputs of nodes, inside bodies, as an output. */
-function countReads({ isOutput }: Graph, value: Value): number {
+export function countReads({ isOutput }: Graph, value: Value): number {
   const reads = value.uses.map(({ inputs }) => inputs.filter((input) => input === value).length || 1);
   return reads.reduce((sum, count) => sum + count, isOutput(value) ? 1 : 0);
 }

@@ -4,11 +4,12 @@ import type { Site } from '../../graph/parameters/site.js';
 import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { ELEMENT_BITS } from '../../onnx/schema.js';
 import { permute } from '../../tensor/permute.js';
+import { toFloat64 } from '../encode-values.js';
 import type { ModelState } from '../model-state.js';
 import { readInitializer } from '../read-initializer.js';
 import { channelsOf, matchNorms, normsOf } from './choose-norm.js';
 import { foldLayer, foldedKeys } from './fold-layer.js';
-import { toFloat64, type StateValue } from './state-values.js';
+import { type StateValue } from './state-values.js';
 
 type State = ReadonlyMap<string, StateValue>;
 

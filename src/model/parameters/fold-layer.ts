@@ -1,8 +1,9 @@
 /** The tensors of a folded layer, made of a state dict. */
 import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
+import { toFloat64 } from '../encode-values.js';
 import { foldBatchNorm } from './fold-batch-norm.js';
-import { toFloat64, type StateValue } from './state-values.js';
+import { type StateValue } from './state-values.js';
 
 /** The keys that a folded layer is made of. */
 export function foldedKeys(

@@ -6,6 +6,7 @@ import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { isOperation } from '../../graph/parameters/parameter-names.js';
 import type { Chunk } from '../../onnx/chunk.js';
 import { elementTypeName } from '../../onnx/schema.js';
+import { encodeValues, fitsType } from '../encode-values.js';
 import type { ModelState } from '../model-state.js';
 import type { ParameterOrigin } from '../named-parameters.js';
 import { replaceTensors, type NewInput, type SiteEdit } from '../replace-tensors.js';
@@ -14,7 +15,7 @@ import { NormFinder } from './find-norm.js';
 import { foldLayer, foldedKeys } from './fold-layer.js';
 import { ambiguous, mismatch, type Misfits } from './load-errors.js';
 import { matchKeys, type KeyMatch } from './match-keys.js';
-import { encodeValues, fitsType, isConstant, isEqual, type StateValue } from './state-values.js';
+import { isConstant, isEqual, type StateValue } from './state-values.js';
 
 /** What {@link loadStateDict} did. */
 export interface LoadReport {

@@ -1,0 +1,67 @@
+/** `tapir load`: loads a state dict into a model, and saves the model. */
+import type { Command } from 'commander';
+import { loadStateDict } from '../../model/parameters/load-state-dict.js';
+import { readStateDict } from '../../model/parameters/read-state-dict.js';
+import { findModelFile } from '../flags/find-model.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface LoadFlags {
+  readonly weights: string;
+  readonly out: string;
+  readonly reference?: string;
+  readonly prefix?: string;
+  readonly strict: boolean;
+  readonly inline: boolean;
+  readonly repack: boolean;
+  readonly overwrite: boolean;
+  readonly json: boolean;
+  readonly yes: boolean;
+}
+
+/** Adds `tapir load`. */
+export function addLoadCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('load')
+    .description('load a state dict into a model, and save the model')
+    .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
+    .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
+    .requiredOption('--weights <file>', '.pth, .safetensors or model.safetensors.index.json')
+    .requiredOption('-o, --out <file>', 'ONNX file to write')
+    .option(
+      '--reference <file>',
+      'state dict of the model’s present weights: proves what was folded into what',
+    )
+    .option('--prefix <text>', 'what all keys begin with, such as "model."')
+    .option('--no-strict', 'load what fits, although keys are missing or unexpected')
+    .option('--inline', 'put external weights into the file', false)
+    .option('--repack', 'put external weights into FILE.data', false)
+    .option('--overwrite', 'replace a file that exists; the model itself is never replaced', false)
+    .option('--json', 'print the report as JSON', false)
+    .action((model: string, flags: LoadFlags) => runLoad(terminal, model, flags));
+}
+
+async function runLoad(terminal: Terminal, path: string, flags: LoadFlags): Promise<void> {
+  const { weights, out, prefix, strict, inline, repack, overwrite, json, yes } = flags;
+  const file = await findModelFile(path, terminal, yes);
+  const reference = flags.reference === undefined ? undefined : await readStateDict(flags.reference);
+  const { model, report } = await loadStateDict(file, await readStateDict(weights), {
+    strict,
+    prefix,
+    reference,
+  });
+  await model.save(out, { overwrite, weights: inline ? 'inline' : repack ? 'repack' : 'keep' });
+  if (json) {
+    terminal.out(`${JSON.stringify(report, null, 2)}\n`);
+    return;
+  }
+  const counts = new Map<string, number>();
+  for (const { origin } of report.entries) counts.set(origin.kind, (counts.get(origin.kind) ?? 0) + 1);
+  const kinds = [...counts].map(([kind, count]) => `${count} ${kind}`).join(', ');
+  terminal.out(`written: ${out} (${report.entries.length} tensors loaded: ${kinds})\n`);
+  for (const [what, keys] of [
+    ['missing', report.missing],
+    ['unexpected', report.unexpected],
+  ] as const)
+    if (keys.length > 0) terminal.err(`${what}: ${keys.join(', ')}\n`);
+  for (const note of report.notes) terminal.err(`note: ${note}\n`);
+}

@@ -1,0 +1,68 @@
+/** `tapir params`: lists the parameters of a model, and saves them as a state dict. */
+import type { Command } from 'commander';
+import { writeStateDict } from '../../model/parameters/write-state-dict.js';
+import { openModel } from '../../model/open-model.js';
+import type { Parameter } from '../../model/named-parameters.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { findModelFile } from '../flags/find-model.js';
+import { formatDims, formatTable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface ParamsFlags {
+  readonly save?: string;
+  readonly overwrite: boolean;
+  readonly json: boolean;
+  readonly yes: boolean;
+}
+
+/** Adds `tapir params`. */
+export function addParamsCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('params')
+    .description('list the parameters of a model under torch’s names, and how each lies in the file')
+    .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
+    .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
+    .option('--save <file>', 'write them as a .safetensors file; folded ones are left out')
+    .option('--overwrite', 'replace a file that exists', false)
+    .option('--json', 'print JSON', false)
+    .action((model: string, flags: ParamsFlags) => runParams(terminal, model, flags));
+}
+
+async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): Promise<void> {
+  const { save, overwrite, json, yes } = flags;
+  const model = await openModel(await findModelFile(path, terminal, yes));
+  const parameters = model.namedParameters();
+  if (save !== undefined) {
+    const stored = parameters.filter(({ origin }) => origin.kind !== 'folded');
+    await writeStateDict(save, await readAll(stored), { overwrite });
+    const left = parameters.length - stored.length;
+    const note = left === 0 ? '' : `; ${left} are folded into others, and left out`;
+    terminal.err(`written: ${save} (${stored.length} tensors${note})\n`);
+  }
+  if (json) terminal.out(`${JSON.stringify(parameters, null, 2)}\n`);
+  else if (save === undefined) terminal.out(parameterTable(parameters, terminal));
+}
+
+async function readAll(parameters: readonly Parameter[]): Promise<Map<string, Tensor>> {
+  const state = new Map<string, Tensor>();
+  for (const parameter of parameters) state.set(parameter.name, await parameter.read());
+  return state;
+}
+
+function parameterTable(parameters: readonly Parameter[], terminal: Terminal): string {
+  const rows = parameters.map(({ name, dtype, dims, kind, origin, initializers, mergedWith }) => [
+    name,
+    dtype,
+    formatDims(dims),
+    kind,
+    origin.kind === 'folded' && origin.norm !== null ? `folded with ${origin.norm}` : origin.kind,
+    initializers.join(', '),
+    mergedWith.join(', '),
+  ]);
+  const header = ['name', 'dtype', 'dims', 'kind', 'origin', 'in the file', 'shared with'];
+  const count = parameters
+    .filter(({ kind }) => kind === 'parameter')
+    .reduce((sum, { dims }) => sum + dims.reduce((product, size) => product * size, 1), 0);
+  const table = formatTable([header, ...rows], [], { columns: terminal.columns, names: [0, 5] });
+  return `${table}\n${parameters.length} tensors, ${count.toLocaleString('en')} parameters\n`;
+}

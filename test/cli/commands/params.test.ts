@@ -1,0 +1,55 @@
+/** `tapir params`. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readStateDict } from 'onnx-tapir';
+import { describe, expect, it } from 'vitest';
+import { exportedNetwork } from '../../support/exports.js';
+import { scratchFolder } from '../../support/fixtures.js';
+import { runTapir } from '../../support/run.js';
+
+const scratch = scratchFolder();
+const resnet = exportedNetwork('resnet', scratch);
+const vit = exportedNetwork('vit', scratch);
+
+describe('tapir params', () => {
+  it('lists parameters with their origins', async () => {
+    const { code, stdout } = await runTapir(['params', join(resnet.folder, 'resnet.dynamo.onnx')]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^layer1\.0\.conv1\.weight +float32 +\[8, 8, 3, 3\] +parameter +folded with layer1\.0\.bn1/m,
+    );
+    expect(stdout).toMatch(/^fc\.weight +float32 +\[10, 16\] +parameter +exact +fc\.weight *$/m);
+    const json = await runTapir(['params', join(vit.folder, 'vit.dynamo.onnx'), '--json']);
+    const listed = JSON.parse(json.stdout) as { name: string; origin: unknown; initializers: string[] }[];
+    expect(new Set(listed.map(({ name }) => name))).toEqual(new Set(vit.parameters));
+    const weight = listed.find(({ name }) => name.endsWith('layer_1.self_attention.in_proj_weight'))!;
+    expect(weight.origin).toEqual({ kind: 'transposed', perm: [1, 0] });
+  });
+
+  it('saves a state dict that gives the same file back', async () => {
+    const [model, state, out] = [
+      join(vit.folder, 'vit.ts.onnx'),
+      join(scratch, 'vit.safetensors'),
+      join(scratch, 'same.onnx'),
+    ];
+    expect(await runTapir(['params', model, '--save', state])).toMatchObject({ code: 0, stdout: '' });
+    expect([...(await readStateDict(state)).keys()].length).toBe(vit.parameters.length);
+    const run = await runTapir(['load', model, '--weights', state, '-o', out]);
+    expect(run).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('26 exact, 6 transposed') as string,
+    });
+    expect(readFileSync(out).equals(readFileSync(model))).toBe(true);
+    expect((await runTapir(['params', model, '--save', state])).code).toBe(4);
+  });
+
+  it('leaves out what was folded', async () => {
+    const run = await runTapir([
+      'params',
+      join(resnet.folder, 'resnet.ts.onnx'),
+      '--save',
+      join(scratch, 'fc.safetensors'),
+    ]);
+    expect(run.stderr).toMatch(/\(2 tensors; 14 are folded into others, and left out\)/);
+  });
+});
