@@ -1,9 +1,9 @@
 /** `tapir create`: writes one of torchvision's networks as an ONNX file, or lists them. */
+import { statSync } from 'node:fs';
 import { InvalidArgumentError, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { listModels } from '../../hub/zoo/architectures.js';
 import { CREATE_DEFAULTS, createModel } from '../../hub/zoo/create-model.js';
-import { pruneModel } from '../../model/oracle/prune-model.js';
 import { checkAbsent } from '../../model/save-whole.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -52,12 +52,8 @@ async function runCreate(terminal: Terminal, name: string | undefined, flags: Cr
   if (out === undefined) throw invalidOption('--out', 'given: the ONNX file to write', out);
   if (!overwrite) checkAbsent(out);
   const model = await createModel(name, { weights, numClasses, imageSize, seed, opset });
-  const whole = await pruneModel(
-    model,
-    model.outputs.map((output) => output.name),
-  );
-  await whole.save(out, { overwrite });
+  await model.save(out, { overwrite });
   if (weights === undefined)
     terminal.err('untrained: the weights are seeded random numbers (--weights gives trained ones)\n');
-  terminal.out(`written: ${out} (${formatBytes(whole.plan.kept.bytes)})\n`);
+  terminal.out(`written: ${out} (${formatBytes(statSync(out).size)})\n`);
 }

@@ -3,7 +3,7 @@ import { checkInteger, invalidOption, withDefaults, type Options } from '../../b
 import { TapirError } from '../../base/errors.js';
 import { openModel, type OnnxModel } from '../../model/open-model.js';
 import type { StateSource } from '../../model/parameters/write-state-dict.js';
-import { sizeOf } from '../../onnx/chunk.js';
+import { chunkBytes, sizeOf } from '../../onnx/chunk.js';
 import { ELEMENT_BITS, ELEMENT_TYPE } from '../../onnx/schema.js';
 import { writeModelPieces } from '../../onnx/write-model.js';
 import { elementCount } from '../../tensor/tensor.js';
@@ -82,7 +82,7 @@ interface Values {
  * `[batch, classes]` (logits), float32.
  *
  * @remarks The keys of `weights` must be those of torchvision; `module.` before all of them, keys of older releases and those that only
- * training uses are understood. float16, bfloat16 and float64 become float32. One tensor at a time is read; the model is in memory.
+ * training uses are understood. float16, bfloat16 and float64 become float32. The model is in memory; its weights are read into their places, a few at a time.
  * Images are expected as torchvision's weights expect them. GoogLeNet and Inception v3 were trained with a mean and deviation of 0.5,
  * and torchvision converts their input: use a transform with `mean: 0.5, std: 0.5`.
  * Without weights, equal seeds give equal bytes; the numbers are scaled so that activations keep a sane size.
@@ -170,7 +170,10 @@ function describe(name: string, { parameters }: Network, loads: ReadonlyMap<stri
   return `${name}; seeded random numbers, untrained: ${anew.map(({ key }) => key).join(', ')}.`;
 }
 
-/** Lays the pieces out in memory; only one parameter is there twice at a time. */
+/** Parameters that are read at a time: their file then stays open. */
+const AT_ONCE = 8;
+
+/** Lays the pieces out in memory; only the parameters that are being read are there twice. */
 async function fill(name: string, pieces: readonly (Uint8Array | Values)[]): Promise<Uint8Array> {
   const bytes = sizeOf(pieces);
   if (bytes > LIMIT_BYTES)
@@ -180,11 +183,16 @@ async function fill(name: string, pieces: readonly (Uint8Array | Values)[]): Pro
       { details: { path: name, bytes, limitBytes: LIMIT_BYTES } },
     );
   const model = new Uint8Array(bytes);
+  const reads: { readonly at: number; readonly load: Load }[] = [];
   let at = 0;
   for (const piece of pieces) {
-    const part = piece instanceof Uint8Array ? piece : await piece.load();
-    model.set(part, at);
-    at += part.byteLength;
+    if (piece instanceof Uint8Array) model.set(piece, at);
+    else reads.push({ at, load: piece.load });
+    at += chunkBytes(piece);
+  }
+  for (let first = 0; first < reads.length; first += AT_ONCE) {
+    const part = reads.slice(first, first + AT_ONCE);
+    await Promise.all(part.map(async ({ at: start, load }) => model.set(await load(), start)));
   }
   return model;
 }

@@ -87,13 +87,16 @@ export class Module {
     return this.network.parameter(pathOf(this.path, name), dims, start);
   }
 
-  /** Reads a parameter where torchvision lists that as a step, under the whole key with `_` for `.`. */
+  /**
+   * Reads a parameter where torchvision lists that as a step, under the whole key with `_` for `.`: beside the network, an Identity gives
+   * it that name. Returns the key.
+   */
   read(key: string): string {
     const listed = this.network.listedName(pathOf(this.path, key.replaceAll('.', '_')));
     if (listed === key) return key;
     this.node('Identity', [key]);
     this.network.rename(listed);
-    return listed;
+    return key;
   }
 
   constant(value: NewAttribute): string {
