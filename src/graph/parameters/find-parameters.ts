@@ -85,7 +85,8 @@ function readUse(
   const { elemType, dims } = site.initializer.initializer!;
   const attribute = slotName(node, slot);
   const kind = RUNNING_STATISTICS.has(attribute ?? '') || !isFloatType(elemType) ? 'buffer' : 'parameter';
-  const name = node.inputs[slot]!.name;
+  // Exporters name the outputs of Identity nodes after the parameters that share an initializer.
+  const { name } = torch && torch.isShared ? node.inputs[slot]! : site.initializer;
   if (!torch) {
     // Other exporters' names say nothing, so only the operator tells weights from constants.
     return attribute !== undefined && isFloatType(elemType)

@@ -3,8 +3,8 @@ import type { Node } from '../graph.js';
 import { isUnder, joinPath } from '../names/module-path.js';
 import { isOwnLayer, slotName } from './parameter-slots.js';
 
-/** `layer1.0.conv1.weight`: torch's names are identifiers and numbers with dots between them. */
-const TORCH_NAME = /^[A-Za-z_]\w*(\.\w+)*$/;
+/** `layer1.0.conv1.weight`: torch's names are identifiers and numbers with dots between them; RegNet has `block1-0`. */
+const TORCH_NAME = /^[A-Za-z_][\w-]*(\.[\w-]+)*$/;
 /** Names that exporters and optimisers give to what they compute. */
 const MADE_UP = /^(val_\d+|_val_\d+|\d+|Constant.*|\w+Fusion_\w*)$/i;
 /** dynamo's exporter calls a constant that it computed by the torch operation. */

@@ -1,6 +1,6 @@
 /** Names of parameters, read from names and structure alone. */
 import { describe, expect, it } from 'vitest';
-import { openModel } from 'onnx-tapir';
+import { createModel, loadStateDict, openModel, type OnnxModel, type Tensor } from 'onnx-tapir';
 import { modelBytes, type GraphSpec } from '../../support/graphs.js';
 
 const square = { dims: [2, 2], values: [1, 2, 3, 4] };
@@ -91,3 +91,25 @@ describe('the parameters of other files', () => {
     expect(await listed({ initializers, nodes })).toEqual([['dense/kernel:0', 'exact', [2, 2]]]);
   });
 });
+
+describe('torchvision’s networks', () => {
+  // Tables of positions, parameters that torchvision lists as steps, hyphens in names.
+  it.each(['regnet_y_400mf', 'swin_t', 'vit_b_16', 'mobilenet_v3_small'])(
+    '%s has all its keys',
+    async (name) => {
+      const model = await createModel(name, { numClasses: 3 });
+      const listedKeys = model.namedParameters().map((parameter) => parameter.name);
+      expect(new Set(listedKeys).size).toBe(listedKeys.length);
+      expect(model.namedParameters().every(({ origin }) => origin.kind === 'exact')).toBe(true);
+      const { model: same, report } = await loadStateDict(model, await valuesOf(model));
+      expect(report).toMatchObject({ missing: [], unexpected: [] });
+      expect(same).toBe(model);
+    },
+  );
+});
+
+async function valuesOf(model: OnnxModel): Promise<Map<string, Tensor>> {
+  const state = new Map<string, Tensor>();
+  for (const parameter of model.namedParameters()) state.set(parameter.name, await parameter.read());
+  return state;
+}
