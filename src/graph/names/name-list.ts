@@ -26,11 +26,15 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
   const layers = layerNames(graph);
   const names = new Map<Value, string>(graph.inputs.map((value) => [value, value.name]));
   for (const node of graph.nodes) {
-    if (roles.get(node) !== 'data' || isInner(tree, node)) continue;
+    if (roles.get(node) !== 'data') continue;
+    const isHidden = isInner(tree, node);
     node.outputs.forEach((value, k) => {
       if (!value || (k > 0 && value.uses.length === 0 && !graph.isOutput(value))) return;
+      const isGiven = hasGivenName(tree, node, value);
+      if (isHidden && !isGiven) return;
       const name = firstDenoting(graph, value, function* () {
         yield* known.get(value.name) ?? [];
+        if (isGiven) yield value.name;
         yield torchvision.get(node) ?? '';
         yield* moduleSpellings(tree, node);
         yield layers.get(node) ?? '';
@@ -67,6 +71,18 @@ function firstDenoting(graph: Graph, value: Value, candidates: () => Iterable<st
     if (found && 'value' in found && found.value === value) return name;
   }
   return undefined;
+}
+
+/**
+ * Whether a tensor has a name in torchvision's spelling, as the networks of hub/zoo have them: TorchScript names tensors after their nodes.
+ * A module of one node keeps its own name.
+ */
+function hasGivenName(tree: ModuleTree, node: Node, { name }: Value): boolean {
+  const place = tree.places.get(node);
+  if (place?.scheme !== 'torchscript') return false;
+  const module = tree.modules.get(place.path);
+  if (module?.children.size === 0 && module.own.length === 1) return false;
+  return place.path === '' ? /^[a-z]+(?:_[a-z]+|_?\d+d?)*$/.test(name) : name.startsWith(`${place.path}.`);
 }
 
 /** A node inside a leaf module whose result is another node's: torchvision shows such a module as one. */

@@ -139,6 +139,17 @@ describe('createModel', () => {
   it('lists names in torchvision’s spelling', async () => {
     const names = getGraphNodeNames(await createModel('resnet18'));
     expect(['x', ...names.slice(1)]).toEqual(readFacts(fixturePath('zoo/resnet18.json.gz')).eval_nodes);
+    const shuffled = getGraphNodeNames(await createModel('shufflenet_v2_x0_5'));
+    expect(shuffled.slice(18, 25)).toEqual([
+      'stage2.0.cat',
+      'stage2.0.view',
+      'stage2.0.transpose',
+      'stage2.0.contiguous',
+      'stage2.0.view_1',
+      'stage2.1.getitem',
+      'stage2.1.getitem_1',
+    ]);
+    expect(shuffled.filter((name) => name.startsWith('/'))).toEqual([]);
   });
 
   it.each([

@@ -77,6 +77,9 @@ describe(`torchvision’s networks${sharedNote}`, () => {
       expect(initializers.map(({ name, dims }) => [name, [...dims]])).toEqual(
         keys.map(({ key, shape }) => [key, [...shape]]),
       );
+      expect(new Set(model.namedParameters().map(({ name }) => name))).toEqual(
+        new Set(keys.map(({ key }) => key)),
+      );
       expect(await compareNames(model, facts)).toEqual([]);
     },
   );
