@@ -17,6 +17,8 @@ export type ParameterOrigin =
   | { readonly kind: 'exact' }
   /** With its axes in another order: axis `i` of the file's tensor is axis `perm[i]` of torch's. */
   | { readonly kind: 'transposed'; readonly perm: readonly number[] }
+  /** With other dims, and the same elements in the same order. */
+  | { readonly kind: 'reshaped' }
   /** Stored several times, in different forms. */
   | { readonly kind: 'several' }
   /**

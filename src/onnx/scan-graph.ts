@@ -171,6 +171,17 @@ function scanMetadata(reader: WireReader, field: Field): [key: string, value: st
   return NODE_METADATA.has(key) ? [key, scanEntry(reader, field).value] : undefined;
 }
 
+/** An entry of a node's metadata that the index does not keep. */
+export function readNodeMetadata(reader: WireReader, node: Field, key: string): string | undefined {
+  let value: string | undefined;
+  reader.readBody(node, (field) => {
+    if (field.number !== NODE.metadataProps) return;
+    const entry = scanEntry(reader, field);
+    if (entry.key === key) value = entry.value;
+  });
+  return value;
+}
+
 function scanAnnotation(reader: WireReader, field: Field): ScannedAnnotation {
   const parameters: string[] = [];
   let tensor = '';

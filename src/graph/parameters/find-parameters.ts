@@ -20,14 +20,22 @@ export interface ParameterUse {
   /** The order in which the parameter's axes lie in the file; null as in torch. */
   readonly perm: readonly number[] | null;
   readonly kind: 'parameter' | 'buffer';
+  /** Whether the name is a guess, because the file's own is made up. */
+  readonly isGuess: boolean;
+}
+
+/** An initializer that nothing names: a constant, or what an exporter computed of parameters. */
+export interface UnnamedSite extends Site {
+  /** The path of the module that reads it. */
+  readonly module: string | undefined;
 }
 
 /** The parameters of a graph, in execution order. */
 export interface GraphParameters {
   readonly uses: readonly ParameterUse[];
   readonly folded: readonly FoldedLayer[];
-  /** Initializers of floats that the exporter computed or that nothing names. */
-  readonly unnamed: readonly Value[];
+  /** Where initializers of floats are read that nothing names. */
+  readonly unnamed: readonly UnnamedSite[];
 }
 
 const found = new WeakMap<Graph, GraphParameters>();
@@ -43,7 +51,7 @@ function searchGraph(graph: Graph): GraphParameters {
   const isTorch = graph.nodes.some((node) => placeOf(node) !== undefined);
   const uses = new Map<string, ParameterUse>();
   const folded: FoldedLayer[] = [];
-  const unnamed = new Set<Value>();
+  const unnamed: UnnamedSite[] = [];
   const reads = countReads(graph);
   for (const node of graph.nodes) {
     if (isIdentity(node)) continue;
@@ -55,11 +63,16 @@ function searchGraph(graph: Graph): GraphParameters {
       const use = readUse(node, slot, site, isTorch && { isShared: reads.get(site.initializer)! > 1 });
       const key = `${site.node.index} ${site.slot}`;
       if (use) uses.set(key, uses.get(key) ?? use);
-      else if (isFloatType(site.initializer.initializer!.elemType)) unnamed.add(site.initializer);
+      else if (isFloatType(site.initializer.initializer!.elemType))
+        unnamed.push({ ...site, module: moduleOf(node) });
     });
   }
-  for (const { site } of uses.values()) unnamed.delete(site.initializer);
-  return { uses: [...uses.values()], folded, unnamed: [...unnamed] };
+  return { uses: [...uses.values()], folded, unnamed };
+}
+
+/** The path of the module that runs a node. */
+export function moduleOf(node: Node): string | undefined {
+  return (firstPlaceOf(node) ?? placeOf(node))?.path;
 }
 
 /** How many inputs read each initializer, directly or behind Identity nodes. */
@@ -90,20 +103,22 @@ function readUse(
   if (!torch) {
     // Other exporters' names say nothing, so only the operator tells weights from constants.
     return attribute !== undefined && isFloatType(elemType)
-      ? { node, site, names: [site.initializer.name], perm: null, kind }
+      ? { node, site, names: [site.initializer.name], perm: null, kind, isGuess: false }
       : undefined;
   }
   const written = isMadeUp(name) ? undefined : name;
-  if (written === undefined && !isFloatType(elemType)) return undefined;
-  const place = firstPlaceOf(node) ?? placeOf(node);
-  const names = parameterNames(node, slot, written, place?.path, torch.isShared);
+  const isGuess = written === undefined;
+  if (isGuess && !(isFloatType(elemType) && isMatrixOfProduct(node, slot, dims))) return undefined;
+  const names = parameterNames(node, slot, written, moduleOf(node), torch.isShared);
   if (names.length === 0) return undefined;
-  const perm = written === undefined ? permOf(node, slot, dims) : null;
-  return { node, site, names, perm, kind };
+  return { node, site, names, perm: isGuess ? permOf(node) : null, kind, isGuess };
 }
 
-/** An exporter that names a matrix anew has transposed it for its product. */
-function permOf({ opType, scanned }: Node, slot: number, dims: readonly number[]): readonly number[] | null {
-  const isProduct = opType === 'MatMul' || (opType === 'Gemm' && scanned.layout.get('transB') !== 1);
-  return isProduct && slot === 1 && dims.length === 2 ? [1, 0] : null;
+/** Whether an input is the matrix of a linear layer: exporters name it anew when they transpose it. */
+function isMatrixOfProduct({ opType }: Node, slot: number, dims: readonly number[]): boolean {
+  return (opType === 'MatMul' || opType === 'Gemm') && slot === 1 && dims.length === 2;
+}
+
+function permOf({ opType, scanned }: Node): readonly number[] | null {
+  return opType === 'Gemm' && scanned.layout.get('transB') === 1 ? null : [1, 0];
 }

@@ -9,7 +9,7 @@ const TORCH_NAME = /^[A-Za-z_][\w-]*(\.[\w-]+)*$/;
 const MADE_UP = /^(val_\d+|_val_\d+|\d+|Constant.*|\w+Fusion_\w*)$/i;
 /** dynamo's exporter calls a constant that it computed by the torch operation. */
 const OPERATION =
-  /^(abs|add|arange|cat|clone|cos|div|exp|expand|full|getitem|log|logit|mul|neg|ones|permute|pow|reciprocal|relu|reshape|rsqrt|select|sigmoid|sin|slice|softmax|softplus|sqrt|squeeze|stack|sub|sum|tanh|to|transpose|unsqueeze|view|zeros)(_\d+)?$/;
+  /^(abs|add|arange|cat|clone|cos|div|exp|expand|full|getitem|log|logit|mul|neg|ones|permute|pow|reciprocal|relu|reshape|rsqrt|select|sigmoid|sin|slice|softmax|softplus|sqrt|squeeze|stack|sub|sum|tanh|to|transpose|unsqueeze|view|zeros|scalar_tensor\w*|(min|max)_val_cast|\w+_default)(_\d+)?$/;
 
 /** Whether a tensor's name is made up, in a file that was exported from torch. */
 export function isMadeUp(name: string): boolean {
@@ -37,9 +37,8 @@ export function parameterNames(
   isShared: boolean,
 ): string[] {
   const attribute = slotName(node, slot);
-  const ofModule =
-    module === undefined || attribute === undefined ? [] : [joinPath(module, weightName(node, attribute))];
-  if (written === undefined) return ofModule;
+  const ofModule = module === undefined || attribute === undefined ? [] : [joinPath(module, attribute)];
+  if (written === undefined) return namedByBias(node, module) ?? ofModule;
   if (module === undefined || !isShared || isUnder(written, calledOnce(module)))
     return unique([written, ...ofModule]);
   const sameDepth = written.split('.').slice(module.split('.').length);
@@ -53,15 +52,14 @@ function calledOnce(module: string): string {
   return module.replaceAll(/(?<=\.|^)(\w+?)_\d+(?=\.|$)/g, '$1');
 }
 
-/** The weight of a product goes by the bias that is added to it: `in_proj_weight` with `in_proj_bias`. */
-function weightName(node: Node, attribute: string): string {
-  if (node.opType !== 'MatMul' || attribute !== 'weight') return attribute;
-  const sum = node.outputs[0]?.uses.find(({ opType }) => opType === 'Add');
-  const bias = sum?.inputs.find((input) => input !== node.outputs[0])?.name;
-  const atom = bias?.split('.').at(-1);
-  return atom !== undefined && !isMadeUp(bias!) && atom.endsWith('bias')
-    ? `${atom.slice(0, -'bias'.length)}weight`
-    : attribute;
+/** The weight of a product goes by the bias that is added to it: `attn.in_proj_weight` with `attn.in_proj_bias`. */
+function namedByBias(node: Node, module: string | undefined): string[] | undefined {
+  const product = node.outputs[0];
+  const sum = product?.uses.find(({ opType }) => opType === 'Add');
+  const bias = node.opType === 'Gemm' ? node.inputs[2] : sum?.inputs.find((input) => input !== product);
+  if (!bias || isMadeUp(bias.name) || !bias.name.endsWith('bias') || !isUnder(bias.name, module ?? ''))
+    return undefined;
+  return [bias.name.replace(/bias$/, 'weight')];
 }
 
 function unique(names: readonly string[]): string[] {

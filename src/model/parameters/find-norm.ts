@@ -2,7 +2,9 @@
 import { findParameters } from '../../graph/parameters/find-parameters.js';
 import type { Site } from '../../graph/parameters/site.js';
 import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
+import { readNodeMetadata } from '../../onnx/scan-graph.js';
 import { ELEMENT_BITS } from '../../onnx/schema.js';
+import { WireReader } from '../../onnx/wire.js';
 import { permute } from '../../tensor/permute.js';
 import { toFloat64 } from '../encode-values.js';
 import type { ModelState } from '../model-state.js';
@@ -22,7 +24,8 @@ export interface FoundNorm {
 }
 
 /** torch.nn.BatchNorm2d's default first, then those of other networks (MobileNetV3, EfficientNetV2, Inception; TensorFlow's ports). */
-const EPSILONS = [1e-5, 1e-3, 1e-6, 1e-4, 2e-5, 1e-2, 1e-12];
+export const DEFAULT_EPSILON = 1e-5;
+const EPSILONS = [DEFAULT_EPSILON, 1e-3, 1e-6, 1e-4, 2e-5, 1e-2, 1e-12];
 /** The largest difference to the file's weights, over their largest value: float32 rounds both. */
 const TOLERANCE = 1e-5;
 const HALF_TOLERANCE = 1e-2;
@@ -53,10 +56,19 @@ export class NormFinder {
         layer,
         this.#reference
           ? await this.#prove(layer, known, candidates, this.#reference)
-          : { norm: known, epsilon: EPSILONS[0]!, candidates },
+          : { norm: known, epsilon: await this.#statedEpsilon(layer), candidates },
       );
     }
     return found;
+  }
+
+  /** The epsilon that dynamo's exporter wrote down, else torch's default. */
+  async #statedEpsilon({ node }: FoldedLayer): Promise<number> {
+    const call = await this.#model.withSource((source) =>
+      readNodeMetadata(new WireReader(source), node.scanned.field, 'pkg.torch.onnx.fx_node'),
+    );
+    const stated = /batch_norm.*,\s*([\d.e-]+)\s*(?:,\s*(?:True|False))?\),\s*kwargs/s.exec(call ?? '')?.[1];
+    return stated === undefined ? DEFAULT_EPSILON : Number(stated);
   }
 
   /** The norm and the epsilon with which the reference gives the file's weights. */

@@ -1,7 +1,13 @@
 /** Matching a state dict with a model, and what changes in the file. */
 import type { Value } from '../../graph/graph.js';
-import { splitPath } from '../../graph/names/module-path.js';
-import { findParameters } from '../../graph/parameters/find-parameters.js';
+import { isUnder, splitPath } from '../../graph/names/module-path.js';
+import {
+  findParameters,
+  moduleOf,
+  type ParameterUse,
+  type UnnamedSite,
+} from '../../graph/parameters/find-parameters.js';
+import type { Site } from '../../graph/parameters/site.js';
 import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { isOperation } from '../../graph/parameters/parameter-names.js';
 import type { Chunk } from '../../onnx/chunk.js';
@@ -9,6 +15,8 @@ import { elementTypeName } from '../../onnx/schema.js';
 import { encodeValues, fitsType } from '../encode-values.js';
 import type { ModelState } from '../model-state.js';
 import type { ParameterOrigin } from '../named-parameters.js';
+import { elementCount } from '../../tensor/tensor.js';
+import { readInitializerBytes } from '../read-initializer.js';
 import { replaceTensors, type NewInput, type SiteEdit } from '../replace-tensors.js';
 import { channelsOf } from './choose-norm.js';
 import { NormFinder } from './find-norm.js';
@@ -47,6 +55,7 @@ export class Loading {
     derived: [],
   };
   readonly #absent: string[] = [];
+  readonly #reshaped: { readonly site: Site; readonly key: string }[] = [];
   /** Keys of layers that cannot be folded, as others are missing. */
   readonly #unused = new Set<string>();
 
@@ -69,13 +78,14 @@ export class Loading {
     for (const match of matches.found) this.#checkUse(match);
     const layers = await this.#matchLayers(folded);
     this.#addBiases(matches.found);
-    await this.#sortLeftovers(unnamed, matches.found);
+    await this.#sortLeftovers([...unnamed, ...matches.unexplained.map(unnamedSite)], matches.found);
     const { missing, unexpected, misshapen, derived } = this.#misfits;
     const isRefused = strict && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
       throw mismatch(this.#misfits, this.#state);
     // Only now: nothing is read of a state dict that does not fit.
-    for (const match of matches.found) await this.#edit(match);
+    for (const { use, key } of matches.found) await this.#edit(use.site, key, use.perm);
+    for (const { site, key } of this.#reshaped) await this.#edit(site, key, null);
     for (const { layer, norm, epsilon } of layers) await this.#fold(layer, norm, epsilon);
     await this.#readBiases();
     const chunks = await replaceTensors(this.#model, this.#edits, this.#inputs);
@@ -174,22 +184,55 @@ export class Loading {
   }
 
   /** Tells keys that have no tensor in the file from keys that the network does not have. */
-  async #sortLeftovers(unnamed: readonly Value[], matches: readonly KeyMatch[]): Promise<void> {
+  async #sortLeftovers(unnamed: readonly UnnamedSite[], matches: readonly KeyMatch[]): Promise<void> {
     const leftovers = [...this.#state].filter(([key]) => !this.#origins.has(key) && !this.#unused.has(key));
     // Counters and indices are not weights, and exporters keep none of them.
     const floats = leftovers.filter(([, { dtype }]) => isFloat(dtype));
     for (const [key] of leftovers) if (!floats.some(([other]) => other === key)) this.#absent.push(key);
-    for (const [key, { dims }] of floats)
-      if (unnamed.some((value) => isComputed(value, dims, this.#reference?.has(key) === true)))
+    for (const [key] of floats) {
+      const isKnown = this.#reference?.has(key) === true;
+      const near = unnamed.filter((site) => isNear(site, key));
+      if (isKnown && (await this.#findByValue(key, near))) continue;
+      const { dims } = this.#state.get(key)!;
+      const isDerived = isKnown
+        ? near.some(({ initializer }) => elementCount(initializer.initializer!.dims) > 1)
+        : false;
+      if (isDerived || unnamed.some(({ initializer }) => isResult(initializer, dims)))
         this.#misfits.derived.push(key);
+    }
     if (this.#misfits.derived.length > 0) return;
     for (const [key] of floats) {
       const merged = await this.#mergedWith(key, matches);
       if (merged) throw ambiguous(key, sitesOf(merged, matches));
-      if (this.#origins.has(key)) continue;
+      if (this.#origins.has(key)) continue; // Found by value, or equal to another.
       if (this.#reference?.has(key)) this.#absent.push(key);
       else this.#misfits.unexpected.push(key);
     }
+  }
+
+  /** Finds the tensors that hold the reference's values of a key, with other dims: a parameter that the exporter reshaped. */
+  async #findByValue(key: string, sites: readonly UnnamedSite[]): Promise<boolean> {
+    const value = this.#reference!.get(key)!;
+    const fitting = sites.filter(
+      ({ initializer }) => elementCount(initializer.initializer!.dims) === elementCount(value.dims),
+    );
+    if (fitting.length === 0) return false;
+    const before = await value.read();
+    const holding: UnnamedSite[] = [];
+    for (const site of fitting) {
+      const tensor = site.initializer.initializer!;
+      const now = await readInitializerBytes(this.#model, tensor);
+      if (
+        fitsType(value.dtype, tensor.elemType) &&
+        Buffer.compare(now, encodeValues(before, tensor.elemType, null)) === 0
+      )
+        holding.push(site);
+    }
+    if (new Set(holding.map(({ initializer }) => initializer)).size !== 1) return false;
+    for (const site of holding) this.#reshaped.push({ site, key });
+    this.#check(key, value.dims, holding[0]!.initializer.initializer!.elemType);
+    this.#origins.set(key, { kind: 'reshaped' });
+    return true;
   }
 
   /**
@@ -227,10 +270,10 @@ export class Loading {
     return isShared && splitPath(key)[0] === splitPath(match.key)[0];
   }
 
-  async #edit({ use, key }: KeyMatch): Promise<void> {
-    const { elemType } = use.site.initializer.initializer!;
-    const bytes = encodeValues(await this.#state.get(key)!.read(), elemType, use.perm);
-    this.#edits.push({ site: use.site, name: key, bytes });
+  async #edit(site: Site, key: string, perm: readonly number[] | null): Promise<void> {
+    const { elemType } = site.initializer.initializer!;
+    const bytes = encodeValues(await this.#state.get(key)!.read(), elemType, perm);
+    this.#edits.push({ site, name: key, bytes });
   }
 
   async #fold(layer: FoldedLayer, norm: string, epsilon: number): Promise<void> {
@@ -252,13 +295,18 @@ function isFloat(dtype: string): boolean {
   return dtype.startsWith('float') || dtype === 'bfloat16';
 }
 
-/**
- * Whether an initializer may be what the exporter computed of a parameter of these dims.
- *
- * @param isKnown - Whether the network has the parameter for certain. Otherwise only a name tells: `exp` is what an operation gave.
- */
-function isComputed({ name, initializer }: Value, dims: readonly number[], isKnown: boolean): boolean {
-  return String(initializer!.dims) === String(dims) && (isOperation(name) || (isKnown && dims.length > 0));
+/** Whether an initializer is what an operation gave, by its name, and may have been computed of a parameter of these dims. */
+function isResult({ name, initializer }: Value, dims: readonly number[]): boolean {
+  return isOperation(name) && String(initializer!.dims) === String(dims);
+}
+
+/** Whether a parameter belongs to the module that reads a tensor. The model's own module has the parameters without a dot. */
+function isNear({ module }: UnnamedSite, key: string): boolean {
+  return module === '' ? !key.includes('.') : module !== undefined && isUnder(key, module);
+}
+
+function unnamedSite({ node, site }: ParameterUse): UnnamedSite {
+  return { ...site, module: moduleOf(node) };
 }
 
 /** The places that read the initializer of a match, in words. */

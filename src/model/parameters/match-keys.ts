@@ -12,6 +12,14 @@ export interface KeyMatch {
   readonly key: string;
 }
 
+export interface Matches {
+  readonly found: readonly KeyMatch[];
+  /** Likeliest names of places that no key was found for. */
+  readonly missing: readonly string[];
+  /** Places whose name was only a guess, and a wrong one as the reference shows. */
+  readonly unexplained: readonly ParameterUse[];
+}
+
 /**
  * Matches places with keys.
  *
@@ -22,17 +30,19 @@ export async function matchKeys(
   uses: readonly ParameterUse[],
   state: State,
   reference: State | undefined,
-): Promise<{ readonly found: readonly KeyMatch[]; readonly missing: readonly string[] }> {
+): Promise<Matches> {
   const found: KeyMatch[] = [];
   const missing = new Set<string>();
+  const unexplained: ParameterUse[] = [];
   for (const use of uses) {
     const names = reference ? use.names.filter((name) => reference.has(name)) : use.names;
     const key = names.find((name) => state.has(name));
     if (key !== undefined && (key === names[0] || (await isRightName(model, use, key, names[0]!, state))))
       found.push({ use, key });
     else if (names.length > 0) missing.add(names[0]!);
+    else if (use.isGuess) unexplained.push(use);
   }
-  return foundWithTied(model, uses, found, missing, state, reference);
+  return { ...(await foundWithTied(model, uses, found, missing, state, reference)), unexplained };
 }
 
 /**
@@ -67,7 +77,7 @@ async function foundWithTied(
   names: ReadonlySet<string>,
   state: State,
   reference: State | undefined,
-): Promise<{ readonly found: readonly KeyMatch[]; readonly missing: readonly string[] }> {
+): Promise<Omit<Matches, 'unexplained'>> {
   const found = [...matched];
   const missing: string[] = [];
   const isMatched = new Set(found.map(({ use }) => use));
