@@ -10,6 +10,7 @@ interface LoadFlags {
   readonly out: string;
   readonly reference?: string;
   readonly prefix?: string;
+  readonly epsilon?: number;
   readonly strict: boolean;
   readonly inline: boolean;
   readonly repack: boolean;
@@ -32,6 +33,7 @@ export function addLoadCommand(program: Command, terminal: Terminal): void {
       'state dict of the model’s present weights: proves what was folded into what',
     )
     .option('--prefix <text>', 'what all keys begin with, such as "model."')
+    .option('--epsilon <x>', 'of folded norms, if neither the file nor --reference tells it', Number)
     .option('--no-strict', 'load what fits, although keys are missing or unexpected')
     .option('--inline', 'put external weights into the file', false)
     .option('--repack', 'put external weights into FILE.data', false)
@@ -41,12 +43,13 @@ export function addLoadCommand(program: Command, terminal: Terminal): void {
 }
 
 async function runLoad(terminal: Terminal, path: string, flags: LoadFlags): Promise<void> {
-  const { weights, out, prefix, strict, inline, repack, overwrite, json, yes } = flags;
+  const { weights, out, prefix, epsilon, strict, inline, repack, overwrite, json, yes } = flags;
   const file = await findModelFile(path, terminal, yes);
   const reference = flags.reference === undefined ? undefined : await readStateDict(flags.reference);
   const { model, report } = await loadStateDict(file, await readStateDict(weights), {
     strict,
     prefix,
+    epsilon,
     reference,
   });
   await model.save(out, { overwrite, weights: inline ? 'inline' : repack ? 'repack' : 'keep' });

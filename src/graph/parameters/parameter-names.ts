@@ -41,8 +41,7 @@ export function parameterNames(
   if (written === undefined) return namedByBias(node, module) ?? ofModule;
   if (module === undefined || !isShared || isUnder(written, calledOnce(module)))
     return unique([written, ...ofModule]);
-  const sameDepth = written.split('.').slice(module.split('.').length);
-  const relocated = sameDepth.length > 0 ? [joinPath(module, sameDepth.join('.'))] : [];
+  const relocated = relocate(written, module);
   const guesses = isOwnLayer(node) ? [...ofModule, ...relocated] : [...relocated, ...ofModule];
   return unique([...guesses, written]);
 }
@@ -57,9 +56,16 @@ function namedByBias(node: Node, module: string | undefined): string[] | undefin
   const product = node.outputs[0];
   const sum = product?.uses.find(({ opType }) => opType === 'Add');
   const bias = node.opType === 'Gemm' ? node.inputs[2] : sum?.inputs.find((input) => input !== product);
-  if (!bias || isMadeUp(bias.name) || !bias.name.endsWith('bias') || !isUnder(bias.name, module ?? ''))
-    return undefined;
-  return [bias.name.replace(/bias$/, 'weight')];
+  if (!bias || isMadeUp(bias.name) || !bias.name.endsWith('bias')) return undefined;
+  const names =
+    module === undefined || isUnder(bias.name, module) ? [bias.name] : relocate(bias.name, module);
+  return names.map((name) => name.replace(/bias$/, 'weight'));
+}
+
+/** The name of a parameter of an equal module, in this one: what stands at the same depth. */
+function relocate(name: string, module: string): string[] {
+  const inside = name.split('.').slice(module.split('.').length);
+  return inside.length > 0 ? [joinPath(module, inside.join('.'))] : [];
 }
 
 function unique(names: readonly string[]): string[] {

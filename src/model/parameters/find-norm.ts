@@ -24,8 +24,7 @@ export interface FoundNorm {
 }
 
 /** torch.nn.BatchNorm2d's default first, then those of other networks (MobileNetV3, EfficientNetV2, Inception; TensorFlow's ports). */
-export const DEFAULT_EPSILON = 1e-5;
-const EPSILONS = [DEFAULT_EPSILON, 1e-3, 1e-6, 1e-4, 2e-5, 1e-2, 1e-12];
+const EPSILONS = [1e-5, 1e-3, 1e-6, 1e-4, 2e-5, 1e-2, 1e-12];
 /** The largest difference to the file's weights, over their largest value: float32 rounds both. */
 const TOLERANCE = 1e-5;
 const HALF_TOLERANCE = 1e-2;
@@ -34,11 +33,13 @@ export class NormFinder {
   readonly #model: ModelState;
   readonly #state: State;
   readonly #reference: State | undefined;
+  readonly #epsilon: number | undefined;
 
-  constructor(model: ModelState, state: State, reference: State | undefined) {
+  constructor(model: ModelState, state: State, reference: State | undefined, epsilon: number | undefined) {
     this.#model = model;
     this.#state = state;
     this.#reference = reference;
+    this.#epsilon = epsilon;
   }
 
   async find(layers: readonly FoldedLayer[]): Promise<ReadonlyMap<FoldedLayer, FoundNorm>> {
@@ -62,13 +63,13 @@ export class NormFinder {
     return found;
   }
 
-  /** The epsilon that dynamo's exporter wrote down, else torch's default. */
+  /** The epsilon that dynamo's exporter wrote down, else the given one, else torch's default. */
   async #statedEpsilon({ node }: FoldedLayer): Promise<number> {
     const call = await this.#model.withSource((source) =>
       readNodeMetadata(new WireReader(source), node.scanned.field, 'pkg.torch.onnx.fx_node'),
     );
     const stated = /batch_norm.*,\s*([\d.e-]+)\s*(?:,\s*(?:True|False))?\),\s*kwargs/s.exec(call ?? '')?.[1];
-    return stated === undefined ? DEFAULT_EPSILON : Number(stated);
+    return stated === undefined ? (this.#epsilon ?? EPSILONS[0]!) : Number(stated);
   }
 
   /** The norm and the epsilon with which the reference gives the file's weights. */

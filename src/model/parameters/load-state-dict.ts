@@ -26,6 +26,12 @@ export interface LoadStateOptions {
    */
   readonly prefix: string | undefined;
   /**
+   * The epsilon of folded norms, where neither the file (dynamo's exporter writes it) nor `reference` tells it. torch's default is 1e-5;
+   * MobileNetV3, EfficientNetV2, GoogLeNet and Inception have 1e-3.
+   * @default undefined
+   */
+  readonly epsilon: number | undefined;
+  /**
    * The state dict of the model's present weights. It proves by value which norm was folded into which layer, and with which epsilon,
    * and which keys have no tensor in the file.
    * @default undefined
@@ -33,7 +39,12 @@ export interface LoadStateOptions {
   readonly reference: StateSource | undefined;
 }
 
-export const LOAD_DEFAULTS: LoadStateOptions = { strict: true, prefix: undefined, reference: undefined };
+export const LOAD_DEFAULTS: LoadStateOptions = {
+  strict: true,
+  prefix: undefined,
+  epsilon: undefined,
+  reference: undefined,
+};
 
 /**
  * Loads a state dict into a model: each parameter gets the values of its key. A BatchNorm that the exporter folded into a layer is
@@ -48,7 +59,8 @@ export const LOAD_DEFAULTS: LoadStateOptions = { strict: true, prefix: undefined
  * or if no key matches; `STATE_AMBIGUOUS` if the file does not show what a key belongs to; `STATE_INVALID`; `MODEL_CHANGED`;
  * `OPTION_INVALID`; those of {@link openModel}.
  *
- * @remarks A folded layer's epsilon is torch's default, 1e-5, unless `reference` shows another one.
+ * @remarks A TorchScript file does not tell the epsilon of folded norms. Without `reference` and `epsilon` it is taken as 1e-5, and the
+ * report says so.
  *
  * @example
  * ```ts
@@ -70,11 +82,14 @@ export async function loadStateDict(
   const prefix = options.prefix === undefined ? undefined : checkText('prefix', options.prefix);
   checkState('state', state);
   if (options.reference !== undefined) checkState('reference', options.reference);
+  const { epsilon } = options;
+  if (epsilon !== undefined && !(typeof epsilon === 'number' && epsilon > 0 && epsilon < 1))
+    throw invalidOption('epsilon', 'a number between 0 and 1', epsilon);
   const opened = readModel(model);
   const notes: string[] = [];
   const values = withoutPrefix(stateValues(state), prefix, notes);
   const reference = options.reference && withoutPrefix(stateValues(options.reference), prefix, []);
-  const loading = new Loading(modelInternals.of(opened), values, reference, notes);
+  const loading = new Loading(modelInternals.of(opened), { state: values, reference, epsilon, notes });
   const { chunks, report } = await loading.run(strict);
   return { model: chunks ? await deriveModel(opened, chunks) : opened, report };
 }

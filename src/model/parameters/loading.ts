@@ -39,11 +39,21 @@ export interface LoadReport {
   readonly notes: readonly string[];
 }
 
+/** What a state dict is loaded with. */
+export interface LoadInput {
+  readonly state: ReadonlyMap<string, StateValue>;
+  readonly reference: ReadonlyMap<string, StateValue> | undefined;
+  readonly epsilon: number | undefined;
+  /** Receives what was assumed. */
+  readonly notes: string[];
+}
+
 /** One call of {@link loadStateDict}. */
 export class Loading {
   readonly #model: ModelState;
   readonly #state: ReadonlyMap<string, StateValue>;
   readonly #reference: ReadonlyMap<string, StateValue> | undefined;
+  readonly #epsilon: number | undefined;
   readonly #notes: string[];
   readonly #origins = new Map<string, ParameterOrigin>();
   readonly #edits: SiteEdit[] = [];
@@ -59,15 +69,11 @@ export class Loading {
   /** Keys of layers that cannot be folded, as others are missing. */
   readonly #unused = new Set<string>();
 
-  constructor(
-    model: ModelState,
-    state: ReadonlyMap<string, StateValue>,
-    reference: ReadonlyMap<string, StateValue> | undefined,
-    notes: string[],
-  ) {
+  constructor(model: ModelState, { state, reference, epsilon, notes }: LoadInput) {
     this.#model = model;
     this.#state = state;
     this.#reference = reference;
+    this.#epsilon = epsilon;
     this.#notes = notes;
   }
 
@@ -126,7 +132,7 @@ export class Loading {
       if (!isGiven) this.#misfits.missing.push(`${layer}.weight`);
       return isGiven;
     });
-    const finder = new NormFinder(this.#model, this.#state, this.#reference);
+    const finder = new NormFinder(this.#model, this.#state, this.#reference, this.#epsilon);
     const found = await finder.find(given);
     const layers = [];
     for (const layer of given) {
@@ -150,9 +156,10 @@ export class Loading {
       for (const key of all) this.#origins.set(key, origin);
       layers.push({ layer, norm, epsilon });
     }
-    if (layers.length > 0 && this.#reference === undefined)
+    const isUnknown = this.#reference === undefined && this.#epsilon === undefined;
+    if (isUnknown && layers.some(({ layer }) => !layer.isProven))
       this.#notes.push(
-        'folded norms have epsilon 1e-5, as torch by default; a reference would show another one',
+        'folded norms are taken to have epsilon 1e-5, torch’s default; if this network has another, state it (epsilon), or pass the present weights as reference',
       );
     return layers;
   }

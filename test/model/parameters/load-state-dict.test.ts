@@ -129,6 +129,13 @@ describe('a folded network', () => {
     const { model, report } = await loadStateDict(path, await stateOf(resnet, 'B.safetensors'));
     expect(distance(await outputOf(model, resnet), resnet.expected.B.value)).toBeLessThan(1e-5);
     expect(report.notes).toEqual([expect.stringContaining('epsilon 1e-5')]);
+    const other = await loadStateDict(path, await stateOf(resnet, 'B.safetensors'), { epsilon: 1e-2 });
+    expect(other.report.notes).toEqual([]);
+    expect(distance(await outputOf(other.model, resnet), resnet.expected.B.value)).toBeGreaterThan(1e-4);
+    const state = await stateOf(resnet, 'B.safetensors');
+    await expect(loadStateDict(path, state, { epsilon: 0 })).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+    });
     expect(report.absent.every((key) => key.endsWith('num_batches_tracked'))).toBe(true);
     expect(report.entries.find(({ key }) => key === 'layer2.0.downsample.1.running_var')!.origin).toEqual({
       kind: 'folded',
