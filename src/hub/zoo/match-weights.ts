@@ -1,5 +1,5 @@
 /** A state dict → the values of a network's parameters. */
-import { TapirError } from '../../base/errors.js';
+import { misfitsError } from '../../model/parameters/load-errors.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
 import type { StateTensor } from '../../model/parameters/state-tensor.js';
 import type { StateSource } from '../../model/parameters/write-state-dict.js';
@@ -67,7 +67,11 @@ export async function matchWeights(
     (key) => !COUNTER.test(key) && architecture.trainingOnly?.test(key) !== true,
   );
   if (missing.length + misshapen.length + unexpected.length > 0)
-    throw mismatched(name, { missing, unexpected, misshapen });
+    throw misfitsError(
+      name,
+      { missing, unexpected, misshapen, derived: [] },
+      'give the weights of this network, or numClasses for another classifier',
+    );
   return loads;
 }
 
@@ -89,26 +93,4 @@ function isStored(value: StateTensor | TensorLike): value is StateTensor {
 function valuesOf({ dtype, data }: Tensor): Uint8Array {
   if (dtype === 'float16') return bytesOf(Float32Array.from(data, fromFloat16Bits));
   return bytesOf(dtype === 'float64' ? Float32Array.from(data) : data);
-}
-
-const SHOWN = 5;
-
-function mismatched(
-  name: string,
-  details: TapirError<'STATE_MISMATCH'>['details'],
-): TapirError<'STATE_MISMATCH'> {
-  const list = (keys: readonly string[], what: string): string[] => {
-    const more = keys.length > SHOWN ? `, … (${keys.length} in all)` : '';
-    return keys.length === 0 ? [] : [`${what}: ${keys.slice(0, SHOWN).join(', ')}${more}`];
-  };
-  const shapes = details.misshapen.map(
-    ({ key, expected, actual }) => `${key} is ${actual} and must be ${expected}`,
-  );
-  const parts = [
-    ...list(details.missing, 'missing'),
-    ...list(details.unexpected, 'unexpected'),
-    ...list(shapes, 'other dims or dtype'),
-  ];
-  const message = `the weights do not fit ${name}: ${parts.join('; ')}; give the weights of this network, or numClasses for another classifier`;
-  return new TapirError('STATE_MISMATCH', message, { details });
 }

@@ -1,6 +1,5 @@
 /** Errors about state dicts that do not fit a model. */
 import { TapirError } from '../../base/errors.js';
-import type { StateValue } from './state-values.js';
 
 /** Keys that do not fit. */
 export interface Misfits {
@@ -15,11 +14,18 @@ export interface Misfits {
 /** A message names at most so many keys of a kind; the details have all. */
 const MOST_NAMED = 8;
 
-/** `STATE_MISMATCH`. */
-export function mismatch(
-  { missing, unexpected, misshapen, derived }: Misfits,
-  state: ReadonlyMap<string, StateValue>,
+/**
+ * `STATE_MISMATCH`.
+ *
+ * @param subject - What the state dict does not fit.
+ * @param advice - What to do.
+ */
+export function misfitsError(
+  subject: string,
+  { derived, ...misfits }: Misfits,
+  advice: string,
 ): TapirError<'STATE_MISMATCH'> {
+  const { missing, unexpected, misshapen } = misfits;
   const shapes = misshapen.map(({ key, expected, actual }) => `${key} is ${actual} and must be ${expected}`);
   const parts = [
     ['other dims or dtype', shapes],
@@ -30,19 +36,20 @@ export function mismatch(
   const reasons = parts
     .filter(([, keys]) => keys.length > 0)
     .map(([what, keys]) => `${what}: ${listKeys(keys)}`);
-  const isOther = missing.length > 0 && unexpected.length === state.size;
-  const advice = isOther
-    ? 'no key matches; state the prefix that its keys have, or load the state dict of this network'
-    : misshapen.length + derived.length > 0
-      ? 'load the state dict of the network that was exported'
-      : 'pass strict: false to load the rest, or the state dict of the present weights as reference, which shows what is not in the file';
   return new TapirError(
     'STATE_MISMATCH',
-    `the state dict does not fit the model: ${reasons.join('; ') || 'it is empty'}; ${advice}`,
-    {
-      details: { missing, unexpected, misshapen, derived },
-    },
+    `the state dict does not fit ${subject}: ${reasons.join('; ') || 'it is empty'}; ${advice}`,
+    { details: { ...misfits, ...(derived.length > 0 ? { derived } : {}) } },
   );
+}
+
+/** What to do about a state dict of so many keys that does not fit a model. */
+export function adviceFor({ missing, unexpected, misshapen, derived }: Misfits, keys: number): string {
+  if (missing.length > 0 && unexpected.length === keys)
+    return 'no key matches; state the prefix that its keys have, or load the state dict of this network';
+  return misshapen.length + derived.length > 0
+    ? 'load the state dict of the network that was exported'
+    : 'pass strict: false to load the rest, or the state dict of the present weights as reference, which shows what is not in the file';
 }
 
 /** `STATE_AMBIGUOUS`. */

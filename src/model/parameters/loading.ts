@@ -21,7 +21,7 @@ import { replaceTensors, type NewInput, type SiteEdit } from '../replace-tensors
 import { channelsOf } from './choose-norm.js';
 import { NormFinder } from './find-norm.js';
 import { foldLayer, foldedKeys } from './fold-layer.js';
-import { ambiguous, mismatch, type Misfits } from './load-errors.js';
+import { adviceFor, ambiguous, misfitsError, type Misfits } from './load-errors.js';
 import { matchKeys, type KeyMatch } from './match-keys.js';
 import { isConstant, isEqual, type StateValue } from './state-values.js';
 
@@ -88,7 +88,7 @@ export class Loading {
     const { missing, unexpected, misshapen, derived } = this.#misfits;
     const isRefused = strict && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
-      throw mismatch(this.#misfits, this.#state);
+      throw misfitsError('the model', this.#misfits, adviceFor(this.#misfits, this.#state.size));
     // Only now: nothing is read of a state dict that does not fit.
     for (const { use, key } of matches.found) await this.#edit(use.site, key, use.perm);
     for (const { site, key } of this.#reshaped) await this.#edit(site, key, null);
@@ -167,9 +167,9 @@ export class Loading {
   /** Biases that the exporter dropped: the state dict has them, and the layer has no input for them. */
   #addBiases(matches: readonly KeyMatch[]): void {
     for (const { use, key } of matches) {
-      const { node, slot } = use.site;
+      const { node } = use;
       const bias = key.replace(/weight$/, 'bias');
-      const isLayer = ['Conv', 'ConvTranspose', 'Gemm'].includes(node.opType) && slot === 1;
+      const isLayer = ['Conv', 'ConvTranspose', 'Gemm'].includes(node.opType);
       if (!isLayer || bias === key || node.inputs[2] || !this.#state.has(bias) || this.#origins.has(bias))
         continue;
       const { elemType } = use.site.initializer.initializer!;
@@ -201,17 +201,17 @@ export class Loading {
       const near = unnamed.filter((site) => isNear(site, key));
       if (isKnown && (await this.#findByValue(key, near))) continue;
       const { dims } = this.#state.get(key)!;
-      const isDerived = isKnown
-        ? near.some(({ initializer }) => elementCount(initializer.initializer!.dims) > 1)
-        : false;
+      const isDerived =
+        isKnown && near.some(({ initializer }) => elementCount(initializer.initializer!.dims) > 1);
       if (isDerived || unnamed.some(({ initializer }) => isResult(initializer, dims)))
         this.#misfits.derived.push(key);
     }
     if (this.#misfits.derived.length > 0) return;
     for (const [key] of floats) {
+      if (this.#origins.has(key)) continue; // Found by value.
       const merged = await this.#mergedWith(key, matches);
       if (merged) throw ambiguous(key, sitesOf(merged, matches));
-      if (this.#origins.has(key)) continue; // Found by value, or equal to another.
+      if (this.#origins.has(key)) continue; // Equal to another.
       if (this.#reference?.has(key)) this.#absent.push(key);
       else this.#misfits.unexpected.push(key);
     }
