@@ -62,6 +62,15 @@ export function ambiguous(key: string, candidates: readonly string[]): TapirErro
   );
 }
 
+/** `STATE_AMBIGUOUS`, for a reference that does not have the present weights. */
+export function notPresent(key: string): TapirError<'STATE_AMBIGUOUS'> {
+  return new TapirError(
+    'STATE_AMBIGUOUS',
+    `the reference has other values for "${key}" than the model, so it proves nothing; pass the state dict of the model's present weights, or none`,
+    { details: { key, candidates: [] } },
+  );
+}
+
 function listKeys(keys: readonly string[]): string {
   const named = keys.slice(0, MOST_NAMED).join(', ');
   return keys.length > MOST_NAMED ? `${named} and ${keys.length - MOST_NAMED} more` : named;

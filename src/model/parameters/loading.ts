@@ -21,8 +21,8 @@ import { replaceTensors, type NewInput, type SiteEdit } from '../replace-tensors
 import { channelsOf } from './choose-norm.js';
 import { NormFinder } from './find-norm.js';
 import { foldLayer, foldedKeys } from './fold-layer.js';
-import { adviceFor, ambiguous, misfitsError, type Misfits } from './load-errors.js';
-import { matchKeys, type KeyMatch } from './match-keys.js';
+import { adviceFor, ambiguous, notPresent, misfitsError, type Misfits } from './load-errors.js';
+import { disproved, matchKeys, type KeyMatch } from './match-keys.js';
 import { isConstant, isEqual, type StateValue } from './state-values.js';
 
 /** What {@link loadStateDict} did. */
@@ -89,6 +89,8 @@ export class Loading {
     const isRefused = strict && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
       throw misfitsError('the model', this.#misfits, adviceFor(this.#misfits, this.#state.size));
+    const wrong = this.#reference && (await disproved(this.#model, matches.found, this.#reference));
+    if (wrong) throw notPresent(wrong.key);
     // Only now: nothing is read of a state dict that does not fit.
     for (const { use, key } of matches.found) await this.#edit(use.site, key, use.perm);
     for (const { site, key } of this.#reshaped) await this.#edit(site, key, null);

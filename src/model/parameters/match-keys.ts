@@ -1,5 +1,6 @@
 /** Which key of a state dict each parameter of a graph takes. */
 import type { ParameterUse } from '../../graph/parameters/find-parameters.js';
+import { encodeValues, fitsType } from '../encode-values.js';
 import type { ModelState } from '../model-state.js';
 import { readInitializerBytes } from '../read-initializer.js';
 import { isConstant as isConstantValue, isEqual, type StateValue } from './state-values.js';
@@ -43,6 +44,26 @@ export async function matchKeys(
     else if (use.isGuess) unexplained.push(use);
   }
   return { ...(await foundWithTied(model, uses, found, missing, state, reference)), unexplained };
+}
+
+/**
+ * The first match whose tensor in the file is not what the reference has for its key: the reference is not that of the present weights,
+ * or the name was wrong.
+ */
+export async function disproved(
+  model: ModelState,
+  matches: readonly KeyMatch[],
+  reference: State,
+): Promise<KeyMatch | undefined> {
+  for (const match of matches) {
+    const { site, perm } = match.use;
+    const tensor = site.initializer.initializer!;
+    const value = reference.get(match.key);
+    if (!value || !fitsType(value.dtype, tensor.elemType)) continue;
+    const bytes = encodeValues(await value.read(), tensor.elemType, perm);
+    if (Buffer.compare(bytes, await readInitializerBytes(model, tensor)) !== 0) return match;
+  }
+  return undefined;
 }
 
 /**

@@ -182,6 +182,16 @@ describe('a folded network', () => {
       await expect(loadStateDict(path, other, { strict })).rejects.toMatchObject({ code: 'STATE_MISMATCH' });
   });
 
+  it('refuses a reference that is not of its present weights', async () => {
+    const state = await stateOf(resnet, 'B.safetensors');
+    for (const file of ['resnet.ts.onnx', 'resnet.ts.preserve.onnx'])
+      await expect(
+        loadStateDict(join(resnet.folder, file), state, { reference: state }),
+      ).rejects.toMatchObject({
+        code: 'STATE_AMBIGUOUS',
+      });
+  });
+
   it('takes keys with a prefix, and says so', async () => {
     const { report } = await loadStateDict(path, await bad('module_prefix.safetensors'));
     expect(report.notes[0]).toBe('"module." was removed from 62 keys');
