@@ -65,7 +65,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'hub/wheels': ['hub', 'base/files'],
   'hub/zoo/network': ['onnx'],
   'hub/zoo/families': ['hub/zoo/network'],
-  'hub/zoo': ['hub/zoo/families', 'model/parameters'],
+  'hub/zoo': ['hub/zoo/families', 'hub', 'model/parameters'],
   'cli/terminal': ['embed', 'apps/pages'],
   'cli/flags': ['cli/terminal', 'embed', 'hub'],
   'cli/commands': [

@@ -32,7 +32,7 @@ export interface KnownModel {
    * it, and for a model of a repository, whose configuration files lie beside the model.
    */
   readonly transform: KnownTransform | null;
-  /** Height and width of the input in pixels; null for a model of a repository. */
+  /** Height and width of the input in pixels; null if there are several, and for a model of a repository. */
   readonly inputSize: readonly [height: number, width: number] | null;
   /** Useful nodes to return. */
   readonly nodes: readonly { readonly name: string; readonly meaning: string }[];
@@ -143,7 +143,8 @@ function readNode(value: unknown, model: string): KnownModel['nodes'][number] {
   return { name: textOf(value, 'name', model), meaning: textOf(value, 'meaning', model) };
 }
 
-function readSize(value: unknown, model: string): readonly [number, number] {
+function readSize(value: unknown, model: string): readonly [number, number] | null {
+  if (value === null) return null;
   const [height, width] = Array.isArray(value) ? (value as unknown[]) : [];
   if (typeof height === 'number' && typeof width === 'number') return [height, width];
   throw new Error(`${model} has no inputSize`);

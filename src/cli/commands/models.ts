@@ -7,6 +7,11 @@ import { makeFolder } from '../../base/make-folder.js';
 import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
 import { listKnownModels } from '../../hub/list-known-models.js';
 import { pullModel } from '../../hub/pull-model.js';
+import {
+  findTorchvisionModel,
+  isTorchvisionReference,
+  pullTorchvision,
+} from '../../hub/zoo/pull-torchvision.js';
 import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
 import type { PulledFile, PulledModel } from '../../hub/pulled-model.js';
 import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
@@ -40,7 +45,10 @@ export function addModelsCommand(program: Command, terminal: Terminal): void {
   models
     .command('pull')
     .description('download a known model, or one of a repository, into the cache, checked by its SHA-256')
-    .argument('<name>', 'a name of the list, or hf:ORG/REPO[@REVISION][#FILE] of the Hugging Face hub')
+    .argument(
+      '<name>',
+      'a name of the list, torchvision/NETWORK[@WEIGHTS], or hf:ORG/REPO[@REVISION][#FILE] of the Hugging Face hub',
+    )
     .option('--manifest <file>', 'another list of models, in the same format')
     .option('--file <path>', 'of a repository: the model file, such as onnx/vision_model.onnx')
     .option('--variant <name>', 'of a repository: fp16, quantized, q4, …: model_fp16.onnx and so on')
@@ -84,9 +92,12 @@ function sizeText({ files }: KnownModel): string {
 
 async function runPull(terminal: Terminal, name: string, flags: PullFlags): Promise<void> {
   const { out, json } = flags;
-  const pulled = isRepositoryReference(name)
-    ? await pullFromRepository(terminal, name, flags)
-    : await pullKnown(terminal, name, flags);
+  const pull = isRepositoryReference(name)
+    ? pullFromRepository
+    : isTorchvisionReference(name)
+      ? pullWeights
+      : pullKnown;
+  const pulled = await pull(terminal, name, flags);
   const path = out ?? pulled.path;
   if (out !== undefined) await copyOut(pulled, out);
   if (json) {
@@ -107,6 +118,16 @@ async function pullKnown(terminal: Terminal, name: string, flags: PullFlags): Pr
       'its SHA-256 is not in the list: the first download is trusted, and its checksum recorded beside it\n',
     );
   return withProgress(terminal, allowHttp, (options) => pullModel(model, { ...options, file, variant }));
+}
+
+async function pullWeights(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
+  const { model } = await findTorchvisionModel(name, flags.manifest);
+  if (flags.out !== undefined) checkFree(flags.out, [{ name: flags.out }]);
+  terminal.err(`${printable(model.description)}\n${licenceLine(model.licence)}`);
+  const { allowHttp, manifest } = flags;
+  return withProgress(terminal, allowHttp, ({ signal, onProgress }) =>
+    pullTorchvision(name, { allowHttp, manifest, signal, onProgress }),
+  );
 }
 
 async function pullFromRepository(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
