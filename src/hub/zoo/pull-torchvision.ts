@@ -48,6 +48,8 @@ interface NetworkWeights {
   readonly files: Readonly<Record<string, string>>;
   /** Sizes of images, where the network takes one only and it is not 224. */
   readonly imageSizes?: Readonly<Record<string, number>>;
+  /** Where the network itself normalises in torchvision (`transform_input`), what does the same in front of the graph. */
+  readonly transforms?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
 const PREFIX = 'torchvision/';
@@ -143,7 +145,7 @@ export async function findTorchvisionModel(
     licence: isSwag
       ? { spdx: 'CC-BY-NC-4.0', url: 'https://github.com/facebookresearch/SWAG/blob/main/LICENSE' }
       : { spdx: 'BSD-3-Clause', url: 'https://github.com/pytorch/vision/blob/main/LICENSE' },
-    transform: `torchvision:${entry.enum}.${weights}`,
+    transform: entry.transforms?.[weights] ?? `torchvision:${entry.enum}.${weights}`,
     inputSize: null,
     nodes: [],
     note: 'the names of get_graph_node_names can be asked for ("tapir nodes")',

@@ -62,6 +62,17 @@ describe('pullTorchvision', () => {
     }
   });
 
+  it('normalises in front of networks that do it themselves in torchvision', async () => {
+    for (const network of ['googlenet', 'inception_v3']) {
+      const { model } = await findTorchvisionModel(`torchvision/${network}`);
+      const { options } = transformFromConfig(model.transform as Record<string, unknown>);
+      const { crop } = transformFromConfig(
+        `torchvision:${table.networks[network]!.enum}.IMAGENET1K_V1`,
+      ).options;
+      expect(options).toMatchObject({ mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5], crop });
+    }
+  });
+
   it('builds the model of the checkpoint, with its transform beside it, once', async () => {
     let asked = 0;
     const server = await startServer((request, response) => {
