@@ -19,7 +19,10 @@ function embed(
   node: readonly string[] = [],
 ): { status: number | null; stderr: string } {
   const args = [...node, bin, 'embed', projectPath('examples/photos'), ...flags, join(scratch, out)];
-  const { status, stderr } = spawnSync('sh', ['-c', `${shell} exec "$0" "$@"`, process.execPath, ...args]);
+  // Node can hang when two of its threads run out of memory at once: its handler then waits for a lock that the other one holds.
+  const limits = { timeout: 60_000, killSignal: 'SIGKILL' } as const;
+  const command = ['-c', `${shell} exec "$0" "$@"`, process.execPath, ...args];
+  const { status, stderr } = spawnSync('sh', command, limits);
   return { status, stderr: String(stderr) };
 }
 const vectors = (out: string): Buffer => readFileSync(join(scratch, out, 'features/v/v-00000.npy'));
