@@ -2,11 +2,11 @@
 import { TapirError } from '../base/errors.js';
 import { findParameters, type ParameterUse } from '../graph/parameters/find-parameters.js';
 import { RUNNING_STATISTICS } from '../graph/parameters/parameter-slots.js';
-import type { Site } from '../graph/parameters/site.js';
-import type { FoldedLayer } from '../graph/parameters/folded-layer.js';
+import { inverse, torchDims, type Site } from '../graph/parameters/site.js';
+import { channelsOf, type FoldedLayer } from '../graph/parameters/folded-layer.js';
 import type { Value } from '../graph/graph.js';
 import { elementTypeName } from '../onnx/schema.js';
-import { makeTensor, type Tensor } from '../tensor/tensor.js';
+import type { Tensor } from '../tensor/tensor.js';
 import type { ModelState } from './model-state.js';
 import { permute } from '../tensor/permute.js';
 import { readInitializer } from './read-initializer.js';
@@ -117,7 +117,7 @@ function draftOf(model: ModelState, name: string, uses: readonly ParameterUse[])
 
 /** A folded layer: its weight, and the norm where the file says which one it was. */
 function draftsOf(model: ModelState, layer: FoldedLayer): Draft[] {
-  const { node, weight, bias, axis, perm, groups } = layer;
+  const { node, weight, bias, axis, perm } = layer;
   const norm = layer.isProven || layer.norms.length === 1 ? layer.norms[0]! : null;
   const values = [weight, ...(bias ? [bias] : [])].map(({ initializer }) => initializer);
   const draft = (
@@ -135,7 +135,7 @@ function draftsOf(model: ModelState, layer: FoldedLayer): Draft[] {
     load(model, weight, perm),
   );
   if (norm === null) return [own];
-  const channels = weight.initializer.initializer!.dims[axis]! * groups;
+  const channels = channelsOf(layer);
   const lost = ['weight', 'bias', 'running_mean', 'running_var'].map((attribute) => {
     const name = `${norm}.${attribute}`;
     const kind = RUNNING_STATISTICS.has(attribute) ? 'buffer' : 'parameter';
@@ -152,11 +152,6 @@ function isLost(parameter: string, layer: string): TapirError<'PARAMETER_FOLDED'
   );
 }
 
-function torchDims(value: Value, perm: readonly number[] | null): readonly number[] {
-  const { dims } = value.initializer!;
-  return perm ? dims.map((_, axis) => dims[perm.indexOf(axis)]!) : dims;
-}
-
 function dtypeOf(value: Value): string {
   return elementTypeName(value.initializer!.elemType) ?? String(value.initializer!.elemType);
 }
@@ -167,10 +162,5 @@ async function load(
   perm: readonly number[] | null,
 ): Promise<Tensor> {
   const tensor = await readInitializer(model, initializer.initializer!);
-  if (!perm) return tensor;
-  const { dims, data } = permute(
-    tensor,
-    perm.map((_, axis) => perm.indexOf(axis)),
-  );
-  return makeTensor(tensor.dtype, dims, data);
+  return perm ? permute(tensor, inverse(perm)) : tensor;
 }

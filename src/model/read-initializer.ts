@@ -1,36 +1,25 @@
 /** Reading the values of an initializer. */
 import { TapirError } from '../base/errors.js';
-import { findExternalFiles, listExternalInitializers } from '../onnx/external-data.js';
+import { listExternalInitializers } from '../onnx/external-data.js';
 import type { ScannedTensor } from '../onnx/scan-value.js';
 import { elementTypeName } from '../onnx/schema.js';
 import { readPayload } from '../onnx/tensor-payload.js';
 import { WireReader } from '../onnx/wire.js';
 import { widenBfloat16 } from '../tensor/bfloat16.js';
 import { createData, elementCount, isDType, makeTensor, type Tensor } from '../tensor/tensor.js';
-import type { ModelState } from './model-state.js';
+import { locateWeights, type ModelState } from './model-state.js';
 
 /**
  * Reads the bytes of an initializer's elements, little-endian, in C order.
  *
  * @throws {@link TapirError} `MODEL_CHANGED`, `MODEL_MALFORMED`, `EXTERNAL_DATA_UNSAFE`.
  */
-export function readInitializerBytes(
-  { folder, withSource }: ModelState,
+export async function readInitializerBytes(
+  model: ModelState,
   tensor: ScannedTensor,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const external = listExternalInitializers([tensor]);
-  const [first] = external;
-  if (first && folder === undefined) {
-    const { location } = first;
-    const reason = 'the model was opened from bytes, so its folder is unknown';
-    throw new TapirError(
-      'EXTERNAL_DATA_UNSAFE',
-      `the weights of "${tensor.name}" are in "${location}", but ${reason}; open it by path`,
-      { details: { location, tensor: tensor.name, reason } },
-    );
-  }
-  const files = first ? findExternalFiles(external, folder!) : undefined;
-  return withSource((source) => readPayload(new WireReader(source), tensor, files));
+  const files = locateWeights(model, listExternalInitializers([tensor]));
+  return model.withSource((source) => readPayload(new WireReader(source), tensor, files));
 }
 
 /** Reads an initializer. bfloat16 becomes float32. Throws as {@link readInitializerBytes}. */

@@ -8,12 +8,12 @@ import { allExternalTensors } from '../graph/rewrite/describe.js';
 import { patchOwner } from '../graph/rewrite/lay-out.js';
 import { sizeOf, type Chunk } from '../onnx/chunk.js';
 import { layOut, writeChunks } from '../onnx/emit.js';
-import { findExternalFiles, locateExternal } from '../onnx/external-data.js';
+import { locateExternal } from '../onnx/external-data.js';
 import { inlineWeights, repackWeights, type MovedWeights } from '../onnx/move-weights.js';
 import type { ScannedModel } from '../onnx/scan.js';
 import type { ByteSource } from '../onnx/source.js';
 import { WireReader } from '../onnx/wire.js';
-import type { ModelState } from './model-state.js';
+import { locateWeights, type ModelState } from './model-state.js';
 
 /** Options of {@link PrunedModel.save}. */
 export interface SaveOptions {
@@ -66,14 +66,14 @@ export function readSave(
 
 /** Saves a model whole; see {@link OnnxModel.save}. */
 export async function saveWhole(model: ModelState, path: string, given: Options<SaveOptions>): Promise<void> {
-  const { graph, withSource, folder } = model;
+  const { graph, withSource } = model;
   const tensors = allExternalTensors(graph.model);
   const externalFiles = [...new Set(tensors.map(({ location }) => location))];
   const { target, weights, overwrite, isMoved } = readSave(model, path, externalFiles, externalFiles, given);
   await withSource(async (source) => {
     const reader = new WireReader(source);
     if (!isMoved) return writeChunks(source, [{ start: 0, end: source.sizeBytes }], target);
-    const files = findExternalFiles(tensors, folder!);
+    const files = locateWeights(model, tensors)!;
     if (weights === 'inline') {
       const chunks = layOutMoved(graph.model, reader, inlineWeights(reader, tensors, files));
       checkSize(chunks, target);

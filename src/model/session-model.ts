@@ -1,11 +1,10 @@
 /** A rewritten model as a session opens it: its bytes, and the folder of its external weights. */
 import { realpathSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { TapirError } from '../base/errors.js';
 import { stampOf } from '../base/file-stamp.js';
 import { sizeOf, type Chunk } from '../onnx/chunk.js';
 import { collectChunks } from '../onnx/emit.js';
-import { findExternalFiles, type ExternalFiles } from '../onnx/external-data.js';
+import type { ExternalFiles } from '../onnx/external-data.js';
 import { pointAtWeights, relocateWeights } from '../onnx/move-weights.js';
 import type { ByteSource } from '../onnx/source.js';
 import { WireReader } from '../onnx/wire.js';
@@ -16,7 +15,7 @@ import type { LaneDescription } from '../runtime/protocol.js';
 import type { SessionOptions } from '../runtime/session-options.js';
 import { identifyFile } from './identify-model.js';
 import { bytesOf, repackedWeights } from './mapped-weights.js';
-import { modelInternals } from './model-state.js';
+import { locateWeights, modelInternals } from './model-state.js';
 import type { OnnxModel } from './open-model.js';
 
 /** The part of a lane's description that depends on the model alone. */
@@ -126,17 +125,7 @@ function withLaidOut<Result>(
   });
 }
 
-/** Finds the files with external weights, and checks that they are in the folder of the model. `undefined` if it has no such weights. */
+/** Finds the files with the external weights of a rewritten model; see {@link locateWeights}. */
 export function findWeights(model: OnnxModel, { cut }: Rewrite): ExternalFiles | undefined {
-  const tensors = externalTensors(cut);
-  const [first] = tensors;
-  const { folder } = modelInternals.of(model);
-  if (!first) return undefined;
-  if (folder !== undefined) return findExternalFiles(tensors, folder);
-  const reason = 'the model was opened from bytes, so its folder is unknown';
-  throw new TapirError(
-    'EXTERNAL_DATA_UNSAFE',
-    `the weights of "${first.name}" are in "${first.location}", but ${reason}; open it by path`,
-    { details: { location: first.location, tensor: first.name, reason } },
-  );
+  return locateWeights(modelInternals.of(model), externalTensors(cut));
 }

@@ -2,6 +2,7 @@
 import { TapirError } from '../base/errors.js';
 import type { Graph, Value } from '../graph/graph.js';
 import { findParameters, type ParameterUse } from '../graph/parameters/find-parameters.js';
+import { torchDims } from '../graph/parameters/site.js';
 import type { Chunk } from '../onnx/chunk.js';
 import { elementTypeName, GRAPH } from '../onnx/schema.js';
 import type { Field } from '../onnx/wire.js';
@@ -46,7 +47,7 @@ function editOf(
   const given = perm ? permute(tensor, perm).dims : tensor.dims;
   if (given.length === dims.length && given.every((size, axis) => size === dims[axis]))
     return { site, name, bytes };
-  const expected = `[${(perm ? dims.map((_, axis) => dims[perm.indexOf(axis)]!) : dims).join(', ')}]`;
+  const expected = `[${torchDims(site.initializer, perm).join(', ')}]`;
   const classes = countReads(graph, site.initializer) === 1 ? classAxis(use, given) : undefined;
   if (classes === undefined || !restateOutput(graph, use, classes, restated))
     throw misfit(name, { expected, actual: `[${tensor.dims.join(', ')}]` });

@@ -1,9 +1,9 @@
 /** The elements of a tensor in a model, wherever the file has them: in one piece, in a typed field, or in another file. */
-import { readSync, openSync, closeSync } from 'node:fs';
 import type { ExternalFiles } from './external-data.js';
 import { payloadRange } from './payload-range.js';
 import type { ScannedTensor } from './scan-value.js';
 import { ELEMENT_BITS, TENSOR } from './schema.js';
+import { openFileSource } from './source.js';
 import type { Field, WireReader } from './wire.js';
 
 /** Fields that hold elements as protobuf numbers, and the element types that each may hold. */
@@ -78,15 +78,11 @@ function readExternal(tensor: ScannedTensor, files: ExternalFiles): Uint8Array<A
   const location = tensor.external!.get('location') ?? '';
   const range = payloadRange({ name: tensor.name, location, tensor, owner: tensor.field }, files);
   const bytes = new Uint8Array(range.end - range.start);
-  const descriptor = openSync(range.path, 'r');
+  const file = openFileSource(range.path);
   try {
-    for (let filled = 0; filled < bytes.byteLength;) {
-      const got = readSync(descriptor, bytes, filled, bytes.byteLength - filled, range.start + filled);
-      if (got === 0) break;
-      filled += got;
-    }
+    file.read(range.start, bytes.byteLength, bytes);
   } finally {
-    closeSync(descriptor);
+    file.close();
   }
   return bytes;
 }

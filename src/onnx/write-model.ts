@@ -143,7 +143,7 @@ export function writeEntry(fieldNumber: number, key: string, value: string): Byt
   return fieldChunks(fieldNumber, [writeName(ENTRY.key, key), writeName(ENTRY.value, value)]);
 }
 
-/** A whole model in pieces. The values of its tensors are pieces of their own, in the order of the tensors. */
+/** Writes a whole model in pieces. Each tensor's values are one piece. The pieces keep the order of the tensors. */
 export function writeModelPieces<Data extends Chunk>(model: NewModel<Data>): (Data | Uint8Array)[] {
   const { irVersion, opset, producer, description, name, nodes, tensors, inputs, outputs } = model;
   const head = {

@@ -1,32 +1,31 @@
 /** Tensors with their axes in another order. */
-import { createData, type DType, type Tensor, type TensorData } from './tensor.js';
+import { bytesOf } from './bits.js';
+import { gatherView } from './strided.js';
+import {
+  createData,
+  elementBytes,
+  elementCount,
+  makeTensor,
+  type DataByType,
+  type DType,
+  type Tensor,
+} from './tensor.js';
 
 /**
- * Reorders the axes of a tensor.
+ * Reorders the axes of a tensor of numbers. Callers refuse strings earlier.
  *
  * @param order - Axis `i` of the result is axis `order[i]` of the tensor.
  * @returns A new tensor in C order.
  */
-export function permute<Type extends DType>(
-  tensor: Tensor<Type>,
-  order: readonly number[],
-): { readonly dims: readonly number[]; readonly data: Tensor<Type>['data'] } {
+export function permute<Type extends DType>(tensor: Tensor<Type>, order: readonly number[]): Tensor<Type> {
   const { dims, dtype } = tensor;
-  const data = tensor.data as TensorData;
-  const strides = dims.map((_, axis) => dims.slice(axis + 1).reduce((product, size) => product * size, 1));
-  const sizes = order.map((axis) => dims[axis]!);
-  const steps = order.map((axis) => strides[axis]!);
-  const result = createData(dtype, data.length) as (typeof data)[number][];
-  const index = sizes.map(() => 0);
-  let from = 0;
-  for (let to = 0; to < data.length; to++) {
-    result[to] = data[from]!;
-    for (let axis = sizes.length - 1; axis >= 0; axis--) {
-      from += steps[axis]!;
-      if (++index[axis]! < sizes[axis]!) break;
-      from -= steps[axis]! * sizes[axis]!;
-      index[axis] = 0;
-    }
-  }
-  return { dims: sizes, data: result as unknown as Tensor<Type>['data'] };
+  const strides = dims.map((_, axis) => elementCount(dims.slice(axis + 1)));
+  const view = {
+    offset: 0,
+    dims: order.map((axis) => dims[axis]!),
+    strides: order.map((axis) => strides[axis]!),
+  };
+  const { buffer } = Uint8Array.from(bytesOf(tensor.data));
+  const data = createData(dtype, elementCount(dims), gatherView(buffer, view, elementBytes(dtype)));
+  return makeTensor(dtype as Type, view.dims, data as DataByType[Type]);
 }

@@ -28,6 +28,11 @@ export interface FoldedLayer {
   readonly perm: readonly number[] | null;
 }
 
+/** The number of output channels of a folded layer. */
+export function channelsOf({ weight, axis, groups }: FoldedLayer): number {
+  return weight.initializer.initializer!.dims[axis]! * groups;
+}
+
 const FOLDABLE = new Set(['Conv', 'ConvTranspose', 'Gemm']);
 
 /** Reads a node as a folded layer. */

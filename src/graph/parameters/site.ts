@@ -1,4 +1,4 @@
-/** Where initializers are read. */
+/** Where initializers are read, and how parameters lie in them. */
 import type { Node, Value } from '../graph.js';
 
 /** Where a node reads an initializer. A value that passes through Identity nodes is read by the first of them. */
@@ -18,4 +18,19 @@ export function siteOf(node: Node, slot: number): Site | undefined {
 
 export function isIdentity({ domain, opType }: Node): boolean {
   return domain === '' && opType === 'Identity';
+}
+
+/**
+ * The sizes of a parameter as torch has them.
+ *
+ * @param perm - Axis `i` of the initializer is axis `perm[i]` of the parameter; null if they are the same.
+ */
+export function torchDims({ initializer }: Value, perm: readonly number[] | null): readonly number[] {
+  const { dims } = initializer!;
+  return perm ? inverse(perm).map((axis) => dims[axis]!) : dims;
+}
+
+/** The order that undoes another one. */
+export function inverse(order: readonly number[]): number[] {
+  return order.map((_, axis) => order.indexOf(axis));
 }

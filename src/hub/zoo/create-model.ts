@@ -159,7 +159,7 @@ function checkOptions(architecture: Architecture, given: Options<CreateOptions>)
   return { ...options, imageSize };
 }
 
-/** Where the weights come from, for whoever looks into the file. */
+/** The text in the file that says where its weights come from. */
 function describe(name: string, { parameters }: Network, loads: ReadonlyMap<string, Load>): string {
   if (loads.size === 0)
     return `${name} with seeded random weights: untrained, for wiring and speed, not for meaning.`;

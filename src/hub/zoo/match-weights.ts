@@ -1,12 +1,10 @@
 /** A state dict → the values of a network's parameters. */
 import { misfitsError } from '../../model/parameters/load-errors.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
-import type { StateTensor } from '../../model/parameters/state-tensor.js';
+import { stateValues, type StateValue } from '../../model/parameters/state-values.js';
 import type { StateSource } from '../../model/parameters/write-state-dict.js';
-import { ELEMENT_TYPE } from '../../onnx/schema.js';
-import { bytesOf } from '../../tensor/bits.js';
-import { fromFloat16Bits } from '../../tensor/float16.js';
-import { readTensor, type Tensor, type TensorLike } from '../../tensor/tensor.js';
+import { encodeValues, fitsType } from '../../model/encode-values.js';
+import { elementTypeName } from '../../onnx/schema.js';
 import type { Architecture } from './network/architecture.js';
 import { isComputed, type Parameter } from './network/network.js';
 
@@ -15,7 +13,6 @@ export type Load = () => Promise<Uint8Array>;
 
 /** Counts batches while torch trains; no network computes with it. */
 const COUNTER = /(?:^|\.)num_batches_tracked$/;
-const FLOATS = new Set<string>(['float32', 'float64', 'float16', 'bfloat16']);
 
 /** How a state dict is matched. */
 export interface MatchOptions {
@@ -37,7 +34,7 @@ export async function matchWeights(
   { name, architecture, mayChangeHead }: MatchOptions,
 ): Promise<ReadonlyMap<string, Load>> {
   const source = weights instanceof Map ? weights : await readStateDict(weights as string | URL);
-  const state = spellKeys(source as StateSource, architecture);
+  const state = spellKeys(stateValues(source as StateSource), architecture);
   const loads = new Map<string, Load>();
   const missing: string[] = [];
   const misshapen: { key: string; expected: string; actual: string }[] = [];
@@ -50,17 +47,15 @@ export async function matchWeights(
       if (!isComputed(parameter)) missing.push(key);
       continue;
     }
-    const tensor = isStored(given) ? given : readTensor(key, given);
-    const isFloat = elemType === ELEMENT_TYPE.float32;
-    const fits = String(tensor.dims) === String(dims);
+    const fits = String(given.dims) === String(dims);
     if (!fits && parameter.isHead && mayChangeHead) continue;
-    if (fits && (isFloat ? FLOATS.has(tensor.dtype) : tensor.dtype === 'int64'))
-      loads.set(key, async () => valuesOf('read' in tensor ? await tensor.read() : tensor));
+    if (fits && fitsType(given.dtype, elemType))
+      loads.set(key, async () => encodeValues(await given.read(), elemType, null));
     else
       misshapen.push({
         key,
-        expected: `${isFloat ? 'float32' : 'int64'} [${dims.join(', ')}]`,
-        actual: `${tensor.dtype} [${tensor.dims.join(', ')}]`,
+        expected: `${elementTypeName(elemType)} [${dims.join(', ')}]`,
+        actual: `${given.dtype} [${given.dims.join(', ')}]`,
       });
   }
   const unexpected = [...state.keys()].filter(
@@ -76,21 +71,14 @@ export async function matchWeights(
 }
 
 /** The tensors under the keys of today's torchvision. A model in DataParallel has all keys under `module.`. */
-function spellKeys(source: StateSource, { renameKey }: Architecture): Map<string, StateTensor | TensorLike> {
-  const isWrapped = [...source.keys()].every((key) => key.startsWith('module.'));
+function spellKeys(
+  state: ReadonlyMap<string, StateValue>,
+  { renameKey }: Architecture,
+): Map<string, StateValue> {
+  const isWrapped = [...state.keys()].every((key) => key.startsWith('module.'));
   const spell = (key: string): string => {
     const bare = isWrapped ? key.slice('module.'.length) : key;
     return renameKey?.(bare) ?? bare;
   };
-  return new Map([...source].map(([key, value]) => [spell(key), value]));
-}
-
-function isStored(value: StateTensor | TensorLike): value is StateTensor {
-  return typeof (value as Partial<StateTensor>).read === 'function';
-}
-
-/** The bytes of float32 or int64 elements. */
-function valuesOf({ dtype, data }: Tensor): Uint8Array {
-  if (dtype === 'float16') return bytesOf(Float32Array.from(data, fromFloat16Bits));
-  return bytesOf(dtype === 'float64' ? Float32Array.from(data) : data);
+  return new Map([...state].map(([key, value]) => [spell(key), value]));
 }

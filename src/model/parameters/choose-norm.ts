@@ -1,5 +1,5 @@
 /** Which BatchNorm of a state dict was folded into which layer. */
-import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
+import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { splitPath } from '../../graph/names/module-path.js';
 import type { StateValue } from './state-values.js';
 
@@ -11,11 +11,6 @@ export function normsOf(state: State, channels: number): string[] {
   return [...state].flatMap(([key, { dims }]) =>
     key.endsWith(suffix) && dims.length === 1 && dims[0] === channels ? [key.slice(0, -suffix.length)] : [],
   );
-}
-
-/** The number of output channels of a folded layer. */
-export function channelsOf({ weight, axis, groups }: FoldedLayer): number {
-  return weight.initializer.initializer!.dims[axis]! * groups;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Finds the norm and the epsilon that went into each folded layer: by structure, and by value where the present weights are known. */
 import { findParameters } from '../../graph/parameters/find-parameters.js';
 import type { Site } from '../../graph/parameters/site.js';
-import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
+import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { readNodeMetadata } from '../../onnx/scan-graph.js';
 import { ELEMENT_BITS } from '../../onnx/schema.js';
 import { WireReader } from '../../onnx/wire.js';
@@ -9,7 +9,7 @@ import { permute } from '../../tensor/permute.js';
 import { toFloat64 } from '../encode-values.js';
 import type { ModelState } from '../model-state.js';
 import { readInitializer } from '../read-initializer.js';
-import { channelsOf, matchNorms, normsOf } from './choose-norm.js';
+import { matchNorms, normsOf } from './choose-norm.js';
 import { foldLayer, foldedKeys } from './fold-layer.js';
 import { type StateValue } from './state-values.js';
 
@@ -90,7 +90,7 @@ export class NormFinder {
 
   async #gives(layer: FoldedLayer, norm: string, epsilon: number, reference: State): Promise<boolean> {
     const made = await foldLayer(layer, norm, reference, epsilon);
-    const inFile = layer.perm ? { ...made.weight, ...permute(made.weight, layer.perm) } : made.weight;
+    const inFile = layer.perm ? permute(made.weight, layer.perm) : made.weight;
     return (
       (await this.#isInFile(layer.weight, inFile.data)) &&
       (layer.bias === undefined || (await this.#isInFile(layer.bias, made.bias.data)))

@@ -1,5 +1,5 @@
 /** Matching a state dict with a model, and what changes in the file. */
-import type { Value } from '../../graph/graph.js';
+import type { Node, Value } from '../../graph/graph.js';
 import { isUnder, splitPath } from '../../graph/names/module-path.js';
 import {
   findParameters,
@@ -7,8 +7,8 @@ import {
   type ParameterUse,
   type UnnamedSite,
 } from '../../graph/parameters/find-parameters.js';
-import type { Site } from '../../graph/parameters/site.js';
-import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
+import { torchDims, type Site } from '../../graph/parameters/site.js';
+import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { isOperation } from '../../graph/parameters/parameter-names.js';
 import type { Chunk } from '../../onnx/chunk.js';
 import { elementTypeName } from '../../onnx/schema.js';
@@ -18,7 +18,6 @@ import type { ParameterOrigin } from '../named-parameters.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { readInitializerBytes } from '../read-initializer.js';
 import { replaceTensors, type NewInput, type SiteEdit } from '../replace-tensors.js';
-import { channelsOf } from './choose-norm.js';
 import { NormFinder } from './find-norm.js';
 import { foldLayer, foldedKeys } from './fold-layer.js';
 import { adviceFor, ambiguous, notPresent, misfitsError, type Misfits } from './load-errors.js';
@@ -65,6 +64,7 @@ export class Loading {
     derived: [],
   };
   readonly #absent: string[] = [];
+  readonly #droppedBiases: { readonly node: Node; readonly key: string; readonly elemType: number }[] = [];
   readonly #reshaped: { readonly site: Site; readonly key: string }[] = [];
   /** Keys of layers that cannot be folded, as others are missing. */
   readonly #unused = new Set<string>();
@@ -83,7 +83,7 @@ export class Loading {
     this.#misfits.missing.push(...matches.missing);
     for (const match of matches.found) this.#checkUse(match);
     const layers = await this.#matchLayers(folded);
-    this.#addBiases(matches.found);
+    this.#findDroppedBiases(matches.found);
     await this.#sortLeftovers([...unnamed, ...matches.unexplained.map(unnamedSite)], matches.found);
     const { missing, unexpected, misshapen, derived } = this.#misfits;
     const isRefused = strict && missing.length + unexpected.length > 0;
@@ -95,7 +95,10 @@ export class Loading {
     for (const { use, key } of matches.found) await this.#edit(use.site, key, use.perm);
     for (const { site, key } of this.#reshaped) await this.#edit(site, key, null);
     for (const { layer, norm, epsilon } of layers) await this.#fold(layer, norm, epsilon);
-    await this.#readBiases();
+    for (const { node, key, elemType } of this.#droppedBiases) {
+      const tensor = await this.#state.get(key)!.read();
+      this.#addBias(node, key, elemType, encodeValues(tensor, elemType, null), tensor.dims);
+    }
     const chunks = await replaceTensors(this.#model, this.#edits, this.#inputs);
     const entries = [...this.#state.keys()].flatMap((key) => {
       const origin = this.#origins.get(key);
@@ -108,9 +111,8 @@ export class Loading {
   }
 
   #checkUse({ use, key }: KeyMatch): void {
-    const { elemType, dims } = use.site.initializer.initializer!;
-    const wanted = use.perm ? dims.map((_, axis) => dims[use.perm!.indexOf(axis)]!) : dims;
-    this.#check(key, wanted, elemType);
+    const { initializer } = use.site;
+    this.#check(key, torchDims(initializer, use.perm), initializer.initializer!.elemType);
     const before = this.#origins.get(key);
     const origin: ParameterOrigin = use.perm ? { kind: 'transposed', perm: use.perm } : { kind: 'exact' };
     const isSame = before === undefined || JSON.stringify(before) === JSON.stringify(origin);
@@ -141,7 +143,7 @@ export class Loading {
       const { norm, epsilon, candidates } = found.get(layer)!;
       if (norm === undefined) throw ambiguous(`${layer.layer}.weight`, candidates);
       const keys = foldedKeys(layer, norm);
-      const { dims, elemType } = layer.weight.initializer.initializer!;
+      const { elemType } = layer.weight.initializer.initializer!;
       const missing = keys.required.filter((key) => !this.#state.has(key));
       this.#misfits.missing.push(...missing);
       if (missing.length > 0) {
@@ -149,8 +151,7 @@ export class Loading {
         this.#notes.push(`${layer.layer} keeps its weights, as ${missing.join(', ')} is missing`);
         continue;
       }
-      const torchDims = layer.perm ? layer.perm.map((_, axis) => dims[layer.perm!.indexOf(axis)]!) : dims;
-      this.#check(`${layer.layer}.weight`, torchDims, elemType);
+      this.#check(`${layer.layer}.weight`, torchDims(layer.weight.initializer, layer.perm), elemType);
       const channels = channelsOf(layer);
       const all = [...keys.required, ...keys.optional].filter((key) => this.#state.has(key));
       for (const key of all) if (key !== `${layer.layer}.weight`) this.#check(key, [channels], elemType);
@@ -166,8 +167,8 @@ export class Loading {
     return layers;
   }
 
-  /** Biases that the exporter dropped: the state dict has them, and the layer has no input for them. */
-  #addBiases(matches: readonly KeyMatch[]): void {
+  /** Finds biases that the exporter dropped: the state dict has them, and the layer has no input for them. */
+  #findDroppedBiases(matches: readonly KeyMatch[]): void {
     for (const { use, key } of matches) {
       const { node } = use;
       const bias = key.replace(/weight$/, 'bias');
@@ -175,30 +176,26 @@ export class Loading {
       if (!isLayer || bias === key || node.inputs[2] || !this.#state.has(bias) || this.#origins.has(bias))
         continue;
       const { elemType } = use.site.initializer.initializer!;
-      const dims = this.#state.get(bias)!.dims;
-      this.#check(bias, dims, elemType);
+      this.#check(bias, this.#state.get(bias)!.dims, elemType);
       this.#origins.set(bias, { kind: 'exact' });
-      this.#inputs.push({ node, slot: 2, name: bias, elemType, dims, bytes: new Uint8Array(0) });
+      this.#droppedBiases.push({ node, key: bias, elemType });
     }
   }
 
-  async #readBiases(): Promise<void> {
-    for (const [i, input] of this.#inputs.entries()) {
-      if (input.bytes.byteLength > 0) continue;
-      const bytes = encodeValues(await this.#state.get(input.name)!.read(), input.elemType, null);
-      this.#inputs[i] = { ...input, bytes };
-    }
-    const filled = this.#inputs.filter(({ bytes }) => bytes.some((byte) => byte !== 0));
-    this.#inputs.splice(0, this.#inputs.length, ...filled);
+  /** Gives a layer a bias, unless it is zero still. */
+  #addBias(node: Node, name: string, elemType: number, bytes: Uint8Array, dims: readonly number[]): void {
+    if (bytes.some((byte) => byte !== 0)) this.#inputs.push({ node, slot: 2, name, elemType, dims, bytes });
   }
 
   /** Tells keys that have no tensor in the file from keys that the network does not have. */
   async #sortLeftovers(unnamed: readonly UnnamedSite[], matches: readonly KeyMatch[]): Promise<void> {
-    const leftovers = [...this.#state].filter(([key]) => !this.#origins.has(key) && !this.#unused.has(key));
-    // Counters and indices are not weights, and exporters keep none of them.
-    const floats = leftovers.filter(([, { dtype }]) => isFloat(dtype));
-    for (const [key] of leftovers) if (!floats.some(([other]) => other === key)) this.#absent.push(key);
-    for (const [key] of floats) {
+    const floats: string[] = [];
+    for (const [key, { dtype }] of this.#state) {
+      if (this.#origins.has(key) || this.#unused.has(key)) continue;
+      // Counters and indices are not weights, and exporters keep none of them.
+      (isFloat(dtype) ? floats : this.#absent).push(key);
+    }
+    for (const key of floats) {
       const isKnown = this.#reference?.has(key) === true;
       const near = unnamed.filter((site) => isNear(site, key));
       if (isKnown && (await this.#findByValue(key, near))) continue;
@@ -209,7 +206,7 @@ export class Loading {
         this.#misfits.derived.push(key);
     }
     if (this.#misfits.derived.length > 0) return;
-    for (const [key] of floats) {
+    for (const key of floats) {
       if (this.#origins.has(key)) continue; // Found by value.
       const merged = await this.#mergedWith(key, matches);
       if (merged) throw ambiguous(key, sitesOf(merged, matches));
@@ -293,10 +290,7 @@ export class Loading {
     const name = `${layer.layer}.weight`;
     this.#edits.push({ site: layer.weight, name, bytes: weight });
     if (layer.bias) this.#edits.push({ site: layer.bias, name: `${name}_bias`, bytes: bias });
-    else {
-      const { dims } = made.bias;
-      this.#inputs.push({ node: layer.node, slot: 2, name: `${name}_bias`, elemType, dims, bytes: bias });
-    }
+    else this.#addBias(layer.node, `${name}_bias`, elemType, bias, made.bias.dims);
   }
 }
 

@@ -2,8 +2,8 @@
 import type { ParameterUse } from '../../graph/parameters/find-parameters.js';
 import { encodeValues, fitsType } from '../encode-values.js';
 import type { ModelState } from '../model-state.js';
-import { readInitializerBytes } from '../read-initializer.js';
-import { isConstant as isConstantValue, isEqual, type StateValue } from './state-values.js';
+import { readInitializer, readInitializerBytes } from '../read-initializer.js';
+import { isConstant, isEqual, type StateValue } from './state-values.js';
 
 type State = ReadonlyMap<string, StateValue>;
 
@@ -72,13 +72,13 @@ export async function disproved(
  */
 async function isRightName(
   model: ModelState,
-  { site }: ParameterUse,
+  use: ParameterUse,
   key: string,
   likeliest: string,
   state: State,
 ): Promise<boolean> {
   const isGuess = !hasModule(state, likeliest);
-  return isGuess || key === likeliest || !(await isConstant(model, site.initializer.initializer!));
+  return isGuess || key === likeliest || !(await isConstantInFile(model, use));
 }
 
 /** Whether a state dict has other tensors of the module of a name, so that the name itself is missing. */
@@ -104,7 +104,7 @@ async function foundWithTied(
   const isMatched = new Set(found.map(({ use }) => use));
   for (const name of names) {
     const listed = matched.find(({ use, key }) => key !== name && use.names.includes(name));
-    const isTied = listed && !(await isConstant(model, listed.use.site.initializer.initializer!));
+    const isTied = listed && !(await isConstantInFile(model, listed.use));
     const key = isTied ? listed.key : await equalKey(name, state, reference);
     if (key === undefined) missing.push(name);
     else for (const use of uses) if (!isMatched.has(use) && use.names[0] === name) found.push({ use, key });
@@ -119,18 +119,12 @@ async function equalKey(
   reference: State | undefined,
 ): Promise<string | undefined> {
   const wanted = reference?.get(name);
-  if (!wanted || (await isConstantValue(wanted))) return undefined;
+  if (!wanted || (await isConstant(wanted))) return undefined;
   for (const [key, value] of reference!) if (state.has(key) && (await isEqual(value, wanted))) return key;
   return undefined;
 }
 
-/** Whether all elements of a tensor are equal. */
-async function isConstant(
-  model: ModelState,
-  tensor: Parameters<typeof readInitializerBytes>[1],
-): Promise<boolean> {
-  const bytes = await readInitializerBytes(model, tensor);
-  const count = tensor.dims.reduce((product, size) => product * size, 1);
-  const size = count === 0 ? 0 : bytes.byteLength / count;
-  return size === 0 || bytes.every((byte, i) => byte === bytes[i % size]);
+/** Whether the file has the same number everywhere in the tensor of a place. */
+function isConstantInFile(model: ModelState, { site }: ParameterUse): Promise<boolean> {
+  return isConstant({ read: () => readInitializer(model, site.initializer.initializer!) });
 }

@@ -29,7 +29,7 @@ export async function isEqual(a: StateValue, b: StateValue): Promise<boolean> {
 }
 
 /** Whether all elements of a tensor are equal, as those of a fresh norm or a bias of zeros. */
-export async function isConstant(value: StateValue): Promise<boolean> {
+export async function isConstant(value: Pick<StateValue, 'read'>): Promise<boolean> {
   const { data } = await value.read();
   return new Set<unknown>(data as Iterable<unknown>).size <= 1;
 }

@@ -4,7 +4,7 @@
  */
 import { elementCount } from '../../tensor/tensor.js';
 import { readPickle, type PickleBuilder, type PickledValue } from './pickle.js';
-import type { StridedView } from './strided.js';
+import type { StridedView } from '../../tensor/strided.js';
 import { STORAGE_TYPES, TORCH_TYPES, storedBytes, type StoredType } from './stored-types.js';
 
 /** The elements of one or more tensors, outside the pickle. */

@@ -3,7 +3,7 @@ import type { SharedFile } from '../../base/files/shared-file.js';
 import type { StateFile } from './state-file.js';
 import { stateTensor, type StateTensor } from './state-tensor.js';
 import { storedBytes } from './stored-types.js';
-import { gatherView, isContiguous, spanOf } from './strided.js';
+import { gatherView, isContiguous, spanOf } from '../../tensor/strided.js';
 import type { PickledTensor } from './torch-pickle.js';
 
 /**

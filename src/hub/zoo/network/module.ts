@@ -22,7 +22,7 @@ export class Module {
     return new Module(this.network, pathOf(this.path, name), pathOf(this.#call, name));
   }
 
-  /** A module in this one that may run several times; each call has nodes of its own. */
+  /** Opens a module in this one. It may run several times: each call adds its own nodes. */
   call(name: string): Module {
     const path = pathOf(this.path, name);
     const before = this.network.count(`call ${path}`);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { gatherView, isContiguous, spanOf } from '../../../src/model/parameters/strided.js';
+import { gatherView, isContiguous, spanOf } from '../../src/tensor/strided.js';
 
 const storage = Uint8Array.from({ length: 12 }, (_, i) => i);
 

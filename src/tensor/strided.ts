@@ -1,5 +1,5 @@
 /** Tensors that are views: elements of a storage at regular distances. */
-import { elementCount } from '../../tensor/tensor.js';
+import { elementCount } from './tensor.js';
 
 /** Where the elements of a view lie. Offset and strides count elements. */
 export interface StridedView {
