@@ -114,7 +114,7 @@ export async function measureValues(
 }
 
 /** The same cut with the given values as outputs. */
-export function fetchAll({ cut, inputs }: Rewrite, values: readonly Value[]): Rewrite {
+export function fetchAll({ cut, inputs, restated }: Rewrite, values: readonly Value[]): Rewrite {
   const outputs = values.map((value): CutOutput => ({
     request: value.name,
     key: value.name,
@@ -123,7 +123,7 @@ export function fetchAll({ cut, inputs }: Rewrite, values: readonly Value[]): Re
   }));
   const typeOf = new Map(inputs.map((input) => [input.name, input]));
   const wide = cutGraph(cut.graph, { outputs, inputs: cut.inputs, allowNonTensor: true });
-  return startRewrite(wide, ({ name }) => typeOf.get(name) ?? { elemType: 0, dims: null });
+  return { ...startRewrite(wide, ({ name }) => typeOf.get(name) ?? { elemType: 0, dims: null }), restated };
 }
 
 function measure({ dtype, dims, data }: Tensor, isConstant: boolean): Measured {

@@ -1,0 +1,111 @@
+/** What the nodes of a model cost: multiply-accumulates, weights and activations, at given sizes of its inputs. */
+import type { Node, Value } from '../../graph/graph.js';
+import { nodeMacs } from '../../graph/partition/macs.js';
+import { cutGraph } from '../../graph/rewrite/prune.js';
+import { startRewrite } from '../../graph/rewrite/rewrite.js';
+import { ELEMENT_BITS } from '../../onnx/schema.js';
+import type { ScannedTensor } from '../../onnx/scan-value.js';
+import { WireReader } from '../../onnx/wire.js';
+import { elementCount } from '../../tensor/tensor.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { modelInternals } from '../model-state.js';
+import type { OnnxModel } from '../open-model.js';
+import { fixInputs, type MeasuredAt } from './fix-inputs.js';
+import { measureValues, readFacts } from './measure-values.js';
+import { SessionHolder } from './session-holder.js';
+
+/** What one node costs. */
+export interface NodeCosts {
+  /** Multiply-accumulates; undefined if the operator has no rule. */
+  readonly macs: number | undefined;
+  /** The initializers that it reads, each once, also inside its bodies. */
+  readonly initializers: readonly Value[];
+  /** Elements of these initializers. */
+  readonly parameters: number;
+  readonly weightBytes: number;
+  /** Of its outputs. Sequences, maps and texts count zero. */
+  readonly activationBytes: number;
+}
+
+/** The sizes of a tensor in one run. */
+export interface MeasuredShape {
+  /** A number of ONNX's element types. */
+  readonly elemType: number;
+  readonly dims: readonly number[];
+}
+
+/** The costs of all nodes that the outputs of a model need. */
+export interface ModelCosts {
+  /** In execution order. */
+  readonly nodes: ReadonlyMap<Node, NodeCosts>;
+  /** The inputs, and what the nodes compute. */
+  readonly shapes: ReadonlyMap<Value, MeasuredShape>;
+  /** The inputs with the sizes that everything was measured at. */
+  readonly inputs: readonly TensorInfo[];
+  readonly batch: number;
+}
+
+/**
+ * Measures a model on the CPU. Where ONNX Runtime cannot infer sizes, the model runs on made-up inputs.
+ *
+ * @throws {@link TapirError} `BATCH_FIXED` if the model takes another batch only; `SESSION_FAILED`, `RUN_FAILED`, `INPUT_MISMATCH`,
+ * `GRAPH_INVALID`.
+ */
+export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<ModelCosts> {
+  const { graph, withSource } = modelInternals.of(model);
+  const outputs = graph.outputs.map((value) => ({
+    request: value.name,
+    key: value.name,
+    value,
+    why: 'output',
+  }));
+  const cut = cutGraph(graph, { outputs, allowNonTensor: true });
+  const sessions = new SessionHolder(model);
+  try {
+    const { rewrite, inputs, batch } = await fixInputs(
+      startRewrite(cut, () => ({ elemType: 0, dims: null }), true),
+      at,
+      sessions,
+    );
+    const measured = await measureValues(rewrite, inputs, at.inputSizes, sessions);
+    const shapes = new Map<Value, MeasuredShape>();
+    for (const [value, { elemType, dims }] of measured)
+      if (elemType !== undefined) shapes.set(value, { elemType, dims });
+    const needed = graph.nodes.filter((node) => cut.nodes.has(node));
+    const nodes = await withSource((source) => {
+      const facts = readFacts(new WireReader(source), measured);
+      return new Map(needed.map((node) => [node, costsOf(node, nodeMacs(graph, node, facts), shapes)]));
+    });
+    return { nodes, shapes, inputs, batch };
+  } finally {
+    await sessions.close();
+  }
+}
+
+function costsOf(node: Node, macs: number | undefined, shapes: ReadonlyMap<Value, MeasuredShape>): NodeCosts {
+  const initializers = node.reads.filter((value) => value.initializer !== undefined);
+  return {
+    macs,
+    initializers,
+    parameters: sum(initializers, ({ initializer }) => elementCount(initializer!.dims)),
+    weightBytes: sum(initializers, ({ initializer }) => bytesOf(initializer!)),
+    activationBytes: sum(node.outputs, (value) => {
+      const shape = value && shapes.get(value);
+      return shape ? bytesOf(shape) : 0;
+    }),
+  };
+}
+
+/** Bytes of a tensor. Small types are packed. */
+export function bytesOf({
+  elemType,
+  dims,
+  parts,
+}: Pick<ScannedTensor, 'elemType' | 'dims' | 'parts'>): number {
+  if (parts) return sum(parts, bytesOf);
+  return Math.ceil((elementCount(dims) * (ELEMENT_BITS.get(elemType) ?? 0)) / 8);
+}
+
+function sum<Item>(items: readonly Item[], of: (item: Item) => number): number {
+  return items.reduce((total, item) => total + of(item), 0);
+}
