@@ -16,6 +16,14 @@ export {
   type NodeInfo,
 } from './model/open-model.js';
 export { pruneModel } from './model/oracle/prune-model.js';
+export {
+  splitModel,
+  type Crossing,
+  type ModelStage,
+  type ModelStages,
+  type SplitOptions,
+  type SplitPlaces,
+} from './model/oracle/split-model.js';
 export { type PruneOptions } from './model/cut-model.js';
 export { type PrunedModel } from './model/pruned-model.js';
 export { type SaveOptions } from './model/save-whole.js';

@@ -50,6 +50,8 @@ export interface ErrorDetails {
     /** Tensors outside the body that depend on it. */
     readonly outside: readonly string[];
   };
+  /** The model cannot be split into such stages: too few places to cut, none that keeps to the memory, or cuts in the wrong order. */
+  SPLIT_IMPOSSIBLE: { readonly reason: string };
   /** The output is not a tensor but a sequence, a map or an optional value. */
   OUTPUT_NOT_TENSOR: { readonly output: string; readonly type: string };
   /** The output's shape or dtype does not suit pooling or another added step. */

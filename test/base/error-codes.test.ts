@@ -17,6 +17,7 @@ import {
   openDataset,
   openModel,
   pruneModel,
+  splitModel,
   readStateDict,
   type ErrorCode,
   type TensorLike,
@@ -182,6 +183,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     const nodes = [{ op: 'If', inputs: ['c'], outputs: ['y'], bodies }];
     return pruneModel(modelBytes({ inputs: ['a', 'c'], outputs: ['y'], nodes }), ['o']);
   },
+  SPLIT_IMPOSSIBLE: () => splitModel(tinyResNet(), { stages: 100 }),
   OUTPUT_NOT_TENSOR: () => {
     const nodes = [
       { op: 'SequenceConstruct', inputs: ['x'], outputs: ['s'] },

@@ -22,6 +22,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   NAME_AMBIGUOUS: EXIT.usage,
   NAME_FOLDED: EXIT.usage,
   NAME_INSIDE_BODY: EXIT.usage,
+  SPLIT_IMPOSSIBLE: EXIT.usage,
   OUTPUT_NOT_TENSOR: EXIT.usage,
   OUTPUT_NAME_TAKEN: EXIT.usage,
   OUTPUT_NOT_BATCHED: EXIT.usage,

@@ -1,0 +1,88 @@
+/** Nodes with the number of their stage → what each stage computes, takes and gives. Pure. */
+import { TapirError } from '../../base/errors.js';
+import type { Node, Value } from '../graph.js';
+import type { Cut } from '../rewrite/prune.js';
+import type { CutLine } from './cut-line.js';
+
+/** One stage of a graph. */
+export interface StagePart {
+  /** The nodes that depend on an input. Those that depend on none belong to each stage that reads them. */
+  readonly nodes: readonly Node[];
+  /** What it takes: graph inputs, and what stages in front of it give. */
+  readonly inputs: readonly Value[];
+  /** What later stages take or the graph gives. */
+  readonly outputs: readonly Value[];
+}
+
+/** The stage of each node of a line. */
+export type StageOf = ReadonlyMap<Node, number>;
+
+/** The stages that places on a line make. */
+export function stagesAt({ nodes, places }: CutLine, chosen: readonly number[]): StageOf {
+  const fronts = chosen.map((at) => places[at]!.front);
+  return new Map(nodes.map((node, i) => [node, fronts.filter((front) => front <= i).length]));
+}
+
+/**
+ * The stages that end at given tensors: a stage holds what depends on the tensor in front of it, and not on the next one.
+ *
+ * @throws {@link TapirError} `SPLIT_IMPOSSIBLE` if a tensor does not depend on the one before, or if nothing depends on it.
+ */
+export function stagesBehind({ nodes }: CutLine, cuts: readonly Value[]): StageOf {
+  const stageOf = new Map<Node, number>();
+  const stageOfValue = new Map(cuts.map((value, i) => [value, i + 1]));
+  for (const node of nodes) {
+    const stages = node.reads.map((value) => stageOfValue.get(value) ?? 0);
+    const stage = Math.max(...stages);
+    stageOf.set(node, stage);
+    for (const output of node.outputs) if (output && !cuts.includes(output)) stageOfValue.set(output, stage);
+  }
+  const filled = new Set(stageOf.values());
+  for (const [i, value] of cuts.entries()) {
+    const from = value.producer && stageOf.get(value.producer);
+    if (from !== i)
+      throw impossible(
+        i === 0
+          ? `"${value.name}" does not depend on an input`
+          : `"${value.name}" does not depend on "${cuts[i - 1]!.name}"; name the cuts in the order in which they are computed`,
+      );
+    if (!filled.has(i + 1)) throw impossible(`nothing depends on "${value.name}"`);
+  }
+  return stageOf;
+}
+
+export function impossible(reason: string): TapirError<'SPLIT_IMPOSSIBLE'> {
+  return new TapirError('SPLIT_IMPOSSIBLE', `the model cannot be split so: ${reason}`, {
+    details: { reason },
+  });
+}
+
+/** Forms the stages `0` to `count − 1`. */
+export function formStages(cut: Cut, stageOf: StageOf, count: number): StagePart[] {
+  const given = new Set(cut.inputs);
+  const parts = Array.from({ length: count }, () => ({
+    nodes: [] as Node[],
+    inputs: new Set<Value>(),
+    outputs: new Set<Value>(),
+  }));
+  /** The stage that computes a value; undefined for a graph input, and for what depends on none. */
+  const madeIn = (value: Value): number | undefined =>
+    given.has(value) || !value.producer ? undefined : stageOf.get(value.producer);
+  for (const [node, stage] of stageOf) {
+    parts[stage]!.nodes.push(node);
+    for (const value of node.reads) {
+      const from = madeIn(value);
+      if (from === stage || (from === undefined && !given.has(value))) continue;
+      parts[stage]!.inputs.add(value);
+      if (from !== undefined) parts[from]!.outputs.add(value);
+    }
+  }
+  // An output that depends on no input, or is one, comes from the first stage.
+  for (const { value } of cut.outputs) parts[madeIn(value) ?? 0]!.outputs.add(value);
+  for (const { value } of cut.outputs) if (given.has(value)) parts[0]!.inputs.add(value);
+  return parts.map(({ nodes, inputs, outputs }) => ({
+    nodes,
+    inputs: [...inputs],
+    outputs: [...outputs],
+  }));
+}

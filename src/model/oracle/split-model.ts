@@ -1,0 +1,277 @@
+/** A model as stages that run one after the other, each a model itself. */
+import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import type { Graph, Value } from '../../graph/graph.js';
+import { resolveNames } from '../../graph/names/resolve-names.js';
+import { choosePlaces, type PlaceCosts } from '../../graph/partition/choose-places.js';
+import { lineUp } from '../../graph/partition/cut-line.js';
+import { formStages, stagesAt, stagesBehind, type StagePart } from '../../graph/partition/stages.js';
+import { layOutRewrite } from '../../graph/rewrite/lay-out.js';
+import { cutGraph, describeNode } from '../../graph/rewrite/prune.js';
+import { WireReader } from '../../onnx/wire.js';
+import type { TensorType } from '../../onnx/write-model.js';
+import { elementCount } from '../../tensor/tensor.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { cutModel } from '../cut-model.js';
+import { readInputSizes, type InputSizes } from '../input-sizes.js';
+import type { ModelAnswers } from '../model-answers.js';
+import { modelInternals } from '../model-state.js';
+import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open-model.js';
+import { prunedInternals, type PrunedModel } from '../pruned-model.js';
+import { checkNames } from '../return-nodes.js';
+import { describeType } from '../value-info.js';
+import { bytesOf, measureCosts, type MeasuredShape, type ModelCosts } from './model-costs.js';
+import { ModelOracle } from './model-oracle.js';
+
+/** Where to split: into a number of stages with balanced costs, or behind the values of these names, in execution order. */
+export type SplitPlaces = { readonly stages: number } | { readonly cuts: readonly string[] };
+
+/** Options of {@link splitModel}. */
+export interface SplitOptions {
+  /**
+   * What is balanced: multiply-accumulates or parameters. Parameters are where a CNN is narrow, so stages with equal parameters
+   * take very unequal times.
+   * @default 'macs'
+   */
+  readonly by: 'macs' | 'parameters';
+  /**
+   * The most tensors that may cross from one stage to the next. More give more places to cut: a U-Net has few that one tensor
+   * crosses. With `cuts`, any number may cross.
+   * @default 1
+   */
+  readonly maxTensors: number;
+  /**
+   * Bytes that each stage may need, or bytes by stage: its weights, and the tensors that are alive at once for `batch` rows.
+   * @default undefined
+   */
+  readonly memoryBytes: number | readonly number[] | undefined;
+  /**
+   * Rows of a run, for `memoryBytes`; 0 takes the batch that the file fixes, or 1.
+   * @default 0
+   */
+  readonly batch: number;
+  /**
+   * Sizes for axes of inputs that the file leaves open; see {@link RewriteOptions.inputSizes}. Costs depend on them.
+   * @default {}
+   */
+  readonly inputSizes: InputSizes;
+}
+
+export const SPLIT_DEFAULTS: SplitOptions = {
+  by: 'macs',
+  maxTensors: 1,
+  memoryBytes: undefined,
+  batch: 0,
+  inputSizes: {},
+};
+
+/** One stage of a model. */
+export interface ModelStage {
+  /** The stage as a model of its own, with no weights but its own. Inputs and outputs have the names of their tensors. */
+  readonly model: PrunedModel;
+  /** Multiply-accumulates of one row. */
+  readonly macs: number;
+  /** Elements of its weights. A weight that several stages read counts in each. */
+  readonly parameters: number;
+  /** Bytes of its weights. */
+  readonly weightBytes: number;
+  /** Inputs of the whole model, and outputs of stages in front. */
+  readonly inputs: readonly TensorInfo[];
+  /** What later stages take, and outputs of the whole model. */
+  readonly outputs: readonly TensorInfo[];
+}
+
+/** What crosses from the stages in front of a place to those behind it. */
+export interface Crossing {
+  readonly tensors: readonly string[];
+  readonly bytesPerSample: number;
+}
+
+/** A model that is split into stages. */
+export interface ModelStages {
+  readonly stages: readonly ModelStage[];
+  /** One between each two stages. Inputs of the model that a later stage reads cross, too. */
+  readonly crossing: readonly Crossing[];
+  /** The mean cost of a stage divided by the largest one, at most 1. Times the number of stages, it bounds the speed-up of a pipeline. */
+  readonly balance: number;
+  /** Nodes whose operator has no rule, so that they count nothing in `macs`. */
+  readonly uncounted: readonly string[];
+}
+
+/**
+ * Splits a model into stages that are models themselves: for several devices (see {@link Pipeline}), or to run parts by hand.
+ *
+ * Feed each stage the outputs of the stages before it, by name. Then the last outputs equal those of the whole model bit for bit
+ * with optimisations off; ONNX Runtime's fused operators can differ in the last bits at a cut.
+ *
+ * @param model - A model, where to open one, or a pruned model.
+ * @param places - See {@link SplitPlaces}. The balance is exact: no other choice of places has a smaller largest stage.
+ * @param given - See {@link SplitOptions}.
+ * @throws {@link TapirError} `SPLIT_IMPOSSIBLE` if there are too few places, or none that keeps to `memoryBytes`; those of
+ * {@link pruneModel} for the names in `cuts`; `BATCH_FIXED`, `SESSION_FAILED` if the model cannot be measured.
+ *
+ * @example
+ * ```ts
+ * import { splitModel } from 'onnx-tapir';
+ *
+ * const { stages, crossing, balance } = await splitModel('resnet50.onnx', { stages: 2 });
+ * console.log(stages.map(({ macs }) => macs), crossing[0]?.tensors, balance);
+ * for (const [i, { model }] of stages.entries()) await model.save(`stage-${i}.onnx`);
+ * ```
+ */
+export async function splitModel(
+  model: OnnxModel | ModelSource | PrunedModel,
+  places: SplitPlaces,
+  given: Options<SplitOptions> = {},
+): Promise<ModelStages> {
+  const options = withDefaults(SPLIT_DEFAULTS, given, 'splitModel');
+  const request = readSplit(places, options);
+  const whole = prunedInternals.has(model) ? await derivePruned(model) : readModel(model as ModelSource);
+  const { graph } = modelInternals.of(whole);
+  const outputs = graph.outputs.map((value) => ({
+    request: value.name,
+    key: value.name,
+    value,
+    why: 'output',
+  }));
+  const cut = cutGraph(graph, { outputs });
+  const line = lineUp(cut);
+  const costs = await measureCosts(whole, request);
+  const stageOf =
+    'cuts' in request
+      ? stagesBehind(line, resolveCuts(graph, request.cuts))
+      : stagesAt(line, choosePlaces(line, placeCosts(costs, request)));
+  const parts = formStages(cut, stageOf, Math.max(...stageOf.values()) + 1);
+  const models = await cutStages(whole, parts, request);
+  const stages = parts.map((part, i) => describeStage(part, models[i]!, costs));
+  const sizes = stages.map((stage) => stage[request.by]);
+  return {
+    stages,
+    crossing: crossingOf(parts, costs),
+    balance: sizes.reduce((sum, size) => sum + size, 0) / (sizes.length * Math.max(...sizes)),
+    uncounted: [...costs.nodes].flatMap(([node, { macs }]) =>
+      macs === undefined ? [describeNode(node)] : [],
+    ),
+  };
+}
+
+/** A checked request. */
+type SplitRequest = ReturnType<typeof readSplit>;
+
+function readSplit(places: SplitPlaces, options: SplitOptions) {
+  if (places === null || typeof places !== 'object' || 'stages' in places === 'cuts' in places)
+    throw invalidOption('places', '{ stages: a number } or { cuts: a list of names }', places);
+  const { memoryBytes } = options;
+  const limits = memoryBytes === undefined ? [] : [memoryBytes].flat();
+  return {
+    ...('stages' in places
+      ? { stages: checkInteger('stages', places.stages, 1, 1024) }
+      : { cuts: checkNames('cuts', places.cuts) }),
+    by: checkOneOf('by', options.by, ['macs', 'parameters']),
+    maxTensors: checkInteger('maxTensors', options.maxTensors, 1, 1024),
+    limits: limits.map((bytes) => checkInteger('memoryBytes', bytes, 1, Number.MAX_SAFE_INTEGER)),
+    batch: checkInteger('batch', options.batch, 0, 65_536) || undefined,
+    inputSizes: readInputSizes('inputSizes', options.inputSizes),
+  };
+}
+
+/** A pruned model as a model of its own. Its outputs have the names of their tensors. */
+function derivePruned(pruned: PrunedModel): Promise<OnnxModel> {
+  const { rewrite } = prunedInternals.of(pruned);
+  return modelInternals
+    .of(pruned.source)
+    .withSource((source) => layOutRewrite(rewrite, 'tensors', new WireReader(source)))
+    .then((chunks) => deriveModel(pruned.source, chunks));
+}
+
+function resolveCuts(graph: Graph, names: readonly string[]): Value[] {
+  return resolveNames(graph, names).map(({ value }) => value);
+}
+
+/** What the choice of places depends on. */
+function placeCosts(
+  { nodes, shapes }: ModelCosts,
+  { stages, by, maxTensors, limits }: SplitRequest & { readonly stages: number },
+): PlaceCosts {
+  return {
+    stages,
+    maxTensors,
+    limits,
+    costOf: (node) => nodes.get(node)![by] ?? 0,
+    weightsOf: (node) =>
+      nodes.get(node)!.initializers.map((value) => ({ value, bytes: bytesOf(value.initializer!) })),
+    bytesOf: (value) => {
+      const shape = shapes.get(value);
+      return shape && bytesOf(shape);
+    },
+  };
+}
+
+/** Cuts the model into its stages. The types of what crosses are inferred once, for all. */
+async function cutStages(
+  model: OnnxModel,
+  parts: readonly StagePart[],
+  { inputSizes }: SplitRequest,
+): Promise<PrunedModel[]> {
+  await using oracle = new ModelOracle(model);
+  const crossing = parts.flatMap(({ outputs }) => outputs);
+  const types = await oracle.inferTypes(crossing, inputSizes);
+  const answers: ModelAnswers = {
+    inferTypes: () => Promise.resolve(types),
+    openBatch: (rewrite) => Promise.resolve(rewrite),
+    measureTokens: () => Promise.resolve(undefined),
+  };
+  const models: PrunedModel[] = [];
+  for (const { inputs, outputs } of parts) {
+    const request = outputs.map(({ name }) => [`tensor:${name}`, name] as const);
+    const given = {
+      inputs: inputs.map(({ name }) => `tensor:${name}`),
+      keepTensorNames: true,
+      fillTypes: true,
+    };
+    // oxlint-disable-next-line no-await-in-loop -- each reads the source
+    models.push(await cutModel(model, request, given, answers));
+  }
+  return models;
+}
+
+function describeStage(
+  { nodes }: StagePart,
+  model: PrunedModel,
+  { nodes: costs, batch }: ModelCosts,
+): ModelStage {
+  const { rewrite, inputs, typeOf } = prunedInternals.of(model);
+  const weights = [...rewrite.cut.values].flatMap(({ initializer }) => initializer ?? []);
+  return {
+    model,
+    macs: sum(nodes, (node) => costs.get(node)!.macs ?? 0) / batch,
+    parameters: sum(weights, ({ dims }) => elementCount(dims)),
+    weightBytes: sum(weights, bytesOf),
+    inputs,
+    outputs: rewrite.outputs.map(({ tensor, value }) => describeType(tensor, typeOf(value) ?? UNKNOWN)),
+  };
+}
+
+const UNKNOWN: TensorType = { elemType: 0, dims: null };
+
+/** What crosses the places between the stages: what is computed in front, or fed, and taken behind. */
+function crossingOf(parts: readonly StagePart[], { shapes, batch }: ModelCosts): Crossing[] {
+  return parts.slice(1).map((_, i) => {
+    const behind = parts.slice(i + 1);
+    const made = new Set(behind.flatMap(({ outputs }) => outputs));
+    const crossing = [...new Set(behind.flatMap(({ inputs }) => inputs))].filter((value) => !made.has(value));
+    return {
+      tensors: crossing.map(({ name }) => name),
+      bytesPerSample: sum(crossing, (value) => rowBytes(shapes.get(value), batch)),
+    };
+  });
+}
+
+/** Bytes of one row of a tensor; all bytes of one that has no row per sample. */
+function rowBytes(shape: MeasuredShape | undefined, batch: number): number {
+  if (!shape) return 0;
+  return shape.dims[0] === batch ? bytesOf(shape) / batch : bytesOf(shape);
+}
+
+function sum<Item>(items: readonly Item[], of: (item: Item) => number): number {
+  return items.reduce((total, item) => total + of(item), 0);
+}

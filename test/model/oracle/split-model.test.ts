@@ -1,0 +1,231 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { createFeatureExtractor } from '../../../src/extract/create-feature-extractor.js';
+import type { Node, Value } from '../../../src/graph/graph.js';
+import { choosePlaces } from '../../../src/graph/partition/choose-places.js';
+import { lineUp } from '../../../src/graph/partition/cut-line.js';
+import { stagesAt } from '../../../src/graph/partition/stages.js';
+import { cutGraph } from '../../../src/graph/rewrite/prune.js';
+import { createModel } from '../../../src/hub/zoo/create-model.js';
+import { NO_SIZES } from '../../../src/model/input-sizes.js';
+import { modelInternals } from '../../../src/model/model-state.js';
+import { openModel } from '../../../src/model/open-model.js';
+import { measureCosts } from '../../../src/model/oracle/model-costs.js';
+import { pruneModel } from '../../../src/model/oracle/prune-model.js';
+import { splitModel, type ModelStages } from '../../../src/model/oracle/split-model.js';
+import { elementCount, type Tensor } from '../../../src/tensor/tensor.js';
+import { seededImages } from '../../support/exports.js';
+import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { chain, modelBytes, type GraphSpec } from '../../support/graphs.js';
+import { CUT_NETWORKS, stagesFacts, stagesModel, type KnownCuts } from '../../support/stages.js';
+
+const scratch = scratchFolder();
+const EXACT = { session: { graphOptimizationLevel: 'disabled' } } as const;
+
+/** Runs the stages one after the other. */
+async function runStages(
+  { stages }: ModelStages,
+  feeds: Record<string, Tensor>,
+): Promise<Record<string, Tensor>> {
+  let known = feeds;
+  for (const { model, inputs } of stages) {
+    const extractor = await createFeatureExtractor(model, undefined, EXACT);
+    const fed = Object.fromEntries(inputs.map(({ name }) => [name, known[name]!]));
+    known = { ...known, ...(await extractor.run(fed)) };
+    await extractor.close();
+  }
+  return known;
+}
+
+async function runWhole(
+  model: Uint8Array | string,
+  outputs: readonly string[],
+  feeds: Record<string, Tensor>,
+): Promise<Record<string, Tensor>> {
+  const extractor = await createFeatureExtractor(model, outputs, EXACT);
+  const result = await extractor.run(feeds);
+  await extractor.close();
+  return result;
+}
+
+function imagesOf({ input }: KnownCuts & { input: { seed?: string } }): Record<string, Tensor> {
+  const data = seededImages(input.seed ?? 'x', input.shape);
+  return { [input.name]: { dtype: 'float32', dims: [...input.shape], data } };
+}
+
+describe.each(CUT_NETWORKS)('splitting %s', (name) => {
+  const facts = stagesFacts<KnownCuts>(name);
+  const bytes = stagesModel(name);
+
+  it.each(facts.balanced)('is best with $stages stages', async (known) => {
+    const { stages, crossing, balance, uncounted } = await splitModel(bytes, { stages: known.stages });
+    expect(Math.max(...stages.map(({ macs }) => macs))).toBe(known.max_macs);
+    expect(stages.reduce((sum, { macs }) => sum + macs, 0)).toBe(facts.macs);
+    expect(balance).toBeCloseTo(facts.macs / (known.stages * known.max_macs), 12);
+    expect(known.all_optimal).toContainEqual(crossing.map(({ tensors }) => tensors[0]));
+    const crossed = crossing.reduce((sum, { bytesPerSample }) => sum + bytesPerSample, 0);
+    expect(crossed).toBe(known.bytes_per_sample);
+    expect(uncounted).toEqual([]);
+    const byWeights = await splitModel(bytes, { stages: known.stages }, { by: 'parameters' });
+    expect(Math.max(...byWeights.stages.map(({ parameters }) => parameters))).toBe(
+      known.by_weights.max_weights,
+    );
+  });
+
+  it('is best in every number of stages, with every number of tensors that cross', async () => {
+    const model = await openModel(bytes);
+    const { graph } = modelInternals.of(model);
+    const outputs = graph.outputs.map((value) => ({ request: '', key: value.name, value, why: '' }));
+    const line = lineUp(cutGraph(graph, { outputs }));
+    const { nodes, shapes } = await measureCosts(model, { batch: undefined, inputSizes: NO_SIZES });
+    for (const { stages, max_tensors: maxTensors, max_macs } of facts.file_order.balanced) {
+      const costOf = (node: Node): number => nodes.get(node)!.macs!;
+      const bytesOf = (value: Value): number => elementCount(shapes.get(value)!.dims);
+      const weightsOf = (): [] => [];
+      const chosen = choosePlaces(line, { stages, maxTensors, limits: [], costOf, bytesOf, weightsOf });
+      const sizes = new Map<number, number>();
+      for (const [node, stage] of stagesAt(line, chosen))
+        sizes.set(stage, (sizes.get(stage) ?? 0) + costOf(node));
+      expect(Math.max(...sizes.values())).toBe(max_macs);
+    }
+  });
+
+  it('gives the bits of the whole model at its cut points', async () => {
+    const feeds = imagesOf(facts);
+    const { output } = await runWhole(bytes, ['output'], feeds);
+    // Each takes a second: every third one.
+    const points = facts.cut_points.filter((_, i) => i % 3 === 0);
+    for (const { tensor, macs_before, weights_before, bytes_per_sample } of points) {
+      const split = await splitModel(bytes, { cuts: [tensor] });
+      expect(split.crossing).toEqual([{ tensors: [tensor], bytesPerSample: bytes_per_sample }]);
+      expect(split.stages[0]).toMatchObject({ macs: macs_before, parameters: weights_before });
+      const run = await runStages(split, feeds);
+      expect(run['output']!.data).toEqual(output!.data);
+    }
+  });
+});
+
+describe('splitModel', () => {
+  it('gives the bits of the whole model where several tensors cross', async () => {
+    const facts = stagesFacts<KnownCuts>('unet');
+    const split = await splitModel(stagesModel('unet'), { stages: 4 }, { maxTensors: 3 });
+    expect(Math.max(...split.crossing.map(({ tensors }) => tensors.length))).toBeGreaterThan(1);
+    const feeds = imagesOf(facts);
+    const whole = await runWhole(stagesModel('unet'), ['output'], feeds);
+    expect((await runStages(split, feeds))['output']!.data).toEqual(whole['output']!.data);
+  });
+
+  it('gives each stage its own weights only', async () => {
+    const bytes = stagesModel('resnet');
+    const { stages } = await splitModel(bytes, { stages: 4 });
+    const names = stages.map(({ model }) => model.plan.kept.initializers);
+    expect(new Set(names.flat()).size).toBe(names.flat().length);
+    const sizes = await Promise.all(stages.map(async ({ model }) => (await model.bytes()).length));
+    const weights = stages.reduce((sum, { weightBytes }) => sum + weightBytes, 0);
+    expect(weights).toBe(4 * stagesFacts<KnownCuts>('resnet').weights);
+    for (const [i, size] of sizes.entries())
+      expect(size - stages[i]!.weightBytes).toBeLessThan(bytes.length - weights + 1000);
+  });
+
+  it('splits what pruneModel gives, with its added parts', async () => {
+    const pruned = await pruneModel(tinyResNet(), { layer3: 'map' }, { pool: 'avg', input: 'image-uint8' });
+    const split = await splitModel(pruned, { stages: 2 });
+    const pixels = new Uint8Array(2 * 64 * 64 * 3).map((_, i) => (i * 7919) % 256);
+    const feeds = {
+      [split.stages[0]!.inputs[0]!.name]: { dtype: 'uint8', dims: [2, 64, 64, 3], data: pixels },
+    } as const;
+    const [name] = split.stages[1]!.outputs.map((output) => output.name);
+    const whole = await createFeatureExtractor(pruned, undefined, EXACT);
+    const { map } = await whole.run(feeds);
+    await whole.close();
+    const run = await runStages(split, feeds);
+    expect(run[name!]!.dims).toEqual([2, 64]);
+    expect(run[name!]!.data).toEqual(map!.data);
+  });
+
+  it('cuts behind the names that are asked for, and keeps outputs in their stage', async () => {
+    const spec: GraphSpec = {
+      inputs: ['x'],
+      outputs: ['early', 'y'],
+      nodes: [
+        { op: 'Relu', name: 'first', inputs: ['x'], outputs: ['a'] },
+        { op: 'Neg', inputs: ['a'], outputs: ['early'] },
+        { op: 'Abs', name: 'second', inputs: ['a'], outputs: ['b'] },
+        { op: 'Add', inputs: ['b', 'x'], outputs: ['y'] },
+      ],
+    };
+    const { stages, crossing } = await splitModel(modelBytes(spec), { cuts: ['first', 'second'] });
+    expect(
+      stages.map(({ inputs, outputs }) => [inputs, outputs].map((all) => all.map(({ name }) => name))),
+    ).toEqual([
+      [['x'], ['a']],
+      [['a'], ['b', 'early']],
+      [['b', 'x'], ['y']],
+    ]);
+    expect(crossing.map(({ tensors }) => tensors)).toEqual([
+      ['a', 'x'],
+      ['b', 'x'],
+    ]);
+  });
+
+  it('keeps the declared shape on the inputs of a stage', async () => {
+    const { stages } = await splitModel(stagesModel('resnet'), { stages: 2 });
+    expect(stages[1]!.inputs).toEqual([
+      { name: '/layer1/layer1.1/Add_output_0', dtype: 'float32', dims: ['batch', 8, 16, 16] },
+    ]);
+  });
+
+  it('finds stages that fit into memory, and refuses what does not', async () => {
+    const bytes = stagesModel('vit');
+    const free = await splitModel(bytes, { stages: 3 });
+    const weights = free.stages.map(({ weightBytes }) => weightBytes);
+    const limit = Math.max(...weights) + 20_000;
+    const { stages } = await splitModel(bytes, { stages: 3 }, { memoryBytes: limit });
+    for (const { weightBytes } of stages) expect(weightBytes).toBeLessThan(limit);
+    await expect(splitModel(bytes, { stages: 3 }, { memoryBytes: 1000 })).rejects.toMatchObject({
+      code: 'SPLIT_IMPOSSIBLE',
+      message: expect.stringContaining('the model needs'),
+    });
+  });
+
+  it.each([
+    [{ stages: 40 }, {}, 'SPLIT_IMPOSSIBLE'],
+    [{ cuts: ['layer3', 'layer1'] }, {}, 'SPLIT_IMPOSSIBLE'],
+    [{ cuts: ['fc'] }, {}, 'SPLIT_IMPOSSIBLE'],
+    [{ cuts: ['input'] }, {}, 'SPLIT_IMPOSSIBLE'],
+    [{ cuts: ['layr3'] }, {}, 'NAME_NOT_FOUND'],
+    [{ cuts: [] }, {}, 'OPTION_INVALID'],
+    [{ stages: 0 }, {}, 'OPTION_INVALID'],
+    [{ stages: 2, cuts: ['layer1'] }, {}, 'OPTION_INVALID'],
+    [{ stages: 2 }, { by: 'size' }, 'OPTION_INVALID'],
+    [{ stages: 2 }, { memoryBytes: [1, 2, 3] }, 'SPLIT_IMPOSSIBLE'],
+  ] as const)('refuses %j', async (places, options, code) => {
+    await expect(splitModel(tinyResNet(), places as never, options as never)).rejects.toMatchObject({ code });
+  });
+
+  it('splits a chain of 3,000 nodes in little time', async () => {
+    const { stages } = await splitModel(modelBytes(chain(3000)), { stages: 3 });
+    expect(stages).toHaveLength(3);
+  });
+
+  it.each([
+    ['resnet50', ['layer2', 'layer3.4']],
+    ['vit_b_16', ['encoder.layers.encoder_layer_5']],
+  ] as const)('gives the bits of a whole %s', async (name, cuts) => {
+    const path = join(scratch, `${name}.onnx`);
+    await (await createModel(name, { seed: 1 })).save(path);
+    const model = await openModel(path);
+    const split = await splitModel(model, { cuts });
+    expect(split.crossing.map(({ tensors }) => tensors.length)).toEqual(cuts.map(() => 1));
+    const dims = [1, 3, 224, 224];
+    const [[input], [output]] = [model.inputs, model.outputs];
+    const feeds = { [input!.name]: { dtype: 'float32', dims, data: seededImages('big', dims) } } as const;
+    // torchvision's ViT starts with a head of zeros, so its last features are compared.
+    const last = name === 'vit_b_16' ? 'encoder.ln' : output!.name;
+    const whole = await runWhole(path, [last], feeds);
+    const { stages } = await splitModel(await pruneModel(model, [last]), { cuts });
+    const run = await runStages({ ...split, stages }, feeds);
+    expect(Object.values(whole)[0]!.data).toEqual(run[stages.at(-1)!.outputs[0]!.name]!.data);
+    expect(new Set(Object.values(whole)[0]!.data as Float32Array).size).toBeGreaterThan(100);
+  });
+});
