@@ -49,6 +49,15 @@ export {
   type WriteStateOptions,
 } from './model/parameters/write-state-dict.js';
 export { featureInfo } from './model/oracle/feature-info.js';
+export {
+  profileModel,
+  type Cost,
+  type ModelProfile,
+  type ModuleCost,
+  type NodeCost,
+  type ProfileOptions,
+  type Uncounted,
+} from './model/oracle/profile-model.js';
 export { verifyModel } from './model/oracle/verify.js';
 export {
   type FedInput,

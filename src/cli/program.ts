@@ -10,6 +10,7 @@ import { INPUT_FORMATS } from '../sources/records/source-record.js';
 import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure/measure-embedding.js';
 import { MEASURE_MODEL_DEFAULTS } from '../extract/measure-model.js';
 import { PRUNE_DEFAULTS } from '../model/cut-model.js';
+import { PROFILE_DEFAULTS } from '../model/oracle/profile-model.js';
 import { OUTPUT_DTYPES } from '../model/rewrite-options.js';
 import { ENGINES, LANE_DEFAULTS, PRECISIONS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './commands/doctor.js';
@@ -29,6 +30,7 @@ import {
   RETURN_HELP,
 } from './flags/extractor-flags.js';
 import { runExtract, type ExtractFlags } from './commands/extract.js';
+import { runNodeCosts, type CostFlags } from './commands/node-costs.js';
 import { runNodes, type NodesFlags } from './commands/nodes.js';
 import { parseShard } from './flags/shard-flag.js';
 import type { Terminal } from './terminal/terminal.js';
@@ -46,6 +48,11 @@ function parseNumber(text: string): number {
 
 function parseCounts(text: string): number[] {
   return text.split(',').map(parseCount);
+}
+
+/** A flag of `nodes --cost`, which turns it on. */
+function costOption(flags: string, description: string): Option {
+  return new Option(flags, `costs: ${description}`).implies({ cost: true });
 }
 
 /** The methods of commander's class that its types leave out. */
@@ -114,8 +121,24 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .option(YES_FLAG, YES_HELP, false)
     .option('--depth <n>', 'show modules down to this depth', parseCount)
     .option('--all', 'also list constants and sizes', false)
+    .option('--cost', 'what each module and node costs: multiply-accumulates, weights, activations', false)
+    .addOption(costOption('--batch <n>', 'rows of the inputs').argParser(parseCount))
+    .addOption(costOption('--time', 'also time each node on the CPU').default(false))
+    .addOption(
+      costOption('--threads <n>', 'threads of a node that is timed; 0 for all')
+        .argParser(parseCount)
+        .default(PROFILE_DEFAULTS.threads),
+    )
+    .addOption(
+      costOption('--size <[axis=]n>', 'size of an open axis; N alone for height and width').argParser(
+        collect,
+      ),
+    )
+    .addOption(costOption('--input-shape <input=n,n,…>', 'shape of an input; repeatable').argParser(collect))
     .option('--json', 'print JSON', false)
-    .action((model: string, flags: NodesFlags) => runNodes(terminal, model, flags));
+    .action(async (model: string, { cost, ...flags }: NodesFlags & CostFlags & { cost: boolean }) =>
+      cost ? runNodeCosts(terminal, model, flags) : runNodes(terminal, model, flags),
+    );
 
   const extract = program
     .command('extract')

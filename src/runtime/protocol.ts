@@ -24,6 +24,8 @@ export interface LaneDescription {
   readonly cudaLibraries?: string | undefined;
   /** Save the optimised graph, in a lane that is used for nothing else. */
   readonly saveTo?: SaveTo | undefined;
+  /** Time each node in each run, and write the times to a file when the session closes: its path begins with this. */
+  readonly profileTo?: string | undefined;
   /** Whether `model` is a prepared one. If it cannot be opened, the lane is described again. */
   readonly isPrepared?: boolean | undefined;
   /** Names of the inputs to be fed. */

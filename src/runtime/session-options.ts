@@ -76,8 +76,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   intraOpNumThreads: 'set the threads in the device: { type: "cpu", threads: 4 }',
   externalData: 'tapir finds external weights beside the model file',
   optimizedModelFilePath: 'tapir does not write this file; save the pruned model instead',
-  enableProfiling: 'tapir does not return the profile',
-  profileFilePrefix: 'tapir does not return the profile',
+  enableProfiling: 'profileModel with the option time measures nodes',
+  profileFilePrefix: 'profileModel with the option time measures nodes',
   logId: 'tapir does not name sessions in the log',
   ...Object.fromEntries(
     [

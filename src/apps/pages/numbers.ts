@@ -25,8 +25,16 @@ export function formatSeconds(seconds: number): string {
 
 /** Bytes in decimal units: `93.9 MB`. */
 export function formatBytes(bytes: number): string {
-  const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
-  let value = bytes;
+  return scale(bytes, ['bytes', 'kB', 'MB', 'GB', 'TB']);
+}
+
+/** A large count with three digits: `4.09 G`. */
+export function formatLarge(count: number): string {
+  return scale(count, ['', 'k', 'M', 'G', 'T', 'P']).trimEnd();
+}
+
+function scale(number: number, units: readonly string[]): string {
+  let value = number;
   let unit = 0;
   // 999.5 and more would round to four digits.
   while (value >= 999.5 && unit < units.length - 1) {

@@ -1,8 +1,8 @@
 /** What the nodes of a model cost: multiply-accumulates, weights and activations, at given sizes of its inputs. */
-import type { Node, Value } from '../../graph/graph.js';
+import type { Graph, Node, Value } from '../../graph/graph.js';
 import { nodeMacs } from '../../graph/partition/macs.js';
 import { cutGraph } from '../../graph/rewrite/prune.js';
-import { startRewrite } from '../../graph/rewrite/rewrite.js';
+import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { ELEMENT_BITS } from '../../onnx/schema.js';
 import type { ScannedTensor } from '../../onnx/scan-value.js';
 import { WireReader } from '../../onnx/wire.js';
@@ -36,6 +36,8 @@ export interface MeasuredShape {
 
 /** The costs of all nodes that the outputs of a model need. */
 export interface ModelCosts {
+  /** What its outputs need, with fixed inputs. */
+  readonly rewrite: Rewrite;
   /** In execution order. */
   readonly nodes: ReadonlyMap<Node, NodeCosts>;
   /** The inputs, and what the nodes compute. */
@@ -53,6 +55,26 @@ export interface ModelCosts {
  */
 export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<ModelCosts> {
   const { graph, withSource } = modelInternals.of(model);
+  const sessions = new SessionHolder(model);
+  try {
+    const { rewrite, inputs, batch } = await fixInputs(rewriteWhole(graph), at, sessions);
+    const measured = await measureValues(rewrite, inputs, at.inputSizes, sessions);
+    const shapes = new Map<Value, MeasuredShape>();
+    for (const [value, { elemType, dims }] of measured)
+      if (elemType !== undefined) shapes.set(value, { elemType, dims });
+    const needed = graph.nodes.filter((node) => rewrite.cut.nodes.has(node));
+    const nodes = await withSource((source) => {
+      const facts = readFacts(new WireReader(source), measured);
+      return new Map(needed.map((node) => [node, costsOf(node, nodeMacs(graph, node, facts), shapes)]));
+    });
+    return { rewrite, nodes, shapes, inputs, batch };
+  } finally {
+    await sessions.close();
+  }
+}
+
+/** The part of a graph that its outputs need. */
+function rewriteWhole(graph: Graph): Rewrite {
   const outputs = graph.outputs.map((value) => ({
     request: value.name,
     key: value.name,
@@ -60,26 +82,7 @@ export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<Mo
     why: 'output',
   }));
   const cut = cutGraph(graph, { outputs, allowNonTensor: true });
-  const sessions = new SessionHolder(model);
-  try {
-    const { rewrite, inputs, batch } = await fixInputs(
-      startRewrite(cut, () => ({ elemType: 0, dims: null }), true),
-      at,
-      sessions,
-    );
-    const measured = await measureValues(rewrite, inputs, at.inputSizes, sessions);
-    const shapes = new Map<Value, MeasuredShape>();
-    for (const [value, { elemType, dims }] of measured)
-      if (elemType !== undefined) shapes.set(value, { elemType, dims });
-    const needed = graph.nodes.filter((node) => cut.nodes.has(node));
-    const nodes = await withSource((source) => {
-      const facts = readFacts(new WireReader(source), measured);
-      return new Map(needed.map((node) => [node, costsOf(node, nodeMacs(graph, node, facts), shapes)]));
-    });
-    return { nodes, shapes, inputs, batch };
-  } finally {
-    await sessions.close();
-  }
+  return startRewrite(cut, () => ({ elemType: 0, dims: null }), true);
 }
 
 function costsOf(node: Node, macs: number | undefined, shapes: ReadonlyMap<Value, MeasuredShape>): NodeCosts {
@@ -87,13 +90,18 @@ function costsOf(node: Node, macs: number | undefined, shapes: ReadonlyMap<Value
   return {
     macs,
     initializers,
-    parameters: sum(initializers, ({ initializer }) => elementCount(initializer!.dims)),
+    parameters: sum(initializers, elementsOf),
     weightBytes: sum(initializers, ({ initializer }) => bytesOf(initializer!)),
     activationBytes: sum(node.outputs, (value) => {
       const shape = value && shapes.get(value);
       return shape ? bytesOf(shape) : 0;
     }),
   };
+}
+
+/** Elements of an initializer. */
+export function elementsOf({ initializer }: Value): number {
+  return elementCount(initializer!.dims);
 }
 
 /** Bytes of a tensor. Small types are packed. */

@@ -19,6 +19,13 @@ export interface SessionForm {
   readonly naming?: Naming;
   /** @default 'disabled' */
   readonly graphOptimizationLevel?: 'disabled' | 'all';
+  /**
+   * Threads of each node. With 0, ONNX Runtime chooses their number.
+   * @default 0
+   */
+  readonly threads?: number;
+  /** Time each node; see {@link LaneDescription}. */
+  readonly profileTo?: string;
 }
 
 /** Holds at most one session of a model. The next one replaces it. */
@@ -39,9 +46,11 @@ export class SessionHolder {
     rewrite,
     naming = 'tensors',
     graphOptimizationLevel = 'disabled',
+    threads = 0,
+    profileTo,
   }: SessionForm): Promise<Replica> {
     await this.close();
-    const device = readDevice('device', 'cpu');
+    const device = readDevice('device', { type: 'cpu', threads });
     const session = readSessionOptions({ graphOptimizationLevel });
     checkRunnable(rewrite, device);
     const place = { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' } as const;
@@ -49,6 +58,7 @@ export class SessionHolder {
       ...(await describeModel(this.#model, rewrite, naming)),
       device,
       session,
+      profileTo,
     }));
     this.#held = replica;
     return replica;

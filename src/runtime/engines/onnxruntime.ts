@@ -125,7 +125,7 @@ async function openOn(
 }
 
 function ortOptions(
-  { session, externalFolder, saveTo }: LaneDescription,
+  { session, externalFolder, saveTo, profileTo }: LaneDescription,
   device: ResolvedDevice,
 ): Record<string, unknown> {
   const { interOpNumThreads, extra, ...rest } = session;
@@ -139,6 +139,7 @@ function ortOptions(
   return {
     ...rest,
     ...saveOptions,
+    ...(profileTo === undefined ? {} : { enableProfiling: true, profileFilePrefix: profileTo }),
     // 0 means the default, but the binding would take it as a number of threads.
     ...(interOpNumThreads === 0 ? {} : { interOpNumThreads }),
     ...(device.threads === 0 ? {} : { intraOpNumThreads: device.threads }),
