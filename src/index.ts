@@ -87,6 +87,12 @@ export {
 } from './extract/create-feature-extractor.js';
 export { FeatureExtractor } from './extract/feature-extractor.js';
 export {
+  Pipeline,
+  type GivenPipelineOptions,
+  type PipelineOptions,
+  type PipelineStage,
+} from './extract/stages/pipeline.js';
+export {
   DataParallel,
   type DataParallelOptions,
   type ParallelRunOptions,

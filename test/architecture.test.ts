@@ -28,6 +28,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'model/oracle': ['model', 'graph/partition'],
   'model/parameters': ['model', 'base/files'],
   extract: ['model/oracle', 'model/parameters', 'runtime/devices'],
+  'extract/stages': ['extract'],
   'image/file': ['base'],
   'image/pixels': ['base'],
   'image/simd': ['base'],
@@ -82,6 +83,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   ],
   cli: ['cli/commands'],
   index: [
+    'extract/stages',
     'embed/measure',
     'embed/streams',
     'apps/compare',

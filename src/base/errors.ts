@@ -102,6 +102,8 @@ export interface ErrorDetails {
    * failed, in device order, and `errors` holds the errors of the others.
    */
   REPLICA_FAILED: { readonly replica: number; readonly device: string };
+  /** A stage of a pipeline failed. `cause` is its error. */
+  STAGE_FAILED: { readonly stage: number; readonly device: string };
   /** The outputs of several devices cannot be joined. */
   OUTPUT_NOT_GATHERABLE: { readonly output: string; readonly reason: string };
   /** The object is already closed. */

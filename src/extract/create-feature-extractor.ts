@@ -8,7 +8,7 @@ import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.
 import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lane-options.js';
 import { warmLane } from '../runtime/lane-start.js';
-import { openReplica, type Replica } from '../runtime/replica.js';
+import { openReplica, type Runner } from '../runtime/replica.js';
 import type { SessionOptions } from '../runtime/session-options.js';
 import type { DType } from '../tensor/tensor.js';
 import { newDataParallel, type DataParallel } from './data-parallel.js';
@@ -230,7 +230,7 @@ async function createParallel(
 /** The set of the given replicas. Closes them if the model is not what it must be. */
 async function createSet(
   pruning: Promise<PrunedModel>,
-  replicas: readonly Replica[],
+  replicas: readonly Runner[],
   setup: SessionSetup,
   options?: ParallelOptions,
 ): Promise<ReplicaSet> {

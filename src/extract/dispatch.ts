@@ -2,14 +2,14 @@
 import { reasonOf, TapirError } from '../base/errors.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 import { RUNS_PER_SESSION } from '../runtime/lane-pool.js';
-import type { Replica } from '../runtime/replica.js';
+import type { Runner } from '../runtime/replica.js';
 import type { RowRange } from '../tensor/batch.js';
 
 /** Outputs of a run. */
 export type Outputs = readonly NamedTensor[];
 
 /** Runs a range of the batch on a device. */
-export type RunOn = (replica: Replica, range: RowRange) => Promise<Outputs>;
+export type RunOn = (replica: Runner, range: RowRange) => Promise<Outputs>;
 
 /** A range of rows, and the index of the replica that runs it. */
 export interface Task {
@@ -23,7 +23,7 @@ interface Failure extends Task {
 
 /** Runs each task on its device; returns the outputs in the order of the tasks. */
 export async function runTasks(
-  replicas: readonly Replica[],
+  replicas: readonly Runner[],
   tasks: readonly Task[],
   run: RunOn,
 ): Promise<Outputs[]> {
@@ -44,7 +44,7 @@ export async function runTasks(
 
 /** Gives each range to a device that is free; returns the outputs in the order of the ranges. */
 export async function runDynamic(
-  replicas: readonly Replica[],
+  replicas: readonly Runner[],
   ranges: readonly RowRange[],
   run: RunOn,
 ): Promise<Outputs[]> {
@@ -64,16 +64,14 @@ export async function runDynamic(
   };
   // Each device gets its first range before any device gets a second one.
   const workers = Array.from({ length: RUNS_PER_SESSION }, () =>
-    replicas.flatMap(({ sessions, isRemoved }, i) =>
-      Array.from({ length: isRemoved ? 0 : sessions }, () => i),
-    ),
+    replicas.flatMap(({ devices, isRemoved }, i) => (isRemoved ? [] : devices.map(() => i))),
   ).flat();
   await Promise.all(workers.map(work));
   throwFirst(failures, replicas);
   return results;
 }
 
-function throwFirst(failures: readonly Failure[], replicas: readonly Replica[]): void {
+function throwFirst(failures: readonly Failure[], replicas: readonly Runner[]): void {
   if (failures.length === 0) return;
   const [first, ...others] = failures.toSorted(
     (a, b) => a.replica - b.replica || a.range.start - b.range.start,
@@ -87,7 +85,7 @@ function throwFirst(failures: readonly Failure[], replicas: readonly Replica[]):
 
 function failed(
   { replica, range, error }: Failure,
-  replicas: readonly Replica[],
+  replicas: readonly Runner[],
   errors: readonly Error[] = [],
 ): TapirError {
   const { device } = replicas[replica]!;

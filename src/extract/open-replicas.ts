@@ -1,7 +1,7 @@
 /** Opening a pruned model on several devices. */
 import { shareThreads, type ResolvedDevice } from '../runtime/device.js';
 import { warnOfMemory } from '../runtime/devices/balance.js';
-import { openReplica, type Replica } from '../runtime/replica.js';
+import { openReplica, type Runner } from '../runtime/replica.js';
 import type { PrunedModel } from '../model/pruned-model.js';
 import { describeLanes } from './describe-lanes.js';
 import type { SessionSetup } from './feature-model.js';
@@ -21,8 +21,8 @@ export async function openReplicas(
   devices: readonly ResolvedDevice[],
   setup: SessionSetup,
   options: OpenOptions,
-  existing?: Replica,
-): Promise<Replica[]> {
+  existing?: Runner,
+): Promise<Runner[]> {
   const { sessionsPerDevice: sessions, onLaneDeath } = options;
   const shared = existing ? devices.findIndex((device) => canShare(existing, device, devices, options)) : -1;
   if (shared >= 0) holdReplica(existing!);
@@ -46,13 +46,13 @@ export async function openReplicas(
 
 /** Whether the session of a replica is the one that would be opened on a device of a list. */
 function canShare(
-  replica: Replica,
+  replica: Runner,
   device: ResolvedDevice,
   devices: readonly ResolvedDevice[],
   { sessionsPerDevice, onLaneDeath }: OpenOptions,
 ): boolean {
   const own = replica.facts.device;
-  if (replica.sessions !== sessionsPerDevice || replica.onLaneDeath !== onLaneDeath) return false;
+  if (replica.devices.length !== sessionsPerDevice || replica.onLaneDeath !== onLaneDeath) return false;
   if (own.type !== device.type || own.id !== device.id || own.uuid !== device.uuid) return false;
   if (device.threads !== 0 && device.threads !== own.threads) return false;
   // A session that uses all cores beside other CPU lanes costs a third of the speed: their threads wait for each other.

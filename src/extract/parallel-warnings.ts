@@ -1,6 +1,6 @@
 /** The warnings of a data-parallel model, each kind once. */
 import { findImbalance } from '../runtime/devices/balance.js';
-import type { Replica } from '../runtime/replica.js';
+import type { Runner } from '../runtime/replica.js';
 import type { Batch } from '../tensor/batch.js';
 import { medianOf } from '../base/median.js';
 import type { Plan } from './parallel-plan.js';
@@ -20,7 +20,7 @@ export class ParallelWarnings {
   }
 
   /** Warns that torch’s chunks leave devices idle although there are enough rows. */
-  idle(replicas: readonly Replica[], plan: Plan, { rows, fixed }: Batch): void {
+  idle(replicas: readonly Runner[], plan: Plan, { rows, fixed }: Batch): void {
     if (!('tasks' in plan) || !rows || rows / (fixed ?? 1) < replicas.length) return;
     const idle = replicas.filter(
       ({ isRemoved }, i) => !isRemoved && !plan.tasks.some(({ replica }) => replica === i),
@@ -34,7 +34,7 @@ export class ParallelWarnings {
   }
 
   /** Warns that one device is much slower than another, once they have run often enough to tell. */
-  speed(replicas: readonly Replica[]): void {
+  speed(replicas: readonly Runner[]): void {
     const kinds = replicas.map(({ facts: { device } }) => `${device.type} ${device.threads}`);
     // CPU lanes of as many threads differ by chance alone.
     if (kinds.every((kind) => kind.startsWith('cpu') && kind === kinds[0])) return;

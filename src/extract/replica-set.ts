@@ -2,7 +2,7 @@
 import { isTapirError, TapirError } from '../base/errors.js';
 import type { ResolvedDevice } from '../runtime/device.js';
 import { RUNS_PER_SESSION } from '../runtime/lane-pool.js';
-import type { Replica, ReplicaSpent } from '../runtime/replica.js';
+import type { ReplicaSpent, Runner } from '../runtime/replica.js';
 import { runRange } from '../runtime/run-batch.js';
 import { checkSameRows, readBatch, type Batch } from '../tensor/batch.js';
 import { gather } from '../tensor/gather.js';
@@ -13,7 +13,7 @@ import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
 import { releaseReplica } from './hold-replicas.js';
 import { PARALLEL_DEFAULTS, type ParallelOptions } from './parallel-options.js';
-import { planBatch, type Plan } from './parallel-plan.js';
+import { planBatch, type DeviceState, type Plan } from './parallel-plan.js';
 import { ParallelWarnings } from './parallel-warnings.js';
 import type { RunOptions } from './run-options.js';
 
@@ -28,26 +28,32 @@ const ALONE: ParallelOptions = { ...PARALLEL_DEFAULTS, split: 'none' };
 /** The runner behind extractors. It takes over one hold on each of its replicas, and lets go of them when it is closed. */
 export class ReplicaSet {
   readonly model: FeatureModel;
-  readonly replicas: readonly Replica[];
+  readonly replicas: readonly Runner[];
   readonly options: ParallelOptions;
   readonly #isParallel: boolean;
   readonly #warnings = new ParallelWarnings();
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  /** @param options - How to split; without them, the set is the one replica, and its failures do not name it. */
-  constructor(model: FeatureModel, replicas: readonly Replica[], options?: ParallelOptions) {
+  /**
+   * @param options - How to split; without them, each batch runs whole.
+   * @param isParallel - Whether failures name the replica.
+   */
+  constructor(
+    model: FeatureModel,
+    replicas: readonly Runner[],
+    options?: ParallelOptions,
+    isParallel: boolean = options !== undefined,
+  ) {
     this.model = model;
     this.replicas = replicas;
     this.options = options ?? ALONE;
-    this.#isParallel = options !== undefined;
+    this.#isParallel = isParallel;
   }
 
   /** The device of each session, as it is used. */
   get sessions(): readonly ResolvedDevice[] {
-    return this.replicas.flatMap(({ sessions, facts }) =>
-      Array.from({ length: sessions }, () => facts.device),
-    );
+    return this.replicas.flatMap(({ devices }) => devices);
   }
 
   /** The times of each replica so far. */
@@ -84,7 +90,7 @@ export class ReplicaSet {
   ): Promise<Record<string, Tensor>> {
     const { dim, microBatch } = this.options;
     const batch = readBatch(this.model.inputs, feeds, dim);
-    const plan = planBatch(batch, split, this.replicas, microBatch);
+    const plan = planBatch(batch, split, this.replicas.map(stateOf), microBatch);
     if (split === 'chunk') this.#warnings.idle(this.replicas, plan, batch);
     const count = 'tasks' in plan ? plan.tasks.length : plan.ranges.length;
     if (count > 1) {
@@ -140,6 +146,10 @@ export class ReplicaSet {
     await Promise.allSettled(this.#running);
     await Promise.all(this.replicas.map(releaseReplica));
   }
+}
+
+function stateOf({ isRemoved, load, devices, counts }: Runner): DeviceState {
+  return { isRemoved, load, sessions: devices.length, runs: counts.runs };
 }
 
 function closed(): TapirError<'CLOSED'> {

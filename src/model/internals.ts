@@ -8,6 +8,7 @@ const CLASSES: ReadonlySet<string> = new Set([
   'PrunedModel',
   'FeatureExtractor',
   'DataParallel',
+  'Pipeline',
 ]);
 
 /** One state per object. It also tells objects of our classes from anything else. */

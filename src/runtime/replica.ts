@@ -6,7 +6,7 @@ import { TapirError } from '../base/errors.js';
 import { isShared, type Feed } from '../tensor/image-feed.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 import { checkPresent, cutFeed, type FeedPart } from '../tensor/tensor-part.js';
-import { deviceName } from './device.js';
+import { deviceName, type ResolvedDevice } from './device.js';
 import { openLane, type Lane, type LanePlace } from './lane.js';
 import { LanePool, type LaneDeathPolicy, type Slot } from './lane-pool.js';
 import type { startLane } from './lane-start.js';
@@ -45,6 +45,37 @@ export interface ReplicaCounts {
   readonly restarts: number;
 }
 
+/** What runs a model: a device, or a pipeline of devices. */
+export interface Runner {
+  readonly facts: SessionFacts;
+  /** The device in use, or the devices in a row, as messages name them. */
+  readonly device: string;
+  /** The device of each session. As many runs overlap. */
+  readonly devices: readonly ResolvedDevice[];
+  readonly onLaneDeath: LaneDeathPolicy;
+  /** The batch size that is fast because it ran before; undefined where all sizes are. */
+  readonly warmSizes: WarmSizes | undefined;
+  /** Whether it is no longer used, because its sessions have died. */
+  readonly isRemoved: boolean;
+  /** Runs that wait or are at work. */
+  readonly load: number;
+  readonly counts: ReplicaCounts;
+  /** Time spent so far. */
+  readonly spent: ReplicaSpent;
+  /** Ids of the processes that hold the sessions. */
+  readonly pids: readonly number[];
+  /** Milliseconds in the engine per row, one number for each of the latest runs. */
+  readonly recentRowMs: readonly number[];
+  /** Runs the model. Outputs come in the order of `fetches`, in buffers that the caller owns. */
+  run(
+    parts: readonly FeedPart[],
+    fetches: readonly string[],
+    options?: ReplicaRunOptions,
+  ): Promise<readonly NamedTensor[]>;
+  /** Waits for the runs in progress and in the queue, then closes the sessions. Idempotent. */
+  close(): Promise<void>;
+}
+
 interface Job {
   readonly parts: readonly FeedPart[];
   readonly fetches: readonly string[];
@@ -60,12 +91,10 @@ interface Job {
 const RECENT_RUNS = 16;
 
 /** A model on one device. Open it with {@link openReplica}. */
-export class Replica {
+export class Replica implements Runner {
   readonly facts: SessionFacts;
-  /** The device in use, as messages name it. */
   readonly device: string;
   readonly onLaneDeath: LaneDeathPolicy;
-  /** The batch size that is fast because it ran before; undefined on the CPU, where all sizes are. */
   readonly warmSizes: WarmSizes | undefined;
   readonly #pool: LanePool;
   readonly #queue: Job[] = [];
@@ -90,45 +119,34 @@ export class Replica {
     });
   }
 
-  /** Whether the device is no longer used, because its sessions have died. */
   get isRemoved(): boolean {
     return this.#pool.end !== undefined;
   }
 
-  /** Runs that wait or are at work. */
   get load(): number {
     return this.#queue.length + this.#pool.load;
   }
 
-  get sessions(): number {
-    return this.#pool.size;
-  }
-
-  /** Runs that succeeded. */
-  get runs(): number {
-    return this.#counts.runs;
+  get devices(): readonly ResolvedDevice[] {
+    return Array.from({ length: this.#pool.size }, () => this.facts.device);
   }
 
   get counts(): ReplicaCounts {
     return { ...this.#counts, restarts: this.#pool.restarts };
   }
 
-  /** Time spent so far. */
   get spent(): ReplicaSpent {
     return { ...this.#spent };
   }
 
-  /** Ids of the processes that hold the sessions. */
   get pids(): readonly number[] {
     return this.#pool.pids;
   }
 
-  /** Milliseconds in the engine per row, one number for each of the latest runs. */
   get recentRowMs(): readonly number[] {
     return this.#rowMs;
   }
 
-  /** Runs the model. Outputs come in the order of `fetches`, in buffers that the caller owns. */
   run(
     parts: readonly FeedPart[],
     fetches: readonly string[],
@@ -169,7 +187,6 @@ export class Replica {
     });
   }
 
-  /** Waits for the runs in progress and in the queue, then closes the sessions. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -6,7 +6,7 @@ import type { Feed } from '../tensor/image-feed.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { cutOut } from '../tensor/tensor-part.js';
 import type { NamedTensor, Tensor } from '../tensor/tensor.js';
-import type { Replica, ReplicaRunOptions } from './replica.js';
+import type { Runner, ReplicaRunOptions } from './replica.js';
 
 /** A model to run: its inputs, and the outputs to fetch, without repetition. */
 export interface Runnable {
@@ -18,7 +18,7 @@ export interface Runnable {
 
 /** Runs a range of a batch on a device. On a GPU the range is padded to a size that is fast there. */
 export async function runRange(
-  replica: Replica,
+  replica: Runner,
   batch: Batch,
   range: RowRange,
   { fetches, canPad }: Runnable,
@@ -60,7 +60,7 @@ function dropRows(outputs: readonly NamedTensor[], count: number): Promise<Named
  * @throws {@link TapirError} `BATCH_FIXED`, `INPUT_MISMATCH`; those of the replica.
  */
 export async function runBatch(
-  replica: Replica,
+  replica: Runner,
   inputs: readonly TensorInfo[],
   feeds: readonly Feed[],
   fetches: readonly string[],

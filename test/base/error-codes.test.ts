@@ -16,6 +16,7 @@ import {
   mergeDataset,
   openDataset,
   openModel,
+  Pipeline,
   pruneModel,
   splitModel,
   readStateDict,
@@ -254,6 +255,19 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       throw (error as Error).cause;
     }),
   REPLICA_FAILED: () => failInProcess(),
+  STAGE_FAILED: async () => {
+    // The second stage takes an even number of rows.
+    const shape = { dims: [2], values: [-1, 8], elemType: 'int64' } as const;
+    const nodes = [
+      { op: 'Relu', name: 'first', inputs: ['x'], outputs: ['a'] },
+      { op: 'Reshape', inputs: ['a', 'shape'], outputs: ['y'] },
+    ];
+    const inputs = [{ name: 'x', dims: ['n', 4] }];
+    const model = modelBytes({ inputs, outputs: [], initializers: { shape }, nodes });
+    const devices = ['cpu:0', 'cpu:1'] as const;
+    await using pipeline = await Pipeline.create(model, ['y'], { devices, cuts: ['first'] });
+    await pipeline.run({ dtype: 'float32', dims: [1, 4], data: new Float32Array(4) });
+  },
   OUTPUT_NOT_BATCHED: async () => {
     const spec: GraphSpec = {
       inputs: [{ name: 'x', dims: ['n', 3] }],

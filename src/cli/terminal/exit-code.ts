@@ -58,6 +58,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   LANE_DIED: EXIT.model,
   DECODER_DIED: EXIT.internal,
   REPLICA_FAILED: EXIT.model,
+  STAGE_FAILED: EXIT.model,
   OUTPUT_NOT_GATHERABLE: EXIT.usage,
   DEPENDENCY_MISSING: EXIT.model,
   DOWNLOAD_FAILED: EXIT.model,

@@ -40,6 +40,13 @@ export function memoryFigures(
   });
 }
 
+/** Bytes of memory of the smallest of some GPUs: infinite for none, and 0 if that of one is unknown. */
+export async function leastMemory(devices: readonly ResolvedDevice[]): Promise<number> {
+  if (devices.length === 0) return Infinity;
+  const figures = memoryFigures(devices, describeGpus(await listGpus()));
+  return figures.length < devices.length ? 0 : Math.min(...figures.map(({ value }) => value));
+}
+
 /** Emits the warning `TAPIR_DEVICES_UNBALANCED` if GPUs that will share a batch differ in memory. */
 export async function warnOfMemory(devices: readonly ResolvedDevice[]): Promise<void> {
   if (devices.filter(({ type }) => type === 'cuda').length < 2) return;
