@@ -256,17 +256,16 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     }),
   REPLICA_FAILED: () => failInProcess(),
   STAGE_FAILED: async () => {
-    // The second stage takes an even number of rows.
-    const shape = { dims: [2], values: [-1, 8], elemType: 'int64' } as const;
+    // The second stage reads an element that a table does not have.
     const nodes = [
       { op: 'Relu', name: 'first', inputs: ['x'], outputs: ['a'] },
-      { op: 'Reshape', inputs: ['a', 'shape'], outputs: ['y'] },
+      { op: 'Cast', inputs: ['a'], outputs: ['at'], ints: { to: 7 } },
+      { op: 'Gather', inputs: ['table', 'at'], outputs: ['y'] },
     ];
-    const inputs = [{ name: 'x', dims: ['n', 4] }];
-    const model = modelBytes({ inputs, outputs: [], initializers: { shape }, nodes });
+    const model = modelBytes({ inputs: ['x'], outputs: [], initializers: { table: [1, 2, 3, 4] }, nodes });
     const devices = ['cpu:0', 'cpu:1'] as const;
     await using pipeline = await Pipeline.create(model, ['y'], { devices, cuts: ['first'] });
-    await pipeline.run({ dtype: 'float32', dims: [1, 4], data: new Float32Array(4) });
+    await pipeline.run({ dtype: 'float32', dims: [1], data: Float32Array.of(1000) });
   },
   OUTPUT_NOT_BATCHED: async () => {
     const spec: GraphSpec = {

@@ -121,21 +121,19 @@ describe('Pipeline', () => {
   });
 
   it('names the stage and the device of a failure', async () => {
-    // The second stage takes an even number of rows.
+    // The second stage reads an element that a table does not have.
     const spec: GraphSpec = {
-      inputs: [{ name: 'x', dims: ['n', 4] }],
-      outputs: [{ name: 'y', dims: ['m', 8] }],
-      initializers: { shape: { dims: [2], values: [-1, 8], elemType: 'int64' } },
+      inputs: ['x'],
+      outputs: [],
+      initializers: { table: [1, 2, 3, 4] },
       nodes: [
         { op: 'Relu', name: 'first', inputs: ['x'], outputs: ['a'] },
-        { op: 'Reshape', inputs: ['a', 'shape'], outputs: ['y'] },
+        { op: 'Cast', inputs: ['a'], outputs: ['at'], ints: { to: 7 } },
+        { op: 'Gather', inputs: ['table', 'at'], outputs: ['y'] },
       ],
     };
-    await using pipeline = await Pipeline.create(modelBytes(spec), ['y'], {
-      ...TWO,
-      cuts: ['first'],
-    });
-    const x = { dtype: 'float32', dims: [3, 4], data: new Float32Array(12) } as const;
+    await using pipeline = await Pipeline.create(modelBytes(spec), ['y'], { ...TWO, cuts: ['first'] });
+    const x = { dtype: 'float32', dims: [1], data: Float32Array.of(1000) } as const;
     await expect(pipeline.run(x)).rejects.toMatchObject({
       code: 'STAGE_FAILED',
       details: { stage: 1, device: 'cpu:1' },
