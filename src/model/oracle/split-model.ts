@@ -1,6 +1,6 @@
 /** A model as stages that run one after the other, each a model itself. */
 import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import type { Graph, Value } from '../../graph/graph.js';
+import type { Graph, Node, Value } from '../../graph/graph.js';
 import { resolveNames } from '../../graph/names/resolve-names.js';
 import { choosePlaces, type PlaceCosts } from '../../graph/partition/choose-places.js';
 import { lineUp } from '../../graph/partition/cut-line.js';
@@ -21,6 +21,7 @@ import { checkNames } from '../return-nodes.js';
 import { describeType } from '../value-info.js';
 import { bytesOf, measureCosts, type MeasuredShape, type ModelCosts } from './model-costs.js';
 import { ModelOracle } from './model-oracle.js';
+import { timeNodes } from './time-nodes.js';
 
 /** Where to split: into a number of stages with balanced costs, or behind the values of these names, in execution order. */
 export type SplitPlaces = { readonly stages: number } | { readonly cuts: readonly string[] };
@@ -28,11 +29,11 @@ export type SplitPlaces = { readonly stages: number } | { readonly cuts: readonl
 /** Options of {@link splitModel}. */
 export interface SplitOptions {
   /**
-   * What is balanced: multiply-accumulates or parameters. Parameters are where a CNN is narrow, so stages with equal parameters
-   * take very unequal times.
+   * What is balanced: multiply-accumulates, the time that each node takes on one thread of this CPU (the model runs eight times), or
+   * parameters. Parameters are where a CNN is narrow, so stages with equal parameters take very unequal times.
    * @default 'macs'
    */
-  readonly by: 'macs' | 'parameters';
+  readonly by: 'macs' | 'time' | 'parameters';
   /**
    * The most tensors that may cross from one stage to the next. More give more places to cut: a U-Net has few that one tensor
    * crosses. With `cuts`, any number may cross.
@@ -45,7 +46,7 @@ export interface SplitOptions {
    */
   readonly memoryBytes: number | readonly number[] | undefined;
   /**
-   * Rows of a run, for `memoryBytes`; 0 takes the batch that the file fixes, or 1.
+   * Rows of a run, for `memoryBytes` and times; 0 takes the batch that the file fixes, or 1.
    * @default 0
    */
   readonly batch: number;
@@ -70,6 +71,8 @@ export interface ModelStage {
   readonly model: PrunedModel;
   /** Multiply-accumulates of one row. */
   readonly macs: number;
+  /** Milliseconds of `batch` rows, with `by: 'time'`; else null. */
+  readonly milliseconds: number | null;
   /** Elements of its weights. A weight that several stages read counts in each. */
   readonly parameters: number;
   /** Bytes of its weights. */
@@ -136,14 +139,17 @@ export async function splitModel(
   const cut = cutGraph(graph, { outputs });
   const line = lineUp(cut);
   const costs = await measureCosts(whole, request);
+  const times = request.by === 'time' ? await timeNodes(whole, costs, 1) : undefined;
+  const costOf = (node: Node): number =>
+    (request.by === 'time' ? times!.get(node) : costs.nodes.get(node)![request.by]) ?? 0;
   const stageOf =
     'cuts' in request
       ? stagesBehind(line, resolveCuts(graph, request.cuts))
-      : stagesAt(line, choosePlaces(line, placeCosts(costs, request)));
+      : stagesAt(line, choosePlaces(line, placeCosts(costs, request, costOf)));
   const parts = formStages(cut, stageOf, Math.max(...stageOf.values()) + 1);
   const models = await cutStages(whole, parts, request);
-  const stages = parts.map((part, i) => describeStage(part, models[i]!, costs));
-  const sizes = stages.map((stage) => stage[request.by]);
+  const stages = parts.map((part, i) => describeStage(part, models[i]!, costs, times));
+  const sizes = stages.map((stage) => (request.by === 'time' ? stage.milliseconds! : stage[request.by]));
   return {
     stages,
     crossing: crossingOf(parts, costs),
@@ -166,7 +172,7 @@ function readSplit(places: SplitPlaces, options: SplitOptions) {
     ...('stages' in places
       ? { stages: checkInteger('stages', places.stages, 1, 1024) }
       : { cuts: checkNames('cuts', places.cuts) }),
-    by: checkOneOf('by', options.by, ['macs', 'parameters']),
+    by: checkOneOf('by', options.by, ['macs', 'time', 'parameters']),
     maxTensors: checkInteger('maxTensors', options.maxTensors, 1, 1024),
     limits: limits.map((bytes) => checkInteger('memoryBytes', bytes, 1, Number.MAX_SAFE_INTEGER)),
     batch: checkInteger('batch', options.batch, 0, 65_536) || undefined,
@@ -190,13 +196,14 @@ function resolveCuts(graph: Graph, names: readonly string[]): Value[] {
 /** What the choice of places depends on. */
 function placeCosts(
   { nodes, shapes }: ModelCosts,
-  { stages, by, maxTensors, limits }: SplitRequest & { readonly stages: number },
+  { stages, maxTensors, limits }: SplitRequest & { readonly stages: number },
+  costOf: PlaceCosts['costOf'],
 ): PlaceCosts {
   return {
     stages,
     maxTensors,
     limits,
-    costOf: (node) => nodes.get(node)![by] ?? 0,
+    costOf,
     weightsOf: (node) =>
       nodes.get(node)!.initializers.map((value) => ({ value, bytes: bytesOf(value.initializer!) })),
     bytesOf: (value) => {
@@ -238,12 +245,14 @@ function describeStage(
   { nodes }: StagePart,
   model: PrunedModel,
   { nodes: costs, batch }: ModelCosts,
+  times: ReadonlyMap<Node, number> | undefined,
 ): ModelStage {
   const { rewrite, inputs, typeOf } = prunedInternals.of(model);
   const weights = [...rewrite.cut.values].flatMap(({ initializer }) => initializer ?? []);
   return {
     model,
     macs: sum(nodes, (node) => costs.get(node)!.macs ?? 0) / batch,
+    milliseconds: times ? sum(nodes, (node) => times.get(node) ?? 0) : null,
     parameters: sum(weights, ({ dims }) => elementCount(dims)),
     weightBytes: sum(weights, bytesOf),
     inputs,

@@ -168,6 +168,13 @@ describe('splitModel', () => {
     ]);
   });
 
+  it('balances what nodes take on this machine', async () => {
+    const { stages, balance } = await splitModel(stagesModel('resnet'), { stages: 2 }, { by: 'time' });
+    const times = stages.map(({ milliseconds }) => milliseconds!);
+    expect(Math.min(...times)).toBeGreaterThan(0);
+    expect(balance).toBeCloseTo((times[0]! + times[1]!) / (2 * Math.max(...times)), 12);
+  });
+
   it('keeps the declared shape on the inputs of a stage', async () => {
     const { stages } = await splitModel(stagesModel('resnet'), { stages: 2 });
     expect(stages[1]!.inputs).toEqual([
