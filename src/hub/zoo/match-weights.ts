@@ -1,6 +1,7 @@
 /** A state dict → the values of a network's parameters. */
 import { misfitsError } from '../../model/parameters/load-errors.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
+import { dropPrefix, wrapperPrefix } from '../../model/parameters/state-prefix.js';
 import { stateValues, type StateValue } from '../../model/parameters/state-values.js';
 import type { StateSource } from '../../model/parameters/write-state-dict.js';
 import { encodeValues, fitsType } from '../../model/encode-values.js';
@@ -70,15 +71,11 @@ export async function matchWeights(
   return loads;
 }
 
-/** The tensors under the keys of today's torchvision. A model in DataParallel has all keys under `module.`. */
+/** The tensors under the keys of today's torchvision. */
 function spellKeys(
   state: ReadonlyMap<string, StateValue>,
   { renameKey }: Architecture,
 ): Map<string, StateValue> {
-  const isWrapped = [...state.keys()].every((key) => key.startsWith('module.'));
-  const spell = (key: string): string => {
-    const bare = isWrapped ? key.slice('module.'.length) : key;
-    return renameKey?.(bare) ?? bare;
-  };
-  return new Map([...state].map(([key, value]) => [spell(key), value]));
+  const bare = dropPrefix(state, wrapperPrefix(state.keys()));
+  return new Map([...bare].map(([key, value]) => [renameKey?.(key) ?? key, value]));
 }

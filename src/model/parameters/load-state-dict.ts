@@ -10,6 +10,7 @@ import {
 import { modelInternals } from '../model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open-model.js';
 import { Loading, type LoadReport } from './loading.js';
+import { dropPrefix, wrapperPrefix } from './state-prefix.js';
 import { stateValues, type StateValue } from './state-values.js';
 import type { StateSource } from './write-state-dict.js';
 
@@ -21,7 +22,8 @@ export interface LoadStateOptions {
    */
   readonly strict: boolean;
   /**
-   * What all keys begin with, such as `model.`; other keys are left out. `module.`, which DataParallel adds, needs not be stated.
+   * What all keys begin with, such as `model.`; other keys are left out. The keys of `reference` may begin with it or not. `module.`,
+   * which DataParallel adds, needs not be stated.
    * @default undefined
    */
   readonly prefix: string | undefined;
@@ -88,7 +90,7 @@ export async function loadStateDict(
   const opened = readModel(model);
   const notes: string[] = [];
   const values = withoutPrefix(stateValues(state), prefix, notes);
-  const reference = options.reference && withoutPrefix(stateValues(options.reference), prefix, []);
+  const reference = options.reference && withoutOwnPrefix(stateValues(options.reference), prefix);
   const loading = new Loading(modelInternals.of(opened), { state: values, reference, epsilon, notes });
   const { chunks, report } = await loading.run(strict);
   return { model: chunks ? await deriveModel(opened, chunks) : opened, report };
@@ -99,18 +101,25 @@ function checkState(option: string, state: unknown): void {
     throw invalidOption(option, 'what readStateDict gives, or a Map of tensors', show(state));
 }
 
-/** Keys without what they all begin with. */
+/** Keys of a state dict without its prefix; the notes say what was removed. */
 function withoutPrefix(
-  state: Map<string, StateValue>,
+  state: ReadonlyMap<string, StateValue>,
   prefix: string | undefined,
   notes: string[],
 ): ReadonlyMap<string, StateValue> {
-  const keys = [...state.keys()];
-  const start =
-    prefix ?? (keys.length > 0 && keys.every((key) => key.startsWith('module.')) ? 'module.' : '');
+  const start = prefix ?? wrapperPrefix(state.keys());
   if (start === '') return state;
-  const kept = [...state].filter(([key]) => key.startsWith(start));
-  notes.push(`"${start}" was removed from ${kept.length} keys`);
-  if (kept.length < state.size) notes.push(`${state.size - kept.length} keys do not begin with "${start}"`);
-  return new Map(kept.map(([key, value]) => [key.slice(start.length), value]));
+  const kept = dropPrefix(state, start);
+  notes.push(`"${start}" was removed from ${kept.size} keys`);
+  if (kept.size < state.size) notes.push(`${state.size - kept.size} keys do not begin with "${start}"`);
+  return kept;
+}
+
+/** The reference may have been saved without the prefix of the state dict. */
+function withoutOwnPrefix(
+  reference: ReadonlyMap<string, StateValue>,
+  prefix: string | undefined,
+): ReadonlyMap<string, StateValue> {
+  const kept = dropPrefix(reference, prefix ?? '');
+  return kept.size > 0 ? kept : dropPrefix(reference, wrapperPrefix(reference.keys()));
 }

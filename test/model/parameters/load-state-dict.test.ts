@@ -39,6 +39,11 @@ async function outputOf(model: OnnxModel | string, { input }: ExportedNetwork): 
   return results[name]!.data as Float32Array;
 }
 
+/** A state dict whose keys begin with `model.`, without that. */
+function dropModel(state: StateSource): StateSource {
+  return new Map([...state].map(([key, tensor]) => [key.slice('model.'.length), tensor])) as StateSource;
+}
+
 /** The largest difference over the largest expected value. */
 function distance(actual: ArrayLike<number>, expected: readonly number[]): number {
   const largest = expected.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
@@ -199,6 +204,20 @@ describe('a folded network', () => {
     await expect(loadStateDict(path, lightning)).rejects.toMatchObject({ code: 'STATE_MISMATCH' });
     const { model } = await loadStateDict(path, lightning, { prefix: 'model.' });
     expect(distance(await outputOf(model, resnet), resnet.expected.B.value)).toBeLessThan(1e-5);
+  });
+
+  it('takes a reference with the prefix of the state dict, with its own, or without', async () => {
+    const state = await readStateDict(stateFixture('formats/model_prefix.safetensors', scratch));
+    const reference = await stateOf(resnet, 'A.safetensors');
+    for (const start of ['', 'model.', 'module.']) {
+      const renamed = new Map([...reference].map(([key, tensor]) => [start + key, tensor]));
+      const { model } = await loadStateDict(path, state, { prefix: 'model.', reference: renamed });
+      expect(distance(await outputOf(model, resnet), resnet.expected.B.value), start).toBeLessThan(1e-5);
+    }
+    // It is read: another one is refused.
+    await expect(
+      loadStateDict(path, state, { prefix: 'model.', reference: dropModel(state) }),
+    ).rejects.toMatchObject({ code: 'STATE_AMBIGUOUS' });
   });
 
   it('changes nothing but the tensors', async () => {
