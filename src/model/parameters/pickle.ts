@@ -20,8 +20,11 @@ export interface PickleWorld {
 /** Longer integers are refused. The longest one that torch writes is a magic number of 10 bytes. */
 const MAX_INTEGER_BYTES = 64;
 
-/** Enough for 20 000 tensors. Each step of a hostile pickle can make an object of 200 bytes. */
+/** Enough for 18 000 tensors. Each step of a hostile pickle can make an object of 80 bytes, or take a microsecond. */
 const MAX_STEPS = 2 ** 20;
+/** Dicts, bytes, long integers and globals count as several steps: they take more memory or time than others. */
+const STEPS_OF_LARGE = 8;
+const STEPS_OF_CALL = 4;
 
 /** What a pickle that lacks its end throws. */
 export class PickleCutError extends Error {
@@ -45,7 +48,8 @@ export interface PickledValue {
  */
 export function readPickle(bytes: Buffer, world: PickleWorld, start = 0): PickledValue {
   const machine = new PickleMachine(bytes, world, start);
-  for (let step = 0; step < MAX_STEPS; step++) {
+  for (;;) {
+    machine.spend(1);
     const at = machine.position;
     const code = machine.takeByte();
     if (code === STOP) return { value: machine.pop(), end: machine.position };
@@ -56,13 +60,13 @@ export function readPickle(bytes: Buffer, world: PickleWorld, start = 0): Pickle
       );
     run(machine);
   }
-  throw new Error(`its pickle has more than ${MAX_STEPS} steps`);
 }
 
 class PickleMachine {
   readonly world: PickleWorld;
   readonly #bytes: Buffer;
   position: number;
+  #steps = 0;
   readonly #stack: unknown[] = [];
   /** Lengths of the stack where marks were set. */
   readonly #marks: number[] = [];
@@ -72,6 +76,12 @@ class PickleMachine {
     this.#bytes = bytes;
     this.world = world;
     this.position = start;
+  }
+
+  /** Counts steps, and refuses too many. */
+  spend(steps: number): void {
+    this.#steps += steps;
+    if (this.#steps > MAX_STEPS) throw new Error(`its pickle has more than ${MAX_STEPS} steps`);
   }
 
   /** Takes the next bytes of the pickle. */
@@ -154,11 +164,27 @@ class PickleMachine {
 }
 
 function takeInteger(machine: PickleMachine, length: number): number | bigint {
+  machine.spend(STEPS_OF_LARGE);
   if (length > MAX_INTEGER_BYTES) throw new Error(`its pickle has an integer of ${length} bytes`);
   if (length === 0) return 0;
   const hex = Buffer.from(machine.take(length)).reverse().toString('hex');
   const value = BigInt.asIntN(length * 8, BigInt(`0x${hex}`));
   return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
+}
+
+function makeDict(machine: PickleMachine): Map<unknown, unknown> {
+  machine.spend(STEPS_OF_LARGE);
+  return new Map();
+}
+
+function takeBytes(machine: PickleMachine, length: number): Buffer {
+  machine.spend(STEPS_OF_LARGE);
+  return machine.take(length);
+}
+
+function findGlobal(machine: PickleMachine, name: string): unknown {
+  machine.spend(STEPS_OF_LARGE);
+  return machine.world.findGlobal(name);
 }
 
 function setItems(dict: unknown, items: readonly unknown[]): void {
@@ -173,6 +199,7 @@ function addItems(list: unknown, items: readonly unknown[]): void {
 }
 
 function callBuilder(machine: PickleMachine): void {
+  machine.spend(STEPS_OF_CALL);
   const args = machine.pop();
   const builder = machine.pop() as Partial<PickleBuilder> | null | undefined;
   if (typeof builder?.build !== 'function' || !Array.isArray(args))
@@ -210,8 +237,8 @@ const OPCODES: Readonly<Record<number, (machine: PickleMachine) => void>> = {
   0x8d: (machine) => machine.push(machine.takeText(machine.takeLength())),
   0x54: (machine) => machine.push(machine.takeText(machine.takeUint(4))),
   0x55: (machine) => machine.push(machine.takeText(machine.takeByte())),
-  0x42: (machine) => machine.push(machine.take(machine.takeUint(4))),
-  0x43: (machine) => machine.push(machine.take(machine.takeByte())),
+  0x42: (machine) => machine.push(takeBytes(machine, machine.takeUint(4))),
+  0x43: (machine) => machine.push(takeBytes(machine, machine.takeByte())),
   // Lists and tuples.
   0x28: (machine) => machine.mark(),
   0x5d: (machine) => machine.push([]),
@@ -230,9 +257,9 @@ const OPCODES: Readonly<Record<number, (machine: PickleMachine) => void>> = {
     addItems(machine.top(), items);
   },
   // Dicts.
-  0x7d: (machine) => machine.push(new Map()),
+  0x7d: (machine) => machine.push(makeDict(machine)),
   0x64: (machine) => {
-    const dict = new Map<unknown, unknown>();
+    const dict = makeDict(machine);
     setItems(dict, machine.popMark());
     machine.push(dict);
   },
@@ -253,13 +280,13 @@ const OPCODES: Readonly<Record<number, (machine: PickleMachine) => void>> = {
   // Globals and objects.
   0x63: (machine) => {
     const module = machine.takeLine();
-    machine.push(machine.world.findGlobal(`${module}.${machine.takeLine()}`));
+    machine.push(findGlobal(machine, `${module}.${machine.takeLine()}`));
   },
   0x93: (machine) => {
     const [module, name] = machine.popMany(2);
     if (typeof module !== 'string' || typeof name !== 'string')
       throw new Error('its pickle names a global with something that is not text');
-    machine.push(machine.world.findGlobal(`${module}.${name}`));
+    machine.push(findGlobal(machine, `${module}.${name}`));
   },
   0x51: (machine) => machine.push(machine.world.findPersistent(machine.pop())),
   0x52: callBuilder,

@@ -36,6 +36,19 @@ describe('readPickle', () => {
     expect(() => readPickle(two, world, 10)).toThrow(PickleCutError);
   });
 
+  it.each<[string, string, number]>([
+    ['dicts', '}', 2 ** 17],
+    ['ordered dicts', 'h\x00)R', 2 ** 18],
+    ['bytes', 'C\x00', 2 ** 17],
+    ['long integers', '\x8a\x01\x01', 2 ** 17],
+    ['globals', 'ca\nb\n', 2 ** 17],
+    ['lists', ']', 2 ** 20],
+  ])('refuses more %s than a state dict has: they would fill the memory', (_what, opcodes, count) => {
+    const start = 'ca\nb\nq\x00';
+    expect(() => read(start, opcodes.repeat(count), '.')).toThrow(/more than 1048576 steps/);
+    expect(read(start, opcodes.repeat(count / 16), '.')).toBeDefined();
+  });
+
   it('calls only what it is given', () => {
     expect(read('cposix\nsystem\nX\x04\x00\x00\x00trueq\x00\x85R.')).toEqual(['posix.system', 'true']);
     expect(read('\x8c\x05torch\x8c\x04Size\x93K\x02\x85\x85R.')).toEqual(['torch.Size', [2]]);
