@@ -4,13 +4,16 @@ import { InvalidArgumentError, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { listModels } from '../../hub/zoo/architectures.js';
 import { CREATE_DEFAULTS, createModel } from '../../hub/zoo/create-model.js';
+import { isWebAddress, pullWeights } from '../../hub/zoo/pull-weights.js';
 import { checkAbsent } from '../../model/save-whole.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
+import { withProgress } from '../flags/pull-model.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface CreateFlags {
   readonly list?: string | true;
   readonly weights?: string;
+  readonly allowHttp: boolean;
   readonly numClasses?: number;
   readonly imageSize?: number;
   readonly seed: number;
@@ -32,7 +35,11 @@ export function addCreateCommand(program: Command, terminal: Terminal): void {
     .description('write one of torchvision’s classification networks as an ONNX file, without Python')
     .argument('[name]', 'torchvision’s name of the network, such as resnet50')
     .option('--list [pattern]', 'list the networks instead; a pattern such as "resnet*" limits them')
-    .option('--weights <file>', 'its weights: .pth, .safetensors or model.safetensors.index.json')
+    .option(
+      '--weights <file|url>',
+      'its weights: .pth, .safetensors or model.safetensors.index.json; an address is downloaded into the cache',
+    )
+    .option('--allow-http', 'also fetch from addresses without encryption', false)
     .option('--num-classes <n>', 'number of classes; a classifier of another size starts anew', parseInteger)
     .option('--image-size <pixels>', 'height and width of the image', parseInteger)
     .option('--seed <n>', 'chooses the numbers of an untrained network', parseInteger, seed)
@@ -51,7 +58,11 @@ async function runCreate(terminal: Terminal, name: string | undefined, flags: Cr
   if (name === undefined) throw invalidOption('name', 'given, or --list', name);
   if (out === undefined) throw invalidOption('--out', 'given: the ONNX file to write', out);
   if (!overwrite) checkAbsent(out);
-  const model = await createModel(name, { weights, numClasses, imageSize, seed, opset });
+  const file =
+    weights !== undefined && isWebAddress(weights)
+      ? await withProgress(terminal, flags.allowHttp, (options) => pullWeights(weights, options))
+      : weights;
+  const model = await createModel(name, { weights: file, numClasses, imageSize, seed, opset });
   await model.save(out, { overwrite });
   if (weights === undefined)
     terminal.err('untrained: the weights are seeded random numbers (--weights gives trained ones)\n');

@@ -1,18 +1,18 @@
 /** torchvision's trained weights: the checkpoint is downloaded and checked, and the ONNX file is built of it, without Python. */
 import { existsSync } from 'node:fs';
-import { readFile, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { nearestNames } from '../../base/nearest-names.js';
 import { packageFile } from '../../base/package.js';
-import { checksumMismatch, DOWNLOAD_DEFAULTS, type DownloadOptions } from '../download-file.js';
+import { DOWNLOAD_DEFAULTS, type DownloadOptions } from '../download-file.js';
 import type { KnownModel } from '../known-models.js';
 import { saveTransform } from '../model-cache.js';
 import { sha256OfFile, sizeOfFile } from '../partial-file.js';
-import { pullModel } from '../pull-model.js';
 import type { PulledModel } from '../pulled-model.js';
 import { createModel } from './create-model.js';
+import { pullCheckpoint } from './pull-weights.js';
 
 /** Options of {@link pullTorchvision}. */
 export interface PullTorchvisionOptions extends DownloadOptions {
@@ -53,8 +53,6 @@ interface NetworkWeights {
 }
 
 const PREFIX = 'torchvision/';
-/** A file's name ends with the first digits of its SHA-256. */
-const DIGITS = /-([0-9a-f]{8,})\.pth$/;
 
 /** Whether a text names weights of torchvision. */
 export function isTorchvisionReference(text: string): boolean {
@@ -87,14 +85,7 @@ export async function pullTorchvision(
 ): Promise<PulledModel> {
   const { manifest, ...options } = withDefaults(PULL_TORCHVISION_DEFAULTS, given, 'pullTorchvision');
   const { model, network, imageSize } = await findTorchvisionModel(reference, manifest);
-  const [file] = model.files;
-  const { files, path: checkpoint } = await pullModel({ ...model, transform: null }, options);
-  const { sha256, checked, isNew } = files[0]!;
-  const digits = DIGITS.exec(file!.name)?.[1] ?? '';
-  if (!sha256.startsWith(digits)) {
-    await Promise.all([checkpoint, `${checkpoint}.sha256`].map((path) => rm(path, { force: true })));
-    throw checksumMismatch(file!.url, checkpoint, digits, sha256);
-  }
+  const { path: checkpoint, checked, isNew } = await pullCheckpoint({ ...model, transform: null }, options);
   const name = `${network}.onnx`;
   const path = join(dirname(checkpoint), name);
   const isBuilt = isNew || !existsSync(path);

@@ -1,8 +1,10 @@
 /** `tapir create`. */
-import { existsSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createModel, openModel, pruneModel } from 'onnx-tapir';
+import { createModel, openModel, pruneModel, writeStateDict, type Tensor } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { sendFile, startServer } from '../../support/file-server.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { runTapir } from '../../support/run.js';
 
@@ -27,6 +29,38 @@ describe('tapir create', () => {
     expect(await runTapir(['create', 'resnet18', '-o', out])).toMatchObject({
       code: 4,
       stderr: expect.stringContaining('exists already'),
+    });
+  });
+
+  it('downloads weights once, and refuses a file that is not the one of its name', async () => {
+    const state = new Map<string, Tensor>();
+    const source = await createModel('squeezenet1_1', { seed: 5 });
+    for (const parameter of source.namedParameters()) state.set(parameter.name, await parameter.read());
+    await writeStateDict(join(scratch, 'weights.safetensors'), state);
+    const bytes = readFileSync(join(scratch, 'weights.safetensors'));
+    const server = await startServer((request, response) => sendFile(request, response, bytes));
+    const out = join(scratch, 'squeezenet.onnx');
+    const create = (address: string): ReturnType<typeof runTapir> =>
+      runTapir(['create', 'squeezenet1_1', '--weights', address, '-o', out, '--overwrite'], {
+        env: { ...process.env, XDG_CACHE_HOME: join(scratch, 'cache') },
+      });
+    const digits = createHash('sha256').update(bytes).digest('hex').slice(0, 8);
+    for (const file of [
+      `net-${digits}.pth?token=1`,
+      `net-${digits}.pth?token=1`,
+      '%2e%2e/_a%20b.safetensors',
+    ]) {
+      expect(await create(`${server.url}/${file}`)).toMatchObject({ code: 0, stderr: '' });
+      const parameter = (await openModel(out)).parameters()[0]!;
+      expect(await parameter.read()).toEqual(await source.parameters()[0]!.read());
+    }
+    expect(server.requests).toHaveLength(2);
+    expect(await create(`${server.url}/net-0123abcd.pth`)).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('not 0123abcd') as string,
+    });
+    expect(await create('http://example.invalid/net.pth')).toMatchObject({
+      stderr: expect.stringContaining('--allow-http') as string,
     });
   });
 
