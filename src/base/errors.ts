@@ -32,6 +32,10 @@ export interface ErrorDetails {
   STATE_AMBIGUOUS: { readonly key: string; readonly candidates: readonly string[] };
   /** The values of a parameter are not in the file: the exporter folded it into a layer. */
   PARAMETER_FOLDED: { readonly parameter: string; readonly layer: string };
+  /** BatchNorm statistics cannot be estimated: the exporter folded the norms (`layers`) into other layers, or there are none. */
+  NORMS_UNAVAILABLE: { readonly reason: string; readonly layers: readonly string[] };
+  /** Saved moments are damaged, belong to another model, or cannot be merged. */
+  MOMENTS_INVALID: { readonly reason: string };
   /** The model has no tensor, node or module of these names; or no known model has this name. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];

@@ -7,6 +7,7 @@ import { MAX_RANK, type Field, type WireReader } from './wire.js';
 /** The value of an attribute, in the forms that rewrites read. Long lists and texts are left out. */
 export interface Attribute {
   readonly int: number | undefined;
+  readonly float: number | undefined;
   readonly ints: readonly number[];
   readonly text: string | undefined;
   readonly tensor: ScannedTensor | undefined;
@@ -19,17 +20,19 @@ export function readAttributes(reader: WireReader, node: ScannedNode): ReadonlyM
     if (field.number !== NODE.attribute) return;
     let name = '';
     let int: number | undefined;
+    let float: number | undefined;
     let text: string | undefined;
     let tensor: ScannedTensor | undefined;
     const ints: number[] = [];
     reader.readBody(field, (inner) => {
       if (inner.number === ATTRIBUTE.name) name = reader.readName(inner);
       else if (inner.number === ATTRIBUTE.int) int = reader.readInt(inner);
+      else if (inner.number === ATTRIBUTE.float) float = reader.readFloat(inner);
       else if (inner.number === ATTRIBUTE.ints) reader.readInts(inner, ints, MAX_RANK);
       else if (inner.number === ATTRIBUTE.text && isShort(inner)) text = reader.readName(inner);
       else if (inner.number === ATTRIBUTE.tensor) tensor = scanTensor(reader, inner);
     });
-    attributes.set(name, { int, ints, text, tensor });
+    attributes.set(name, { int, float, ints, text, tensor });
   });
   return attributes;
 }

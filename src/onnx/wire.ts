@@ -137,6 +137,13 @@ export class WireReader {
     return field.int;
   }
 
+  /** The value of a float32 field. */
+  readFloat(field: Field): number {
+    this.#expect(field, FIXED32);
+    this.#seek(field.bodyStart, 4);
+    return this.#reader.float();
+  }
+
   /**
    * The values of a repeated integer field, written one by one or packed.
    *

@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import {
+  estimateBatchNorm,
   createFeatureExtractor,
   createService,
   createTransform,
@@ -22,12 +23,14 @@ import {
   readStateDict,
   type ErrorCode,
   type TensorLike,
+  type BatchNormMoments,
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { ERROR_CODES } from '../support/error-codes.js';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { startServer } from '../support/file-server.js';
 import { chain, modelBytes, type GraphSpec } from '../support/graphs.js';
+import { negModel } from '../support/tiny-models.js';
 import { copyPhotos } from '../support/photos.js';
 import { runScript, runTapir } from '../support/run.js';
 import { wheelNamed } from '../support/wheels.js';
@@ -166,6 +169,9 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       .find(({ name }) => name === 'layer.1.weight')!
       .read();
   },
+  NORMS_UNAVAILABLE: () => estimateBatchNorm(negModel(), [], { mode: 'adabn' }),
+  MOMENTS_INVALID: () =>
+    estimateBatchNorm(negModel(), [], { mode: 'adabn', sourceMoments: {} as BatchNormMoments }),
   NAME_NOT_FOUND: () => pruneModel(tinyResNet(), ['layer5']),
   NAME_AMBIGUOUS: () => {
     const nodes = [

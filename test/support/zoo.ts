@@ -68,6 +68,16 @@ function hashOf(text: string): number {
 
 const uniform = (seed: number, i: number): number => mix((Math.imul(i, 0x9e3779b1) + seed) | 0) / 2 ** 32;
 
+/** Normal numbers by formula: sums of twelve uniform ones. */
+export function normalNumbers(key: string, count: number): number[] {
+  const seed = hashOf(key);
+  return Array.from({ length: count }, (_, i) => {
+    let sum = 0;
+    for (let k = 0; k < 12; k++) sum += uniform(seed, 12 * i + k);
+    return sum - 6;
+  });
+}
+
 /** The state dict by formula. Values are made when they are read; computed ones are left out. */
 export function weightsOf({ keys }: Facts): Map<string, StateTensor> {
   const made = keys.filter(({ a, dtype }) => a !== undefined || dtype === 'int64');

@@ -47,6 +47,8 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   STATE_MISMATCH: EXIT.model,
   STATE_AMBIGUOUS: EXIT.model,
   PARAMETER_FOLDED: EXIT.model,
+  NORMS_UNAVAILABLE: EXIT.model,
+  MOMENTS_INVALID: EXIT.usage,
   TRANSFORM_UNSUPPORTED: EXIT.model,
   GRAPH_INVALID: EXIT.model,
   EXTERNAL_DATA_UNSAFE: EXIT.model,

@@ -82,23 +82,43 @@ export async function loadStateDict(
   const options = withDefaults(LOAD_DEFAULTS, given, 'loadStateDict');
   const strict = checkBoolean('strict', options.strict);
   const prefix = options.prefix === undefined ? undefined : checkText('prefix', options.prefix);
-  checkState('state', state);
-  if (options.reference !== undefined) checkState('reference', options.reference);
-  const { epsilon } = options;
-  if (epsilon !== undefined && !(typeof epsilon === 'number' && epsilon > 0 && epsilon < 1))
-    throw invalidOption('epsilon', 'a number between 0 and 1', epsilon);
+  const epsilon = checkEpsilon(options.epsilon);
   const opened = readModel(model);
   const notes: string[] = [];
-  const values = withoutPrefix(stateValues(state), prefix, notes);
-  const reference = options.reference && withoutOwnPrefix(stateValues(options.reference), prefix);
+  const values = readState(state, prefix, notes);
+  const reference = options.reference && readReference(options.reference, prefix);
   const loading = new Loading(modelInternals.of(opened), { state: values, reference, epsilon, notes });
   const { chunks, report } = await loading.run(strict);
   return { model: chunks ? await deriveModel(opened, chunks) : opened, report };
 }
 
-function checkState(option: string, state: unknown): void {
+/** Checks the epsilon of folded norms. Throws `OPTION_INVALID`. */
+export function checkEpsilon(epsilon: number | undefined): number | undefined {
+  if (epsilon === undefined || (typeof epsilon === 'number' && epsilon > 0 && epsilon < 1)) return epsilon;
+  throw invalidOption('epsilon', 'a number between 0 and 1', epsilon);
+}
+
+/** The tensors of a state dict by the names that the model has. Throws `OPTION_INVALID`. */
+export function readState(
+  state: StateSource,
+  prefix: string | undefined,
+  notes: string[] = [],
+): ReadonlyMap<string, StateValue> {
+  return withoutPrefix(valuesOf('state', state), prefix, notes);
+}
+
+/** The same for the state dict of the present weights. It may have been saved without the prefix of the state dict. */
+export function readReference(
+  reference: StateSource,
+  prefix: string | undefined,
+): ReadonlyMap<string, StateValue> {
+  return withoutOwnPrefix(valuesOf('reference', reference), prefix);
+}
+
+function valuesOf(option: string, state: StateSource): ReadonlyMap<string, StateValue> {
   if (!(state instanceof Map))
     throw invalidOption(option, 'what readStateDict gives, or a Map of tensors', show(state));
+  return stateValues(state);
 }
 
 /** Keys of a state dict without its prefix; the notes say what was removed. */
@@ -115,7 +135,6 @@ function withoutPrefix(
   return kept;
 }
 
-/** The reference may have been saved without the prefix of the state dict. */
 function withoutOwnPrefix(
   reference: ReadonlyMap<string, StateValue>,
   prefix: string | undefined,

@@ -1,0 +1,49 @@
+/** Moments per channel in float64, and how they combine. */
+
+/** Number of values, mean and sum of squared deviations of each channel. */
+export interface ChannelMoments {
+  /** Values per channel: rows × positions. */
+  readonly count: number;
+  readonly mean: Float64Array;
+  /** Sum of squared deviations from the mean. */
+  readonly m2: Float64Array;
+}
+
+/** Mean and variance per channel. */
+export interface ChannelStatistics {
+  readonly mean: Float64Array;
+  readonly variance: Float64Array;
+}
+
+/**
+ * The moments of several parts together, in their order. Sums of squares would lose all digits of a small variance beside a large
+ * mean (Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances").
+ */
+export function combineMoments(parts: readonly ChannelMoments[]): ChannelMoments {
+  const [first, ...others] = parts;
+  // A defect of the caller.
+  if (!first) throw new Error('there are no moments to combine');
+  return others.reduce(combineTwo, first);
+}
+
+function combineTwo(a: ChannelMoments, b: ChannelMoments): ChannelMoments {
+  if (a.count === 0) return b;
+  if (b.count === 0) return a;
+  const count = a.count + b.count;
+  const delta = a.mean.map((mean, c) => b.mean[c]! - mean);
+  return {
+    count,
+    mean: a.mean.map((mean, c) => mean + (delta[c]! * b.count) / count),
+    m2: a.m2.map((m2, c) => m2 + b.m2[c]! + (delta[c]! ** 2 * a.count * b.count) / count),
+  };
+}
+
+/** Mean and population variance: what torch normalises by. */
+export function populationStatistics({ count, mean, m2 }: ChannelMoments): ChannelStatistics {
+  return { mean, variance: m2.map((value) => value / count) };
+}
+
+/** Mean and unbiased variance: what torch stores in `running_var`. */
+export function unbiasedStatistics({ count, mean, m2 }: ChannelMoments): ChannelStatistics {
+  return { mean, variance: m2.map((value) => value / (count - 1)) };
+}
