@@ -99,7 +99,15 @@ export {
   type ReplicaInfo,
 } from './extract/data-parallel.js';
 export { type ParallelOptions } from './extract/parallel-options.js';
-export { estimateBatchNorm } from './apps/learn/estimate-batch-norm.js';
+export {
+  estimateBatchNorm,
+  measureMoments,
+  mergeBatchNorm,
+  type EstimateBatchNormOptions,
+  type MeasureMomentsOptions,
+  type WithFailures,
+} from './apps/learn/estimate-batch-norm.js';
+export { type LearnSource, type PhotoFailure, type PhotoOptions } from './apps/learn/photo-batches.js';
 export {
   type EstimateOptions,
   type FoldedOptions,

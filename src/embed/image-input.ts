@@ -21,6 +21,9 @@ export interface ImageInput {
   readonly takesPixels: boolean;
 }
 
+/** What takes images: an extractor, or a model whose graph normalises nothing. */
+type ImageTaker = Pick<Extractor, 'inputs' | 'imageNormalization'>;
+
 const IMAGE_TYPES: readonly ImageType[] = ['float32', 'float16', 'uint8'];
 const RGB = 3;
 
@@ -29,11 +32,11 @@ const RGB = 3;
  *
  * @throws {@link TapirError} `OPTION_INVALID` that says what would fit.
  */
-export function fitTransform(extractor: Extractor, transform: Transform): ImageInput {
+export function fitTransform(model: ImageTaker, transform: Transform): ImageInput {
   const size = transform.outputSize;
   if (size === null)
     throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
-  const { input, dtype, dims } = findImageInput(extractor);
+  const { input, dtype, dims } = findImageInput(model);
   const { channels } = transform;
   const { height, width } = size;
   const first = [channels, height, width];
@@ -47,7 +50,7 @@ export function fitTransform(extractor: Extractor, transform: Transform): ImageI
     throw invalidOption('transform', expected, `images of [${axes.join(', ')}]`);
   }
   const takesPixels = dtype === 'uint8';
-  if (takesPixels) checkNormalization(extractor, transform);
+  if (takesPixels) checkNormalization(model, transform);
   const feed = { name: input.name, dtype, channels, isLast };
   const made = transform.isFloat
     ? ({ holds: 'planes', values: null } as const)
@@ -62,16 +65,16 @@ export function fitTransform(extractor: Extractor, transform: Transform): ImageI
   };
 }
 
-function findImageInput(extractor: Extractor): {
+function findImageInput(model: ImageTaker): {
   readonly input: TensorInfo;
   readonly dtype: ImageType;
   readonly dims: NonNullable<TensorInfo['dims']>;
 } {
-  const [input, ...others] = extractor.inputs;
+  const [input, ...others] = model.inputs;
   const dtype = IMAGE_TYPES.find((type) => type === (input?.dtype ?? 'float32'));
   if (input && others.length === 0 && input.dims?.length === 4 && dtype)
     return { input, dtype, dims: input.dims };
-  const inputs = extractor.inputs.map((one) => `${one.name} ${one.dtype} [${one.dims?.join(', ') ?? '?'}]`);
+  const inputs = model.inputs.map((one) => `${one.name} ${one.dtype} [${one.dims?.join(', ') ?? '?'}]`);
   const expected =
     'one with a single image input, [N, C, H, W] or [N, H, W, C], of float32, float16 or uint8';
   throw invalidOption('model', expected, inputs.join('; '));
@@ -114,7 +117,7 @@ function valuesFor(dtype: ImageType, isLast: boolean, transform: Transform): Sha
 }
 
 /** Checks that the graph normalises as the transform says, because the manifest records the transform. */
-function checkNormalization({ imageNormalization: inGraph }: Extractor, transform: Transform): void {
+function checkNormalization({ imageNormalization: inGraph }: ImageTaker, transform: Transform): void {
   if (transform.isFloat)
     throw invalidOption(
       'transform',

@@ -1,5 +1,4 @@
 /** BatchNorm statistics of a model, estimated anew from batches of tensors. */
-import { withDefaults, type Options } from '../../base/checks.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import type { BatchSource } from './batch-pieces.js';
 import {
@@ -9,9 +8,6 @@ import {
   type ChannelStatistics,
 } from './channel-moments.js';
 import {
-  ESTIMATE_DEFAULTS,
-  FOLDED_DEFAULTS,
-  PLACE_DEFAULTS,
   readEstimateSetup,
   readFolded,
   readPlace,
@@ -61,9 +57,8 @@ export interface BatchNormEstimate {
 export async function estimateStatistics(
   model: OnnxModel,
   source: BatchSource,
-  given: Options<EstimateOptions>,
+  options: EstimateOptions,
 ): Promise<BatchNormEstimate> {
-  const options = withDefaults(ESTIMATE_DEFAULTS, given, 'estimateBatchNorm');
   const setup = readEstimateSetup(options);
   const place = readPlace(model, options);
   const { base, layers } = await prepare(model, options);
@@ -87,9 +82,8 @@ export async function estimateStatistics(
 export async function mergeStatistics(
   model: OnnxModel,
   given: readonly unknown[],
-  folded: Options<FoldedOptions>,
+  options: FoldedOptions,
 ): Promise<BatchNormEstimate> {
-  const options = withDefaults(FOLDED_DEFAULTS, folded, 'mergeBatchNorm');
   const parts = await Promise.all(given.map((part) => readMoments(model, part)));
   const { base, layers } = await prepare(model, options);
   const moments = addMoments(parts, layers) as Map<EstimatedLayer, ChannelMoments>;
@@ -101,9 +95,9 @@ export async function mergeStatistics(
 export async function measureFromTensors(
   model: OnnxModel,
   source: BatchSource,
-  given: Options<StatisticsPlace>,
+  options: StatisticsPlace,
 ): Promise<BatchNormMoments> {
-  const place = readPlace(model, withDefaults(PLACE_DEFAULTS, given, 'measureMoments'));
+  const place = readPlace(model, options);
   const layers = await measurableNorms(model);
   const moments = new Map<NormLayer, ChannelMoments>();
   for await (const found of runOnePass(place, layers, source, { isTraining: false, split: 'chunk' }))

@@ -53,7 +53,7 @@ describe.skipIf(sharedFixtures === undefined)(
       ].map((values) => Float32Array.from(values));
     };
     const tensor = (...data: Float32Array[]): Tensor<'float32'> => {
-      const joined = Float32Array.from(data.flatMap((part) => [...part]));
+      const joined = Float32Array.from(data.flatMap((part) => Array.from(part)));
       return { dtype: 'float32', dims: [joined.length / 768, 3, 16, 16], data: joined };
     };
     const whole = (): Tensor<'float32'> => tensor(...parts());

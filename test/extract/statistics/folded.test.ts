@@ -33,7 +33,7 @@ async function sourceOf(path: string, { layers }: Matching): Promise<BatchNormMo
 describe.skipIf(sharedFixtures === undefined)(`folded files${sharedNote}`, () => {
   const cases = sharedFixtures === undefined ? [] : CASES.map(readCase);
   const folded = cases.flatMap((one) =>
-    one.exports.filter((file) => file.folded > 0).map((file) => ({ one, ...file })),
+    one.exports.filter((file) => file.folded > 0).map((file) => Object.assign({ one }, file)),
   );
   const matched = folded.filter(({ moment_matching: matching }) => matching !== undefined);
 
@@ -50,28 +50,29 @@ describe.skipIf(sharedFixtures === undefined)(`folded files${sharedNote}`, () =>
     },
   );
 
-  it.each(matched.flatMap((file) => (['one_pass', 'sequential'] as const).map((how) => ({ ...file, how }))))(
-    'have their moments matched: $file, $how',
-    async ({ one, file, moment_matching: matching, how }) => {
-      const expected = matching![how];
-      const path = caseFile(one, file);
-      const { model, layers } = await estimateBatchNorm(path, batchesOf(one), {
-        mode: how === 'one_pass' ? 'adabn' : 'adabn-sequential',
-        sourceMoments: await sourceOf(path, matching!),
-      });
-      expect(layers).toHaveLength(expected.layers.length);
-      for (const [i, { target_mean: mean, target_var: variance }] of expected.layers.entries()) {
-        const largest = Math.sqrt(Math.max(...variance));
-        mean.forEach((value, c) =>
-          expect(Math.abs(value - layers[i]!.mean[c]!) / largest).toBeLessThan(TOLERANCE),
-        );
-        variance.forEach((value, c) =>
-          expect(Math.abs(layers[i]!.variance[c]! / value - 1)).toBeLessThan(TOLERANCE),
-        );
-      }
-      expect(await logitsDistance(one, model, expected.logits)).toBeLessThan(TOLERANCE);
-    },
-  );
+  it.each(
+    matched.flatMap((file) =>
+      (['one_pass', 'sequential'] as const).map((how) => Object.assign({ how }, file)),
+    ),
+  )('have their moments matched: $file, $how', async ({ one, file, moment_matching: matching, how }) => {
+    const expected = matching![how];
+    const path = caseFile(one, file);
+    const { model, layers } = await estimateBatchNorm(path, batchesOf(one), {
+      mode: how === 'one_pass' ? 'adabn' : 'adabn-sequential',
+      sourceMoments: await sourceOf(path, matching!),
+    });
+    expect(layers).toHaveLength(expected.layers.length);
+    for (const [i, { target_mean: mean, target_var: variance }] of expected.layers.entries()) {
+      const largest = Math.sqrt(Math.max(...variance));
+      mean.forEach((value, c) =>
+        expect(Math.abs(value - layers[i]!.mean[c]!) / largest).toBeLessThan(TOLERANCE),
+      );
+      variance.forEach((value, c) =>
+        expect(Math.abs(layers[i]!.variance[c]! / value - 1)).toBeLessThan(TOLERANCE),
+      );
+    }
+    expect(await logitsDistance(one, model, expected.logits)).toBeLessThan(TOLERANCE);
+  });
 
   it('are refused with the state dict of another model, and with moments of another file', async () => {
     const [one, other] = [readCase('resnet'), readCase('resnet_one')];

@@ -102,7 +102,7 @@ describe('a rewrite with other statistics', () => {
 
   it('refuses operator sets without broadcasting', () => {
     const graph = buildGraph(scanModel(memorySource(modelBytes(BLOCK, { opset: 6 }))));
-    const [node] = graph.nodes.filter(({ opType }) => opType === 'BatchNormalization');
+    const node = graph.nodes.find(({ opType }) => opType === 'BatchNormalization');
     const norm: Norm = { node: node!, input: node!.inputs[0]!, channels: 2, elemType: 1, added: undefined };
     const started = startRewrite(cutToNorms(graph, [norm]), () => ({ elemType: 1, dims: null }));
     expect(() => withNorms(started, [{ norm, from: 'model', isTapped: true }])).toThrow(/operator set 7/);
