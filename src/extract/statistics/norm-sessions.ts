@@ -11,7 +11,7 @@ import type { OnnxModel } from '../../model/open-model.js';
 import { describeMapped } from '../../model/session-model.js';
 import { shareThreads, type ResolvedDevice } from '../../runtime/device.js';
 import type { LaneOptions } from '../../runtime/lane-options.js';
-import { openReplica, type Replica } from '../../runtime/replica.js';
+import { openReplica, type Replica, type Runner } from '../../runtime/replica.js';
 import type { SessionOptions } from '../../runtime/session-options.js';
 import { mismatch, makeTensor, nameTensor, type NamedTensor } from '../../tensor/tensor.js';
 import { wholePart, type FeedPart } from '../../tensor/tensor-part.js';
@@ -65,7 +65,7 @@ export async function closeAll(replicas: readonly Replica[]): Promise<void> {
 export async function runOn<One extends Task>(
   replicas: readonly Replica[],
   tasks: readonly One[],
-  run: (replica: Replica, task: One) => Promise<Outputs>,
+  run: (replica: Runner, task: One) => Promise<Outputs>,
   signal: AbortSignal | undefined,
 ): Promise<Outputs[]> {
   const byRange = new Map(tasks.map((task) => [task.range, task]));

@@ -4,7 +4,7 @@ import { modelInternals } from '../../model/model-state.js';
 import { startRewrite } from '../../graph/rewrite/rewrite.js';
 import { cutToNorms } from '../../graph/rewrite/norm-stages.js';
 import { withNorms, type NormRewrite } from '../../graph/rewrite/norm-statistics.js';
-import type { Replica } from '../../runtime/replica.js';
+import type { Runner } from '../../runtime/replica.js';
 import { RUNS_PER_SESSION } from '../../runtime/lane-pool.js';
 import { mapInOrder } from '../map-in-order.js';
 import { checkOnePiece, readBatches, splitBatch, type BatchSource, type Piece } from './batch-pieces.js';
@@ -39,7 +39,7 @@ export async function* runOnePass(
   const replicas = await openOnDevices({ ...place, devices }, graph);
   const needed = graph.rewrite.cut.inputs.map(({ name }) => name);
   const fetches = fetchesOf(graph);
-  const run = (replica: Replica, { feeds }: Piece) =>
+  const run = (replica: Runner, { feeds }: Piece) =>
     replica.run(
       needed.map((name) => feeds.get(name)!),
       fetches,

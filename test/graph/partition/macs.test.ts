@@ -25,7 +25,13 @@ async function count({ op, domain = '', inputs, output, ints = {}, equation }: C
   });
   const { graph } = modelInternals.of(await openModel(bytes));
   const sizes = new Map(names.map((name, i) => [name, inputs[i]!]));
-  const attribute: Attribute = { int: undefined, ints: [], text: undefined, tensor: undefined };
+  const attribute: Attribute = {
+    int: undefined,
+    float: undefined,
+    ints: [],
+    text: undefined,
+    tensor: undefined,
+  };
   const attributes = new Map(Object.entries(ints).map(([name, int]) => [name, { ...attribute, int }]));
   if (equation !== undefined) attributes.set('equation', { ...attribute, text: equation } as never);
   return nodeMacs(graph, graph.nodes[0]!, {
