@@ -58,6 +58,7 @@ export {
   type ProfileOptions,
   type Uncounted,
 } from './model/oracle/profile-model.js';
+export { differentiate, type DifferentiateOptions } from './model/oracle/differentiate.js';
 export { verifyModel } from './model/oracle/verify.js';
 export {
   type FedInput,

@@ -56,6 +56,15 @@ export interface ErrorDetails {
   };
   /** The model cannot be split into such stages: too few places to cut, none that keeps to the memory, or cuts in the wrong order. */
   SPLIT_IMPOSSIBLE: { readonly reason: string };
+  /**
+   * No gradient can be taken through an operator. `cut` is the nearest tensor behind it, with respect to which there is a gradient.
+   */
+  GRADIENT_UNSUPPORTED: {
+    readonly operator: string;
+    readonly node: string;
+    readonly reason: string;
+    readonly cut: string | null;
+  };
   /** The output is not a tensor but a sequence, a map or an optional value. */
   OUTPUT_NOT_TENSOR: { readonly output: string; readonly type: string };
   /** The output's shape or dtype does not suit pooling or another added step. */

@@ -2,8 +2,8 @@
 import type { Graph } from './graph.js';
 
 /**
- * The operator sets since which added nodes can use an operator, unless that is the first one: before, a Cast names its type as text,
- * and arithmetic broadcasts by other rules. ONNX Runtime implements neither.
+ * The operator sets since which added nodes can use an operator, unless that is the first one: before, it does not exist, a Cast names
+ * its type as text, or arithmetic broadcasts by other rules. ONNX Runtime implements neither.
  */
 const SINCE: ReadonlyMap<string, number> = new Map([
   ['Cast', 6],
@@ -11,6 +11,13 @@ const SINCE: ReadonlyMap<string, number> = new Map([
   ['Sub', 7],
   // Before, its inputs have one shape.
   ['Max', 8],
+  ['Expand', 8],
+  ['EyeLike', 9],
+  ['OneHot', 9],
+  ['Sign', 9],
+  ['Where', 9],
+  ['Range', 11],
+  ['ScatterElements', 11],
 ]);
 
 /** Why added nodes cannot use an operator in an operator set; undefined if they can. */

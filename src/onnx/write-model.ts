@@ -10,7 +10,7 @@ import { ELEMENT_TYPE, ENTRY, GRAPH, MODEL, NODE, TENSOR, VALUE_INFO, type Dim }
 import { encodeFieldHead, encodeText } from './wire.js';
 
 /** The value of an attribute: integers as plain numbers, a float in an object. */
-export type NewAttribute = number | readonly number[] | { readonly float: number };
+export type NewAttribute = number | string | readonly number[] | { readonly float: number };
 
 /** A node of the default domain. */
 export interface NewNode {
@@ -62,7 +62,7 @@ export interface NewModel<Data extends Chunk = Uint8Array> {
 type Bytes = readonly Uint8Array[];
 
 /** AttributeProto.AttributeType. */
-const ATTRIBUTE_TYPE = { float: 1, int: 2, ints: 7 } as const;
+const ATTRIBUTE_TYPE = { float: 1, int: 2, text: 3, ints: 7 } as const;
 
 let loaded: typeof onnx | undefined;
 
@@ -92,8 +92,15 @@ export function writeNode(node: NewNode): Bytes {
   ]);
 }
 
-function attributeValue(value: NewAttribute): { type: number; f?: number; i?: number; ints?: number[] } {
+function attributeValue(value: NewAttribute): {
+  type: number;
+  f?: number;
+  i?: number;
+  s?: Uint8Array;
+  ints?: number[];
+} {
   if (typeof value === 'number') return { type: ATTRIBUTE_TYPE.int, i: value };
+  if (typeof value === 'string') return { type: ATTRIBUTE_TYPE.text, s: encodeText(value) };
   if ('float' in value) return { type: ATTRIBUTE_TYPE.float, f: value.float };
   return { type: ATTRIBUTE_TYPE.ints, ints: [...value] };
 }

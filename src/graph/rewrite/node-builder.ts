@@ -4,7 +4,8 @@ import { integerTensor, type NewAttribute, type NewNode, type NewTensor } from '
 import { refuseOperator } from '../operator-sets.js';
 import type { FreshNames } from './fresh-names.js';
 
-/** Since this operator set, reductions read their axes from an input. */
+/** Since these operator sets, reductions read their axes from an input. */
+const SUM_AXES_INPUT = 13;
 const REDUCE_AXES_INPUT = 18;
 /** Since this operator set, Slice reads its bounds from inputs. */
 const SLICE_INPUTS = 10;
@@ -43,12 +44,29 @@ export class NodeBuilder {
    * @throws {@link TapirError} the given refusal, if ONNX Runtime lacks the operator in the model's operator set.
    */
   add(opType: string, inputs: readonly string[], attributes: Attributes = {}, output?: string): string {
-    const reason = refuseOperator(opType, this.opset);
-    if (reason !== undefined && this.#refuse) throw this.#refuse(reason);
-    const name = this.#names.take(`tapir/${this.#label}/${opType}`);
+    const name = this.#nameOf(opType);
     const result = output ?? this.#names.take(`${name}_output_0`);
     this.nodes.push({ name, opType, inputs, outputs: [result], attributes });
     return result;
+  }
+
+  /** Adds a node with several outputs; returns their names. Throws as {@link NodeBuilder.add}. */
+  addSeveral(
+    opType: string,
+    inputs: readonly string[],
+    count: number,
+    attributes: Attributes = {},
+  ): readonly string[] {
+    const name = this.#nameOf(opType);
+    const outputs = Array.from({ length: count }, (_, k) => this.#names.take(`${name}_output_${k}`));
+    this.nodes.push({ name, opType, inputs, outputs, attributes });
+    return outputs;
+  }
+
+  #nameOf(opType: string): string {
+    const reason = refuseOperator(opType, this.opset);
+    if (reason !== undefined && this.#refuse) throw this.#refuse(reason);
+    return this.#names.take(`tapir/${this.#label}/${opType}`);
   }
 
   /** Adds an int64 tensor: a scalar if `values` is a single number. */
@@ -67,10 +85,10 @@ export class NodeBuilder {
     return name;
   }
 
-  /** Adds ReduceMean, ReduceMax or ReduceL2. */
+  /** Adds a reduction over axes, such as ReduceMean. */
   reduce(opType: string, input: string, axes: readonly number[], keepDims: boolean): string {
     const keepdims = keepDims ? 1 : 0;
-    return this.opset >= REDUCE_AXES_INPUT
+    return this.opset >= (opType === 'ReduceSum' ? SUM_AXES_INPUT : REDUCE_AXES_INPUT)
       ? this.add(opType, [input, this.integers(axes)], { keepdims })
       : this.add(opType, [input], { axes, keepdims });
   }

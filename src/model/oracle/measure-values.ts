@@ -1,17 +1,16 @@
 /** Measures sizes and constants of a graph, from the file, a session and one run. Opening a fixed batch needs them. */
-import type { Node, Value } from '../../graph/graph.js';
+import type { Value } from '../../graph/graph.js';
 import { nodeRoles } from '../../graph/roles.js';
 import type { BatchFacts } from '../../graph/rewrite/dynamic-batch.js';
 import { cutGraph, type CutOutput } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import { readAttributes, type Attribute } from '../../onnx/attributes.js';
 import { ELEMENT_TYPE, elementTypeNumber } from '../../onnx/schema.js';
-import { readIntegers } from '../../onnx/tensor-integers.js';
 import type { WireReader } from '../../onnx/wire.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { GivenSizes } from '../input-sizes.js';
+import { readConstants } from './read-constants.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 
@@ -30,36 +29,13 @@ interface Measured {
 
 /** Combines measured facts with those in the file. `reader` reads the open source. */
 export function readFacts(reader: WireReader, measured: ReadonlyMap<Value, Measured>): BatchFacts {
-  const attributes = new Map<Node, ReadonlyMap<string, Attribute>>();
-  const attributesOf = (node: Node): ReadonlyMap<string, Attribute> => {
-    const read = attributes.get(node) ?? readAttributes(reader, node.scanned);
-    attributes.set(node, read);
-    return read;
-  };
+  const { attributesOf, integersOf } = readConstants(reader);
   return {
     attributesOf,
     dimsOf: (value) => value.initializer?.dims ?? measured.get(value)?.dims,
     elemTypeOf: (value) => value.initializer?.elemType ?? measured.get(value)?.elemType,
-    integersOf: (value) => readConstant(reader, attributesOf, value) ?? measured.get(value)?.integers,
+    integersOf: (value) => integersOf(value) ?? measured.get(value)?.integers,
   };
-}
-
-/** The elements of an initializer or Constant; Identity nodes are followed. */
-function readConstant(
-  reader: WireReader,
-  attributesOf: BatchFacts['attributesOf'],
-  value: Value,
-): readonly number[] | undefined {
-  let source = value;
-  while (source.producer?.opType === 'Identity' && source.producer.inputs[0])
-    [source] = source.producer.inputs as [Value];
-  if (source.initializer) return readIntegers(reader, source.initializer);
-  if (source.producer?.opType !== 'Constant') return undefined;
-  const attributes = attributesOf(source.producer);
-  const tensor = attributes.get('value')?.tensor;
-  if (tensor) return readIntegers(reader, tensor);
-  const int = attributes.get('value_int')?.int;
-  return int === undefined ? attributes.get('value_ints')?.ints : [int];
 }
 
 /**

@@ -99,7 +99,7 @@ export class Module {
     return key;
   }
 
-  constant(value: NewAttribute): string {
+  constant(value: Exclude<NewAttribute, string>): string {
     return this.network.constant(value);
   }
 

@@ -104,7 +104,7 @@ export class Network {
   }
 
   /** A constant: whole numbers, or one real number. Equal ones are written once. */
-  constant(value: NewAttribute): string {
+  constant(value: Exclude<NewAttribute, string>): string {
     const key = JSON.stringify(value);
     const known = this.#constants.get(key);
     if (known !== undefined) return known;

@@ -1,0 +1,28 @@
+/** All rules by operator. */
+import type { Node } from '../graph.js';
+import { unsupported } from './build/backward.js';
+import type { Rule } from './build/rule.js';
+import { activations } from './rules/activation.js';
+import { arithmetic } from './rules/elementwise.js';
+import { indexing } from './rules/indexing.js';
+import { products } from './rules/matrix-product.js';
+import { reductions } from './rules/reduction.js';
+import { shapes } from './rules/shape.js';
+
+const RULES: ReadonlyMap<string, Rule> = new Map(
+  Object.entries({ ...activations, ...arithmetic, ...products, ...reductions, ...shapes, ...indexing }),
+);
+
+/**
+ * The rule of a node's operator.
+ *
+ * @throws {@link TapirError} `GRADIENT_UNSUPPORTED` for an operator without one.
+ */
+export function ruleOf(node: Node): Rule {
+  const rule = node.domain === '' ? RULES.get(node.opType) : undefined;
+  if (rule) return rule;
+  throw unsupported(
+    node,
+    node.scanned.bodies ? 'it runs a graph of its own' : 'onnx-tapir has no rule for this operator',
+  );
+}

@@ -1,0 +1,124 @@
+/** Rules of operators on single elements, with broadcasting. */
+import type { Backward } from '../build/backward.js';
+import { detached, type InputGradient, type Rule, type Rules } from '../build/rule.js';
+
+/** An operator with one input: `slope` is its derivative. */
+const unary =
+  (slope: (b: Backward) => string | number): Rule =>
+  (b) => [() => b.mul(b.dy, slope(b))];
+
+/** The gradient of an input that was broadcast to the dims of the output. */
+function fitted(b: Backward, position: number, gradient: () => string): InputGradient {
+  return () => b.fit(gradient(), b.dims(b.output(0)), b.value(position));
+}
+
+/** An operator that broadcasts its inputs: `gradient` is that of an input under the dims of the output. */
+const broadcast =
+  (gradient: (b: Backward, position: number) => string): Rule =>
+  (b) =>
+    b.node.inputs.map((_, position) => fitted(b, position, () => gradient(b, position)));
+
+const add = broadcast((b) => b.dy);
+const subtract = broadcast((b, position) => (position === 0 ? b.dy : b.one('Neg', b.dy)));
+const multiply = broadcast((b, position) => b.mul(b.dy, b.input(1 - position)));
+const divide = broadcast((b, position) =>
+  position === 0 ? b.div(b.dy, b.input(1)) : b.one('Neg', b.div(b.mul(b.dy, b.y), b.input(1))),
+);
+const mean = broadcast((b) => b.div(b.dy, b.node.inputs.length));
+
+/** Where an exponent is 0 the slope is 0, also at base 0; log(0) counts as 0, as in PyTorch. */
+const power: Rule = (b) => {
+  const [base, exponent] = [b.x, () => b.cast(b.input(1), b.elemType)];
+  const inBase = (): string => {
+    const e = exponent();
+    const slope = b.mul(e, b.pow(base, b.sub(e, 1)));
+    return b.mul(b.dy, b.where(b.equal(e, 0), 0, slope));
+  };
+  const inExponent = (): string => {
+    const log = b.one('Log', b.where(b.equal(base, 0), 1, base));
+    return b.mul(b.dy, b.mul(b.y, log));
+  };
+  return [fitted(b, 0, inBase), fitted(b, 1, inExponent)];
+};
+
+/** Max and Min: the inputs that give the result share the gradient evenly. */
+const extreme: Rule = (b) => {
+  const isChosen = (position: number): string => b.indicator(b.equal(b.input(position), b.y));
+  const { length } = b.node.inputs;
+  const count = (): string =>
+    b.node.inputs.map((_, position) => isChosen(position)).reduce((sum, one) => b.add(sum, one));
+  return b.node.inputs.map((_, position) =>
+    fitted(b, position, () => (length === 1 ? b.dy : b.div(b.mul(b.dy, isChosen(position)), count()))),
+  );
+};
+
+/** The first input decides, and has no gradient. */
+const where: Rule = (b) => [
+  () => undefined,
+  fitted(b, 1, () => b.where(b.input(0), b.dy, 0)),
+  fitted(b, 2, () => b.where(b.input(0), 0, b.dy)),
+];
+
+/** x − y · trunc(x / y), where the quotient is constant almost everywhere. */
+const modulo: Rule = (b) => {
+  if (b.int('fmod', 0) !== 1) b.refuse('only fmod = 1 is a remainder of floating-point numbers');
+  return [fitted(b, 0, () => b.dy)];
+};
+
+const cast: Rule = (b) => [
+  () => b.cast(b.dy, b.elemTypeOf(b.value(0)) ?? b.refuse('the type of its input is unknown')),
+];
+
+/** The mask of this very run is needed, and inference has none: it gives its input. */
+const dropout: Rule = (b) => {
+  const training = b.node.inputs[2];
+  if (training !== undefined) b.refuse('it may be in training mode; export the model for inference');
+  b.expectOneGradient();
+  return [() => b.dy];
+};
+
+const same: Rule = (b) => [() => b.dy];
+
+export const arithmetic: Rules = {
+  Add: add,
+  Sum: add,
+  Sub: subtract,
+  Mul: multiply,
+  Div: divide,
+  Mean: mean,
+  Pow: power,
+  Max: extreme,
+  Min: extreme,
+  Where: where,
+  Mod: modulo,
+  Cast: cast,
+  Dropout: dropout,
+  Identity: same,
+  Neg: (b) => [() => b.one('Neg', b.dy)],
+  Abs: unary((b) => b.one('Sign', b.x)),
+  Exp: unary((b) => b.y),
+  Log: (b) => [() => b.div(b.dy, b.x)],
+  Sqrt: (b) => [() => b.div(b.dy, b.mul(b.y, 2))],
+  Reciprocal: (b) => [() => b.one('Neg', b.mul(b.dy, b.mul(b.y, b.y)))],
+  Sin: unary((b) => b.one('Cos', b.x)),
+  Cos: (b) => [() => b.one('Neg', b.mul(b.dy, b.one('Sin', b.x)))],
+  Erf: unary((b) => b.mul(b.one('Exp', b.one('Neg', b.mul(b.x, b.x))), 2 / Math.sqrt(Math.PI))),
+  // Steps and integers.
+  Floor: detached,
+  Ceil: detached,
+  Round: detached,
+  Sign: detached,
+  Shape: detached,
+  Size: detached,
+  ArgMax: detached,
+  ArgMin: detached,
+  Hardmax: detached,
+  NonZero: detached,
+  IsNaN: detached,
+  IsInf: detached,
+  Equal: detached,
+  Greater: detached,
+  GreaterOrEqual: detached,
+  Less: detached,
+  LessOrEqual: detached,
+};

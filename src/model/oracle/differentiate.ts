@@ -1,0 +1,175 @@
+/** Differentiates a model: the gradients of some of its values with respect to others, as an ONNX graph. */
+import { withDefaults, type Options } from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+import type { Value } from '../../graph/graph.js';
+import { checkOperators } from '../../graph/gradient/backpropagate.js';
+import { cutForGradients, withGradients, type GradientPlan } from '../../graph/gradient/with-gradients.js';
+import { resolveNames } from '../../graph/names/resolve-names.js';
+import { layOutRewrite } from '../../graph/rewrite/lay-out.js';
+import type { Cut } from '../../graph/rewrite/prune.js';
+import { elementTypeNumber, isFloatType } from '../../onnx/schema.js';
+import { WireReader } from '../../onnx/wire.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { describeOutput } from '../feature-info.js';
+import { readInputSizes, type InputSizes } from '../input-sizes.js';
+import { modelInternals } from '../model-state.js';
+import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
+import { createPruned, type PrunedModel } from '../pruned-model.js';
+import { checkNames, readReturnNodes, type ReturnNodes } from '../return-nodes.js';
+import { readRewriteOptions, REWRITE_DEFAULTS } from '../rewrite-options.js';
+import { describeInputs } from '../value-info.js';
+import { resolveTargets, resolveWithRespectTo } from './gradient-names.js';
+import { ModelOracle } from './model-oracle.js';
+import { readConstants } from './read-constants.js';
+
+/** What {@link differentiate} is asked. */
+export interface DifferentiateOptions {
+  /**
+   * Names of the values to differentiate, in the same forms as the names to return. There is an input `gradient/NAME` for each, which
+   * takes its seed: the gradient of your objective with respect to the value, of the value's dims. Ones give the gradient of its sum.
+   */
+  readonly of: readonly string[];
+  /**
+   * Names of what to differentiate with respect to: inputs, values inside the graph, or parameters by their names in torch. There is an
+   * output `gradient/NAME` for each. That of a parameter has torch's layout.
+   */
+  readonly withRespectTo: readonly string[];
+  /**
+   * Values of the model to return as well, as for {@link pruneModel}.
+   * @default []
+   */
+  readonly returnNodes: ReturnNodes;
+  /**
+   * Sizes for axes of inputs that the file leaves open, where the model must run on made-up inputs to find out the rank of a value.
+   * @default {}
+   */
+  readonly inputSizes: InputSizes;
+}
+
+type Required = 'of' | 'withRespectTo';
+type Given = Pick<DifferentiateOptions, Required> & Options<Omit<DifferentiateOptions, Required>>;
+
+export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
+  of: [],
+  withRespectTo: [],
+  returnNodes: [],
+  inputSizes: {},
+};
+
+/**
+ * Writes the backward pass of a model down as an ONNX graph of ordinary operators, which any runtime computes. It holds the nodes and
+ * weights that the gradients need, and nothing else.
+ *
+ * The gradients are those of the sum of all targets, each multiplied by its seed. At a kink (ReLU at 0) they are PyTorch's. BatchNorm
+ * is differentiated as the file has it: with fixed statistics, or with those of the batch in training mode.
+ *
+ * @param model - A model, or where to open one.
+ * @param given - See {@link DifferentiateOptions}.
+ * @returns The model that computes the gradients. Its inputs are the seeds `gradient/NAME` and those of the source that it needs.
+ * @throws {@link TapirError} `GRADIENT_UNSUPPORTED` with the operator, its node and the nearest place that has a gradient;
+ * `PARAMETER_FOLDED` for a parameter that the exporter folded into another one; `INPUT_MISMATCH` for a tensor that is not
+ * floating-point; `SESSION_FAILED` if ONNX Runtime refuses the model; those of name resolution and of {@link openModel}.
+ *
+ * @example The gradient of the logits with respect to the photo, and to the weights of the last layer.
+ * ```ts
+ * import { differentiate } from 'onnx-tapir';
+ *
+ * const gradients = await differentiate('resnet50.onnx', { of: ['fc'], withRespectTo: ['input', 'fc.weight'] });
+ * console.log(gradients.plan.added.inputs); // ['gradient/fc']
+ * await gradients.save('resnet50-gradients.onnx'); // outputs 'gradient/input' and 'gradient/fc.weight'
+ * ```
+ */
+export async function differentiate(model: OnnxModel | ModelSource, given: Given): Promise<PrunedModel> {
+  const options = withDefaults(DIFFERENTIATE_DEFAULTS, given, 'differentiate');
+  const opened = readModel(model);
+  const { graph, withSource } = modelInternals.of(opened);
+  const plan = planGradients(opened, options);
+  const cut = cutForGradients(graph, plan);
+  const values = plan.gradients.map(({ value }) => value);
+  checkOperators(
+    cut,
+    plan.targets.map(({ value }) => value),
+    values,
+  );
+  const inputSizes = readInputSizes('inputSizes', options.inputSizes);
+  const typeOf = await lookUpTypes(opened, cut, [...cut.values, ...values], inputSizes);
+  for (const { request, value } of [...plan.targets, ...plan.gradients]) checkFloat(request, typeOf(value));
+  return await withSource((source) => {
+    const reader = new WireReader(source);
+    const rewrite = withGradients(cut, plan, {
+      ...readConstants(reader),
+      dimsOf: (value) => typeOf(value).dims ?? undefined,
+      elemTypeOf: (value) => elemTypeOf(typeOf(value)),
+    });
+    const setup = readRewriteOptions(REWRITE_DEFAULTS, []);
+    const outputs = rewrite.outputs.map(({ request, key }) => ({ request, key }));
+    const request = { ...setup, inputSizes, outputs, naming: 'keys', ...PLAIN } as const;
+    return createPruned({
+      model: opened,
+      request,
+      typeOf: (value) => ({ elemType: elemTypeOf(typeOf(value)) ?? 0, dims: typeOf(value).dims }),
+      tokens: new Map(),
+      rewrite,
+      inputs: describeInputs(rewrite),
+      chunks: layOutRewrite(rewrite, 'keys', reader),
+    });
+  });
+}
+
+const PLAIN = { allowNonTensor: false, fillTypes: false, tidy: false } as const;
+
+/** Reads the request. */
+function planGradients(model: OnnxModel, options: DifferentiateOptions): GradientPlan {
+  const of = checkNames('of', options.of);
+  const withRespectTo = checkNames('withRespectTo', options.withRespectTo);
+  const isEmpty = Array.isArray(options.returnNodes) && options.returnNodes.length === 0;
+  const { pairs } = isEmpty ? { pairs: [] } : readReturnNodes(options.returnNodes);
+  const { graph } = modelInternals.of(model);
+  const returns = resolveNames(
+    graph,
+    pairs.map(({ request }) => request),
+  ).map((found, i) => ({ ...found, key: pairs[i]!.key }));
+  const targets = resolveTargets(model, [...new Set(of)]);
+  const gradients = resolveWithRespectTo(model, [...new Set(withRespectTo)]);
+  const keys = new Set(targets.map(({ key }) => key));
+  const twice = [...gradients, ...returns].find(({ key }) => keys.has(key) || !keys.add(key));
+  if (!twice) return { targets, gradients, returns };
+  throw new TapirError(
+    'OPTION_INVALID',
+    `"${twice.key}" would name two inputs or outputs; the gradient of a value with respect to itself is its seed, and keys of returnNodes must differ from it`,
+    { details: { option: 'withRespectTo', expected: 'distinct names', actual: twice.key } },
+  );
+}
+
+/** The types of values: what the file states, else what ONNX Runtime infers. */
+async function lookUpTypes(
+  model: OnnxModel,
+  { nodes }: Cut,
+  values: readonly Value[],
+  inputSizes: ReturnType<typeof readInputSizes>,
+): Promise<(value: Value) => TensorInfo> {
+  const isOpen = (value: Value): boolean => {
+    const { dtype, dims } = describeOutput(value, undefined);
+    return (dtype === null || dims === null) && value.producer !== undefined && nodes.has(value.producer);
+  };
+  await using oracle = new ModelOracle(model);
+  const inferred = await oracle.inferTypes(values.filter(isOpen), inputSizes);
+  return (value) => describeOutput(value, inferred.get(value));
+}
+
+function elemTypeOf({ dtype }: TensorInfo): number | undefined {
+  return dtype === null ? undefined : elementTypeNumber(dtype);
+}
+
+function checkFloat(request: string, type: TensorInfo): void {
+  const elemType = elemTypeOf(type);
+  if (elemType !== undefined && isFloatType(elemType)) return;
+  const actual = type.dtype ?? 'of an unknown type';
+  throw new TapirError(
+    'INPUT_MISMATCH',
+    `"${request}" is ${actual}: only floating-point tensors have gradients`,
+    {
+      details: { input: request, expected: 'a floating-point tensor', actual },
+    },
+  );
+}

@@ -1,0 +1,64 @@
+/** The tensors that a request for gradients names. */
+import { TapirError } from '../../base/errors.js';
+import { inverse } from '../../graph/parameters/site.js';
+import { resolveNames } from '../../graph/names/resolve-names.js';
+import type { CutOutput } from '../../graph/rewrite/prune.js';
+import type { GradientOutput } from '../../graph/gradient/with-gradients.js';
+import type { Parameter } from '../named-parameters.js';
+import { modelInternals } from '../model-state.js';
+import type { OnnxModel } from '../open-model.js';
+
+/** Names an input for a seed, or an output with a gradient. */
+export function gradientKey(request: string): string {
+  return `gradient/${request}`;
+}
+
+/** Resolves the targets. */
+export function resolveTargets(model: OnnxModel, requests: readonly string[]): CutOutput[] {
+  return resolveNames(modelInternals.of(model).graph, requests).map((found) => ({
+    ...found,
+    key: gradientKey(found.request),
+  }));
+}
+
+/**
+ * Resolves what to differentiate with respect to: parameters by their names in torch, then values as everywhere.
+ *
+ * @throws {@link TapirError} `PARAMETER_FOLDED`; `INPUT_MISMATCH` for a parameter that the file holds in several forms; those of name
+ * resolution.
+ */
+export function resolveWithRespectTo(model: OnnxModel, requests: readonly string[]): GradientOutput[] {
+  const { graph } = modelInternals.of(model);
+  const parameters = new Map(model.namedParameters().map((parameter) => [parameter.name, parameter]));
+  const others = requests.filter((request) => !parameters.has(request));
+  const resolved = new Map(resolveNames(graph, others).map((found) => [found.request, found]));
+  return requests.map((request) => {
+    const key = gradientKey(request);
+    const found = resolved.get(request);
+    if (found) return { ...found, key, perm: null };
+    const parameter = parameters.get(request)!;
+    const value = graph.values.get(soleTensor(parameter))!;
+    const { origin } = parameter;
+    const perm = origin.kind === 'transposed' ? inverse(origin.perm) : null;
+    return { request, key, value, why: 'parameter', perm };
+  });
+}
+
+/** The initializer that is a parameter. */
+function soleTensor({ name, origin, initializers }: Parameter): string {
+  const [tensor] = initializers;
+  if (origin.kind === 'folded') {
+    throw new TapirError(
+      'PARAMETER_FOLDED',
+      `"${name}" has no gradient in this file: the exporter folded a norm into "${origin.layer}", and the file holds only the product; ask for "tensor:${tensor}", which is that product, or export the model without folding`,
+      { details: { parameter: name, layer: origin.layer } },
+    );
+  }
+  if (initializers.length === 1) return tensor!;
+  const list = initializers.map((one) => `"tensor:${one}"`).join(', ');
+  throw new TapirError(
+    'INPUT_MISMATCH',
+    `"${name}" is stored ${initializers.length} times in this file (${list}); ask for these tensors, and add their gradients`,
+    { details: { input: name, expected: 'one tensor', actual: `${initializers.length} tensors` } },
+  );
+}
