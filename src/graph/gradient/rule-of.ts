@@ -4,13 +4,30 @@ import { unsupported } from './build/backward.js';
 import type { Rule } from './build/rule.js';
 import { activations } from './rules/activation.js';
 import { arithmetic } from './rules/elementwise.js';
+import { attentions } from './rules/attention.js';
+import { convolutions } from './rules/convolution.js';
 import { indexing } from './rules/indexing.js';
 import { products } from './rules/matrix-product.js';
+import { normalizations } from './rules/normalization.js';
+import { pools } from './rules/pooling.js';
 import { reductions } from './rules/reduction.js';
+import { resampling } from './rules/resampling.js';
 import { shapes } from './rules/shape.js';
 
 const RULES: ReadonlyMap<string, Rule> = new Map(
-  Object.entries({ ...activations, ...arithmetic, ...products, ...reductions, ...shapes, ...indexing }),
+  Object.entries({
+    ...activations,
+    ...arithmetic,
+    ...products,
+    ...reductions,
+    ...shapes,
+    ...indexing,
+    ...convolutions,
+    ...normalizations,
+    ...pools,
+    ...resampling,
+    ...attentions,
+  }),
 );
 
 /**

@@ -1,0 +1,120 @@
+/** Rules of pools. */
+import type { Backward } from '../build/backward.js';
+import type { Rule, Rules } from '../build/rule.js';
+import { readWindow, spanOf, spreadWindows, type WindowAxis } from './window.js';
+
+/** Since this operator set, scatters can add. */
+const SCATTER_ADDS = 16;
+
+/** The attributes that decide which elements a window takes. */
+function copiedAttributes(b: Backward): Record<string, number | string | readonly number[]> {
+  const attributes: Record<string, number | string | readonly number[]> = {
+    kernel_shape: b.list('kernel_shape') ?? b.refuse('it has no kernel_shape'),
+    ceil_mode: b.int('ceil_mode', 0),
+  };
+  for (const name of ['strides', 'pads', 'dilations']) {
+    const list = b.list(name);
+    if (list) attributes[name] = list;
+  }
+  const mode = b.text('auto_pad', 'NOTSET');
+  return mode === 'NOTSET' ? attributes : { ...attributes, auto_pad: mode };
+}
+
+/** The gradient goes to the first of equal maxima, whose place the runtime tells. Windows may overlap, so it adds up. */
+const maxPool: Rule = (b) => {
+  if (b.hasGradient(1)) b.refuse('its indices have no gradient');
+  if (b.int('storage_order', 0) !== 0) b.refuse('its indices count columns first');
+  if (b.opset < SCATTER_ADDS)
+    b.refuse(
+      `its gradient adds up elements of one place, which needs operator set ${SCATTER_ADDS}; convert the model first (onnx.version_converter)`,
+    );
+  return [
+    () => {
+      const [, indices] = b.nodes.addSeveral('MaxPool', [b.x], 2, copiedAttributes(b));
+      const zeros = b.expand(0, b.reshape(b.one('Size', b.x), [1]));
+      const [places, updates] = [b.reshape(indices!, [-1]), b.reshape(b.dy, [-1])];
+      const scattered = b.nodes.add('ScatterElements', [zeros, places, updates], { reduction: 'add' });
+      return b.reshapeLike(scattered, b.value(0));
+    },
+  ];
+};
+
+/** Each element of a window gets the same part. A window at the border may divide by fewer elements. */
+const averagePool: Rule = (b) => [
+  () => {
+    const kernel = b.list('kernel_shape') ?? b.refuse('it has no kernel_shape');
+    const window = readWindow(b, b.value(0), b.output(0), kernel);
+    const channels = b.dims(b.value(0))[1];
+    if (typeof channels !== 'number') b.refuse('the number of its channels is open');
+    const count = channels as number;
+    const ones = b.expand(1, b.ints([count, 1, ...kernel]));
+    const parts = b.div(b.dy, divisors(b, window));
+    return spreadWindows(b, parts, ones, b.value(0), window, count);
+  },
+];
+
+/** The number of elements that each window divides by: a number, or a tensor `[1, 1, …]`. */
+function divisors(b: Backward, window: readonly WindowAxis[]): string | number {
+  const kernel = window.map((axis) => axis.kernel);
+  const isPadded = window.some(({ begin, end }) => begin !== 0 || end !== 0);
+  const includesPads = b.int('count_include_pad', 0) === 1;
+  const isCeil = b.int('ceil_mode', 0) === 1;
+  if (!isCeil && (!isPadded || includesPads)) return kernel.reduce((product, size) => product * size, 1);
+  const spatial = b.slice(b.sizes(b.x), [0], [2], [2 + window.length]);
+  const begins = window.map(({ begin }) => begin);
+  const ends = window.map(({ end }) => end ?? 0);
+  // Elements that count are ones: those of the input, and pads where they are included.
+  const counted = includesPads
+    ? b.add(spatial, b.ints(window.map((_, axis) => begins[axis]! + ends[axis]!)))
+    : spatial;
+  const ones = b.expand(1, b.concat([b.ints([1, 1]), counted], 0));
+  // With ceil_mode, the last window may reach beyond the pads.
+  const beyond = window.map((axis) => (isCeil ? reachBeyond(b, axis) : 0));
+  const pads = includesPads
+    ? [...window.map(() => 0), ...beyond]
+    : [...begins, ...ends.map((end, axis) => end + beyond[axis]!)];
+  const weights = b.expand(1, b.ints([1, 1, ...kernel]));
+  return b.nodes.add('Conv', [ones, weights], {
+    kernel_shape: kernel,
+    strides: window.map(({ stride }) => stride),
+    dilations: window.map(({ dilation }) => dilation),
+    pads,
+  });
+}
+
+/** How far the last window reaches behind the pads. */
+function reachBeyond(b: Backward, axis: WindowAxis): number {
+  const { size, positions, stride, begin, end } = axis;
+  if (size === null || positions === null) b.refuse('it has ceil_mode and the size of an axis is open');
+  return Math.max(stride * (positions! - 1) + spanOf(axis) - size! - begin - (end ?? 0), 0);
+}
+
+function spatialAxes(b: Backward): number[] {
+  return Array.from({ length: b.rank(b.value(0)) - 2 }, (_, axis) => axis + 2);
+}
+
+const globalAveragePool: Rule = (b) => [
+  () => {
+    const sizes = spatialAxes(b).map((axis) => b.dims(b.value(0))[axis]);
+    const isKnown = sizes.every((size) => typeof size === 'number');
+    const count = isKnown
+      ? sizes.reduce((product, size) => product * Number(size), 1)
+      : b.div(b.cast(b.one('Size', b.x), b.elemType), b.cast(b.one('Size', b.y), b.elemType));
+    return b.expand(b.div(b.dy, count), b.shape(b.value(0)));
+  },
+];
+
+/** Equal maxima share the gradient. */
+const globalMaxPool: Rule = (b) => [
+  () => {
+    const chosen = b.indicator(b.equal(b.x, b.y));
+    return b.mul(chosen, b.div(b.dy, b.sum(chosen, spatialAxes(b))));
+  },
+];
+
+export const pools: Rules = {
+  MaxPool: maxPool,
+  AveragePool: averagePool,
+  GlobalAveragePool: globalAveragePool,
+  GlobalMaxPool: globalMaxPool,
+};

@@ -1,0 +1,105 @@
+/** Windows that slide over the axes behind the channels: the geometry of convolutions and pools, and their adjoint. */
+import type { Dim } from '../../../onnx/schema.js';
+import type { Value } from '../../graph.js';
+import type { Backward } from '../build/backward.js';
+
+/** How a window slides along one axis. */
+export interface WindowAxis {
+  /** Sizes of the axis in the larger tensor and in the one with a position per window; null where open. */
+  readonly size: number | null;
+  readonly positions: number | null;
+  readonly kernel: number;
+  readonly stride: number;
+  readonly dilation: number;
+  /** Pads in front and behind; `end` is null where it depends on an open size. */
+  readonly begin: number;
+  readonly end: number | null;
+}
+
+/** Elements that a window spans. */
+export function spanOf({ kernel, dilation }: WindowAxis): number {
+  return dilation * (kernel - 1) + 1;
+}
+
+/**
+ * The geometry of a node.
+ *
+ * @param large - The tensor that windows slide over.
+ * @param small - The tensor with a position per window.
+ * @param kernel - Sizes of the window.
+ */
+export function readWindow(b: Backward, large: Value, small: Value, kernel: readonly number[]): WindowAxis[] {
+  const [sizes, positions] = [b.dims(large).slice(2), b.dims(small).slice(2)];
+  const known = (size: Dim | undefined): number | null => (typeof size === 'number' ? size : null);
+  const mode = b.text('auto_pad', 'NOTSET');
+  return kernel.map((count, axis): WindowAxis => {
+    const stride = b.list('strides')?.[axis] ?? 1;
+    const dilation = b.list('dilations')?.[axis] ?? 1;
+    const size = known(sizes[axis]);
+    const plain = { size, kernel: count, stride, dilation, begin: 0, end: 0 };
+    if (mode === 'NOTSET' || mode === '') {
+      const pads = b.list('pads') ?? [];
+      const begin = pads[axis] ?? 0;
+      return { ...plain, positions: known(positions[axis]), begin, end: pads[kernel.length + axis] ?? 0 };
+    }
+    if (mode === 'VALID') return { ...plain, positions: known(positions[axis]) };
+    if (mode !== 'SAME_UPPER' && mode !== 'SAME_LOWER') b.refuse(`its auto_pad is "${mode}"`);
+    if (size === null && stride !== 1)
+      b.refuse(
+        `its auto_pad is "${mode}" and the size of axis ${axis + 2} is open; export it with numbers as pads`,
+      );
+    const count1 = size === null ? null : Math.ceil(size / stride);
+    const total =
+      size === null
+        ? dilation * (count - 1)
+        : Math.max((count1! - 1) * stride + spanOf(plain as WindowAxis) - size, 0);
+    const begin = mode === 'SAME_UPPER' ? Math.floor(total / 2) : Math.ceil(total / 2);
+    return { ...plain, positions: count1, begin, end: total - begin };
+  });
+}
+
+/**
+ * The adjoint of sliding windows: adds what each position holds, times the weights, to the elements of its window.
+ *
+ * @param weights - `[channels, channels / group, kernel…]`
+ * @param like - The tensor whose sizes the result has.
+ */
+export function spreadWindows(
+  b: Backward,
+  small: string,
+  weights: string,
+  like: Value,
+  window: readonly WindowAxis[],
+  group: number,
+): string {
+  const attributes = {
+    kernel_shape: window.map(({ kernel }) => kernel),
+    strides: window.map(({ stride }) => stride),
+    dilations: window.map(({ dilation }) => dilation),
+    ...(group === 1 ? {} : { group }),
+  };
+  const ends = window.map(endOf);
+  if (ends.every((end) => end !== null)) {
+    const extra = ends.map((end) => Math.max(-end, 0));
+    return b.nodes.add('ConvTranspose', [small, weights], {
+      ...attributes,
+      pads: [...window.map(({ begin }) => begin), ...ends.map((end) => Math.max(end, 0))],
+      ...(extra.some((size) => size > 0) ? { output_padding: extra } : {}),
+    });
+  }
+  // A stride leaves it open how much of the last elements no window reaches: cut, or filled up, to the size that is there.
+  const whole = b.nodes.add('ConvTranspose', [small, weights], attributes);
+  const axes = window.map((_, axis) => axis + 2);
+  const begins = b.ints(window.map(({ begin }) => -begin));
+  const sizesOf = (tensor: string): string => b.slice(b.sizes(tensor), [0], [2], [2 + axes.length]);
+  const behind = b.sub(b.sub(sizesOf(like.name), sizesOf(whole)), begins);
+  const none = b.ints([0, 0]);
+  return b.pad(whole, b.concat([none, begins, none, behind], 0));
+}
+
+/** Elements to cut behind the reach of the last window; negative to fill up. null if that depends on an open size. */
+function endOf(axis: WindowAxis): number | null {
+  const { size, positions, stride, begin, end } = axis;
+  if (size !== null && positions !== null) return stride * (positions - 1) + spanOf(axis) - begin - size;
+  return stride === 1 ? end : null;
+}
