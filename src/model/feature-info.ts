@@ -28,8 +28,8 @@ export function describeOutput(value: Value, inferred: InferredType | undefined)
   const stated = describeValue(value);
   if (!inferred || (stated.dtype !== null && stated.dims !== null)) return stated;
   // onnxruntime reports [] for a scalar and for an unknown rank.
-  const dims: readonly Dim[] | null =
-    inferred.dims.length === 0 && inferred.isScalar !== true ? null : inferred.dims.map(openDim);
+  const ofRank = inferred.rank === undefined ? null : Array.from({ length: inferred.rank }, () => null);
+  const dims: readonly Dim[] | null = inferred.dims.length === 0 ? ofRank : inferred.dims.map(openDim);
   return { name: stated.name, dtype: stated.dtype ?? inferred.dtype, dims: stated.dims ?? dims };
 }
 

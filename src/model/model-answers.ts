@@ -7,15 +7,15 @@ import type { SessionValue } from '../runtime/protocol.js';
 
 /** What ONNX Runtime reports about a value. */
 export type InferredType = SessionValue & {
-  /** Whether empty dims mean a scalar; onnxruntime reports empty dims for an unknown rank, too. */
-  readonly isScalar?: boolean;
+  /** The rank, where only a run tells it: onnxruntime reports empty dims for a scalar and for an unknown rank. */
+  readonly rank?: number | undefined;
 };
 
 export interface ModelAnswers {
   /**
    * The types of values, as ONNX Runtime infers them.
    *
-   * @param given - Sizes for made-up inputs, on which the values run if only that tells a scalar from an unknown rank. Without them,
+   * @param given - Sizes for made-up inputs, on which the values run if only that tells their rank. Without them,
    * nothing runs.
    */
   inferTypes(values: readonly Value[], given?: GivenSizes): Promise<ReadonlyMap<Value, InferredType>>;

@@ -7,13 +7,13 @@ import type { WireReader } from './wire.js';
 const MAX_ELEMENTS = 4096;
 
 /**
- * Reads the elements of an int64 or int32 tensor in the model file.
+ * Reads the elements of an int64, int32 or bool tensor in the model file; a bool is 0 or 1.
  *
  * @returns undefined for any other tensor: of another type, too long, or in another file.
  */
 export function readIntegers(reader: WireReader, tensor: ScannedTensor): number[] | undefined {
   const count = tensor.dims.reduce((product, size) => product * size, 1);
-  if (tensor.elemType !== ELEMENT_TYPE.int64 && tensor.elemType !== ELEMENT_TYPE.int32) return undefined;
+  if (!ELEMENT_BYTES.has(tensor.elemType)) return undefined;
   if (tensor.external !== undefined || !(count >= 0 && count <= MAX_ELEMENTS)) return undefined;
   const elements: number[] = [];
   let isShort = true;
@@ -26,11 +26,24 @@ export function readIntegers(reader: WireReader, tensor: ScannedTensor): number[
   return isShort && elements.length === count ? elements : undefined;
 }
 
+/** The types that are read, with the bytes of an element. */
+const ELEMENT_BYTES: ReadonlyMap<number, number> = new Map([
+  [ELEMENT_TYPE.int64, 8],
+  [ELEMENT_TYPE.int32, 4],
+  [ELEMENT_TYPE.bool, 1],
+]);
+
 /** Little-endian; numbers beyond 2^53 are rounded (INT64_MAX, which means "to the end"). */
 function decodeRaw(bytes: Uint8Array, elemType: number): number[] {
-  const size = elemType === ELEMENT_TYPE.int32 ? 4 : 8;
+  const size = ELEMENT_BYTES.get(elemType)!;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const read = (at: number): number =>
+    size === 1
+      ? view.getUint8(at)
+      : size === 4
+        ? view.getInt32(at, true)
+        : Number(view.getBigInt64(at, true));
   return Array.from({ length: Math.min(Math.floor(bytes.byteLength / size), MAX_ELEMENTS) }, (_, i) =>
-    size === 4 ? view.getInt32(i * 4, true) : Number(view.getBigInt64(i * 8, true)),
+    read(i * size),
   );
 }

@@ -10,8 +10,7 @@ import type { FreshNames } from '../rewrite/fresh-names.js';
 import type { Cut } from '../rewrite/prune.js';
 import { Backward, type Walk } from './build/backward.js';
 import type { GradientFacts } from './build/gradient-facts.js';
-import { detached } from './build/rule.js';
-import { ruleOf } from './rule-of.js';
+import { isDetached, ruleOf } from './rule-of.js';
 
 /** What to differentiate. */
 export interface GradientRequest {
@@ -103,7 +102,7 @@ export function checkOperators(cut: Cut, targets: readonly Value[], withRespectT
   for (const node of cut.graph.nodes.toReversed()) {
     if (!cut.nodes.has(node) || !node.outputs.some((output) => output && reached.has(output))) continue;
     const read = node.reads.filter((value) => depends.has(value));
-    if (read.length === 0 || ruleOf(node) === detached) continue;
+    if (read.length > 0) ruleOf(node);
     for (const value of read) reached.add(value);
   }
 }
@@ -117,6 +116,7 @@ function valuesThatDepend(
   const found = new Set(on);
   for (const node of cut.graph.nodes) {
     if (!cut.nodes.has(node) || !node.reads.some((value) => found.has(value))) continue;
+    if (isDetached(node)) continue;
     for (const output of node.outputs) {
       const elemType = output && elemTypeOf(output);
       // A sequence or an optional has no element type, and may hold what depends on the tensor.

@@ -1,7 +1,7 @@
 /** All rules by operator. */
 import type { Node } from '../graph.js';
 import { unsupported } from './build/backward.js';
-import type { Rule } from './build/rule.js';
+import { detached, type Rule } from './build/rule.js';
 import { activations } from './rules/activation.js';
 import { arithmetic } from './rules/elementwise.js';
 import { attentions } from './rules/attention.js';
@@ -42,4 +42,9 @@ export function ruleOf(node: Node): Rule {
     node,
     node.scanned.bodies ? 'it runs a graph of its own' : 'onnx-tapir has no rule for this operator',
   );
+}
+
+/** Whether no gradient flows through a node: its results are integers, or steps. */
+export function isDetached(node: Node): boolean {
+  return node.domain === '' && RULES.get(node.opType) === detached;
 }

@@ -11,7 +11,7 @@ import { elementTypeNumber, isFloatType } from '../../onnx/schema.js';
 import { WireReader } from '../../onnx/wire.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { describeOutput } from '../feature-info.js';
-import { readInputSizes, type InputSizes } from '../input-sizes.js';
+import { readInputSizes, type GivenSizes, type InputSizes } from '../input-sizes.js';
 import { modelInternals } from '../model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
 import { createPruned, type PrunedModel } from '../pruned-model.js';
@@ -92,12 +92,18 @@ export async function differentiate(model: OnnxModel | ModelSource, given: Given
     values,
   );
   const inputSizes = readInputSizes('inputSizes', options.inputSizes);
-  const typeOf = await lookUpTypes(opened, cut, [...cut.values, ...values], inputSizes);
+  const { typeOf, folded } = await lookUp(
+    opened,
+    { nodes: cut.nodes, values: [...cut.values, ...values] },
+    inputSizes,
+  );
   for (const { request, value } of [...plan.targets, ...plan.gradients]) checkFloat(request, typeOf(value));
   return await withSource((source) => {
     const reader = new WireReader(source);
+    const constants = readConstants(reader);
     const rewrite = withGradients(cut, plan, {
-      ...readConstants(reader),
+      ...constants,
+      integersOf: (value) => constants.integersOf(value) ?? folded.get(value),
       dimsOf: (value) => typeOf(value).dims ?? undefined,
       elemTypeOf: (value) => elemTypeOf(typeOf(value)),
     });
@@ -141,20 +147,32 @@ function planGradients(model: OnnxModel, options: DifferentiateOptions): Gradien
   );
 }
 
-/** The types of values: what the file states, else what ONNX Runtime infers. */
-async function lookUpTypes(
+interface Known {
+  readonly typeOf: (value: Value) => TensorInfo;
+  /** Lists of integers that the graph computes from constants. */
+  readonly folded: ReadonlyMap<Value, readonly number[]>;
+}
+
+/** What the file states about the values of a cut, else what ONNX Runtime infers and computes. */
+async function lookUp(
   model: OnnxModel,
-  { nodes }: Cut,
-  values: readonly Value[],
-  inputSizes: ReturnType<typeof readInputSizes>,
-): Promise<(value: Value) => TensorInfo> {
+  { nodes, values }: { readonly nodes: Cut['nodes']; readonly values: readonly Value[] },
+  inputSizes: GivenSizes,
+): Promise<Known> {
   const isOpen = (value: Value): boolean => {
     const { dtype, dims } = describeOutput(value, undefined);
-    return (dtype === null || dims === null) && value.producer !== undefined && nodes.has(value.producer);
+    return value.producer !== undefined && (dtype === null || dims === null);
   };
   await using oracle = new ModelOracle(model);
   const inferred = await oracle.inferTypes(values.filter(isOpen), inputSizes);
-  return (value) => describeOutput(value, inferred.get(value));
+  const typeOf = (value: Value): TensorInfo => describeOutput(value, inferred.get(value));
+  const isList = (value: Value | undefined): value is Value => {
+    if (!value?.producer || value.producer.opType === 'Constant') return false;
+    const { dtype, dims } = typeOf(value);
+    return (dtype === 'int64' || dtype === 'int32') && dims !== null && dims.length < 2;
+  };
+  const lists = [...nodes].flatMap((node) => node.inputs.slice(1).filter(isList));
+  return { typeOf, folded: await oracle.foldConstants(lists) };
 }
 
 function elemTypeOf({ dtype }: TensorInfo): number | undefined {

@@ -15,7 +15,7 @@ import type { SessionHolder } from './session-holder.js';
 /**
  * Infers the types of values by opening a session that returns them. Without values, no session starts.
  *
- * @param given - Sizes for made-up inputs, on which the values run if only that tells a scalar from an unknown rank. Without them,
+ * @param given - Sizes for made-up inputs, on which the values run if only that tells their rank. Without them,
  * nothing runs.
  * @throws {@link TapirError} `SESSION_FAILED` if ONNX Runtime refuses the part of the graph that computes them.
  */
@@ -36,32 +36,32 @@ export async function inferTypes(
   const replica = await sessions.open({ rewrite });
   const types = new Map(replica.facts.outputs.map((type) => [type.name, type]));
   const open = replica.facts.outputs.filter(({ isTensor, dims }) => isTensor && dims.length === 0);
-  const scalars =
-    given && open.length > 0 ? await findScalars(replica, rewrite, open, given) : new Set<string>();
+  const ranks =
+    given && open.length > 0 ? await findRanks(replica, rewrite, open, given) : new Map<string, number>();
   const inferred = new Map<Value, InferredType>();
   for (const { value } of outputs) {
     const type = types.get(value.name);
-    if (type) inferred.set(value, { ...type, isScalar: scalars.has(type.name) });
+    if (type) inferred.set(value, { ...type, rank: ranks.get(type.name) });
   }
   return inferred;
 }
 
-/** The names of values that turn out to be scalars when they are computed. */
-async function findScalars(
+/** The ranks of values when they are computed. */
+async function findRanks(
   replica: Replica,
   rewrite: Rewrite,
   types: readonly SessionValue[],
   given: GivenSizes,
-): Promise<Set<string>> {
+): Promise<Map<string, number>> {
   try {
     const { graph } = rewrite.cut;
     const madeUp = { graph, inputs: describeInputs(rewrite), given, seed: 0, rows: 1, runs: 1 };
     const names = types.map(({ name }) => name);
     const { result } = await runMadeUp(madeUp, (feeds) => replica.run(feeds.map(wholePart), names));
-    return new Set(result.flatMap(({ name, dims }) => (dims.length === 0 ? [name] : [])));
+    return new Map(result.map(({ dims }, i) => [names[i]!, dims.length]));
   } catch (error) {
     // If the model does not run on made-up inputs, the ranks stay unknown.
-    if (isTapirError(error, 'RUN_FAILED') || isTapirError(error, 'INPUT_MISMATCH')) return new Set();
+    if (isTapirError(error, 'RUN_FAILED') || isTapirError(error, 'INPUT_MISMATCH')) return new Map();
     throw error;
   }
 }

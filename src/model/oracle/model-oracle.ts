@@ -7,6 +7,7 @@ import { modelInternals } from '../model-state.js';
 import type { OnnxModel } from '../open-model.js';
 import type { LaidOut } from '../prepare.js';
 import { comparePruned, type Comparison, type VerifyReport } from './compare-pruned.js';
+import { foldConstants } from './fold-constants.js';
 import { inferTypes } from './infer-types.js';
 import { measureTokens } from './measure-tokens.js';
 import { openBatch } from './open-batch.js';
@@ -31,6 +32,12 @@ export class ModelOracle implements ModelAnswers {
   inferTypes(values: readonly Value[], given?: GivenSizes): Promise<ReadonlyMap<Value, InferredType>> {
     const { graph } = modelInternals.of(this.#model);
     return inferTypes(graph, values, given, this.#sessions);
+  }
+
+  /** The elements of lists of integers that depend on no input; see {@link foldConstants}. */
+  foldConstants(values: readonly Value[]): Promise<ReadonlyMap<Value, readonly number[]>> {
+    const { graph } = modelInternals.of(this.#model);
+    return foldConstants(graph, values, this.#sessions);
   }
 
   openBatch(rewrite: Rewrite, given: GivenSizes): Promise<Rewrite> {

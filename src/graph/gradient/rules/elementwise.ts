@@ -69,12 +69,16 @@ const cast: Rule = (b) => [
   () => b.cast(b.dy, b.elemTypeOf(b.value(0)) ?? b.refuse('the type of its input is unknown')),
 ];
 
-/** The mask of this very run is needed, and inference has none: it gives its input. */
+/** For inference it gives its input. In training mode, the mask of this very run says what was kept and scaled. */
 const dropout: Rule = (b) => {
-  const training = b.node.inputs[2];
-  if (training !== undefined) b.refuse('it may be in training mode; export the model for inference');
-  b.expectOneGradient();
-  return [() => b.dy];
+  const isTraining = b.has(2) ? b.constant(2)?.[0] : 0;
+  if (isTraining === undefined) b.refuse('whether it is in training mode is computed in the graph');
+  const masked = (): string => {
+    if (!b.node.outputs[1]) b.refuse('it is in training mode, and gives no mask');
+    const share = b.sub(1, b.has(1) ? b.input(1) : 0.5);
+    return b.where(b.output(1).name, b.div(b.dy, share), 0);
+  };
+  return [() => (isTraining === 0 ? b.dy : masked()), () => undefined];
 };
 
 const same: Rule = (b) => [() => b.dy];
@@ -114,6 +118,10 @@ export const arithmetic: Rules = {
   ArgMin: detached,
   Hardmax: detached,
   NonZero: detached,
+  Not: detached,
+  And: detached,
+  Or: detached,
+  Xor: detached,
   IsNaN: detached,
   IsInf: detached,
   Equal: detached,
