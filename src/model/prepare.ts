@@ -47,6 +47,8 @@ export interface Prepared {
   readonly rewrite: Rewrite;
   /** The inputs of the rewritten model. */
   readonly inputs: readonly TensorInfo[];
+  /** Whether outputs are gradients, which the source does not have. */
+  readonly isGradient?: boolean;
 }
 
 /** A prepared rewrite with the pieces of its file. */

@@ -9,6 +9,7 @@ import {
   createFeatureExtractor,
   createService,
   createTransform,
+  differentiate,
   embedFolder,
   embedImages,
   loadImage,
@@ -197,6 +198,13 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       { op: 'SequenceLength', inputs: ['s'], outputs: ['z'] },
     ];
     return createFeatureExtractor(modelBytes({ inputs: ['x'], outputs: ['z'], nodes }), ['s']);
+  },
+  GRADIENT_UNSUPPORTED: () => {
+    const nodes = [{ op: 'Det', inputs: ['x'], outputs: ['y'] }];
+    return differentiate(modelBytes({ inputs: ['x'], outputs: ['y'], nodes }), {
+      of: ['y'],
+      withRespectTo: ['x'],
+    });
   },
   OUTPUT_MISFIT: () => pruneModel(tinyResNet(), { fc: 'v' }, { tokensToMap: true }),
   INPUTS_MISSING: () => {

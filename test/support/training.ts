@@ -66,3 +66,39 @@ export function expectClose(
     absolute + relative * size,
   );
 }
+
+/** The gradient of the mean cross entropy with respect to logits `[N, K, …]`; positions labelled −100 are left out. */
+export function crossEntropyGradient(logits: Tensor, labels: Tensor): Tensor {
+  const [rows, classes] = logits.dims as [number, number];
+  const values = logits.data as Float32Array;
+  const places = values.length / rows / classes;
+  const wanted = Array.from(labels.data as BigInt64Array, Number);
+  const count = wanted.filter((label) => label !== -100).length;
+  const data = new Float32Array(values.length);
+  for (const [position, label] of wanted.entries()) {
+    if (label === -100) continue;
+    const first = Math.floor(position / places) * classes * places + (position % places);
+    const at = (k: number): number => first + k * places;
+    const all = Array.from({ length: classes }, (_, k) => values[at(k)]!);
+    const largest = Math.max(...all);
+    const total = all.reduce((sum, value) => sum + Math.exp(value - largest), 0);
+    for (const [k, value] of all.entries())
+      data[at(k)] = (Math.exp(value - largest) / total - (k === label ? 1 : 0)) / count;
+  }
+  return { dtype: 'float32', dims: [...logits.dims], data };
+}
+
+/** The largest difference of a tensor from a summary: of its samples, its mean and its length. */
+export function summaryDifference({ data, dims }: Tensor, summary: Summary): number {
+  expect([...dims]).toEqual([...summary.shape]);
+  const values = data as Float32Array;
+  let [sum, squares] = [0, 0];
+  for (const value of values) {
+    sum += value;
+    squares += value * value;
+  }
+  const samples = summary.index.map((at, k) => Math.abs(values[at]! - summary.value[k]!));
+  const length = Math.abs(Math.sqrt(squares) - summary.l2) * (summary.maxAbs / (summary.l2 || 1));
+  const worst = Math.max(Math.abs(sum / values.length - summary.mean), length, ...samples);
+  return Number.isNaN(worst) ? Infinity : worst;
+}

@@ -1,5 +1,5 @@
 /** A graph → a rewrite whose outputs are gradients. */
-import type { NewNode, NewTensor, TensorType } from '../../onnx/write-model.js';
+import type { NewNode, NewTensor, NewValue, TensorType } from '../../onnx/write-model.js';
 import type { Graph, Value } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
 import { FreshNames, keptNames } from '../rewrite/fresh-names.js';
@@ -60,11 +60,11 @@ export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientF
   const started = startRewrite(cutAgain(forward, plan, nodes, finished.outputs), typeOf);
   return {
     ...started,
-    outputs: [...started.outputs.slice(0, returns.length), ...finished.outputs].map((output) => ({
-      ...output,
-      type: output.type ?? typeOf(output.value),
-    })),
-    inputs: seeds.map(({ name, value }) => ({ name, ...typeOf(value) })),
+    outputs: [...started.outputs.slice(0, returns.length), ...finished.outputs],
+    inputs: seeds.map(({ name, value }): NewValue => {
+      const { elemType, dims } = typeOf(value);
+      return { name, elemType, dims };
+    }),
     back: nodes,
     tensors,
     names,

@@ -115,6 +115,7 @@ export async function differentiate(model: OnnxModel | ModelSource, given: Given
       request,
       typeOf: (value) => ({ elemType: elemTypeOf(typeOf(value)) ?? 0, dims: typeOf(value).dims }),
       tokens: new Map(),
+      isGradient: true,
       rewrite,
       inputs: describeInputs(rewrite),
       chunks: layOutRewrite(rewrite, 'keys', reader),
@@ -134,7 +135,7 @@ function planGradients(model: OnnxModel, options: DifferentiateOptions): Gradien
   const returns = resolveNames(
     graph,
     pairs.map(({ request }) => request),
-  ).map((found, i) => ({ ...found, key: pairs[i]!.key }));
+  ).map(({ request, value, why }, i) => ({ request, key: pairs[i]!.key, value, why }));
   const targets = resolveTargets(model, [...new Set(of)]);
   const gradients = resolveWithRespectTo(model, [...new Set(withRespectTo)]);
   const keys = new Set(targets.map(({ key }) => key));

@@ -1,7 +1,8 @@
 /** The tensors that a request for gradients names. */
-import { TapirError } from '../../base/errors.js';
+import { isTapirError, TapirError } from '../../base/errors.js';
+import type { Graph } from '../../graph/graph.js';
 import { inverse } from '../../graph/parameters/site.js';
-import { resolveNames } from '../../graph/names/resolve-names.js';
+import { resolveNames, type Resolved } from '../../graph/names/resolve-names.js';
 import type { CutOutput } from '../../graph/rewrite/prune.js';
 import type { GradientOutput } from '../../graph/gradient/with-gradients.js';
 import type { Parameter } from '../named-parameters.js';
@@ -15,9 +16,11 @@ export function gradientKey(request: string): string {
 
 /** Resolves the targets. */
 export function resolveTargets(model: OnnxModel, requests: readonly string[]): CutOutput[] {
-  return resolveNames(modelInternals.of(model).graph, requests).map((found) => ({
-    ...found,
-    key: gradientKey(found.request),
+  return resolveNames(modelInternals.of(model).graph, requests).map(({ request, value, why }) => ({
+    request,
+    key: gradientKey(request),
+    value,
+    why,
   }));
 }
 
@@ -31,7 +34,7 @@ export function resolveWithRespectTo(model: OnnxModel, requests: readonly string
   const { graph } = modelInternals.of(model);
   const parameters = new Map(model.namedParameters().map((parameter) => [parameter.name, parameter]));
   const others = requests.filter((request) => !parameters.has(request));
-  const resolved = new Map(resolveNames(graph, others).map((found) => [found.request, found]));
+  const resolved = new Map(resolveOthers(graph, others).map((found) => [found.request, found]));
   return requests.map((request) => {
     const key = gradientKey(request);
     const found = resolved.get(request);
@@ -42,6 +45,21 @@ export function resolveWithRespectTo(model: OnnxModel, requests: readonly string
     const perm = origin.kind === 'transposed' ? inverse(origin.perm) : null;
     return { request, key, value, why: 'parameter', perm };
   });
+}
+
+/** Resolves names that are no parameters of the file, but may be parameters of the network. */
+function resolveOthers(graph: Graph, requests: readonly string[]): Resolved[] {
+  try {
+    return resolveNames(graph, requests);
+  } catch (error) {
+    if (!isTapirError(error, 'NAME_NOT_FOUND')) throw error;
+    const why =
+      'a parameter of the network that is not in "tapir params MODEL" was folded into another tensor, or the exporter computed a constant from it; export the model without constant folding to differentiate with respect to it';
+    throw new TapirError('NAME_NOT_FOUND', `${error.message}\n${why}`, {
+      details: error.details,
+      cause: error,
+    });
+  }
 }
 
 /** The initializer that is a parameter. */

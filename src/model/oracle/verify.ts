@@ -1,5 +1,5 @@
 /** Verifies that a pruned model gives the values of the full graph. */
-import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
+import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { checkInputSizes, readInputSizes } from '../input-sizes.js';
 import { prunedInternals, type PrunedModel } from '../pruned-model.js';
 import type { VerifyOptions, VerifyReport } from './compare-pruned.js';
@@ -37,6 +37,8 @@ export async function verifyModel(
   given: Options<VerifyOptions> = {},
 ): Promise<VerifyReport> {
   const prepared = prunedInternals.of(pruned);
+  if (prepared.isGradient)
+    throw invalidOption('pruned', 'a part of its source, not its gradients', 'gradients');
   const options = withDefaults(VERIFY_DEFAULTS, given, 'verifyModel');
   const sizes =
     options.sizes === undefined ? prepared.request.inputSizes : readInputSizes('sizes', options.sizes);

@@ -27,12 +27,14 @@ export const einsum: Rule = (b) => {
   const sizes = new Map<string, Dim>();
   for (const [position, labels] of operands.entries()) {
     const dims = b.dims(b.value(position));
-    for (const [axis, label] of [...labels].entries())
+    for (const [axis, label] of labels.split('').entries())
       if ((sizes.get(label) ?? 1) === 1) sizes.set(label, dims[axis]!);
   }
   return operands.map((labels, position) => () => {
     const others = operands.filter((_, other) => other !== position);
-    const known = [...labels].filter((label) => [result, ...others].some((from) => from.includes(label)));
+    const known = labels
+      .split('')
+      .filter((label) => [result, ...others].some((from) => from.includes(label)));
     const inputs = operands.flatMap((_, other) => (other === position ? [] : [b.input(other)]));
     const equation = `${[result, ...others].join(',')}->${known.join('')}`;
     const gradient = b.nodes.add('Einsum', [b.dy, ...inputs], { equation });
@@ -40,11 +42,11 @@ export const einsum: Rule = (b) => {
     if (known.length === labels.length)
       return b.fit(
         gradient,
-        [...labels].map((label) => sizes.get(label) ?? null),
+        labels.split('').map((label) => sizes.get(label) ?? null),
         value,
       );
     // The product sums over a label that only this operand has: the gradient is the same along it.
-    const missing = [...labels].flatMap((label, axis) => (known.includes(label) ? [] : [axis]));
+    const missing = labels.split('').flatMap((label, axis) => (known.includes(label) ? [] : [axis]));
     return b.expand(b.unsqueeze(gradient, missing), b.shape(value));
   });
 };
