@@ -88,6 +88,18 @@ export {
 } from './extract/create-feature-extractor.js';
 export { FeatureExtractor } from './extract/feature-extractor.js';
 export {
+  createEarlyExit,
+  type AnytimeResult,
+  type EarlyExit,
+  type EarlyExitOptions,
+  type EarlyExitResult,
+  type EarlyExitRunOptions,
+  type Exit,
+  type GivenEarlyExitOptions,
+} from './extract/stages/early-exit.js';
+export type { ExitHead, ExitPlace } from './extract/stages/exit-model.js';
+export type { Criterion, ExitRow, Until } from './extract/stages/until.js';
+export {
   Pipeline,
   type GivenPipelineOptions,
   type PipelineOptions,

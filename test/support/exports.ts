@@ -59,18 +59,22 @@ function hashOf(text: string): number {
   return Buffer.from(text).reduce((hash, byte) => Math.imul(hash ^ byte, 0x01000193), 0x811c9dc5) >>> 0;
 }
 
+/** The numbers from −0.5 to 0.5 that a seed gives, by index. */
+export function uniformOf(seed: string): (i: number) => number {
+  const hash = hashOf(seed);
+  return (i) => mix((Math.imul(i, 0x9e3779b1) + hash) | 0) / 2 ** 32 - 0.5;
+}
+
 /** The images that the fixtures were made with: a formula of a seed. */
 export function seededImages(seed: string, dims: readonly number[]): Float32Array {
   const [rows, channels, height, width] = dims as [number, number, number, number];
   const blocks = Math.ceil(height / 32);
-  const [fine, coarse] = [hashOf(seed), hashOf(`${seed}.blocks`)];
-  const uniform = (hash: number, i: number): number =>
-    mix((Math.imul(i, 0x9e3779b1) + hash) | 0) / 2 ** 32 - 0.5;
+  const [fine, coarse] = [uniformOf(seed), uniformOf(`${seed}.blocks`)];
   return Float32Array.from({ length: rows * channels * height * width }, (_, i) => {
     const x = i % width;
     const y = Math.floor(i / width) % height;
     const plane = Math.floor(i / (width * height));
     const block = (plane * blocks + (y >> 5)) * blocks + (x >> 5);
-    return uniform(fine, i) * 2 + uniform(coarse, block) * 3;
+    return fine(i) * 2 + coarse(block) * 3;
   });
 }

@@ -47,6 +47,26 @@ export interface KnownCuts {
   };
 }
 
+/** What is known about a network with exits. */
+export interface KnownExits {
+  readonly input: { readonly seed: string; readonly scale_seed: string; readonly shape: readonly number[] };
+  readonly exits: readonly string[];
+  readonly macs: { readonly up_to_exit: readonly number[] };
+  readonly logits: readonly { readonly exit: string; readonly value: readonly number[] }[];
+  readonly cases: readonly {
+    readonly criterion: 'confidence' | 'margin' | 'entropy';
+    readonly thresholds: readonly number[];
+    readonly exit: readonly number[];
+    readonly argmax: readonly number[];
+  }[];
+  readonly optional_outputs: readonly {
+    readonly request: readonly string[];
+    readonly macs: number;
+    readonly weights: number;
+    readonly initializers: number | readonly string[];
+  }[];
+}
+
 /** The networks with cut points. */
 export const CUT_NETWORKS = ['resnet', 'vit', 'dense', 'unet'] as const;
 

@@ -5,22 +5,18 @@ import { resolveNames } from '../../graph/names/resolve-names.js';
 import { choosePlaces, type PlaceCosts } from '../../graph/partition/choose-places.js';
 import { lineUp } from '../../graph/partition/cut-line.js';
 import { formStages, stagesAt, stagesBehind, type StagePart } from '../../graph/partition/stages.js';
-import { layOutRewrite } from '../../graph/rewrite/lay-out.js';
 import { cutGraph, describeNode } from '../../graph/rewrite/prune.js';
-import { WireReader } from '../../onnx/wire.js';
 import type { TensorType } from '../../onnx/write-model.js';
 import { elementCount } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { cutModel } from '../cut-model.js';
 import { readInputSizes, type InputSizes } from '../input-sizes.js';
-import type { ModelAnswers } from '../model-answers.js';
 import { modelInternals } from '../model-state.js';
-import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open-model.js';
+import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
 import { prunedInternals, type PrunedModel } from '../pruned-model.js';
 import { checkNames } from '../return-nodes.js';
 import { describeType } from '../value-info.js';
+import { cutStages, deriveRewritten } from './cut-stages.js';
 import { bytesOf, measureCosts, type MeasuredShape, type ModelCosts } from './model-costs.js';
-import { ModelOracle } from './model-oracle.js';
 import { timeNodes } from './time-nodes.js';
 
 /** Where to split: into a number of stages with balanced costs, or behind the values of these names, in execution order. */
@@ -128,7 +124,9 @@ export async function splitModel(
 ): Promise<ModelStages> {
   const options = withDefaults(SPLIT_DEFAULTS, given, 'splitModel');
   const request = readSplit(places, options);
-  const whole = prunedInternals.has(model) ? await derivePruned(model) : readModel(model as ModelSource);
+  const whole = prunedInternals.has(model)
+    ? await deriveRewritten(model.source, prunedInternals.of(model).rewrite, 'tensors')
+    : readModel(model as ModelSource);
   const { graph } = modelInternals.of(whole);
   const outputs = graph.outputs.map((value) => ({
     request: value.name,
@@ -147,7 +145,7 @@ export async function splitModel(
       ? stagesBehind(line, resolveCuts(graph, request.cuts))
       : stagesAt(line, choosePlaces(line, placeCosts(costs, request, costOf)));
   const parts = formStages(cut, stageOf, Math.max(...stageOf.values()) + 1);
-  const models = await cutStages(whole, parts, request);
+  const models = await cutStages(whole, parts, request.inputSizes);
   const stages = parts.map((part, i) => describeStage(part, models[i]!, costs, times));
   const sizes = stages.map((stage) => (request.by === 'time' ? stage.milliseconds! : stage[request.by]));
   return {
@@ -180,15 +178,6 @@ function readSplit(places: SplitPlaces, options: SplitOptions) {
   };
 }
 
-/** A pruned model as a model of its own. Its outputs have the names of their tensors. */
-function derivePruned(pruned: PrunedModel): Promise<OnnxModel> {
-  const { rewrite } = prunedInternals.of(pruned);
-  return modelInternals
-    .of(pruned.source)
-    .withSource((source) => layOutRewrite(rewrite, 'tensors', new WireReader(source)))
-    .then((chunks) => deriveModel(pruned.source, chunks));
-}
-
 function resolveCuts(graph: Graph, names: readonly string[]): Value[] {
   return resolveNames(graph, names).map(({ value }) => value);
 }
@@ -211,34 +200,6 @@ function placeCosts(
       return shape && bytesOf(shape);
     },
   };
-}
-
-/** Cuts the model into its stages. The types of what crosses are inferred once, for all. */
-async function cutStages(
-  model: OnnxModel,
-  parts: readonly StagePart[],
-  { inputSizes }: SplitRequest,
-): Promise<PrunedModel[]> {
-  await using oracle = new ModelOracle(model);
-  const crossing = parts.flatMap(({ outputs }) => outputs);
-  const types = await oracle.inferTypes(crossing, inputSizes);
-  const answers: ModelAnswers = {
-    inferTypes: () => Promise.resolve(types),
-    openBatch: (rewrite) => Promise.resolve(rewrite),
-    measureTokens: () => Promise.resolve(undefined),
-  };
-  const models: PrunedModel[] = [];
-  for (const { inputs, outputs } of parts) {
-    const request = outputs.map(({ name }) => [`tensor:${name}`, name] as const);
-    const given = {
-      inputs: inputs.map(({ name }) => `tensor:${name}`),
-      keepTensorNames: true,
-      fillTypes: true,
-    };
-    // oxlint-disable-next-line no-await-in-loop -- each reads the source
-    models.push(await cutModel(model, request, given, answers));
-  }
-  return models;
 }
 
 function describeStage(

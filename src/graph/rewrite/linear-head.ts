@@ -1,0 +1,67 @@
+/** A linear head behind an output: the output then holds its result. */
+import { TapirError } from '../../base/errors.js';
+import { ELEMENT_TYPE } from '../../onnx/schema.js';
+import { opsetOf } from '../operator-sets.js';
+import { NodeBuilder } from './node-builder.js';
+import type { Rewrite, RewriteOutput } from './rewrite.js';
+
+/** Weights as torch's Linear has them. */
+export interface LinearHead {
+  /** `[classes, features]`, row-major. */
+  readonly weight: Float32Array;
+  /** `[classes]`. */
+  readonly bias: Float32Array;
+}
+
+/** Since this operator set, a sum broadcasts by itself. */
+const ADD_BROADCASTS = 7;
+
+/**
+ * Adds a linear layer behind an output: `[N, …]` is flattened to `[N, features]` and becomes `[N, classes]`.
+ *
+ * @param key - The key of the result, in place of the output's.
+ * @throws {@link TapirError} `OUTPUT_MISFIT` if the output has another number of features, or the model's operator set is older than 7.
+ */
+export function withLinearHead(
+  rewrite: Rewrite,
+  output: RewriteOutput,
+  key: string,
+  { weight, bias }: LinearHead,
+): Rewrite {
+  const opset = opsetOf(rewrite.cut.graph);
+  if (opset < ADD_BROADCASTS)
+    throw misfit(output, `operator set ${opset}`, `a head needs operator set ${ADD_BROADCASTS}`);
+  const features = weight.length / bias.length;
+  const dims =
+    output.type?.dims ?? (output.value.type?.kind === 'tensor' ? output.value.type.dims : undefined);
+  const inner = dims?.slice(1).reduce<number>((product, size) => product * Number(size ?? Number.NaN), 1);
+  if (inner !== undefined && !Number.isNaN(inner) && inner !== features)
+    throw misfit(output, `[${dims!.join(', ')}]`, `the head takes ${features} features`);
+  const classes = bias.length;
+  const builder = new NodeBuilder(rewrite.names, 'head', opset);
+  const floats = (dims: readonly number[], data: Float32Array): string =>
+    builder.tensor(ELEMENT_TYPE.float32, dims, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  const flat = builder.add('Flatten', [output.tensor], { axis: 1 });
+  const inputs = [flat, floats([classes, features], weight), floats([classes], bias)];
+  const tensor = builder.add('Gemm', inputs, { transB: 1 });
+  const headed: RewriteOutput = {
+    ...output,
+    key,
+    tensor,
+    type: { elemType: ELEMENT_TYPE.float32, dims: [output.type?.dims?.[0] ?? null, classes] },
+    layout: undefined,
+    computed: [...output.computed, 'linear head'],
+  };
+  return {
+    ...rewrite,
+    outputs: rewrite.outputs.map((other) => (other === output ? headed : other)),
+    back: [...rewrite.back, ...builder.nodes],
+    tensors: [...rewrite.tensors, ...builder.tensors],
+  };
+}
+
+function misfit({ request }: RewriteOutput, actual: string, reason: string): TapirError<'OUTPUT_MISFIT'> {
+  return new TapirError('OUTPUT_MISFIT', `"${request}" is ${actual}, but ${reason}`, {
+    details: { output: request, actual, reason },
+  });
+}

@@ -1,0 +1,51 @@
+/** Cuts a model into the stages that the graph was divided into. */
+import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { StagePart } from '../../graph/partition/stages.js';
+import { WireReader } from '../../onnx/wire.js';
+import { cutModel } from '../cut-model.js';
+import type { GivenSizes } from '../input-sizes.js';
+import type { ModelAnswers } from '../model-answers.js';
+import { modelInternals } from '../model-state.js';
+import { deriveModel, type OnnxModel } from '../open-model.js';
+import type { PrunedModel } from '../pruned-model.js';
+import { ModelOracle } from './model-oracle.js';
+
+/** A rewritten model as a model of its own. */
+export async function deriveRewritten(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  naming: Naming,
+): Promise<OnnxModel> {
+  const { withSource } = modelInternals.of(model);
+  const chunks = await withSource((source) => layOutRewrite(rewrite, naming, new WireReader(source)));
+  return deriveModel(model, chunks);
+}
+
+/** Cuts the model into its stages. The types of what crosses are inferred once, for all. */
+export async function cutStages(
+  model: OnnxModel,
+  parts: readonly StagePart[],
+  inputSizes: GivenSizes,
+): Promise<PrunedModel[]> {
+  await using oracle = new ModelOracle(model);
+  const crossing = parts.flatMap(({ outputs }) => outputs);
+  const types = await oracle.inferTypes(crossing, inputSizes);
+  const answers: ModelAnswers = {
+    inferTypes: () => Promise.resolve(types),
+    openBatch: (rewrite) => Promise.resolve(rewrite),
+    measureTokens: () => Promise.resolve(undefined),
+  };
+  const models: PrunedModel[] = [];
+  for (const { inputs, outputs } of parts) {
+    const request = outputs.map(({ name }) => [`tensor:${name}`, name] as const);
+    const given = {
+      inputs: inputs.map(({ name }) => `tensor:${name}`),
+      keepTensorNames: true,
+      fillTypes: true,
+    };
+    // oxlint-disable-next-line no-await-in-loop -- each reads the source
+    models.push(await cutModel(model, request, given, answers));
+  }
+  return models;
+}
