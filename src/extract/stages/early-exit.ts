@@ -23,7 +23,7 @@ import {
   readUntil,
   scoreOf,
   type Criterion,
-  type ExitRow,
+  type Leaves,
   type Until,
 } from './until.js';
 
