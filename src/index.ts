@@ -259,6 +259,7 @@ export { type ServiceOptions } from './apps/serve/service-options.js';
 export { listKnownModels, type KnownModelsOptions, type ListedModel } from './hub/list-known-models.js';
 export { type KnownModel, type KnownModelFile, type KnownTransform } from './hub/known-models.js';
 export { pullTorchvision, type PullTorchvisionOptions } from './hub/zoo/pull-torchvision.js';
+export { pullTimm, type PullTimmOptions } from './hub/zoo/pull-timm.js';
 export { pullModel, type PullOptions } from './hub/pull-model.js';
 export { type PulledFile, type PulledModel } from './hub/pulled-model.js';
 export { type DownloadOptions, type DownloadProgress } from './hub/download-file.js';

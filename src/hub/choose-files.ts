@@ -4,7 +4,7 @@ import { invalidOption } from '../base/checks.js';
 import { TRANSFORM_FILES } from '../base/config-files.js';
 import { TapirError } from '../base/errors.js';
 import { nearestNames } from '../base/nearest-names.js';
-import { formatReference, type RepositoryReference } from './repository-reference.js';
+import { formatReference, isModelFile, type RepositoryReference } from './repository-reference.js';
 
 /** The model file that was chosen. */
 export interface ChosenModel {
@@ -48,7 +48,7 @@ export function chooseModelFile(names: readonly string[], reference: RepositoryR
   const { file, variant } = reference;
   const models = names.filter((name) => name.endsWith('.onnx'));
   if (file !== undefined) {
-    if (models.includes(file)) return { name: file, isSure: true };
+    if (isModelFile(file) && names.includes(file)) return { name: file, isSure: true };
     throw notFound(reference, file, models);
   }
   const fitting = models.flatMap((name) => {

@@ -110,7 +110,8 @@ export async function findCachedRepository(
   const cache = new CachedRepository(folder ?? (await readHubSettings()).cacheFolder, reference.repository);
   const commit = await cache.readCommit(reference.revision);
   const there = commit === null ? [] : await cache.listFiles(commit);
-  if (commit === null || !there.some((name) => name.endsWith('.onnx'))) return null;
+  if (commit === null || !there.some((name) => name === reference.file || name.endsWith('.onnx')))
+    return null;
   // Another variant may be there.
   if (!isGuess && !isSure(there, reference)) return null;
   const { name } = chooseModelFile(there, reference);

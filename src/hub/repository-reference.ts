@@ -31,7 +31,7 @@ export function isRepositoryReference(text: string): text is `hf:${string}` {
 }
 
 /**
- * Reads a reference. What follows `#` is a file if it ends in `.onnx`, else a variant.
+ * Reads a reference. What follows `#` is a file if it ends in `.onnx` or `.safetensors`, else a variant.
  *
  * @param given - A file and a variant that the caller states apart from the reference.
  * @throws {@link TapirError} `OPTION_INVALID`.
@@ -48,7 +48,7 @@ export function parseRepositoryReference(
       '"hf:ORG/REPO", "hf:ORG/REPO@REVISION" or "hf:ORG/REPO@REVISION#FILE"',
       text,
     );
-  const isFile = part?.endsWith('.onnx') === true;
+  const isFile = part !== undefined && isModelFile(part);
   const file = given.file ?? (isFile ? part : undefined);
   const variant = given.variant ?? (isFile ? undefined : part);
   if (part !== undefined && (given.file ?? given.variant) !== undefined)
@@ -61,6 +61,11 @@ export function parseRepositoryReference(
     throw invalidOption('variant', 'the ending of a file, such as "fp16", "quantized" or "q4"', variant);
   const isOtherName = variant !== undefined && Object.hasOwn(VARIANTS, variant);
   return { repository, revision, file, variant: isOtherName ? VARIANTS[variant] : variant };
+}
+
+/** Whether a file holds a model, or the weights of one that can be built. */
+export function isModelFile(name: string): boolean {
+  return /\.(?:onnx|safetensors)$/.test(name);
 }
 
 /** Formats a reference as users write it. */

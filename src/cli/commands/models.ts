@@ -7,6 +7,7 @@ import { makeFolder } from '../../base/make-folder.js';
 import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
 import { listKnownModels } from '../../hub/list-known-models.js';
 import { pullModel } from '../../hub/pull-model.js';
+import { buildTimm, isTimmReference, timmRepository } from '../../hub/zoo/pull-timm.js';
 import {
   findTorchvisionModel,
   isTorchvisionReference,
@@ -47,7 +48,7 @@ export function addModelsCommand(program: Command, terminal: Terminal): void {
     .description('download a known model, or one of a repository, into the cache, checked by its SHA-256')
     .argument(
       '<name>',
-      'a name of the list, torchvision/NETWORK[@WEIGHTS], or hf:ORG/REPO[@REVISION][#FILE] of the Hugging Face hub',
+      'a name of the list, torchvision/NETWORK[@WEIGHTS], timm/NETWORK.WEIGHTS, or hf:ORG/REPO[@REVISION][#FILE] of the Hugging Face hub',
     )
     .option('--manifest <file>', 'another list of models, in the same format')
     .option('--file <path>', 'of a repository: the model file, such as onnx/vision_model.onnx')
@@ -92,12 +93,7 @@ function sizeText({ files }: KnownModel): string {
 
 async function runPull(terminal: Terminal, name: string, flags: PullFlags): Promise<void> {
   const { out, json } = flags;
-  const pull = isRepositoryReference(name)
-    ? pullFromRepository
-    : isTorchvisionReference(name)
-      ? pullWeights
-      : pullKnown;
-  const pulled = await pull(terminal, name, flags);
+  const pulled = await pullerOf(name)(terminal, name, flags);
   const path = out ?? pulled.path;
   if (out !== undefined) await copyOut(pulled, out);
   if (json) {
@@ -106,6 +102,19 @@ async function runPull(terminal: Terminal, name: string, flags: PullFlags): Prom
     return;
   }
   report(terminal, pulled, path);
+}
+
+function pullerOf(
+  name: string,
+): (terminal: Terminal, name: string, flags: PullFlags) => Promise<PulledModel> {
+  if (isRepositoryReference(name)) return pullFromRepository;
+  if (isTorchvisionReference(name)) return pullWeights;
+  return isTimmReference(name) ? pullTimmWeights : pullKnown;
+}
+
+async function pullTimmWeights(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
+  const pulled = await pullFromRepository(terminal, timmRepository(name), flags);
+  return buildTimm(name, pulled, undefined);
 }
 
 async function pullKnown(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {

@@ -26,7 +26,11 @@ export function isWebAddress(text: string): boolean {
  */
 export async function pullWeights(url: string, options: Options<PullOptions> = {}): Promise<string> {
   const { pathname } = URL.canParse(url) ? new URL(url) : { pathname: '' };
-  const file = posix.basename(pathname).replace(/[^\w.-]/g, '_').slice(-100).replace(/^[^A-Za-z0-9]+/, '');
+  const file = posix
+    .basename(pathname)
+    .replace(/[^\w.-]/g, '_')
+    .slice(-100)
+    .replace(/^[^A-Za-z0-9]+/, '');
   const address = createHash('sha256').update(url).digest('hex').slice(0, 16);
   const model: KnownModel = {
     name: `weights-${address}`,
