@@ -95,6 +95,8 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
   params: async (program, terminal) =>
     (await import('./commands/params.js')).addParamsCommand(program, terminal),
   load: async (program, terminal) => (await import('./commands/load.js')).addLoadCommand(program, terminal),
+  split: async (program, terminal) =>
+    (await import('./commands/split.js')).addSplitCommand(program, terminal),
   differentiate: async (program, terminal) =>
     (await import('./commands/differentiate.js')).addDifferentiateCommand(program, terminal),
   models: async (program, terminal) =>

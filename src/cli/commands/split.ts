@@ -1,0 +1,136 @@
+/** `tapir split`: writes the stages of a model as ONNX files, with an index that says how to chain them. */
+import { existsSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { Option, type Command } from 'commander';
+import { formatBytes, formatLarge } from '../../apps/pages/numbers.js';
+import { outputExists, writeAtomically } from '../../base/atomic-file.js';
+import { invalidOption } from '../../base/checks.js';
+import { makeFolder } from '../../base/make-folder.js';
+import { openModel } from '../../model/open-model.js';
+import {
+  SPLIT_DEFAULTS,
+  splitModel,
+  type ModelStages,
+  type SplitOptions,
+} from '../../model/oracle/split-model.js';
+import { collect, parseCount } from '../flags/flag-values.js';
+import { findModelFile } from '../flags/find-model.js';
+import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
+import { formatTable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface SplitFlags extends SizeFlags {
+  readonly stages?: number;
+  readonly at?: readonly string[];
+  readonly out: string;
+  readonly by: SplitOptions['by'];
+  readonly maxTensors: number;
+  readonly memory?: number;
+  readonly batch: number;
+  readonly inline: boolean;
+  readonly repack: boolean;
+  readonly overwrite: boolean;
+  readonly json: boolean;
+  readonly yes: boolean;
+}
+
+/** The index that is written beside the stages. */
+const INDEX = 'stages.json';
+
+/** Adds `tapir split`. */
+export function addSplitCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('split')
+    .description('write the stages of a model as ONNX files, and stages.json, which says how to chain them')
+    .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
+    .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
+    .option('--stages <n>', 'as many stages, with balanced costs', parseCount)
+    .option('--at <name>', 'cut behind this value instead; repeatable, in execution order', collect)
+    .requiredOption('-o, --out <folder>', 'folder to write to')
+    .addOption(
+      new Option('--by <cost>', 'what is balanced')
+        .choices(['macs', 'time', 'parameters'])
+        .default(SPLIT_DEFAULTS.by),
+    )
+    .option(
+      '--max-tensors <n>',
+      'the most tensors that may cross a place',
+      parseCount,
+      SPLIT_DEFAULTS.maxTensors,
+    )
+    .option('--memory <bytes>', 'bytes that each stage may need', parseCount)
+    .option('--batch <n>', 'rows of a run, for --memory and --by time', parseCount, SPLIT_DEFAULTS.batch)
+    .option('--inline', 'put external weights into the files', false)
+    .option('--repack', 'put the external weights of each stage into a file beside it', false)
+    .option('--overwrite', 'replace files that exist; the model itself is never replaced', false)
+    .option(
+      '--size <[axis=]n>',
+      'size of an open axis; N alone for height and width of images; repeatable',
+      collect,
+    )
+    .option('--input-shape <input=n,n,…>', 'shape of an input; repeatable', collect)
+    .option('--json', 'print the index as JSON', false)
+    .action((model: string, flags: SplitFlags) => runSplit(terminal, model, flags));
+}
+
+async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Promise<void> {
+  const { stages, at, out, by, maxTensors, memory, batch, inline, repack, overwrite } = flags;
+  if ((stages === undefined) === (at === undefined))
+    throw invalidOption('--stages', 'given, or else --at', stages ?? 'nothing');
+  if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
+  const file = await findModelFile(path, terminal, flags.yes);
+  const model = await openModel(file);
+  const split = await splitModel(model, at === undefined ? { stages: stages! } : { cuts: at }, {
+    by,
+    maxTensors,
+    batch,
+    inputSizes: readSizeFlags(flags),
+    ...(memory === undefined ? {} : { memoryBytes: memory }),
+  });
+  const names = split.stages.map((_, i) => `stage-${i}.onnx`);
+  const index = join(out, INDEX);
+  if (!overwrite && existsSync(index)) throw outputExists(index);
+  await makeFolder(out);
+  for (const [i, stage] of split.stages.entries())
+    await stage.model.save(join(out, names[i]!), {
+      overwrite,
+      weights: inline ? 'inline' : repack ? 'repack' : 'keep',
+    });
+  const description = {
+    format: 'onnx-tapir stages 1',
+    model: basename(file),
+    inputs: model.inputs,
+    outputs: model.outputs,
+    stages: split.stages.map(({ model: _, ...stage }, i) => ({ file: names[i]!, ...stage })),
+    crossing: split.crossing,
+    balance: split.balance,
+    uncounted: split.uncounted,
+  };
+  // Last: whoever finds the index finds all stages.
+  const text = `${JSON.stringify(description, null, 2)}\n`;
+  await writeAtomically(index, Buffer.from(text));
+  terminal.out(flags.json ? text : describe(split, names, out));
+}
+
+function describe(
+  { stages, crossing, balance, uncounted }: ModelStages,
+  names: readonly string[],
+  out: string,
+): string {
+  const rows = stages.map(({ macs, milliseconds, parameters, weightBytes }, i) => [
+    names[i]!,
+    formatLarge(macs),
+    ...(milliseconds === null ? [] : [milliseconds.toFixed(1)]),
+    formatLarge(parameters),
+    formatBytes(weightBytes),
+    i === 0 ? '' : `${formatBytes(crossing[i - 1]!.bytesPerSample)}  ${crossing[i - 1]!.tensors.join(', ')}`,
+  ]);
+  const isTimed = stages[0]!.milliseconds !== null;
+  const head = ['stage', 'MACs', ...(isTimed ? ['ms'] : []), 'parameters', 'weights', 'takes, per sample'];
+  const speedUp = (stages.length * balance).toFixed(2);
+  const note =
+    uncounted.length === 0
+      ? ''
+      : `not counted, because their operators have no rule: ${uncounted.join(', ')}\n`;
+  return `${formatTable([head, ...rows])}\nbalance ${balance.toFixed(3)}: at most ${speedUp} times the speed of one stage after the other\n${note}\nwritten: ${join(out, INDEX)}\n`;
+}
