@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: ratios against limits, all measured in one run. Absolute figures depend on the machine and on what else
- * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|embed|sinks|serve.
+ * it does; read the ratios. Options: --rounds N, --json FILE, --only prune|scaling|stages|embed|sinks|serve.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -143,6 +143,7 @@ if (values.only === undefined) {
 }
 const isWanted = (part: string): boolean => values.only === undefined || values.only === part;
 const scaling = isWanted('scaling') ? benchIn('scaling.ts', ['--rounds', values.rounds]) : undefined;
+const stages = isWanted('stages') ? benchIn('stages.ts', ['--rounds', values.rounds]) : undefined;
 const embed = isWanted('embed') ? benchIn('embed.ts', []) : undefined;
 const sinks = isWanted('sinks') ? benchIn('sinks.ts', []) : undefined;
 const serve = isWanted('serve') ? benchIn('serve.ts', []) : undefined;
@@ -158,6 +159,6 @@ if (values.json !== undefined) {
   };
   writeFileSync(
     values.json,
-    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, embed, sinks, serve }, null, 2)}\n`,
+    `${JSON.stringify({ date: new Date().toISOString(), machine, results, scaling, stages, embed, sinks, serve }, null, 2)}\n`,
   );
 }
