@@ -1,4 +1,5 @@
 /** The norms to estimate, those included that an exporter folded into layers. */
+import { invalidOption } from '../../base/checks.js';
 import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { findParameters } from '../../graph/parameters/find-parameters.js';
 import { siteOf } from '../../graph/parameters/site.js';
@@ -55,7 +56,10 @@ export async function prepareNorms(model: OnnxModel, known: FoldedKnowledge): Pr
       'if the source network has some, export it again without folding (do_constant_folding=False, training=PRESERVE; dynamo: optimize=False)',
       [],
     );
-  if (folded.length === 0) return { base: model, layers: nodes.map(unfolded) };
+  if (folded.length === 0) {
+    if (!known.source) return { base: model, layers: nodes.map(unfolded) };
+    throw invalidOption('sourceMoments', 'left out: no norm of this model is folded into a layer', 'moments');
+  }
   // Norms that are still nodes keep their statistics: moments are matched for the others only.
   if (known.source) return { base: model, layers: matchedLayers(model, folded, known.source) };
   if (known.state) return unfold(model, folded, { ...known, state: known.state });

@@ -2,6 +2,7 @@
  * Moments of norms with a barrier at each level of them: all rows pass a stage on all devices, their moments are combined, and the next
  * stage normalises by the result. One pass over the data.
  */
+import { setMaxListeners } from 'node:events';
 import { invalidOption } from '../../base/checks.js';
 import type { Value } from '../../graph/graph.js';
 import { cutToStage, stagesOf, type NormStage } from '../../graph/rewrite/norm-stages.js';
@@ -13,6 +14,7 @@ import { ModelOracle } from '../../model/oracle/model-oracle.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { ELEMENT_BITS, elementTypeNumber } from '../../onnx/schema.js';
 import type { TensorType } from '../../onnx/write-model.js';
+import type { Replica } from '../../runtime/replica.js';
 import type { Batch } from '../../tensor/batch.js';
 import { bytesOf } from '../../tensor/bits.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
@@ -136,6 +138,8 @@ class StageRun {
   readonly #options: Staged;
   /** Largest number of bytes per row between two stages; 0 while it is not known. */
   #rowBytes: number;
+  /** Bytes of the batches that are on their way. */
+  #fed = 0;
   /** Ends runs that wait when the memory is used up. */
   readonly #stop = new AbortController();
 
@@ -175,32 +179,41 @@ class StageRun {
       () => new Map<NormLayer, ChannelMoments>(),
     );
     const rows = group.reduce((sum, batch) => sum + (batch.rows ?? 1), 0);
-    const fed = group.reduce((sum, batch) => sum + feedBytes(batch), 0);
-    for (const graph of this.#graphs) {
-      const outputs = await this.#runStage(graph, pieces, units, fed);
-      for (const norm of graph.norms)
-        for (const [unit, moments] of units.entries())
-          moments.set(
-            norm,
-            combineMoments(
-              pieces.flatMap((piece, i) => (piece.unit === unit ? [readTap(graph, norm, outputs[i]!)] : [])),
-            ),
-          );
-      if (this.#options.isTraining) for (const moments of units) checkCounts(moments);
-      this.#rowBytes = Math.max(this.#rowBytes, (fed + heldBytes(pieces)) / rows);
-      for (const { held } of pieces) for (const { name } of graph.stage.frees) held.delete(name);
+    this.#fed = group.reduce((sum, batch) => sum + feedBytes(batch), 0);
+    let next = this.#open(0);
+    try {
+      for (const [i, graph] of this.#graphs.entries()) {
+        const replicas = await next;
+        // The next stage opens while this one runs.
+        next = this.#open(i + 1);
+        const outputs = await this.#runStage(graph, replicas, pieces, units).finally(() =>
+          closeAll(replicas),
+        );
+        for (const norm of graph.norms)
+          for (const [unit, moments] of units.entries()) {
+            const ofUnit = outputs.filter((_, at) => pieces[at]!.unit === unit);
+            moments.set(norm, combineMoments(ofUnit.map((output) => readTap(graph, norm, output))));
+          }
+        if (this.#options.isTraining) for (const moments of units) checkCounts(moments);
+        this.#rowBytes = Math.max(this.#rowBytes, (this.#fed + heldBytes(pieces)) / rows);
+        for (const { held } of pieces) for (const { name } of graph.stage.frees) held.delete(name);
+      }
+    } finally {
+      await next.then(closeAll, () => undefined);
     }
     return units;
   }
 
+  /** Runs a stage on all pieces, which then hold what later stages read. */
   async #runStage(
     graph: StageGraph,
+    replicas: readonly Replica[],
     pieces: readonly Travelling[],
     units: readonly NormMoments[],
-    fed: number,
   ): Promise<Outputs[]> {
-    const stop = this.#stop.signal;
-    const signal = this.#place.signal ? AbortSignal.any([this.#place.signal, stop]) : stop;
+    const signal = AbortSignal.any([...(this.#place.signal ? [this.#place.signal] : []), this.#stop.signal]);
+    // Each run listens.
+    setMaxListeners(0, signal);
     const { rewrite, feeds, stage } = graph;
     const fetches = fetchesOf(graph);
     const given = new Set(stage.gives.map(({ name }) => name));
@@ -209,26 +222,30 @@ class StageRun {
         feedStatistics(norm, feed, populationStatistics(moments.get(norm as NormLayer)!)),
       ),
     );
-    const replicas = await openOnDevices(this.#place, graph);
-    try {
-      return await runOn(
-        replicas,
-        pieces,
-        async (replica, piece) => {
-          const own = rewrite.cut.inputs.map(({ name }) => {
-            const held = piece.held.get(name);
-            return held ? wholePart(held) : piece.feeds.get(name)!;
-          });
-          const outputs = await replica.run([...own, ...statistics[piece.unit]!], fetches, { signal });
-          for (const output of outputs) if (given.has(output.name)) piece.held.set(output.name, output);
-          if (this.#options.isWhole) this.#check(fed + heldBytes(pieces));
-          return outputs.filter(({ name }) => !given.has(name));
-        },
-        signal,
-      );
-    } finally {
-      await closeAll(replicas);
-    }
+    return runOn(
+      replicas,
+      pieces,
+      async (replica, piece) => {
+        const own = rewrite.cut.inputs.map(({ name }) => {
+          const held = piece.held.get(name);
+          return held ? wholePart(held) : piece.feeds.get(name)!;
+        });
+        const outputs = await replica.run([...own, ...statistics[piece.unit]!], fetches, { signal });
+        for (const output of outputs) if (given.has(output.name)) piece.held.set(output.name, output);
+        if (this.#options.isWhole) this.#check(this.#fed + heldBytes(pieces));
+        return outputs.filter(({ name }) => !given.has(name));
+      },
+      signal,
+    );
+  }
+
+  /** Opens a stage on each device; nothing behind the last one. */
+  #open(i: number): Promise<Replica[]> {
+    const graph = this.#graphs[i];
+    const opening = graph ? openOnDevices(this.#place, graph) : Promise.resolve([]);
+    // Awaited in its turn. Until then, a failure must not count as unhandled.
+    opening.catch(() => undefined);
+    return opening;
   }
 
   /** Refuses to hold more than allowed. Throws `OPTION_INVALID`. */

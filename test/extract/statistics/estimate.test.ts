@@ -7,6 +7,9 @@ import {
   type TensorLike,
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { ELEMENT_TYPE } from '../../../src/onnx/schema.js';
+import { writeModel, type NewTensor } from '../../../src/onnx/write-model.js';
+import { encodeFloat16 } from '../../../src/tensor/float16.js';
 import { modelBytes } from '../../support/graphs.js';
 import { momentsOf, normNode, normWeights, rows, twoNorms } from '../../support/norm-graphs.js';
 import { negModel } from '../../support/tiny-models.js';
@@ -70,6 +73,53 @@ describe('norms of any rank and operator set', () => {
       expectNear(layers[1]!.variance, momentsOf([read]).variance);
     }
   });
+});
+
+describe('element types', () => {
+  it.each(['float16', 'float64'] as const)(
+    '%s: moments are float32 at least, and statistics keep their type',
+    async (dtype) => {
+      const dims = [6, 2, 4];
+      const plain = rows(dims);
+      const encode = (values: ArrayLike<number>): Uint16Array | Float64Array =>
+        dtype === 'float16' ? encodeFloat16(Float32Array.from(values)) : Float64Array.from(values);
+      const elemType = ELEMENT_TYPE[dtype];
+      const weights = (name: string, values: number[]): NewTensor => {
+        const data = encode(values);
+        return { name, elemType, dims: [2], data: new Uint8Array(data.buffer) };
+      };
+      const norm = (name: string, input: string, output: string) => ({
+        name,
+        opType: 'BatchNormalization',
+        inputs: [input, 'one', 'zero', `${name}.running_mean`, 'one'],
+        outputs: [output],
+      });
+      const bytes = writeModel({
+        irVersion: 8,
+        opset: 17,
+        name: 'g',
+        nodes: [norm('bn1', 'x', 'a'), norm('bn2', 'a', 'y')],
+        tensors: [
+          weights('one', [1, 1]),
+          weights('zero', [0, 0]),
+          weights('bn1.running_mean', [0, 0]),
+          weights('bn2.running_mean', [0, 0]),
+        ],
+        inputs: [{ name: 'x', elemType, dims: ['n', 2, 4] }],
+        outputs: [{ name: 'y', elemType, dims: ['n', 2, 4] }],
+      });
+      const batch = { dtype, dims, data: encode(plain.data) };
+      for (const mode of ['precise', 'adabn-sequential'] as const) {
+        const { layers, model } = await estimateBatchNorm(bytes, [batch], { mode });
+        const expected = momentsOf([plain]);
+        expectNear(layers[0]!.mean, expected.mean, dtype === 'float16' ? 1e-3 : 1e-12);
+        expectNear(layers[0]!.variance, expected.variance, dtype === 'float16' ? 1e-3 : 1e-12);
+        expectNear(layers[1]!.variance, [1, 1], dtype === 'float16' ? 2e-3 : 2e-5);
+        const written = model.namedParameters().find(({ name }) => name === 'bn1.running_mean')!;
+        expect((await written.read()).dtype).toBe(dtype);
+      }
+    },
+  );
 });
 
 describe('uneven devices', () => {
@@ -346,6 +396,9 @@ describe('options', () => {
     [{ mode: 'adabn', memoryBytes: 0 }, 'memoryBytes'],
     [{ mode: 'adabn', reference: new Map() }, 'reference'],
     [{ mode: 'adabn', state: {} }, 'state'],
+    [{ mode: 'adabn', prefix: '' }, 'prefix'],
+    [{ mode: 'adabn', epsilon: 2 }, 'epsilon'],
+    [{ mode: 'adabn', batch: 0 }, 'batch'],
     [{ mode: 'adabn', modes: 1 }, 'modes'],
   ])('%j is refused by name', async (options, option) => {
     await expect(estimateBatchNorm(model, [], options as never)).rejects.toMatchObject({

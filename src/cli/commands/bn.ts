@@ -1,0 +1,237 @@
+/** `tapir bn`: estimates BatchNorm statistics anew, and merges what several processes have measured. */
+import { readFile } from 'node:fs/promises';
+import { Option, type Command } from 'commander';
+import {
+  ESTIMATE_BATCH_NORM_DEFAULTS,
+  estimateBatchNorm,
+  measureMoments,
+  mergeBatchNorm,
+} from '../../apps/learn/estimate-batch-norm.js';
+import type { PhotoFailure } from '../../apps/learn/photo-batches.js';
+import { writeAtomically } from '../../base/atomic-file.js';
+import { invalidOption } from '../../base/checks.js';
+import { reasonOf, TapirError } from '../../base/errors.js';
+import type { FoldedOptions } from '../../extract/statistics/estimate-options.js';
+import type { BatchNormEstimate } from '../../extract/statistics/estimate-statistics.js';
+import { MODES, type BatchNormMode } from '../../extract/statistics/modes.js';
+import type { Momentum } from '../../extract/statistics/running-statistics.js';
+import type { BatchNormMoments } from '../../extract/statistics/saved-moments.js';
+import { readStateDict } from '../../model/parameters/read-state-dict.js';
+import { checkAbsent } from '../../model/save-whole.js';
+import { readDevices, type Device } from '../../runtime/device.js';
+import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { parseCount } from '../flags/flag-values.js';
+import { EXIT } from '../terminal/exit-code.js';
+import { printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+/** Flags that estimating and merging share. */
+interface WriteFlags {
+  readonly out?: string;
+  readonly moments?: string;
+  readonly state?: string;
+  readonly reference?: string;
+  readonly prefix?: string;
+  readonly epsilon?: number;
+  readonly inline: boolean;
+  readonly repack: boolean;
+  readonly overwrite: boolean;
+  readonly json: boolean;
+  readonly yes: boolean;
+}
+
+interface BnFlags extends WriteFlags {
+  readonly mode?: BatchNormMode;
+  readonly momentum?: Momentum;
+  readonly devices: string;
+  readonly cudaLibs?: string;
+  readonly batch: number;
+  readonly transform: string;
+  readonly decodeThreads: number;
+  readonly memoryBytes: number;
+  readonly sourceMoments?: string;
+}
+
+const FAILURES_SHOWN = 3;
+const { batch, transform, decodeThreads, memoryBytes } = ESTIMATE_BATCH_NORM_DEFAULTS;
+
+/** Adds `tapir bn` and `tapir bn merge`. */
+export function addBnCommand(program: Command, terminal: Terminal): void {
+  // So that "bn merge" has its own flags.
+  const bn = program
+    .enablePositionalOptions()
+    .command('bn')
+    .description('estimate BatchNorm statistics anew, from photos of the domain that the model is used in')
+    .argument('<model>', MODEL_HELP)
+    .argument('<photos>', 'folder, list, archive or pattern of images')
+    .enablePositionalOptions()
+    .addOption(new Option('--mode <mode>', 'how; left out, only moments are measured').choices(MODES))
+    .option(
+      '--momentum <x>',
+      'weight of the latest batch, or "cumulative" (default: each layer’s)',
+      parseMomentum,
+    )
+    .option('--devices <list>', 'devices over which batches are split: cuda:0,cuda:1', 'cpu')
+    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
+    .option('--batch <n>', 'photos per batch', parseCount, batch)
+    .option('--transform <name>', 'preprocessing, as for embed', String(transform))
+    .option('--decode-threads <n>', 'threads that decode photos; 0 for all cores', parseCount, decodeThreads)
+    .option('--memory-bytes <n>', 'most bytes held between two norms', parseCount, memoryBytes)
+    .option('--source-moments <file>', 'moments of the training data, for a folded model without state dict')
+    .action((model: string, photos: string, flags: BnFlags) => runBn(terminal, model, photos, flags));
+  addWriteFlags(bn);
+  const merge = bn
+    .command('merge')
+    .description('add up the moments of several processes (modes adabn and precise)')
+    .argument('<model>', MODEL_HELP)
+    .argument('<moments...>', 'files that "tapir bn --moments" has written')
+    .action((model: string, moments: string[], flags: WriteFlags) =>
+      runMerge(terminal, model, moments, flags),
+    );
+  addWriteFlags(merge);
+}
+
+function addWriteFlags(command: Command): void {
+  command
+    .option('-o, --out <file>', 'ONNX file to write')
+    .option('--moments <file>', 'JSON file to write: count, mean and variance of each layer')
+    .option('--state <file>', 'state dict of the present weights, for a model with folded norms')
+    .option('--reference <file>', 'state dict of the present weights, if --state has other ones')
+    .option('--prefix <text>', 'what all keys begin with, such as "model."')
+    .option('--epsilon <x>', 'of folded norms, if the state dict does not prove it', Number)
+    .option('--inline', 'put external weights into the file', false)
+    .option('--repack', 'put external weights into FILE.data', false)
+    .option('--overwrite', 'replace files that exist; the model itself is never replaced', false)
+    .option('--json', 'print the statistics as JSON', false)
+    .option(YES_FLAG, YES_HELP, false);
+}
+
+function parseMomentum(text: string): Momentum {
+  return text === 'cumulative' ? text : Number(text);
+}
+
+async function runBn(terminal: Terminal, path: string, photos: string, flags: BnFlags): Promise<void> {
+  checkOutputs(flags);
+  const { mode, momentum, moments, cudaLibs: cudaLibraries } = flags;
+  const names = flags.devices.split(',').map((device) => device.trim());
+  readDevices('--devices', names);
+  const model = await findModelFile(path, terminal, flags.yes);
+  const common = {
+    devices: names as Device[],
+    cudaLibraries,
+    batch: flags.batch,
+    transform: flags.transform,
+    decodeThreads: flags.decodeThreads,
+    signal: terminal.signal,
+  };
+  if (mode === undefined) {
+    if (flags.out !== undefined || moments === undefined)
+      throw invalidOption(
+        '--mode',
+        `one of ${MODES.join(', ')}; it is left out only to write --moments without -o`,
+        mode,
+      );
+    const measured = await measureMoments(model, photos, common);
+    await writeMoments(moments, measured.moments);
+    terminal.out(`written: ${printable(moments)} (moments of ${measured.moments.layers.length} layers)\n`);
+    reportFailures(terminal, measured.failures);
+    return;
+  }
+  const sourceMoments =
+    flags.sourceMoments === undefined ? undefined : await readMoments(flags.sourceMoments);
+  const estimate = await estimateBatchNorm(model, photos, {
+    ...common,
+    ...(await readFoldedFlags(flags)),
+    mode,
+    momentum,
+    memoryBytes: flags.memoryBytes,
+    sourceMoments,
+  });
+  await report(terminal, estimate, flags);
+  reportFailures(terminal, estimate.failures);
+}
+
+async function runMerge(
+  terminal: Terminal,
+  path: string,
+  files: readonly string[],
+  flags: WriteFlags,
+): Promise<void> {
+  checkOutputs(flags);
+  const model = await findModelFile(path, terminal, flags.yes);
+  const moments = await Promise.all(files.map(readMoments));
+  await report(terminal, await mergeBatchNorm(model, moments, await readFoldedFlags(flags)), flags);
+}
+
+/** Refuses before the work what could not be written after it. Throws `OPTION_INVALID`, `OUTPUT_EXISTS`. */
+function checkOutputs({ out, moments, overwrite, json }: WriteFlags): void {
+  if (out === undefined && moments === undefined && !json)
+    throw invalidOption('--out', 'given, or --moments, or --json: nothing would be kept', out);
+  for (const file of [out, moments]) if (file !== undefined && !overwrite) checkAbsent(file);
+}
+
+async function readFoldedFlags({
+  state,
+  reference,
+  prefix,
+  epsilon,
+}: WriteFlags): Promise<Partial<FoldedOptions>> {
+  return {
+    ...(state === undefined ? {} : { state: await readStateDict(state) }),
+    ...(reference === undefined ? {} : { reference: await readStateDict(reference) }),
+    ...(prefix === undefined ? {} : { prefix }),
+    ...(epsilon === undefined ? {} : { epsilon }),
+  };
+}
+
+/** Writes the model and the moments, and says so. */
+async function report(
+  terminal: Terminal,
+  { model, layers, moments }: BatchNormEstimate,
+  { out, moments: file, overwrite, inline, repack, json }: WriteFlags,
+): Promise<void> {
+  if (out !== undefined)
+    await model.save(out, { overwrite, weights: inline ? 'inline' : repack ? 'repack' : 'keep' });
+  if (file !== undefined) await writeMoments(file, moments);
+  if (json) {
+    const plain = layers.map(({ name, count, mean, variance }) => ({
+      name,
+      count,
+      mean: Array.from(mean),
+      variance: Array.from(variance),
+    }));
+    terminal.out(`${JSON.stringify({ mode: moments.mode, layers: plain }, null, 2)}\n`);
+    return;
+  }
+  const [first] = layers;
+  const seen = `${layers.length} norms, mode ${moments.mode}; ${printable(first!.name)} saw ${first!.count} values per channel`;
+  if (out !== undefined) terminal.out(`written: ${printable(out)} (${seen})\n`);
+  if (file !== undefined) terminal.out(`written: ${printable(file)} (moments of ${layers.length} layers)\n`);
+}
+
+/** Names photos that are not in the statistics. Exit code 1 if there are some. */
+function reportFailures(terminal: Terminal, failures: readonly PhotoFailure[]): void {
+  if (failures.length === 0) return;
+  terminal.exitCode(EXIT.someFailed);
+  terminal.err(`${failures.length} photos could not be read, and are not in the statistics:\n`);
+  for (const { path, error } of failures.slice(0, FAILURES_SHOWN))
+    terminal.err(`  ${printable(path ?? '(bytes)')}: ${printable(error.message)}\n`);
+}
+
+async function writeMoments(path: string, moments: BatchNormMoments): Promise<void> {
+  await writeAtomically(path, Buffer.from(`${JSON.stringify(moments)}\n`));
+}
+
+/** What a file of moments holds; {@link estimateBatchNorm} checks it. */
+async function readMoments(path: string): Promise<BatchNormMoments> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as BatchNormMoments;
+  } catch (error) {
+    const reason = `"${path}" cannot be read: ${reasonOf(error)}`;
+    throw new TapirError('MOMENTS_INVALID', `the moments cannot be used: ${reason}`, {
+      details: { reason },
+      cause: error,
+    });
+  }
+}
