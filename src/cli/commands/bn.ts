@@ -54,7 +54,7 @@ interface BnFlags extends WriteFlags {
 }
 
 const FAILURES_SHOWN = 3;
-const { batch, transform, decodeThreads, memoryBytes } = ESTIMATE_BATCH_NORM_DEFAULTS;
+const { batch, decodeThreads, memoryBytes } = ESTIMATE_BATCH_NORM_DEFAULTS;
 
 /** Adds `tapir bn` and `tapir bn merge`. */
 export function addBnCommand(program: Command, terminal: Terminal): void {
@@ -75,7 +75,7 @@ export function addBnCommand(program: Command, terminal: Terminal): void {
     .option('--devices <list>', 'devices over which batches are split: cuda:0,cuda:1', 'cpu')
     .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
     .option('--batch <n>', 'photos per batch', parseCount, batch)
-    .option('--transform <name>', 'preprocessing, as for embed', String(transform))
+    .option('--transform <name>', 'preprocessing, as for embed', 'auto')
     .option('--decode-threads <n>', 'threads that decode photos; 0 for all cores', parseCount, decodeThreads)
     .option('--memory-bytes <n>', 'most bytes held between two norms', parseCount, memoryBytes)
     .option('--source-moments <file>', 'moments of the training data, for a folded model without state dict')

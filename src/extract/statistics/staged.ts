@@ -14,7 +14,7 @@ import { ModelOracle } from '../../model/oracle/model-oracle.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { ELEMENT_BITS, elementTypeNumber } from '../../onnx/schema.js';
 import type { TensorType } from '../../onnx/write-model.js';
-import type { Replica } from '../../runtime/replica.js';
+import type { Replica, Runner } from '../../runtime/replica.js';
 import type { Batch } from '../../tensor/batch.js';
 import { bytesOf } from '../../tensor/bits.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
@@ -186,9 +186,7 @@ class StageRun {
         const replicas = await next;
         // The next stage opens while this one runs.
         next = this.#open(i + 1);
-        const outputs = await this.#runStage(graph, replicas, pieces, units).finally(() =>
-          closeAll(replicas),
-        );
+        const outputs = await this.#runStage(graph, replicas, pieces, units);
         for (const norm of graph.norms)
           for (const [unit, moments] of units.entries()) {
             const ofUnit = outputs.filter((_, at) => pieces[at]!.unit === unit);
@@ -204,7 +202,7 @@ class StageRun {
     return units;
   }
 
-  /** Runs a stage on all pieces, which then hold what later stages read. */
+  /** Runs a stage on all pieces, which then hold what later stages read, and closes its sessions. */
   async #runStage(
     graph: StageGraph,
     replicas: readonly Replica[],
@@ -222,21 +220,21 @@ class StageRun {
         feedStatistics(norm, feed, populationStatistics(moments.get(norm as NormLayer)!)),
       ),
     );
-    return runOn(
-      replicas,
-      pieces,
-      async (replica, piece) => {
-        const own = rewrite.cut.inputs.map(({ name }) => {
-          const held = piece.held.get(name);
-          return held ? wholePart(held) : piece.feeds.get(name)!;
-        });
-        const outputs = await replica.run([...own, ...statistics[piece.unit]!], fetches, { signal });
-        for (const output of outputs) if (given.has(output.name)) piece.held.set(output.name, output);
-        if (this.#options.isWhole) this.#check(this.#fed + heldBytes(pieces));
-        return outputs.filter(({ name }) => !given.has(name));
-      },
-      signal,
-    );
+    const run = async (replica: Runner, piece: Travelling): Promise<Outputs> => {
+      const own = rewrite.cut.inputs.map(({ name }) => {
+        const held = piece.held.get(name);
+        return held ? wholePart(held) : piece.feeds.get(name)!;
+      });
+      const outputs = await replica.run([...own, ...statistics[piece.unit]!], fetches, { signal });
+      for (const output of outputs) if (given.has(output.name)) piece.held.set(output.name, output);
+      if (this.#options.isWhole) this.#check(this.#fed + heldBytes(pieces));
+      return outputs.filter(({ name }) => !given.has(name));
+    };
+    try {
+      return await runOn(replicas, pieces, run, signal);
+    } finally {
+      await closeAll(replicas);
+    }
   }
 
   /** Opens a stage on each device; nothing behind the last one. */
