@@ -45,16 +45,20 @@ export function readPayload(
   if (tensor.external && files) return readExternal(tensor, files);
   const bytes = new Uint8Array(wanted);
   let at = 0;
-  const append = (piece: Uint8Array): void => {
-    if (at + piece.byteLength > wanted) throw damaged();
-    bytes.set(piece, at);
-    at += piece.byteLength;
+  const checkRoom = (length: number): void => {
+    if (at + length > wanted) throw damaged();
   };
   reader.readBody(tensor.field, (field) => {
     const typed = TYPED_FIELDS.get(field.number);
-    if (field.number === TENSOR.rawData) append(reader.readBytes(field));
-    else if (typed === 'integers') append(narrow(readNumbers(reader, field, wanted), tensor.elemType));
-    else if (typed !== undefined) append(reader.readBytes(field));
+    if (typed === 'integers') {
+      const piece = narrow(readNumbers(reader, field, wanted), tensor.elemType);
+      checkRoom(piece.byteLength);
+      bytes.set(piece, at);
+      at += piece.byteLength;
+    } else if (field.number === TENSOR.rawData || typed !== undefined) {
+      checkRoom(field.end - field.bodyStart);
+      at += reader.copyBytes(field, bytes.subarray(at));
+    }
   });
   if (at !== wanted) throw damaged();
   return bytes;

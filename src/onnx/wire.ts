@@ -131,6 +131,15 @@ export class WireReader {
     return this.#reader.buf.subarray(at, at + length);
   }
 
+  /** Reads the body of a field into an array that has room for it. Returns its length. */
+  copyBytes(field: Field, into: Uint8Array): number {
+    this.#expect(field, DELIMITED);
+    const length = field.end - field.bodyStart;
+    const { byteLength } = this.source.read(field.bodyStart, length, into.subarray(0, length));
+    if (byteLength < length) throw this.malformed(field.bodyStart, 'it ends earlier than its size says');
+    return length;
+  }
+
   /** The value of a varint field. */
   readInt(field: Field): number {
     this.#expect(field, VARINT);

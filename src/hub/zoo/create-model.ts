@@ -2,6 +2,7 @@
 import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { openModel, type OnnxModel } from '../../model/open-model.js';
+import { mapAtOnce } from '../../model/parameters/map-at-once.js';
 import type { StateSource } from '../../model/parameters/write-state-dict.js';
 import { chunkBytes, sizeOf } from '../../onnx/chunk.js';
 import { ELEMENT_BITS, ELEMENT_TYPE } from '../../onnx/schema.js';
@@ -190,9 +191,6 @@ async function fill(name: string, pieces: readonly (Uint8Array | Values)[]): Pro
     else reads.push({ at, load: piece.load });
     at += chunkBytes(piece);
   }
-  for (let first = 0; first < reads.length; first += AT_ONCE) {
-    const part = reads.slice(first, first + AT_ONCE);
-    await Promise.all(part.map(async ({ at: start, load }) => model.set(await load(), start)));
-  }
+  await mapAtOnce(reads, AT_ONCE, async ({ at: start, load }) => model.set(await load(), start));
   return model;
 }

@@ -21,6 +21,7 @@ import { replaceTensors, type NewInput, type SiteEdit } from '../replace-tensors
 import { NormFinder } from './find-norm.js';
 import { foldLayer, foldedKeys } from './fold-layer.js';
 import { adviceFor, ambiguous, notPresent, misfitsError, type Misfits } from './load-errors.js';
+import { mapAtOnce } from './map-at-once.js';
 import { disproved, matchKeys, type KeyMatch } from './match-keys.js';
 import { isConstant, isEqual, type StateValue } from './state-values.js';
 
@@ -46,6 +47,16 @@ export interface LoadInput {
   /** Receives what was assumed. */
   readonly notes: string[];
 }
+
+/** A place in the graph that takes the values of a key. */
+interface KeyedSite {
+  readonly site: Site;
+  readonly key: string;
+  readonly perm: readonly number[] | null;
+}
+
+/** Tensors that are read at a time: their file then stays open. */
+const READS_AT_ONCE = 8;
 
 /** One call of {@link loadStateDict}. */
 export class Loading {
@@ -92,8 +103,9 @@ export class Loading {
     const wrong = this.#reference && (await disproved(this.#model, matches.found, this.#reference));
     if (wrong) throw notPresent(wrong.key);
     // Only now: nothing is read of a state dict that does not fit.
-    for (const { use, key } of matches.found) await this.#edit(use.site, key, use.perm);
-    for (const { site, key } of this.#reshaped) await this.#edit(site, key, null);
+    const places = matches.found.map(({ use, key }) => ({ site: use.site, key, perm: use.perm }));
+    places.push(...this.#reshaped.map(({ site, key }) => ({ site, key, perm: null })));
+    this.#edits.push(...(await mapAtOnce(places, READS_AT_ONCE, (place) => this.#edit(place))));
     for (const { layer, norm, epsilon } of layers) await this.#fold(layer, norm, epsilon);
     for (const { node, key, elemType } of this.#droppedBiases) {
       const tensor = await this.#state.get(key)!.read();
@@ -276,10 +288,10 @@ export class Loading {
     return isShared && splitPath(key)[0] === splitPath(match.key)[0];
   }
 
-  async #edit(site: Site, key: string, perm: readonly number[] | null): Promise<void> {
+  async #edit({ site, key, perm }: KeyedSite): Promise<SiteEdit> {
     const { elemType } = site.initializer.initializer!;
     const bytes = encodeValues(await this.#state.get(key)!.read(), elemType, perm);
-    this.#edits.push({ site, name: key, bytes });
+    return { site, name: key, bytes };
   }
 
   async #fold(layer: FoldedLayer, norm: string, epsilon: number): Promise<void> {
