@@ -74,7 +74,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'hub/zoo/families': ['hub/zoo/network'],
   'hub/zoo': ['hub/zoo/families', 'hub', 'model/parameters'],
   'cli/terminal': ['embed', 'apps/pages'],
-  'cli/flags': ['cli/terminal', 'embed', 'hub'],
+  'cli/flags': ['cli/terminal', 'embed', 'extract/stages', 'hub'],
   'cli/commands': [
     'cli/flags',
     'hub/wheels',

@@ -30,6 +30,11 @@ export function addExtractorFlags(command: Command): void {
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto (default: cpu)')
     .option('--devices <list>', 'several devices, which take whole batches: cuda:0,cuda:1')
     .option(
+      '--pipeline',
+      'put one stage of the model on each of --devices, for a model that none of them can hold',
+      false,
+    )
+    .option(
       '--sessions <n>',
       'sessions per device; 0: two on a GPU, one per core of a CPU (at most four), one for fewer than 64 images',
       parseCount,

@@ -6,6 +6,7 @@ import {
   type FeatureExtractorOptions,
 } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
+import { Pipeline } from '../../extract/stages/pipeline.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { chooseTransform } from '../../image/configs/find-transform.js';
 import { valuesOf, type Transform } from '../../image/transform.js';
@@ -23,6 +24,7 @@ export interface ExtractorFlags extends PartFlags {
   readonly return: readonly string[];
   readonly device?: string;
   readonly devices?: string;
+  readonly pipeline: boolean;
   readonly sessions: number;
   readonly threads: number;
   readonly engine: EngineName;
@@ -75,19 +77,26 @@ export function openExtractor(
 ): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
-  const options: Options<FeatureExtractorOptions> = {
+  const shared = {
     ...readPartFlags(flags),
     input: chooseInput(model, flags, transform, isOnGpu(devices)),
-    ...(devices.length > 1 || sessions > 1
-      ? { devices, parallel: { split: 'none', sessionsPerDevice: sessions } }
-      : { device: devices[0]! }),
     engine: flags.engine,
     precision: flags.precision,
     isolation: flags.isolation,
     cudaLibraries: flags.cudaLibs,
-    ...(flags.cache ? {} : { cache: 'off' }),
+    ...(flags.cache ? {} : { cache: 'off' as const }),
   };
-  return withReturnNodes(flags.return, model, (nodes) => createFeatureExtractor(model, nodes, options));
+  const options: Options<FeatureExtractorOptions> = {
+    ...shared,
+    ...(devices.length > 1 || sessions > 1
+      ? { devices, parallel: { split: 'none', sessionsPerDevice: sessions } }
+      : { device: devices[0]! }),
+  };
+  return withReturnNodes<Extractor>(flags.return, model, (nodes) =>
+    flags.pipeline
+      ? Pipeline.create(model, nodes, { ...shared, devices })
+      : createFeatureExtractor(model, nodes, options),
+  );
 }
 
 /** The transform that the flags describe: `auto` is the one that belongs to the model. */

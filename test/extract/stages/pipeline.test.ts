@@ -1,13 +1,26 @@
-import { createFeatureExtractor, Pipeline, type GivenPipelineOptions, type Tensor } from 'onnx-tapir';
+import { join } from 'node:path';
+import {
+  createFeatureExtractor,
+  createTransform,
+  embedFolder,
+  embedImages,
+  Pipeline,
+  type GivenPipelineOptions,
+  type Tensor,
+} from 'onnx-tapir';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { seededImages } from '../../support/exports.js';
-import { tinyResNet } from '../../support/fixtures.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../../support/graphs.js';
+import { readNpy } from '../../support/npy.js';
+import { cleanUpServices, photo, postImage, serve, type EmbedReply } from '../../support/service.js';
 import { stagesModel } from '../../support/stages.js';
 
 vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
 afterAll(() => vi.restoreAllMocks());
 
+const scratch = scratchFolder();
+cleanUpServices();
 const TWO = { devices: ['cpu:0', 'cpu:1'] } as const;
 const EXACT = { graphOptimizationLevel: 'disabled' } as const;
 
@@ -192,6 +205,31 @@ describe('Pipeline', () => {
     await other.run(images(3, 32));
     expect(await pipeline.run(images(3))).toEqual(before);
     await Promise.all([pipeline.close(), other.close()]);
+  });
+
+  it('embeds a folder and serves like any extractor', async () => {
+    const transform = createTransform({ resize: 64, crop: 64 });
+    const photos = projectPath('examples/photos');
+    const options = { devices: ['cpu:0', 'cpu:1'], session: EXACT } as const;
+    await using pipeline = await Pipeline.create(tinyResNet(), { avgpool: 'vector' }, options);
+    await using single = await createFeatureExtractor(
+      tinyResNet(),
+      { avgpool: 'vector' },
+      { session: EXACT },
+    );
+    const out = join(scratch, 'vectors');
+    const { manifest } = await embedFolder(pipeline, photos, { out, transform, batch: 5 });
+    expect(manifest.counts.ok).toBeGreaterThan(10);
+    const written = readNpy(join(out, 'features/vector/vector-00000.npy'));
+    const expected: number[] = [];
+    for await (const { features } of embedImages(single, photos, { transform, batch: 5 }))
+      if (features) expected.push(...(features.vector.data as Float32Array));
+    expect([...(written.data as Float32Array)]).toEqual(expected);
+    const { service, url } = await serve(pipeline);
+    const response = await postImage(url, photo('city/city-0.jpg'));
+    const { results } = (await response.json()) as EmbedReply;
+    await service.close();
+    expect([...Float32Array.from(results[0]!.features!['vector']!)]).toEqual(expected.slice(0, 128));
   });
 
   it('says when replicas would be faster', async () => {
