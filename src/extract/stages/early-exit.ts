@@ -183,11 +183,6 @@ export class EarlyExit<Key extends string = string> {
   /**
    * Runs a batch to the end, and gives the logits of all rows at each exit on the way: the result gets better until you stop. What
    * comes after the exit where you stop is not computed.
-   *
-   * @example
-   * ```ts
-   * for await (const { exit, logits } of early.anytime(batch)) if (Date.now() > deadline) break;
-   * ```
    */
   async *anytime(input: RunInput, given: Options<RunOptions> = {}): AsyncGenerator<AnytimeResult<Key>> {
     const all = ({ rows }: ExitLogits): number[] => [...rows.keys()];
