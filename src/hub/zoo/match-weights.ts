@@ -1,8 +1,12 @@
 /** A state dict → the values of a network's parameters. */
 import { misfitsError } from '../../model/parameters/load-errors.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
-import { dropPrefix, wrapperPrefix } from '../../model/parameters/state-prefix.js';
-import { stateValues, type StateValue } from '../../model/parameters/state-values.js';
+import {
+  dropPrefix,
+  stateValues,
+  wrapperPrefix,
+  type StateValue,
+} from '../../model/parameters/state-values.js';
 import type { StateSource } from '../../model/parameters/write-state-dict.js';
 import { encodeValues, fitsType } from '../../model/encode-values.js';
 import { elementTypeName } from '../../onnx/schema.js';

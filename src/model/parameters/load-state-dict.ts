@@ -10,8 +10,7 @@ import {
 import { modelInternals } from '../model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open-model.js';
 import { Loading, type LoadReport } from './loading.js';
-import { dropPrefix, wrapperPrefix } from './state-prefix.js';
-import { stateValues, type StateValue } from './state-values.js';
+import { dropPrefix, stateValues, wrapperPrefix, type StateValue } from './state-values.js';
 import type { StateSource } from './write-state-dict.js';
 
 /** Options of {@link loadStateDict}. */

@@ -1,7 +1,10 @@
-/** Tensors of a state dict, whatever it was made of. */
+/** Tensors of a state dict, whatever it was made of, and their keys. */
 import { bytesOf } from '../../tensor/bits.js';
 import { readTensor, type Tensor } from '../../tensor/tensor.js';
 import type { StateSource } from './write-state-dict.js';
+
+/** What DataParallel puts in front of all keys. */
+const WRAPPER = 'module.';
 
 /** A tensor of a state dict; read when its values are needed. */
 export interface StateValue {
@@ -32,4 +35,17 @@ export async function isEqual(a: StateValue, b: StateValue): Promise<boolean> {
 export async function isConstant(value: Pick<StateValue, 'read'>): Promise<boolean> {
   const { data } = await value.read();
   return new Set<unknown>(data as Iterable<unknown>).size <= 1;
+}
+
+/** `module.` if all keys begin with it, otherwise "". */
+export function wrapperPrefix(given: Iterable<string>): string {
+  const keys = [...given];
+  return keys.length > 0 && keys.every((key) => key.startsWith(WRAPPER)) ? WRAPPER : '';
+}
+
+/** The entries whose keys begin with a prefix, without it. */
+export function dropPrefix<Item>(state: ReadonlyMap<string, Item>, prefix: string): Map<string, Item> {
+  return new Map(
+    [...state].flatMap(([key, item]) => (key.startsWith(prefix) ? [[key.slice(prefix.length), item]] : [])),
+  );
 }
