@@ -58,7 +58,11 @@ export {
   type ProfileOptions,
   type Uncounted,
 } from './model/oracle/profile-model.js';
-export { differentiate, type DifferentiateOptions } from './model/oracle/differentiate.js';
+export {
+  differentiate,
+  type DifferentiateOptions,
+  type GivenDifferentiateOptions,
+} from './model/oracle/differentiate.js';
 export { verifyModel } from './model/oracle/verify.js';
 export {
   type FedInput,

@@ -47,7 +47,9 @@ export interface DifferentiateOptions {
 }
 
 type Required = 'of' | 'withRespectTo';
-type Given = Pick<DifferentiateOptions, Required> & Options<Omit<DifferentiateOptions, Required>>;
+/** {@link DifferentiateOptions} as the caller passes them. */
+export type GivenDifferentiateOptions = Pick<DifferentiateOptions, Required> &
+  Options<Omit<DifferentiateOptions, Required>>;
 
 export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
   of: [],
@@ -79,7 +81,10 @@ export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
  * await gradients.save('resnet50-gradients.onnx'); // outputs 'gradient/input' and 'gradient/fc.weight'
  * ```
  */
-export async function differentiate(model: OnnxModel | ModelSource, given: Given): Promise<PrunedModel> {
+export async function differentiate(
+  model: OnnxModel | ModelSource,
+  given: GivenDifferentiateOptions,
+): Promise<PrunedModel> {
   const options = withDefaults(DIFFERENTIATE_DEFAULTS, given, 'differentiate');
   const opened = readModel(model);
   const { graph, withSource } = modelInternals.of(opened);
