@@ -101,7 +101,7 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
     model: basename(file),
     inputs: model.inputs,
     outputs: model.outputs,
-    stages: split.stages.map(({ model: _, ...stage }, i) => ({ file: names[i]!, ...stage })),
+    stages: split.stages.map((stage, i) => ({ file: names[i]!, ...stage, model: undefined })),
     crossing: split.crossing,
     balance: split.balance,
     uncounted: split.uncounted,

@@ -333,6 +333,11 @@ export async function createEarlyExit<const Nodes extends ReturnNodes>(
     await Promise.all(opened.map((extractor) => extractor.close()));
     throw failed.reason;
   }
-  const open = stages.map((stage, i) => ({ ...stage, extractor: opened[i]! }));
+  const open = stages.map(({ model, inputs, logits }, i) => ({
+    model,
+    inputs,
+    logits,
+    extractor: opened[i]!,
+  }));
   return newEarlyExit(final.key as KeysOf<Nodes>, inputs, open, leaves);
 }

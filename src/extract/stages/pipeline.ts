@@ -263,9 +263,9 @@ async function openChains(
     }),
   );
   const failed = opening.find((result) => result.status === 'rejected');
-  const opened = opening.map((result) => (result.status === 'fulfilled' ? result.value : undefined));
+  const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   if (failed) {
-    await Promise.all(opened.map((replica) => replica?.close()));
+    await Promise.all(opened.map((replica) => replica.close()));
     throw failed.reason;
   }
   return rows.map(

@@ -46,10 +46,9 @@ export interface DifferentiateOptions {
   readonly inputSizes: InputSizes;
 }
 
-type Required = 'of' | 'withRespectTo';
 /** {@link DifferentiateOptions} as the caller passes them. */
-export type GivenDifferentiateOptions = Pick<DifferentiateOptions, Required> &
-  Options<Omit<DifferentiateOptions, Required>>;
+export type GivenDifferentiateOptions = Pick<DifferentiateOptions, 'of' | 'withRespectTo'> &
+  Options<Omit<DifferentiateOptions, 'of' | 'withRespectTo'>>;
 
 export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
   of: [],

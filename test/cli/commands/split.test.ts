@@ -41,7 +41,7 @@ describe('tapir split', () => {
     const index = JSON.parse(readFileSync(join(out, 'stages.json'), 'utf8')) as Index;
     const dims = [2, 3, 64, 64];
     const feed: Tensor = { dtype: 'float32', dims, data: seededImages('split', dims) };
-    let known: Record<string, Tensor> = { [index.inputs[0]!.name]: feed };
+    const known: Record<string, Tensor> = { [index.inputs[0]!.name]: feed };
     for (const stage of index.stages) {
       const path = join(out, stage.file);
       const outputs = (await openModel(path)).outputs;
@@ -53,7 +53,7 @@ describe('tapir split', () => {
       const run = await extractor.run(
         Object.fromEntries(stage.inputs.map(({ name }) => [name, known[name]!])),
       );
-      known = { ...known, ...Object.fromEntries(outputs.map(({ name }) => [name, run[`tensor:${name}`]!])) };
+      Object.assign(known, Object.fromEntries(outputs.map(({ name }) => [name, run[`tensor:${name}`]!])));
       await extractor.close();
     }
     const [output] = index.outputs;

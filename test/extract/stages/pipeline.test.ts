@@ -16,7 +16,7 @@ import { readNpy } from '../../support/npy.js';
 import { cleanUpServices, photo, postImage, serve, type EmbedReply } from '../../support/service.js';
 import { stagesModel } from '../../support/stages.js';
 
-vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+const emitWarning = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
 afterAll(() => vi.restoreAllMocks());
 
 const scratch = scratchFolder();
@@ -236,7 +236,7 @@ describe('Pipeline', () => {
     const pipeline = await Pipeline.create(tinyResNet(), { fc: 'logits' }, TWO);
     await pipeline.close();
     expect(pipeline.advice).toContain('DataParallel');
-    expect(process.emitWarning).toHaveBeenCalledWith(pipeline.advice, { code: 'TAPIR_PIPELINE_UNNEEDED' });
+    expect(emitWarning).toHaveBeenCalledWith(pipeline.advice, { code: 'TAPIR_PIPELINE_UNNEEDED' });
   });
 
   it('runs a model with a fixed batch batch by batch', async () => {

@@ -27,11 +27,11 @@ async function runStages(
   { stages }: ModelStages,
   feeds: Record<string, Tensor>,
 ): Promise<Record<string, Tensor>> {
-  let known = feeds;
+  const known = { ...feeds };
   for (const { model, inputs } of stages) {
     const extractor = await createFeatureExtractor(model, undefined, EXACT);
     const fed = Object.fromEntries(inputs.map(({ name }) => [name, known[name]!]));
-    known = { ...known, ...(await extractor.run(fed)) };
+    Object.assign(known, await extractor.run(fed));
     await extractor.close();
   }
   return known;
