@@ -16,12 +16,14 @@ import type { BatchNormEstimate } from '../../extract/statistics/estimate-statis
 import { MODES, type BatchNormMode } from '../../extract/statistics/modes.js';
 import type { Momentum } from '../../extract/statistics/running-statistics.js';
 import type { BatchNormMoments } from '../../extract/statistics/saved-moments.js';
+import { chooseTransform } from '../../image/configs/find-transform.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
 import { checkAbsent } from '../../model/save-whole.js';
 import { readDevices, type Device } from '../../runtime/device.js';
 import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { parseCount } from '../flags/flag-values.js';
+import { describeTransform } from '../flags/open-extractor.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -117,11 +119,13 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
   const names = flags.devices.split(',').map((device) => device.trim());
   readDevices('--devices', names);
   const model = await findModelFile(path, terminal, flags.yes);
+  const transform = chooseTransform(flags.transform, model);
+  terminal.err(describeTransform(transform, flags));
   const common = {
     devices: names as Device[],
     cudaLibraries,
     batch: flags.batch,
-    transform: flags.transform,
+    transform,
     decodeThreads: flags.decodeThreads,
     signal: terminal.signal,
   };

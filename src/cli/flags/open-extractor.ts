@@ -107,7 +107,7 @@ export function readTransformFlags(modelPath: string, { transform, decode }: Ext
 /** A line that says which transform `auto` is and where it came from; empty for one that the user stated. */
 export function describeTransform(
   { preset, source, options }: Transform,
-  { transform }: ExtractorFlags,
+  { transform }: Pick<ExtractorFlags, 'transform'>,
 ): string {
   if (transform !== 'auto') return '';
   if (!source)

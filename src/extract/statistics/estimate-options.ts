@@ -160,6 +160,7 @@ export function readPlace(
   { devices: given, split, session, isolation, cudaLibraries, signal }: StatisticsPlace,
 ): Place {
   const devices = readDevices('devices', given);
+  let isTold = false;
   return {
     model,
     devices,
@@ -167,6 +168,10 @@ export function readPlace(
     session: readSessionOptions(session),
     lane: readLaneOptions({ isolation, cudaLibraries, cache: 'off' }),
     signal: checkSignal(signal),
+    onFallback: (reason) => {
+      if (!isTold) process.emitWarning(`device "auto" fell back to the CPU: ${reason}`);
+      isTold = true;
+    },
   };
 }
 

@@ -27,11 +27,13 @@ export interface Place {
   readonly lane: LaneOptions;
   readonly session: SessionOptions;
   readonly signal: AbortSignal | undefined;
+  /** Called by each session where device "auto" is the CPU. */
+  readonly onFallback: (reason: string) => void;
 }
 
 /** Opens a rewritten graph on each device. If one fails, all are closed. */
 export async function openOnDevices(
-  { model, devices, lane, session }: Place,
+  { model, devices, lane, session, onFallback }: Place,
   graph: NormRewrite,
 ): Promise<Replica[]> {
   const { rewrite } = graph;
@@ -48,7 +50,10 @@ export async function openOnDevices(
   );
   const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const failed = opening.find((result) => result.status === 'rejected');
-  if (!failed) return opened;
+  if (!failed) {
+    for (const { facts } of opened) if (facts.fallback !== undefined) onFallback(facts.fallback);
+    return opened;
+  }
   await closeAll(opened);
   throw failed.reason;
 }
@@ -83,8 +88,11 @@ export function readTap({ taps }: NormRewrite, norm: Norm, outputs: Outputs): Ch
   const valuesOf = (name: string): NamedTensor => outputs.find((output) => output.name === name)!;
   const [rows, , ...positions] = Array.from(valuesOf(tap.shape).data as BigInt64Array, Number);
   const count = positions.reduce((product, size) => product * size, rows!);
-  const mean = Float64Array.from(valuesOf(tap.mean).data as Float32Array);
-  const variance = Float64Array.from(valuesOf(tap.variance).data as Float32Array);
+  const read = (name: string): Float64Array => Float64Array.from(valuesOf(name).data as Float32Array);
+  const [rounded, rest, squares] = [read(tap.mean), read(tap.rest), read(tap.variance)];
+  // The mean of float32 is off by some rest; the squares are taken around it.
+  const mean = rounded.map((value, c) => value + rest[c]!);
+  const variance = squares.map((value, c) => Math.max(0, value - rest[c]! ** 2));
   if (![...mean, ...variance].every(Number.isFinite))
     throw mismatch(norm.input.name, 'finite, for moments to exist', 'infinite values or NaN');
   return { count, mean, m2: variance.map((value) => value * count) };

@@ -44,8 +44,11 @@ export interface NormUse {
 
 /** The outputs that hold the moments of what a norm normalises. */
 export interface NormTap {
-  /** `[C]` mean and biased variance over rows and positions, float32 or float64. */
+  /** `[C]` mean over rows and positions, rounded to float32 (or float64). */
   readonly mean: string;
+  /** `[C]` what the mean lacks: the mean of the deviations from it. */
+  readonly rest: string;
+  /** `[C]` mean of the squared deviations from the rounded mean. */
   readonly variance: string;
   /** Dims of the normalised tensor, int64. */
   readonly shape: string;
@@ -109,7 +112,10 @@ class NormChanges {
     const isComputed = readers.length > 0;
     const moments =
       isTapped || (from === 'batch' && isComputed) ? addMoments(nodes, norm, this.#typeOf(norm)) : undefined;
-    if (isTapped) this.#tap(norm, { ...moments!, shape: nodes.add('Shape', [norm.input.name]) });
+    if (isTapped) {
+      const rest = nodes.reshape(addMean(nodes, moments!.deviation), [-1]);
+      this.#tap(norm, { ...moments!, rest, shape: nodes.add('Shape', [norm.input.name]) });
+    }
     if (isComputed) {
       const given = from === 'batch' ? moments : from === 'inputs' ? this.#feed(norm) : undefined;
       const { added } = norm;
@@ -155,15 +161,16 @@ class NormChanges {
     return opsetOf(this.#rewrite.cut.graph) < MIXED_TYPES ? elemType : undefined;
   }
 
-  #tap(norm: Norm, { mean, variance, shape }: NormTap): void {
+  #tap(norm: Norm, { mean, rest, variance, shape }: NormTap): void {
     const type = { elemType: ELEMENT_TYPE[momentsType(norm)], dims: [norm.channels] };
     const why = { request: norm.input.name, value: norm.input, why: 'norm', layout: undefined, computed: [] };
     this.#outputs.push(
       { ...why, key: mean, tensor: mean, type },
+      { ...why, key: rest, tensor: rest, type },
       { ...why, key: variance, tensor: variance, type },
       { ...why, key: shape, tensor: shape, type: { elemType: ELEMENT_TYPE.int64, dims: [null] } },
     );
-    this.#taps.set(norm, { mean, variance, shape });
+    this.#taps.set(norm, { mean, rest, variance, shape });
   }
 
   #feed(norm: Norm): NormFeed {
@@ -208,15 +215,24 @@ class NormChanges {
 /** Since this operator set, a norm's statistics may have another type than what it normalises. */
 const MIXED_TYPES = 15;
 
-/** Mean and biased variance over all axes but the second, for any rank. */
-function addMoments(nodes: NodeBuilder, norm: Norm, known: number | undefined): NormFeed {
+/** Mean and biased variance over all axes but the second, for any rank, and the deviations from the mean. */
+function addMoments(
+  nodes: NodeBuilder,
+  norm: Norm,
+  known: number | undefined,
+): NormFeed & { readonly deviation: string } {
   const type = ELEMENT_TYPE[momentsType(norm)];
   const flat = nodes.reshape(norm.input.name, [0, 0, -1]);
   const values = known === type ? flat : nodes.add('Cast', [flat], { to: type });
-  const mean = nodes.reduce('ReduceMean', values, [0, 2], true);
+  const mean = addMean(nodes, values);
   const deviation = nodes.add('Sub', [values, mean]);
-  const squares = nodes.add('Mul', [deviation, deviation]);
-  return { mean: nodes.reshape(mean, [-1]), variance: nodes.reduce('ReduceMean', squares, [0, 2], false) };
+  const variance = addMean(nodes, nodes.add('Mul', [deviation, deviation]));
+  return { mean: nodes.reshape(mean, [-1]), variance: nodes.reshape(variance, [-1]), deviation };
+}
+
+/** `[N, C, L]` → `[1, C, 1]`. Two short sums: onnxruntime adds up a single channel one by one, which loses two digits in 10^5 values. */
+function addMean(nodes: NodeBuilder, values: string): string {
+  return nodes.reduce('ReduceMean', nodes.reduce('ReduceMean', values, [2], true), [0], true);
 }
 
 /** Statistics in the type that the norm has them in. */

@@ -23,6 +23,7 @@ interface Forum {
   readonly cumulative: Channels;
   readonly momentum_0_1: { readonly device0: Channels; readonly whole: Channels };
   readonly both_batches_after_each_other_momentum_0_1: Channels;
+  readonly float32_trap: { readonly values: number; readonly var_population: number };
   readonly uneven: readonly {
     readonly sizes: readonly number[];
     readonly combined_mean: readonly number[];
@@ -103,6 +104,24 @@ describe.skipIf(sharedFixtures === undefined)(
           { mode: 'precise' },
           { mean, var: unbiased.map((value) => (value * (count - 1)) / count) },
         );
+      }
+    });
+
+    it('keeps all digits beside a mean that is a thousand times larger', async () => {
+      const { values, var_population: expected } = forum.float32_trap;
+      const data = Float32Array.from(normalNumbers(`${forum.seed}.c`, values), (z) => z + 1000);
+      const one = modelBytes({
+        inputs: [{ name: 'x', dims: ['n', 1, 'w'] }],
+        outputs: [{ name: 'y', dims: ['n', 1, 'w'] }],
+        nodes: [normNode('bn', 'x', 'y')],
+        initializers: normWeights('bn', 1),
+      });
+      for (const rows of [1, 10]) {
+        const dims = [rows, 1, values / rows];
+        const { layers } = await estimateBatchNorm(one, [{ dims, data }], { mode: 'adabn' });
+        expect(layers[0]!.variance[0]! / expected).toBeCloseTo(1, 5);
+        const mean = data.reduce((sum, value) => sum + value, 0) / values;
+        expect(layers[0]!.mean[0]).toBeCloseTo(mean, 8);
       }
     });
   },

@@ -88,7 +88,7 @@ describe('a rewrite with other statistics', () => {
       started,
       norms.map((norm, i) => ({ norm, from: i === 0 ? 'inputs' : 'batch', isTapped: true })),
     );
-    expect(rewrite.outputs).toHaveLength(3 * norms.length);
+    expect(rewrite.outputs).toHaveLength(4 * norms.length);
     expect([...taps.keys()]).toEqual(norms);
     expect(rewrite.inputs.map(({ name }) => name)).toEqual(Object.values(feeds.get(norms[0]!)!));
     const added = [...rewrite.before.values(), rewrite.back].flat();
