@@ -1,7 +1,7 @@
 /** Costs: counts by hand, the fixtures' counts, and times. */
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { openModel, profileModel, type ModelProfile } from 'onnx-tapir';
+import { createModel, openModel, profileModel, type ModelProfile } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { fixturePath, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes, type GraphSpec, type WeightSpec } from '../../support/graphs.js';
@@ -36,6 +36,21 @@ describe('profileModel', () => {
       );
     },
   );
+
+  // GFLOPS of torchvision's tables of weights (`meta["_ops"]`): of ONNX files of 56 networks, all agreed.
+  it.each([
+    ['squeezenet1_1', 224, 0.349],
+    ['shufflenet_v2_x0_5', 224, 0.04],
+    ['mobilenet_v3_small', 224, 0.057],
+    ['regnet_y_400mf', 224, 0.402],
+    ['resnet18', 224, 1.814],
+    ['efficientnet_b0', 224, 0.386],
+    ['swin_t', 224, 4.491],
+  ])('counts %s as torchvision', async (name, size, billions) => {
+    const { total, uncounted } = await profileModel(await createModel(name), { inputSizes: size });
+    expect(total.macs! / 1e9).toBeCloseTo(billions, 3);
+    expect(uncounted).toEqual([]);
+  });
 
   it('gives every node and module its costs, for any batch', async () => {
     const spec: GraphSpec = {
