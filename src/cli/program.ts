@@ -19,6 +19,8 @@ import { runBenchModel, type BenchModelFlags } from './commands/bench-model.js';
 import { runEmbed } from './commands/embed.js';
 import type { EmbedFlags } from './commands/embed-run.js';
 import { collect, parseCount } from './flags/flag-values.js';
+import { addSaveFlags } from './flags/save-flags.js';
+import { addSizeFlags } from './flags/size-flags.js';
 import { YES_FLAG, YES_HELP } from './flags/find-model.js';
 import {
   addExtractorFlags,
@@ -166,16 +168,8 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .option('--keep-tensor-names', 'keep the tensors’ names for the outputs, and add no node', false)
     .option('--fill-types', 'write dtype and dims of every output, inferred by ONNX Runtime', false)
     .option('--tidy', 'sort nodes, make their names distinct, drop unused operator sets', false)
-    .option('--inline', 'put the remaining external weights into the file', false)
-    .option('--repack', 'put the remaining external weights into FILE.data', false)
-    .option('--overwrite', 'replace a file that exists; the model itself is never replaced', false)
-    .option('--verify', 'run both graphs first; write nothing if their values differ', false)
-    .option(
-      '--size <[axis=]n>',
-      'size of an open axis on made-up inputs; N alone for height and width of images; repeatable',
-      collect,
-    )
-    .option('--input-shape <input=n,n,…>', 'shape of a made-up input; repeatable', collect)
+    .option('--verify', 'run both graphs first; write nothing if their values differ', false);
+  addSaveFlags(addSizeFlags(extract))
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
 

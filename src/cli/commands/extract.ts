@@ -1,7 +1,6 @@
 /** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
 import { existsSync } from 'node:fs';
 import { outputExists, writeAtomically } from '../../base/atomic-file.js';
-import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
 import type { PruneOptions } from '../../model/cut-model.js';
@@ -13,12 +12,13 @@ import { EXIT } from '../terminal/exit-code.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { withReturnNodes } from '../flags/return-flags.js';
+import { readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-export interface ExtractFlags extends PartFlags, SizeFlags {
+export interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
@@ -28,17 +28,14 @@ export interface ExtractFlags extends PartFlags, SizeFlags {
   readonly keepTensorNames: boolean;
   readonly fillTypes: boolean;
   readonly tidy: boolean;
-  readonly inline: boolean;
-  readonly repack: boolean;
-  readonly overwrite: boolean;
   readonly verify: boolean;
   readonly json: boolean;
 }
 
 /** Prunes, saves and reports. Exit code 3 if the pruned model's values differ from the full graph's. */
 export async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
-  const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inline, repack } = flags;
-  if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
+  const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy } = flags;
+  const saving = readSaveFlags(flags);
   const path = await findModelFile(model, terminal, flags.yes);
   const inputSizes = readSizeFlags(flags);
   const options = { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inputSizes };
@@ -50,8 +47,7 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   const isRight = verified === undefined || verified.maxRelative <= verified.tolerance;
   let transformed: string | null = null;
   if (isRight) {
-    const { overwrite } = flags;
-    await pruned.save(flags.out, { weights: inline ? 'inline' : repack ? 'repack' : 'keep', overwrite });
+    await pruned.save(flags.out, saving);
     transformed = await saveTransform(terminal, path, flags);
   } else terminal.exitCode(EXIT.model);
   if (flags.json) {

@@ -3,25 +3,23 @@ import type { Command } from 'commander';
 import { loadStateDict } from '../../model/parameters/load-state-dict.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
 import { findModelFile } from '../flags/find-model.js';
+import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface LoadFlags {
+interface LoadFlags extends SaveFlags {
   readonly weights: string;
   readonly out: string;
   readonly reference?: string;
   readonly prefix?: string;
   readonly epsilon?: number;
   readonly strict: boolean;
-  readonly inline: boolean;
-  readonly repack: boolean;
-  readonly overwrite: boolean;
   readonly json: boolean;
   readonly yes: boolean;
 }
 
 /** Adds `tapir load`. */
 export function addLoadCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('load')
     .description('load a state dict into a model, and save the model')
     .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
@@ -34,16 +32,15 @@ export function addLoadCommand(program: Command, terminal: Terminal): void {
     )
     .option('--prefix <text>', 'what all keys begin with, such as "model."')
     .option('--epsilon <x>', 'of folded norms, if neither the file nor --reference tells it', Number)
-    .option('--no-strict', 'load what fits, although keys are missing or unexpected')
-    .option('--inline', 'put external weights into the file', false)
-    .option('--repack', 'put external weights into FILE.data', false)
-    .option('--overwrite', 'replace a file that exists; the model itself is never replaced', false)
+    .option('--no-strict', 'load what fits, although keys are missing or unexpected');
+  addSaveFlags(command)
     .option('--json', 'print the report as JSON', false)
     .action((model: string, flags: LoadFlags) => runLoad(terminal, model, flags));
 }
 
 async function runLoad(terminal: Terminal, path: string, flags: LoadFlags): Promise<void> {
-  const { weights, out, prefix, epsilon, strict, inline, repack, overwrite, json, yes } = flags;
+  const { weights, out, prefix, epsilon, strict, json, yes } = flags;
+  const saving = readSaveFlags(flags);
   const file = await findModelFile(path, terminal, yes);
   const reference = flags.reference === undefined ? undefined : await readStateDict(flags.reference);
   const { model, report } = await loadStateDict(file, await readStateDict(weights), {
@@ -52,7 +49,7 @@ async function runLoad(terminal: Terminal, path: string, flags: LoadFlags): Prom
     epsilon,
     reference,
   });
-  await model.save(out, { overwrite, weights: inline ? 'inline' : repack ? 'repack' : 'keep' });
+  await model.save(out, saving);
   if (json) {
     terminal.out(`${JSON.stringify(report, null, 2)}\n`);
     return;

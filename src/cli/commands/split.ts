@@ -15,11 +15,12 @@ import {
 } from '../../model/oracle/split-model.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { findModelFile } from '../flags/find-model.js';
-import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
+import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
+import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface SplitFlags extends SizeFlags {
+interface SplitFlags extends SizeFlags, SaveFlags {
   readonly stages?: number;
   readonly at?: readonly string[];
   readonly out: string;
@@ -27,9 +28,6 @@ interface SplitFlags extends SizeFlags {
   readonly maxTensors: number;
   readonly memory?: number;
   readonly batch: number;
-  readonly inline: boolean;
-  readonly repack: boolean;
-  readonly overwrite: boolean;
   readonly json: boolean;
   readonly yes: boolean;
 }
@@ -39,7 +37,7 @@ const INDEX = 'stages.json';
 
 /** Adds `tapir split`. */
 export function addSplitCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('split')
     .description('write the stages of a model as ONNX files, and stages.json, which says how to chain them')
     .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
@@ -59,25 +57,17 @@ export function addSplitCommand(program: Command, terminal: Terminal): void {
       SPLIT_DEFAULTS.maxTensors,
     )
     .option('--memory <bytes>', 'bytes that each stage may need', parseCount)
-    .option('--batch <n>', 'rows of a run, for --memory and --by time', parseCount, SPLIT_DEFAULTS.batch)
-    .option('--inline', 'put external weights into the files', false)
-    .option('--repack', 'put the external weights of each stage into a file beside it', false)
-    .option('--overwrite', 'replace files that exist; the model itself is never replaced', false)
-    .option(
-      '--size <[axis=]n>',
-      'size of an open axis; N alone for height and width of images; repeatable',
-      collect,
-    )
-    .option('--input-shape <input=n,n,…>', 'shape of an input; repeatable', collect)
+    .option('--batch <n>', 'rows of a run, for --memory and --by time', parseCount, SPLIT_DEFAULTS.batch);
+  addSaveFlags(addSizeFlags(command))
     .option('--json', 'print the index as JSON', false)
     .action((model: string, flags: SplitFlags) => runSplit(terminal, model, flags));
 }
 
 async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Promise<void> {
-  const { stages, at, out, by, maxTensors, memory, batch, inline, repack, overwrite } = flags;
+  const { stages, at, out, by, maxTensors, memory, batch } = flags;
+  const saving = readSaveFlags(flags);
   if ((stages === undefined) === (at === undefined))
     throw invalidOption('--stages', 'given, or else --at', stages ?? 'nothing');
-  if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
   const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);
   const split = await splitModel(model, at === undefined ? { stages: stages! } : { cuts: at }, {
@@ -89,13 +79,9 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
   });
   const names = split.stages.map((_, i) => `stage-${i}.onnx`);
   const index = join(out, INDEX);
-  if (!overwrite && existsSync(index)) throw outputExists(index);
+  if (!saving.overwrite && existsSync(index)) throw outputExists(index);
   await makeFolder(out);
-  for (const [i, stage] of split.stages.entries())
-    await stage.model.save(join(out, names[i]!), {
-      overwrite,
-      weights: inline ? 'inline' : repack ? 'repack' : 'keep',
-    });
+  for (const [i, stage] of split.stages.entries()) await stage.model.save(join(out, names[i]!), saving);
   const description = {
     format: 'onnx-tapir stages 1',
     model: basename(file),

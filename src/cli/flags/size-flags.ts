@@ -1,12 +1,24 @@
 /** `--size` and `--input-shape`: sizes for axes that the file leaves open. */
+import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import type { InputSizes } from '../../model/input-sizes.js';
-import { parseCount } from './flag-values.js';
+import { collect, parseCount } from './flag-values.js';
 
 /** The flags as they are given. */
 export interface SizeFlags {
   readonly size?: readonly string[];
   readonly inputShape?: readonly string[];
+}
+
+/** Adds the flags. */
+export function addSizeFlags(command: Command): Command {
+  return command
+    .option(
+      '--size <[axis=]n>',
+      'size of an open axis on made-up inputs; N alone for height and width of images; repeatable',
+      collect,
+    )
+    .option('--input-shape <input=n,n,…>', 'shape of a made-up input; repeatable', collect);
 }
 
 /** Reads the flags. Throws `OPTION_INVALID`. */
