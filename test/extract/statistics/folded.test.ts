@@ -1,15 +1,23 @@
 /** Files whose norms were folded: refused, unfolded with a state dict, or matched with the moments of the source data. */
-import { estimateBatchNorm, type BatchNormMoments } from 'onnx-tapir';
+import {
+  estimateBatchNorm,
+  measureMoments,
+  openModel,
+  type BatchNormMoments,
+  type OnnxModel,
+} from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { identifyFile } from '../../../src/model/identify-model.js';
-import { openModel } from '../../../src/model/open-model.js';
+import { openModel as openInternal } from '../../../src/model/open-model.js';
 import { sharedFixtures, sharedNote } from '../../support/fixtures.js';
 import {
   batchesOf,
   caseFile,
   CASES,
   logitsDistance,
+  makeImages,
   readCase,
+  rowsOf,
   stateOf,
   type StatisticsCase,
 } from '../../support/statistics.js';
@@ -19,7 +27,7 @@ type Matching = NonNullable<StatisticsCase['exports'][number]['moment_matching']
 
 /** The fixture's source moments as measureMoments gives them. Layers go by the norm's name where the file tells it. */
 async function sourceOf(path: string, { layers }: Matching): Promise<BatchNormMoments> {
-  const { sha256 } = await identifyFile(await openModel(path));
+  const { sha256 } = await identifyFile(await openInternal(path));
   return {
     format: 'onnx-tapir moments 1',
     model: sha256,
@@ -73,6 +81,44 @@ describe.skipIf(sharedFixtures === undefined)(`folded files${sharedNote}`, () =>
     }
     expect(await logitsDistance(one, model, expected.logits)).toBeLessThan(TOLERANCE);
   });
+
+  it.each(matched)(
+    'have their source moments measured: $file',
+    async ({ one, file, moment_matching: matching }) => {
+      const images = makeImages(one.source);
+      const parts = [rowsOf(images, 0, 20), rowsOf(images, 20, 48)];
+      const { moments } = await measureMoments(caseFile(one, file), parts, { devices: ['cpu:0', 'cpu:1'] });
+      for (const { conv, norm, source_mean: mean, source_var: variance } of matching!.layers) {
+        const found = moments.layers.find(({ name }) => name === conv || name === norm)!;
+        const largest = Math.sqrt(Math.max(...variance));
+        mean.forEach((value, c) =>
+          expect(Math.abs(value - found.mean[c]!) / largest).toBeLessThan(TOLERANCE),
+        );
+        variance.forEach((value, c) =>
+          expect(Math.abs(found.variance[c]! / value - 1)).toBeLessThan(TOLERANCE),
+        );
+      }
+      // And with them, the data of the source changes nothing.
+      const { model } = await estimateBatchNorm(caseFile(one, file), parts, {
+        mode: 'adabn',
+        sourceMoments: moments,
+      });
+      const weights = async (of: OnnxModel) =>
+        Promise.all(
+          of
+            .parameters()
+            .filter(({ dims }) => dims.length > 1)
+            .map((parameter) => parameter.read()),
+        );
+      const [before, after] = [await weights(await openModel(caseFile(one, file))), await weights(model)];
+      before.forEach(({ data }, i) => {
+        const largest = Math.max(...Array.from(data as Float32Array, Math.abs));
+        (data as Float32Array).forEach((value, at) =>
+          expect(Math.abs(Number(after[i]!.data[at]) - value)).toBeLessThan(1e-5 * largest),
+        );
+      });
+    },
+  );
 
   it('are refused with the state dict of another model, and with moments of another file', async () => {
     const [one, other] = [readCase('resnet'), readCase('resnet_one')];
