@@ -71,13 +71,16 @@ function flattenAxes(b: Backward, input: string, rank: number, axis: number, cou
 
 /** Which element of the axis each index took, as a matrix of ones and zeros; its product with the gradient adds them up. */
 function gatherByProduct(b: Backward, flat: string, list: string, rank: number, axis: number): string {
-  const values = b.concat([b.reshape(b.term(0), [1]), b.reshape(b.term(1), [1])], 0);
+  // onnxruntime has OneHot for float32, not for float64.
+  const one = (value: number): string => b.reshape(b.scalar(value, ELEMENT_TYPE.float32), [1]);
+  const values = b.concat([one(0), one(1)], 0);
   const marks = b.nodes.add('OneHot', [list, sizeOf(b, axis), values], { axis: 0 });
+  const matrix = b.elemType === ELEMENT_TYPE.float32 ? marks : b.cast(marks, b.elemType);
   const axes = Array.from({ length: rank }, (_, i) => i);
   const front = [axis, ...axes.filter((i) => i !== axis)];
   const turned = b.transpose(flat, front);
   const rows = b.nodes.add('Flatten', [turned], { axis: 1 });
-  const summed = b.matmul(marks, rows);
+  const summed = b.matmul(matrix, rows);
   const shape = b.nodes.add('Gather', [b.shape(b.value(0)), b.ints(front)], { axis: 0 });
   return b.transpose(
     b.reshape(summed, shape),
