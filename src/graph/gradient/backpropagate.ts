@@ -8,9 +8,12 @@ import type { Value } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
 import type { FreshNames } from '../rewrite/fresh-names.js';
 import type { Cut } from '../rewrite/prune.js';
-import { Backward, type Walk } from './build/backward.js';
+import { Backward, unsupported, type Walk } from './build/backward.js';
 import type { GradientFacts } from './build/gradient-facts.js';
 import { isDetached, ruleOf } from './rule-of.js';
+
+/** Before, operators that rules need have other forms. */
+const LEAST_OPSET = 10;
 
 /** What to differentiate. */
 export interface GradientRequest {
@@ -66,6 +69,11 @@ export function backpropagate(
       (output) => output && carries.has(output) && contributions.has(output),
     );
     if (!isReached || !node.reads.some((value) => carries.has(value))) continue;
+    if (opset < LEAST_OPSET)
+      throw unsupported(
+        node,
+        `gradients need operator set ${LEAST_OPSET}, and the model uses ${opset}; convert it first (onnx.version_converter)`,
+      );
     const rule = ruleOf(node);
     const gradients = node.outputs.map((output) => output && totalOf(output));
     const elemType = facts.elemTypeOf(node.outputs[gradients.findIndex((name) => name !== undefined)]!)!;

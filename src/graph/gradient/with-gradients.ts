@@ -9,6 +9,7 @@ import { startRewrite, type Rewrite, type RewriteOutput } from '../rewrite/rewri
 import { backpropagate, type Gradients } from './backpropagate.js';
 import type { GradientFacts } from './build/gradient-facts.js';
 import { GraphMath } from './build/graph-math.js';
+import { nameOpenSizes } from './open-sizes.js';
 
 /** A gradient to return: that of the objective with respect to a tensor. */
 export interface GradientOutput extends CutOutput {
@@ -49,7 +50,7 @@ export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientF
   const back = backpropagate(
     forward,
     { seeds: new Map(seeds.map(({ name, value }) => [value, name])), withRespectTo },
-    facts,
+    nameOpenSizes(forward, facts),
     names,
   );
   const finished = finish(back, gradients, { facts, names, opset: opsetOf(graph) });

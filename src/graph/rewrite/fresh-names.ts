@@ -6,6 +6,8 @@ import type { Cut } from './prune.js';
 export class FreshNames {
   readonly #taken: Set<string>;
   readonly #reserved: ReadonlySet<string>;
+  /** Where to go on counting, by wanted name. */
+  readonly #next = new Map<string, number>();
 
   /**
    * @param taken - Names in use, in any scope.
@@ -19,7 +21,9 @@ export class FreshNames {
   /** Takes the wanted name, with a number appended if it is in use or reserved. */
   take(wanted: string): string {
     let name = wanted;
-    for (let k = 1; this.#taken.has(name) || this.#reserved.has(name); k++) name = `${wanted}_${k}`;
+    let k = this.#next.get(wanted) ?? 1;
+    for (; this.#taken.has(name) || this.#reserved.has(name); k++) name = `${wanted}_${k}`;
+    this.#next.set(wanted, k);
     this.#taken.add(name);
     return name;
   }

@@ -1,11 +1,14 @@
 /** Rules of convolutions. docs/decisions/031-gradients.md says why weights have three forms. */
 import type { Value } from '../../graph.js';
 import type { Backward } from '../build/backward.js';
+import { TO_THE_END } from '../build/graph-math.js';
 import type { Rule, Rules } from '../build/rule.js';
-import { readWindow, spreadWindows, type WindowAxis } from './window.js';
+import { readWindow, slicesByOffset, spreadWindows, type Sliding, type WindowAxis } from './window.js';
 
 /** With so few input channels, one convolution with the gradient as its kernel is faster than a product per offset. */
 const FEW_CHANNELS = 4;
+/** In groups it is as fast from larger kernels on, and one node instead of several for each offset. */
+const MANY_OFFSETS = 9;
 
 /** Sums over all axes but the channels. */
 function biasGradient(b: Backward): string {
@@ -61,12 +64,7 @@ function padsOf(window: readonly WindowAxis[]): number[] {
 }
 
 /** What the gradient of a weight is computed from. */
-interface Correlation {
-  /** The tensor that windows slide over, `[N, in, …]`, and the one with a position per window, `[N, out, …]`. */
-  readonly large: string;
-  readonly small: string;
-  readonly smallValue: Value;
-  readonly window: readonly WindowAxis[];
+interface Correlation extends Sliding {
   readonly group: number;
   /** `[out, in / group, kernel…]` */
   readonly sizes: readonly number[];
@@ -74,22 +72,23 @@ interface Correlation {
 
 function weightGradient(b: Backward, correlation: Correlation): string {
   const { group, sizes } = correlation;
-  const isPoint = sizes.slice(2).every((size) => size === 1);
-  return group === 1 && sizes[1]! <= FEW_CHANNELS && !isPoint
-    ? byConvolution(b, correlation)
-    : byOffsets(b, correlation);
+  const offsets = sizes.slice(2).reduce((product, size) => product * size, 1);
+  const isFaster = group === 1 ? offsets > 1 : offsets > MANY_OFFSETS;
+  return sizes[1]! <= FEW_CHANNELS && isFaster ? byConvolution(b, correlation) : byOffsets(b, correlation);
 }
 
 /** Samples and channels change their places: one convolution over the larger tensor, with the smaller one as its kernel. */
-function byConvolution(b: Backward, { large, small, window, sizes }: Correlation): string {
-  const turn = [1, 0, ...window.map((_, axis) => axis + 2)];
-  const swapped = b.nodes.add('Conv', [b.transpose(large, turn), b.transpose(small, turn)], {
+function byConvolution(b: Backward, { large, small, window, group, sizes }: Correlation): string {
+  const axes = window.map((_, axis) => axis + 2);
+  const turn = [1, 0, ...axes];
+  const samples = samplesAsChannels(b, large, group, sizes[1]!, axes);
+  const swapped = b.nodes.add('Conv', [samples, b.transpose(small, turn)], {
     strides: window.map(({ dilation }) => dilation),
     dilations: window.map(({ stride }) => stride),
     pads: padsOf(window),
+    ...(group === 1 ? {} : { group }),
   });
   // A remainder of the stride gives more offsets than the kernel has.
-  const axes = window.map((_, axis) => axis + 2);
   const cut = b.slice(
     swapped,
     axes,
@@ -99,62 +98,79 @@ function byConvolution(b: Backward, { large, small, window, sizes }: Correlation
   return b.transpose(cut, turn);
 }
 
+/** `[N, groups · channels, …]` as `[channels, groups · N, …]`: the channels of a group become samples, and samples its channels. */
+function samplesAsChannels(
+  b: Backward,
+  input: string,
+  group: number,
+  channels: number,
+  axes: readonly number[],
+): string {
+  if (group === 1) return b.transpose(input, [1, 0, ...axes]);
+  const spatial = b.slice(b.sizes(input), [0], [2], [TO_THE_END]);
+  const shaped = (list: readonly number[]): string => b.concat([b.ints(list), spatial], 0);
+  const apart = b.reshape(input, shaped([-1, group, channels]));
+  const turned = b.transpose(apart, [2, 1, 0, ...axes.map((axis) => axis + 1)]);
+  return b.reshape(turned, shaped([channels, -1]));
+}
+
 /** For each offset in the kernel, one product over all samples and positions. */
 function byOffsets(b: Backward, correlation: Correlation): string {
-  const { small, window, group, sizes } = correlation;
+  const { window, sizes } = correlation;
   const [out, perGroup] = sizes as [number, number];
-  const rows = b.reshape(small, [0, group, out / group, -1]);
-  const products = slicesByOffset(b, correlation).map((elements) => {
-    const columns = b.reshape(elements, [0, group, perGroup, -1]);
-    const product = b.matmul(rows, b.transpose(columns, [0, 1, 3, 2]));
-    return b.sum(product, [0], false);
-  });
+  const slices = slicesByOffset(b, correlation);
+  const products = isWide(b, correlation)
+    ? productsOfRows(b, correlation, slices)
+    : productsOfSamples(b, correlation, slices);
   if (window.every(({ kernel }) => kernel === 1)) return b.reshape(products[0]!, sizes);
   const stacked = b.concat(
-    products.map((product) => b.unsqueeze(product, [3])),
-    3,
+    products.map((product) => b.reshape(product, [out, perGroup, 1])),
+    2,
   );
   return b.reshape(stacked, sizes);
 }
 
-/** The elements that each offset of the kernel reads, in row-major order of the offsets: tensors with the sizes of the smaller one. */
-function slicesByOffset(b: Backward, { large, small, smallValue, window }: Correlation): readonly string[] {
-  const isWhole = window.every(
-    ({ kernel, stride, begin, end }) => kernel === 1 && stride === 1 && begin === 0 && end === 0,
-  );
-  if (isWhole) return [large];
-  const pads = [[0, 0], window.map(({ begin }) => begin), [0, 0], window.map(({ end }) => end ?? 0)].flat();
-  const padded = b.pad(large, pads);
-  const axes = window.map((_, axis) => axis + 2);
-  const steps = window.map(({ stride }) => stride);
+/** A map is usually this small where its channels are as many. */
+const LIKELY_POSITIONS = 255;
+
+/** Whether a product per sample has more elements than its operands have positions: then all samples go into one product. */
+function isWide(b: Backward, { group, sizes, smallValue }: Correlation): boolean {
   const positions = b.dims(smallValue).slice(2);
   const isKnown = positions.every((size) => typeof size === 'number');
-  // What all positions of one offset span.
-  const spans = isKnown
-    ? positions.map((size, axis) => (Number(size) - 1) * steps[axis]! + 1)
-    : openSpans(b, small, steps);
-  return offsetsOf(window).map((starts) => {
-    const ends =
-      typeof spans === 'string'
-        ? b.add(spans, b.ints(starts))
-        : starts.map((start, axis) => start + spans[axis]!);
-    return b.slice(padded, axes, starts, ends, steps);
+  const count = isKnown ? positions.reduce((product, size) => product * Number(size), 1) : LIKELY_POSITIONS;
+  return Math.min(sizes[0]! / group, sizes[1]!) > count;
+}
+
+/** A product per sample, then their sum: `[groups, out, in]` each. */
+function productsOfSamples(
+  b: Backward,
+  { small, group, sizes }: Correlation,
+  slices: readonly string[],
+): string[] {
+  const [out, perGroup] = sizes as [number, number];
+  const rows = b.reshape(small, [0, group, out / group, -1]);
+  return slices.map((elements) => {
+    const columns = b.reshape(elements, [0, group, perGroup, -1]);
+    return b.sum(b.matmul(rows, b.transpose(columns, [0, 1, 3, 2])), [0], false);
   });
 }
 
-function openSpans(b: Backward, small: string, steps: readonly number[]): string {
-  const sizes = b.slice(b.sizes(small), [0], [2], [2 + steps.length]);
-  const one = b.ints([1]);
-  return b.add(b.mul(b.sub(sizes, one), b.ints(steps)), one);
-}
-
-/** Where the elements of each offset start. */
-function offsetsOf(window: readonly WindowAxis[]): number[][] {
-  return window.reduce<number[][]>(
-    (starts, { kernel, dilation }) =>
-      starts.flatMap((start) => Array.from({ length: kernel }, (_, i) => [...start, i * dilation])),
-    [[]],
-  );
+/** One product over the positions of all samples, which are moved together first. */
+function productsOfRows(
+  b: Backward,
+  { small, group, sizes }: Correlation,
+  slices: readonly string[],
+): string[] {
+  const [out, perGroup] = sizes as [number, number];
+  const rows = b.reshape(b.transpose(b.reshape(small, [0, group, out / group, -1]), [1, 2, 0, 3]), [
+    group,
+    out / group,
+    -1,
+  ]);
+  return slices.map((elements) => {
+    const columns = b.transpose(b.reshape(elements, [0, group, perGroup, -1]), [1, 0, 3, 2]);
+    return b.matmul(rows, b.reshape(columns, [group, -1, perGroup]));
+  });
 }
 
 export const convolutions: Rules = { Conv: convolution, ConvTranspose: transposedConvolution };

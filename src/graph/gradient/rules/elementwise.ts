@@ -102,7 +102,8 @@ export const arithmetic: Rules = {
   Abs: unary((b) => b.one('Sign', b.x)),
   Exp: unary((b) => b.y),
   Log: (b) => [() => b.div(b.dy, b.x)],
-  Sqrt: (b) => [() => b.div(b.dy, b.mul(b.y, 2))],
+  // At 0 the slope is infinite; where nothing arrives (a norm that a bound replaced), nothing passes.
+  Sqrt: (b) => [() => b.where(b.equal(b.dy, 0), 0, b.div(b.dy, b.mul(b.y, 2)))],
   Reciprocal: (b) => [() => b.one('Neg', b.mul(b.dy, b.mul(b.y, b.y)))],
   Sin: unary((b) => b.one('Cos', b.x)),
   Cos: (b) => [() => b.one('Neg', b.mul(b.dy, b.one('Sin', b.x)))],

@@ -1,7 +1,8 @@
 /** Rules of pools. */
+import { ELEMENT_TYPE } from '../../../onnx/schema.js';
 import type { Backward } from '../build/backward.js';
 import type { Rule, Rules } from '../build/rule.js';
-import { readWindow, spanOf, spreadWindows, type WindowAxis } from './window.js';
+import { readWindow, slicesByOffset, spanOf, spreadWindows, type WindowAxis } from './window.js';
 
 /** Since this operator set, scatters can add. */
 const SCATTER_ADDS = 16;
@@ -20,24 +21,61 @@ function copiedAttributes(b: Backward): Record<string, number | string | readonl
   return mode === 'NOTSET' ? attributes : { ...attributes, auto_pad: mode };
 }
 
-/** The gradient goes to the first of equal maxima, whose place the runtime tells. Windows may overlap, so it adds up. */
+/** The gradient goes to the first of equal maxima. Windows may overlap, so it adds up. */
 const maxPool: Rule = (b) => {
   if (b.hasGradient(1)) b.refuse('its indices have no gradient');
   if (b.int('storage_order', 0) !== 0) b.refuse('its indices count columns first');
-  if (b.opset < SCATTER_ADDS)
-    b.refuse(
-      `its gradient adds up elements of one place, which needs operator set ${SCATTER_ADDS}; convert the model first (onnx.version_converter)`,
-    );
-  return [
-    () => {
-      const [, indices] = b.nodes.addSeveral('MaxPool', [b.x], 2, copiedAttributes(b));
-      const zeros = b.expand(0, b.reshape(b.one('Size', b.x), [1]));
-      const [places, updates] = [b.reshape(indices!, [-1]), b.reshape(b.dy, [-1])];
-      const scattered = b.nodes.add('ScatterElements', [zeros, places, updates], { reduction: 'add' });
-      return b.reshapeLike(scattered, b.value(0));
-    },
-  ];
+  return [() => (b.opset >= SCATTER_ADDS ? byIndices(b) : byComparison(b))];
 };
+
+/** The runtime tells where each maximum is. */
+function byIndices(b: Backward): string {
+  const [, indices] = b.nodes.addSeveral('MaxPool', [b.x], 2, copiedAttributes(b));
+  const zeros = b.expand(0, b.reshape(b.one('Size', b.x), [1]));
+  const [places, updates] = [b.reshape(indices!, [-1]), b.reshape(b.dy, [-1])];
+  const scattered = b.nodes.add('ScatterElements', [zeros, places, updates], { reduction: 'add' });
+  return b.reshapeLike(scattered, b.value(0));
+}
+
+/** Less than any element. */
+const LOWEST = -3.4028234663852886e38;
+
+/** Operator sets whose scatters cannot add: each offset of the window is compared with the maximum, the first that reaches it takes all. */
+function byComparison(b: Backward): string {
+  const kernel = b.list('kernel_shape') ?? b.refuse('it has no kernel_shape');
+  if (b.int('ceil_mode', 0) === 1)
+    b.refuse(
+      `with ceil_mode, its gradient needs operator set ${SCATTER_ADDS}; convert the model first (onnx.version_converter)`,
+    );
+  const window = readWindow(b, b.value(0), b.output(0), kernel);
+  const slices = slicesByOffset(b, { large: b.x, small: b.dy, smallValue: b.output(0), window }, LOWEST);
+  let left: string | undefined;
+  const parts = slices.map((elements) => {
+    const reaches = b.indicator(b.equal(elements, b.y));
+    const takes = left === undefined ? reaches : b.mul(reaches, left);
+    left = b.sub(left ?? 1, takes);
+    return asSamples(b, b.mul(b.dy, takes), window.length);
+  });
+  // A channel per offset; the weight of each is 1 at its offset.
+  const ones = identityWeights(kernel);
+  const weights = b.nodes.tensor(ELEMENT_TYPE.float32, ones.dims, ones.data);
+  const typed = b.elemType === ELEMENT_TYPE.float32 ? weights : b.cast(weights, b.elemType);
+  const spread = spreadWindows(b, b.concat(parts, 1), typed, b.value(0), window, 1);
+  return b.reshapeLike(spread, b.value(0));
+}
+
+/** `[N, C, …]` as `[N · C, 1, …]`. */
+function asSamples(b: Backward, input: string, axes: number): string {
+  const spatial = b.slice(b.sizes(input), [0], [2], [2 + axes]);
+  return b.reshape(input, b.concat([b.ints([-1, 1]), spatial], 0));
+}
+
+/** `[offsets, 1, kernel…]` */
+function identityWeights(kernel: readonly number[]): { readonly dims: number[]; readonly data: Uint8Array } {
+  const count = kernel.reduce((product, size) => product * size, 1);
+  const values = Float32Array.from({ length: count * count }, (_, i) => (i % (count + 1) === 0 ? 1 : 0));
+  return { dims: [count, 1, ...kernel], data: new Uint8Array(values.buffer) };
+}
 
 /** Each element of a window gets the same part. A window at the border may divide by fewer elements. */
 const averagePool: Rule = (b) => [

@@ -21,6 +21,15 @@ export function spanOf({ kernel, dilation }: WindowAxis): number {
   return dilation * (kernel - 1) + 1;
 }
 
+/** Two tensors between which windows slide. */
+export interface Sliding {
+  /** The tensor that windows slide over, `[N, in, …]`, and the one with a position per window, `[N, out, …]`. */
+  readonly large: string;
+  readonly small: string;
+  readonly smallValue: Value;
+  readonly window: readonly WindowAxis[];
+}
+
 /**
  * The geometry of a node.
  *
@@ -72,6 +81,8 @@ export function spreadWindows(
   window: readonly WindowAxis[],
   group: number,
 ): string {
+  const turned = turnedConvolution(b, small, weights, window, group);
+  if (turned !== undefined) return turned;
   const attributes = {
     kernel_shape: window.map(({ kernel }) => kernel),
     strides: window.map(({ stride }) => stride),
@@ -102,4 +113,100 @@ function endOf(axis: WindowAxis): number | null {
   const { size, positions, stride, begin, end } = axis;
   if (size !== null && positions !== null) return stride * (positions - 1) + spanOf(axis) - begin - size;
   return stride === 1 ? end : null;
+}
+
+/** The farthest end of a slice that runs backwards. */
+const TO_THE_START = -(2 ** 31 - 1);
+
+/**
+ * With a stride of 1, the adjoint is the convolution with the weights turned round, which runtimes compute faster than a transposed one.
+ * undefined for other strides and for windows that the pads exceed.
+ */
+function turnedConvolution(
+  b: Backward,
+  small: string,
+  weights: string,
+  window: readonly WindowAxis[],
+  group: number,
+): string | undefined {
+  const begins = window.map((axis) => spanOf(axis) - 1 - axis.begin);
+  const ends = window.map((axis) => spanOf(axis) - 1 - (axis.end ?? Infinity));
+  if (window.some(({ stride }) => stride !== 1) || [...begins, ...ends].some((size) => size < 0))
+    return undefined;
+  const long = window.flatMap(({ kernel }, axis) => (kernel > 1 ? [axis + 2] : []));
+  const flipped =
+    long.length === 0
+      ? weights
+      : b.slice(
+          weights,
+          long,
+          long.map(() => -1),
+          long.map(() => TO_THE_START),
+          long.map(() => -1),
+        );
+  return b.nodes.add('Conv', [small, swapChannels(b, flipped, window, group)], {
+    kernel_shape: window.map(({ kernel }) => kernel),
+    dilations: window.map(({ dilation }) => dilation),
+    pads: [...begins, ...ends],
+    ...(group === 1 ? {} : { group }),
+  });
+}
+
+/** `[groups · out, in, …]` as `[groups · in, out, …]`. */
+function swapChannels(b: Backward, weights: string, window: readonly WindowAxis[], group: number): string {
+  const axes = window.map((_, axis) => axis + 2);
+  if (group === 1) return b.transpose(weights, [1, 0, ...axes]);
+  const kernel = window.map((axis) => axis.kernel);
+  // [groups, out, in, kernel…]; what is one axis again has groups first.
+  const sizes = b.sizes(weights);
+  const perGroup = b.slice(sizes, [0], [1], [2]);
+  const apart = b.reshape(weights, b.concat([b.ints([group, -1]), perGroup, b.ints(kernel)], 0));
+  const turned = b.transpose(apart, [0, 2, 1, ...axes.map((axis) => axis + 1)]);
+  const count = b.mul(perGroup, b.ints([group]));
+  return b.reshape(turned, b.concat([count, b.ints([-1]), b.ints(kernel)], 0));
+}
+
+/** The elements that each offset of the kernel reads, in row-major order of the offsets: tensors with the sizes of the smaller one. Pads are zeros, or
+ * the filler. */
+export function slicesByOffset(
+  b: Backward,
+  { large, small, smallValue, window }: Sliding,
+  filler?: number,
+): readonly string[] {
+  const isWhole = window.every(
+    ({ kernel, stride, begin, end }) => kernel === 1 && stride === 1 && begin === 0 && end === 0,
+  );
+  if (isWhole) return [large];
+  const pads = [[0, 0], window.map(({ begin }) => begin), [0, 0], window.map(({ end }) => end ?? 0)].flat();
+  const padded = b.pad(large, pads, filler);
+  const axes = window.map((_, axis) => axis + 2);
+  const steps = window.map(({ stride }) => stride);
+  const positions = b.dims(smallValue).slice(2);
+  const isKnown = positions.every((size) => typeof size === 'number');
+  // What all positions of one offset span.
+  const spans = isKnown
+    ? positions.map((size, axis) => (Number(size) - 1) * steps[axis]! + 1)
+    : openSpans(b, small, steps);
+  return offsetsOf(window).map((starts) => {
+    const ends =
+      typeof spans === 'string'
+        ? b.add(spans, b.ints(starts))
+        : starts.map((start, axis) => start + spans[axis]!);
+    return b.slice(padded, axes, starts, ends, steps);
+  });
+}
+
+function openSpans(b: Backward, small: string, steps: readonly number[]): string {
+  const sizes = b.slice(b.sizes(small), [0], [2], [2 + steps.length]);
+  const one = b.ints([1]);
+  return b.add(b.mul(b.sub(sizes, one), b.ints(steps)), one);
+}
+
+/** Where the elements of each offset start. */
+function offsetsOf(window: readonly WindowAxis[]): number[][] {
+  return window.reduce<number[][]>(
+    (starts, { kernel, dilation }) =>
+      starts.flatMap((start) => Array.from({ length: kernel }, (_, i) => [...start, i * dilation])),
+    [[]],
+  );
 }
