@@ -24,7 +24,9 @@ const broadcast: Spread = ({ inputs }, { dimsOf }) => {
   const all = inputs.filter((value) => value !== undefined).map(dimsOf);
   if (!all.every((dims) => dims !== undefined)) return undefined;
   const rank = Math.max(...all.map((dims) => dims.length));
-  const aligned = all.map((dims): Dims => [...Array.from({ length: rank - dims.length }, () => 1), ...dims]);
+  const aligned = all.map((dims): Dims =>
+    Array.from({ length: rank - dims.length }, (): Dim => 1).concat(dims),
+  );
   const joined = (size: Dim, other: Dim): Dim =>
     size === 1 ? other : other === 1 || size === other ? size : null;
   return Array.from({ length: rank }, (_, axis) => aligned.map((dims) => dims[axis]!).reduce<Dim>(joined, 1));
@@ -66,54 +68,46 @@ const slide: Spread = (node, { dimsOf, attributesOf }) => {
   return [dims[0]!, node.opType === 'Conv' ? (weight?.[0] ?? null) : dims[1]!, ...spatial];
 };
 
-const SAME = [
-  ...[
-    'Relu',
-    'LeakyRelu',
-    'PRelu',
-    'Elu',
-    'Selu',
-    'Celu',
-    'Sigmoid',
-    'Tanh',
-    'Softplus',
-    'Softsign',
-    'Gelu',
-    'Swish',
-  ],
-  ...[
-    'Mish',
-    'HardSigmoid',
-    'HardSwish',
-    'ThresholdedRelu',
-    'Clip',
-    'Softmax',
-    'LogSoftmax',
-    'Identity',
-    'Dropout',
-  ],
-  ...[
-    'Cast',
-    'Neg',
-    'Abs',
-    'Exp',
-    'Log',
-    'Sqrt',
-    'Reciprocal',
-    'Sin',
-    'Cos',
-    'Erf',
-    'BatchNormalization',
-    'LRN',
-  ],
-  ...[
-    'LayerNormalization',
-    'InstanceNormalization',
-    'GroupNormalization',
-    'RMSNormalization',
-    'LpNormalization',
-  ],
-] as const;
+const SAME: readonly string[] = [
+  'Relu',
+  'LeakyRelu',
+  'PRelu',
+  'Elu',
+  'Selu',
+  'Celu',
+  'Sigmoid',
+  'Tanh',
+  'Softplus',
+  'Softsign',
+  'Gelu',
+  'Swish',
+  'Mish',
+  'HardSigmoid',
+  'HardSwish',
+  'ThresholdedRelu',
+  'Clip',
+  'Softmax',
+  'LogSoftmax',
+  'Identity',
+  'Dropout',
+  'Cast',
+  'Neg',
+  'Abs',
+  'Exp',
+  'Log',
+  'Sqrt',
+  'Reciprocal',
+  'Sin',
+  'Cos',
+  'Erf',
+  'BatchNormalization',
+  'LRN',
+  'LayerNormalization',
+  'InstanceNormalization',
+  'GroupNormalization',
+  'RMSNormalization',
+  'LpNormalization',
+];
 const BROADCAST = ['Add', 'Sub', 'Mul', 'Div', 'Pow', 'Max', 'Min', 'Sum', 'Mean', 'Where'] as const;
 
 const SPREADS: ReadonlyMap<string, Spread> = new Map<string, Spread>([

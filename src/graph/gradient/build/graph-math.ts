@@ -136,12 +136,13 @@ export class GraphMath {
     return this.nodes.add('Slice', isPlain ? inputs : [...inputs, this.ints(steps)]);
   }
 
-  /** Adds zeros around a tensor; negative pads cut. All begins come before all ends. */
-  pad(input: string, pads: string | readonly number[]): string {
+  /** Adds zeros, or another value, around a tensor; negative pads cut. All begins come before all ends. */
+  pad(input: string, pads: string | readonly number[], filler = 0): string {
     if (typeof pads !== 'string' && pads.every((size) => size === 0)) return input;
-    return this.nodes.opset >= PAD_INPUTS || typeof pads === 'string'
-      ? this.nodes.add('Pad', [input, this.ints(pads)])
-      : this.nodes.add('Pad', [input], { pads });
+    if (this.nodes.opset < PAD_INPUTS && typeof pads !== 'string')
+      return this.nodes.add('Pad', [input], { pads, value: { float: filler } });
+    const inputs = [input, this.ints(pads)];
+    return this.nodes.add('Pad', filler === 0 ? inputs : [...inputs, this.scalar(filler)]);
   }
 
   /** The sizes of a tensor when the graph runs. */

@@ -34,7 +34,7 @@ describe('MaxPool', () => {
     // Few values: most windows hold their maximum several times.
     const x = tensor([2, 2, 9, 8], () => random.below(3) - 1);
     const y = tensor([2, 2, ...size], () => random.unit());
-    const [expected] = await Promise.all([runGradients(pool(17, attributes, false), ['x'], { y }, { x })]);
+    const expected = await runGradients(pool(17, attributes, false), ['x'], { y }, { x });
     for (const opset of [11, 13]) {
       for (const isOpen of [false, true]) {
         const result = await runGradients(pool(opset, attributes, isOpen), ['x'], { y }, { x });
