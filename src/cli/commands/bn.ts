@@ -24,21 +24,19 @@ import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { parseCount } from '../flags/flag-values.js';
 import { describeTransform } from '../flags/open-extractor.js';
+import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 /** Flags that estimating and merging share. */
-interface WriteFlags {
+interface WriteFlags extends SaveFlags {
   readonly out?: string;
   readonly moments?: string;
   readonly state?: string;
   readonly reference?: string;
   readonly prefix?: string;
   readonly epsilon?: number;
-  readonly inline: boolean;
-  readonly repack: boolean;
-  readonly overwrite: boolean;
   readonly json: boolean;
   readonly yes: boolean;
 }
@@ -95,16 +93,13 @@ export function addBnCommand(program: Command, terminal: Terminal): void {
 }
 
 function addWriteFlags(command: Command): void {
-  command
+  addSaveFlags(command)
     .option('-o, --out <file>', 'ONNX file to write')
     .option('--moments <file>', 'JSON file to write: count, mean and variance of each layer')
     .option('--state <file>', 'state dict of the present weights, for a model with folded norms')
     .option('--reference <file>', 'state dict of the present weights, if --state has other ones')
     .option('--prefix <text>', 'what all keys begin with, such as "model."')
     .option('--epsilon <x>', 'of folded norms, if the state dict does not prove it', Number)
-    .option('--inline', 'put external weights into the file', false)
-    .option('--repack', 'put external weights into FILE.data', false)
-    .option('--overwrite', 'replace files that exist; the model itself is never replaced', false)
     .option('--json', 'print the statistics as JSON', false)
     .option(YES_FLAG, YES_HELP, false);
 }
@@ -169,7 +164,9 @@ async function runMerge(
 }
 
 /** Refuses before the work what could not be written after it. Throws `OPTION_INVALID`, `OUTPUT_EXISTS`. */
-function checkOutputs({ out, moments, overwrite, json }: WriteFlags): void {
+function checkOutputs(flags: WriteFlags): void {
+  const { out, moments, json } = flags;
+  const { overwrite } = readSaveFlags(flags);
   if (out === undefined && moments === undefined && !json)
     throw invalidOption('--out', 'given, or --moments, or --json: nothing would be kept', out);
   for (const file of [out, moments]) if (file !== undefined && !overwrite) checkAbsent(file);
@@ -193,10 +190,10 @@ async function readFoldedFlags({
 async function report(
   terminal: Terminal,
   { model, layers, moments }: BatchNormEstimate,
-  { out, moments: file, overwrite, inline, repack, json }: WriteFlags,
+  flags: WriteFlags,
 ): Promise<void> {
-  if (out !== undefined)
-    await model.save(out, { overwrite, weights: inline ? 'inline' : repack ? 'repack' : 'keep' });
+  const { out, moments: file, json } = flags;
+  if (out !== undefined) await model.save(out, readSaveFlags(flags));
   if (file !== undefined) await writeMoments(file, moments);
   if (json) {
     const plain = layers.map(({ name, count, mean, variance }) => ({

@@ -2,7 +2,7 @@
 import { mismatch } from '../../tensor/tensor.js';
 import { modelInternals } from '../../model/model-state.js';
 import { startRewrite } from '../../graph/rewrite/rewrite.js';
-import { cutToNorms } from '../../graph/rewrite/norm-stages.js';
+import { cutToNorms } from '../../graph/partition/norm-stages.js';
 import { withNorms, type NormRewrite } from '../../graph/rewrite/norm-statistics.js';
 import type { Runner } from '../../runtime/replica.js';
 import { RUNS_PER_SESSION } from '../../runtime/lane-pool.js';

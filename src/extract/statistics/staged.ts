@@ -5,7 +5,7 @@
 import { setMaxListeners } from 'node:events';
 import { invalidOption } from '../../base/checks.js';
 import type { Value } from '../../graph/graph.js';
-import { cutToStage, stagesOf, type NormStage } from '../../graph/rewrite/norm-stages.js';
+import { cutToStage, stagesOf, type NormStage } from '../../graph/partition/norm-stages.js';
 import { withNorms, type NormRewrite } from '../../graph/rewrite/norm-statistics.js';
 import { startRewrite } from '../../graph/rewrite/rewrite.js';
 import { describeOutput } from '../../model/feature-info.js';

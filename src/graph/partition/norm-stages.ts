@@ -1,8 +1,8 @@
 /** Cuts a graph into stages at its norms: all norms of a stage are computed before the next one begins. Pure and linear. */
 import type { Graph, Node, Value } from '../graph.js';
 import { nodeRoles } from '../roles.js';
-import type { Norm } from './norm-statistics.js';
-import { cutGraph, type Cut, type CutOutput } from './prune.js';
+import type { Norm } from '../rewrite/norm-statistics.js';
+import { cutGraph, type Cut, type CutOutput } from '../rewrite/prune.js';
 
 /** A stage: the nodes behind the norms of the stages before it. */
 export interface NormStage {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { buildGraph } from '../../../src/graph/build-graph.js';
 import { withNorms, type Norm } from '../../../src/graph/rewrite/norm-statistics.js';
-import { cutToNorms, stagesOf } from '../../../src/graph/rewrite/norm-stages.js';
+import { cutToNorms, stagesOf } from '../../../src/graph/partition/norm-stages.js';
 import { startRewrite } from '../../../src/graph/rewrite/rewrite.js';
 import type { Graph } from '../../../src/graph/graph.js';
 import { scanModel } from '../../../src/onnx/scan.js';
