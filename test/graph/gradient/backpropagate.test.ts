@@ -122,6 +122,21 @@ describe('the way back', () => {
     expect(t0!.data).toEqual(Float32Array.of(2, 0, 0));
   });
 
+  it('is differentiable again', async () => {
+    const nodes = [
+      { op: 'Mul', inputs: ['x', 'x'], outputs: ['square'] },
+      { op: 'Mul', inputs: ['square', 'x'], outputs: ['y'] },
+    ];
+    const first = await differentiate(modelBytes({ inputs: ['x'], outputs: ['y'], nodes }), {
+      of: ['y'],
+      withRespectTo: ['x'],
+    });
+    const upstream = { 'gradient/x': vector(1, 1) };
+    const inputs = { x: vector(2, 5), 'gradient/y': vector(1, 1) };
+    const { x } = await runGradients(await first.bytes(), ['x'], upstream, inputs);
+    expect(x!.data).toEqual(Float32Array.of(12, 30));
+  });
+
   it('leaves names of the graph alone', async () => {
     const nodes = [
       { op: 'Exp', inputs: ['x'], outputs: ['tapir/gradient/Mul_output_0'], name: 'tapir/gradient/Mul' },

@@ -145,6 +145,27 @@ export class GraphMath {
     return this.nodes.add('Pad', filler === 0 ? inputs : [...inputs, this.scalar(filler)]);
   }
 
+  /**
+   * Adds updates to zeros at indices. In float32 for half precision, in which onnxruntime's CPU cannot.
+   *
+   * @param opType - ScatterElements or ScatterND.
+   * @param sizes - Those of the zeros.
+   */
+  scatterAdd(
+    opType: string,
+    sizes: string,
+    indices: string,
+    updates: string,
+    attributes: Readonly<Record<string, number>> = {},
+  ): string {
+    const isHalf = this.elemType === ELEMENT_TYPE.float16 || this.elemType === ELEMENT_TYPE.bfloat16;
+    const type = isHalf ? ELEMENT_TYPE.float32 : this.elemType;
+    const zeros = this.expand(this.scalar(0, type), sizes);
+    const given = isHalf ? this.cast(updates, type) : updates;
+    const added = this.nodes.add(opType, [zeros, indices, given], { ...attributes, reduction: 'add' });
+    return isHalf ? this.cast(added, this.elemType) : added;
+  }
+
   /** The sizes of a tensor when the graph runs. */
   sizes(input: string): string {
     return this.nodes.add('Shape', [input]);

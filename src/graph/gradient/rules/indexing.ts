@@ -7,15 +7,13 @@ import type { Rule, Rules } from '../build/rule.js';
 /** Since this operator set, scatters can add. */
 const SCATTER_ADDS = 16;
 
-const zerosLike = (b: Backward, position = 0): string => b.expand(0, b.shape(b.value(position)));
-
 /** Adds updates to zeros at indices along an axis; both have the dims of the updates. */
 function scatterAdd(b: Backward, updates: string, indices: string, axis: number): string {
   if (b.opset < SCATTER_ADDS)
     b.refuse(
       `its gradient adds up elements of one place, which needs operator set ${SCATTER_ADDS}; convert the model first (onnx.version_converter)`,
     );
-  return b.nodes.add('ScatterElements', [zerosLike(b), indices, updates], { axis, reduction: 'add' });
+  return b.scatterAdd('ScatterElements', b.shape(b.value(0)), indices, updates, { axis });
 }
 
 /** The size of an axis of the first input as a tensor of one element. */
@@ -93,10 +91,7 @@ const gatherElements: Rule = (b) => [() => scatterAdd(b, b.dy, b.input(1), b.axi
 const gatherNd: Rule = (b) => {
   if (b.int('batch_dims', 0) !== 0) b.refuse('its batch_dims are not 0');
   if (b.opset < SCATTER_ADDS) b.refuse(`its gradient needs operator set ${SCATTER_ADDS}`);
-  return [
-    () => b.nodes.add('ScatterND', [zerosLike(b), b.input(1), b.dy], { reduction: 'add' }),
-    () => undefined,
-  ];
+  return [() => b.scatterAdd('ScatterND', b.shape(b.value(0)), b.input(1), b.dy), () => undefined];
 };
 
 /** Overwritten elements have no gradient; added ones keep it. */

@@ -31,9 +31,8 @@ const maxPool: Rule = (b) => {
 /** The runtime tells where each maximum is. */
 function byIndices(b: Backward): string {
   const [, indices] = b.nodes.addSeveral('MaxPool', [b.x], 2, copiedAttributes(b));
-  const zeros = b.expand(0, b.reshape(b.one('Size', b.x), [1]));
-  const [places, updates] = [b.reshape(indices!, [-1]), b.reshape(b.dy, [-1])];
-  const scattered = b.nodes.add('ScatterElements', [zeros, places, updates], { reduction: 'add' });
+  const size = b.reshape(b.one('Size', b.x), [1]);
+  const scattered = b.scatterAdd('ScatterElements', size, b.reshape(indices!, [-1]), b.reshape(b.dy, [-1]));
   return b.reshapeLike(scattered, b.value(0));
 }
 
