@@ -10,8 +10,7 @@ export type Scalars = Map<string, string>;
 
 /** Since this operator set, Squeeze and Unsqueeze read their axes from an input. */
 const AXES_INPUT = 13;
-/** Since these operator sets, Slice and Pad read their bounds from inputs. */
-const SLICE_INPUTS = 10;
+/** Since this operator set, Pad reads its bounds from an input. */
 const PAD_INPUTS = 11;
 /** Since this operator set, Reshape can keep a size of 0. */
 const RESHAPE_ALLOWS_ZERO = 14;
@@ -121,7 +120,7 @@ export class GraphMath {
     return inputs.length === 1 ? inputs[0]! : this.nodes.add('Concat', inputs, { axis });
   }
 
-  /** A slice of known axes. Bounds are lists or tensors; steps are positive. */
+  /** A slice of known axes. Bounds are lists or tensors. */
   slice(
     input: string,
     axes: readonly number[],
@@ -130,8 +129,6 @@ export class GraphMath {
     steps: readonly number[] = axes.map(() => 1),
   ): string {
     const isPlain = steps.every((step) => step === 1);
-    if (this.nodes.opset < SLICE_INPUTS && isPlain && typeof starts !== 'string' && typeof ends !== 'string')
-      return this.nodes.add('Slice', [input], { axes, starts, ends });
     const inputs = [input, this.ints(starts), this.ints(ends), this.ints(axes)];
     return this.nodes.add('Slice', isPlain ? inputs : [...inputs, this.ints(steps)]);
   }

@@ -69,7 +69,7 @@ const resize: Rule = (b) => {
     const scale = b.slice(b.input(scales), [0], [axis], [axis + 1]);
     const list = b.concat([same, same, scale, same], 0);
     const inputs = scales === 2 ? [rows, '', list] : [rows, list];
-    return flatten(b, b.nodes.add(b.node.opType, inputs, attributes));
+    return flatten(b, b.nodes.add('Resize', inputs, attributes));
   };
   return [
     () => {
@@ -133,4 +133,4 @@ const pad: Rule = (b) => {
   ];
 };
 
-export const resampling: Rules = { Resize: resize, Upsample: resize, Pad: pad };
+export const resampling: Rules = { Resize: resize, Pad: pad };
