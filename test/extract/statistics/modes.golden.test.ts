@@ -29,7 +29,7 @@ const MODES: Readonly<Record<string, Options<EstimateOptions>>> = {
 };
 /** Modes whose result depends on the split. */
 const SPLIT = new Set(['device0', 'device0_momentum1', 'precise_per_device']);
-/** Modes that differ from others in what the host computes: not repeated for each exporter. */
+/** Modes that differ from others in what the host computes: not repeated for each file. */
 const HOST_ONLY = new Set([
   'device0_momentum1',
   'synced_momentum1_whole',
@@ -45,7 +45,7 @@ describe.skipIf(sharedFixtures === undefined)(`torch's statistics${sharedNote}`,
     const batches = batchesOf(one);
     const devices = DEVICES.slice(0, one.batches[0]!.devices.length);
     for (const { file, folded } of one.exports) {
-      const isOther = file.includes('dynamo');
+      const isOther = !file.includes('preserve');
       it.each(Object.keys(MODES).filter((mode) => one.modes[mode] && !(isOther && HOST_ONLY.has(mode))))(
         `${one.case}, ${file}: %s`,
         async (mode) => {

@@ -45,7 +45,6 @@ describe('profileModel', () => {
     ['regnet_y_400mf', 224, 0.402],
     ['resnet18', 224, 1.814],
     ['efficientnet_b0', 224, 0.386],
-    ['swin_t', 224, 4.491],
   ])('counts %s as torchvision', async (name, size, billions) => {
     const { total, uncounted } = await profileModel(await createModel(name), { inputSizes: size });
     expect(total.macs! / 1e9).toBeCloseTo(billions, 3);
