@@ -59,7 +59,11 @@ describe('pullTimm', () => {
     expect(model).toMatchObject({ name: 'timm-resnet18.test_in1k', licence: { spdx: 'apache-2.0' } });
     const { transform, kind } = (await findTransform(path))!;
     expect(kind).toContain('timm');
-    expect(transform.options).toMatchObject({ resize: 185, crop: { height: 176, width: 176 }, interpolation: 'bicubic' });
+    expect(transform.options).toMatchObject({
+      resize: 185,
+      crop: { height: 176, width: 176 },
+      interpolation: 'bicubic',
+    });
     const [expected, built] = [(await source).parameters(), (await openModel(path)).parameters()];
     for (const [i, parameter] of built.entries()) {
       const [a, b] = [await parameter.read(), await expected[i]!.read()];
