@@ -92,6 +92,19 @@ export {
 } from './extract/create-feature-extractor.js';
 export { FeatureExtractor } from './extract/feature-extractor.js';
 export {
+  attribute,
+  createAttribution,
+  type Attribution,
+  type AttributionResult,
+  type AttributionRunOptions,
+  type GivenAttributeOptions,
+} from './extract/attribution/attribution.js';
+export { type AttributionOptions, type GivenAttributionOptions } from './extract/attribution/options.js';
+export { type AttributionMethod, type InputMethod, type LayerMethod } from './extract/attribution/methods.js';
+export { type Baseline } from './extract/attribution/input-gradients.js';
+export { type PathRule } from './extract/attribution/quadrature.js';
+export { type AttributionTarget, type SeedOfRow } from './extract/attribution/targets.js';
+export {
   createEarlyExit,
   type AnytimeResult,
   type EarlyExit,

@@ -31,6 +31,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'model/oracle': ['model', 'graph/gradient', 'graph/partition'],
   'model/parameters': ['model', 'base/files'],
   extract: ['model/oracle', 'model/parameters', 'runtime/devices'],
+  'extract/attribution': ['extract'],
   'extract/stages': ['extract'],
   'extract/statistics': ['extract'],
   'image/file': ['base'],
@@ -89,6 +90,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   ],
   cli: ['cli/commands'],
   index: [
+    'extract/attribution',
     'extract/stages',
     'embed/measure',
     'embed/streams',

@@ -1,0 +1,274 @@
+/** Attribution: which places of an image a score depends on. */
+import { withDefaults, type Options } from '../../base/checks.js';
+import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
+import type { PrunedModel } from '../../model/pruned-model.js';
+import { readFeeds } from '../../tensor/read-feeds.js';
+import { selectRows } from '../../tensor/rows.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { makeTensor, mismatch, nameTensor, type NamedTensor, type Tensor } from '../../tensor/tensor.js';
+import type { RunInput } from '../run-options.js';
+import { activationMaps } from './class-activation.js';
+import { normaliseMaps, resizeMaps } from './heatmap.js';
+import { integrateGradients, pixelMaps, seededNoise, smoothGradients } from './input-gradients.js';
+import { readMaps, toImage, type Maps, type Size } from './maps.js';
+import { isLayerMethod, type InputMethod, type LayerMethod } from './methods.js';
+import { readAttributionOptions, type AttributionOptions, type GivenAttributionOptions } from './options.js';
+import { createPasses, type Pass, type Passes } from './passes.js';
+import { pathPoints } from './quadrature.js';
+import { scoreMaps } from './score-cam.js';
+import { largestOf, readsLogits, scoresOf, seedsOf, type AttributionTarget } from './targets.js';
+
+/** Options of {@link Attribution.run}. */
+export interface AttributionRunOptions {
+  /**
+   * The score of each row.
+   * @default 'predicted'
+   */
+  readonly target: AttributionTarget;
+  /**
+   * Rejects the call when it fires.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+const RUN_DEFAULTS: AttributionRunOptions = { target: 'predicted', signal: undefined };
+
+/** What {@link Attribution.run} gives. Each tensor has a row per image. */
+export interface AttributionResult {
+  /** `[N, h, w]`, the size of the layer or of the image: the map as the method defines it, with negative values. */
+  readonly map: Tensor<'float32'>;
+  /** The same without negative values, each row scaled to 0…1. */
+  readonly normalised: Tensor<'float32'>;
+  /** `[N, H, W]`, the size of the image: `normalised`, enlarged bilinearly and scaled to 0…1 again. */
+  readonly heatmap: Tensor<'float32'>;
+  /** Of the dims of the image: what the method attributes to each element; the gradient for `'saliency'`. `null` for CAM methods. */
+  readonly values: Tensor<'float32'> | null;
+  /** The class of each row: the one that counts most in its score. */
+  readonly classes: readonly number[];
+  /** The score of each row. */
+  readonly scores: readonly number[];
+}
+
+/** A batch and what its rows are scored by. */
+interface Job {
+  readonly feeds: readonly NamedTensor[];
+  readonly image: Maps;
+  readonly seeds: Tensor<'float32'>;
+  readonly signal: AbortSignal | undefined;
+  /** The forward pass, if it was run. */
+  readonly forward: Pass | undefined;
+}
+
+/** The map that a method finds. */
+interface Found {
+  readonly map: Float32Array;
+  readonly size: Size;
+  readonly values: Float32Array | null;
+  readonly logits: Tensor<'float32'>;
+}
+
+let newAttribution: (passes: Passes, options: AttributionOptions) => Attribution;
+
+/**
+ * Attributes scores to places of images. Made by {@link createAttribution}.
+ *
+ * @remarks The forward and the backward pass are two sessions, and each opens when a run first needs it. A run with classes as target
+ * needs only the backward pass, which holds those parts of the forward pass that it reads.
+ */
+export class Attribution {
+  /** The inputs that must be fed. */
+  readonly inputs: readonly TensorInfo[];
+  /** The backward pass, to save or to inspect; `null` for methods without gradients. */
+  readonly gradients: PrunedModel | null;
+  readonly #passes: Passes;
+  readonly #options: AttributionOptions;
+
+  static {
+    newAttribution = (passes, options) => new Attribution(passes, options);
+  }
+
+  private constructor(passes: Passes, options: AttributionOptions) {
+    this.inputs = passes.inputs;
+    this.gradients = passes.gradients ?? null;
+    this.#passes = passes;
+    this.#options = options;
+  }
+
+  /**
+   * Computes the maps of a batch.
+   *
+   * @param input - As for {@link FeatureExtractor.run}; the image is float32.
+   * @param given - See {@link AttributionRunOptions}.
+   * @returns Maps in buffers that are yours.
+   * @throws {@link TapirError} those of {@link FeatureExtractor.run}; `OUTPUT_MISFIT` for a layer that is neither a map nor a grid of
+   * tokens, and for an output that is not `[N, classes]`; `OPTION_INVALID` for a target out of range.
+   */
+  async run(input: RunInput, given: Options<AttributionRunOptions> = {}): Promise<AttributionResult> {
+    const { target, signal } = withDefaults(RUN_DEFAULTS, given, 'run');
+    const passes = this.#passes;
+    const feeds = readFeeds(this.inputs, input);
+    const image = this.#readImage(feeds);
+    const isForward = !passes.gradients || passes.classes === undefined || readsLogits(target);
+    const forward = isForward ? await passes.forward(feeds, signal) : undefined;
+    const { rows, size } = image;
+    const classes = forward?.logits.dims[1] ?? passes.classes!;
+    const seeds = seedsOf(target, [rows, classes], forward?.logits);
+    const job = { feeds, image, seeds, signal, forward };
+    const { method } = this.#options;
+    const found = await (isLayerMethod(method) ? this.#ofLayer(method, job) : this.#ofImage(method, job));
+    const normalised = normaliseMaps(found.map, found.size);
+    const heatmap = normaliseMaps(resizeMaps(normalised, found.size, size, 'half-pixel'), size);
+    return {
+      map: makeTensor('float32', [rows, ...found.size], found.map),
+      normalised: makeTensor('float32', [rows, ...found.size], normalised),
+      heatmap: makeTensor('float32', [rows, ...size], heatmap),
+      values: found.values && toImage({ ...image, data: found.values }, passes.imageLayout),
+      classes: Array.from({ length: rows }, (_, row) =>
+        largestOf(seeds.data.subarray(row * classes, (row + 1) * classes)),
+      ),
+      scores: scoresOf(found.logits, seeds),
+    };
+  }
+
+  /** Waits for the runs in flight, and ends the sessions. Idempotent. */
+  close(): Promise<void> {
+    return this.#passes.close();
+  }
+
+  /** Same as `close`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #readImage(feeds: readonly NamedTensor[]): Maps {
+    const { image, imageLayout } = this.#passes;
+    const feed = feeds.find(({ name }) => name === image)!;
+    if (feed.dtype !== 'float32') throw mismatch(image, 'float32', feed.dtype);
+    return readMaps(image, feed, imageLayout, [0, 0]);
+  }
+
+  async #ofLayer(method: LayerMethod, job: Job): Promise<Found> {
+    const { image, forward } = job;
+    const layer = this.#options.layer!;
+    const read = (tensor: Tensor): Maps => readMaps(layer, tensor, this.#passes.layerLayout, image.size);
+    const isForward = method === 'score-cam' || method === 'eigen-cam';
+    const pass = isForward ? forward! : await this.#passes.backward(job.feeds, job.seeds, job.signal);
+    const activations = read(pass.layer!);
+    const map =
+      method === 'score-cam'
+        ? await scoreMaps(image, activations, this.#options.batchSize, (...masked) =>
+            this.#scoreMasked(job, ...masked),
+          )
+        : activationMaps(method, activations, pass.gradient && read(pass.gradient));
+    return { map, size: activations.size, values: null, logits: pass.logits };
+  }
+
+  /** The scores of a row under masks. */
+  async #scoreMasked(job: Job, row: number, pixels: Float32Array, count: number): Promise<number[]> {
+    const same = Array.from({ length: count }, () => row);
+    const feeds = job.feeds.map((feed) => nameTensor(feed.name, selectRows(feed, same)));
+    const image = { ...job.image, rows: count, data: pixels };
+    const { logits } = await this.#passes.forward(this.#withImage(feeds, image), job.signal);
+    return scoresOf(logits, selectRows(job.seeds, same) as Tensor<'float32'>);
+  }
+
+  async #ofImage(method: InputMethod, job: Job): Promise<Found> {
+    const { image, seeds, signal } = job;
+    const { rule, steps, baseline, samples, noise: level, seed } = this.#options;
+    let logits = job.forward?.logits;
+    const gradientAt = async (data: Float32Array): Promise<Float32Array> => {
+      const feeds = this.#withImage(job.feeds, { ...image, data });
+      const pass = await this.#passes.backward(feeds, seeds, signal);
+      if (data === image.data) logits = pass.logits;
+      return readMaps('gradient', pass.gradient!, this.#passes.imageLayout, image.size).data;
+    };
+    const compute = {
+      saliency: () => gradientAt(image.data),
+      'input-x-gradient': async () =>
+        (await gradientAt(image.data)).map((slope, i) => slope * image.data[i]!),
+      'integrated-gradients': () => integrateGradients(image, pathPoints(rule, steps), baseline, gradientAt),
+      'smooth-grad': () => smoothGradients(image, seededNoise(image, { samples, level, seed }), gradientAt),
+    };
+    const values = await compute[method]();
+    logits ??= (await this.#passes.forward(job.feeds, signal)).logits;
+    return { map: pixelMaps(method, image, values), size: image.size, values, logits };
+  }
+
+  /** The feeds with other pixels. */
+  #withImage(feeds: readonly NamedTensor[], image: Maps): NamedTensor[] {
+    const { image: name, imageLayout } = this.#passes;
+    return feeds.map((feed) => (feed.name === name ? nameTensor(name, toImage(image, imageLayout)) : feed));
+  }
+}
+
+/**
+ * Makes an attribution of a model's scores: Grad-CAM and its kin on a layer, or gradients of the pixels.
+ *
+ * The backward pass is that of {@link differentiate}. Tokens of a ViT become a grid; class and register tokens are left out. The
+ * formulas and constants are those of pytorch-grad-cam and captum.
+ *
+ * @param model - A model, or where to open one.
+ * @param given - See {@link AttributionOptions}.
+ * @returns The attribution; close it after use.
+ * @throws {@link TapirError} those of {@link differentiate} and {@link createFeatureExtractor}; `OPTION_INVALID`; `INPUT_MISMATCH` for a
+ * model without an image input.
+ *
+ * @example Where a ResNet-50 sees class 207 (golden retriever).
+ * ```ts
+ * import { createAttribution } from 'onnx-tapir';
+ *
+ * const cam = await createAttribution('resnet50.onnx', { method: 'grad-cam', layer: 'layer4' });
+ * const batch = { dtype: 'float32', dims: [2, 3, 224, 224], data: new Float32Array(2 * 3 * 224 * 224) };
+ * const { map, heatmap } = await cam.run(batch, { target: 207 });
+ * console.log(map.dims, heatmap.dims); // [2, 7, 7] [2, 224, 224]
+ * await cam.close();
+ * ```
+ */
+export async function createAttribution(
+  model: OnnxModel | ModelSource,
+  given: GivenAttributionOptions = {},
+): Promise<Attribution> {
+  const options = readAttributionOptions(given);
+  const { device, devices, parallel, session, engine, precision, isolation, exitTimeoutMs, ...rest } =
+    options;
+  const { cudaLibraries, cache, cacheFolder, cacheBytes } = rest;
+  const caching = { cache, cacheFolder, cacheBytes };
+  const lane = { engine, precision, isolation, exitTimeoutMs, cudaLibraries, ...caching };
+  const place = { ...lane, device, devices, parallel, session };
+  return newAttribution(await createPasses(readModel(model), options, place), options);
+}
+
+/** Options of {@link attribute}. */
+export type GivenAttributeOptions = GivenAttributionOptions & Options<AttributionRunOptions>;
+
+/**
+ * Attributes the scores of one batch: {@link createAttribution}, one run, and the sessions closed.
+ *
+ * @param model - A model, or where to open one.
+ * @param input - As for {@link Attribution.run}.
+ * @param given - See {@link AttributionOptions} and {@link AttributionRunOptions}.
+ * @throws {@link TapirError} those of {@link createAttribution} and {@link Attribution.run}.
+ *
+ * @example
+ * ```ts
+ * import { attribute } from 'onnx-tapir';
+ *
+ * const batch = { dtype: 'float32', dims: [1, 3, 224, 224], data: new Float32Array(3 * 224 * 224) };
+ * const { map, classes } = await attribute('resnet50.onnx', batch, { method: 'saliency' });
+ * console.log(map.dims, classes.length); // [1, 224, 224] 1
+ * ```
+ */
+export async function attribute(
+  model: OnnxModel | ModelSource,
+  input: RunInput,
+  given: GivenAttributeOptions = {},
+): Promise<AttributionResult> {
+  const { target, signal, ...options } = given;
+  const attribution = await createAttribution(model, options);
+  try {
+    return await attribution.run(input, { target, signal });
+  } finally {
+    await attribution.close();
+  }
+}

@@ -1,0 +1,169 @@
+/** The forward and the backward pass of a model, each with a session that opens when it is first needed. */
+import type { Options } from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+import { imageInput, type Layout } from '../../model/feature-info.js';
+import { modelInternals } from '../../model/model-state.js';
+import type { OnnxModel } from '../../model/open-model.js';
+import { differentiate } from '../../model/oracle/differentiate.js';
+import { featureInfo } from '../../model/oracle/feature-info.js';
+import { pruneModel } from '../../model/oracle/prune-model.js';
+import { prunedInternals, type PrunedModel } from '../../model/pruned-model.js';
+import type { LaneOptions } from '../../runtime/lane-options.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
+import { createFeatureExtractor, type FeatureExtractorOptions } from '../create-feature-extractor.js';
+import type { Extractor } from '../extractor.js';
+import { hasGradient } from './methods.js';
+import type { AttributionOptions } from './options.js';
+import { checkScores } from './targets.js';
+
+/** What a pass computes of a batch. */
+export interface Pass {
+  readonly logits: Tensor<'float32'>;
+  /** The layer of a CAM method. */
+  readonly layer: Tensor | undefined;
+  /** The gradient of the scores with respect to the layer or to the image. */
+  readonly gradient: Tensor | undefined;
+}
+
+/** Where a session runs. */
+type Place = Options<
+  LaneOptions & Pick<FeatureExtractorOptions, 'device' | 'devices' | 'parallel' | 'session'>
+>;
+
+interface State {
+  readonly image: string;
+  readonly imageLayout: Layout;
+  readonly layerLayout: Layout | null;
+  readonly output: string;
+  readonly layer: string | undefined;
+  readonly classes: number | undefined;
+  readonly forward: PrunedModel;
+  readonly backward: PrunedModel | undefined;
+  readonly place: Place;
+}
+
+/** The passes of a model. */
+export class Passes {
+  /** The inputs of the model. */
+  readonly inputs: readonly TensorInfo[];
+  /** The name of the image input. */
+  readonly image: string;
+  readonly imageLayout: Layout;
+  readonly layerLayout: Layout | null;
+  /** The number of classes, if the file states it. */
+  readonly classes: number | undefined;
+  /** The backward pass; `undefined` for methods without gradients. */
+  readonly gradients: PrunedModel | undefined;
+  readonly #state: State;
+  readonly #sessions = new Map<PrunedModel, Promise<Extractor>>();
+  #isClosed = false;
+
+  constructor(state: State) {
+    this.inputs = prunedInternals.of(state.forward).inputs;
+    this.image = state.image;
+    this.imageLayout = state.imageLayout;
+    this.layerLayout = state.layerLayout;
+    this.classes = state.classes;
+    this.gradients = state.backward;
+    this.#state = state;
+  }
+
+  /** Opens the session that every run needs. */
+  async open(): Promise<void> {
+    await this.#open(this.#state.backward ?? this.#state.forward);
+  }
+
+  /** The logits, and the layer. */
+  forward(feeds: readonly NamedTensor[], signal: AbortSignal | undefined): Promise<Pass> {
+    return this.#run(this.#state.forward, feeds, signal);
+  }
+
+  /** The same, and the gradient of the scores that the seeds state. */
+  backward(
+    feeds: readonly NamedTensor[],
+    seeds: Tensor<'float32'>,
+    signal: AbortSignal | undefined,
+  ): Promise<Pass> {
+    const seed = { ...seeds, name: `gradient/${this.#state.output}` };
+    return this.#run(this.#state.backward!, [...feeds, seed], signal);
+  }
+
+  async #run(
+    model: PrunedModel,
+    feeds: readonly NamedTensor[],
+    signal: AbortSignal | undefined,
+  ): Promise<Pass> {
+    const { output, layer, image } = this.#state;
+    const extractor = await this.#open(model);
+    const needed = new Set(extractor.inputs.map(({ name }) => name));
+    const fed = feeds.filter(({ name }) => needed.has(name)).map((feed) => [feed.name, feed] as const);
+    const results: Readonly<Record<string, Tensor>> = await extractor.run(Object.fromEntries(fed), {
+      signal,
+    });
+    const rows = feeds.find(({ name }) => name === image)!.dims[0]!;
+    return {
+      logits: checkScores(output, results[output]!, rows),
+      layer: layer === undefined ? undefined : results[layer],
+      gradient: results[`gradient/${layer ?? `tensor:${image}`}`],
+    };
+  }
+
+  #open(model: PrunedModel): Promise<Extractor> {
+    if (this.#isClosed)
+      throw new TapirError('CLOSED', 'the attribution is closed', { details: { what: 'attribution' } });
+    const opened = this.#sessions.get(model) ?? createFeatureExtractor(model, undefined, this.#state.place);
+    this.#sessions.set(model, opened);
+    return opened;
+  }
+
+  /** Waits for the runs in flight, and ends the sessions. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const opened = await Promise.allSettled(this.#sessions.values());
+    const extractors = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    await Promise.all(extractors.map((extractor) => extractor.close()));
+  }
+}
+
+/** Cuts and differentiates the model. Opens the session that every run needs. */
+export async function createPasses(
+  model: OnnxModel,
+  { method, layer, output: given, inputSizes }: AttributionOptions,
+  place: Place,
+): Promise<Passes> {
+  const { graph } = modelInternals.of(model);
+  const image = imageInput(graph);
+  if (!image) {
+    const actual = `inputs ${graph.inputs.map(({ name }) => `"${name}"`).join(', ')} without four axes`;
+    throw new TapirError(
+      'INPUT_MISMATCH',
+      `attribution needs an image [N, C, H, W], the model has ${actual}`,
+      {
+        details: { input: graph.inputs[0]?.name ?? '', expected: 'an image [N, C, H, W]', actual },
+      },
+    );
+  }
+  const output = given ?? `tensor:${graph.outputs[0]!.name}`;
+  const returnNodes = layer === undefined ? [output] : [layer, output];
+  const [scores, places] = await featureInfo(model, layer === undefined ? [output] : [output, layer]);
+  const classes = scores?.dims?.[1];
+  const forward = await pruneModel(model, returnNodes, { inputSizes });
+  const withRespectTo = [layer ?? `tensor:${image.value.name}`];
+  const backward = hasGradient(method)
+    ? await differentiate(model, { of: [output], withRespectTo, returnNodes, inputSizes })
+    : undefined;
+  const passes = new Passes({
+    image: image.value.name,
+    imageLayout: image.axis === 1 ? 'NHWC' : 'NCHW',
+    layerLayout: places?.layout ?? null,
+    output,
+    layer,
+    classes: typeof classes === 'number' ? classes : undefined,
+    forward,
+    backward,
+    place,
+  });
+  await passes.open();
+  return passes;
+}
