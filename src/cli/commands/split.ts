@@ -47,7 +47,7 @@ export function addSplitCommand(program: Command, terminal: Terminal): void {
     .requiredOption('-o, --out <folder>', 'folder to write to')
     .addOption(
       new Option('--by <cost>', 'what is balanced')
-        .choices(['macs', 'time', 'parameters'])
+        .choices(['macs', 'time', 'activations', 'parameters'])
         .default(SPLIT_DEFAULTS.by),
     )
     .option(

@@ -25,11 +25,11 @@ export type SplitPlaces = { readonly stages: number } | { readonly cuts: readonl
 /** Options of {@link splitModel}. */
 export interface SplitOptions {
   /**
-   * What is balanced: multiply-accumulates, the time that each node takes on one thread of this CPU (the model runs eight times), or
-   * parameters. Parameters are where a CNN is narrow, so stages with equal parameters take very unequal times.
+   * What is balanced: multiply-accumulates, the time that each node takes on one thread of this CPU (the model runs eight times), bytes of
+   * activations, or parameters. Parameters are where a CNN is narrow, so stages with equal parameters take very unequal times.
    * @default 'macs'
    */
-  readonly by: 'macs' | 'time' | 'parameters';
+  readonly by: 'macs' | 'time' | 'activations' | 'parameters';
   /**
    * The most tensors that may cross from one stage to the next. More give more places to cut: a U-Net has few that one tensor
    * crosses. With `cuts`, any number may cross.
@@ -69,6 +69,8 @@ export interface ModelStage {
   readonly macs: number;
   /** Milliseconds of `batch` rows, with `by: 'time'`; else null. */
   readonly milliseconds: number | null;
+  /** Bytes of what its nodes compute, per row. */
+  readonly activationBytes: number;
   /** Elements of its weights. A weight that several stages read counts in each. */
   readonly parameters: number;
   /** Bytes of its weights. */
@@ -138,8 +140,9 @@ export async function splitModel(
   const line = lineUp(cut);
   const costs = await measureCosts(whole, request);
   const times = request.by === 'time' ? await timeNodes(whole, costs, 1) : undefined;
+  const figure = FIGURES[request.by];
   const costOf = (node: Node): number =>
-    (request.by === 'time' ? times!.get(node) : costs.nodes.get(node)![request.by]) ?? 0;
+    (figure === 'milliseconds' ? times!.get(node) : costs.nodes.get(node)![figure]) ?? 0;
   const stageOf =
     'cuts' in request
       ? stagesBehind(line, resolveCuts(graph, request.cuts))
@@ -147,7 +150,7 @@ export async function splitModel(
   const parts = formStages(cut, stageOf, Math.max(...stageOf.values()) + 1);
   const models = await cutStages(whole, parts, request.inputSizes);
   const stages = parts.map((part, i) => describeStage(part, models[i]!, costs, times));
-  const sizes = stages.map((stage) => (request.by === 'time' ? stage.milliseconds! : stage[request.by]));
+  const sizes = stages.map((stage) => stage[figure]!);
   return {
     stages,
     crossing: crossingOf(parts, costs),
@@ -157,6 +160,14 @@ export async function splitModel(
     ),
   };
 }
+
+/** The figure of a node and a stage that each choice balances. */
+const FIGURES = {
+  macs: 'macs',
+  time: 'milliseconds',
+  activations: 'activationBytes',
+  parameters: 'parameters',
+} as const;
 
 /** A checked request. */
 type SplitRequest = ReturnType<typeof readSplit>;
@@ -170,7 +181,7 @@ function readSplit(places: SplitPlaces, options: SplitOptions) {
     ...('stages' in places
       ? { stages: checkInteger('stages', places.stages, 1, 1024) }
       : { cuts: checkNames('cuts', places.cuts) }),
-    by: checkOneOf('by', options.by, ['macs', 'time', 'parameters']),
+    by: checkOneOf('by', options.by, ['macs', 'time', 'activations', 'parameters']),
     maxTensors: checkInteger('maxTensors', options.maxTensors, 1, 1024),
     limits: limits.map((bytes) => checkInteger('memoryBytes', bytes, 1, Number.MAX_SAFE_INTEGER)),
     batch: checkInteger('batch', options.batch, 0, 65_536) || undefined,
@@ -213,6 +224,7 @@ function describeStage(
   return {
     model,
     macs: sum(nodes, (node) => costs.get(node)!.macs ?? 0) / batch,
+    activationBytes: sum(nodes, (node) => costs.get(node)!.activationBytes) / batch,
     milliseconds: times ? sum(nodes, (node) => times.get(node) ?? 0) : null,
     parameters: sum(weights, ({ dims }) => elementCount(dims)),
     weightBytes: sum(weights, bytesOf),

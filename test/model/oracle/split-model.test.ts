@@ -11,6 +11,7 @@ import { NO_SIZES } from '../../../src/model/input-sizes.js';
 import { modelInternals } from '../../../src/model/model-state.js';
 import { openModel } from '../../../src/model/open-model.js';
 import { measureCosts } from '../../../src/model/oracle/model-costs.js';
+import { profileModel } from '../../../src/model/oracle/profile-model.js';
 import { pruneModel } from '../../../src/model/oracle/prune-model.js';
 import { splitModel, type ModelStages } from '../../../src/model/oracle/split-model.js';
 import { elementCount, type Tensor } from '../../../src/tensor/tensor.js';
@@ -168,6 +169,18 @@ describe('splitModel', () => {
       ['a', 'x'],
       ['b', 'x'],
     ]);
+  });
+
+  it('balances what nodes write', async () => {
+    const { stages, balance } = await splitModel(stagesModel('resnet'), { stages: 2 }, { by: 'activations' });
+    const bytes = stages.map(({ activationBytes }) => activationBytes);
+    const whole = await profileModel(stagesModel('resnet'));
+    expect(bytes[0]! + bytes[1]!).toBe(whole.total.activationBytes);
+    expect(balance).toBeCloseTo((bytes[0]! + bytes[1]!) / (2 * Math.max(...bytes)), 12);
+    const byMacs = await splitModel(stagesModel('resnet'), { stages: 2 });
+    expect(Math.max(...byMacs.stages.map(({ activationBytes }) => activationBytes))).toBeGreaterThan(
+      Math.max(...bytes),
+    );
   });
 
   it('balances what nodes take on this machine', async () => {
