@@ -101,6 +101,7 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
     (await import('./commands/split.js')).addSplitCommand(program, terminal),
   differentiate: async (program, terminal) =>
     (await import('./commands/differentiate.js')).addDifferentiateCommand(program, terminal),
+  cam: async (program, terminal) => (await import('./commands/cam.js')).addCamCommand(program, terminal),
   bn: async (program, terminal) => (await import('./commands/bn.js')).addBnCommand(program, terminal),
   models: async (program, terminal) =>
     (await import('./commands/models.js')).addModelsCommand(program, terminal),

@@ -1,0 +1,156 @@
+/** `tapir cam`: draws where in a photo a score comes from. */
+import { readFile } from 'node:fs/promises';
+import { Option, type Command } from 'commander';
+import { drawHeatmap } from '../../apps/attribution/draw-heatmap.js';
+import { writeAtomically } from '../../base/atomic-file.js';
+import { invalidOption } from '../../base/checks.js';
+import { reasonOf } from '../../base/errors.js';
+import { encodeNpyHeader } from '../../dataset/formats/npy.js';
+import { fitTransform } from '../../embed/image-input.js';
+import {
+  createAttribution,
+  type Attribution,
+  type AttributionResult,
+} from '../../extract/attribution/attribution.js';
+import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../extract/attribution/methods.js';
+import { ATTRIBUTION_DEFAULTS } from '../../extract/attribution/options.js';
+import { chooseTransform } from '../../image/configs/find-transform.js';
+import { loadImage, type LoadedImage } from '../../image/load-image.js';
+import type { Transform } from '../../image/transform.js';
+import { checkAbsent } from '../../model/save-whole.js';
+import { readDevice, type Device } from '../../runtime/device.js';
+import { bytesOf } from '../../tensor/bits.js';
+import { MODEL_HELP } from '../flags/extractor-flags.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { describeTransform } from '../flags/open-extractor.js';
+import { printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface CamFlags {
+  readonly layer?: string;
+  readonly method: AttributionMethod;
+  readonly class?: string;
+  readonly labels?: string;
+  readonly output?: string;
+  readonly out?: string;
+  readonly map?: string;
+  readonly transform: string;
+  readonly device: string;
+  readonly overwrite: boolean;
+  readonly json: boolean;
+  readonly yes: boolean;
+}
+
+/** Adds `tapir cam`. */
+export function addCamCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('cam')
+    .description('draw where in a photo the score of a class comes from')
+    .argument('<model>', MODEL_HELP)
+    .argument('<photo>', 'image file')
+    .option('--layer <name>', 'layer of the CAM methods: the last one with places, such as layer4')
+    .addOption(
+      new Option('--method <name>', 'how; methods without "cam" in their names take no layer')
+        .choices([...LAYER_METHODS, ...INPUT_METHODS])
+        .default(ATTRIBUTION_DEFAULTS.method),
+    )
+    .option(
+      '--class <class>',
+      'index of the class, or its label with --labels (default: the predicted class)',
+    )
+    .option('--labels <file>', 'text file with the label of each class on a line')
+    .option('--output <name>', 'the logits, before a softmax (default: the first output)')
+    .option('-o, --out <file>', 'PNG to write: the heat map over the photo as the model sees it')
+    .option('--map <file>', '.npy to write: the map as the method defines it, with negative values')
+    .option('--transform <name>', 'preprocessing, as for embed', 'auto')
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
+    .option('--overwrite', 'replace files that exist', false)
+    .option('--json', 'print class, score and the range of the map as JSON', false)
+    .option(YES_FLAG, YES_HELP, false)
+    .action((model: string, photo: string, flags: CamFlags) => runCam(terminal, model, photo, flags));
+}
+
+async function runCam(terminal: Terminal, path: string, photo: string, flags: CamFlags): Promise<void> {
+  const { method, layer, output, out, map, json, overwrite } = flags;
+  if (out === undefined && map === undefined && !json)
+    throw invalidOption('--out', 'given, or --map, or --json: nothing would be kept', out);
+  for (const file of [out, map]) if (file !== undefined && !overwrite) checkAbsent(file);
+  readDevice('--device', flags.device);
+  const labels = flags.labels === undefined ? [] : await readLabels(flags.labels);
+  const target = readClass(flags.class, labels);
+  const model = await findModelFile(path, terminal, flags.yes);
+  const transform = chooseTransform(flags.transform, model);
+  terminal.err(describeTransform(transform, flags));
+  const device = flags.device as Device;
+  await using attribution = await createAttribution(model, { method, layer, output, device });
+  const image = await loadFitting(attribution, photo, transform);
+  const { signal } = terminal;
+  const result = await attribution.run(image.toTensor(), { target: target ?? 'predicted', signal });
+  if (out !== undefined) await writeAtomically(out, await draw(image, result, transform));
+  if (map !== undefined) {
+    const { dtype, dims, data } = result.map;
+    await writeAtomically(map, Buffer.concat([encodeNpyHeader(dtype, dims), bytesOf(data)]));
+  }
+  const facts = describe(result, labels);
+  if (json) {
+    terminal.out(`${JSON.stringify({ model, photo, method, layer: layer ?? null, ...facts }, null, 2)}\n`);
+    return;
+  }
+  const name = facts.label === null ? '' : ` (${printable(facts.label)})`;
+  terminal.out(
+    `class ${facts.class}${name}, score ${facts.score.toFixed(3)}, ${method} of ${facts.dims.slice(1).join('×')}\n`,
+  );
+  for (const file of [out, map]) if (file !== undefined) terminal.out(`written: ${printable(file)}\n`);
+}
+
+/** Loads the photo as the model takes it. Throws `OPTION_INVALID` if the transform does not fit. */
+function loadFitting({ inputs }: Attribution, photo: string, transform: Transform): Promise<LoadedImage> {
+  const { feed } = fitTransform({ inputs, imageNormalization: null }, transform);
+  return loadImage(photo, transform.with({ layout: feed.isLast ? 'nhwc' : 'nchw' }));
+}
+
+/** The heat map over the pixels, in RGB. */
+function draw(
+  image: LoadedImage,
+  { heatmap }: AttributionResult,
+  { options }: Transform,
+): Promise<Uint8Array> {
+  const { height, width, data } = image;
+  const isBgr = options.channelOrder === 'bgr';
+  const rgb = isBgr ? data.map((_, i) => data[i + 2 - 2 * (i % 3)]!) : data;
+  return drawHeatmap({ height, width, data: rgb }, heatmap);
+}
+
+function describe(
+  { classes, scores, map }: AttributionResult,
+  labels: readonly string[],
+): {
+  class: number;
+  label: string | null;
+  score: number;
+  dims: readonly number[];
+  least: number;
+  largest: number;
+} {
+  const [index, score] = [classes[0]!, scores[0]!];
+  const ordered = map.data.toSorted();
+  const range = { least: ordered[0]!, largest: ordered.at(-1)! };
+  return { class: index, label: labels[index] ?? null, score, dims: map.dims, ...range };
+}
+
+async function readLabels(path: string): Promise<string[]> {
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    throw invalidOption('--labels', 'a text file that can be read', `${path}: ${reasonOf(error)}`);
+  });
+  return text.trimEnd().split(/\r?\n/);
+}
+
+function readClass(given: string | undefined, labels: readonly string[]): number | undefined {
+  if (given === undefined) return undefined;
+  const label = labels.indexOf(given);
+  if (label >= 0) return label;
+  if (/^\d+$/.test(given)) return Number(given);
+  const expected =
+    labels.length > 0 ? 'an index or a line of --labels' : 'an index, or a label with --labels';
+  throw invalidOption('--class', expected, given);
+}
