@@ -112,8 +112,13 @@ export class Passes {
   #open(model: PrunedModel): Promise<Extractor> {
     if (this.#isClosed)
       throw new TapirError('CLOSED', 'the attribution is closed', { details: { what: 'attribution' } });
-    const opened = this.#sessions.get(model) ?? createFeatureExtractor(model, undefined, this.#state.place);
-    this.#sessions.set(model, opened);
+    let opened = this.#sessions.get(model);
+    if (!opened) {
+      opened = createFeatureExtractor(model, undefined, this.#state.place);
+      this.#sessions.set(model, opened);
+      // A session that fails to open is tried again by the next run.
+      opened.catch(() => this.#sessions.delete(model));
+    }
     return opened;
   }
 
