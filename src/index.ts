@@ -93,11 +93,14 @@ export {
 export { FeatureExtractor } from './extract/feature-extractor.js';
 export {
   attribute,
+  type GivenAttributeOptions,
+  type ImageAttribution,
+} from './apps/attribution/attribute.js';
+export {
   createAttribution,
   type Attribution,
   type AttributionResult,
   type AttributionRunOptions,
-  type GivenAttributeOptions,
 } from './extract/attribution/attribution.js';
 export { type AttributionOptions, type GivenAttributionOptions } from './extract/attribution/options.js';
 export { type AttributionMethod, type InputMethod, type LayerMethod } from './extract/attribution/methods.js';

@@ -64,6 +64,8 @@ export interface LoadedImage extends RgbImage {
   readonly sourceWidth: number;
   /** Height of the image in the file, before the transform. */
   readonly sourceHeight: number;
+  /** The order of the channels in `data`. Grey is repeated three times. */
+  readonly channelOrder: 'rgb' | 'bgr' | 'grey';
   /** By how much the decoder reduced each side: 1, or 2, 4 or 8 with `decode: 'fast'`. */
   readonly reduction: Reduction;
   /**
@@ -107,6 +109,7 @@ export async function loadImage(
     height,
     width,
     data: 'planes' in image ? image.bytes() : image.data,
+    channelOrder: chosen.options.channelOrder,
     sourceWidth: from.width,
     sourceHeight: from.height,
     reduction,

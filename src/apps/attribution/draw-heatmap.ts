@@ -1,6 +1,7 @@
 /** Heat map over an image → PNG with a scale. */
 import { checkBoolean, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { encodePng } from '../../image/encode-png.js';
+import type { LoadedImage } from '../../image/load-image.js';
 import type { RgbImage } from '../../image/pixels/rgb-image.js';
 import { mismatch, type Tensor } from '../../tensor/tensor.js';
 import { colourOf, type Colour } from './colour-map.js';
@@ -24,7 +25,7 @@ const DRAW_DEFAULTS: DrawOptions = { opacity: 0.55, scale: true };
 /**
  * Draws a heat map over its image, as a PNG: dark is 0, bright yellow is 1.
  *
- * @param image - RGB pixels, as {@link loadImage} gives them.
+ * @param image - Pixels, as {@link loadImage} gives them.
  * @param heatmap - float32 `[H, W]` or `[1, H, W]` from 0 to 1, of the size of the image: one row of {@link AttributionResult.heatmap}.
  * @param given - See {@link DrawOptions}.
  * @returns The bytes of the file.
@@ -32,15 +33,16 @@ const DRAW_DEFAULTS: DrawOptions = { opacity: 0.55, scale: true };
  *
  * @example
  * ```ts
- * import { attribute, drawHeatmap, loadImage } from 'onnx-tapir';
+ * import { createAttribution, drawHeatmap, loadImage } from 'onnx-tapir';
  *
+ * await using cam = await createAttribution('resnet50.onnx', { layer: 'layer4' });
  * const photo = await loadImage('dog.jpg');
- * const { heatmap } = await attribute('resnet50.onnx', photo.toTensor(), { layer: 'layer4' });
+ * const { heatmap } = await cam.run(photo.toTensor());
  * const png = await drawHeatmap(photo, heatmap);
  * ```
  */
 export async function drawHeatmap(
-  image: RgbImage,
+  image: RgbImage & Partial<Pick<LoadedImage, 'channelOrder'>>,
   heatmap: Tensor<'float32'>,
   given: Options<DrawOptions> = {},
 ): Promise<Uint8Array> {
@@ -48,7 +50,8 @@ export async function drawHeatmap(
   if (!(typeof opacity === 'number' && opacity >= 0 && opacity <= 1))
     throw invalidOption('opacity', 'a number from 0 to 1', opacity);
   checkBoolean('scale', scale);
-  const { height, width, data } = image;
+  const { height, width, channelOrder } = image;
+  const data = channelOrder === 'bgr' ? image.data.map((_, i, all) => all[i + 2 - 2 * (i % 3)]!) : image.data;
   const [rows, columns] = heatmap.dims.slice(-2);
   if (rows !== height || columns !== width || heatmap.data.length !== height * width)
     throw mismatch('heatmap', `one map of the image's ${height}×${width}`, `[${heatmap.dims.join(', ')}]`);

@@ -86,7 +86,7 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   const image = await loadFitting(attribution, photo, transform);
   const { signal } = terminal;
   const result = await attribution.run(image.toTensor(), { target: target ?? 'predicted', signal });
-  if (out !== undefined) await writeAtomically(out, await draw(image, result, transform));
+  if (out !== undefined) await writeAtomically(out, await drawHeatmap(image, result.heatmap));
   if (map !== undefined) {
     const { dtype, dims, data } = result.map;
     await writeAtomically(map, Buffer.concat([encodeNpyHeader(dtype, dims), bytesOf(data)]));
@@ -107,18 +107,6 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
 function loadFitting({ inputs }: Attribution, photo: string, transform: Transform): Promise<LoadedImage> {
   const { feed } = fitTransform({ inputs, imageNormalization: null }, transform);
   return loadImage(photo, transform.with({ layout: feed.isLast ? 'nhwc' : 'nchw' }));
-}
-
-/** The heat map over the pixels, in RGB. */
-function draw(
-  image: LoadedImage,
-  { heatmap }: AttributionResult,
-  { options }: Transform,
-): Promise<Uint8Array> {
-  const { height, width, data } = image;
-  const isBgr = options.channelOrder === 'bgr';
-  const rgb = isBgr ? data.map((_, i) => data[i + 2 - 2 * (i % 3)]!) : data;
-  return drawHeatmap({ height, width, data: rgb }, heatmap);
 }
 
 function describe(

@@ -6,6 +6,8 @@ import { readFeeds } from '../../tensor/read-feeds.js';
 import { selectRows } from '../../tensor/rows.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { makeTensor, mismatch, nameTensor, type NamedTensor, type Tensor } from '../../tensor/tensor.js';
+import { extractorInternals, type Extractor } from '../extractor.js';
+import { inheritFrom, readSession } from '../inherit-options.js';
 import type { RunInput } from '../run-options.js';
 import { activationMaps } from './class-activation.js';
 import { normaliseMaps, resizeMaps } from './heatmap.js';
@@ -208,7 +210,8 @@ export class Attribution {
  * The backward pass is that of {@link differentiate}. Tokens of a ViT become a grid; class and register tokens are left out. The
  * formulas and constants are those of pytorch-grad-cam and captum.
  *
- * @param model - A model, or where to open one.
+ * @param model - A model, or where to open one. From an extractor, it takes the source model, and every option that you leave out of its
+ * devices, sessions and lanes.
  * @param given - See {@link AttributionOptions}.
  * @returns The attribution; close it after use.
  * @throws {@link TapirError} those of {@link differentiate} and {@link createFeatureExtractor}; `OPTION_INVALID`; `INPUT_MISMATCH` for a
@@ -226,49 +229,26 @@ export class Attribution {
  * ```
  */
 export async function createAttribution(
-  model: OnnxModel | ModelSource,
+  model: OnnxModel | ModelSource | Extractor,
   given: GivenAttributionOptions = {},
 ): Promise<Attribution> {
-  const options = readAttributionOptions(given);
+  const inherited = inheritFrom(model);
+  const { device: one, devices: several } = given;
+  const hasPlace = one !== undefined || several !== undefined;
+  const options = readAttributionOptions({
+    ...inherited?.lane,
+    ...(hasPlace ? {} : { device: inherited?.device, devices: inherited?.devices }),
+    ...given,
+    ...(inherited ? { session: readSession(given.session ?? {}, inherited.session) } : {}),
+  });
   const { device, devices, parallel, session, engine, precision, isolation, exitTimeoutMs, ...rest } =
     options;
   const { cudaLibraries, cache, cacheFolder, cacheBytes } = rest;
   const caching = { cache, cacheFolder, cacheBytes };
   const lane = { engine, precision, isolation, exitTimeoutMs, cudaLibraries, ...caching };
   const place = { ...lane, device, devices, parallel, session };
-  return newAttribution(await createPasses(readModel(model), options, place), options);
-}
-
-/** Options of {@link attribute}. */
-export type GivenAttributeOptions = GivenAttributionOptions & Options<AttributionRunOptions>;
-
-/**
- * Attributes the scores of one batch: {@link createAttribution}, one run, and the sessions closed.
- *
- * @param model - A model, or where to open one.
- * @param input - As for {@link Attribution.run}.
- * @param given - See {@link AttributionOptions} and {@link AttributionRunOptions}.
- * @throws {@link TapirError} those of {@link createAttribution} and {@link Attribution.run}.
- *
- * @example
- * ```ts
- * import { attribute } from 'onnx-tapir';
- *
- * const batch = { dtype: 'float32', dims: [1, 3, 224, 224], data: new Float32Array(3 * 224 * 224) };
- * const { map, classes } = await attribute('resnet50.onnx', batch, { method: 'saliency' });
- * console.log(map.dims, classes.length); // [1, 224, 224] 1
- * ```
- */
-export async function attribute(
-  model: OnnxModel | ModelSource,
-  input: RunInput,
-  given: GivenAttributeOptions = {},
-): Promise<AttributionResult> {
-  const { target, signal, ...options } = given;
-  const attribution = await createAttribution(model, options);
-  try {
-    return await attribution.run(input, { target, signal });
-  } finally {
-    await attribution.close();
-  }
+  const source = extractorInternals.has(model)
+    ? (model as Extractor).model.source
+    : readModel(model as ModelSource);
+  return newAttribution(await createPasses(source, options, place), options);
 }
