@@ -31,7 +31,7 @@ export function formExits(cut: Cut, exits: readonly (readonly Value[])[]): Stage
       if (cut.inputs.includes(value) || (made !== undefined && made < stage)) {
         inputs.push(value);
         if (made !== undefined) parts[made]!.outputs.add(value);
-      } else if (producer && (made === undefined || roles.get(producer) !== 'data')) {
+      } else if (producer && made === undefined) {
         if (roles.get(producer) === 'data') {
           stageOf.set(producer, stage);
           nodes.push(producer);
