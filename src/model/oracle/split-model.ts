@@ -147,7 +147,8 @@ export async function splitModel(
     'cuts' in request
       ? stagesBehind(line, resolveCuts(graph, request.cuts))
       : stagesAt(line, choosePlaces(line, placeCosts(costs, request, costOf)));
-  const parts = formStages(cut, stageOf, Math.max(...stageOf.values()) + 1);
+  const count = 'cuts' in request ? request.cuts.length + 1 : request.stages;
+  const parts = formStages(cut, stageOf, count);
   const models = await cutStages(whole, parts, request.inputSizes);
   const stages = parts.map((part, i) => describeStage(part, models[i]!, costs, times));
   const sizes = stages.map((stage) => stage[figure]!);
