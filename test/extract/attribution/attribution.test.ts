@@ -78,6 +78,8 @@ describe.runIf(hasTraining).each(['resnet-basic', 'vit'])(`%s${sharedNote}`, (id
       const { tensors, maps } = golden.layers[name]!;
       for (const [key, expected] of Object.entries(maps)) {
         const method = METHODS[key as keyof typeof METHODS];
+        // The methods differ in what the host computes: all of them run on one file, and two on the others.
+        if (exporter !== 'ts-folded' && method !== 'grad-cam' && method !== 'hires-cam') continue;
         const layer = `tensor:${tensors[exporter]![0]!}`;
         const result = await attribute(path, image, { method, layer, target });
         const what = `${method} ${name}`;

@@ -29,13 +29,8 @@ const MODES: Readonly<Record<string, Options<EstimateOptions>>> = {
 };
 /** Modes whose result depends on the split. */
 const SPLIT = new Set(['device0', 'device0_momentum1', 'precise_per_device']);
-/** Modes that differ from others in what the host computes: not repeated for each file. */
-const HOST_ONLY = new Set([
-  'device0_momentum1',
-  'synced_momentum1_whole',
-  'cumulative',
-  'precise_per_device',
-]);
+/** On further files of a case: one mode for each way that graphs are run. All modes run on the file with all norms. */
+const REPEATED = new Set(['momentum', 'synced', 'adabn']);
 /** Modes that must not depend on it: on several devices once for each case, because each device opens sessions. */
 const ALSO_SPLIT = new Set(['synced', 'adabn']);
 
@@ -46,7 +41,7 @@ describe.skipIf(sharedFixtures === undefined)(`torch's statistics${sharedNote}`,
     const devices = DEVICES.slice(0, one.batches[0]!.devices.length);
     for (const { file, folded } of one.exports) {
       const isOther = !file.includes('preserve');
-      it.each(Object.keys(MODES).filter((mode) => one.modes[mode] && !(isOther && HOST_ONLY.has(mode))))(
+      it.each(Object.keys(MODES).filter((mode) => one.modes[mode] && (!isOther || REPEATED.has(mode))))(
         `${one.case}, ${file}: %s`,
         async (mode) => {
           const options = MODES[mode]!;
