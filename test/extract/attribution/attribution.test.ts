@@ -65,7 +65,12 @@ const RULES = ['gausslegendre', 'middle', 'trapezoid', 'left', 'right'] as const
 
 const relativeTo = (drift: number): number => Math.max(1e-5, 10 * drift);
 
-describe.runIf(hasTraining).each(['resnet-basic', 'vit'])(`%s${sharedNote}`, (id) => {
+// A suite that does not run is collected all the same, so it must not read what is not there.
+const CASES = hasTraining ? ['resnet-basic', 'vit'] : [];
+
+if (!hasTraining) it.todo(`the golden maps${sharedNote}`);
+
+describe.each(CASES)('%s', (id) => {
   const golden = readTraining<AttributionCase>(`attribution/${id}.json`);
   const { files } = readTraining<ModelFiles>(`models/${id}.json`);
   const image = decode(golden.input);
