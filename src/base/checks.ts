@@ -88,6 +88,12 @@ export function givenFields<Given extends object>(given: Given, what: string): G
   return Object.freeze(Object.fromEntries(fields)) as Given;
 }
 
+/** Those of some options that a part of the package takes: the fields that its defaults have. */
+export function pickFields<Fields extends object>(options: Fields, defaults: Fields): Fields {
+  const names = Object.keys(defaults) as (keyof Fields)[];
+  return Object.fromEntries(names.map((name) => [name, options[name]])) as Fields;
+}
+
 /**
  * Lays the caller's options over defaults or inherited options. Fields that are `undefined` count as left out.
  *

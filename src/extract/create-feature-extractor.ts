@@ -1,5 +1,5 @@
 /** Model + names → an extractor on one device or several. */
-import { givenFields, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
 import type { ModelSource, OnnxModel } from '../model/open-model.js';
 import { pruneModel } from '../model/oracle/prune-model.js';
 import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
@@ -156,11 +156,9 @@ export async function createFeatureExtractor(
     devices: asked.device === undefined ? inherited?.devices : undefined,
   };
   const options = withDefaults(defaults, given, 'createFeatureExtractor');
-  const { device, devices, parallel, session, engine, precision, isolation, exitTimeoutMs, ...rest } =
-    options;
-  const { cudaLibraries, cache, cacheFolder, cacheBytes, ...rewriting } = rest;
-  const caching = { cache, cacheFolder, cacheBytes };
-  const lane = readLaneOptions({ engine, precision, isolation, exitTimeoutMs, cudaLibraries, ...caching });
+  const { device, devices, parallel, session } = options;
+  const lane = readLaneOptions(pickFields(options, LANE_DEFAULTS));
+  const rewriting = pickFields(options, REWRITE_DEFAULTS);
   if (lane.engine === 'openvino' && Object.keys(givenFields(session, 'session')).length > 0)
     throw invalidOption(
       'session',

@@ -1,6 +1,7 @@
 /** Opening a pruned model on several devices. */
 import { shareThreads, type ResolvedDevice } from '../runtime/device.js';
 import { warnOfMemory } from '../runtime/devices/balance.js';
+import { openAll } from '../runtime/open-all.js';
 import { openReplica, type Runner } from '../runtime/replica.js';
 import type { PrunedModel } from '../model/pruned-model.js';
 import { describeLanes } from './describe-lanes.js';
@@ -29,19 +30,16 @@ export async function openReplicas(
   const opened = devices.length - (shared < 0 ? 0 : 1);
   const describe = describeLanes(pruned, setup, opened * sessions);
   const balance = warnOfMemory(devices);
-  const opening = await Promise.allSettled(
-    shareThreads(devices, sessions).map(async (device, i) =>
-      i === shared
-        ? existing!
-        : openReplica({ device, lane: setup.lane, sessions, onLaneDeath }, describe(device)),
-    ),
+  const opening = shareThreads(devices, sessions).map(async (device, i) =>
+    i === shared
+      ? existing!
+      : openReplica({ device, lane: setup.lane, sessions, onLaneDeath }, describe(device)),
   );
-  await balance;
-  const replicas = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-  const failed = opening.find((result) => result.status === 'rejected');
-  if (!failed) return replicas;
-  await Promise.all(replicas.map(releaseReplica));
-  throw failed.reason;
+  try {
+    return await openAll(opening, releaseReplica);
+  } finally {
+    await balance;
+  }
 }
 
 /** Whether the session of a replica is the one that would be opened on a device of a list. */

@@ -10,6 +10,7 @@ import { deviceName, type ResolvedDevice } from './device.js';
 import { openLane, type Lane, type LanePlace } from './lane.js';
 import { LanePool, type LaneDeathPolicy, type Slot } from './lane-pool.js';
 import type { startLane } from './lane-start.js';
+import { openAll } from './open-all.js';
 import type { LaneDescription, SessionFacts } from './protocol.js';
 import { WarmSizes } from './warm-sizes.js';
 
@@ -296,12 +297,8 @@ export async function openReplica(
     streams,
   });
   const open = (): Promise<Lane> => openLane(place, describeStreams, start);
-  const opening = await Promise.allSettled(Array.from({ length: lanes }, open));
-  const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-  const failed = opening.find((result) => result.status === 'rejected');
-  if (!failed) return new Replica(opened, open, place.onLaneDeath);
-  await Promise.all(opened.map((lane) => lane.close()));
-  throw failed.reason;
+  const opened = await openAll(Array.from({ length: lanes }, open), (lane) => lane.close());
+  return new Replica(opened, open, place.onLaneDeath);
 }
 
 /** Checks that the engine runs on the device. */

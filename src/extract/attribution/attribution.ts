@@ -1,7 +1,8 @@
 /** Attribution: which places of an image a score depends on. */
-import { withDefaults, type Options } from '../../base/checks.js';
+import { pickFields, withDefaults, type Options } from '../../base/checks.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
 import type { PrunedModel } from '../../model/pruned-model.js';
+import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
 import { readFeeds } from '../../tensor/read-feeds.js';
 import { selectRows } from '../../tensor/rows.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
@@ -241,12 +242,8 @@ export async function createAttribution(
     ...given,
     ...(inherited ? { session: readSession(given.session ?? {}, inherited.session) } : {}),
   });
-  const { device, devices, parallel, session, engine, precision, isolation, exitTimeoutMs, ...rest } =
-    options;
-  const { cudaLibraries, cache, cacheFolder, cacheBytes } = rest;
-  const caching = { cache, cacheFolder, cacheBytes };
-  const lane = { engine, precision, isolation, exitTimeoutMs, cudaLibraries, ...caching };
-  const place = { ...lane, device, devices, parallel, session };
+  const { device, devices, parallel, session } = options;
+  const place = { ...pickFields(options, LANE_DEFAULTS), device, devices, parallel, session };
   const source = extractorInternals.has(model)
     ? (model as Extractor).model.source
     : readModel(model as ModelSource);

@@ -6,6 +6,7 @@ import { REWRITE_DEFAULTS, type RewriteOptions } from '../../model/rewrite-optio
 import type { PrunedModel } from '../../model/pruned-model.js';
 import type { Device } from '../../runtime/device.js';
 import { LANE_DEFAULTS, type LaneOptions } from '../../runtime/lane-options.js';
+import { openAll } from '../../runtime/open-all.js';
 import type { SessionOptions } from '../../runtime/session-options.js';
 import { readFeeds } from '../../tensor/read-feeds.js';
 import { copyRow, selectRows, takeRow } from '../../tensor/rows.js';
@@ -324,15 +325,10 @@ export async function createEarlyExit<const Nodes extends ReturnNodes>(
   const place = single
     ? { device: devices[0]! }
     : { devices, parallel: { split: 'dynamic', microBatch } as const };
-  const opening = await Promise.allSettled(
+  const opened = await openAll(
     stages.map((stage) => createFeatureExtractor(stage.model, undefined, { ...lane, session, ...place })),
+    (extractor) => extractor.close(),
   );
-  const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-  const failed = opening.find((result) => result.status === 'rejected');
-  if (failed) {
-    await Promise.all(opened.map((extractor) => extractor.close()));
-    throw failed.reason;
-  }
   const open = stages.map(({ model, inputs, logits }, i) => ({
     model,
     inputs,

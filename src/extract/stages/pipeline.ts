@@ -1,6 +1,6 @@
 /** One model over several devices: each holds a stage of it, and parts of a batch are in different stages at the same time. */
 import { totalmem } from 'node:os';
-import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkInteger, invalidOption, pickFields, withDefaults, type Options } from '../../base/checks.js';
 import type { OnnxModel, ModelSource } from '../../model/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import {
@@ -14,6 +14,7 @@ import { REWRITE_DEFAULTS, type RewriteOptions } from '../../model/rewrite-optio
 import { readDevices, shareThreads, type Device, type ResolvedDevice } from '../../runtime/device.js';
 import { leastMemory } from '../../runtime/devices/balance.js';
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../../runtime/lane-options.js';
+import { openAll } from '../../runtime/open-all.js';
 import { openReplica } from '../../runtime/replica.js';
 import { readSessionOptions, type SessionOptions } from '../../runtime/session-options.js';
 import { readFeeds } from '../../tensor/read-feeds.js';
@@ -220,7 +221,7 @@ function readPipeline(given: GivenPipelineOptions) {
   const stages = rows[0]!.length;
   if (cuts !== undefined && checkNames('cuts', cuts).length !== stages - 1)
     throw invalidOption('cuts', `${stages - 1} names for ${stages} devices`, cuts);
-  const lane = readLaneOptions(pick(rest, LANE_DEFAULTS));
+  const lane = readLaneOptions(pickFields(rest, LANE_DEFAULTS));
   const parts = checkInteger('microBatch', microBatch, 0, 65_536);
   const size = { by, maxTensors, memoryBytes, batch: parts, inputSizes: rest.inputSizes };
   return {
@@ -228,14 +229,8 @@ function readPipeline(given: GivenPipelineOptions) {
     setup: { session: readSessionOptions(session), lane },
     microBatch: parts,
     split: [cuts === undefined ? { stages } : { cuts }, size] as const,
-    rewriting: pick(rest, REWRITE_DEFAULTS),
+    rewriting: pickFields(rest, REWRITE_DEFAULTS),
   };
-}
-
-/** The options that a part of the package takes. */
-function pick<Part extends object>(options: Part, of: Part): Part {
-  const names = Object.keys(of) as (keyof Part)[];
-  return Object.fromEntries(names.map((name) => [name, options[name]])) as Part;
 }
 
 /** The devices of each pipeline. */
@@ -256,18 +251,13 @@ async function openChains(
   setup: SessionSetup,
 ): Promise<StageChain[]> {
   const devices = shareThreads(rows.flat(), 1);
-  const opening = await Promise.allSettled(
+  const opened = await openAll(
     devices.map((device, i) => {
       const place = { device, lane: setup.lane, sessions: 1, onLaneDeath: 'restart' } as const;
       return openReplica(place, describeLanes(stages[i % stages.length]!.model, setup, 1)(device));
     }),
+    (replica) => replica.close(),
   );
-  const failed = opening.find((result) => result.status === 'rejected');
-  const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-  if (failed) {
-    await Promise.all(opened.map((replica) => replica.close()));
-    throw failed.reason;
-  }
   return rows.map(
     (_, row) =>
       new StageChain(

@@ -11,6 +11,7 @@ import type { OnnxModel } from '../../model/open-model.js';
 import { describeMapped } from '../../model/session-model.js';
 import { shareThreads, type ResolvedDevice } from '../../runtime/device.js';
 import type { LaneOptions } from '../../runtime/lane-options.js';
+import { openAll } from '../../runtime/open-all.js';
 import { openReplica, type Replica, type Runner } from '../../runtime/replica.js';
 import type { SessionOptions } from '../../runtime/session-options.js';
 import { mismatch, makeTensor, nameTensor, type NamedTensor } from '../../tensor/tensor.js';
@@ -37,7 +38,7 @@ export async function openOnDevices(
   graph: NormRewrite,
 ): Promise<Replica[]> {
   const { rewrite } = graph;
-  const opening = await Promise.allSettled(
+  const opened = await openAll(
     shareThreads(devices, 1).map(async (device) => {
       checkRunnable(rewrite, device);
       return openReplica({ device, lane, sessions: 1, onLaneDeath: 'remove' }, async () => ({
@@ -47,15 +48,10 @@ export async function openOnDevices(
         cudaLibraries: lane.cudaLibraries,
       }));
     }),
+    (replica) => replica.close(),
   );
-  const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-  const failed = opening.find((result) => result.status === 'rejected');
-  if (!failed) {
-    for (const { facts } of opened) if (facts.fallback !== undefined) onFallback(facts.fallback);
-    return opened;
-  }
-  await closeAll(opened);
-  throw failed.reason;
+  for (const { facts } of opened) if (facts.fallback !== undefined) onFallback(facts.fallback);
+  return opened;
 }
 
 export async function closeAll(replicas: readonly Replica[]): Promise<void> {
