@@ -65,6 +65,11 @@ export function cutGraph(graph: Graph, { outputs, inputs, allowNonTensor = false
   };
 }
 
+/** The outputs of a graph as outputs of a cut, under their own names. */
+export function graphOutputs({ outputs }: Graph): CutOutput[] {
+  return outputs.map((value) => ({ request: value.name, key: value.name, value, why: 'output' }));
+}
+
 /** Whether an initializer of the file stays. If several have one name, only the last is read and stays. */
 export function keepsInitializer({ graph, values }: Cut, tensor: ScannedTensor): boolean {
   const value = graph.values.get(tensor.name);

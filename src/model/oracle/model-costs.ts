@@ -1,7 +1,7 @@
 /** What the nodes of a model cost: multiply-accumulates, weights and activations, at given sizes of its inputs. */
 import type { Graph, Node, Value } from '../../graph/graph.js';
 import { nodeMacs } from '../../graph/partition/macs.js';
-import { cutGraph } from '../../graph/rewrite/prune.js';
+import { cutGraph, graphOutputs } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { ELEMENT_BITS } from '../../onnx/schema.js';
 import type { ScannedTensor } from '../../onnx/scan-value.js';
@@ -75,13 +75,7 @@ export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<Mo
 
 /** The part of a graph that its outputs need. */
 function rewriteWhole(graph: Graph): Rewrite {
-  const outputs = graph.outputs.map((value) => ({
-    request: value.name,
-    key: value.name,
-    value,
-    why: 'output',
-  }));
-  const cut = cutGraph(graph, { outputs, allowNonTensor: true });
+  const cut = cutGraph(graph, { outputs: graphOutputs(graph), allowNonTensor: true });
   return startRewrite(cut, () => ({ elemType: 0, dims: null }), true);
 }
 
@@ -114,6 +108,7 @@ export function bytesOf({
   return Math.ceil((elementCount(dims) * (ELEMENT_BITS.get(elemType) ?? 0)) / 8);
 }
 
-function sum<Item>(items: readonly Item[], of: (item: Item) => number): number {
+/** Adds up a figure of items. */
+export function sum<Item>(items: readonly Item[], of: (item: Item) => number): number {
   return items.reduce((total, item) => total + of(item), 0);
 }

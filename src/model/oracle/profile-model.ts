@@ -7,7 +7,7 @@ import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { checkInputSizes, readInputSizes, type InputSizes } from '../input-sizes.js';
 import { modelInternals } from '../model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
-import { bytesOf, elementsOf, measureCosts, type NodeCosts } from './model-costs.js';
+import { bytesOf, elementsOf, measureCosts, sum, type NodeCosts } from './model-costs.js';
 import { timeNodes } from './time-nodes.js';
 
 /** Options of {@link profileModel}. */
@@ -106,8 +106,8 @@ interface Measured extends NodeCosts {
  * it, for each node and each module.
  *
  * @remarks Counts come from the sizes of tensors. Where ONNX Runtime cannot infer them, the model runs once on made-up inputs. Times
- * come from ONNX Runtime's profiler with optimisation off, because a fused node has no time of its own parts: they compare nodes, and
- * their sum is more than an optimised run takes.
+ * come from ONNX Runtime's profiler with optimisation off, because it times a fused node as a whole. Compare nodes by these
+ * times; their sum is more than an optimised run takes.
  *
  * @param model - A model, or where to open one.
  * @param given - See {@link ProfileOptions}.
@@ -191,16 +191,12 @@ function listModules(graph: Graph, measured: ReadonlyMap<Node, Measured>, isTime
 function addUp(costs: readonly Measured[], isTimed: boolean): Cost {
   const initializers = [...new Set(costs.flatMap((cost): readonly Value[] => cost.initializers))];
   return {
-    macs: sum(costs.map(({ macs = 0 }) => macs)),
-    parameters: sum(initializers.map(elementsOf)),
-    weightBytes: sum(initializers.map(({ initializer }) => bytesOf(initializer!))),
-    activationBytes: sum(costs.map(({ activationBytes }) => activationBytes)),
-    milliseconds: isTimed ? sum(costs.map(({ milliseconds = 0 }) => milliseconds)) : null,
+    macs: sum(costs, ({ macs = 0 }) => macs),
+    parameters: sum(initializers, elementsOf),
+    weightBytes: sum(initializers, ({ initializer }) => bytesOf(initializer!)),
+    activationBytes: sum(costs, ({ activationBytes }) => activationBytes),
+    milliseconds: isTimed ? sum(costs, ({ milliseconds = 0 }) => milliseconds) : null,
   };
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
 }
 
 function listUncounted(nodes: readonly NodeCost[]): Uncounted[] {

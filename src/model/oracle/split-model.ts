@@ -5,7 +5,7 @@ import { resolveNames } from '../../graph/names/resolve-names.js';
 import { choosePlaces, type PlaceCosts } from '../../graph/partition/choose-places.js';
 import { lineUp } from '../../graph/partition/cut-line.js';
 import { formStages, stagesAt, stagesBehind, type StagePart } from '../../graph/partition/stages.js';
-import { cutGraph, describeNode } from '../../graph/rewrite/prune.js';
+import { cutGraph, describeNode, graphOutputs } from '../../graph/rewrite/prune.js';
 import type { TensorType } from '../../onnx/write-model.js';
 import { elementCount } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
@@ -16,7 +16,7 @@ import { prunedInternals, type PrunedModel } from '../pruned-model.js';
 import { checkNames } from '../return-nodes.js';
 import { describeType } from '../value-info.js';
 import { cutStages, deriveRewritten } from './cut-stages.js';
-import { bytesOf, measureCosts, type MeasuredShape, type ModelCosts } from './model-costs.js';
+import { bytesOf, measureCosts, sum, type MeasuredShape, type ModelCosts } from './model-costs.js';
 import { timeNodes } from './time-nodes.js';
 
 /** Where to split: into a number of stages with balanced costs, or behind the values of these names, in execution order. */
@@ -130,13 +130,7 @@ export async function splitModel(
     ? await deriveRewritten(model.source, prunedInternals.of(model).rewrite, 'tensors')
     : readModel(model as ModelSource);
   const { graph } = modelInternals.of(whole);
-  const outputs = graph.outputs.map((value) => ({
-    request: value.name,
-    key: value.name,
-    value,
-    why: 'output',
-  }));
-  const cut = cutGraph(graph, { outputs });
+  const cut = cutGraph(graph, { outputs: graphOutputs(graph) });
   const line = lineUp(cut);
   const costs = await measureCosts(whole, request);
   const times = request.by === 'time' ? await timeNodes(whole, costs, 1) : undefined;
@@ -253,8 +247,4 @@ function crossingOf(parts: readonly StagePart[], { shapes, batch }: ModelCosts):
 function rowBytes(shape: MeasuredShape | undefined, batch: number): number {
   if (!shape) return 0;
   return shape.dims[0] === batch ? bytesOf(shape) / batch : bytesOf(shape);
-}
-
-function sum<Item>(items: readonly Item[], of: (item: Item) => number): number {
-  return items.reduce((total, item) => total + of(item), 0);
 }

@@ -68,70 +68,70 @@ const relativeTo = (drift: number): number => Math.max(1e-5, 10 * drift);
 // A suite that does not run is collected all the same, so it must not read what is not there.
 const CASES = hasTraining ? ['resnet-basic', 'vit'] : [];
 
-if (!hasTraining) it.todo(`the golden maps${sharedNote}`);
+describe.skipIf(!hasTraining)(`golden maps${sharedNote}`, () => {
+  describe.each(CASES)('%s', (id) => {
+    const golden = readTraining<AttributionCase>(`attribution/${id}.json`);
+    const { files } = readTraining<ModelFiles>(`models/${id}.json`);
+    const image = decode(golden.input);
+    const target = golden.classes;
 
-describe.each(CASES)('%s', (id) => {
-  const golden = readTraining<AttributionCase>(`attribution/${id}.json`);
-  const { files } = readTraining<ModelFiles>(`models/${id}.json`);
-  const image = decode(golden.input);
-  const target = golden.classes;
+    describe.each(EXPORTERS)('%s', (exporter) => {
+      const path = trainingPath(`models/${files.find((file) => file.exporter === exporter)!.file}`);
 
-  describe.each(EXPORTERS)('%s', (exporter) => {
-    const path = trainingPath(`models/${files.find((file) => file.exporter === exporter)!.file}`);
-
-    it.each(Object.keys(golden.layers))('%s: every class activation map', async (name) => {
-      const { tensors, maps } = golden.layers[name]!;
-      for (const [key, expected] of Object.entries(maps)) {
-        const method = METHODS[key as keyof typeof METHODS];
-        // The methods differ in what the host computes: all of them run on one file, and two on the others.
-        if (exporter !== 'ts-folded' && method !== 'grad-cam' && method !== 'hires-cam') continue;
-        const layer = `tensor:${tensors[exporter]![0]!}`;
-        const result = await attribute(path, image, { method, layer, target });
-        const what = `${method} ${name}`;
-        if (method === 'eigen-cam') {
-          // Each row has its own sign.
-          for (let row = 0; row < target.length; row++) expectRow(result.map, expected, row, what);
-          continue;
+      it.each(Object.keys(golden.layers))('%s: every class activation map', async (name) => {
+        const { tensors, maps } = golden.layers[name]!;
+        for (const [key, expected] of Object.entries(maps)) {
+          const method = METHODS[key as keyof typeof METHODS];
+          // The methods differ in what the host computes: all of them run on one file, and two on the others.
+          if (exporter !== 'ts-folded' && method !== 'grad-cam' && method !== 'hires-cam') continue;
+          const layer = `tensor:${tensors[exporter]![0]!}`;
+          const result = await attribute(path, image, { method, layer, target });
+          const what = `${method} ${name}`;
+          if (method === 'eigen-cam') {
+            // Each row has its own sign.
+            for (let row = 0; row < target.length; row++) expectRow(result.map, expected, row, what);
+            continue;
+          }
+          expectClose(what, result.map, expected.raw, relativeTo(expected.drift));
+          expectClose(`${what} normalised`, result.normalised, expected.normalised, 0, 1e-4);
+          if ('data' in expected.final) expectClose(`${what} final`, result.heatmap, expected.final, 0, 1e-4);
+          else expect(summaryDifference(result.heatmap, expected.final), what).toBeLessThanOrEqual(1e-4);
         }
-        expectClose(what, result.map, expected.raw, relativeTo(expected.drift));
-        expectClose(`${what} normalised`, result.normalised, expected.normalised, 0, 1e-4);
-        if ('data' in expected.final) expectClose(`${what} final`, result.heatmap, expected.final, 0, 1e-4);
-        else expect(summaryDifference(result.heatmap, expected.final), what).toBeLessThanOrEqual(1e-4);
-      }
-    });
+      });
 
-    it('every map of the pixels', async () => {
-      const { gradient, 'saliency-max': saliency, 'input-x-gradient': product } = golden.inputMaps;
-      const slopes = await attribute(path, image, { method: 'saliency', target });
-      expectInput('gradient', slopes.values!, gradient!);
-      expectInput('saliency', slopes.map, saliency!);
-      const products = await attribute(path, image, { method: 'input-x-gradient', target });
-      expectInput('input-x-gradient', products.values!, product!);
-      for (const baseline of ['zero', 'mean'] as const)
-        for (const rule of exporter === 'ts-folded' ? RULES : RULES.slice(0, 1)) {
-          const options = { method: 'integrated-gradients', baseline, rule, steps: 20, target } as const;
-          const { values } = await attribute(path, image, options);
-          const name = `integrated-gradients/${baseline}/${rule}`;
-          expectInput(name, values!, golden.inputMaps[name]!);
-        }
-    });
+      it('every map of the pixels', async () => {
+        const { gradient, 'saliency-max': saliency, 'input-x-gradient': product } = golden.inputMaps;
+        const slopes = await attribute(path, image, { method: 'saliency', target });
+        expectInput('gradient', slopes.values!, gradient!);
+        expectInput('saliency', slopes.map, saliency!);
+        const products = await attribute(path, image, { method: 'input-x-gradient', target });
+        expectInput('input-x-gradient', products.values!, product!);
+        for (const baseline of ['zero', 'mean'] as const)
+          for (const rule of exporter === 'ts-folded' ? RULES : RULES.slice(0, 1)) {
+            const options = { method: 'integrated-gradients', baseline, rule, steps: 20, target } as const;
+            const { values } = await attribute(path, image, options);
+            const name = `integrated-gradients/${baseline}/${rule}`;
+            expectInput(name, values!, golden.inputMaps[name]!);
+          }
+      });
 
-    it('smooth gradients, with the noise of the fixture', async () => {
-      await using saliency = await createAttribution(path, { method: 'saliency' });
-      const gradientAt = async (data: Float32Array): Promise<Float32Array> =>
-        (await saliency.run({ ...image, data }, { target })).values!.data;
-      const [rows, channels, height, width] = image.dims as [number, number, number, number];
-      const maps = { rows, channels, size: [height, width], data: image.data as Float32Array } as const;
-      const noise = decode(golden.noise).data as Float32Array;
-      const parts = Array.from({ length: golden.noise.shape[0]! }, (_, i) =>
-        noise.subarray(i * maps.data.length, (i + 1) * maps.data.length),
-      );
-      const data = await smoothGradients(maps, parts, gradientAt);
-      expectInput(
-        'smoothgrad',
-        { dtype: 'float32', dims: image.dims, data },
-        golden.inputMaps['smoothgrad']!,
-      );
+      it('smooth gradients, with the noise of the fixture', async () => {
+        await using saliency = await createAttribution(path, { method: 'saliency' });
+        const gradientAt = async (data: Float32Array): Promise<Float32Array> =>
+          (await saliency.run({ ...image, data }, { target })).values!.data;
+        const [rows, channels, height, width] = image.dims as [number, number, number, number];
+        const maps = { rows, channels, size: [height, width], data: image.data as Float32Array } as const;
+        const noise = decode(golden.noise).data as Float32Array;
+        const parts = Array.from({ length: golden.noise.shape[0]! }, (_, i) =>
+          noise.subarray(i * maps.data.length, (i + 1) * maps.data.length),
+        );
+        const data = await smoothGradients(maps, parts, gradientAt);
+        expectInput(
+          'smoothgrad',
+          { dtype: 'float32', dims: image.dims, data },
+          golden.inputMaps['smoothgrad']!,
+        );
+      });
     });
   });
 });
