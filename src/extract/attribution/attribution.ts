@@ -82,7 +82,10 @@ let newAttribution: (passes: Passes, options: AttributionOptions) => Attribution
 export class Attribution {
   /** The inputs that must be fed. */
   readonly inputs: readonly TensorInfo[];
-  /** The backward pass, to save or to inspect; `null` for methods without gradients. */
+  /**
+   * The backward pass, to save or to inspect; `null` for methods without gradients, and for a layer in front of global average pooling
+   * and one linear layer, whose gradient is that layer's weights.
+   */
   readonly gradients: PrunedModel | null;
   readonly #passes: Passes;
   readonly #options: AttributionOptions;
@@ -156,7 +159,9 @@ export class Attribution {
     const layer = this.#options.layer!;
     const read = (tensor: Tensor): Maps => readMaps(layer, tensor, this.#passes.layerLayout, image.size);
     const isForward = method === 'score-cam' || method === 'eigen-cam';
-    const pass = isForward ? forward! : await this.#passes.backward(job.feeds, job.seeds, job.signal);
+    const pass = isForward
+      ? forward!
+      : await this.#passes.backward(job.feeds, job.seeds, job.signal, forward);
     const activations = read(pass.layer!);
     const map =
       method === 'score-cam'

@@ -15,6 +15,7 @@ import { createFeatureExtractor, type FeatureExtractorOptions } from '../create-
 import type { Extractor } from '../extractor.js';
 import { hasGradient } from './methods.js';
 import type { AttributionOptions } from './options.js';
+import { pooledGradient, readPoolingHead, type PoolingWeights } from './pooled-gradient.js';
 import { checkScores } from './targets.js';
 
 /** What a pass computes of a batch. */
@@ -40,6 +41,8 @@ interface State {
   readonly classes: number | undefined;
   readonly forward: PrunedModel;
   readonly backward: PrunedModel | undefined;
+  /** The head behind the layer, if it makes the backward pass unnecessary. */
+  readonly head: PoolingWeights | undefined;
   readonly place: Place;
 }
 
@@ -53,7 +56,7 @@ export class Passes {
   readonly layerLayout: Layout | null;
   /** The number of classes, if the file states it. */
   readonly classes: number | undefined;
-  /** The backward pass; `undefined` for methods without gradients. */
+  /** The backward pass; `undefined` where the gradients need no such pass. */
   readonly gradients: PrunedModel | undefined;
   readonly #state: State;
   readonly #sessions = new Map<PrunedModel, Promise<Extractor>>();
@@ -79,14 +82,22 @@ export class Passes {
     return this.#run(this.#state.forward, feeds, signal);
   }
 
-  /** The same, and the gradient of the scores that the seeds state. */
-  backward(
+  /**
+   * The same, and the gradient of the scores that the seeds state.
+   *
+   * @param known - The forward pass of these feeds, if it was run.
+   */
+  async backward(
     feeds: readonly NamedTensor[],
     seeds: Tensor<'float32'>,
     signal: AbortSignal | undefined,
+    known?: Pass,
   ): Promise<Pass> {
-    const seed = { ...seeds, name: `gradient/${this.#state.output}` };
-    return this.#run(this.#state.backward!, [...feeds, seed], signal);
+    const { output, backward, head } = this.#state;
+    if (backward)
+      return await this.#run(backward, [...feeds, { ...seeds, name: `gradient/${output}` }], signal);
+    const pass = known ?? (await this.forward(feeds, signal));
+    return { ...pass, gradient: pooledGradient(head!, pass.layer!.dims, seeds) };
   }
 
   async #run(
@@ -155,9 +166,12 @@ export async function createPasses(
   const classes = scores?.dims?.[1];
   const forward = await pruneModel(model, returnNodes, { inputSizes });
   const withRespectTo = [layer ?? `tensor:${image.value.name}`];
-  const backward = hasGradient(method)
-    ? await differentiate(model, { of: [output], withRespectTo, returnNodes, inputSizes })
-    : undefined;
+  const isDifferentiated = hasGradient(method);
+  const head = isDifferentiated && places ? await readPoolingHead(model, places, scores!) : undefined;
+  const backward =
+    isDifferentiated && !head
+      ? await differentiate(model, { of: [output], withRespectTo, returnNodes, inputSizes })
+      : undefined;
   const passes = new Passes({
     image: image.value.name,
     imageLayout: image.axis === 1 ? 'NHWC' : 'NCHW',
@@ -167,6 +181,7 @@ export async function createPasses(
     classes: typeof classes === 'number' ? classes : undefined,
     forward,
     backward,
+    head,
     place,
   });
   await passes.open();
