@@ -1,0 +1,74 @@
+/** Stochastic gradient descent. */
+import type { SgdOptions } from './optimizer-options.js';
+import type { OptimizerState, StepFacts, UpdateRule } from './update-rule.js';
+
+/** The formula of torch.optim.SGD. */
+export function sgdRule(options: SgdOptions): UpdateRule {
+  const hasMomentum = options.momentum !== 0;
+  const move = !hasMomentum ? moveAlong : options.nesterov ? moveNesterov : moveByMomentum;
+  return {
+    keeps: hasMomentum ? ['momentum'] : [],
+    initial: 0,
+    hasMomentum,
+    update: (parameter, gradient, state, at) => move(options, parameter, gradient, state, at),
+  };
+}
+
+function moveAlong(
+  { weightDecay, maximize }: SgdOptions,
+  parameter: Float32Array,
+  gradient: Float32Array,
+  _state: OptimizerState,
+  { lr }: StepFacts,
+): void {
+  const sign = maximize ? -1 : 1;
+  for (let i = 0; i < parameter.length; i++) {
+    const value = parameter[i]!;
+    parameter[i] = value - lr * (sign * gradient[i]! + weightDecay * value);
+  }
+}
+
+function moveByMomentum(
+  options: SgdOptions,
+  parameter: Float32Array,
+  gradient: Float32Array,
+  state: OptimizerState,
+  at: StepFacts,
+): void {
+  const { weightDecay, lr, sign, kept, share } = factors(options, at);
+  const momentum = state['momentum']!;
+  for (let i = 0; i < parameter.length; i++) {
+    const value = parameter[i]!;
+    const slope = sign * gradient[i]! + weightDecay * value;
+    const next = kept * momentum[i]! + share * slope;
+    momentum[i] = next;
+    parameter[i] = value - lr * next;
+  }
+}
+
+function moveNesterov(
+  options: SgdOptions,
+  parameter: Float32Array,
+  gradient: Float32Array,
+  state: OptimizerState,
+  at: StepFacts,
+): void {
+  const { weightDecay, lr, sign, kept, share } = factors(options, at);
+  const momentum = state['momentum']!;
+  for (let i = 0; i < parameter.length; i++) {
+    const value = parameter[i]!;
+    const slope = sign * gradient[i]! + weightDecay * value;
+    const next = kept * momentum[i]! + share * slope;
+    momentum[i] = next;
+    parameter[i] = value - lr * (slope + kept * next);
+  }
+}
+
+/** The constants of a step. The momentum is 0 before the first one, at which torch takes the whole gradient. */
+function factors(
+  { weightDecay, maximize, momentum, dampening }: SgdOptions,
+  at: StepFacts,
+): { weightDecay: number; lr: number; sign: number; kept: number; share: number } {
+  const share = at.step === 1 ? 1 : 1 - dampening;
+  return { weightDecay, lr: at.lr, sign: maximize ? -1 : 1, kept: at.momentum ?? momentum, share };
+}
