@@ -9,6 +9,7 @@ export const MODEL = {
   producerVersion: 3,
   graph: 7,
   opsetImport: 8,
+  metadataProps: 14,
   trainingInfo: 20,
   functions: 25,
 } as const;

@@ -131,6 +131,12 @@ export function modelBytes(
   return onnx.ModelProto.encode({ irVersion, producerName, opsetImport, graph, functions }).finish();
 }
 
+/** A model with more entries of metadata: protobuf messages that stand one after the other are one. */
+export function withMetadata(model: Uint8Array, entries: Readonly<Record<string, string>>): Uint8Array {
+  const metadataProps = Object.entries(entries).map(([key, value]) => ({ key, value }));
+  return Buffer.concat([model, onnx.ModelProto.encode({ metadataProps }).finish()]);
+}
+
 /** A chain of Relu nodes `t0 → t1 → …`. */
 export function chain(length: number): GraphSpec {
   const nodes = Array.from({ length }, (_, i) => ({

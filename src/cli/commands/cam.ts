@@ -14,6 +14,7 @@ import {
 } from '../../extract/attribution/attribution.js';
 import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../extract/attribution/methods.js';
 import { ATTRIBUTION_DEFAULTS } from '../../extract/attribution/options.js';
+import type { AttributionTarget } from '../../extract/attribution/targets.js';
 import { chooseTransform } from '../../image/configs/find-transform.js';
 import { loadImage, type LoadedImage } from '../../image/load-image.js';
 import type { Transform } from '../../image/transform.js';
@@ -54,11 +55,11 @@ export function addCamCommand(program: Command, terminal: Terminal): void {
         .choices([...LAYER_METHODS, ...INPUT_METHODS])
         .default(ATTRIBUTION_DEFAULTS.method),
     )
+    .option('--class <class>', 'index of the class, or its label (default: the predicted class)')
     .option(
-      '--class <class>',
-      'index of the class, or its label with --labels (default: the predicted class)',
+      '--labels <file>',
+      "text file with the label of each class on a line (default: the model's metadata)",
     )
-    .option('--labels <file>', 'text file with the label of each class on a line')
     .option('--output <name>', 'the logits, before a softmax (default: the first output)')
     .option('-o, --out <file>', 'PNG to write: the heat map over the photo as the model sees it')
     .option('--map <file>', '.npy to write: the map as the method defines it, with negative values')
@@ -76,22 +77,22 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
     throw invalidOption('--out', 'given, or --map, or --json: nothing would be kept', out);
   for (const file of [out, map]) if (file !== undefined && !overwrite) checkAbsent(file);
   readDevice('--device', flags.device);
-  const labels = flags.labels === undefined ? [] : await readLabels(flags.labels);
-  const target = readClass(flags.class, labels);
+  const given = flags.labels === undefined ? undefined : await readLabels(flags.labels);
   const model = await findModelFile(path, terminal, flags.yes);
   const transform = chooseTransform(flags.transform, model);
   terminal.err(describeTransform(transform, flags));
   const device = flags.device as Device;
-  await using attribution = await createAttribution(model, { method, layer, output, device });
+  await using attribution = await createAttribution(model, { method, layer, output, device, labels: given });
+  const target = readClass(flags.class, attribution.labels);
   const image = await loadFitting(attribution, photo, transform);
   const { signal } = terminal;
-  const result = await attribution.run(image.toTensor(), { target: target ?? 'predicted', signal });
+  const result = await attribution.run(image.toTensor(), { target, signal });
   if (out !== undefined) await writeAtomically(out, await drawHeatmap(image, result.heatmap));
   if (map !== undefined) {
     const { dtype, dims, data } = result.map;
     await writeAtomically(map, Buffer.concat([encodeNpyHeader(dtype, dims), bytesOf(data)]));
   }
-  const facts = describe(result, labels);
+  const facts = describe(result);
   if (json) {
     terminal.out(`${JSON.stringify({ model, photo, method, layer: layer ?? null, ...facts }, null, 2)}\n`);
     return;
@@ -109,10 +110,7 @@ function loadFitting({ inputs }: Attribution, photo: string, transform: Transfor
   return loadImage(photo, transform.with({ layout: feed.isLast ? 'nhwc' : 'nchw' }));
 }
 
-function describe(
-  { classes, scores, map }: AttributionResult,
-  labels: readonly string[],
-): {
+function describe({ classes, labels, scores, map }: AttributionResult): {
   class: number;
   label: string | null;
   score: number;
@@ -120,10 +118,10 @@ function describe(
   least: number;
   largest: number;
 } {
-  const [index, score] = [classes[0]!, scores[0]!];
+  const [index, label, score] = [classes[0]!, labels[0]!, scores[0]!];
   const ordered = map.data.toSorted();
   const range = { least: ordered[0]!, largest: ordered.at(-1)! };
-  return { class: index, label: labels[index] ?? null, score, dims: map.dims, ...range };
+  return { class: index, label, score, dims: map.dims, ...range };
 }
 
 async function readLabels(path: string): Promise<string[]> {
@@ -133,12 +131,8 @@ async function readLabels(path: string): Promise<string[]> {
   return text.trimEnd().split(/\r?\n/);
 }
 
-function readClass(given: string | undefined, labels: readonly string[]): number | undefined {
-  if (given === undefined) return undefined;
-  const label = labels.indexOf(given);
-  if (label >= 0) return label;
-  if (/^\d+$/.test(given)) return Number(given);
-  const expected =
-    labels.length > 0 ? 'an index or a line of --labels' : 'an index, or a label with --labels';
-  throw invalidOption('--class', expected, given);
+/** A class as --class names it: digits are an index, unless a label is the same. */
+function readClass(given: string | undefined, labels: readonly string[] | null): AttributionTarget {
+  if (given === undefined) return 'predicted';
+  return /^\d+$/.test(given) && !labels?.includes(given) ? Number(given) : given;
 }

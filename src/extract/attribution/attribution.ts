@@ -1,5 +1,6 @@
 /** Attribution: which places of an image a score depends on. */
 import { pickFields, withDefaults, type Options } from '../../base/checks.js';
+import { readClassLabels, type ClassLabels } from '../class-labels.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
 import type { PrunedModel } from '../../model/pruned-model.js';
 import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
@@ -13,6 +14,7 @@ import type { RunInput } from '../run-options.js';
 import { activationMaps } from './class-activation.js';
 import { normaliseMaps, resizeMaps } from './heatmap.js';
 import { integrateGradients, pixelMaps, seededNoise, smoothGradients } from './input-gradients.js';
+import { fitLabels, indexLabels, readGivenLabels } from './labels.js';
 import { readMaps, toImage, type Maps, type Size } from './maps.js';
 import { isLayerMethod, type InputMethod, type LayerMethod } from './methods.js';
 import { readAttributionOptions, type AttributionOptions, type GivenAttributionOptions } from './options.js';
@@ -49,6 +51,8 @@ export interface AttributionResult {
   readonly values: Tensor<'float32'> | null;
   /** The class of each row: the one that counts most in its score. */
   readonly classes: readonly number[];
+  /** The label of that class; `null` where labels are unknown. */
+  readonly labels: readonly (string | null)[];
   /** The score of each row. */
   readonly scores: readonly number[];
 }
@@ -71,7 +75,7 @@ interface Found {
   readonly logits: Tensor<'float32'>;
 }
 
-let newAttribution: (passes: Passes, options: AttributionOptions) => Attribution;
+let newAttribution: (passes: Passes, options: AttributionOptions, labels: ClassLabels) => Attribution;
 
 /**
  * Attributes scores to places of images. Made by {@link createAttribution}.
@@ -87,18 +91,23 @@ export class Attribution {
    * and one linear layer, whose gradient is that layer's weights.
    */
   readonly gradients: PrunedModel | null;
+  /** The labels of the classes, in their order: those given, else those in the model's metadata. `null` if there are none. */
+  readonly labels: readonly string[] | null;
   readonly #passes: Passes;
   readonly #options: AttributionOptions;
+  readonly #labels: ClassLabels;
 
   static {
-    newAttribution = (passes, options) => new Attribution(passes, options);
+    newAttribution = (...parts) => new Attribution(...parts);
   }
 
-  private constructor(passes: Passes, options: AttributionOptions) {
+  private constructor(passes: Passes, options: AttributionOptions, labels: ClassLabels) {
     this.inputs = passes.inputs;
     this.gradients = passes.gradients ?? null;
+    this.labels = 'labels' in labels ? labels.labels : null;
     this.#passes = passes;
     this.#options = options;
+    this.#labels = labels;
   }
 
   /**
@@ -108,7 +117,8 @@ export class Attribution {
    * @param given - See {@link AttributionRunOptions}.
    * @returns Maps in buffers that are yours.
    * @throws {@link TapirError} those of {@link FeatureExtractor.run}; `OUTPUT_MISFIT` for a layer that is neither a map nor a grid of
-   * tokens, and for an output that is not `[N, classes]`; `OPTION_INVALID` for a target out of range.
+   * tokens, and for an output that is not `[N, classes]`; `OPTION_INVALID` for a target out of range, and for an unknown label, with the
+   * nearest ones.
    */
   async run(input: RunInput, given: Options<AttributionRunOptions> = {}): Promise<AttributionResult> {
     const { target, signal } = withDefaults(RUN_DEFAULTS, given, 'run');
@@ -119,20 +129,23 @@ export class Attribution {
     const forward = isForward ? await passes.forward(feeds, signal) : undefined;
     const { rows, size } = image;
     const classes = forward?.logits.dims[1] ?? passes.classes!;
-    const seeds = seedsOf(target, [rows, classes], forward?.logits);
+    const labels = fitLabels(this.#labels, classes, this.#options.labels !== undefined);
+    const seeds = seedsOf(indexLabels(target, labels), [rows, classes], forward?.logits);
     const job = { feeds, image, seeds, signal, forward };
     const { method } = this.#options;
     const found = await (isLayerMethod(method) ? this.#ofLayer(method, job) : this.#ofImage(method, job));
     const normalised = normaliseMaps(found.map, found.size);
+    const counted = Array.from({ length: rows }, (_, row) =>
+      largestOf(seeds.data.subarray(row * classes, (row + 1) * classes)),
+    );
     const heatmap = normaliseMaps(resizeMaps(normalised, found.size, size, 'half-pixel'), size);
     return {
       map: makeTensor('float32', [rows, ...found.size], found.map),
       normalised: makeTensor('float32', [rows, ...found.size], normalised),
       heatmap: makeTensor('float32', [rows, ...size], heatmap),
       values: found.values && toImage({ ...image, data: found.values }, passes.imageLayout),
-      classes: Array.from({ length: rows }, (_, row) =>
-        largestOf(seeds.data.subarray(row * classes, (row + 1) * classes)),
-      ),
+      classes: counted,
+      labels: counted.map((index) => ('labels' in labels ? labels.labels[index]! : null)),
       scores: scoresOf(found.logits, seeds),
     };
   }
@@ -252,5 +265,7 @@ export async function createAttribution(
   const source = extractorInternals.has(model)
     ? (model as Extractor).model.source
     : readModel(model as ModelSource);
-  return newAttribution(await createPasses(source, options, place), options);
+  const labels =
+    options.labels === undefined ? await readClassLabels(source) : readGivenLabels(options.labels);
+  return newAttribution(await createPasses(source, options, place), options, labels);
 }

@@ -34,6 +34,12 @@ export interface AttributionOptions
    */
   readonly output: string | undefined;
   /**
+   * The labels of the classes, in their order; by default those in the model's metadata: entry `labels`, a JSON array, as `tapir train`
+   * writes it, or entry `names`, as Ultralytics writes it.
+   * @default undefined
+   */
+  readonly labels: readonly string[] | undefined;
+  /**
    * As for {@link createFeatureExtractor}.
    * @default undefined, which is the CPU without `devices`
    */
@@ -88,6 +94,7 @@ export const ATTRIBUTION_DEFAULTS: AttributionOptions = {
   method: 'grad-cam',
   layer: undefined,
   output: undefined,
+  labels: undefined,
   device: undefined,
   devices: undefined,
   parallel: {},

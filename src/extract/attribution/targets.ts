@@ -7,13 +7,16 @@ import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 export type SeedOfRow = (logits: Float32Array, row: number) => ArrayLike<number>;
 
 /**
- * The score of a row: a logit, by the index of its class. `'predicted'` is the largest one of each row; a list has an index per row; a
- * function returns what each logit counts, for sums and differences of several.
+ * The score of a row: a logit, by the index or the label of its class. `'predicted'` is the largest one of each row; a list has a class
+ * per row; a function returns what each logit counts, for sums and differences of several.
  */
-export type AttributionTarget = 'predicted' | number | readonly number[] | SeedOfRow;
+export type AttributionTarget = string | number | readonly (string | number)[] | SeedOfRow;
+
+/** A target without labels. */
+export type IndexTarget = 'predicted' | number | readonly number[] | SeedOfRow;
 
 /** Whether a target depends on the logits. */
-export function readsLogits(target: AttributionTarget): target is 'predicted' | SeedOfRow {
+export function readsLogits(target: AttributionTarget): boolean {
   return target === 'predicted' || typeof target === 'function';
 }
 
@@ -35,7 +38,7 @@ export function checkScores(output: string, logits: Tensor, rows: number): Tenso
  * @throws {@link TapirError} `OPTION_INVALID`.
  */
 export function seedsOf(
-  target: AttributionTarget,
+  target: IndexTarget,
   [rows, classes]: readonly [rows: number, classes: number],
   logits: Tensor<'float32'> | undefined,
 ): Tensor<'float32'> {
@@ -63,7 +66,7 @@ function readSeed(given: unknown, classes: number): ArrayLike<number> {
 
 function checkClass(index: unknown, classes: number): number {
   if (typeof index === 'number' && Number.isInteger(index) && index >= 0 && index < classes) return index;
-  const forms = `"predicted", a class from 0 to ${classes - 1}, a list of them, or a function`;
+  const forms = `"predicted", a class from 0 to ${classes - 1}, a label, a list of them, or a function`;
   throw invalidOption('target', forms, index);
 }
 

@@ -5,6 +5,7 @@ import { attribute, loadImage } from 'onnx-tapir';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { withMetadata } from '../../support/graphs.js';
 import { runTapir, type Ended } from '../../support/run.js';
 
 const scratch = scratchFolder();
@@ -47,10 +48,26 @@ describe('tapir cam', () => {
     expect(label).toBe(`thing ${index}`);
   });
 
+  it('names the class by the metadata of the model', async () => {
+    const labelled = join(scratch, 'labelled.onnx');
+    const names = Array.from({ length: 10 }, (_, i) => `${i}: 'kind ${i}'`).join(', ');
+    writeFileSync(labelled, withMetadata(tinyResNet(), { names: `{${names}}` }));
+    const flags = [
+      '--transform',
+      JSON.stringify(transform),
+      '--layer',
+      'layer4',
+      '--map',
+      join(scratch, 'm.npy'),
+    ];
+    const ended = await runTapir(['cam', labelled, photo, ...flags, '--class', 'kind 6']);
+    expect(ended.stdout).toMatch(/^class 6 \(kind 6\), score/);
+  });
+
   it.each<[string, readonly string[]]>([
     ['nothing to write', ['--layer', 'layer4']],
     ['no layer', ['--json']],
-    ['a label without --labels', ['--layer', 'layer4', '--class', 'thing 7', '--json']],
+    ['a label of a model without labels', ['--layer', 'layer4', '--class', 'thing 7', '--json']],
     ['another label', ['--layer', 'layer4', '--class', 'thing', '--labels', labels, '--json']],
     ['a class out of range', ['--layer', 'layer4', '--class', '10', '--json']],
     ['labels that are not there', ['--layer', 'layer4', '--labels', join(scratch, 'none'), '--json']],

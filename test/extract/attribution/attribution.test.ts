@@ -10,6 +10,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { smoothGradients } from '../../../src/extract/attribution/input-gradients.js';
 import { sharedNote, tinyResNet } from '../../support/fixtures.js';
+import { withMetadata } from '../../support/graphs.js';
 import {
   decode,
   expectClose,
@@ -212,6 +213,39 @@ describe('targets and batches', () => {
       expect(difference.values!.data[i]).toBeCloseTo(four.values!.data[i]! - seven.values!.data[i]!, 6);
   });
 
+  it('a target is a label: of the metadata, or of the option', async () => {
+    const labels = Array.from({ length: 10 }, (_, i) => `thing ${i % 9}`);
+    const labelled = withMetadata(model, { labels: JSON.stringify(labels) });
+    await using saliency = await createAttribution(labelled, { method: 'saliency' });
+    expect(saliency.labels).toEqual(labels);
+    const result = await saliency.run(batch, { target: ['thing 3', 1, 'thing 8'] });
+    expect(result).toMatchObject({ classes: [3, 1, 8], labels: ['thing 3', 'thing 1', 'thing 8'] });
+    const given = labels.map((_, i) => `other ${i}`);
+    const options = { method: 'saliency', labels: given, target: 'other 5' } as const;
+    expect(await attribute(labelled, batch, options)).toMatchObject({ classes: [5, 5, 5] });
+    await expect(saliency.run(batch, { target: 'thnig 3' })).rejects.toThrow(
+      'option "target" must be one of the 10 labels; nearest are "thing 3"',
+    );
+    await expect(saliency.run(batch, { target: 'thing 0' })).rejects.toThrow(
+      'classes 0 and 9 have one label',
+    );
+  });
+
+  it('a label needs labels that fit the classes', async () => {
+    const few = withMetadata(model, { names: `{0: 'cat', 1: 'dog'}` });
+    const options = { method: 'saliency' } as const;
+    await expect(attribute(few, batch, { ...options, target: 'cat' })).rejects.toThrow(
+      'its metadata has 2 labels for 10 classes',
+    );
+    expect(await attribute(few, batch, { ...options, target: 1 })).toMatchObject({
+      labels: [null, null, null],
+    });
+    await expect(attribute(model, batch, { ...options, target: 'cat' })).rejects.toThrow('no labels');
+    await expect(attribute(model, batch, { ...options, labels: ['cat'], target: 0 })).rejects.toThrow(
+      'option "labels" must be a list of 10 texts',
+    );
+  });
+
   it('each row has its own map, also on several devices', async () => {
     const rows = 64 * 64 * 3;
     const [device, devices] = ['cpu', ['cpu:0', 'cpu:1']] as const;
@@ -268,6 +302,7 @@ describe('targets and batches', () => {
     ['a layer for pixels', { method: 'saliency', layer: 'layer4' }, {}],
     ['one step', { method: 'integrated-gradients', steps: 1 }, {}],
     ['another option', { methods: [] }, {}],
+    ['labels that are no list', { method: 'saliency', labels: 'cat' }, {}],
     ['a class out of range', { layer: 'layer4' }, { target: 10 }],
     ['half a class', { layer: 'layer4' }, { target: 1.5 }],
     ['a list of another length', { layer: 'layer4' }, { target: [1, 2] }],
