@@ -33,6 +33,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   extract: ['model/oracle', 'model/parameters', 'runtime/devices'],
   'extract/attribution': ['extract'],
   'extract/stages': ['extract'],
+  'extract/train': ['extract', 'extract/train/optimizers'],
   'extract/train/optimizers': ['base'],
   'extract/statistics': ['extract'],
   'image/file': ['base'],

@@ -36,6 +36,8 @@ export interface ErrorDetails {
   NORMS_UNAVAILABLE: { readonly reason: string; readonly layers: readonly string[] };
   /** Saved moments are damaged, belong to another model, or cannot be merged. */
   MOMENTS_INVALID: { readonly reason: string };
+  /** The folder holds no checkpoint of training, or one that is damaged or of another version. */
+  CHECKPOINT_INVALID: { readonly path: string; readonly reason: string };
   /** The model has no tensor, node or module of these names; or no known model has this name. */
   NAME_NOT_FOUND: {
     readonly names: readonly { readonly request: string; readonly nearest: readonly string[] }[];

@@ -27,6 +27,7 @@ import {
   type BatchNormMoments,
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { readCheckpoint } from '../../src/extract/train/checkpoint.js';
 import { ERROR_CODES } from '../support/error-codes.js';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { startServer } from '../support/file-server.js';
@@ -173,6 +174,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
   NORMS_UNAVAILABLE: () => estimateBatchNorm(negModel(), [], { mode: 'adabn' }),
   MOMENTS_INVALID: () =>
     estimateBatchNorm(negModel(), [], { mode: 'adabn', sourceMoments: {} as BatchNormMoments }),
+  CHECKPOINT_INVALID: () => readCheckpoint(join(scratch, 'nowhere')),
   NAME_NOT_FOUND: () => pruneModel(tinyResNet(), ['layer5']),
   NAME_AMBIGUOUS: () => {
     const nodes = [
