@@ -16,7 +16,7 @@ import { normaliseMaps, resizeMaps } from './heatmap.js';
 import { integrateGradients, pixelMaps, seededNoise, smoothGradients } from './input-gradients.js';
 import { fitLabels, indexLabels, readGivenLabels } from './labels.js';
 import { readMaps, toImage, type Maps, type Size } from './maps.js';
-import { isLayerMethod, type InputMethod, type LayerMethod } from './methods.js';
+import { isLayerMethod, type InputMethod, type LayerMethod, type NoiseMethod } from './methods.js';
 import { readAttributionOptions, type AttributionOptions, type GivenAttributionOptions } from './options.js';
 import { createPasses, type Pass, type Passes } from './passes.js';
 import { pathPoints } from './quadrature.js';
@@ -204,12 +204,16 @@ export class Attribution {
       if (data === image.data) logits = pass.logits;
       return readMaps('gradient', pass.gradient!, this.#passes.imageLayout, image.size).data;
     };
+    const smooth = (kind: NoiseMethod) => () =>
+      smoothGradients(kind, image, seededNoise(image, { samples, level, seed }), gradientAt);
     const compute = {
       saliency: () => gradientAt(image.data),
       'input-x-gradient': async () =>
         (await gradientAt(image.data)).map((slope, i) => slope * image.data[i]!),
       'integrated-gradients': () => integrateGradients(image, pathPoints(rule, steps), baseline, gradientAt),
-      'smooth-grad': () => smoothGradients(image, seededNoise(image, { samples, level, seed }), gradientAt),
+      'smooth-grad': smooth('smooth-grad'),
+      'smooth-grad-squared': smooth('smooth-grad-squared'),
+      'var-grad': smooth('var-grad'),
     };
     const values = await compute[method]();
     logits ??= (await this.#passes.forward(job.feeds, signal)).logits;

@@ -3,7 +3,7 @@ import { createRandom } from '../../base/random.js';
 import { extremes } from './heatmap.js';
 import { rowOf, type Maps } from './maps.js';
 import type { PathPoint } from './quadrature.js';
-import type { InputMethod } from './methods.js';
+import type { InputMethod, NoiseMethod } from './methods.js';
 
 /** The gradients of the scores at other pixels, of the same dims. */
 export type GradientAt = (pixels: Float32Array) => Promise<Float32Array>;
@@ -46,21 +46,34 @@ function baselineOf({ data, size }: Maps, baseline: Baseline): Float32Array {
   return base;
 }
 
-/** SmoothGrad (Smilkov et al. 2017): the mean of the gradients at noisy images. */
+/** Each method from the mean of the gradients and the mean of their squares. */
+const STATISTICS: Readonly<Record<NoiseMethod, (mean: number, square: number) => number>> = {
+  // SmoothGrad: Smilkov et al. 2017. Squared, and VarGrad: Hooker et al. 2019, Adebayo et al. 2018.
+  'smooth-grad': (mean) => mean,
+  'smooth-grad-squared': (_, square) => square,
+  'var-grad': (mean, square) => Math.max(0, square - mean ** 2),
+};
+
+/** The mean of the gradients at noisy images, of their squares, or their variance. */
 export async function smoothGradients(
+  method: NoiseMethod,
   image: Maps,
   noises: Iterable<Float32Array>,
   gradientAt: GradientAt,
 ): Promise<Float32Array> {
-  const total = new Float64Array(image.data.length);
+  const sums = new Float64Array(image.data.length);
+  const squares = new Float64Array(image.data.length);
   let count = 0;
   for (const noise of noises) {
     // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
     const gradient = await gradientAt(image.data.map((value, i) => value + noise[i]!));
-    for (let i = 0; i < total.length; i++) total[i]! += gradient[i]!;
+    for (const [i, slope] of gradient.entries()) {
+      sums[i]! += slope;
+      squares[i]! += slope ** 2;
+    }
     count++;
   }
-  return Float32Array.from(total, (sum) => sum / count);
+  return Float32Array.from(sums, (sum, i) => STATISTICS[method](sum / count, squares[i]! / count));
 }
 
 /**
@@ -86,20 +99,20 @@ export function* seededNoise(
     });
 }
 
-/** One value per pixel, `[N, H, W]`: the largest magnitude of slopes, and the sum of contributions. */
+/** One value per pixel, `[N, H, W]`: the sum of contributions, else the largest magnitude. */
 export function pixelMaps(
   method: InputMethod,
   { channels, size, rows }: Maps,
   values: Float32Array,
 ): Float32Array {
   const places = size[0] * size[1];
-  const isSlope = method === 'saliency' || method === 'smooth-grad';
+  const isContribution = method === 'input-x-gradient' || method === 'integrated-gradients';
   return Float32Array.from({ length: rows * places }, (_, at) => {
     const start = Math.floor(at / places) * channels * places + (at % places);
     let pixel = 0;
     for (let c = 0; c < channels; c++) {
       const value = values[start + c * places]!;
-      pixel = isSlope ? Math.max(pixel, Math.abs(value)) : pixel + value;
+      pixel = isContribution ? pixel + value : Math.max(pixel, Math.abs(value));
     }
     return pixel;
   });

@@ -12,10 +12,19 @@ export const LAYER_METHODS = [
 ] as const;
 
 /** Maps of the pixels that the score depends on. */
-export const INPUT_METHODS = ['saliency', 'input-x-gradient', 'integrated-gradients', 'smooth-grad'] as const;
+export const INPUT_METHODS = [
+  'saliency',
+  'input-x-gradient',
+  'integrated-gradients',
+  'smooth-grad',
+  'smooth-grad-squared',
+  'var-grad',
+] as const;
 
 export type LayerMethod = (typeof LAYER_METHODS)[number];
 export type InputMethod = (typeof INPUT_METHODS)[number];
+/** Statistics of the gradients at noisy images. */
+export type NoiseMethod = Extract<InputMethod, 'smooth-grad' | 'smooth-grad-squared' | 'var-grad'>;
 
 /** The methods of {@link createAttribution}. */
 export type AttributionMethod = LayerMethod | InputMethod;

@@ -65,7 +65,7 @@ export interface AttributionOptions
    */
   readonly rule: PathRule;
   /**
-   * Noisy images of `'smooth-grad'`; each costs a run.
+   * Noisy images of `'smooth-grad'`, `'smooth-grad-squared'` and `'var-grad'`; each costs a run.
    * @default 20
    */
   readonly samples: number;

@@ -31,7 +31,8 @@ interface MapCase {
 interface InputMap {
   readonly value?: StoredTensor;
   readonly summary: Summary;
-  readonly drift: number;
+  /** Not stated for squares and variances. */
+  readonly drift?: number;
 }
 interface AttributionCase {
   readonly input: StoredTensor;
@@ -64,7 +65,7 @@ const METHODS = {
 } as const;
 const RULES = ['gausslegendre', 'middle', 'trapezoid', 'left', 'right'] as const;
 
-const relativeTo = (drift: number): number => Math.max(1e-5, 10 * drift);
+const relativeTo = (drift = 0): number => Math.max(1e-5, 10 * drift);
 
 // A suite that does not run is collected all the same, so it must not read what is not there.
 const CASES = hasTraining ? ['resnet-basic', 'vit'] : [];
@@ -116,7 +117,11 @@ describe.skipIf(!hasTraining)(`golden maps${sharedNote}`, () => {
           }
       });
 
-      it('smooth gradients, with the noise of the fixture', async () => {
+      it.each([
+        ['smooth-grad', 'smoothgrad'],
+        ['smooth-grad-squared', 'smoothgrad-squared'],
+        ['var-grad', 'vargrad'],
+      ] as const)('%s, with the noise of the fixture', async (method, name) => {
         await using saliency = await createAttribution(path, { method: 'saliency' });
         const gradientAt = async (data: Float32Array): Promise<Float32Array> =>
           (await saliency.run({ ...image, data }, { target })).values!.data;
@@ -126,12 +131,8 @@ describe.skipIf(!hasTraining)(`golden maps${sharedNote}`, () => {
         const parts = Array.from({ length: golden.noise.shape[0]! }, (_, i) =>
           noise.subarray(i * maps.data.length, (i + 1) * maps.data.length),
         );
-        const data = await smoothGradients(maps, parts, gradientAt);
-        expectInput(
-          'smoothgrad',
-          { dtype: 'float32', dims: image.dims, data },
-          golden.inputMaps['smoothgrad']!,
-        );
+        const data = await smoothGradients(method, maps, parts, gradientAt);
+        expectInput(name, { dtype: 'float32', dims: image.dims, data }, golden.inputMaps[name]!);
       });
     });
   });
@@ -281,6 +282,21 @@ describe('targets and batches', () => {
     expect((await run(2)).map.data).not.toEqual(first.map.data);
     const plain = await attribute(model, batch, { method: 'saliency', target: 0 });
     expect((await run(1, 0)).map.data).toEqual(plain.map.data);
+  });
+
+  it('the variance of gradients is the mean of the squares less the square of the mean', async () => {
+    const options = { samples: 3, seed: 5, target: 0 } as const;
+    const [mean, squares, variance] = [
+      await attribute(model, batch, { ...options, method: 'smooth-grad' }),
+      await attribute(model, batch, { ...options, method: 'smooth-grad-squared' }),
+      await attribute(model, batch, { ...options, method: 'var-grad' }),
+    ];
+    const largest = Math.max(...squares.map.data);
+    expect(largest).toBeGreaterThan(0);
+    for (const [i, value] of variance.values!.data.entries()) {
+      const expected = squares.values!.data[i]! - mean.values!.data[i]! ** 2;
+      expect(Math.abs(value - expected)).toBeLessThan(1e-6 * largest);
+    }
   });
 
   it('Score-CAM gives the same map in batches of any size', async () => {
