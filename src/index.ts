@@ -141,16 +141,13 @@ export {
   type WithFailures,
 } from './apps/learn/estimate-batch-norm.js';
 export { type LearnSource, type PhotoFailure, type PhotoOptions } from './apps/learn/photo-batches.js';
-export {
-  type EstimateOptions,
-  type FoldedOptions,
-  type StatisticsPlace,
-} from './extract/statistics/estimate-options.js';
+export { type PlaceOptions } from './extract/place-options.js';
+export { type EstimateOptions, type FoldedOptions } from './extract/statistics/estimate-options.js';
 export { type BatchNormEstimate, type EstimatedNorm } from './extract/statistics/estimate-statistics.js';
 export { type BatchNormMode } from './extract/statistics/modes.js';
 export { type Momentum } from './extract/statistics/running-statistics.js';
 export { type BatchNormMoments } from './extract/statistics/saved-moments.js';
-export { type BatchSource, type BatchSplit } from './extract/statistics/batch-pieces.js';
+export { type BatchSource, type BatchSplit } from './extract/batch-pieces.js';
 export { type RunInput, type NestedFeeds, type RunOptions } from './extract/run-options.js';
 export { chunkSizes, type Split } from './tensor/split.js';
 export { type LaneDeathPolicy } from './runtime/lane-pool.js';

@@ -3,10 +3,8 @@ import { withDefaults, type Options } from '../../base/checks.js';
 import {
   ESTIMATE_DEFAULTS,
   FOLDED_DEFAULTS,
-  PLACE_DEFAULTS,
   type EstimateOptions,
   type FoldedOptions,
-  type StatisticsPlace,
 } from '../../extract/statistics/estimate-options.js';
 import {
   estimateStatistics,
@@ -14,6 +12,7 @@ import {
   mergeStatistics,
   type BatchNormEstimate,
 } from '../../extract/statistics/estimate-statistics.js';
+import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/place-options.js';
 import type { BatchNormMoments } from '../../extract/statistics/saved-moments.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
 import {
@@ -33,7 +32,7 @@ export const ESTIMATE_BATCH_NORM_DEFAULTS: EstimateBatchNormOptions = {
 };
 
 /** Options of {@link measureMoments}. */
-export interface MeasureMomentsOptions extends StatisticsPlace, PhotoOptions {}
+export interface MeasureMomentsOptions extends PlaceOptions, PhotoOptions {}
 
 const MEASURE_DEFAULTS: MeasureMomentsOptions = { ...PLACE_DEFAULTS, ...PHOTO_DEFAULTS };
 

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { checkInteger } from '../../base/checks.js';
 import { fitTransform } from '../../embed/image-input.js';
 import { BatchLoader, type ImageError } from '../../embed/loader.js';
-import type { BatchSource } from '../../extract/statistics/batch-pieces.js';
+import type { BatchSource } from '../../extract/batch-pieces.js';
 import type { RunInput } from '../../extract/run-options.js';
 import { chooseTransform, type TransformRequest } from '../../image/configs/find-transform.js';
 import { DecodeLanes } from '../../image/lanes/decode-lanes.js';

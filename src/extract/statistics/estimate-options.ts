@@ -1,70 +1,12 @@
 /** The options of estimating statistics, checked. */
-import {
-  checkInteger,
-  checkOneOf,
-  checkSignal,
-  checkText,
-  invalidOption,
-  type Options,
-} from '../../base/checks.js';
+import { checkInteger, checkOneOf, checkText, invalidOption } from '../../base/checks.js';
 import { checkEpsilon, readReference, readState } from '../../model/parameters/load-state-dict.js';
 import type { StateSource } from '../../model/parameters/write-state-dict.js';
-import { readDevices, type Device } from '../../runtime/device.js';
-import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../../runtime/lane-options.js';
-import { readSessionOptions, type SessionOptions } from '../../runtime/session-options.js';
-import type { OnnxModel } from '../../model/open-model.js';
-import { readSplit } from '../../tensor/split.js';
-import type { BatchSplit } from './batch-pieces.js';
+import { PLACE_DEFAULTS, type PlaceOptions } from '../place-options.js';
 import { isRunning, MODES, type BatchNormMode } from './modes.js';
-import type { Place } from './norm-sessions.js';
 import type { FoldedKnowledge } from './prepare-norms.js';
 import type { Momentum } from './running-statistics.js';
 import type { BatchNormMoments } from './saved-moments.js';
-
-/** Where norms run, and what stops them. */
-export interface StatisticsPlace {
-  /**
-   * The devices, each at most once. `'cpu:0'`, `'cpu:1'`, … are lanes that share the cores. In mode `momentum`, each batch goes whole to
-   * one of them.
-   * @default ['cpu']
-   */
-  readonly devices: readonly Device[];
-  /**
-   * How the rows of a batch are split over `devices`: `'chunk'` as torch.chunk, `'balanced'` as torch.tensor_split, or a weight per
-   * device.
-   * @default 'chunk'
-   */
-  readonly split: BatchSplit;
-  /**
-   * Session options of onnxruntime.
-   * @default {}
-   */
-  readonly session: Options<SessionOptions>;
-  /**
-   * Where each session runs: in a worker thread, or in a child process.
-   * @default 'thread'
-   */
-  readonly isolation: LaneOptions['isolation'];
-  /**
-   * Folder with the CUDA and cuDNN libraries.
-   * @default undefined
-   */
-  readonly cudaLibraries: string | undefined;
-  /**
-   * Stops the work when it fires. The call then rejects with its reason.
-   * @default undefined
-   */
-  readonly signal: AbortSignal | undefined;
-}
-
-export const PLACE_DEFAULTS: StatisticsPlace = {
-  devices: ['cpu'],
-  split: 'chunk',
-  session: {},
-  isolation: LANE_DEFAULTS.isolation,
-  cudaLibraries: undefined,
-  signal: undefined,
-};
 
 /** What is known of norms that the exporter folded. */
 export interface FoldedOptions {
@@ -106,7 +48,7 @@ export const FOLDED_DEFAULTS: FoldedOptions = {
 };
 
 /** Options of estimating statistics from tensors. */
-export interface EstimateOptions extends StatisticsPlace, FoldedOptions {
+export interface EstimateOptions extends PlaceOptions, FoldedOptions {
   /** How statistics are estimated. Required. */
   readonly mode: BatchNormMode;
   /**
@@ -152,33 +94,6 @@ export function readEstimateSetup({ mode: given, momentum, memoryBytes }: Estima
     momentum,
     memoryBytes: checkInteger('memoryBytes', memoryBytes, 1, Number.MAX_SAFE_INTEGER),
   };
-}
-
-/** Reads where graphs run. Throws `OPTION_INVALID`. */
-export function readPlace(
-  model: OnnxModel,
-  { devices: given, split, session, isolation, cudaLibraries, signal }: StatisticsPlace,
-): Place {
-  const devices = readDevices('devices', given);
-  let isTold = false;
-  return {
-    model,
-    devices,
-    split: readBatchSplit(split, devices.length),
-    session: readSessionOptions(session),
-    lane: readLaneOptions({ isolation, cudaLibraries, cache: 'off' }),
-    signal: checkSignal(signal),
-    onFallback: (reason) => {
-      if (!isTold) process.emitWarning(`device "auto" fell back to the CPU: ${reason}`);
-      isTold = true;
-    },
-  };
-}
-
-function readBatchSplit(given: unknown, devices: number): BatchSplit {
-  const split = readSplit('split', given, devices);
-  if (split !== 'dynamic' && split !== 'none') return split;
-  throw invalidOption('split', '"chunk", "balanced" or a list of weights: statistics depend on it', given);
 }
 
 /** Reads the state dicts. Throws `OPTION_INVALID`. */

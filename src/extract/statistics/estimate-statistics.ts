@@ -1,6 +1,8 @@
 /** BatchNorm statistics of a model, estimated anew from batches of tensors. */
 import type { OnnxModel } from '../../model/open-model.js';
-import type { BatchSource } from './batch-pieces.js';
+import type { BatchSource } from '../batch-pieces.js';
+import { readPlace, type PlaceOptions } from '../place-options.js';
+import type { Place } from '../rewrite-sessions.js';
 import {
   combineMoments,
   populationStatistics,
@@ -10,15 +12,12 @@ import {
 import {
   readEstimateSetup,
   readFolded,
-  readPlace,
   type EstimateOptions,
   type EstimateSetup,
   type FoldedOptions,
-  type StatisticsPlace,
 } from './estimate-options.js';
 import { isRunning } from './modes.js';
 import type { NormLayer } from './norm-layers.js';
-import type { Place } from './norm-sessions.js';
 import { runOnePass, type NormMoments } from './one-pass.js';
 import { measurableNorms, prepareNorms, type EstimatedLayer, type PreparedNorms } from './prepare-norms.js';
 import { RunningStatistics } from './running-statistics.js';
@@ -95,7 +94,7 @@ export async function mergeStatistics(
 export async function measureFromTensors(
   model: OnnxModel,
   source: BatchSource,
-  options: StatisticsPlace,
+  options: PlaceOptions,
 ): Promise<BatchNormMoments> {
   const place = readPlace(model, options);
   const layers = await measurableNorms(model);

@@ -7,10 +7,11 @@ import { withNorms, type NormRewrite } from '../../graph/rewrite/norm-statistics
 import type { Runner } from '../../runtime/replica.js';
 import { RUNS_PER_SESSION } from '../../runtime/lane-pool.js';
 import { mapInOrder } from '../map-in-order.js';
-import { checkOnePiece, readBatches, splitBatch, type BatchSource, type Piece } from './batch-pieces.js';
+import { checkOnePiece, readBatches, splitBatch, type BatchSource, type Piece } from '../batch-pieces.js';
+import { closeAll, fetchesOf, openOnDevices, runOn, type Place } from '../rewrite-sessions.js';
 import type { ChannelMoments } from './channel-moments.js';
 import type { NormLayer } from './norm-layers.js';
-import { closeAll, fetchesOf, openOnDevices, readTap, runOn, type Place } from './norm-sessions.js';
+import { readTap } from './norm-taps.js';
 
 /** Moments by norm of rows that were normalised together. */
 export type NormMoments = ReadonlyMap<NormLayer, ChannelMoments>;
@@ -36,9 +37,9 @@ export async function* runOnePass(
   const { model, signal } = place;
   const graph = tapAll(place, layers, isTraining);
   const devices = split === 'first' ? place.devices.slice(0, 1) : place.devices;
-  const replicas = await openOnDevices({ ...place, devices }, graph);
+  const replicas = await openOnDevices({ ...place, devices }, graph.rewrite);
   const needed = graph.rewrite.cut.inputs.map(({ name }) => name);
-  const fetches = fetchesOf(graph);
+  const fetches = fetchesOf(graph.rewrite);
   const run = (replica: Runner, { feeds }: Piece) =>
     replica.run(
       needed.map((name) => feeds.get(name)!),

@@ -20,18 +20,11 @@ import { bytesOf } from '../../tensor/bits.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { Outputs } from '../dispatch.js';
-import { readBatches, splitBatch, type BatchSource, type Piece } from './batch-pieces.js';
+import { readBatches, splitBatch, type BatchSource, type Piece } from '../batch-pieces.js';
+import { closeAll, fetchesOf, openOnDevices, runOn, type Place } from '../rewrite-sessions.js';
 import { combineMoments, populationStatistics, type ChannelMoments } from './channel-moments.js';
 import type { NormLayer } from './norm-layers.js';
-import {
-  closeAll,
-  feedStatistics,
-  fetchesOf,
-  openOnDevices,
-  readTap,
-  runOn,
-  type Place,
-} from './norm-sessions.js';
+import { feedStatistics, readTap } from './norm-taps.js';
 import { checkCounts, type NormMoments } from './one-pass.js';
 
 /** How stages run. */
@@ -213,7 +206,7 @@ class StageRun {
     // Each run listens.
     setMaxListeners(0, signal);
     const { rewrite, feeds, stage } = graph;
-    const fetches = fetchesOf(graph);
+    const fetches = fetchesOf(rewrite);
     const given = new Set(stage.gives.map(({ name }) => name));
     const statistics = units.map((moments) =>
       [...feeds].flatMap(([norm, feed]) =>
@@ -240,7 +233,7 @@ class StageRun {
   /** Opens a stage on each device; nothing behind the last one. */
   #open(i: number): Promise<Replica[]> {
     const graph = this.#graphs[i];
-    const opening = graph ? openOnDevices(this.#place, graph) : Promise.resolve([]);
+    const opening = graph ? openOnDevices(this.#place, graph.rewrite) : Promise.resolve([]);
     // Awaited in its turn. Until then, a failure must not count as unhandled.
     opening.catch(() => undefined);
     return opening;

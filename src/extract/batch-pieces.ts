@@ -1,20 +1,13 @@
 /** Batches as users give them → pieces that sessions run. */
-import { TapirError } from '../../base/errors.js';
-import { invalidOption } from '../../base/checks.js';
-import {
-  checkSameRows,
-  cutRange,
-  partsOf,
-  readBatch,
-  type Batch,
-  type RowRange,
-} from '../../tensor/batch.js';
-import { readFeeds } from '../../tensor/read-feeds.js';
-import { deviceRows } from '../../tensor/split.js';
-import type { FeedPart } from '../../tensor/tensor-part.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
-import type { Task } from '../dispatch.js';
-import type { RunInput } from '../run-options.js';
+import { TapirError } from '../base/errors.js';
+import { invalidOption } from '../base/checks.js';
+import { checkSameRows, cutRange, partsOf, readBatch, type Batch, type RowRange } from '../tensor/batch.js';
+import { readFeeds } from '../tensor/read-feeds.js';
+import { deviceRows } from '../tensor/split.js';
+import type { FeedPart } from '../tensor/tensor-part.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
+import type { Task } from './dispatch.js';
+import type { RunInput } from './run-options.js';
 
 /** Batches: tensors, or tensors by input name. */
 export type BatchSource = Iterable<RunInput> | AsyncIterable<RunInput>;
