@@ -67,6 +67,8 @@ export interface ErrorDetails {
     readonly reason: string;
     readonly cut: string | null;
   };
+  /** A step of training gave a loss, or gradients, that are infinite or no numbers. */
+  LOSS_NOT_FINITE: { readonly step: number; readonly value: string };
   /** The output is not a tensor but a sequence, a map or an optional value. */
   OUTPUT_NOT_TENSOR: { readonly output: string; readonly type: string };
   /** The output's shape or dtype does not suit pooling or another added step. */

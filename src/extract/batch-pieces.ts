@@ -50,16 +50,26 @@ export async function* readBatches(
 /** How the rows of a batch are split over devices. */
 export type BatchSplit = 'chunk' | 'balanced' | readonly number[];
 
-/** Splits a batch over devices. With a fixed batch, a device runs its rows in pieces of that size. */
-export function splitBatch(batch: Batch, devices: number, split: BatchSplit): Piece[] {
+/**
+ * Splits a batch over devices. With a fixed batch, a device runs its rows in pieces of that size.
+ *
+ * @param most - Else the most rows of a piece.
+ */
+export function splitBatch(
+  batch: Batch,
+  devices: number,
+  split: BatchSplit,
+  most: number = Infinity,
+): Piece[] {
   const { rows, fixed } = batch;
   const unit = fixed ?? 1;
+  const size = fixed ?? most;
   let start = 0;
   return deviceRows(split, (rows ?? 1) / unit, devices).flatMap((units, replica) => {
     const range = { start, count: units * unit };
     start += range.count;
     if (units === 0) return [];
-    return (fixed === null ? [range] : cutRange(range, fixed)).map((piece) => pieceOf(batch, replica, piece));
+    return cutRange(range, Math.min(size, range.count)).map((piece) => pieceOf(batch, replica, piece));
   });
 }
 

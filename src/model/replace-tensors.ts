@@ -25,6 +25,8 @@ export interface SiteEdit {
   readonly bytes: Uint8Array;
   /** Sizes in the layout of the file, if they change. Then nothing else may read the tensor. */
   readonly dims?: readonly number[];
+  /** Edits with the same owner share a tensor that nothing else reads, whatever its elements are. */
+  readonly owner?: string;
 }
 
 /** A tensor for an input that a node does not have yet: a bias that the exporter dropped because it was zero. */
@@ -100,8 +102,9 @@ export async function replaceTensors(
     const now = await readInitializerBytes(model, tensor);
     const groups = groupEqual(ofValue);
     const isWhole = ofValue.length === countReads(graph, value);
-    const keeps =
-      groups.find(([{ bytes }]) => Buffer.compare(bytes, now) === 0) ?? (isWhole ? groups[0] : undefined);
+    const isOwned = ofValue.some(({ owner }) => owner !== undefined);
+    const same = isOwned ? undefined : groups.find(([{ bytes }]) => Buffer.compare(bytes, now) === 0);
+    const keeps = same ?? (isWhole ? groups[0] : undefined);
     for (const group of groups) {
       const { name, bytes } = group[0];
       if (group === keeps) {
@@ -126,12 +129,13 @@ export async function replaceTensors(
   });
 }
 
-/** Edits with the same bytes go together. */
+/** Edits with the same owner and the same bytes go together. */
 function groupEqual(edits: readonly SiteEdit[]): [SiteEdit, ...SiteEdit[]][] {
   const groups: [SiteEdit, ...SiteEdit[]][] = [];
   for (const edit of edits) {
     const group = groups.find(
-      ([{ bytes }]) => bytes === edit.bytes || Buffer.compare(bytes, edit.bytes) === 0,
+      ([{ owner, bytes }]) =>
+        owner === edit.owner && (bytes === edit.bytes || Buffer.compare(bytes, edit.bytes) === 0),
     );
     if (group) group.push(edit);
     else groups.push([edit]);

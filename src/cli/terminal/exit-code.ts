@@ -53,6 +53,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   TRANSFORM_UNSUPPORTED: EXIT.model,
   GRAPH_INVALID: EXIT.model,
   GRADIENT_UNSUPPORTED: EXIT.model,
+  LOSS_NOT_FINITE: EXIT.model,
   EXTERNAL_DATA_UNSAFE: EXIT.model,
   DEVICE_UNAVAILABLE: EXIT.model,
   SESSION_FAILED: EXIT.model,

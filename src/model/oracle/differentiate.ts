@@ -1,12 +1,14 @@
 /** Differentiates a model: the gradients of some of its values with respect to others, as an ONNX graph. */
 import { withDefaults, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-import type { Value } from '../../graph/graph.js';
+import type { Node, Value } from '../../graph/graph.js';
 import { checkOperators } from '../../graph/gradient/backpropagate.js';
 import { cutForGradients, withGradients, type GradientPlan } from '../../graph/gradient/with-gradients.js';
 import { resolveNames } from '../../graph/names/resolve-names.js';
 import { layOutRewrite } from '../../graph/rewrite/lay-out.js';
 import type { Cut } from '../../graph/rewrite/prune.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { Attribute } from '../../onnx/attributes.js';
 import { elementTypeNumber, isFloatType } from '../../onnx/schema.js';
 import { WireReader } from '../../onnx/wire.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
@@ -86,35 +88,15 @@ export async function differentiate(
 ): Promise<PrunedModel> {
   const options = withDefaults(DIFFERENTIATE_DEFAULTS, given, 'differentiate');
   const opened = readModel(model);
-  const { graph, withSource } = modelInternals.of(opened);
   const plan = planGradients(opened, options);
-  const cut = cutForGradients(graph, plan);
-  const values = plan.gradients.map(({ value }) => value);
-  checkOperators(
-    cut,
-    plan.targets.map(({ value }) => value),
-    values,
-  );
   const inputSizes = readInputSizes('inputSizes', options.inputSizes);
-  const { typeOf, folded } = await lookUp(
-    opened,
-    { nodes: cut.nodes, values: [...cut.values, ...values] },
-    inputSizes,
-  );
-  for (const { request, value } of [...plan.targets, ...plan.gradients]) checkFloat(request, typeOf(value));
-  return await withSource((source) => {
-    const reader = new WireReader(source);
-    const constants = readConstants(reader);
-    const rewrite = withGradients(cut, plan, {
-      ...constants,
-      integersOf: (value) => constants.integersOf(value) ?? folded.get(value),
-      dimsOf: (value) => typeOf(value).dims ?? undefined,
-      elemTypeOf: (value) => elemTypeOf(typeOf(value)),
-    });
-    const setup = readRewriteOptions(REWRITE_DEFAULTS, []);
-    const outputs = rewrite.outputs.map(({ request, key }) => ({ request, key }));
-    const request = { ...setup, inputSizes, outputs, naming: 'keys', ...PLAIN } as const;
-    return createPruned({
+  const { rewrite, typeOf } = await planBackward(opened, plan, inputSizes);
+  const setup = readRewriteOptions(REWRITE_DEFAULTS, []);
+  const outputs = rewrite.outputs.map(({ request, key }) => ({ request, key }));
+  const request = { ...setup, inputSizes, outputs, naming: 'keys', ...PLAIN } as const;
+  const { withSource } = modelInternals.of(opened);
+  return await withSource((source) =>
+    createPruned({
       model: opened,
       request,
       typeOf: (value) => ({ elemType: elemTypeOf(typeOf(value)) ?? 0, dims: typeOf(value).dims }),
@@ -122,8 +104,48 @@ export async function differentiate(
       isGradient: true,
       rewrite,
       inputs: describeInputs(rewrite),
-      chunks: layOutRewrite(rewrite, 'keys', reader),
+      chunks: layOutRewrite(rewrite, 'keys', new WireReader(source)),
+    }),
+  );
+}
+
+type Attributes = ReadonlyMap<string, Attribute>;
+
+/**
+ * Adds the way back to a model's graph, as {@link differentiate} does.
+ *
+ * @param restate - Gives nodes other attributes than the file's: those that a rewrite of the result gives them a meaning for.
+ * @throws {@link TapirError} those of {@link differentiate}.
+ */
+export async function planBackward(
+  model: OnnxModel,
+  plan: GradientPlan,
+  inputSizes: GivenSizes,
+  restate: (node: Node, stated: Attributes) => Attributes = (_, stated) => stated,
+): Promise<{ readonly rewrite: Rewrite; readonly typeOf: (value: Value) => TensorInfo }> {
+  const { graph, withSource } = modelInternals.of(model);
+  const cut = cutForGradients(graph, plan);
+  const values = plan.gradients.map(({ value }) => value);
+  checkOperators(
+    cut,
+    plan.targets.map(({ value }) => value),
+    values,
+  );
+  const { typeOf, folded } = await lookUp(
+    model,
+    { nodes: cut.nodes, values: [...cut.values, ...values] },
+    inputSizes,
+  );
+  for (const { request, value } of [...plan.targets, ...plan.gradients]) checkFloat(request, typeOf(value));
+  return await withSource((source) => {
+    const constants = readConstants(new WireReader(source));
+    const rewrite = withGradients(cut, plan, {
+      attributesOf: (node) => restate(node, constants.attributesOf(node)),
+      integersOf: (value) => constants.integersOf(value) ?? folded.get(value),
+      dimsOf: (value) => typeOf(value).dims ?? undefined,
+      elemTypeOf: (value) => elemTypeOf(typeOf(value)),
     });
+    return { rewrite, typeOf };
   });
 }
 

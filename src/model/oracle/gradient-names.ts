@@ -63,7 +63,7 @@ function resolveOthers(graph: Graph, requests: readonly string[]): Resolved[] {
 }
 
 /** The initializer that is a parameter. */
-function soleTensor({ name, origin, initializers }: Parameter): string {
+export function soleTensor({ name, origin, initializers }: Parameter): string {
   const [tensor] = initializers;
   if (origin.kind === 'folded') {
     throw new TapirError(

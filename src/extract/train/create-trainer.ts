@@ -1,0 +1,105 @@
+/** Makes trainers. */
+import { invalidOption, pickFields } from '../../base/checks.js';
+import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
+import { prunedInternals } from '../../model/pruned-model.js';
+import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
+import { extractorInternals, type Extractor } from '../extractor.js';
+import { inheritFrom, readSession } from '../inherit-options.js';
+import { readPlace } from '../place-options.js';
+import { formOf } from './losses/targets.js';
+import { findTrainable, ownTensors, type TrainedTensor, type WantedTensor } from './trained-tensors.js';
+import { newTrainer, type Trainer } from './trainer.js';
+import { readTrainerOptions, type GivenTrainerOptions, type TrainedGroup } from './trainer-options.js';
+import { addLoss, normTensors, sameNode, trainableNorms } from './training-graphs.js';
+import { TrainingSessions } from './training-sessions.js';
+import { TrainingState, type NormStatistics, type TrainedParameter } from './training-state.js';
+
+/**
+ * Trains a model: the way back is that of {@link differentiate}, the losses are torch.nn's and the optimizers torch.optim's. Each device
+ * computes the gradients of its rows; they add up, in the order of devices, to those of the batch.
+ *
+ * @param model - A model, where to open one, or an extractor: its pruned model is trained, on its devices.
+ * @param given - See {@link TrainerOptions}.
+ * @returns The trainer; close it after use.
+ * @throws {@link TapirError} those of {@link differentiate}; `OPTION_INVALID`; `NAME_NOT_FOUND` for parameters; `PARAMETER_FOLDED`;
+ * `NORMS_UNAVAILABLE` if BatchNorm is to be trained and an exporter folded it; `OUTPUT_MISFIT`.
+ *
+ * @example Fine-tunes the head of a ResNet-50.
+ * ```ts
+ * import { createTrainer } from 'onnx-tapir';
+ *
+ * const trainer = await createTrainer('resnet50.onnx', {
+ *   loss: 'cross-entropy',
+ *   optimizer: { kind: 'sgd', lr: 0.01, momentum: 0.9 },
+ *   parameters: ['layer4', 'fc'],
+ * });
+ * const input = { dtype: 'float32', dims: [2, 3, 224, 224], data: new Float32Array(2 * 3 * 224 * 224) };
+ * const { loss } = await trainer.step({ input, target: [207, 281] });
+ * await (await trainer.model()).save('tuned.onnx');
+ * await trainer.close();
+ * ```
+ */
+export async function createTrainer(
+  model: OnnxModel | ModelSource | Extractor,
+  given: GivenTrainerOptions,
+): Promise<Trainer> {
+  const setup = readTrainerOptions({ ...inheritedPlace(model, given), ...given });
+  const base = await readTrainable(model);
+  const norms = setup.batchNorm === 'frozen' ? [] : await trainableNorms(base);
+  const wanted = new Map<string, { readonly tensor: WantedTensor; readonly group: TrainedGroup }>();
+  for (const group of setup.groups)
+    for (const tensor of findTrainable(base, group.patterns)) {
+      if (wanted.has(tensor.name))
+        throw invalidOption('parameters', 'groups that share no parameter', tensor.name);
+      wanted.set(tensor.name, { tensor, group });
+    }
+  const statistics = norms.flatMap(normTensors);
+  const owned = await ownTensors(base, [...[...wanted.values()].map(({ tensor }) => tensor), ...statistics]);
+  const byName = new Map(owned.tensors.map((tensor) => [tensor.name, tensor]));
+  const parameters = [...wanted.values()].flatMap(
+    ({ tensor: { name }, group: { optimizer } }): TrainedParameter[] => {
+      const tensor = byName.get(name);
+      return tensor ? [{ tensor, optimizer, kept: optimizer.start(tensor.values.length) }] : [];
+    },
+  );
+  const place = readPlace(owned.model, setup.place);
+  const loss = await addLoss(owned.model, setup.output, formOf(setup.loss), setup.inputSizes);
+  const layers = norms.map((norm) => {
+    const node = sameNode(loss.model, norm.node);
+    return { ...norm, node, input: node.inputs[0]! };
+  });
+  const kept = norms.map((norm, i): NormStatistics => {
+    const [mean, variance] = normTensors(norm).map(({ name }) => byName.get(name)!) as [
+      TrainedTensor,
+      TrainedTensor,
+    ];
+    return { layer: layers[i]!, mean, variance };
+  });
+  const sessions = new TrainingSessions({
+    place,
+    loss,
+    parameters: parameters.map(({ tensor }) => tensor),
+    buffers: kept.flatMap(({ mean, variance }) => [mean, variance]),
+    layers,
+    inputSizes: setup.inputSizes,
+  });
+  const state = new TrainingState(owned.model, parameters, kept);
+  await sessions.gradients();
+  return newTrainer({ model: base, setup, state, sessions });
+}
+
+/** The model to train: that of an extractor is cut down to its outputs. */
+async function readTrainable(model: OnnxModel | ModelSource | Extractor): Promise<OnnxModel> {
+  if (!extractorInternals.has(model)) return readModel(model as OnnxModel | ModelSource);
+  const pruned = (model as Extractor).model;
+  return deriveModel(pruned.source, prunedInternals.of(pruned).chunks);
+}
+
+/** Where an extractor runs. */
+function inheritedPlace(model: unknown, { session = {} }: GivenTrainerOptions) {
+  const inherited = inheritFrom(model);
+  if (!inherited) return {};
+  const { isolation, cudaLibraries } = pickFields(inherited.lane, LANE_DEFAULTS);
+  const devices = inherited.devices ?? [inherited.device!];
+  return { isolation, cudaLibraries, devices, session: readSession(session, inherited.session) };
+}

@@ -1,0 +1,202 @@
+/** The graphs of a training: a model with a loss, its way back, and its evaluation. Weights in training are inputs of both. */
+import type { Attribute } from '../../onnx/attributes.js';
+import { invalidOption } from '../../base/checks.js';
+import type { Node, Value } from '../../graph/graph.js';
+import { resolveNames } from '../../graph/names/resolve-names.js';
+import { findParameters } from '../../graph/parameters/find-parameters.js';
+import { siteOf, type Site } from '../../graph/parameters/site.js';
+import { feedInitializers } from '../../graph/rewrite/feed-initializers.js';
+import {
+  MEAN_SLOT,
+  VARIANCE_SLOT,
+  withNorms,
+  type NormRewrite,
+} from '../../graph/rewrite/norm-statistics.js';
+import { cutGraph, type CutOutput } from '../../graph/rewrite/prune.js';
+import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
+import { withLoss, type LossForm } from '../../graph/training/loss-nodes.js';
+import { describeOutput } from '../../model/feature-info.js';
+import type { GivenSizes } from '../../model/input-sizes.js';
+import { modelInternals } from '../../model/model-state.js';
+import type { OnnxModel } from '../../model/open-model.js';
+import { deriveRewritten } from '../../model/oracle/cut-stages.js';
+import { planBackward } from '../../model/oracle/differentiate.js';
+import { ModelOracle } from '../../model/oracle/model-oracle.js';
+import type { Dim } from '../../onnx/schema.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { mismatch } from '../../tensor/tensor.js';
+import { listNormNodes, unavailable, type NormLayer } from '../statistics/norm-layers.js';
+import type { TrainedTensor, WantedTensor } from './trained-tensors.js';
+
+/** A model with a loss behind one of its outputs. */
+export interface LossModel {
+  readonly model: OnnxModel;
+  /** The dims of the output, as far as they are known. */
+  readonly dims: readonly Dim[];
+  /** Names of the inputs for targets. */
+  readonly targets: readonly string[];
+  /** The name of the sum. */
+  readonly loss: string;
+  readonly predicted: string | undefined;
+}
+
+/** The input that holds the gradient of the objective with respect to the sum: one divided by the number of its terms. */
+export const SEED = 'gradient/loss';
+
+/** A tensor in training and the output that holds its gradient. */
+export interface GradientOf {
+  readonly tensor: TrainedTensor;
+  readonly output: string;
+}
+
+/** The way back. */
+export interface TrainingGraph extends NormRewrite {
+  readonly gradients: readonly GradientOf[];
+}
+
+/**
+ * Puts a loss behind an output.
+ *
+ * @param output - Its name; by default the only output of the model.
+ * @throws {@link TapirError} `OPTION_INVALID` if the model has several outputs and none is named; `OUTPUT_MISFIT`; `INPUT_MISMATCH` for an
+ * output that is not float32; those of name resolution.
+ */
+export async function addLoss(
+  model: OnnxModel,
+  output: string | undefined,
+  form: LossForm,
+  inputSizes: GivenSizes,
+): Promise<LossModel> {
+  const { graph } = modelInternals.of(model);
+  const names = graph.outputs.map(({ name }) => `"${name}"`).join(', ');
+  if (output === undefined && graph.outputs.length !== 1)
+    throw invalidOption(
+      'output',
+      `the name of the output that the loss is computed of: the model has ${names}`,
+      output,
+    );
+  const [found] = resolveNames(graph, [output ?? `tensor:${graph.outputs[0]!.name}`]);
+  const { request, value, why } = found!;
+  const { dtype, dims } = await typeOf(model, value, inputSizes);
+  if (dtype !== 'float32')
+    throw mismatch(request, 'float32 to compute a loss of it', dtype ?? 'of an unknown type');
+  if (dims === null) throw mismatch(request, 'of known rank to compute a loss of it', 'of an unknown one');
+  const started = startRewrite(
+    cutGraph(graph, { outputs: [{ request, key: value.name, value, why }] }),
+    () => ({
+      elemType: 0,
+      dims: null,
+    }),
+  );
+  const { rewrite, ...rest } = withLoss(started, started.outputs[0]!, { dims, form });
+  return { model: await deriveRewritten(model, rewrite, 'tensors'), dims, ...rest };
+}
+
+async function typeOf(model: OnnxModel, value: Value, inputSizes: GivenSizes): Promise<TensorInfo> {
+  await using oracle = new ModelOracle(model);
+  const inferred = await oracle.inferTypes([value], inputSizes);
+  return describeOutput(value, inferred.get(value));
+}
+
+/** Writes the way back from the loss to tensors. With `layers`, these norms take their statistics from the batch, as in train mode. */
+export async function trainingGraph(
+  { model, loss, predicted }: LossModel,
+  tensors: readonly TrainedTensor[],
+  layers: readonly NormLayer[],
+  inputSizes: GivenSizes,
+): Promise<TrainingGraph> {
+  const { graph } = modelInternals.of(model);
+  const valueOf = (name: string): Value => graph.values.get(name)!;
+  const asked = (request: string, key: string, name: string): CutOutput => ({
+    request,
+    key,
+    value: valueOf(name),
+    why: 'training',
+  });
+  const returned = [loss, ...(predicted === undefined ? [] : [predicted])];
+  const plan = {
+    targets: [asked('the loss', SEED, loss)],
+    gradients: tensors.map(({ name, initializer }, i) => ({
+      ...asked(name, `gradient/${i}`, initializer),
+      perm: null,
+    })),
+    returns: returned.map((name) => asked(name, name, name)),
+  };
+  const inTraining = new Set(layers.map(({ node }) => node));
+  const { rewrite } = await planBackward(model, plan, inputSizes, (node, stated) =>
+    inTraining.has(node) ? trainingMode(stated) : stated,
+  );
+  const outputs = new Set(rewrite.outputs.map(({ value }) => value));
+  const uses = layers
+    .filter(({ node }) => rewrite.cut.nodes.has(node))
+    .map((norm) => ({ norm, from: 'batch', isTapped: true }) as const);
+  const normed = withNorms(rewrite, uses, outputs);
+  const gradients = tensors.map((tensor, i) => ({
+    tensor,
+    output: rewrite.outputs.find(({ key }) => key === `gradient/${i}`)!.tensor,
+  }));
+  return { ...normed, gradients, rewrite: feedTensors(normed.rewrite, tensors) };
+}
+
+/** The attributes of a norm in training mode: so its gradient takes into account that the batch makes the statistics. */
+function trainingMode(stated: ReadonlyMap<string, Attribute>): ReadonlyMap<string, Attribute> {
+  const none = { float: undefined, ints: [], text: undefined, tensor: undefined };
+  return new Map(stated).set('training_mode', { ...none, int: 1 });
+}
+
+/** The graph that computes the loss alone, with the norms' own statistics. */
+export function evaluationGraph(
+  { model, loss, predicted }: LossModel,
+  tensors: readonly TrainedTensor[],
+): Rewrite {
+  const { graph } = modelInternals.of(model);
+  const outputs = [loss, ...(predicted === undefined ? [] : [predicted])].map((name) => ({
+    request: name,
+    key: name,
+    value: graph.values.get(name)!,
+    why: 'loss',
+  }));
+  return feedTensors(
+    startRewrite(cutGraph(graph, { outputs }), () => ({ elemType: 0, dims: null })),
+    tensors,
+  );
+}
+
+function feedTensors(rewrite: Rewrite, tensors: readonly TrainedTensor[]): Rewrite {
+  const { values } = rewrite.cut.graph;
+  return feedInitializers(
+    rewrite,
+    tensors.map(({ initializer }) => values.get(initializer)!),
+  );
+}
+
+/**
+ * The norms of a model whose statistics training updates.
+ *
+ * @throws {@link TapirError} `NORMS_UNAVAILABLE` if an exporter folded norms into layers.
+ */
+export async function trainableNorms(model: OnnxModel): Promise<NormLayer[]> {
+  const { folded } = findParameters(modelInternals.of(model).graph);
+  if (folded.length > 0)
+    throw unavailable(
+      `the exporter folded ${folded.length} norms into layers`,
+      'train with batchNorm "frozen", or export without folding (do_constant_folding=False, training=PRESERVE; dynamo: optimize=False)',
+      folded.map(({ layer }) => layer),
+    );
+  return listNormNodes(model);
+}
+
+/** The statistics of a norm as tensors. */
+export function normTensors({ node, name }: NormLayer): readonly [WantedTensor, WantedTensor] {
+  const at = (slot: number, attribute: string): WantedTensor => {
+    const site: Site | undefined = siteOf(node, slot);
+    if (site) return { name: `${name}.${attribute}`, sites: [site], perm: null };
+    throw unavailable(`the statistics of "${name}" are computed`, 'train with batchNorm "frozen"', [name]);
+  };
+  return [at(MEAN_SLOT, 'running_mean'), at(VARIANCE_SLOT, 'running_var')];
+}
+
+/** A node at the same place in another form of the model. */
+export function sameNode(model: OnnxModel, { index }: Node): Node {
+  return modelInternals.of(model).graph.nodes[index]!;
+}

@@ -1,0 +1,94 @@
+/** The sessions of a training, opened when they are first needed. */
+import type { GivenSizes } from '../../model/input-sizes.js';
+import type { Replica, Runner } from '../../runtime/replica.js';
+import type { Piece } from '../batch-pieces.js';
+import { closeAll, fetchesOf, openOnDevices, runOn, type Place } from '../rewrite-sessions.js';
+import type { NormLayer } from '../statistics/norm-layers.js';
+import {
+  openGradientRuns,
+  readLoss,
+  weightParts,
+  type BatchGradients,
+  type GradientRuns,
+} from './gradient-runs.js';
+import type { TrainedTensor } from './trained-tensors.js';
+import { evaluationGraph, trainingGraph, type LossModel } from './training-graphs.js';
+
+interface Setup {
+  readonly place: Place;
+  readonly loss: LossModel;
+  /** What is differentiated. */
+  readonly parameters: readonly TrainedTensor[];
+  /** The statistics that training updates. */
+  readonly buffers: readonly TrainedTensor[];
+  /** The norms that the statistics belong to, as the graph with the loss has them. */
+  readonly layers: readonly NormLayer[];
+  readonly inputSizes: GivenSizes;
+}
+
+/** Opens sessions once, and closes them. */
+export class TrainingSessions {
+  readonly loss: LossModel;
+  readonly place: Place;
+  readonly #setup: Setup;
+  #gradients: Promise<GradientRuns> | undefined;
+  #evaluation: Promise<Evaluator> | undefined;
+
+  constructor(setup: Setup) {
+    this.loss = setup.loss;
+    this.place = setup.place;
+    this.#setup = setup;
+  }
+
+  /** What computes gradients. */
+  gradients(): Promise<GradientRuns> {
+    return (this.#gradients ??= this.#openGradients());
+  }
+
+  async #openGradients(): Promise<GradientRuns> {
+    const { place, loss, parameters, layers, inputSizes } = this.#setup;
+    const graph = await trainingGraph(loss, parameters, layers, inputSizes);
+    return openGradientRuns(place, loss, graph, layers);
+  }
+
+  /** The loss of pieces, without gradients. */
+  async evaluate(
+    pieces: readonly Piece[],
+    signal: AbortSignal | undefined,
+  ): Promise<Pick<BatchGradients, 'lossSum' | 'predicted'>> {
+    this.#evaluation ??= this.#openEvaluation();
+    const { replicas, run } = await this.#evaluation;
+    return readLoss(
+      this.loss,
+      await runOn(replicas, pieces, (replica, piece) => run(replica, piece, signal), signal),
+    );
+  }
+
+  async #openEvaluation(): Promise<Evaluator> {
+    const { place, loss, parameters, buffers } = this.#setup;
+    const tensors = [...parameters, ...buffers];
+    const rewrite = evaluationGraph(loss, tensors);
+    const fetches = fetchesOf(rewrite);
+    const needed = new Set(rewrite.cut.inputs.map(({ name }) => name));
+    const given = new Set(rewrite.inputs.map(({ name }) => name));
+    const replicas = await openOnDevices({ ...place, model: loss.model }, rewrite);
+    return {
+      replicas,
+      run: (replica, { feeds }, signal) => {
+        const fed = [...feeds.values()].filter(({ name }) => needed.has(name));
+        return replica.run([...fed, ...weightParts(tensors, given)], fetches, { signal });
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    const gradients = this.#gradients?.then((runs) => runs.close());
+    const evaluation = this.#evaluation?.then(({ replicas }) => closeAll(replicas));
+    await Promise.allSettled([gradients, evaluation]);
+  }
+}
+
+interface Evaluator {
+  readonly replicas: readonly Replica[];
+  readonly run: (replica: Runner, piece: Piece, signal: AbortSignal | undefined) => ReturnType<Runner['run']>;
+}

@@ -1,0 +1,16 @@
+/** Initializers that become inputs, under their own names: whoever runs the graph feeds them. */
+import type { Value } from '../graph.js';
+import type { Rewrite } from './rewrite.js';
+
+/** The rewrite without the given initializers, which are inputs now. Those that its cut does not hold stay away. */
+export function feedInitializers(rewrite: Rewrite, fed: readonly Value[]): Rewrite {
+  const { cut } = rewrite;
+  const needed = fed.filter((value) => cut.values.has(value));
+  const values = new Set(cut.values);
+  for (const value of needed) values.delete(value);
+  const inputs = needed.map(({ name, initializer }) => {
+    const { elemType, dims } = initializer!;
+    return { name, elemType, dims };
+  });
+  return { ...rewrite, cut: { ...cut, values }, inputs: [...rewrite.inputs, ...inputs] };
+}
