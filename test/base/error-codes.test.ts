@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import {
   estimateBatchNorm,
   createFeatureExtractor,
+  createTrainer,
   createService,
   createTransform,
   differentiate,
@@ -207,6 +208,11 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       of: ['y'],
       withRespectTo: ['x'],
     });
+  },
+  LOSS_NOT_FINITE: async () => {
+    await using trainer = await createTrainer(tinyResNet(), { loss: 'cross-entropy', optimizer: 'sgd' });
+    const data = new Float32Array(3 * 64 * 64).fill(Infinity);
+    return await trainer.step({ input: { dims: [1, 3, 64, 64], data }, target: [0] });
   },
   OUTPUT_MISFIT: () => pruneModel(tinyResNet(), { fc: 'v' }, { tokensToMap: true }),
   INPUTS_MISSING: () => {

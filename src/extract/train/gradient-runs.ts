@@ -7,7 +7,7 @@ import type { Outputs } from '../dispatch.js';
 import { closeAll, fetchesOf, openOnDevices, runOn, type Place } from '../rewrite-sessions.js';
 import type { NormLayer } from '../statistics/norm-layers.js';
 import { readTap } from '../statistics/norm-taps.js';
-import { checkCounts, type NormMoments } from '../statistics/one-pass.js';
+import type { NormMoments } from '../statistics/one-pass.js';
 import { SEED, type LossModel, type TrainingGraph } from './training-graphs.js';
 import type { TrainedTensor } from './trained-tensors.js';
 
@@ -19,8 +19,8 @@ export interface BatchGradients {
   readonly predicted: BigInt64Array | undefined;
   /** The gradients, in the order of the tensors. */
   readonly gradients: readonly Float32Array[];
-  /** The moments by which rows were normalised, one after the other as torch updates its statistics; empty with fixed statistics. */
-  readonly moments: readonly NormMoments[];
+  /** Reads the moments by which rows were normalised, one after the other as torch updates its statistics; none with fixed ones. */
+  readonly readMoments: () => readonly NormMoments[];
 }
 
 /** Computes the gradients of batches. */
@@ -63,17 +63,17 @@ export async function openGradientRuns(
         }
       };
       const results = await runOn(replicas, pieces, run, signal);
-      const moments = pieces.flatMap(({ replica }, i) =>
-        replica === 0 && normed.length > 0
-          ? [new Map(normed.map((layer) => [layer, readTap(graph, layer, results[i]!)]))]
-          : [],
-      );
-      for (const found of moments) checkCounts(found);
+      const readMoments = (): NormMoments[] =>
+        normed.length === 0
+          ? []
+          : results
+              .filter((_, i) => pieces[i]!.replica === 0)
+              .map((outputs) => new Map(normed.map((layer) => [layer, readTap(graph, layer, outputs)])));
       const total = addSums(sums);
       return {
         ...readLoss(loss, results),
         gradients: ownArrays(gradients.map(({ output }) => total.get(output)!)),
-        moments,
+        readMoments,
       };
     },
     close: () => closeAll(replicas),

@@ -97,7 +97,9 @@ function wantInitializer(pattern: string, value: Value | undefined): WantedTenso
 
 function notFound(pattern: string, parameters: readonly Parameter[]): TapirError {
   const names = parameters.map(({ name }) => name);
-  const modules = names.flatMap((name) => name.split('.').map((_, i, parts) => parts.slice(0, i).join('.')));
+  const modules = names.flatMap((name) =>
+    name.split('.').map((_, i, parts) => parts.slice(0, i + 1).join('.')),
+  );
   return notFoundError(
     pattern,
     'no parameter of the file fits it',

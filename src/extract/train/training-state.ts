@@ -5,7 +5,7 @@ import type { OnnxModel } from '../../model/open-model.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { unbiasedStatistics } from '../statistics/channel-moments.js';
 import type { NormLayer } from '../statistics/norm-layers.js';
-import type { NormMoments } from '../statistics/one-pass.js';
+import { checkCounts, type NormMoments } from '../statistics/one-pass.js';
 import { readCheckpoint, writeCheckpoint } from './checkpoint.js';
 import type { BatchGradients } from './gradient-runs.js';
 import { clipByNorm } from './optimizers/clip-gradients.js';
@@ -52,12 +52,14 @@ export class TrainingState {
    * @param refuse - Makes the error for gradients whose length is not finite.
    */
   update(
-    { gradients, moments }: BatchGradients,
+    { gradients, readMoments }: BatchGradients,
     { schedule, clipNorm }: Pick<TrainerSetup, 'schedule' | 'clipNorm'>,
     refuse: (norm: number) => Error,
   ): { readonly lr: number; readonly gradientNorm: number | null } {
     const gradientNorm = clipNorm === undefined ? null : clipByNorm(gradients, clipNorm);
     if (gradientNorm !== null && !Number.isFinite(gradientNorm)) throw refuse(gradientNorm);
+    const moments = readMoments();
+    for (const found of moments) checkCounts(found);
     const rates = this.parameters.map(({ optimizer }) => schedule.at(this.#steps, optimizer.options.lr));
     this.#steps++;
     for (const [i, { tensor, optimizer, kept }] of this.parameters.entries())
@@ -142,8 +144,8 @@ export class TrainingState {
   }
 }
 
-function invalid(path: string, reason: string): TapirError {
-  return new TapirError('MODEL_CHANGED' as never, `the checkpoint "${path}" cannot be resumed: ${reason}`, {
-    details: { path, reason } as never,
+function invalid(path: string, reason: string): TapirError<'CHECKPOINT_INVALID'> {
+  return new TapirError('CHECKPOINT_INVALID', `the checkpoint "${path}" cannot be resumed: ${reason}`, {
+    details: { path, reason },
   });
 }
