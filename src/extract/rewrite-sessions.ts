@@ -3,9 +3,10 @@ import { isTapirError } from '../base/errors.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import { checkRunnable } from '../model/check-runnable.js';
 import type { OnnxModel } from '../model/open-model.js';
-import { describeMapped } from '../model/session-model.js';
+import { describeMapped, describeModel } from '../model/session-model.js';
 import { shareThreads, type ResolvedDevice } from '../runtime/device.js';
 import type { LaneOptions } from '../runtime/lane-options.js';
+import type { LaneDescription } from '../runtime/protocol.js';
 import { openAll } from '../runtime/open-all.js';
 import { openReplica, type Replica, type Runner } from '../runtime/replica.js';
 import type { SessionOptions } from '../runtime/session-options.js';
@@ -29,20 +30,53 @@ export async function openOnDevices(
   { model, devices, lane, session, onFallback }: Place,
   rewrite: Rewrite,
 ): Promise<Replica[]> {
+  return openOn(devices, onFallback, lane, async (device) => {
+    checkRunnable(rewrite, device);
+    const described = await describeMapped(model, rewrite, session);
+    return { ...described, device, session, cudaLibraries: lane.cudaLibraries };
+  });
+}
+
+async function openOn(
+  devices: readonly ResolvedDevice[],
+  onFallback: Place['onFallback'],
+  lane: LaneOptions,
+  describe: (device: ResolvedDevice) => Promise<LaneDescription>,
+): Promise<Replica[]> {
   const opened = await openAll(
-    shareThreads(devices, 1).map(async (device) => {
-      checkRunnable(rewrite, device);
-      return openReplica({ device, lane, sessions: 1, onLaneDeath: 'remove' }, async () => ({
-        ...(await describeMapped(model, rewrite, session)),
-        device,
-        session,
-        cudaLibraries: lane.cudaLibraries,
-      }));
-    }),
+    shareThreads(devices, 1).map((device) =>
+      openReplica({ device, lane, sessions: 1, onLaneDeath: 'remove' }, () => describe(device)),
+    ),
     (replica) => replica.close(),
   );
   for (const { facts } of opened) if (facts.fallback !== undefined) onFallback(facts.fallback);
   return opened;
+}
+
+/** A rewritten model. */
+export interface Part {
+  readonly model: OnnxModel;
+  readonly rewrite: Rewrite;
+}
+
+/**
+ * Opens several graphs on each device, which share its lane. A run goes to the graph that has what it fetches.
+ *
+ * @param parts - At least one. The keys of their outputs differ, and name the outputs.
+ */
+export async function openPartsOnDevices(
+  { devices, lane, session, onFallback }: Omit<Place, 'model'>,
+  parts: readonly Part[],
+): Promise<Replica[]> {
+  return openOn(devices, onFallback, lane, async (device) => {
+    for (const { rewrite } of parts) checkRunnable(rewrite, device);
+    const described = await Promise.all(
+      parts.map(({ model, rewrite }) => describeModel(model, rewrite, 'keys')),
+    );
+    const [first, ...others] = described;
+    const further = others.map(({ model }) => model);
+    return { ...first!, further, device, session, cudaLibraries: lane.cudaLibraries };
+  });
 }
 
 export async function closeAll(replicas: readonly Replica[]): Promise<void> {

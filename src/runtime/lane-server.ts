@@ -129,7 +129,7 @@ class LaneServer {
   async #open({ description }: OpenRequest): Promise<void> {
     const session = await this.#port.enter(async () => (await this.#loadEngine()).openSession(description));
     this.#session = session;
-    discard(description.model);
+    for (const model of [description.model, ...(description.further ?? [])]) discard(model);
     this.#port.send({ type: 'opened', facts: session.facts }, []);
     if (session.finish) this.#finishing = this.#port.enter(() => session.finish!());
   }

@@ -13,6 +13,8 @@ import type { NamedTensor } from '../tensor/tensor.js';
 export interface LaneDescription {
   /** Bytes of the ONNX file. The buffer is moved to the lane. */
   readonly model: Uint8Array;
+  /** Further models for the same lane, whose outputs have other names: a run goes to the model that has what it fetches. */
+  readonly further?: readonly Uint8Array[] | undefined;
   /** Folder of external weights, whose paths are checked already. */
   readonly externalFolder: string | undefined;
   /** The model's own file, if weights are read from it. It must be unchanged when the session has opened. */

@@ -11,7 +11,7 @@ import type { Outputs } from '../dispatch.js';
 import type { ChannelMoments, ChannelStatistics } from './channel-moments.js';
 
 /** The moments that a run gave for a norm. */
-export function readTap({ taps }: NormRewrite, norm: Norm, outputs: Outputs): ChannelMoments {
+export function readTap({ taps }: Pick<NormRewrite, 'taps'>, norm: Norm, outputs: Outputs): ChannelMoments {
   const tap = taps.get(norm)!;
   const valuesOf = (name: string): NamedTensor => outputs.find((output) => output.name === name)!;
   const [rows, , ...positions] = Array.from(valuesOf(tap.shape).data as BigInt64Array, Number);

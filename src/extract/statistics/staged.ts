@@ -8,12 +8,9 @@ import type { Value } from '../../graph/graph.js';
 import { cutToStage, stagesOf, type NormStage } from '../../graph/partition/norm-stages.js';
 import { withNorms, type NormRewrite } from '../../graph/rewrite/norm-statistics.js';
 import { startRewrite } from '../../graph/rewrite/rewrite.js';
-import { describeOutput } from '../../model/feature-info.js';
 import { modelInternals } from '../../model/model-state.js';
-import { ModelOracle } from '../../model/oracle/model-oracle.js';
 import type { OnnxModel } from '../../model/open-model.js';
-import { ELEMENT_BITS, elementTypeNumber } from '../../onnx/schema.js';
-import type { TensorType } from '../../onnx/write-model.js';
+import { ELEMENT_BITS } from '../../onnx/schema.js';
 import type { Replica, Runner } from '../../runtime/replica.js';
 import type { Batch } from '../../tensor/batch.js';
 import { bytesOf } from '../../tensor/bits.js';
@@ -26,6 +23,7 @@ import { combineMoments, populationStatistics, type ChannelMoments } from './cha
 import type { NormLayer } from './norm-layers.js';
 import { feedStatistics, readTap } from './norm-taps.js';
 import { checkCounts, type NormMoments } from './one-pass.js';
+import { readStageTypes, type TypeOf } from './stage-types.js';
 
 /** How stages run. */
 export interface Staged {
@@ -58,7 +56,7 @@ export async function* runStaged(
 ): AsyncGenerator<NormMoments> {
   const { model, signal } = place;
   const stages = stagesOf(modelInternals.of(model).graph, layers);
-  const typeOf = await readTypes(model, new Set(stages.flatMap(({ takes }) => takes)));
+  const typeOf = await readStageTypes(model, new Set(stages.flatMap(({ takes }) => takes)));
   const graphs = makeStages(model, layers, stages, typeOf);
   const batches = readBatches(model.inputs, source, signal);
   const run = new StageRun(place, graphs, options, rowBytesOf(stages, typeOf));
@@ -107,22 +105,6 @@ function rowBytesOf(stages: readonly NormStage[], typeOf: TypeOf): number {
     for (const value of frees) held -= bytesOfRow(value);
   }
   return Number.isNaN(most) ? 0 : most;
-}
-
-type TypeOf = (value: Value) => TensorType;
-
-/** The types of tensors between stages. Their stated shape stays: without it, onnxruntime chooses other layouts. */
-async function readTypes(model: OnnxModel, values: ReadonlySet<Value>): Promise<TypeOf> {
-  await using oracle = new ModelOracle(model);
-  const unknown = [...values].filter((value) => {
-    const { dtype, dims } = describeOutput(value, undefined);
-    return dtype === null || dims === null;
-  });
-  const inferred = await oracle.inferTypes(unknown);
-  return (value) => {
-    const { dtype, dims } = describeOutput(value, inferred.get(value));
-    return { elemType: elementTypeNumber(dtype ?? '') ?? 0, dims };
-  };
 }
 
 class StageRun {

@@ -81,6 +81,7 @@ export async function createTrainer(
     parameters: parameters.map(({ tensor }) => tensor),
     buffers: kept.flatMap(({ mean, variance }) => [mean, variance]),
     layers,
+    isSynced: setup.batchNorm === 'synced' && (place.devices.length > 1 || setup.accumulate !== undefined),
     inputSizes: setup.inputSizes,
   });
   const state = new TrainingState(owned.model, parameters, kept);

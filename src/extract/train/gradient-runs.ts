@@ -154,8 +154,9 @@ function addSums(sums: readonly GradientSums[]): ReadonlyMap<string, Float32Arra
   return total;
 }
 
-function addTo(sums: Map<string, Float32Array>, name: string, values: Float32Array): void {
-  const sum = sums.get(name);
-  if (!sum) sums.set(name, values);
+/** Adds an array to a sum, which may begin with it. */
+export function addTo<Key>(sums: Map<Key, Float32Array>, key: Key, values: Float32Array): void {
+  const sum = sums.get(key);
+  if (!sum) sums.set(key, values);
   else for (let i = 0; i < sum.length; i++) sum[i]! += values[i]!;
 }

@@ -233,7 +233,7 @@ export class Trainer {
     checkSameRows(batch);
     if (batch.rows === 0) throw mismatch('batch', 'at least one row', 'none');
     const pieces = splitBatch(batch, place.devices.length, place.split, most);
-    if (setup.batchNorm !== 'frozen' && most === undefined) checkOnePiece(batch, pieces);
+    if (setup.batchNorm === 'batch' && most === undefined) checkOnePiece(batch, pieces);
     return { pieces, target, rows: batch.rows ?? 1 };
   }
 }

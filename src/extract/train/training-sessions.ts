@@ -11,6 +11,7 @@ import {
   type BatchGradients,
   type GradientRuns,
 } from './gradient-runs.js';
+import { openSyncedRuns } from './synced-runs.js';
 import type { TrainedTensor } from './trained-tensors.js';
 import { evaluationGraph, trainingGraph, type LossModel } from './training-graphs.js';
 
@@ -23,6 +24,8 @@ interface Setup {
   readonly buffers: readonly TrainedTensor[];
   /** The norms that the statistics belong to, as the graph with the loss has them. */
   readonly layers: readonly NormLayer[];
+  /** Whether rows that run apart are normalised together. */
+  readonly isSynced: boolean;
   readonly inputSizes: GivenSizes;
 }
 
@@ -46,7 +49,8 @@ export class TrainingSessions {
   }
 
   async #openGradients(): Promise<GradientRuns> {
-    const { place, loss, parameters, layers, inputSizes } = this.#setup;
+    const { place, loss, parameters, layers, isSynced, inputSizes } = this.#setup;
+    if (isSynced && layers.length > 0) return openSyncedRuns(place, loss, layers, parameters, inputSizes);
     const graph = await trainingGraph(loss, parameters, layers, inputSizes);
     return openGradientRuns(place, loss, graph, layers);
   }

@@ -8,6 +8,8 @@ import { cutGraph, type Cut, type CutOutput } from '../rewrite/prune.js';
 export interface NormStage {
   /** The norms whose inputs it computes. */
   readonly norms: readonly Norm[];
+  /** The asked outputs that it computes. */
+  readonly outputs: readonly CutOutput[];
   /** Tensors of earlier stages that it reads. */
   readonly takes: readonly Value[];
   /** Tensors that later stages read. */
@@ -25,9 +27,15 @@ export function cutToNorms(graph: Graph, norms: readonly Norm[]): Cut {
  * Cuts a graph into stages. A node is in the stage of the most norms on a way to it, so norms that do not depend on each other share one.
  *
  * @param norms - At least one.
+ * @param outputs - Further values to compute.
  */
-export function stagesOf(graph: Graph, norms: readonly Norm[]): NormStage[] {
-  const { nodes } = cutToNorms(graph, norms);
+export function stagesOf(
+  graph: Graph,
+  norms: readonly Norm[],
+  outputs: readonly CutOutput[] = [],
+): NormStage[] {
+  const inputs = norms.map(({ input }) => outputOf(input));
+  const { nodes } = cutGraph(graph, { outputs: [...inputs, ...outputs] });
   const roles = nodeRoles(graph);
   const isNorm = new Set(norms.filter(({ added }) => !added).map(({ node }) => node));
   const isNormalised = new Set(norms.filter(({ added }) => added).map(({ input }) => input));
@@ -38,14 +46,16 @@ export function stagesOf(graph: Graph, norms: readonly Norm[]): NormStage[] {
     const depths = node.reads.map((value) => stageOf(value) + (isNormalised.has(value) ? 1 : 0));
     stages.set(node, depths.reduce((most, depth) => Math.max(most, depth), 0) + (isNorm.has(node) ? 1 : 0));
   }
-  const count = 1 + Math.max(...norms.map(({ input }) => stageOf(input)));
+  const count = 1 + Math.max(...[...inputs, ...outputs].map(({ value }) => stageOf(value)));
   const drafts = Array.from({ length: count }, () => ({
     norms: [] as Norm[],
+    outputs: [] as CutOutput[],
     takes: [] as Value[],
     gives: [] as Value[],
     frees: [] as Value[],
   }));
   for (const norm of norms) drafts[stageOf(norm.input)]!.norms.push(norm);
+  for (const output of outputs) drafts[stageOf(output.value)]!.outputs.push(output);
   for (const [node, stage] of stages) {
     // What does not depend on the input is computed again in each stage.
     if (roles.get(node) === 'constant') continue;
@@ -62,8 +72,12 @@ export function stagesOf(graph: Graph, norms: readonly Norm[]): NormStage[] {
 }
 
 /** The part of a graph that a stage computes. */
-export function cutToStage(graph: Graph, { norms, takes, gives }: NormStage): Cut {
-  const values = new Set([...gives, ...norms.map(({ input }) => input)]);
+export function cutToStage(graph: Graph, { norms, outputs, takes, gives }: NormStage): Cut {
+  const values = new Set([
+    ...gives,
+    ...norms.map(({ input }) => input),
+    ...outputs.map(({ value }) => value),
+  ]);
   return cutGraph(graph, {
     outputs: [...values].map(outputOf),
     ...(takes.length > 0 ? { inputs: [...takes, ...graph.inputs] } : {}),

@@ -79,6 +79,38 @@ async function importRuntime(): Promise<Ort> {
  * `OPTION_INVALID` if the folder of CUDA libraries does not exist, `DEPENDENCY_MISSING`.
  */
 export async function openSession(description: LaneDescription): Promise<Session> {
+  const { further = [] } = description;
+  const first = await openOne(description);
+  if (further.length === 0) return first;
+  const sessions = [first];
+  const release = async (): Promise<void> => {
+    for (const session of sessions) await session.release();
+  };
+  try {
+    for (const model of further) sessions.push(await openOne({ ...description, model }));
+  } catch (error) {
+    await release();
+    throw error;
+  }
+  return { ...joinSessions(sessions), release };
+}
+
+/** Sessions as one: a run goes to the one that has its outputs. */
+function joinSessions(sessions: readonly Session[]): Pick<Session, 'facts' | 'run'> {
+  const owners = new Map(
+    sessions.flatMap((one) => one.facts.outputs.map(({ name }) => [name, one] as const)),
+  );
+  return {
+    facts: {
+      ...sessions[0]!.facts,
+      inputs: sessions.flatMap(({ facts }) => facts.inputs),
+      outputs: sessions.flatMap(({ facts }) => facts.outputs),
+    },
+    run: (feeds, fetches, signal) => owners.get(fetches[0]!)!.run(feeds, fetches, signal),
+  };
+}
+
+async function openOne(description: LaneDescription): Promise<Session> {
   const ort = await loadRuntime();
   const { device } = description;
   if (device.type !== 'auto') return openOn(ort, description, device);

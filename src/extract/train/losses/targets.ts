@@ -80,7 +80,10 @@ export function prepareTarget(loss: Loss, output: readonly Dim[], given: Target)
       return { ...prepared, fed: binaryTerms(loss, wanted) };
     case 'cosine':
       return { ...prepared, fed: [unitRows(wanted)], divisor: divide(data.length / (dims[1] ?? 1)) };
-    default:
+    case 'mse':
+    case 'l1':
+    case 'smooth-l1':
+    case 'huber':
       return prepared;
   }
 }
