@@ -286,6 +286,7 @@ export { mergeDataset, type MergeOptions } from './embed/merge-dataset.js';
 export { type MergeSummary } from './dataset/merge.js';
 export { type Shard } from './dataset/input-names.js';
 export { writeReport, type ReportOptions, type ReportSummary } from './apps/report/write-report.js';
+export { type GivenReportHeatmaps, type ReportHeatmaps } from './apps/report/heatmaps.js';
 export { drawHeatmap, type DrawOptions } from './apps/attribution/draw-heatmap.js';
 export { searchDataset, type SearchHit, type SearchOptions } from './apps/search/search-dataset.js';
 export { type Metric } from './apps/search/metric.js';

@@ -20,7 +20,7 @@ export interface DrawOptions {
   readonly scale: boolean;
 }
 
-const DRAW_DEFAULTS: DrawOptions = { opacity: 0.55, scale: true };
+export const DRAW_DEFAULTS: DrawOptions = { opacity: 0.55, scale: true };
 
 /**
  * Draws a heat map over its image, as a PNG: dark is 0, bright yellow is 1.
@@ -42,7 +42,7 @@ const DRAW_DEFAULTS: DrawOptions = { opacity: 0.55, scale: true };
  * ```
  */
 export async function drawHeatmap(
-  image: RgbImage & Partial<Pick<LoadedImage, 'channelOrder'>>,
+  image: DrawnImage,
   heatmap: Tensor<'float32'>,
   given: Options<DrawOptions> = {},
 ): Promise<Uint8Array> {
@@ -50,20 +50,39 @@ export async function drawHeatmap(
   if (!(typeof opacity === 'number' && opacity >= 0 && opacity <= 1))
     throw invalidOption('opacity', 'a number from 0 to 1', opacity);
   checkBoolean('scale', scale);
-  const { height, width, channelOrder } = image;
-  const data = channelOrder === 'bgr' ? image.data.map((_, i, all) => all[i + 2 - 2 * (i % 3)]!) : image.data;
+  const drawn = blendHeatmap(image, heatmap, opacity);
+  if (!scale) return await encodePng(drawn);
+  const { width, height, data } = drawn;
+  const bar = scaleBar(width);
+  const pixels = Buffer.concat([data, bar]);
+  return await encodePng({ width, height: height + bar.length / 3 / width, data: pixels });
+}
+
+/** An image as {@link loadImage} gives it. */
+export type DrawnImage = RgbImage & Partial<Pick<LoadedImage, 'channelOrder'>>;
+
+/**
+ * Mixes an image with the colours of its heat map.
+ *
+ * @returns RGB.
+ * @throws {@link TapirError} `INPUT_MISMATCH` for a heat map of another size.
+ */
+export function blendHeatmap(
+  { data: given, height, width, channelOrder }: DrawnImage,
+  heatmap: Tensor<'float32'>,
+  opacity: number,
+): RgbImage {
+  const data = channelOrder === 'bgr' ? given.map((_, i, all) => all[i + 2 - 2 * (i % 3)]!) : given;
   const [rows, columns] = heatmap.dims.slice(-2);
   if (rows !== height || columns !== width || heatmap.data.length !== height * width)
     throw mismatch('heatmap', `one map of the image's ${height}×${width}`, `[${heatmap.dims.join(', ')}]`);
-  const footer = scale ? scaleBar(width) : new Uint8Array();
-  const pixels = new Uint8Array(data.length + footer.length);
+  const pixels = new Uint8Array(data.length);
   for (const [i, heat] of heatmap.data.entries())
     for (const [channel, colour] of colourOf(heat).entries()) {
       const at = 3 * i + channel;
       pixels[at] = Math.round(data[at]! * (1 - opacity) + colour * opacity);
     }
-  pixels.set(footer, data.length);
-  return await encodePng({ width, height: pixels.length / 3 / width, data: pixels });
+  return { width, height, data: pixels };
 }
 
 /** Digits of 3 × 5 dots, row by row. */

@@ -5,6 +5,8 @@ import { formatCount } from '../pages/numbers.js';
 import type { Inputs } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import type { Facts } from './facts.js';
+import { renderHeatmaps } from './heatmap-section.js';
+import type { Heatmaps } from './heatmaps.js';
 import type { PageData } from './page/data.js';
 import { renderFacts, renderFailures, renderNumbers, renderStatistics } from './sections.js';
 
@@ -14,6 +16,7 @@ export interface ReportParts {
   readonly inputs: Inputs;
   readonly outputs: readonly CollectedOutput[];
   readonly data: PageData;
+  readonly heatmaps: Heatmaps | undefined;
   /** What the page does not show, and why. */
   readonly notes: readonly string[];
   readonly version: string;
@@ -21,13 +24,15 @@ export interface ReportParts {
 }
 
 /** Writes the page as text. */
-export function renderReport({ facts, inputs, outputs, data, notes, version, files }: ReportParts): string {
+export function renderReport(parts: ReportParts): string {
+  const { facts, inputs, outputs, data, heatmaps, notes, version, files } = parts;
   const main = markup`${renderNumbers(inputs, facts)}
 ${renderMap(inputs, data)}
 <section id="duplicates-section" aria-labelledby="duplicates-title">
   <h2 id="duplicates-title">Near-duplicates</h2>
   <div id="duplicates"><p class="note">This part needs the page’s script.</p></div>
 </section>
+${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
 <section aria-labelledby="statistics-title">
   <h2 id="statistics-title">Statistics</h2>
   <p class="lead">Over all ${formatCount(inputs.ok)} rows.</p>

@@ -20,6 +20,13 @@ import { collectOutput, type CollectedOutput } from './collect/collect-output.js
 import { readFacts } from './facts.js';
 import { assemblePageData, describeOutput } from './page-data.js';
 import type { PageOutput } from './page/data.js';
+import {
+  makeHeatmaps,
+  readHeatmapOptions,
+  type GivenReportHeatmaps,
+  type Heatmaps,
+  type ReportHeatmaps,
+} from './heatmaps.js';
 import { renderReport } from './render-report.js';
 import { findImageFolder, makeThumbnails, type Thumbnails } from './thumbnails.js';
 import { createBreathe } from '../pages/vectors/breathe.js';
@@ -52,6 +59,11 @@ export interface ReportOptions {
    */
   readonly umap: boolean;
   /**
+   * Shows heat maps of some photos, which needs the model that made the dataset; see {@link ReportHeatmaps}. Null for no heat maps.
+   * @default null
+   */
+  readonly heatmaps: GivenReportHeatmaps | null;
+  /**
    * Stops the work when it fires; the call rejects with its reason, and writes nothing.
    * @default undefined
    */
@@ -71,6 +83,7 @@ export const REPORT_DEFAULTS: ReportOptions = {
   images: '',
   sample: MAX_SAMPLE,
   umap: true,
+  heatmaps: null,
   signal: undefined,
   onPhase: undefined,
 };
@@ -84,6 +97,8 @@ export interface ReportSummary {
   readonly images: number;
   /** Number of those that have a picture. */
   readonly pictures: number;
+  /** Number of photos with a heat map. */
+  readonly heatmaps: number;
   /** What the page does not show, and why. */
   readonly notes: readonly string[];
 }
@@ -102,7 +117,8 @@ const MAX_FILE_BYTES = 20e6;
  * @param given - See {@link ReportOptions}.
  * @returns The path, the size, and what the page does not show.
  * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `SOURCE_INVALID` if `images` is not a folder; `OUTPUT_EXISTS` if
- * the file exists and is not a report; `OUTPUT_UNWRITABLE`.
+ * the file exists and is not a report; `OUTPUT_UNWRITABLE`. With heat maps, also `CHECKSUM_MISMATCH` for another model than the
+ * dataset's, and those of {@link createAttribution}.
  *
  * @example
  * ```ts
@@ -119,6 +135,7 @@ export async function writeReport(
   const options = withDefaults(REPORT_DEFAULTS, given, 'writeReport');
   const sample = checkInteger('sample', options.sample, 1, MAX_SAMPLE);
   const withUmap = checkBoolean('umap', options.umap);
+  const wanted = options.heatmaps === null ? undefined : readHeatmapOptions(options.heatmaps);
   const breathe = createBreathe(checkSignal(options.signal));
   const say = options.onPhase ?? (() => undefined);
   if (typeof folder !== 'string') throw folders.refuse(folder);
@@ -131,6 +148,12 @@ export async function writeReport(
 
   say('reading the metadata');
   const inputs = await collectInputs(dataset, sample, breathe);
+  let heatmaps: Heatmaps | undefined;
+  if (wanted && imageFolder !== undefined) {
+    say(`making heat maps of ${Math.min(wanted.photos, inputs.images.length)} photos`);
+    const place = { dataset, images: inputs.images, folder: imageFolder };
+    heatmaps = await makeHeatmaps(place, wanted, breathe, options.signal);
+  }
   const outputs: CollectedOutput[] = [];
   const pageOutputs: PageOutput[] = [];
   for (const key of keys) {
@@ -145,18 +168,19 @@ export async function writeReport(
   const render = ({ pictures }: Pick<Thumbnails, 'pictures'>, notes: readonly string[]): Buffer => {
     const data = assemblePageData(inputs.images, pictures, pageOutputs);
     return Buffer.from(
-      renderReport({ facts, inputs, outputs, data, notes, version: packageVersion(), files }),
+      renderReport({ facts, inputs, outputs, data, heatmaps, notes, version: packageVersion(), files }),
     );
   };
   const noPictures = inputs.images.map(() => null);
   const room = MAX_FILE_BYTES - render({ pictures: noPictures }, []).length;
   say(`making ${inputs.images.length} pictures`);
   const thumbnails = await makeThumbnails(inputs.images, imageFolder, room, breathe);
-  const notes = notesOf(thumbnails, imageFolder);
+  const notes = [...notesOf(thumbnails, imageFolder), ...heatmapNotes(wanted, heatmaps)];
   const bytes = render(thumbnails, notes);
   await writeAtomically(path, bytes);
   const pictures = thumbnails.pictures.filter((picture) => picture !== null).length;
-  return { path, bytes: bytes.length, images: inputs.images.length, pictures, notes };
+  const counts = { images: inputs.images.length, pictures, heatmaps: heatmaps?.pairs.length ?? 0 };
+  return { path, bytes: bytes.length, ...counts, notes };
 }
 
 const folders = new Internals<never, never>('folder', 'the path of a dataset');
@@ -179,4 +203,11 @@ function notesOf({ unreadable, leftOut }: Thumbnails, imageFolder: string | unde
     ...(unreadable > 0 ? [`${unreadable} images could not be read again and have no picture.`] : []),
     ...(leftOut > 0 ? [`${leftOut} images have no picture, to keep this file below 20 MB.`] : []),
   ];
+}
+
+function heatmapNotes(wanted: ReportHeatmaps | undefined, heatmaps: Heatmaps | undefined): string[] {
+  if (!wanted) return [];
+  if (!heatmaps) return ['There are no heat maps, for the same reason.'];
+  const { unreadable } = heatmaps;
+  return unreadable === 0 ? [] : [`${unreadable} of the photos for heat maps could not be read again.`];
 }

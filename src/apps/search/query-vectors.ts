@@ -1,15 +1,12 @@
 /** The vectors of queries: images, embedded like those of the dataset, and inputs of the dataset itself. */
 import { invalidOption, type Options } from '../../base/checks.js';
-import { TapirError } from '../../base/errors.js';
 import type { Dataset } from '../../dataset/dataset.js';
 import { embedImages } from '../../embed/embed-images.js';
+import { openRecordedModel, readRecordedModel, type RecordedModel } from '../../embed/recorded-model.js';
 import { datasetInvalid } from '../../dataset/formats/dataset-invalid.js';
 import { widen } from '../../dataset/formats/widen.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import { openModel } from '../../model/open-model.js';
-import { identifyFile } from '../../model/identify-model.js';
 import { POOLS, type RewriteOptions } from '../../model/rewrite-options.js';
-import type { TransformOptions } from '../../image/transform-options.js';
 import { createTransform } from '../../image/transform.js';
 import type { Device } from '../../runtime/device.js';
 import { elementCount, type Tensor } from '../../tensor/tensor.js';
@@ -25,14 +22,10 @@ export interface QueryOptions {
 }
 
 /** How a feature of a dataset was made. */
-export interface Recipe {
-  /** Name of the model file. */
-  readonly file: string;
-  readonly sha256: string;
+export interface Recipe extends RecordedModel {
   /** The requested name. */
   readonly request: string;
   readonly parts: Options<RewriteOptions>;
-  readonly transform: Options<TransformOptions>;
 }
 
 /**
@@ -40,29 +33,12 @@ export interface Recipe {
  *
  * @throws {@link TapirError} `DATASET_INVALID` if the manifest does not say.
  */
-export function readRecipe({ folder, manifest }: Dataset, key: string): Recipe {
-  // Opening the dataset has checked only what reading features needs.
-  const { model, request, transform } = manifest as Partial<Dataset['manifest']>;
+export function readRecipe(dataset: Dataset, key: string): Recipe {
+  const { request } = dataset.manifest as Partial<Dataset['manifest']>;
   const own = Array.isArray(request) ? request.find((one) => one?.key === key) : undefined;
-  if (
-    typeof model?.file !== 'string' ||
-    typeof model.sha256 !== 'string' ||
-    typeof own?.request !== 'string' ||
-    !Array.isArray(own.computed) ||
-    transform === null ||
-    typeof transform !== 'object'
-  )
-    throw datasetInvalid(folder, `its manifest does not say how "${key}" was made`);
-  const { preset: _preset, source: _source, ...options } = transform;
-  const { file, sha256 } = model;
-  // createTransform checks them.
-  return {
-    file,
-    sha256,
-    request: own.request,
-    parts: partsOf(own.computed),
-    transform: options as Options<TransformOptions>,
-  };
+  if (typeof own?.request !== 'string' || !Array.isArray(own.computed))
+    throw datasetInvalid(dataset.folder, `its manifest does not say how "${key}" was made`);
+  return { ...readRecordedModel(dataset), request: own.request, parts: partsOf(own.computed) };
 }
 
 /**
@@ -79,14 +55,7 @@ export async function embedQueries(
   { key, model: path, device, signal }: QueryOptions,
 ): Promise<Float32Array[]> {
   const recipe = readRecipe(dataset, key);
-  const model = await openModel(path);
-  const { sha256 } = await identifyFile(model);
-  if (sha256 !== recipe.sha256) {
-    const message = `"${path}" is not the model of the dataset (${recipe.file}): its SHA-256 is ${sha256}, not ${recipe.sha256}`;
-    throw new TapirError('CHECKSUM_MISMATCH', message, {
-      details: { path, expected: recipe.sha256, actual: sha256 },
-    });
-  }
+  const model = await openRecordedModel(recipe, path);
   const transform = createTransform(recipe.transform);
   const extractor = await createFeatureExtractor(model, [[recipe.request, key]], {
     device,

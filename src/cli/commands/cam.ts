@@ -2,22 +2,17 @@
 import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import { drawHeatmap } from '../../apps/attribution/draw-heatmap.js';
+import { fitPhotos } from '../../apps/attribution/fit-photos.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { encodeNpyHeader } from '../../dataset/formats/npy.js';
-import { fitTransform } from '../../embed/image-input.js';
-import {
-  createAttribution,
-  type Attribution,
-  type AttributionResult,
-} from '../../extract/attribution/attribution.js';
+import { createAttribution, type AttributionResult } from '../../extract/attribution/attribution.js';
 import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../extract/attribution/methods.js';
 import { ATTRIBUTION_DEFAULTS } from '../../extract/attribution/options.js';
 import type { AttributionTarget } from '../../extract/attribution/targets.js';
 import { chooseTransform } from '../../image/configs/find-transform.js';
-import { loadImage, type LoadedImage } from '../../image/load-image.js';
-import type { Transform } from '../../image/transform.js';
+import { loadImage } from '../../image/load-image.js';
 import { checkAbsent } from '../../model/save-whole.js';
 import { readDevice, type Device } from '../../runtime/device.js';
 import { bytesOf } from '../../tensor/bits.js';
@@ -84,7 +79,7 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   const device = flags.device as Device;
   await using attribution = await createAttribution(model, { method, layer, output, device, labels: given });
   const target = readClass(flags.class, attribution.labels);
-  const image = await loadFitting(attribution, photo, transform);
+  const image = await loadImage(photo, fitPhotos(attribution, transform));
   const { signal } = terminal;
   const result = await attribution.run(image.toTensor(), { target, signal });
   if (out !== undefined) await writeAtomically(out, await drawHeatmap(image, result.heatmap));
@@ -102,12 +97,6 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
     `class ${facts.class}${name}, score ${facts.score.toFixed(3)}, ${method} of ${facts.dims.slice(1).join('×')}\n`,
   );
   for (const file of [out, map]) if (file !== undefined) terminal.out(`written: ${printable(file)}\n`);
-}
-
-/** Loads the photo as the model takes it. Throws `OPTION_INVALID` if the transform does not fit. */
-function loadFitting({ inputs }: Attribution, photo: string, transform: Transform): Promise<LoadedImage> {
-  const { feed } = fitTransform({ inputs, imageNormalization: null }, transform);
-  return loadImage(photo, transform.with({ layout: feed.isLast ? 'nhwc' : 'nchw' }));
 }
 
 function describe({ classes, labels, scores, map }: AttributionResult): {

@@ -1,8 +1,10 @@
 /** `tapir report`: writes a page about a dataset. */
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
+import { HEATMAP_DEFAULTS, type GivenReportHeatmaps } from '../../apps/report/heatmaps.js';
 import { REPORT_DEFAULTS, writeReport } from '../../apps/report/write-report.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
@@ -12,6 +14,11 @@ interface ReportFlags {
   readonly images?: string;
   readonly sample: string;
   readonly umap: boolean;
+  readonly cam?: string;
+  readonly model?: string;
+  readonly camPhotos: string;
+  readonly camOutput?: string;
+  readonly yes: boolean;
   readonly json: boolean;
 }
 
@@ -30,6 +37,14 @@ export function addReportCommand(program: Command, terminal: Terminal): void {
     .option('--images <folder>', 'folder of the images (default: the folder that was embedded)')
     .option('--sample <n>', 'maximum number of images on the map', String(REPORT_DEFAULTS.sample))
     .option('--no-umap', 'make the map only by PCA, which is faster')
+    .option(
+      '--cam <layer>',
+      'show where the predicted class comes from: Grad-CAM of this layer, such as layer4; needs --model',
+    )
+    .option('--model <file>', 'for --cam: the ONNX file that made the dataset')
+    .option('--cam-photos <n>', 'for --cam: number of photos, at most 100', String(HEATMAP_DEFAULTS.photos))
+    .option('--cam-output <name>', 'for --cam: the logits, before a softmax (default: the first output)')
+    .option(YES_FLAG, YES_HELP, false)
     .option('--json', 'print what was written as JSON', false)
     .action((folder: string, flags: ReportFlags) => runReport(terminal, folder, flags));
 }
@@ -38,12 +53,14 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
   const { out, output, images, umap } = flags;
   if (!/^\d+$/.test(flags.sample)) throw invalidOption('sample', 'a whole number', flags.sample);
   const sample = Number(flags.sample);
+  const heatmaps = await readHeatmaps(terminal, flags);
   const summary = await writeReport(folder, {
     out,
     outputs: output,
     images,
     sample,
     umap,
+    heatmaps,
     signal: terminal.signal,
     onPhase: (phase) => {
       if (terminal.isTerminal) terminal.err(`${printable(phase)}\n`);
@@ -55,6 +72,20 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
   }
   for (const note of summary.notes) terminal.err(`note: ${note}\n`);
   terminal.out(
-    `${printable(summary.path)}: ${summary.images} images, ${summary.pictures} with a picture, ${formatBytes(summary.bytes)}\n`,
+    `${printable(summary.path)}: ${summary.images} images, ${summary.pictures} with a picture, ${heatmaps ? `${summary.heatmaps} with a heat map, ` : ''}${formatBytes(summary.bytes)}\n`,
   );
+}
+
+/** The flags of heat maps: the layer and the model belong together. */
+async function readHeatmaps(
+  terminal: Terminal,
+  { cam, model, camPhotos, camOutput, yes }: ReportFlags,
+): Promise<GivenReportHeatmaps | null> {
+  if (cam === undefined && model === undefined) return null;
+  if (cam === undefined) throw invalidOption('--cam', 'the layer of the heat maps, as --model is given', cam);
+  if (model === undefined)
+    throw invalidOption('--model', 'the ONNX file that made the dataset, as --cam is given', model);
+  if (!/^\d+$/.test(camPhotos)) throw invalidOption('--cam-photos', 'a whole number', camPhotos);
+  const path = await findModelFile(model, terminal, yes);
+  return { model: path, layer: cam, output: camOutput, photos: Number(camPhotos) };
 }

@@ -1,0 +1,44 @@
+/** The model and the transform of a dataset, as its manifest records them. */
+import type { Options } from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
+import type { Dataset } from '../dataset/dataset.js';
+import { datasetInvalid } from '../dataset/formats/dataset-invalid.js';
+import type { TransformOptions } from '../image/transform-options.js';
+import { identifyFile } from '../model/identify-model.js';
+import { openModel, type OnnxModel } from '../model/open-model.js';
+
+/** What a dataset was made with. */
+export interface RecordedModel {
+  /** Name of the model file. */
+  readonly file: string;
+  readonly sha256: string;
+  readonly transform: Options<TransformOptions>;
+}
+
+/** Reads the record. Throws `DATASET_INVALID` if the manifest does not say. */
+export function readRecordedModel({ folder, manifest }: Dataset): RecordedModel {
+  // Opening the dataset has checked only what reading features needs.
+  const { model, transform } = manifest as Partial<Dataset['manifest']>;
+  const isRecorded = typeof model?.file === 'string' && typeof model.sha256 === 'string';
+  if (!isRecorded || transform === null || typeof transform !== 'object')
+    throw datasetInvalid(folder, 'its manifest does not say with which model and transform it was made');
+  const { preset: _preset, source: _source, ...options } = transform;
+  // createTransform checks them.
+  return { file: model.file, sha256: model.sha256, transform: options as Options<TransformOptions> };
+}
+
+/**
+ * Opens the model of a dataset.
+ *
+ * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model; those of {@link openModel}.
+ */
+export async function openRecordedModel(
+  { file, sha256: expected }: RecordedModel,
+  path: string,
+): Promise<OnnxModel> {
+  const model = await openModel(path);
+  const { sha256: actual } = await identifyFile(model);
+  if (actual === expected) return model;
+  const message = `"${path}" is not the model of the dataset (${file}): its SHA-256 is ${actual}, not ${expected}`;
+  throw new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
+}

@@ -1,0 +1,20 @@
+/** Pixels → WebP, for pages that show many pictures. */
+import { openSharp } from './decode/open-sharp.js';
+import type { RgbImage } from './pixels/rgb-image.js';
+
+/**
+ * Encodes pixels, reduced to a longest side. Throws `DEPENDENCY_MISSING` without sharp.
+ *
+ * @param quality - From 1 to 100.
+ */
+export async function encodeWebp(
+  { data, height, width }: RgbImage,
+  maxSide: number,
+  quality: number,
+): Promise<Uint8Array> {
+  const sharp = await openSharp();
+  return await sharp(data, { raw: { height, width, channels: 3 } })
+    .resize(maxSide, maxSide, { fit: 'inside', withoutEnlargement: true })
+    .webp({ quality, effort: 4 })
+    .toBuffer();
+}
