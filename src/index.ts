@@ -156,7 +156,46 @@ export {
   type ParameterGroup,
   type TrainerOptions,
 } from './extract/train/trainer-options.js';
-export { type GivenLoss, type Loss, type LossReduction } from './extract/train/losses/loss-options.js';
+export type {
+  AbsoluteLoss,
+  BinaryCrossEntropyLoss,
+  CosineLoss,
+  CrossEntropyLoss,
+  DivergenceLoss,
+  GivenLoss,
+  HuberLoss,
+  Loss,
+  LossReduction,
+  NegativeLogLikelihoodLoss,
+  SmoothL1Loss,
+  SquaredLoss,
+} from './extract/train/losses/loss-options.js';
+export type {
+  AdagradOptions,
+  AdamOptions,
+  AdamWOptions,
+  CommonOptimizerOptions,
+  GivenOptimizer,
+  MomentOptions,
+  OptimizerKind,
+  OptimizerOptions,
+  RmsPropOptions,
+  SgdOptions,
+} from './extract/train/optimizers/optimizer-options.js';
+export type {
+  ConstantSchedule,
+  CosineRestartsSchedule,
+  CosineSchedule,
+  ExponentialSchedule,
+  GivenSchedule,
+  LinearSchedule,
+  MultiStepSchedule,
+  NamedSchedule,
+  OneCycleSchedule,
+  PolynomialSchedule,
+  SequentialSchedule,
+  StepSchedule,
+} from './extract/train/optimizers/schedule-options.js';
 export { type Target } from './extract/train/losses/targets.js';
 export { type PlaceOptions } from './extract/place-options.js';
 export { type EstimateOptions, type FoldedOptions } from './extract/statistics/estimate-options.js';

@@ -36,9 +36,15 @@ export interface BinaryCrossEntropyLoss {
   readonly posWeight: readonly number[] | undefined;
 }
 
-/** `torch.nn.MSELoss`, `torch.nn.L1Loss`: targets of the output's dims. */
-export interface DistanceLoss {
-  readonly kind: 'mse' | 'l1';
+/** `torch.nn.MSELoss`: targets of the output's dims. */
+export interface SquaredLoss {
+  readonly kind: 'mse';
+  readonly reduction: LossReduction;
+}
+
+/** `torch.nn.L1Loss`. */
+export interface AbsoluteLoss {
+  readonly kind: 'l1';
   readonly reduction: LossReduction;
 }
 
@@ -76,16 +82,21 @@ export type Loss =
   | CrossEntropyLoss
   | NegativeLogLikelihoodLoss
   | BinaryCrossEntropyLoss
-  | DistanceLoss
+  | SquaredLoss
+  | AbsoluteLoss
   | SmoothL1Loss
   | HuberLoss
   | DivergenceLoss
   | CosineLoss;
 
-type GivenFields<One> = One extends Loss ? Pick<One, 'kind'> & Options<Omit<One, 'kind'>> : never;
-
 /** A loss as the caller passes it: its kind, or its kind with options. */
-export type GivenLoss = Loss['kind'] | GivenFields<Loss>;
+export type GivenLoss =
+  | Loss['kind']
+  | {
+      [Kind in Loss['kind']]: { readonly kind: Kind } & Options<
+        Omit<Extract<Loss, { readonly kind: Kind }>, 'kind'>
+      >;
+    }[Loss['kind']];
 
 const CLASS_DEFAULTS = { reduction: 'mean', ignoreIndex: -100, weights: undefined } as const;
 

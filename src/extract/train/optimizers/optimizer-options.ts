@@ -127,7 +127,11 @@ type OptionsOf<Kind extends OptimizerKind> = Extract<OptimizerOptions, { readonl
 /** An optimizer as the caller passes it: a name, or a name with options. The defaults are torch's. */
 export type GivenOptimizer =
   | OptimizerKind
-  | { [Kind in OptimizerKind]: { readonly kind: Kind } & Options<OptionsOf<Kind>> }[OptimizerKind];
+  | {
+      [Kind in OptimizerKind]: { readonly kind: Kind } & Options<
+        Extract<OptimizerOptions, { readonly kind: Kind }>
+      >;
+    }[OptimizerKind];
 
 const COMMON = { lr: 0.001, weightDecay: 0, maximize: false };
 const MOMENTS = { ...COMMON, betas: [0.9, 0.999], eps: 1e-8, amsgrad: false } as const;
