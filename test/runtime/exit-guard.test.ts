@@ -18,7 +18,7 @@ const HANG_MS = 1_800_000;
 const busyWith = (options: string): string => `
 import { createFeatureExtractor } from 'onnx-tapir';
 const extractor = await createFeatureExtractor(${JSON.stringify(model)}, ['layer4'], ${options});
-const batch = { dtype: 'float32', dims: [16, 3, 224, 224], data: new Float32Array(16 * 3 * 224 * 224) };
+const batch = { dtype: 'float32', dims: [8, 3, 224, 224], data: new Float32Array(8 * 3 * 224 * 224) };
 const run = () => extractor.run(batch);
 await run();
 const runs = [run(), run()];
