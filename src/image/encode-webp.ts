@@ -13,7 +13,7 @@ export async function encodeWebp(
   quality: number,
 ): Promise<Uint8Array> {
   const sharp = await openSharp();
-  return await sharp(data, { raw: { height, width, channels: 3 } })
+  return await sharp(data, { raw: { height, width, channels: 3 }, limitInputPixels: false })
     .resize(maxSide, maxSide, { fit: 'inside', withoutEnlargement: true })
     .webp({ quality, effort: 4 })
     .toBuffer();

@@ -1,6 +1,6 @@
 /** Image file → thumbnail. */
 import { decodeImage } from './decode/decode.js';
-import { openSharp } from './decode/open-sharp.js';
+import { encodeWebp } from './encode-webp.js';
 import type { ImageFile } from './file/image-file.js';
 import { TRANSFORM_PRESETS } from './transform-options.js';
 
@@ -23,11 +23,6 @@ export interface Thumbnail {
 export async function makeThumbnail(file: ImageFile, maxSide: number): Promise<Thumbnail> {
   const { limitPixels } = TRANSFORM_PRESETS.ImageNet1K_V1;
   const options = { limitPixels, decode: 'fast', orientation: 'exif', resize: maxSide } as const;
-  const { data, height, width } = await decodeImage(file, options);
-  const sharp = await openSharp();
-  const bytes = await sharp(data, { raw: { height, width, channels: 3 }, limitInputPixels: limitPixels })
-    .resize(maxSide, maxSide, { fit: 'inside', withoutEnlargement: true })
-    .webp({ quality: QUALITY, effort: 4 })
-    .toBuffer();
+  const bytes = await encodeWebp(await decodeImage(file, options), maxSide, QUALITY);
   return { mime: 'image/webp', bytes };
 }

@@ -12,6 +12,7 @@ interface DifferentiateFlags extends SizeFlags, SaveFlags {
   readonly of: readonly string[];
   readonly wrt: readonly string[];
   readonly return?: readonly string[];
+  readonly recompute?: readonly string[];
   readonly out: string;
   readonly json: boolean;
   readonly yes: boolean;
@@ -35,7 +36,12 @@ export function addDifferentiateCommand(program: Command, terminal: Terminal): v
       collect,
     )
     .requiredOption('-o, --out <file>', 'ONNX file to write')
-    .option('--return <name>', 'value of the model to return as well; repeatable', collect);
+    .option('--return <name>', 'value of the model to return as well; repeatable', collect)
+    .option(
+      '--recompute <name>',
+      'value to keep; what lies between such values is computed again, for less memory; repeatable',
+      collect,
+    );
   addSaveFlags(addSizeFlags(command))
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: DifferentiateFlags) => runDifferentiate(terminal, model, flags));
@@ -47,7 +53,9 @@ async function runDifferentiate(terminal: Terminal, path: string, flags: Differe
   const file = await findModelFile(path, terminal, yes);
   const inputSizes = readSizeFlags(flags);
   const returnNodes = flags.return ?? [];
-  const gradients = await differentiate(file, { of, withRespectTo: wrt, returnNodes, inputSizes });
+  const recompute = flags.recompute ?? [];
+  const request = { of, withRespectTo: wrt, returnNodes, inputSizes, recompute };
+  const gradients = await differentiate(file, request);
   await gradients.save(out, saving);
   const { kept, added, resolved, notes } = gradients.plan;
   if (json) {

@@ -28,6 +28,8 @@ export interface Gradients {
   readonly tensors: readonly NewTensor[];
   /** The tensors that hold the gradients. Values that no target depends on are missing: their gradients are zero. */
   readonly of: ReadonlyMap<Value, string>;
+  /** The same for all values on the way. */
+  readonly all: ReadonlyMap<Value, string>;
 }
 
 /**
@@ -93,7 +95,10 @@ export function backpropagate(
     const total = totalOf(value);
     return total === undefined ? [] : [[value, total]];
   });
-  return { nodes, tensors, of: new Map(totals) };
+  const all = [...contributions].flatMap(([value, parts]): [Value, string][] =>
+    parts.length === 1 ? [[value, parts[0]!]] : [],
+  );
+  return { nodes, tensors, of: new Map(totals), all: new Map(all) };
 }
 
 /**

@@ -5,11 +5,12 @@ import { opsetOf } from '../operator-sets.js';
 import { FreshNames, keptNames } from '../rewrite/fresh-names.js';
 import { NodeBuilder } from '../rewrite/node-builder.js';
 import { cutGraph, type Cut, type CutOutput } from '../rewrite/prune.js';
-import { startRewrite, type Rewrite, type RewriteOutput } from '../rewrite/rewrite.js';
+import { startRewrite, type BackNode, type Rewrite, type RewriteOutput } from '../rewrite/rewrite.js';
 import { backpropagate, type Gradients } from './backpropagate.js';
 import type { GradientFacts } from './build/gradient-facts.js';
 import { GraphMath } from './build/graph-math.js';
 import { nameOpenSizes } from './open-sizes.js';
+import { recompute } from './recompute.js';
 
 /** A gradient to return: that of the objective with respect to a tensor. */
 export interface GradientOutput extends CutOutput {
@@ -23,6 +24,8 @@ export interface GradientPlan {
   readonly gradients: readonly GradientOutput[];
   /** Values of the graph to return as well. */
   readonly returns: readonly CutOutput[];
+  /** Values between which the forward pass is computed again on the way back; without them, all results are kept. */
+  readonly recompute?: readonly Value[];
 }
 
 /** The part of a graph that targets and further values need. */
@@ -54,10 +57,21 @@ export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientF
     names,
   );
   const finished = finish(back, gradients, { facts, names, opset: opsetOf(graph) });
-  const { nodes, tensors } = keepNeeded(
+  const needed = keepNeeded(
     finished,
     finished.outputs.map(({ tensor }) => tensor),
   );
+  const again = recompute(
+    {
+      forward,
+      keep: plan.recompute ?? [],
+      nodes: needed.nodes,
+      gradients: back.all,
+      seeds: seeds.map(({ name }) => name),
+    },
+    names,
+  );
+  const { nodes } = again;
   const started = startRewrite(cutAgain(forward, plan, nodes, finished.outputs), typeOf);
   return {
     ...started,
@@ -67,7 +81,7 @@ export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientF
       return { name, elemType, dims };
     }),
     back: nodes,
-    tensors,
+    tensors: [...needed.tensors, ...again.tensors],
     names,
     notes: finished.notes,
   };
@@ -135,7 +149,7 @@ function keepNeeded(
 function cutAgain(
   { graph }: Cut,
   { returns }: GradientPlan,
-  nodes: readonly NewNode[],
+  nodes: readonly BackNode[],
   gradients: readonly RewriteOutput[],
 ): Cut {
   const read = new Set(nodes.flatMap((node) => node.inputs).flatMap((name) => graph.values.get(name) ?? []));

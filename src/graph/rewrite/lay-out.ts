@@ -23,7 +23,7 @@ import { interiorInputs, keepsInitializer, type Cut } from './prune.js';
 import { isSorted, takeSorted, unusedImports } from './tidy.js';
 import { ADDED_OPSET, opsetOf } from '../operator-sets.js';
 import { keptNames } from './fresh-names.js';
-import { keptInputs, type NodePatch, type Rewrite } from './rewrite.js';
+import { keptInputs, type NodePatch, type RepeatedNode, type Rewrite } from './rewrite.js';
 
 /** Whether outputs are written under their keys (through an Identity node) or under the tensors' own names. */
 export type Naming = 'keys' | 'tensors';
@@ -60,7 +60,10 @@ export function layOutRewrite(
   const renamed = outputs.filter((output) => output.key !== output.tensor);
   if (renamed.length > 0) checkFree(rewrite, renamed);
   const added = [
-    ...[...rewrite.back, ...renamed.flatMap((output) => renamingNodes(rewrite, output))].flatMap(writeNode),
+    ...rewrite.back.flatMap((node): readonly Chunk[] =>
+      'repeats' in node ? repeatNode(reader, node, weights) : writeNode(node),
+    ),
+    ...renamed.flatMap((output) => renamingNodes(rewrite, output)).flatMap(writeNode),
     ...rewrite.tensors.flatMap((tensor) => writeInitializer(tensor)),
     // Before IR version 4, every initializer is listed as an input as well.
     ...(model.irVersion < 4 ? rewrite.tensors : []).flatMap((tensor) => writeValue(GRAPH.input, tensor)),
@@ -172,6 +175,17 @@ function* patchedNodes(
     const body = inside.length > 0 ? patchField(reader, field, inside) : [field];
     yield [field, [...(before.get(node) ?? []).flatMap(writeNode), ...body]];
   }
+}
+
+/** A node of the source under other names. */
+function repeatNode(
+  reader: WireReader,
+  { repeats, name, inputs, outputs }: RepeatedNode,
+  weights: MovedWeights,
+): Chunk[] {
+  const patch = { name, inputs: new Map(inputs.entries()), outputs: new Map(outputs.entries()) };
+  const { field } = repeats.scanned;
+  return patchField(reader, field, [...namePatches(reader, repeats, patch), ...(weights.get(field) ?? [])]);
 }
 
 function namePatches(reader: WireReader, node: Node, { inputs, outputs, name: own }: NodePatch): Patch[] {

@@ -29,6 +29,14 @@ export interface NodePatch {
   readonly name?: string;
 }
 
+/** A node of the source that runs once more, with other inputs and outputs. */
+export interface RepeatedNode extends Pick<NewNode, 'name' | 'opType' | 'inputs' | 'outputs'> {
+  readonly repeats: Node;
+}
+
+/** An added node: a new one, or one of the source once more. */
+export type BackNode = NewNode | RepeatedNode;
+
 export interface Rewrite {
   readonly cut: Cut;
   readonly outputs: readonly RewriteOutput[];
@@ -41,7 +49,7 @@ export interface Rewrite {
   /** Added nodes that run before one kept node. */
   readonly before: ReadonlyMap<Node, readonly NewNode[]>;
   /** Added nodes that run after all kept ones. */
-  readonly back: readonly NewNode[];
+  readonly back: readonly BackNode[];
   readonly tensors: readonly NewTensor[];
   readonly patches: ReadonlyMap<Node, NodePatch>;
   /** New types for values whose type the source states. */

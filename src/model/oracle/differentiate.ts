@@ -1,7 +1,7 @@
 /** Differentiates a model: the gradients of some of its values with respect to others, as an ONNX graph. */
 import { withDefaults, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-import type { Node, Value } from '../../graph/graph.js';
+import type { Graph, Node, Value } from '../../graph/graph.js';
 import { checkOperators } from '../../graph/gradient/backpropagate.js';
 import { cutForGradients, withGradients, type GradientPlan } from '../../graph/gradient/with-gradients.js';
 import { resolveNames } from '../../graph/names/resolve-names.js';
@@ -46,6 +46,12 @@ export interface DifferentiateOptions {
    * @default {}
    */
   readonly inputSizes: InputSizes;
+  /**
+   * Names of values between which the forward pass is computed again on the way back, instead of being kept: much less memory for the
+   * time of one more forward pass. Good names are the ends of blocks, such as `layer1.0` of a ResNet, on which everything behind depends.
+   * @default [], which keeps all results
+   */
+  readonly recompute: readonly string[];
 }
 
 /** {@link DifferentiateOptions} as the caller passes them. */
@@ -57,6 +63,7 @@ export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
   withRespectTo: [],
   returnNodes: [],
   inputSizes: {},
+  recompute: [],
 };
 
 /**
@@ -166,12 +173,18 @@ function planGradients(model: OnnxModel, options: DifferentiateOptions): Gradien
   const gradients = resolveWithRespectTo(model, [...new Set(withRespectTo)]);
   const keys = new Set(targets.map(({ key }) => key));
   const twice = [...gradients, ...returns].find(({ key }) => keys.has(key) || !keys.add(key));
-  if (!twice) return { targets, gradients, returns };
+  if (!twice) return { targets, gradients, returns, recompute: readKept(graph, options.recompute) };
   throw new TapirError(
     'OPTION_INVALID',
     `"${twice.key}" would name two inputs or outputs; the gradient of a value with respect to itself is its seed, and keys of returnNodes must differ from it`,
     { details: { option: 'withRespectTo', expected: 'distinct names', actual: twice.key } },
   );
+}
+
+/** Reads the names of what is kept. Throws `OPTION_INVALID` and those of name resolution. */
+function readKept(graph: Graph, given: unknown): Value[] {
+  const names = Array.isArray(given) && given.length === 0 ? [] : checkNames('recompute', given);
+  return resolveNames(graph, names).map(({ value }) => value);
 }
 
 interface Known {

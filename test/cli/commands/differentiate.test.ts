@@ -26,6 +26,14 @@ describe('tapir differentiate', () => {
     ]);
   });
 
+  it('computes results between named values again', async () => {
+    const out = join(scratch, 'again.onnx');
+    const request = ['--of', 'fc', '--wrt', 'conv1.weight', '--recompute', 'layer1', '--recompute', 'layer3'];
+    const ended = await runTapir(['differentiate', model, ...request, '-o', out, '--json']);
+    const { added } = JSON.parse(ended.stdout) as { added: { nodes: string[] } };
+    expect(added.nodes.some((name) => name.startsWith('tapir/recompute/'))).toBe(true);
+  });
+
   it('prints the plan as JSON, and refuses unknown names', async () => {
     const out = join(scratch, 'other.onnx');
     const ended = await runTapir([

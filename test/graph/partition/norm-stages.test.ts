@@ -92,7 +92,7 @@ describe('a rewrite with other statistics', () => {
     expect([...taps.keys()]).toEqual(norms);
     expect(rewrite.inputs.map(({ name }) => name)).toEqual(Object.values(feeds.get(norms[0]!)!));
     const added = [...rewrite.before.values(), rewrite.back].flat();
-    expect(added.filter(({ attributes }) => attributes && 'training_mode' in attributes)).toEqual([]);
+    expect(added.filter((node) => 'attributes' in node && 'training_mode' in node.attributes!)).toEqual([]);
     // The types of these tensors are not stated, and from operator set 15 on they may differ from the statistics'.
     expect(new Set(added.map(({ opType }) => opType))).toEqual(
       new Set(['Reshape', 'Cast', 'ReduceMean', 'Sub', 'Mul', 'Shape']),
