@@ -141,62 +141,7 @@ export {
   type WithFailures,
 } from './apps/learn/estimate-batch-norm.js';
 export { type LearnSource, type PhotoFailure, type PhotoOptions } from './apps/learn/photo-batches.js';
-export { createTrainer } from './extract/train/create-trainer.js';
-export {
-  type Evaluation,
-  type EvaluationSource,
-  type StepResult,
-  type TrainBatch,
-  type Trainer,
-  type TrainRunOptions,
-} from './extract/train/trainer.js';
-export {
-  type BatchNormTraining,
-  type GivenTrainerOptions,
-  type ParameterGroup,
-  type TrainerOptions,
-} from './extract/train/trainer-options.js';
-export type {
-  AbsoluteLoss,
-  BinaryCrossEntropyLoss,
-  CosineLoss,
-  CrossEntropyLoss,
-  DivergenceLoss,
-  GivenLoss,
-  HuberLoss,
-  Loss,
-  LossReduction,
-  NegativeLogLikelihoodLoss,
-  SmoothL1Loss,
-  SquaredLoss,
-} from './extract/train/losses/loss-options.js';
-export type {
-  AdagradOptions,
-  AdamOptions,
-  AdamWOptions,
-  CommonOptimizerOptions,
-  GivenOptimizer,
-  MomentOptions,
-  OptimizerKind,
-  OptimizerOptions,
-  RmsPropOptions,
-  SgdOptions,
-} from './extract/train/optimizers/optimizer-options.js';
-export type {
-  ConstantSchedule,
-  CosineRestartsSchedule,
-  CosineSchedule,
-  ExponentialSchedule,
-  GivenSchedule,
-  LinearSchedule,
-  MultiStepSchedule,
-  NamedSchedule,
-  OneCycleSchedule,
-  PolynomialSchedule,
-  SequentialSchedule,
-  StepSchedule,
-} from './extract/train/optimizers/schedule-options.js';
-export { type Target } from './extract/train/losses/targets.js';
+export * from './training.js';
 export { type PlaceOptions } from './extract/place-options.js';
 export { type EstimateOptions, type FoldedOptions } from './extract/statistics/estimate-options.js';
 export { type BatchNormEstimate, type EstimatedNorm } from './extract/statistics/estimate-statistics.js';

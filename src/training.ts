@@ -1,0 +1,57 @@
+/** The part of the public API that trains models; index.ts re-exports it. */
+export { createTrainer } from './extract/train/create-trainer.js';
+export {
+  type Evaluation,
+  type EvaluationSource,
+  type StepResult,
+  type TrainBatch,
+  type Trainer,
+  type TrainRunOptions,
+} from './extract/train/trainer.js';
+export {
+  type BatchNormTraining,
+  type GivenTrainerOptions,
+  type ParameterGroup,
+  type TrainerOptions,
+} from './extract/train/trainer-options.js';
+export type {
+  AbsoluteLoss,
+  BinaryCrossEntropyLoss,
+  CosineLoss,
+  CrossEntropyLoss,
+  DivergenceLoss,
+  GivenLoss,
+  HuberLoss,
+  Loss,
+  LossReduction,
+  NegativeLogLikelihoodLoss,
+  SmoothL1Loss,
+  SquaredLoss,
+} from './extract/train/losses/loss-options.js';
+export type {
+  AdagradOptions,
+  AdamOptions,
+  AdamWOptions,
+  CommonOptimizerOptions,
+  GivenOptimizer,
+  MomentOptions,
+  OptimizerKind,
+  OptimizerOptions,
+  RmsPropOptions,
+  SgdOptions,
+} from './extract/train/optimizers/optimizer-options.js';
+export type {
+  ConstantSchedule,
+  CosineRestartsSchedule,
+  CosineSchedule,
+  ExponentialSchedule,
+  GivenSchedule,
+  LinearSchedule,
+  MultiStepSchedule,
+  NamedSchedule,
+  OneCycleSchedule,
+  PolynomialSchedule,
+  SequentialSchedule,
+  StepSchedule,
+} from './extract/train/optimizers/schedule-options.js';
+export { type Target } from './extract/train/losses/targets.js';
