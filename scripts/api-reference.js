@@ -11,13 +11,14 @@ const TYPES = join(project, 'dist/types');
 const PAGE = join(project, 'docs/api.md');
 
 /**
- * Chapters, by the room that a declaration lies in.
+ * Chapters, by the room that a declaration lies in; of several that fit, the longest counts.
  *
  * @type {[title: string, rooms: string[]][]}
  */
 const CHAPTERS = [
   ['Models', ['model/', 'graph/', 'onnx/', 'hub/']],
   ['Feature extractors', ['extract/', 'runtime/', 'tensor/']],
+  ['Training', ['extract/train/']],
   ['Images', ['image/']],
   ['Batch runs', ['embed/', 'sources/', 'dataset/']],
   ['Search, reports, services', ['apps/']],
@@ -31,10 +32,12 @@ function read(file) {
   return source.get(file);
 }
 
-/** The exports of index.d.ts: name, and the file that the name comes from. */
-function publicNames() {
+/** The exports of a file, those of files that it exports as a whole included: name, and the file that the name comes from. */
+function publicNames(entry = 'index.d.ts') {
   const exported = [];
-  for (const [, names, from] of read('index.d.ts').matchAll(
+  for (const [, whole] of read(entry).matchAll(/export \* from '\.\/([^']+)\.js'/g))
+    exported.push(...publicNames(`${whole}.d.ts`));
+  for (const [, names, from] of read(entry).matchAll(
     /export (?:type )?\{([^}]*)\} from '\.\/([^']+)\.js'/g,
   ))
     for (const item of names.split(',')) {
@@ -237,11 +240,14 @@ const names = new Set(declarations.map(({ name }) => name));
 const ORDER = ['function', 'class', 'const', 'type', 'interface'];
 const rank = ({ kind }) => (kind === 'function' || kind === 'class' ? 0 : ORDER.indexOf(kind));
 
-const chapters = CHAPTERS.map(([title, rooms]) => {
-  const own = declarations
-    .filter(({ file }) => rooms.some((room) => file.startsWith(room)))
+const rooms = CHAPTERS.flatMap((chapter) => chapter[1]).toSorted((a, b) => b.length - a.length);
+const roomOf = (file) => rooms.find((room) => file.startsWith(room));
+
+const chapters = CHAPTERS.map(([title, own]) => {
+  const all = declarations
+    .filter(({ file }) => own.includes(roomOf(file)))
     .toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name, 'en'));
-  return { title, own };
+  return { title, own: all };
 });
 setAnchors(chapters.flatMap(({ own }) => own.map(({ name }) => name)));
 const contents = chapters

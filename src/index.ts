@@ -271,7 +271,7 @@ export { type MergeSummary } from './dataset/merge.js';
 export { type Shard } from './dataset/input-names.js';
 export { writeReport, type ReportOptions, type ReportSummary } from './apps/report/write-report.js';
 export { type GivenReportHeatmaps, type ReportHeatmaps } from './apps/report/heatmaps.js';
-export { drawHeatmap, type DrawOptions } from './apps/attribution/draw-heatmap.js';
+export { drawHeatmap, type DrawnImage, type DrawOptions } from './apps/attribution/draw-heatmap.js';
 export { searchDataset, type SearchHit, type SearchOptions } from './apps/search/search-dataset.js';
 export { type Metric } from './apps/search/metric.js';
 export { createService, type ListenOptions, type Service } from './apps/serve/service.js';
