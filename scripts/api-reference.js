@@ -18,7 +18,7 @@ const PAGE = join(project, 'docs/api.md');
 const CHAPTERS = [
   ['Models', ['model/', 'graph/', 'onnx/', 'hub/']],
   ['Feature extractors', ['extract/', 'runtime/', 'tensor/']],
-  ['Training', ['extract/train/']],
+  ['Training', ['extract/train/', 'apps/train/']],
   ['Images', ['image/']],
   ['Batch runs', ['embed/', 'sources/', 'dataset/']],
   ['Search, reports, services', ['apps/']],
@@ -37,9 +37,7 @@ function publicNames(entry = 'index.d.ts') {
   const exported = [];
   for (const [, whole] of read(entry).matchAll(/export \* from '\.\/([^']+)\.js'/g))
     exported.push(...publicNames(`${whole}.d.ts`));
-  for (const [, names, from] of read(entry).matchAll(
-    /export (?:type )?\{([^}]*)\} from '\.\/([^']+)\.js'/g,
-  ))
+  for (const [, names, from] of read(entry).matchAll(/export (?:type )?\{([^}]*)\} from '\.\/([^']+)\.js'/g))
     for (const item of names.split(',')) {
       const name = item.replace(/^\s*type\s+/, '').trim();
       if (name !== '') exported.push({ name, file: `${from}.d.ts` });

@@ -1,4 +1,13 @@
 /** The part of the public API that trains models; index.ts re-exports it. */
+export { trainFolder, type TrainedFolder } from './apps/train/train-folder.js';
+export {
+  type Augmentation,
+  type FolderSchedule,
+  type GivenTrainFolderOptions,
+  type TrainFolderOptions,
+} from './apps/train/train-folder-options.js';
+export { type EpochRecord, type Score, type TrainEvent } from './apps/train/training-records.js';
+export { type TrainFailure } from './apps/train/training-photos.js';
 export { createTrainer } from './extract/train/create-trainer.js';
 export {
   type Evaluation,

@@ -72,6 +72,8 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'apps/report': ['apps/attribution', 'apps/pages', 'apps/report/collect', 'apps/report/page'],
   'apps/compare/page': ['apps/pages/browser'],
   'apps/compare': ['embed', 'apps/pages', 'apps/pages/vectors', 'apps/compare/page'],
+  'apps/train/page': ['apps/pages/browser'],
+  'apps/train': ['embed', 'extract/train', 'apps/pages', 'apps/train/page'],
   'apps/serve/http': ['base'],
   'apps/serve': ['embed', 'apps/serve/http'],
   hub: ['onnx'],
@@ -79,7 +81,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'hub/zoo/network': ['onnx'],
   'hub/zoo/families': ['hub/zoo/network'],
   'hub/zoo': ['hub/zoo/families', 'hub', 'model/parameters'],
-  'cli/terminal': ['embed', 'apps/pages'],
+  'cli/terminal': ['embed', 'apps/pages', 'apps/train'],
   'cli/flags': ['cli/terminal', 'embed', 'extract/stages', 'hub'],
   'cli/commands': [
     'cli/flags',
@@ -93,6 +95,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
     'apps/report',
     'apps/search',
     'apps/serve',
+    'apps/train',
   ],
   cli: ['cli/commands'],
   index: [
@@ -107,6 +110,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
     'apps/report',
     'apps/search',
     'apps/serve',
+    'apps/train',
     'hub/wheels',
     'hub/zoo',
   ],

@@ -1,4 +1,5 @@
 /** Reproducible random numbers. */
+import { createHash } from 'node:crypto';
 
 /**
  * Creates a source of numbers from 0 (included) to 1 (excluded): Tommy Ettinger's mulberry32.
@@ -13,4 +14,19 @@ export function createRandom(seed: number): () => number {
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
+}
+
+/** A seed for one thing among many, such as an image in an epoch: the same for the same parts, whatever is drawn beside it. */
+export function seedOf(...parts: readonly (string | number)[]): number {
+  return createHash('sha256').update(JSON.stringify(parts)).digest().readUInt32LE(0);
+}
+
+/** The items in a random order: a new list (Fisher and Yates). */
+export function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
+  const list = [...items];
+  for (let last = list.length - 1; last > 0; last--) {
+    const other = Math.floor(random() * (last + 1));
+    [list[last], list[other]] = [list[other]!, list[last]!];
+  }
+  return list;
 }

@@ -102,6 +102,8 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
   differentiate: async (program, terminal) =>
     (await import('./commands/differentiate.js')).addDifferentiateCommand(program, terminal),
   cam: async (program, terminal) => (await import('./commands/cam.js')).addCamCommand(program, terminal),
+  train: async (program, terminal) =>
+    (await import('./commands/train.js')).addTrainCommand(program, terminal),
   bn: async (program, terminal) => (await import('./commands/bn.js')).addBnCommand(program, terminal),
   models: async (program, terminal) =>
     (await import('./commands/models.js')).addModelsCommand(program, terminal),

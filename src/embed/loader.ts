@@ -174,7 +174,12 @@ export class BatchLoader {
       const into = pixels.subarray(place * imageBytes, (place + 1) * imageBytes);
       const isMeasured = index < MEASURED_IMAGES;
       const image = typeof item.image === 'function' ? await item.image() : item.image;
-      const { width, height, reduction, deviation, stamp } = await this.#lanes.load(image, into, isMeasured);
+      const { width, height, reduction, deviation, stamp } = await this.#lanes.load(
+        image,
+        into,
+        isMeasured,
+        item.augmentSeed,
+      );
       return {
         index,
         path,

@@ -1,9 +1,9 @@
-/** The labels of a classifier's classes, from the metadata of its file. */
+/** The labels of a classifier's classes, in the metadata of its file. */
 import { reasonOf } from '../base/errors.js';
-import { readModelMetadata } from '../onnx/model-metadata.js';
+import { readModelMetadata, replaceMetadata } from '../onnx/model-metadata.js';
 import { WireReader } from '../onnx/wire.js';
 import { modelInternals } from '../model/model-state.js';
-import type { OnnxModel } from '../model/open-model.js';
+import { deriveModel, type OnnxModel } from '../model/open-model.js';
 
 /** A label per class, in the order of the classes, or why there are no labels. */
 export type ClassLabels = { readonly labels: readonly string[] } | { readonly problem: string };
@@ -19,6 +19,15 @@ export async function readClassLabels(model: OnnxModel): Promise<ClassLabels> {
   const [labels, names] = [metadata.get('labels'), metadata.get('names')];
   if (labels !== undefined) return parseJsonLabels(labels);
   return names === undefined ? { problem: 'its metadata has no labels' } : parsePythonLabels(names);
+}
+
+/** A model with labels: entry `labels` of its metadata. All other bytes are those of the given model. */
+export async function withClassLabels(model: OnnxModel, labels: readonly string[]): Promise<OnnxModel> {
+  const entries = { labels: JSON.stringify(labels) };
+  const chunks = await modelInternals
+    .of(model)
+    .withSource((source) => replaceMetadata(new WireReader(source), entries));
+  return deriveModel(model, chunks);
 }
 
 function parseJsonLabels(text: string): ClassLabels {

@@ -5,6 +5,7 @@ import { readImageFile, type ImageFile, type StampTaker } from './file/image-fil
 import { openImageSource, type ImageSource } from './file/image-source.js';
 import type { Size } from './pixels/geometry.js';
 import type { RgbImage } from './pixels/rgb-image.js';
+import { cropRandomly, flipRows } from './random-crop.js';
 import { copyPlanes, spreadPixels } from '../tensor/spread-pixels.js';
 import {
   createTransform,
@@ -32,6 +33,7 @@ export interface LoadedPixels {
  *
  * @param into - Receives the pixels, or the planes of a transform to floats; a new array by default.
  * @param taker - Receives the file's stamp, even if decoding then fails.
+ * @param augmentSeed - Chooses a random crop, which is transformed in place of the image, and whether the result is mirrored.
  * @throws {@link TapirError} as `decodeImage` does.
  */
 export async function loadPixels(
@@ -39,10 +41,12 @@ export async function loadPixels(
   transform: Transform,
   into?: Uint8Array,
   taker?: StampTaker,
+  augmentSeed?: number,
 ): Promise<LoadedPixels> {
   const started = performance.now();
   const bytes = readImageFile(file, taker);
-  const direct = isWholeJpeg(bytes, transform.options) ? transformJpeg(transform, bytes, into) : undefined;
+  const isDirect = augmentSeed === undefined && isWholeJpeg(bytes, transform.options);
+  const direct = isDirect ? transformJpeg(transform, bytes, into) : undefined;
   if (direct) {
     const { source: from, resampleMs } = direct;
     const decodeMs = performance.now() - started - resampleMs;
@@ -51,11 +55,19 @@ export async function loadPixels(
   }
   const decoded = await decodeBytes(file, bytes, transform.options);
   const decodedAt = performance.now();
+  const crop = augmentSeed === undefined ? undefined : cropRandomly(decoded, augmentSeed);
+  const taken = crop ? crop.image : decoded;
   const image = transform.isFloat
-    ? transform.applyFloat(decoded, into && new Float32Array(into.buffer, into.byteOffset, into.length / 4))
-    : transform.apply(decoded, into);
+    ? transform.applyFloat(taken, into && new Float32Array(into.buffer, into.byteOffset, into.length / 4))
+    : transform.apply(taken, into);
+  if (crop?.isFlipped === true) mirror(image);
   const { source: from, reduction } = decoded;
   return { image, from, reduction, decodeMs: decodedAt - started, resampleMs: performance.now() - decodedAt };
+}
+
+function mirror(image: RgbImage | FloatImage): void {
+  if ('planes' in image) flipRows(image.planes, image.width, 1);
+  else flipRows(image.data, image.width, 3);
 }
 
 /** Pixels that a model can be fed, and the same as a tensor. */

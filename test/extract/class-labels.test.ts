@@ -1,8 +1,11 @@
 /** Labels in a model's metadata: the two forms, and what is refused. */
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { pruneModel } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { readClassLabels, type ClassLabels } from '../../src/extract/class-labels.js';
+import { readClassLabels, withClassLabels, type ClassLabels } from '../../src/extract/class-labels.js';
 import { openModel } from '../../src/model/open-model.js';
+import { scratchFolder } from '../support/fixtures.js';
 import { chain, modelBytes, withMetadata } from '../support/graphs.js';
 
 async function labelsIn(...entries: readonly Record<string, string>[]): Promise<ClassLabels> {
@@ -70,5 +73,18 @@ describe('readClassLabels', () => {
     const model = withMetadata(modelBytes(chain(2)), { labels: '["a"]' });
     const pruned = await pruneModel(model, ['tensor:t1']);
     expect(await readClassLabels(await openModel(await pruned.bytes()))).toEqual({ labels: ['a'] });
+  });
+});
+
+describe('withClassLabels', () => {
+  it('replaces the labels, and leaves all other bytes as they are', async () => {
+    const plain = modelBytes(chain(1));
+    const given = withMetadata(withMetadata(plain, { labels: '["old"]' }), { author: 'x' });
+    const path = join(mkdtempSync(join(scratchFolder(), 'labels-')), 'labelled.onnx');
+    const labels = ['ünï\n', '"'];
+    await (await withClassLabels(await openModel(given), labels)).save(path);
+    const expected = withMetadata(withMetadata(plain, { author: 'x' }), { labels: JSON.stringify(labels) });
+    expect(readFileSync(path).equals(Buffer.from(expected))).toBe(true);
+    expect(await readClassLabels(await openModel(path))).toEqual({ labels });
   });
 });

@@ -95,14 +95,15 @@ export class DecodeLanes {
    * @param source - A path, or the bytes of a file, which are copied.
    * @param into - Receives the pixels: `height × width × 3` bytes of the transform's size, in a SharedArrayBuffer.
    * @param isMeasured - Whether to compare the pixels of a fast mode with the exact ones.
+   * @param augmentSeed - Chooses a random crop and flip; see `loadPixels`.
    * @returns The size of the image in the file, and the file's stamp.
    * @throws {@link TapirError} `IMAGE_*` ({@link stampOfFailed} gives the stamp); `DEPENDENCY_MISSING`; `DECODER_DIED` if
    * the thread ends; `CLOSED`.
    */
-  load(source: ImageFile, into: Uint8Array, isMeasured = false): Promise<DecodedSize> {
+  load(source: ImageFile, into: Uint8Array, isMeasured = false, augmentSeed?: number): Promise<DecodedSize> {
     if (this.#isClosed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
-      this.#queue.push({ id: this.#nextId++, source, into, isMeasured, resolve, reject });
+      this.#queue.push({ id: this.#nextId++, source, into, isMeasured, augmentSeed, resolve, reject });
       if (this.#isPumping) return;
       this.#isPumping = true;
       // Calls made in the same turn of the event loop go together.
@@ -142,11 +143,11 @@ export class DecodeLanes {
       const run: DecodeRequest[] = [];
       for (const job of this.#queue.splice(0, this.#runLength())) {
         lane.jobs.set(job.id, job);
-        const { id, into, isMeasured } = job;
+        const { id, into, isMeasured, augmentSeed } = job;
         // A copy: transferring a view would take its whole buffer away from the caller.
         const source = typeof job.source === 'string' ? job.source : Uint8Array.from(job.source);
         if (typeof source !== 'string') transfer.push(source.buffer);
-        run.push({ id, source, into, isMeasured });
+        run.push({ id, source, into, isMeasured, augmentSeed });
       }
       lane.runs++;
       lane.worker.ref();

@@ -26,6 +26,8 @@ export interface DecodeRequest {
   readonly into: Uint8Array;
   /** Whether to compare the pixels of a fast mode with the exact ones. */
   readonly isMeasured: boolean;
+  /** For `loadPixels`. */
+  readonly augmentSeed: number | undefined;
 }
 
 /** A decoded image, before the transform. */

@@ -17,11 +17,12 @@ const transform = new Transform(options, null);
 // Compiles while the session opens, before the first image waits for it.
 sharedSimdModule();
 
-async function decode({ id, source, into, isMeasured }: DecodeRequest): Promise<DecodeReply> {
+async function decode({ id, source, into, isMeasured, augmentSeed }: DecodeRequest): Promise<DecodeReply> {
   const taker: StampTaker = { checksum };
   try {
     // Blocks on the file: this thread does nothing else, and the thread pool takes five times the CPU time.
-    const { from, reduction, decodeMs, resampleMs } = await loadPixels(source, transform, into, taker);
+    const loaded = await loadPixels(source, transform, into, taker, augmentSeed);
+    const { from, reduction, decodeMs, resampleMs } = loaded;
     const deviation =
       isMeasured && reduction > 1 ? { deviation: await measureDeviation(source, transform) } : {};
     // loadPixels sets it before it decodes.

@@ -15,6 +15,8 @@ export interface SourceItem {
   readonly stamp?: FileStamp;
   /** The source has seen the file. If the file is missing later, it has vanished (`IMAGE_VANISHED`). */
   readonly listed?: true;
+  /** Chooses the random crop and flip of an image that is trained on. */
+  readonly augmentSeed?: number;
   /** Why the image cannot be read. Such an image is never opened. */
   readonly error?: TapirError<ImageErrorCode>;
 }

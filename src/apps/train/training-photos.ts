@@ -1,0 +1,118 @@
+/** Photos by class → batches to train and to evaluate on. */
+import { createRandom, seedOf, shuffled } from '../../base/random.js';
+import { fitTransform, type ImageInput } from '../../embed/image-input.js';
+import { BatchLoader } from '../../embed/loader.js';
+import type { TrainBatch } from '../../extract/train/trainer.js';
+import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
+import type { Transform } from '../../image/transform.js';
+import type { OnnxModel } from '../../model/open-model.js';
+import { fillFeed } from '../../tensor/image-feed.js';
+import type { ClassImage } from './class-folders.js';
+
+/** A photo that could not be read, and was left out. */
+export interface TrainFailure {
+  /** Relative to the folder of classes. */
+  readonly path: string;
+  /** An `IMAGE_*` code. */
+  readonly code: string;
+  readonly message: string;
+}
+
+/** How photos are read. */
+export interface PhotoPlan {
+  readonly transform: Transform;
+  /** Photos per batch. */
+  readonly batch: number;
+  readonly threads: number;
+  readonly isAugmented: boolean;
+  readonly seed: number;
+}
+
+/** Batches that are open at once: one that runs, one that is ready, and one that is being filled. */
+const OPEN_BATCHES = 3;
+
+/** Reads the photos of a training in threads. */
+export class TrainingPhotos {
+  readonly #plan: PhotoPlan;
+  readonly #input: ImageInput;
+  readonly #plain: DecodeLanes;
+  readonly #augmented: DecodeLanes;
+  readonly #failures = new Map<string, TrainFailure>();
+
+  /** @throws {@link TapirError} `OPTION_INVALID` for a transform that does not fit the model. */
+  constructor(model: OnnxModel, plan: PhotoPlan) {
+    const { transform, threads, isAugmented } = plan;
+    this.#plan = plan;
+    this.#input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
+    this.#plain = new DecodeLanes(transform, threads);
+    // What is cropped at random is resized to the size of the model's input, and not cropped again.
+    this.#augmented = isAugmented
+      ? new DecodeLanes(
+          transform.with({ resize: transform.outputSize, crop: null, decode: 'exact' }),
+          threads,
+        )
+      : this.#plain;
+  }
+
+  /** The photos that could not be read so far. */
+  get failures(): readonly TrainFailure[] {
+    return [...this.#failures.values()];
+  }
+
+  /**
+   * The batches of an epoch, in an order and with crops that depend on the seed, the epoch and the photos' paths alone.
+   *
+   * @param from - Batches to leave out at the start.
+   * @returns Batches; null for one without a photo that could be read.
+   */
+  epoch(images: readonly ClassImage[], epoch: number, from: number): AsyncGenerator<TrainBatch | null> {
+    const { batch, isAugmented, seed } = this.#plan;
+    const order = shuffled(images, createRandom(seedOf(seed, 'order', epoch))).slice(from * batch);
+    if (!isAugmented) return this.#load(order, this.#plain);
+    const withSeed = (image: ClassImage): ClassImage => ({
+      ...image,
+      augmentSeed: seedOf(seed, 'crop', epoch, image.path),
+    });
+    return this.#load(order.map(withSeed), this.#augmented);
+  }
+
+  /** Batches to evaluate on: as the model's own transform makes them. */
+  async *heldOut(images: readonly ClassImage[]): AsyncGenerator<TrainBatch> {
+    for await (const batch of this.#load(images, this.#plain)) if (batch) yield batch;
+  }
+
+  async *#load(images: readonly ClassImage[], lanes: DecodeLanes): AsyncGenerator<TrainBatch | null> {
+    const { feed, axes, imageBytes } = this.#input;
+    const { batch } = this.#plan;
+    const loader = new BatchLoader(images, lanes, {
+      batch,
+      imageBytes,
+      openBatches: OPEN_BATCHES,
+      refill: 1,
+    });
+    try {
+      for (let loaded = await loader.next(); loaded; loaded = await loader.next()) {
+        const places: number[] = [];
+        for (const [place, { path, error }] of loaded.items.entries()) {
+          if (error) this.#failures.set(path!, { path: path!, code: error.code, message: error.message });
+          else places.push(place);
+        }
+        const dims = [places.length, ...axes];
+        const tensor = fillFeed({ ...feed, dims, pixels: loaded.pixels, images: places });
+        loader.release(loaded.pixels);
+        const target = places.map((place) => images[loaded.items[place]!.index]!.label);
+        yield places.length === 0 ? null : { input: { [tensor.name]: tensor }, target };
+      }
+    } finally {
+      loader.stop();
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#plain.close(), this.#augmented.close()]);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}

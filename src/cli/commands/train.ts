@@ -1,0 +1,204 @@
+/** `tapir train`: trains a classifier on a folder with a subfolder of photos per class. */
+import { Option, type Command } from 'commander';
+import { formatAccuracy } from '../../apps/train/render-training.js';
+import {
+  AUGMENTATIONS,
+  FOLDER_SCHEDULES,
+  TRAIN_FOLDER_DEFAULTS,
+  type Augmentation,
+  type FolderSchedule,
+} from '../../apps/train/train-folder-options.js';
+import { trainFolder, type TrainedFolder } from '../../apps/train/train-folder.js';
+import type { EpochRecord } from '../../apps/train/training-records.js';
+import type { TrainFailure } from '../../apps/train/training-photos.js';
+import type { GivenOptimizer, OptimizerKind } from '../../extract/train/optimizers/optimizer-options.js';
+import type { BatchNormTraining } from '../../extract/train/trainer-options.js';
+import { chooseTransform } from '../../image/configs/find-transform.js';
+import { readDevices, type Device } from '../../runtime/device.js';
+import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { parseCount } from '../flags/flag-values.js';
+import { describeTransform } from '../flags/open-extractor.js';
+import { EXIT } from '../terminal/exit-code.js';
+import { printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+import { createTrainView } from '../terminal/train-progress.js';
+
+interface TrainFlags {
+  readonly model: string;
+  readonly out: string;
+  readonly train?: string;
+  readonly epochs: number;
+  readonly batch: number;
+  readonly optimizer: OptimizerKind;
+  readonly lr?: number;
+  readonly momentum?: number;
+  readonly weightDecay?: number;
+  readonly schedule: FolderSchedule;
+  readonly warmup: number;
+  readonly labelSmoothing: number;
+  readonly batchNorm: BatchNormTraining;
+  readonly clipNorm?: number;
+  readonly accumulate?: number;
+  readonly augment: Augmentation;
+  readonly holdout: number;
+  readonly val?: string;
+  readonly seed: number;
+  readonly transform: string;
+  readonly decodeThreads: number;
+  readonly devices: string;
+  readonly cudaLibs?: string;
+  readonly state?: string;
+  readonly inline: boolean;
+  readonly overwrite: boolean;
+  readonly json: boolean;
+  readonly yes: boolean;
+}
+
+const DEFAULTS = TRAIN_FOLDER_DEFAULTS;
+const OPTIMIZERS: readonly OptimizerKind[] = ['sgd', 'adam', 'adamw', 'rmsprop', 'adagrad'];
+const FAILURES_SHOWN = 3;
+
+/** Adds `tapir train`. */
+export function addTrainCommand(program: Command, terminal: Terminal): void {
+  const command = program
+    .command('train')
+    .description('train a classifier on a folder with a subfolder of photos per class')
+    .argument('<folder>', 'folder of class folders: FOLDER/cat/1.jpg')
+    .requiredOption('--model <file>', MODEL_HELP)
+    .requiredOption('-o, --out <file>', 'ONNX file to write; OUT.html shows the curves')
+    .option('--train <names>', 'modules or parameters to train, such as layer4,fc (default: the head)');
+  addLearningFlags(command);
+  addDataFlags(command);
+  command
+    .option('--devices <list>', 'devices over which batches are split: cuda:0,cuda:1', 'cpu')
+    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
+    .option('--state <folder>', 'folder of checkpoints and the log (default: OUT.training)')
+    .option('--inline', 'put weights of other files into the written file, and not into OUT.data', false)
+    .option('--overwrite', 'replace an earlier result, and start anew if that training is finished', false)
+    .option('--json', 'print the result as JSON', false)
+    .option(YES_FLAG, YES_HELP, false)
+    .action((folder: string, flags: TrainFlags) => runTrain(terminal, folder, flags));
+}
+
+function addLearningFlags(command: Command): void {
+  command
+    .option('--epochs <n>', 'passes over the photos', parseCount, DEFAULTS.epochs)
+    .option('--batch <n>', 'photos per step', parseCount, DEFAULTS.batch)
+    .addOption(new Option('--optimizer <name>', 'as in torch.optim').choices(OPTIMIZERS).default('adam'))
+    .option('--lr <x>', 'learning rate (default: torch’s for the optimizer)', Number)
+    .option('--momentum <x>', 'of sgd and rmsprop (default: 0.9 for sgd, 0 for rmsprop)', Number)
+    .option('--weight-decay <x>', 'as in torch.optim (default: torch’s for the optimizer)', Number)
+    .addOption(
+      new Option('--schedule <name>', 'of the learning rate: cosine to 0, or a tenth after each third')
+        .choices(FOLDER_SCHEDULES)
+        .default(DEFAULTS.schedule),
+    )
+    .option('--warmup <n>', 'epochs in which the rate goes up', parseCount, DEFAULTS.warmup)
+    .option('--label-smoothing <x>', 'share of targets spread over all classes', Number, 0)
+    .addOption(
+      new Option('--batch-norm <how>', 'statistics of BatchNorm: those of the file, or of batches')
+        .choices(['frozen', 'batch', 'synced'])
+        .default(DEFAULTS.batchNorm),
+    )
+    .option('--clip-norm <x>', 'largest length of all gradients together', Number)
+    .option('--accumulate <n>', 'most photos that a device runs at once', parseCount);
+}
+
+function addDataFlags(command: Command): void {
+  command
+    .addOption(
+      new Option('--augment <how>', 'random crops and flips of training photos')
+        .choices(AUGMENTATIONS)
+        .default(DEFAULTS.augment),
+    )
+    .option('--holdout <share>', 'share of each class that is measured on instead', Number, DEFAULTS.holdout)
+    .option('--val <folder>', 'another folder of classes to measure on')
+    .option('--seed <n>', 'chooses split, order, crops and a new head', parseCount, DEFAULTS.seed)
+    .option('--transform <name>', 'preprocessing, as for embed', 'auto')
+    .option('--decode-threads <n>', 'threads that decode photos; 0 for all cores', parseCount, 0);
+}
+
+async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): Promise<void> {
+  const devices = flags.devices.split(',').map((device) => device.trim());
+  readDevices('--devices', devices);
+  const model = await findModelFile(flags.model, terminal, flags.yes);
+  const transform = chooseTransform(flags.transform, model);
+  terminal.err(describeTransform(transform, flags));
+  const view = createTrainView(terminal, flags.epochs);
+  try {
+    const trained = await trainFolder(model, folder, {
+      ...namedAlike(flags),
+      train: flags.train?.split(',').map((name) => name.trim()),
+      optimizer: readOptimizerFlags(flags),
+      validation: flags.val,
+      transform,
+      weights: flags.inline ? 'inline' : 'repack',
+      devices: devices as Device[],
+      cudaLibraries: flags.cudaLibs,
+      signal: terminal.signal,
+      onEvent: (event) => view.show(event),
+    });
+    view.end();
+    report(terminal, trained, flags);
+  } finally {
+    view.end();
+  }
+}
+
+/** Flags that are options of the same name. */
+const ALIKE = [
+  'out',
+  'epochs',
+  'batch',
+  'schedule',
+  'warmup',
+  'labelSmoothing',
+  'batchNorm',
+  'clipNorm',
+  'accumulate',
+  'augment',
+  'holdout',
+  'seed',
+  'decodeThreads',
+  'state',
+  'overwrite',
+] as const;
+
+function namedAlike(flags: TrainFlags): Pick<TrainFlags, (typeof ALIKE)[number]> {
+  return Object.fromEntries(ALIKE.map((name) => [name, flags[name]])) as Pick<
+    TrainFlags,
+    (typeof ALIKE)[number]
+  >;
+}
+
+/** The optimizer that flags describe. A momentum that the optimizer has not is refused by name. */
+function readOptimizerFlags({ optimizer: kind, lr, momentum, weightDecay }: TrainFlags): GivenOptimizer {
+  const usual = kind === 'sgd' ? { momentum: 0.9 } : {};
+  const given = Object.entries({ lr, momentum, weightDecay }).filter(([, value]) => value !== undefined);
+  return { kind, ...usual, ...Object.fromEntries(given) } as GivenOptimizer;
+}
+
+function report(terminal: Terminal, trained: TrainedFolder, { json }: TrainFlags): void {
+  const { out, page, best, classes, failures } = trained;
+  if (json) terminal.out(`${JSON.stringify(trained, null, 2)}\n`);
+  else {
+    terminal.out(`written: ${printable(out)} (${classes.length} classes, ${describeBest(best)})\n`);
+    terminal.out(`written: ${printable(page)}\n`);
+  }
+  reportFailures(terminal, failures);
+}
+
+function describeBest({ epoch, training, heldOut }: EpochRecord): string {
+  const score = heldOut ? `held-out accuracy ${formatAccuracy(heldOut.accuracy)}` : 'nothing held out';
+  return `epoch ${epoch}: ${score}, loss ${(heldOut ?? training).loss.toFixed(4)}`;
+}
+
+/** Names photos that were left out. Exit code 1 if there are some. */
+function reportFailures(terminal: Terminal, failures: readonly TrainFailure[]): void {
+  if (failures.length === 0) return;
+  terminal.exitCode(EXIT.someFailed);
+  terminal.err(`${failures.length} photos could not be read, and were left out:\n`);
+  for (const { path, message } of failures.slice(0, FAILURES_SHOWN))
+    terminal.err(`  ${printable(path)}: ${printable(message)}\n`);
+}
