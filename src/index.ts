@@ -63,6 +63,12 @@ export {
   type DifferentiateOptions,
   type GivenDifferentiateOptions,
 } from './model/oracle/differentiate.js';
+export {
+  lowerPrecision,
+  type LoweredModel,
+  type LoweringOptions,
+} from './model/precision/lower-precision.js';
+export { type LoweringReport } from './model/precision/report.js';
 export { verifyModel } from './model/oracle/verify.js';
 export {
   type FedInput,

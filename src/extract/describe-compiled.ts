@@ -70,7 +70,7 @@ async function describeSource(
 ): Promise<Pick<LaneDescription, 'model' | 'externalFolder' | 'modelFile'>> {
   const laidOut = prunedInternals.of(pruned);
   const { rewrite, request } = laidOut;
-  if (externalTensors(rewrite.cut).length === 0) return describeModel(pruned.source, rewrite);
+  if (externalTensors(rewrite).length === 0) return describeModel(pruned.source, rewrite);
   const modelFile = join(await makeRemnant(cacheFolder), 'model.onnx');
   const named = { ...laidOut, request: { ...request, naming: 'tensors' as const } };
   await saveModel(named, modelFile, pruned.plan, { weights: 'repack' });

@@ -16,7 +16,10 @@ const BLOCK = 16;
  *
  * @returns Initializers with four bytes per element; whether their bytes lie in the file in one piece is not known here.
  */
-export function repackedWeights({ cut, outputs }: Rewrite, session: SessionOptions): ScannedTensor[] {
+export function repackedWeights(
+  { cut, outputs, retyped }: Rewrite,
+  session: SessionOptions,
+): ScannedTensor[] {
   const { graphOptimizationLevel: level, extra } = session;
   // The user decides how weights are laid out.
   if (level === 'disabled' || /prepack|external_initializers/.test(JSON.stringify(extra))) return [];
@@ -26,6 +29,7 @@ export function repackedWeights({ cut, outputs }: Rewrite, session: SessionOptio
     const { initializer } = value;
     if (initializer?.elemType !== ELEMENT_TYPE.float32 || initializer.external || initializer.parts)
       return [];
+    if (retyped.has(initializer)) return [];
     // A weight that can be fed is not constant.
     if (value.input || value.producer || given.has(value)) return [];
     if (bytesOf(initializer) < LEAST_BYTES) return [];

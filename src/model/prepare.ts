@@ -6,7 +6,7 @@ import type { Chunk } from '../onnx/chunk.js';
 import { elementTypeNumber } from '../onnx/schema.js';
 import { isPlain, withFeatureParts } from '../graph/rewrite/feature-parts.js';
 import { withImageInput } from '../graph/rewrite/image-input.js';
-import { cutGraph, interiorInputs, type Cut, type CutOutput } from '../graph/rewrite/prune.js';
+import { cutGraph, interiorInputs, wholeCut, type Cut, type CutOutput } from '../graph/rewrite/prune.js';
 import type { MeasuredTokens } from '../graph/rewrite/token-grid.js';
 import { checkNodeNames } from '../graph/rewrite/tidy.js';
 import type { Naming } from '../graph/rewrite/lay-out.js';
@@ -91,15 +91,7 @@ export function prepareWhole({
     value,
     why: 'input',
   }));
-  const whole: Cut = {
-    graph,
-    outputs: [...cut.outputs, ...fed],
-    inputs: graph.inputs,
-    unneeded: [],
-    nodes: new Set(graph.nodes),
-    values: new Set(graph.values.values()),
-    functions: new Set(graph.model.functions),
-  };
+  const whole = wholeCut(graph, [...cut.outputs, ...fed]);
   // Tidy even if the request is not: the dropped part may hold names or an order that ONNX Runtime refuses.
   const started = startRewrite(whole, (value) => inputType(value, typeOf), true);
   const rewrite = withRequestedParts(started, { request, typeOf, tokens }, [...computedInputs][0]);

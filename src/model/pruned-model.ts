@@ -38,7 +38,7 @@ export class PrunedModel {
   private constructor(state: LaidOut) {
     prunedInternals.set(this, state);
     const { folder } = modelInternals.of(state.model);
-    checkExternalLocations(externalTensors(state.rewrite.cut), folder);
+    checkExternalLocations(externalTensors(state.rewrite), folder);
     this.source = state.model;
     this.plan = planOf(state.rewrite, state.chunks);
   }

@@ -6,12 +6,13 @@ import { FreshNames } from '../graph/rewrite/fresh-names.js';
 import { addNamesInside } from '../graph/scopes.js';
 import type { Graph, Node, Value } from '../graph/graph.js';
 import type { Site } from '../graph/parameters/site.js';
-import { fieldChunks, type Chunk } from '../onnx/chunk.js';
+import type { Chunk } from '../onnx/chunk.js';
 import { layOut } from '../onnx/emit.js';
+import { replaceElements } from '../onnx/replace-elements.js';
 import { patchField, type Patch } from '../onnx/patch.js';
 import type { ScannedTensor } from '../onnx/scan-value.js';
-import { GRAPH, NODE, TENSOR } from '../onnx/schema.js';
-import { encodeFieldHead, WireReader, type Field } from '../onnx/wire.js';
+import { GRAPH, NODE } from '../onnx/schema.js';
+import { WireReader, type Field } from '../onnx/wire.js';
 import { writeInitializer, writeName, writeValue } from '../onnx/write-model.js';
 import type { ModelState } from './model-state.js';
 import { readInitializerBytes } from './read-initializer.js';
@@ -122,7 +123,7 @@ export async function replaceTensors(
   return withSource((source) => {
     const reader = new WireReader(source);
     for (const [tensor, bytes] of inPlace)
-      changes.replaced.set(tensor.field, withPayload(reader, tensor.field, bytes));
+      changes.replaced.set(tensor.field, replaceElements(reader, tensor.field, bytes));
     for (const [node, names] of changes.inputs)
       changes.replaced.set(node.scanned.field, withInputs(reader, node.scanned.field, names));
     return layOut(graph.model, { dropped: new Set(), replaced: changes.replaced, added: changes.added });
@@ -147,34 +148,6 @@ function groupEqual(edits: readonly SiteEdit[]): [SiteEdit, ...SiteEdit[]][] {
 export function countReads({ isOutput }: Graph, value: Value): number {
   const reads = value.uses.map(({ inputs }) => inputs.filter((input) => input === value).length || 1);
   return reads.reduce((sum, count) => sum + count, isOutput(value) ? 1 : 0);
-}
-
-/** Fields of a tensor that hold its elements, or say where they are. */
-const PAYLOADS: ReadonlySet<number> = new Set([
-  TENSOR.rawData,
-  TENSOR.floatData,
-  TENSOR.doubleData,
-  TENSOR.int32Data,
-  TENSOR.int64Data,
-  TENSOR.uint64Data,
-  TENSOR.externalData,
-  TENSOR.dataLocation,
-]);
-
-/** A tensor with other elements, which stand where the first of its payload fields was. All other fields stay. */
-function withPayload(reader: WireReader, field: Field, bytes: Uint8Array): Chunk[] {
-  const body: Chunk[] = [];
-  let isPlaced = false;
-  const payload = [encodeFieldHead(TENSOR.rawData, bytes.byteLength), bytes];
-  reader.readBody(field, (inner) => {
-    if (!PAYLOADS.has(inner.number)) body.push({ start: inner.start, end: inner.end });
-    else if (!isPlaced) {
-      body.push(...payload);
-      isPlaced = true;
-    }
-  });
-  if (!isPlaced) body.push(...payload);
-  return fieldChunks(field.number, body);
 }
 
 /** A node with other names at some of its inputs. A slot behind the last one is added. */

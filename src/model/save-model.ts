@@ -40,7 +40,7 @@ async function saveInlined(
   path: string,
 ): Promise<void> {
   const reader = new WireReader(source);
-  const weights = inlineWeights(reader, externalTensors(rewrite.cut), findWeights(model, rewrite)!);
+  const weights = inlineWeights(reader, externalTensors(rewrite), findWeights(model, rewrite)!);
   const chunks = layOutRewrite(rewrite, request.naming, reader, weights);
   checkSize(chunks, path);
   await writeChunks(source, chunks, path);
@@ -54,7 +54,7 @@ async function saveRepacked(
   overwrite: boolean,
 ): Promise<void> {
   const reader = new WireReader(source);
-  const tensors = externalTensors(rewrite.cut);
+  const tensors = externalTensors(rewrite);
   const moved = repackWeights(reader, tensors, findWeights(model, rewrite)!, basename(dataPathOf(path)));
   const chunks = layOutRewrite(rewrite, request.naming, reader, moved.weights);
   await writeBoth(source, path, moved.file, chunks, overwrite);

@@ -44,7 +44,7 @@ export function describeMapped(
 ): Promise<ModelDescription> {
   const { file, withSource } = modelInternals.of(model);
   const weights = repackedWeights(rewrite, session);
-  if (!file || weights.length === 0 || externalTensors(rewrite.cut).length > 0)
+  if (!file || weights.length === 0 || externalTensors(rewrite).length > 0)
     return describeModel(model, rewrite);
   return withSource(async (source) => {
     // onnxruntime refuses a link that leads out of the given folder.
@@ -119,13 +119,13 @@ function withLaidOut<Result>(
     const reader = new WireReader(source);
     // onnxruntime refuses links out of the given folder. So it gets the folder where the files really are.
     const isElsewhere = files && files.folder !== realpathSync(folder!);
-    const weights = isElsewhere ? relocateWeights(reader, externalTensors(rewrite.cut), files) : undefined;
+    const weights = isElsewhere ? relocateWeights(reader, externalTensors(rewrite), files) : undefined;
     const chunks = layOutRewrite(rewrite, naming, reader, weights);
     return step({ source, chunks, files, externalFolder: files && (isElsewhere ? files.folder : folder) });
   });
 }
 
 /** Finds the files with the external weights of a rewritten model; see {@link locateWeights}. */
-export function findWeights(model: OnnxModel, { cut }: Rewrite): ExternalFiles | undefined {
-  return locateWeights(modelInternals.of(model), externalTensors(cut));
+export function findWeights(model: OnnxModel, rewrite: Rewrite): ExternalFiles | undefined {
+  return locateWeights(modelInternals.of(model), externalTensors(rewrite));
 }

@@ -263,3 +263,11 @@ export function encodeFieldHead(fieldNumber: number, length: number): Uint8Array
     .uint32(length)
     .finish();
 }
+
+/** A field that holds a whole number of up to 32 bits, tag included. */
+export function encodeIntField(fieldNumber: number, value: number): Uint8Array {
+  return protobuf.Writer.create()
+    .uint32((fieldNumber << 3) >>> 0)
+    .uint32(value)
+    .finish();
+}

@@ -41,3 +41,49 @@ export function encodeFloat16(values: Float32Array): Uint16Array {
   for (let i = 0; i < values.length; i++) result[i] = toFloat16Bits(values[i]!);
   return result;
 }
+
+/** An array in half precision, and what its range cost. */
+export interface RangedFloat16 {
+  readonly halves: Uint16Array;
+  /** Finite values that became infinite: those from 65,520. */
+  readonly overflows: number;
+  /** Values other than zero that became zero. */
+  readonly zeros: number;
+  /** Other values below 2^-14, the least normal half. They keep fewer than 11 bits. */
+  readonly subnormals: number;
+  /** Values other than zero. */
+  readonly nonZeros: number;
+  /** The largest finite magnitude before rounding. */
+  readonly largest: number;
+}
+
+/** Rounds an array to half precision, and counts what leaves its range. */
+export function encodeFloat16InRange(values: Float32Array): RangedFloat16 {
+  const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  const halves = new Uint16Array(values.length);
+  let [overflows, zeros, subnormals, nonZeros, largest] = [0, 0, 0, 0, 0];
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i]!;
+    const magnitude = word & 0x7fffffff;
+    if (magnitude === 0) {
+      halves[i] = word >>> 16;
+      continue;
+    }
+    nonZeros++;
+    if (magnitude < 0x7f800000 && magnitude > largest) largest = magnitude;
+    if (magnitude >= 0x38800000 && magnitude < 0x477ff000) {
+      // A normal half: the exponent is moved, and 13 bits are rounded away.
+      halves[i] =
+        ((word >>> 16) & 0x8000) | ((magnitude + 0xfff + ((magnitude >>> 13) & 1) - 0x38000000) >>> 13);
+      continue;
+    }
+    const half = toFloat16Bits(values[i]!);
+    halves[i] = half;
+    if (magnitude < 0x38800000) {
+      if ((half & 0x7fff) === 0) zeros++;
+      else subnormals++;
+    } else if (magnitude < 0x7f800000) overflows++;
+  }
+  bits[0] = largest;
+  return { halves, overflows, zeros, subnormals, nonZeros, largest: float[0]! };
+}

@@ -8,17 +8,21 @@ import {
 import { sizeOf, type Chunk } from '../../onnx/chunk.js';
 import type { ScannedModel } from '../../onnx/scan.js';
 import type { PartList, PrunePlan } from './plan.js';
-import { describeNode, keepsInitializer, type Cut } from './prune.js';
+import { describeNode, keepsInitializer } from './prune.js';
 import { keepsTraining, trainingFields } from './lay-out.js';
 import { keptInputs, type Rewrite } from './rewrite.js';
 
-/** The external tensors that stay. */
-export function externalTensors({ values, nodes, functions }: Cut): ExternalTensor[] {
-  return [
+/** The external tensors that stay as they are. */
+export function externalTensors({
+  cut: { values, nodes, functions },
+  retyped,
+}: Pick<Rewrite, 'cut' | 'retyped'>): ExternalTensor[] {
+  const tensors = [
     ...listExternalInitializers([...values].flatMap((value) => value.initializer ?? [])),
     ...listExternalInNodes([...nodes].map((node) => node.scanned)),
     ...listExternalInFunctions(functions),
   ];
+  return retyped.size === 0 ? tensors : tensors.filter(({ tensor }) => !retyped.has(tensor));
 }
 
 /** All external tensors of a model. */
@@ -35,7 +39,7 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
   const { cut } = rewrite;
   const { graph } = cut;
   const { model } = graph;
-  const keptFiles = filesOf(externalTensors(cut));
+  const keptFiles = filesOf(externalTensors(rewrite));
   const allFiles = filesOf(allExternalTensors(model));
   const fed = new Set(keptInputs(rewrite));
   const part = (isKept: boolean): PartList => ({

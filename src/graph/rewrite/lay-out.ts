@@ -4,6 +4,7 @@ import type { MovedWeights } from '../../onnx/move-weights.js';
 import type { Node, Value } from '../graph.js';
 import { fieldChunks, type Chunk } from '../../onnx/chunk.js';
 import { layOut } from '../../onnx/emit.js';
+import { replaceElements } from '../../onnx/replace-elements.js';
 import { patchField, type Patch } from '../../onnx/patch.js';
 import { GRAPH, MODEL, NODE, VALUE_INFO } from '../../onnx/schema.js';
 import {
@@ -46,6 +47,9 @@ export function layOutRewrite(
   const dropped = new Set(droppedFields(rewrite));
   const replaced = new Map<Field, readonly Chunk[]>();
   for (const [field, patches] of weights) replaced.set(field, patchOwner(reader, field, patches));
+  for (const [tensor, { elemType, data }] of rewrite.retyped)
+    if (tensor.field.number === GRAPH.initializer && model.graph.initializers.includes(tensor))
+      replaced.set(tensor.field, replaceElements(reader, tensor.field, data, elemType));
   for (const [field, chunks] of patchedNodes(rewrite, reader, weights)) replaced.set(field, chunks);
   for (const info of [...model.graph.inputs, ...model.graph.valueInfos]) {
     const type = rewrite.restated.get(cut.graph.values.get(info.name)!);
@@ -164,14 +168,21 @@ export function patchOwner(reader: WireReader, field: Field, patches: readonly P
 
 /** Kept nodes with changed names, or with added nodes before them. */
 function* patchedNodes(
-  { patches, before }: Rewrite,
+  { cut, patches, before, retyped }: Rewrite,
   reader: WireReader,
   weights: MovedWeights,
 ): Generator<readonly [Field, Chunk[]]> {
-  for (const node of new Set([...patches.keys(), ...before.keys()])) {
+  const holders = [...cut.nodes].filter(({ scanned }) =>
+    scanned.tensors.some(({ tensor }) => retyped.has(tensor)),
+  );
+  for (const node of new Set([...patches.keys(), ...before.keys(), ...holders])) {
     const patch = patches.get(node);
     const { field } = node.scanned;
-    const inside = [...(patch ? namePatches(reader, node, patch) : []), ...(weights.get(field) ?? [])];
+    const inside = [
+      ...(patch ? namePatches(reader, node, patch) : []),
+      ...(weights.get(field) ?? []),
+      ...elementPatches(reader, node, retyped),
+    ];
     const body = inside.length > 0 ? patchField(reader, field, inside) : [field];
     yield [field, [...(before.get(node) ?? []).flatMap(writeNode), ...body]];
   }
@@ -186,6 +197,16 @@ function repeatNode(
   const patch = { name, inputs: new Map(inputs.entries()), outputs: new Map(outputs.entries()) };
   const { field } = repeats.scanned;
   return patchField(reader, field, [...namePatches(reader, repeats, patch), ...(weights.get(field) ?? [])]);
+}
+
+/** The tensors in a node's attributes that get other elements. */
+function elementPatches(reader: WireReader, { scanned }: Node, retyped: Rewrite['retyped']): Patch[] {
+  return scanned.tensors.flatMap(({ tensor }) => {
+    const elements = retyped.get(tensor);
+    if (!elements) return [];
+    const { field } = tensor;
+    return [{ field, chunks: replaceElements(reader, field, elements.data, elements.elemType) }];
+  });
 }
 
 function namePatches(reader: WireReader, node: Node, { inputs, outputs, name: own }: NodePatch): Patch[] {

@@ -65,6 +65,19 @@ export function cutGraph(graph: Graph, { outputs, inputs, allowNonTensor = false
   };
 }
 
+/** A cut that cuts nothing away, whatever the outputs need. */
+export function wholeCut(graph: Graph, outputs: readonly CutOutput[]): Cut {
+  return {
+    graph,
+    outputs,
+    inputs: graph.inputs,
+    unneeded: [],
+    nodes: new Set(graph.nodes),
+    values: new Set(graph.values.values()),
+    functions: new Set(graph.model.functions),
+  };
+}
+
 /** The outputs of a graph as outputs of a cut, under their own names. */
 export function graphOutputs({ outputs }: Graph): CutOutput[] {
   return outputs.map((value) => ({ request: value.name, key: value.name, value, why: 'output' }));

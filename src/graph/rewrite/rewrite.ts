@@ -3,6 +3,7 @@
  * (image-input.ts, feature-parts.ts, dynamic-batch.ts) takes a rewrite and returns the next one.
  */
 import type { NewNode, NewTensor, NewValue, TensorType } from '../../onnx/write-model.js';
+import type { ScannedTensor } from '../../onnx/scan-value.js';
 import type { Node, Value } from '../graph.js';
 import type { Layout } from '../layout.js';
 import { FreshNames, keptNames } from './fresh-names.js';
@@ -37,6 +38,14 @@ export interface RepeatedNode extends Pick<NewNode, 'name' | 'opType' | 'inputs'
 /** An added node: a new one, or one of the source once more. */
 export type BackNode = NewNode | RepeatedNode;
 
+/** Other elements for a tensor of the file, of another type. */
+export interface NewElements {
+  /** ONNX's number of the element type. */
+  readonly elemType: number;
+  /** In row-major order, little-endian. */
+  readonly data: Uint8Array;
+}
+
 export interface Rewrite {
   readonly cut: Cut;
   readonly outputs: readonly RewriteOutput[];
@@ -54,6 +63,8 @@ export interface Rewrite {
   readonly patches: ReadonlyMap<Node, NodePatch>;
   /** New types for values whose type the source states. */
   readonly restated: ReadonlyMap<Value, TensorType>;
+  /** Kept constants that get another element type: initializers, and tensors of Constant nodes. Their bytes are in memory. */
+  readonly retyped: ReadonlyMap<ScannedTensor, NewElements>;
   readonly notes: readonly string[];
   /** Whether nodes are put in execution order under distinct names, and unused operator sets are dropped. */
   readonly isTidy: boolean;
@@ -94,6 +105,7 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isT
     tensors: [],
     patches: startPatches(cut, new Set(interior), names, isTidy),
     restated: new Map(),
+    retyped: new Map(),
     notes: [],
     isTidy,
     batch: undefined,

@@ -1,0 +1,220 @@
+/** A rewrite in float32 → the same one in float16, where that is right, and a report. */
+import { isTapirError } from '../../base/errors.js';
+import type { Node, Value } from '../../graph/graph.js';
+import { externalTensors } from '../../graph/rewrite/describe.js';
+import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
+import { chooseNodes, isConstant, type NodeChoice } from '../../graph/rewrite/precision/choose-nodes.js';
+import { elementTypes, type ElementTypeOf } from '../../graph/rewrite/precision/element-types.js';
+import { halfForm } from '../../graph/rewrite/precision/operators.js';
+import { constantsRead, constantTensor, withFloat16 } from '../../graph/rewrite/precision/with-float16.js';
+import { describeNode } from '../../graph/rewrite/prune.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { readAttributes } from '../../onnx/attributes.js';
+import { sizeOf, type Chunk } from '../../onnx/chunk.js';
+import { ELEMENT_TYPE, elementTypeNumber } from '../../onnx/schema.js';
+import { payloadBytes } from '../../onnx/tensor-payload.js';
+import { WireReader } from '../../onnx/wire.js';
+import type { RangedFloat16 } from '../../tensor/float16.js';
+import { describeOutput } from '../feature-info.js';
+import type { ModelAnswers } from '../model-answers.js';
+import { modelInternals, type ModelState } from '../model-state.js';
+import type { OnnxModel } from '../open-model.js';
+import { readHalves, whyNotHalf } from './half-weights.js';
+import type { LoweringReport } from './report.js';
+
+/** Operators that are treated otherwise than the tables say. */
+export interface OperatorChoice {
+  readonly keep: ReadonlySet<string>;
+  readonly convert: ReadonlySet<string>;
+}
+
+/** A lowered rewrite with the pieces of its file. */
+export interface Lowered {
+  readonly rewrite: Rewrite;
+  readonly chunks: readonly Chunk[];
+  readonly report: LoweringReport;
+}
+
+/**
+ * Lowers a rewrite to float16.
+ *
+ * @param naming - How the outputs are named in the written file.
+ * @param answers - Asked for types that neither the file nor its operators tell.
+ */
+export async function lowerRewrite(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  naming: Naming,
+  operators: OperatorChoice,
+  answers: Pick<ModelAnswers, 'inferTypes'>,
+): Promise<Lowered> {
+  const state = modelInternals.of(model);
+  const typeOf = await findTypes(state, rewrite, answers);
+  const { choice, weights } = await chooseAndRead(state, rewrite, typeOf, operators);
+  const halves = new Map(
+    constantsRead(choice.half, typeOf).map((value) => [value, bytesOf(weights.get(value)!)]),
+  );
+  const made = withFloat16(rewrite, choice, typeOf, halves);
+  const { casts, converted } = made;
+  const note = `float16: ${choice.half.size} nodes compute in it, ${choice.kept.size} stay in float32, ${casts} casts between them`;
+  const lowered = { ...made.rewrite, notes: [...made.rewrite.notes, note] };
+  const layOut = (one: Rewrite): Promise<Chunk[]> =>
+    state.withSource((source) => layOutRewrite(one, naming, new WireReader(source)));
+  const chunks = await layOut(lowered);
+  const constants = [...rewrite.cut.values].filter(
+    (value) => typeOf(value) === ELEMENT_TYPE.float32 && isConstant(value) && constantTensor(value),
+  );
+  const report: LoweringReport = {
+    precision: 'float16',
+    tensors: constants.length,
+    converted: converted.length,
+    nodes: choice.half.size,
+    kept: [...choice.kept].map(([node, reason]) => describeKept(node, reason)),
+    overflows: [...weights].flatMap(([{ name: tensor }, { overflows: count, largest }]) =>
+      count > 0 ? [{ tensor, count, largest }] : [],
+    ),
+    underflows: converted.flatMap((value) => describeUnderflow(value, weights.get(value)!)),
+    bytesBefore: sizeWithWeights(rewrite, await layOut(rewrite)),
+    bytesAfter: sizeWithWeights(lowered, chunks),
+    casts,
+  };
+  return { rewrite: lowered, chunks, report };
+}
+
+function bytesOf({ halves }: RangedFloat16): Uint8Array {
+  return new Uint8Array(halves.buffer);
+}
+
+function describeKept(node: Node, reason: string): LoweringReport['kept'][number] {
+  const operator = node.domain === '' ? node.opType : `${node.domain}.${node.opType}`;
+  return { node: describeNode(node), operator, reason };
+}
+
+function describeUnderflow(
+  { name: tensor }: Value,
+  { zeros, subnormals, halves }: RangedFloat16,
+): LoweringReport['underflows'][number][] {
+  return zeros + subnormals > 0 ? [{ tensor, zeros, subnormals, elements: halves.length }] : [];
+}
+
+function sizeWithWeights(rewrite: Rewrite, chunks: readonly Chunk[]): number {
+  const external = externalTensors(rewrite).map(({ tensor }) => payloadBytes(tensor) ?? 0);
+  return external.reduce((sum, bytes) => sum + bytes, sizeOf(chunks));
+}
+
+/** Chooses nodes until no chosen node reads a constant that float16 cannot hold. Each constant is read once. */
+async function chooseAndRead(
+  state: ModelState,
+  rewrite: Rewrite,
+  typeOf: ElementTypeOf,
+  operators: OperatorChoice,
+): Promise<{ choice: NodeChoice; weights: ReadonlyMap<Value, RangedFloat16> }> {
+  const weights = new Map<Value, RangedFloat16>();
+  const blocked = new Map<Node, string>();
+  for (;;) {
+    const choice = chooseNodes(rewrite, { typeOf, ...operators, blocked });
+    for (const value of constantsRead(choice.half, typeOf))
+      // oxlint-disable-next-line no-await-in-loop -- one tensor in float32 at a time
+      if (!weights.has(value)) weights.set(value, await readHalves(state, value));
+    const before = blocked.size;
+    for (const node of choice.half) {
+      const reason = whyBlocked(node, weights);
+      if (reason !== undefined) blocked.set(node, reason);
+    }
+    if (blocked.size === before) return { choice, weights };
+  }
+}
+
+/** The slot of a BatchNormalization that it divides by the root of. */
+const VARIANCE_SLOT = 4;
+
+function whyBlocked(
+  { opType, inputs }: Node,
+  weights: ReadonlyMap<Value, RangedFloat16>,
+): string | undefined {
+  for (const [slot, value] of inputs.entries()) {
+    const weight = value && weights.get(value);
+    const isDivisor =
+      (opType === 'BatchNormalization' && slot === VARIANCE_SLOT) || (opType === 'Div' && slot === 1);
+    const reason = weight && whyNotHalf(value, weight, isDivisor);
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
+}
+
+/** The element types of a rewrite's values. ONNX Runtime is asked only for those that operators in float16 touch. */
+async function findTypes(
+  state: ModelState,
+  rewrite: Rewrite,
+  answers: Pick<ModelAnswers, 'inferTypes'>,
+): Promise<ElementTypeOf> {
+  const { cut } = rewrite;
+  const attributes = await readTypeAttributes(state, cut.nodes);
+  const fed = new Map(rewrite.inputs.map(({ name, elemType }) => [name, elemType]));
+  const stated: ElementTypeOf = ({ name, type }) => {
+    const elemType = type?.kind === 'tensor' ? type.elemType : fed.get(name);
+    return elemType === 0 ? undefined : elemType;
+  };
+  const typeOf = elementTypes(cut, stated, (node) => attributes.get(node));
+  const unknown = new Set<Value>();
+  for (const { domain, opType, inputs, outputs } of cut.nodes)
+    if (domain === '' && halfForm(opType) !== undefined)
+      for (const value of [...inputs, ...outputs])
+        if (value && typeOf(value) === undefined) unknown.add(value);
+  if (unknown.size === 0) return typeOf;
+  const inferred = await inferElementTypes([...unknown], answers);
+  return elementTypes(
+    cut,
+    (value) => stated(value) ?? inferred.get(value),
+    (node) => attributes.get(node),
+  );
+}
+
+async function inferElementTypes(
+  values: readonly Value[],
+  answers: Pick<ModelAnswers, 'inferTypes'>,
+): Promise<ReadonlyMap<Value, number>> {
+  try {
+    const inferred = await answers.inferTypes(values);
+    return new Map(
+      [...inferred].flatMap(([value, type]): [Value, number][] => {
+        const { dtype } = describeOutput(value, type);
+        const elemType = dtype === null ? undefined : elementTypeNumber(dtype);
+        return elemType === undefined ? [] : [[value, elemType]];
+      }),
+    );
+  } catch (error) {
+    // Nodes with unknown types stay as they are. What is wrong with the model itself shows when it is opened.
+    if (isTapirError(error, 'SESSION_FAILED')) return new Map();
+    throw error;
+  }
+}
+
+/** The types that attributes state: the target of a Cast, the tensor of a Constant. */
+function readTypeAttributes(
+  { withSource }: ModelState,
+  nodes: ReadonlySet<Node>,
+): Promise<ReadonlyMap<Node, number>> {
+  return withSource((source) => {
+    const reader = new WireReader(source);
+    const types = new Map<Node, number>();
+    for (const node of nodes) {
+      const { opType, scanned } = node;
+      if (opType === 'Constant' || opType === 'ConstantOfShape') {
+        const elemType = scanned.tensors[0]?.tensor.elemType ?? listType(reader, scanned);
+        if (elemType !== undefined) types.set(node, elemType);
+      } else if (opType === 'Cast') {
+        const to = readAttributes(reader, scanned).get('to')?.int;
+        if (to !== undefined) types.set(node, to);
+      }
+    }
+    return types;
+  });
+}
+
+function listType(reader: WireReader, scanned: Node['scanned']): number | undefined {
+  const [name] = readAttributes(reader, scanned).keys();
+  if (name?.startsWith('value_float')) return ELEMENT_TYPE.float32;
+  if (name?.startsWith('value_string')) return ELEMENT_TYPE.string;
+  return name?.startsWith('value_int') ? ELEMENT_TYPE.int64 : undefined;
+}
