@@ -173,6 +173,14 @@ export class GraphMath {
     return typeof values === 'string' ? values : this.nodes.integers(values);
   }
 
+  /** The matrix `[size, size]` that puts elements in reverse order. */
+  antidiagonal(size: number): string {
+    const data = new Float32Array(size * size);
+    for (let i = 0; i < size; i++) data[(i + 1) * (size - 1)] = 1;
+    const matrix = this.nodes.tensor(ELEMENT_TYPE.float32, [size, size], new Uint8Array(data.buffer));
+    return this.elemType === ELEMENT_TYPE.float32 ? matrix : this.cast(matrix, this.elemType);
+  }
+
   /** A term as a tensor. */
   term(value: Term): string {
     return typeof value === 'string' ? value : this.scalar(value);

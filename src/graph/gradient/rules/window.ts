@@ -115,9 +115,6 @@ function endOf(axis: WindowAxis): number | null {
   return stride === 1 ? end : null;
 }
 
-/** The farthest end of a slice that runs backwards. */
-const TO_THE_START = -(2 ** 31 - 1);
-
 /**
  * With a stride of 1, the adjoint is the convolution with the weights turned round, which runtimes compute faster than a transposed one.
  * undefined for other strides and for windows that the pads exceed.
@@ -133,23 +130,25 @@ function turnedConvolution(
   const ends = window.map((axis) => spanOf(axis) - 1 - (axis.end ?? Infinity));
   if (window.some(({ stride }) => stride !== 1) || [...begins, ...ends].some((size) => size < 0))
     return undefined;
-  const long = window.flatMap(({ kernel }, axis) => (kernel > 1 ? [axis + 2] : []));
-  const flipped =
-    long.length === 0
-      ? weights
-      : b.slice(
-          weights,
-          long,
-          long.map(() => -1),
-          long.map(() => TO_THE_START),
-          long.map(() => -1),
-        );
+  const flipped = turnRound(b, weights, window);
   return b.nodes.add('Conv', [small, swapChannels(b, flipped, window, group)], {
     kernel_shape: window.map(({ kernel }) => kernel),
     dilations: window.map(({ dilation }) => dilation),
     pads: [...begins, ...ends],
     ...(group === 1 ? {} : { group }),
   });
+}
+
+/**
+ * Weights with their kernels turned round: a product with a permutation. A slice that runs backwards copies element by element, on one
+ * thread.
+ */
+function turnRound(b: Backward, weights: string, window: readonly WindowAxis[]): string {
+  const kernel = window.map((axis) => axis.kernel);
+  const offsets = kernel.reduce((product, size) => product * size, 1);
+  if (offsets === 1) return weights;
+  const turned = b.matmul(b.reshape(weights, [0, 0, offsets]), b.antidiagonal(offsets));
+  return b.reshape(turned, [0, 0, ...kernel]);
 }
 
 /** `[groups · out, in, …]` as `[groups · in, out, …]`. */
