@@ -105,7 +105,8 @@ export async function replaceTensors(
     const isWhole = ofValue.length === countReads(graph, value);
     const isOwned = ofValue.some(({ owner }) => owner !== undefined);
     const same = isOwned ? undefined : groups.find(([{ bytes }]) => Buffer.compare(bytes, now) === 0);
-    const keeps = same ?? (isWhole ? groups[0] : undefined);
+    const namesake = groups.find(([{ name }]) => name === tensor.name);
+    const keeps = same ?? (isWhole ? (namesake ?? groups[0]) : undefined);
     for (const group of groups) {
       const { name, bytes } = group[0];
       if (group === keeps) {

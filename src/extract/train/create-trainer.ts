@@ -10,7 +10,7 @@ import { formOf } from './losses/targets.js';
 import { findTrainable, ownTensors, type TrainedTensor, type WantedTensor } from './trained-tensors.js';
 import { newTrainer, type Trainer } from './trainer.js';
 import { readTrainerOptions, type GivenTrainerOptions, type TrainedGroup } from './trainer-options.js';
-import { addLoss, normTensors, sameNode, trainableNorms } from './training-graphs.js';
+import { addLoss, isInLoss, normTensors, sameNode, trainableNorms } from './training-graphs.js';
 import { TrainingSessions } from './training-sessions.js';
 import { TrainingState, type NormStatistics, type TrainedParameter } from './training-state.js';
 
@@ -56,31 +56,33 @@ export async function createTrainer(
   const statistics = norms.flatMap(normTensors);
   const owned = await ownTensors(base, [...[...wanted.values()].map(({ tensor }) => tensor), ...statistics]);
   const byName = new Map(owned.tensors.map((tensor) => [tensor.name, tensor]));
+  const place = readPlace(owned.model, setup.place);
+  const loss = await addLoss(owned.model, setup.output, formOf(setup.loss), setup.inputSizes);
   const parameters = [...wanted.values()].flatMap(
     ({ tensor: { name }, group: { optimizer } }): TrainedParameter[] => {
       const tensor = byName.get(name);
-      return tensor ? [{ tensor, optimizer, kept: optimizer.start(tensor.values.length) }] : [];
+      // As in torch, a parameter without a gradient stays as it is: that of a head that the loss does not see.
+      const isTrained = tensor !== undefined && isInLoss(loss, tensor);
+      return isTrained ? [{ tensor, optimizer, kept: optimizer.start(tensor.values.length) }] : [];
     },
   );
-  const place = readPlace(owned.model, setup.place);
-  const loss = await addLoss(owned.model, setup.output, formOf(setup.loss), setup.inputSizes);
-  const layers = norms.map((norm) => {
+  if (parameters.length === 0)
+    throw invalidOption('parameters', 'parameters that the output depends on', [...wanted.keys()].join(', '));
+  const kept = norms.flatMap((norm): NormStatistics[] => {
     const node = sameNode(loss.model, norm.node);
-    return { ...norm, node, input: node.inputs[0]! };
-  });
-  const kept = norms.map((norm, i): NormStatistics => {
+    if (!node) return [];
     const [mean, variance] = normTensors(norm).map(({ name }) => byName.get(name)!) as [
       TrainedTensor,
       TrainedTensor,
     ];
-    return { layer: layers[i]!, mean, variance };
+    return [{ layer: { ...norm, node, input: node.inputs[0]! }, mean, variance }];
   });
   const sessions = new TrainingSessions({
     place,
     loss,
     parameters: parameters.map(({ tensor }) => tensor),
     buffers: kept.flatMap(({ mean, variance }) => [mean, variance]),
-    layers,
+    layers: kept.map(({ layer }) => layer),
     isSynced: setup.batchNorm === 'synced' && (place.devices.length > 1 || setup.accumulate !== undefined),
     inputSizes: setup.inputSizes,
   });

@@ -2,7 +2,7 @@
 import { show, invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { nearestNames } from '../../base/nearest-names.js';
-import type { Value } from '../../graph/graph.js';
+import type { Graph, Value } from '../../graph/graph.js';
 import { findParameters } from '../../graph/parameters/find-parameters.js';
 import { inverse, siteOf, type Site } from '../../graph/parameters/site.js';
 import { modelInternals } from '../../model/model-state.js';
@@ -141,11 +141,12 @@ export interface OwnedTensors {
 export async function ownTensors(model: OnnxModel, wanted: readonly WantedTensor[]): Promise<OwnedTensors> {
   const state = modelInternals.of(model);
   const edits: SiteEdit[] = [];
-  for (const { name, sites } of wanted) {
+  for (const initializer of new Set(wanted.map(({ sites }) => sites[0]!.initializer))) {
     // oxlint-disable-next-line no-await-in-loop -- one tensor in memory at a time
-    const bytes = await readInitializerBytes(state, sites[0]!.initializer.initializer!);
+    const bytes = await readInitializerBytes(state, initializer.initializer!);
     if (!isConstant(bytes)) continue;
-    for (const site of sites) edits.push({ site, name, bytes, owner: name });
+    const ofOne = wanted.filter(({ sites }) => sites[0]!.initializer === initializer);
+    edits.push(...editsOf(initializer, ofOne, state.graph, bytes));
   }
   const chunks = await replaceTensors(state, edits);
   const owned = chunks ? await deriveModel(model, chunks) : model;
@@ -161,6 +162,23 @@ export async function ownTensors(model: OnnxModel, wanted: readonly WantedTensor
     tensors.set(initializer.name, { name, initializer: initializer.name, perm, dims, values });
   }
   return { model: owned, tensors: [...tensors.values()] };
+}
+
+/** The split of a merged tensor: every parameter that reads it, wanted or not, gets one under its own name. */
+function editsOf(
+  initializer: Value,
+  wanted: readonly WantedTensor[],
+  graph: Graph,
+  bytes: Uint8Array,
+): SiteEdit[] {
+  const edit = (site: Site, name: string): SiteEdit => ({ site, name, bytes, owner: name });
+  const edits = wanted.flatMap(({ name, sites }) => sites.map((site) => edit(site, name)));
+  const isTaken = ({ node, slot }: Site): boolean =>
+    edits.some(({ site }) => site.node === node && site.slot === slot);
+  const others = findParameters(graph).uses.filter(
+    ({ site }) => site.initializer === initializer && !isTaken(site),
+  );
+  return [...edits, ...others.map(({ names, site }) => edit(site, names[0]!))];
 }
 
 function isConstant(bytes: Uint8Array): boolean {

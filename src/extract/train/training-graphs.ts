@@ -196,7 +196,12 @@ export function normTensors({ node, name }: NormLayer): readonly [WantedTensor, 
   return [at(MEAN_SLOT, 'running_mean'), at(VARIANCE_SLOT, 'running_var')];
 }
 
-/** A node at the same place in another form of the model. */
-export function sameNode(model: OnnxModel, { index }: Node): Node {
-  return modelInternals.of(model).graph.nodes[index]!;
+/** The node of another form of the model that gives the same tensor; undefined if that form does not need it. */
+export function sameNode(model: OnnxModel, { outputs }: Node): Node | undefined {
+  return modelInternals.of(model).graph.values.get(outputs[0]!.name)?.producer;
+}
+
+/** Whether the loss is computed of a tensor, so that training may change it. */
+export function isInLoss({ model }: LossModel, { initializer }: TrainedTensor): boolean {
+  return modelInternals.of(model).graph.values.has(initializer);
 }
