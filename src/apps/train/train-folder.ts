@@ -94,7 +94,8 @@ export async function trainFolder(
   const run = new TrainingRun({ folder, options, trainer, photos, split: data.split, settings });
   await run.resume();
   await run.run();
-  return finish(run, { data, options, trainer, transform, settings });
+  // Awaited here: the trainer closes behind it.
+  return await finish(run, { data, options, trainer, transform, settings });
 }
 
 /** Images by class, split. */

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { show } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import type { Trainer } from '../../extract/train/trainer.js';
-import { openModel, type OnnxModel } from '../../model/open-model.js';
+import type { OnnxModel } from '../../model/open-model.js';
 import { unusable, type ImageSplit } from './class-folders.js';
 import type { TrainFolderSetup } from './train-folder-options.js';
 import type { TrainFailure, TrainingPhotos } from './training-photos.js';
@@ -29,8 +29,8 @@ export interface TrainingParts {
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** The best model so far, in the folder of checkpoints. */
-const BEST_FILE = 'best.onnx';
+/** A checkpoint of the best epoch so far, in the folder of checkpoints: trained tensors only, which a head has few of. */
+const BEST_FOLDER = 'best';
 const RECORD_FILE = 'checkpoint.json';
 
 /** A training between its checkpoints. */
@@ -91,11 +91,12 @@ export class TrainingRun {
     }
   }
 
-  /** The model of the best epoch. */
+  /** The model of the best epoch. The trainer has its weights from then on. */
   async best(): Promise<OnnxModel> {
     const { options, trainer, split } = this.#parts;
     const isLast = split.heldOut.length === 0 || bestEpoch(this.#epochs) === this.#epochs.at(-1);
-    return isLast ? trainer.model() : openModel(join(options.state, BEST_FILE));
+    if (!isLast) await trainer.resume(join(options.state, BEST_FOLDER));
+    return trainer.model();
   }
 
   async #epoch(epoch: number): Promise<void> {
@@ -108,10 +109,7 @@ export class TrainingRun {
     const epochs = [...this.#epochs, record];
     const isBest = bestEpoch(epochs) === record;
     // Before the checkpoint that says so. Killed between the two, the epoch is trained again, to the same weights.
-    if (isBest && heldOut)
-      await (
-        await trainer.model()
-      ).save(join(options.state, BEST_FILE), { overwrite: true, weights: 'repack' });
+    if (isBest && heldOut) await trainer.save(join(options.state, BEST_FOLDER), { epoch });
     this.#epochs = epochs;
     this.#batches = 0;
     this.#sums = NO_SUMS;

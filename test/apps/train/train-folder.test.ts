@@ -163,7 +163,14 @@ describe('trainFolder', () => {
     expect(best.heldOut!.accuracy).toBe(Math.max(...scores));
     expect(best).not.toBe(epochs.at(-1));
     const again = await train({ ...options, epochs: best.epoch, out: `${options.out}.again.onnx` });
-    expect(readFileSync(again.out).equals(readFileSync(trained.out))).toBe(true);
+    const bytes = readFileSync(trained.out);
+    expect(readFileSync(again.out).equals(bytes)).toBe(true);
+    // A finished training whose file is gone trains nothing again.
+    rmSync(trained.out);
+    const events: TrainEvent[] = [];
+    await trainFolder(model, photos, { ...options, onEvent: (event) => events.push(event) });
+    expect(readFileSync(trained.out).equals(bytes)).toBe(true);
+    expect(events.some(({ kind }) => kind === 'step')).toBe(false);
   });
 
   it('leaves out photos that cannot be read, and names them', async () => {
