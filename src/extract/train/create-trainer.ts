@@ -85,6 +85,7 @@ export async function createTrainer(
     layers: kept.map(({ layer }) => layer),
     isSynced: setup.batchNorm === 'synced' && (place.devices.length > 1 || setup.accumulate !== undefined),
     inputSizes: setup.inputSizes,
+    recompute: setup.recompute,
   });
   const state = new TrainingState(owned.model, parameters, kept);
   await sessions.gradients();

@@ -71,6 +71,12 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
    */
   readonly accumulate: number | undefined;
   /**
+   * Values whose results are kept for the way back; what lies between them is computed again there, which takes less memory and more
+   * time. Names as for {@link DifferentiateOptions.recompute}. Only with `batchNorm: 'frozen'`.
+   * @default [], everything is kept
+   */
+  readonly recompute: readonly string[];
+  /**
    * The output that the loss is computed of, in the same forms as the names to return.
    * @default undefined, the only output
    */
@@ -98,6 +104,7 @@ const TRAINER_DEFAULTS: TrainerOptions = {
   schedule: undefined,
   clipNorm: undefined,
   accumulate: undefined,
+  recompute: [],
   output: undefined,
   inputSizes: {},
 };
@@ -116,6 +123,7 @@ export interface TrainerSetup {
   readonly schedule: Schedule;
   readonly clipNorm: number | undefined;
   readonly accumulate: number | undefined;
+  readonly recompute: readonly string[];
   readonly output: string | undefined;
   readonly inputSizes: GivenSizes;
   readonly place: PlaceOptions;
@@ -127,13 +135,18 @@ export function readTrainerOptions(given: GivenTrainerOptions): TrainerSetup {
   const { clipNorm, accumulate, output, schedule } = options;
   if (clipNorm !== undefined && !(typeof clipNorm === 'number' && clipNorm > 0))
     throw invalidOption('clipNorm', 'a number above 0', clipNorm);
+  const { batchNorm, recompute } = options;
+  checkOneOf('batchNorm', batchNorm, ['frozen', 'batch', 'synced']);
+  if (batchNorm !== 'frozen' && recompute.length > 0)
+    throw invalidOption('recompute', `left out with batchNorm "${batchNorm}"`, recompute);
   const groups = readGroups(options);
   const read = readSchedule(schedule);
   for (const { optimizer } of groups) checkMomentum(read, optimizer);
   return {
     loss: readLoss(options.loss),
     groups,
-    batchNorm: checkOneOf('batchNorm', options.batchNorm, ['frozen', 'batch', 'synced']),
+    batchNorm,
+    recompute,
     schedule: read,
     clipNorm,
     accumulate:

@@ -20,12 +20,13 @@ import type { GivenSizes } from '../../model/input-sizes.js';
 import { modelInternals } from '../../model/model-state.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { deriveRewritten } from '../../model/oracle/cut-stages.js';
-import { planBackward } from '../../model/oracle/differentiate.js';
+import { planBackward, readKept } from '../../model/oracle/differentiate.js';
 import { ModelOracle } from '../../model/oracle/model-oracle.js';
 import type { Dim } from '../../onnx/schema.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { mismatch } from '../../tensor/tensor.js';
 import { listNormNodes, unavailable, type NormLayer } from '../statistics/norm-layers.js';
+import type { TrainerSetup } from './trainer-options.js';
 import type { TrainedTensor, WantedTensor } from './trained-tensors.js';
 
 /** A model with a loss behind one of its outputs. */
@@ -103,7 +104,7 @@ export async function trainingGraph(
   { model, loss, predicted }: LossModel,
   tensors: readonly TrainedTensor[],
   layers: readonly NormLayer[],
-  inputSizes: GivenSizes,
+  { inputSizes, recompute }: Pick<TrainerSetup, 'inputSizes' | 'recompute'>,
 ): Promise<TrainingGraph> {
   const { graph } = modelInternals.of(model);
   const valueOf = (name: string): Value => graph.values.get(name)!;
@@ -121,6 +122,7 @@ export async function trainingGraph(
       perm: null,
     })),
     returns: returned.map((name) => asked(name, name, name)),
+    recompute: readKept(graph, recompute),
   };
   const inTraining = new Set(layers.map(({ node }) => node));
   const { rewrite } = await planBackward(model, plan, inputSizes, (node, stated) =>

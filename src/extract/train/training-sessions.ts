@@ -27,6 +27,8 @@ interface Setup {
   /** Whether rows that run apart are normalised together. */
   readonly isSynced: boolean;
   readonly inputSizes: GivenSizes;
+  /** Names of the values that are kept for the way back. */
+  readonly recompute: readonly string[];
 }
 
 /** Opens sessions once, and closes them. */
@@ -49,9 +51,9 @@ export class TrainingSessions {
   }
 
   async #openGradients(): Promise<GradientRuns> {
-    const { place, loss, parameters, layers, isSynced, inputSizes } = this.#setup;
+    const { place, loss, parameters, layers, isSynced, inputSizes, recompute } = this.#setup;
     if (isSynced && layers.length > 0) return openSyncedRuns(place, loss, layers, parameters, inputSizes);
-    const graph = await trainingGraph(loss, parameters, layers, inputSizes);
+    const graph = await trainingGraph(loss, parameters, layers, { inputSizes, recompute });
     return openGradientRuns(place, loss, graph, layers);
   }
 

@@ -182,7 +182,7 @@ function planGradients(model: OnnxModel, options: DifferentiateOptions): Gradien
 }
 
 /** Reads the names of what is kept. Throws `OPTION_INVALID` and those of name resolution. */
-function readKept(graph: Graph, given: unknown): Value[] {
+export function readKept(graph: Graph, given: unknown): Value[] {
   const names = Array.isArray(given) && given.length === 0 ? [] : checkNames('recompute', given);
   return resolveNames(graph, names).map(({ value }) => value);
 }
