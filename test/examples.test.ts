@@ -43,6 +43,15 @@ const cases: Readonly<Record<string, readonly [args: readonly string[], printed:
       /24 rows, the first one city\/city-0.jpg of city: \d+ numbers/,
       join(scratch, 'rows.jsonl'),
     ],
+    '09-train-on-devices.ts': [
+      [model],
+      /step 3: loss [\d.]+, the same in the other order\nlearned: .*\nfeatures \[ 5, 256, 1, 1 \]/,
+    ],
+    '10-train-a-small-network.ts': [['200'], /squares not seen: loss .*\nlearned/],
+    '11-linear-layer-over-devices.ts': [
+      [],
+      /cpu:2: input \[10, 5\]\noutput \[ 30, 2 \]\nstep 1: [^]*step 16: loss [\d.]+ on three devices and on one/,
+    ],
   };
 
 describe('examples', () => {
