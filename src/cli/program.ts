@@ -168,6 +168,11 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
         .choices(OUTPUT_DTYPES)
         .default(PRUNE_DEFAULTS.outputDtype),
     )
+    .addOption(
+      new Option('--precision <type>', 'weights and arithmetic; float16 halves the file and is for GPUs')
+        .choices(['float32', 'float16'])
+        .default('float32'),
+    )
     .option('--keep-tensor-names', 'keep the tensors’ names for the outputs, and add no node', false)
     .option('--fill-types', 'write dtype and dims of every output, inferred by ONNX Runtime', false)
     .option('--tidy', 'sort nodes, make their names distinct, drop unused operator sets', false)

@@ -1,6 +1,7 @@
 /** Model + names → an extractor on one device or several. */
 import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
 import type { ModelSource, OnnxModel } from '../model/open-model.js';
+import { inPrecision, isLowered } from '../model/precision/lower-precision.js';
 import { pruneModel } from '../model/oracle/prune-model.js';
 import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/return-nodes.js';
@@ -151,6 +152,7 @@ export async function createFeatureExtractor(
   const inherited = inheritFrom(model);
   const defaults: FeatureExtractorOptions = {
     ...FEATURE_EXTRACTOR_DEFAULTS,
+    precision: isLowered(model) ? 'float16' : FEATURE_EXTRACTOR_DEFAULTS.precision,
     ...inherited?.lane,
     device: inherited?.device ?? FEATURE_EXTRACTOR_DEFAULTS.device,
     devices: asked.device === undefined ? inherited?.devices : undefined,
@@ -167,9 +169,9 @@ export async function createFeatureExtractor(
     );
   const setup: SessionSetup = { session: readSession(session, inherited?.session), lane };
   // The thread of the session starts while the model is being pruned: both take about as long.
-  const prune = (onto: ResolvedDevice): Promise<PrunedModel> => {
+  const prune = async (onto: ResolvedDevice): Promise<PrunedModel> => {
     warmLane(setup.lane, onto);
-    return pruneSource(model, returnNodes, rewriting, asked);
+    return inPrecision(await pruneSource(model, returnNodes, rewriting, asked), lane.precision);
   };
   if (asked.device !== undefined && asked.devices !== undefined)
     throw invalidOption('device', 'left out where "devices" is given', device);

@@ -8,7 +8,7 @@ import { saveModel } from '../model/save-model.js';
 import { describeModel, identifyRewrite } from '../model/session-model.js';
 import { describeMachine } from '../runtime/cpu-features.js';
 import type { ResolvedDevice } from '../runtime/device.js';
-import type { LaneOptions } from '../runtime/lane-options.js';
+import { enginePrecision, type LaneOptions } from '../runtime/lane-options.js';
 import { findOpenVino } from '../runtime/devices/openvino-libraries.js';
 import { cacheOf, dropEntry, findEntry, makeRemnant } from '../runtime/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../runtime/prepared-files.js';
@@ -23,7 +23,7 @@ export function describeCompiled(
   pruning: PrunedModel | Promise<PrunedModel>,
   { session, lane }: SessionSetup,
 ): (device: ResolvedDevice) => DescribeLane {
-  const { precision } = lane;
+  const precision = enginePrecision(lane);
   const cache = cacheOf(lane);
   return (device) => async (failure) => {
     const pruned = await pruning;

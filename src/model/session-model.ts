@@ -1,4 +1,5 @@
 /** A rewritten model as a session opens it: its bytes, and the folder of its external weights. */
+import { createHash } from 'node:crypto';
 import { realpathSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { stampOf } from '../base/file-stamp.js';
@@ -94,8 +95,14 @@ async function contentOf(model: OnnxModel): Promise<unknown> {
   return (await identifyFile(model)).sha256;
 }
 
+/** Longer pieces are identified by their hash. */
+const MOST_BYTES_IN_TEXT = 65_536;
+
 function describeChunk(chunk: Chunk): unknown {
-  return chunk instanceof Uint8Array ? Buffer.from(chunk).toString('base64') : chunk;
+  if (!(chunk instanceof Uint8Array)) return chunk;
+  // Converted weights are large.
+  const isLarge = chunk.byteLength > MOST_BYTES_IN_TEXT;
+  return isLarge ? createHash('sha256').update(chunk).digest('hex') : Buffer.from(chunk).toString('base64');
 }
 
 /** The pieces of a rewritten model as a session opens it. */

@@ -8,9 +8,14 @@ export const ENGINES = ['onnxruntime', 'openvino'] as const;
 export type EngineName = (typeof ENGINES)[number];
 
 /** The arithmetic of sessions. Inputs and outputs keep their types. */
-export const PRECISIONS = ['float32', 'bfloat16'] as const;
+export const PRECISIONS = ['float32', 'bfloat16', 'float16'] as const;
 /** How sessions compute float32 operators. */
 export type Precision = (typeof PRECISIONS)[number];
+
+/** What is asked of an engine: float16 is a matter of the model, which is rewritten (see model/precision/). */
+export const ENGINE_PRECISIONS = ['float32', 'bfloat16'] as const;
+/** How an engine computes float32 operators. */
+export type EnginePrecision = (typeof ENGINE_PRECISIONS)[number];
 
 /** Options of all sessions of an extractor. */
 export interface LaneOptions {
@@ -21,9 +26,11 @@ export interface LaneOptions {
    */
   readonly engine: EngineName;
   /**
-   * How the engine computes float32 operators. `bfloat16` needs engine `openvino` and a CPU with bfloat16 instructions (AMX or
-   * AVX512-BF16). Models run several times as fast there, and features keep two to three decimal digits.
-   * @default 'float32'
+   * How float32 operators are computed. `bfloat16` needs engine `openvino` and a CPU with bfloat16 instructions (AMX or
+   * AVX512-BF16). Models run several times as fast there, and features keep two to three decimal digits. `float16` is for GPUs, with
+   * engine `onnxruntime`: the model is rewritten as {@link lowerPrecision} does it, with half the bytes, and features keep three
+   * digits. On CPUs it runs, and is not faster.
+   * @default 'float32', or 'float16' for a model that {@link lowerPrecision} gave
    */
   readonly precision: Precision;
   /**
@@ -93,9 +100,22 @@ export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
   };
 }
 
-/** onnxruntime's kernels for bfloat16 on the CPU are few, so it has only one precision here. */
+/** What the engine is asked for. */
+export function enginePrecision({ precision }: Pick<LaneOptions, 'precision'>): EnginePrecision {
+  return precision === 'float16' ? 'float32' : precision;
+}
+
+/** onnxruntime's kernels for bfloat16 on the CPU are few. OpenVINO's plugin for CPUs computes float16 models in float32. */
 function checkPrecision(precision: Precision, engine: EngineName): Precision {
-  if (precision === 'float32' || engine === 'openvino') return precision;
+  if (precision === 'float32' || (precision === 'bfloat16') === (engine === 'openvino')) return precision;
+  if (precision === 'float16') {
+    const reason = 'OpenVINO computes in float32 or bfloat16 on the CPU';
+    throw new TapirError(
+      'PRECISION_UNSUPPORTED',
+      `precision "float16" is not possible with engine "${engine}": ${reason}; choose engine "onnxruntime" (--engine onnxruntime), or precision "bfloat16"`,
+      { details: { precision, engine, reason } },
+    );
+  }
   const reason = 'ONNX Runtime computes in float32 on the CPU';
   throw new TapirError(
     'PRECISION_UNSUPPORTED',

@@ -3,7 +3,7 @@ import type { PackedError } from '../base/errors.js';
 import type { StampedFile } from '../base/file-stamp.js';
 import type { ResolvedDevice } from './device.js';
 import type { Feed } from '../tensor/image-feed.js';
-import type { Precision } from './lane-options.js';
+import type { EnginePrecision } from './lane-options.js';
 import type { CacheSettings } from './prepared-cache.js';
 import type { SaveTo } from './prepared-files.js';
 import type { SessionOptions } from './session-options.js';
@@ -35,7 +35,7 @@ export interface LaneDescription {
   /** Names of the outputs, in the order of the model; the engine's own names if left out. */
   readonly outputs?: readonly string[] | undefined;
   /** For an engine that has several. */
-  readonly precision?: Precision | undefined;
+  readonly precision?: EnginePrecision | undefined;
   /** Runs at the same time, for an engine whose runs can share a model; otherwise 1. */
   readonly streams?: number | undefined;
   /** Instead of `model`: a file in a temporary folder, with its weights. The engine removes the folder. */

@@ -99,7 +99,7 @@ export function weightsOf({ keys }: Facts): Map<string, StateTensor> {
 }
 
 /** The images by formula. */
-export function imageOf({ input: { shape, seed } }: Facts): Tensor<'float32'> {
+export function imageOf({ input: { shape, seed } }: Pick<Facts, 'input'>): Tensor<'float32'> {
   const [n, c, height, width] = shape as [number, number, number, number];
   const [fine, coarse] = [hashOf(seed), hashOf(`${seed}.blocks`)];
   const k = Math.ceil(width / 32);

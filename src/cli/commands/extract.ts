@@ -5,9 +5,11 @@ import { reasonOf } from '../../base/errors.js';
 import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
 import type { PruneOptions } from '../../model/cut-model.js';
 import type { VerifyReport } from '../../model/oracle/compare-pruned.js';
+import { lowerPrecision } from '../../model/precision/lower-precision.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import { verifyModel } from '../../model/oracle/verify.js';
 import type { PrunedModel } from '../../model/pruned-model.js';
+import { loweringText } from '../terminal/lowering-text.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
@@ -23,6 +25,7 @@ export interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
   readonly outputDtype: PruneOptions['outputDtype'];
+  readonly precision: 'float32' | 'float16';
   readonly out: string;
   readonly yes: boolean;
   readonly keepTensorNames: boolean;
@@ -39,9 +42,11 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   const path = await findModelFile(model, terminal, flags.yes);
   const inputSizes = readSizeFlags(flags);
   const options = { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inputSizes };
-  const pruned = await withReturnNodes(flags.return, path, (nodes) =>
+  const exact = await withReturnNodes(flags.return, path, (nodes) =>
     pruneModel(path, nodes, { ...readPartFlags(flags), ...options }),
   );
+  const lowered = flags.precision === 'float16' ? await lowerPrecision(exact) : undefined;
+  const pruned = lowered?.model ?? exact;
   // Verify first, so that no wrong file is written.
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= verified.tolerance;
@@ -51,11 +56,13 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
     transformed = await saveTransform(terminal, path, flags);
   } else terminal.exitCode(EXIT.model);
   if (flags.json) {
-    const report = verified ? { ...pruned.plan, verified } : pruned.plan;
+    const precision = lowered && { precision: lowered.report };
+    const report = { ...pruned.plan, ...precision, ...(verified && { verified }) };
     terminal.out(`${JSON.stringify(report, null, 2)}\n`);
     return;
   }
   report(terminal, pruned.plan, flags);
+  if (lowered) terminal.out(`\n${loweringText(lowered.report)}`);
   if (verified) reportVerified(terminal, verified);
   if (transformed !== null) terminal.out(`\npixels: ${transformed}, from the model’s configuration\n`);
   terminal.out(isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values differ from the model’s\n');

@@ -19,7 +19,8 @@ export const CUDA_LIBS_HELP =
 export const ENGINE_HELP =
   'what runs the model; openvino is faster on many CPUs ("tapir engines install openvino")';
 
-export const PRECISION_HELP = 'arithmetic of the model; bfloat16 needs engine openvino and a CPU that has it';
+export const PRECISION_HELP =
+  'arithmetic of the model; float16 is for GPUs, bfloat16 needs engine openvino and a CPU that has it';
 
 /** Adds the flags for the model and where it runs. */
 export function addExtractorFlags(command: Command): void {

@@ -1,9 +1,10 @@
 /** Attribution: which places of an image a score depends on. */
+import { TapirError } from '../../base/errors.js';
 import { pickFields, withDefaults, type Options } from '../../base/checks.js';
 import { readClassLabels, type ClassLabels } from '../class-labels.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
 import type { PrunedModel } from '../../model/pruned-model.js';
-import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
+import { enginePrecision, LANE_DEFAULTS } from '../../runtime/lane-options.js';
 import { readFeeds } from '../../tensor/read-feeds.js';
 import { selectRows } from '../../tensor/rows.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
@@ -264,12 +265,24 @@ export async function createAttribution(
     ...given,
     ...(inherited ? { session: readSession(given.session ?? {}, inherited.session) } : {}),
   });
+  if (given.precision === 'float16') throw gradientsUnderflow();
   const { device, devices, parallel, session } = options;
-  const place = { ...pickFields(options, LANE_DEFAULTS), device, devices, parallel, session };
+  // The maps of an extractor in float16 are those of its float32 model.
+  const lane = { ...pickFields(options, LANE_DEFAULTS), precision: enginePrecision(options) };
+  const place = { ...lane, device, devices, parallel, session };
   const source = extractorInternals.has(model)
     ? (model as Extractor).model.source
     : readModel(model as ModelSource);
   const labels =
     options.labels === undefined ? await readClassLabels(source) : readGivenLabels(options.labels);
   return newAttribution(await createPasses(source, options, place), options, labels);
+}
+
+function gradientsUnderflow(): TapirError<'PRECISION_UNSUPPORTED'> {
+  const reason = 'gradients become 0 in float16';
+  return new TapirError(
+    'PRECISION_UNSUPPORTED',
+    `attributions are not possible in precision "float16": ${reason}; leave "precision" out`,
+    { details: { precision: 'float16', engine: 'onnxruntime', reason } },
+  );
 }

@@ -13,6 +13,7 @@ import { checkNames, type KeysOf, type ReturnNodes } from '../../model/return-no
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../../model/rewrite-options.js';
 import { readDevices, shareThreads, type Device, type ResolvedDevice } from '../../runtime/device.js';
 import { leastMemory } from '../../runtime/devices/balance.js';
+import { inPrecision } from '../../model/precision/lower-precision.js';
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../../runtime/lane-options.js';
 import { openAll } from '../../runtime/open-all.js';
 import { openReplica } from '../../runtime/replica.js';
@@ -251,10 +252,11 @@ async function openChains(
   setup: SessionSetup,
 ): Promise<StageChain[]> {
   const devices = shareThreads(rows.flat(), 1);
+  const models = await Promise.all(stages.map(({ model }) => inPrecision(model, setup.lane.precision)));
   const opened = await openAll(
     devices.map((device, i) => {
       const place = { device, lane: setup.lane, sessions: 1, onLaneDeath: 'restart' } as const;
-      return openReplica(place, describeLanes(stages[i % stages.length]!.model, setup, 1)(device));
+      return openReplica(place, describeLanes(models[i % models.length]!, setup, 1)(device));
     }),
     (replica) => replica.close(),
   );

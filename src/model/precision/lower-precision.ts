@@ -8,6 +8,7 @@ import {
 } from '../../graph/rewrite/precision/operators.js';
 import { graphOutputs, wholeCut } from '../../graph/rewrite/prune.js';
 import { startRewrite } from '../../graph/rewrite/rewrite.js';
+import type { Precision } from '../../runtime/lane-options.js';
 import { modelInternals } from '../model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open-model.js';
 import { ModelOracle } from '../oracle/model-oracle.js';
@@ -117,8 +118,22 @@ async function lowerWhole(model: OnnxModel, options: LoweringOptions): Promise<L
 const NO_TYPE = { elemType: 0, dims: null } as const;
 
 /** The float32 model that a pruned model was lowered from; the model itself if it was not lowered. */
-export function exactModelOf(pruned: PrunedModel): PrunedModel {
+function exactModelOf(pruned: PrunedModel): PrunedModel {
   return exactModels.get(pruned) ?? pruned;
+}
+
+/**
+ * A pruned model in a precision: lowered to float16, or as it was before. One that is lowered already stays as it is, with the operators
+ * that were chosen for it.
+ */
+export async function inPrecision(pruned: PrunedModel, precision: Precision): Promise<PrunedModel> {
+  if (precision !== 'float16') return exactModelOf(pruned);
+  return isLowered(pruned) ? pruned : (await lowerPrecision(pruned)).model;
+}
+
+/** Whether a model is what {@link lowerPrecision} makes of a pruned model. */
+export function isLowered(model: unknown): boolean {
+  return prunedInternals.has(model) && exactModels.has(model);
 }
 
 function readNames(option: string, given: unknown): readonly string[] {

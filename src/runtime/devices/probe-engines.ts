@@ -1,6 +1,6 @@
 /** Tries the engines on the CPU: the facts about them in `tapir doctor`. */
 import { reasonOf } from '../../base/errors.js';
-import { PRECISIONS, type EngineName, type Precision } from '../lane-options.js';
+import { ENGINE_PRECISIONS, type EngineName, type Precision } from '../lane-options.js';
 import { findOpenVino } from './openvino-libraries.js';
 import { probeDevice, type ProbeOptions, type ProbeResult } from './probe.js';
 
@@ -42,9 +42,9 @@ async function probeOpenVino(options: ProbeOptions): Promise<ProbedEngine> {
   }
   const device = { type: 'cpu', id: 0, threads: 1 } as const;
   const tried = new Map<Precision, ProbeResult>();
-  for (const precision of PRECISIONS)
+  for (const precision of ENGINE_PRECISIONS)
     tried.set(precision, await probeDevice(device, { ...options, on: { engine: 'openvino', precision } }));
   const { runtime: version, isWorking, reason } = tried.get('float32')!;
-  const precisions = PRECISIONS.filter((precision) => tried.get(precision)!.isWorking);
+  const precisions = ENGINE_PRECISIONS.filter((precision) => tried.get(precision)!.isWorking);
   return { ...base, version, isWorking, reason, folder, precisions };
 }

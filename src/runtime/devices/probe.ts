@@ -2,7 +2,7 @@
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import type { ResolvedDevice } from '../device.js';
 import { openLane, type Lane, type LanePlace } from '../lane.js';
-import { LANE_DEFAULTS, type LaneOptions } from '../lane-options.js';
+import { enginePrecision, LANE_DEFAULTS, type LaneOptions } from '../lane-options.js';
 import { startProcess, type LaneChannel, type LaneEvents } from '../lane-start.js';
 import type { LaneDescription, SessionFacts } from '../protocol.js';
 import { readSessionOptions } from '../session-options.js';
@@ -161,7 +161,7 @@ async function openAndRun(
     device,
     session,
     cudaLibraries,
-    precision: options.precision,
+    precision: enginePrecision(options),
   });
   const lane = await openLane({ device, lane: options }, describe, start);
   try {

@@ -104,6 +104,7 @@ describe('tapir bench model', () => {
     expect(compared).toMatchObject([
       { engine: 'onnxruntime', precision: 'float32', best: { rows: 2 } },
       { engine: 'onnxruntime', precision: 'bfloat16', impossible: expect.stringContaining('float32') },
+      { engine: 'onnxruntime', precision: 'float16', best: { rows: 2 } },
     ]);
   });
 

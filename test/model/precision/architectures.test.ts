@@ -1,10 +1,31 @@
 /** float16 on torchvision's networks: features against float32, sizes, and what is kept (docs/decisions/034-half-precision.md). */
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFeatureExtractor, createModel, listModels, lowerPrecision, pruneModel } from 'onnx-tapir';
+import {
+  createFeatureExtractor,
+  createModel,
+  listModels,
+  lowerPrecision,
+  pruneModel,
+  type PrunedModel,
+  type TensorLike,
+} from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { sharedNote } from '../../support/fixtures.js';
+import { sharedFixtures, sharedNote } from '../../support/fixtures.js';
 import { cosineOf } from '../../support/cosine.js';
 import { imageOf, readFacts, weightsOf, zooFiles, zooFolder } from '../../support/zoo.js';
+
+/** Cosines of all outputs, the size of the file, and what the report says. */
+async function checkFeatures(exact: PrunedModel, image: TensorLike): Promise<void> {
+  const { model, report } = await lowerPrecision(exact);
+  await using float32 = await createFeatureExtractor(exact);
+  await using float16 = await createFeatureExtractor(model);
+  const [expected, actual] = [await float32.run(image), await float16.run(image)];
+  for (const [key, tensor] of Object.entries(expected))
+    expect(cosineOf(actual[key]!, tensor), key).toBeGreaterThanOrEqual(0.9999);
+  expect(report.bytesAfter / report.bytesBefore).toBeLessThan(0.52);
+  expect(report.overflows).toEqual([]);
+}
 
 describe(`float16 of torchvision’s networks${sharedNote}`, () => {
   const known = listModels();
@@ -22,15 +43,21 @@ describe(`float16 of torchvision’s networks${sharedNote}`, () => {
         ...(size === 224 ? {} : { imageSize: size }),
       });
       const exact = await pruneModel(source, { [penultimate.node]: 'features', [logits.node]: 'logits' });
-      const { model, report } = await lowerPrecision(exact);
-      const image = imageOf(facts);
-      await using float32 = await createFeatureExtractor(exact);
-      await using float16 = await createFeatureExtractor(model);
-      const [expected, actual] = [await float32.run(image), await float16.run(image)];
-      const cosines = Object.keys(expected).map((key) => cosineOf(actual[key]!, expected[key]!));
-      for (const cosine of cosines) expect(cosine).toBeGreaterThanOrEqual(0.9999);
-      expect(report.bytesAfter / report.bytesBefore).toBeLessThan(0.51);
-      expect(report.overflows).toEqual([]);
+      await checkFeatures(exact, imageOf(facts));
     },
   );
+
+  const folder = sharedFixtures === undefined ? '' : join(sharedFixtures, 'torchvision');
+  const exports = folder === '' ? [] : readdirSync(folder).filter((name) => name.endsWith('.onnx'));
+
+  it.skipIf(folder === '')('exports of torch', { timeout: 120_000 }, async () => {
+    expect(exports).toHaveLength(4);
+    const image = imageOf({ input: { shape: [2, 3, 224, 224], seed: 'input' } });
+    for (const name of exports) {
+      const fixed = name.includes('batch1');
+      const exact = await pruneModel(join(folder, name), { avgpool: 'features' });
+      const row = { ...image, dims: [1, 3, 224, 224], data: image.data.slice(0, image.data.length / 2) };
+      await checkFeatures(exact, fixed ? row : image);
+    }
+  });
 });
