@@ -1,5 +1,6 @@
 /** What torch's optimizers and schedulers do with given gradients (test/fixtures/train). */
 import { readFileSync } from 'node:fs';
+import type { GivenOptimizer } from '../../src/extract/train/optimizers/optimizer-options.js';
 import type { GivenSchedule } from '../../src/extract/train/optimizers/schedule-options.js';
 import { fixturePath } from './fixtures.js';
 
@@ -35,3 +36,16 @@ function readTrain(file: string): unknown {
 
 export const optimizerRuns = readTrain('optimizers.json') as OptimizerRuns;
 export const { schedules } = readTrain('schedules.json') as { readonly schedules: readonly ScheduleCase[] };
+
+/** torch's names, and ours. */
+const NAMES: Readonly<Record<string, string>> = {
+  weight_decay: 'weightDecay',
+  lr_decay: 'lrDecay',
+  initial_accumulator_value: 'initialAccumulator',
+};
+
+/** The optimizer of a run. */
+export function givenOf({ kind, options }: OptimizerRun): GivenOptimizer {
+  const fields = Object.entries(options).map(([name, value]) => [NAMES[name] ?? name, value]);
+  return { kind, ...Object.fromEntries(fields) } as GivenOptimizer;
+}

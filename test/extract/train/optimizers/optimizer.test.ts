@@ -3,21 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { readOptimizer } from '../../../../src/extract/train/optimizers/optimizer.js';
 import type { GivenOptimizer } from '../../../../src/extract/train/optimizers/optimizer-options.js';
 import type { OptimizerState } from '../../../../src/extract/train/optimizers/update-rule.js';
-import { optimizerRuns, type OptimizerRun } from '../../../support/train-fixtures.js';
+import { givenOf, optimizerRuns, type OptimizerRun } from '../../../support/train-fixtures.js';
 
 const { parameter, gradients, runs } = optimizerRuns;
-
-/** torch's names, and ours. */
-const NAMES: Readonly<Record<string, string>> = {
-  weight_decay: 'weightDecay',
-  lr_decay: 'lrDecay',
-  initial_accumulator_value: 'initialAccumulator',
-};
-
-function givenOf({ kind, options }: OptimizerRun): GivenOptimizer {
-  const fields = Object.entries(options).map(([name, value]) => [NAMES[name] ?? name, value]);
-  return { kind, ...Object.fromEntries(fields) } as GivenOptimizer;
-}
 
 /** The parameter after each step. */
 function train(run: OptimizerRun): number[][] {
