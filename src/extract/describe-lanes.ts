@@ -6,6 +6,7 @@ import type { LaneDescription } from '../runtime/protocol.js';
 import { arePacksSafe, whyNotOnGpu } from './check-prepared.js';
 import { describeCompiled } from './describe-compiled.js';
 import { describeLane, type DescribeLane, type SessionSetup } from './feature-model.js';
+import { listHostNodes } from '../model/check-runnable.js';
 import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import { describeModel, identifyRewrite } from '../model/session-model.js';
 
@@ -51,7 +52,9 @@ export function describeLanes(
       const preparing = prepare(target);
       const entry = await preparing;
       used = preparing;
-      return entry ? describePrepared(entry, device, setup) : describeLane(await pruned, device, setup);
+      return entry
+        ? describePrepared(entry, await pruned, device, setup)
+        : describeLane(await pruned, device, setup);
     };
   };
 }
@@ -108,6 +111,7 @@ async function tryPrepare(
 
 function describePrepared(
   { graph, folder }: CacheEntry,
+  pruned: PrunedModel,
   device: ResolvedDevice,
   { session, lane }: SessionSetup,
 ): LaneDescription {
@@ -115,6 +119,7 @@ function describePrepared(
     // A copy: the bytes are moved to the lane.
     model: graph.slice(),
     externalFolder: folder,
+    hostNodes: listHostNodes(prunedInternals.of(pruned).rewrite),
     device,
     session: device.type === 'cpu' ? { ...session, graphOptimizationLevel: 'disabled' } : session,
     cudaLibraries: lane.cudaLibraries,

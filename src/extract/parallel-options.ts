@@ -23,7 +23,8 @@ export interface ParallelOptions {
    */
   readonly microBatch: number;
   /**
-   * Sessions per device, 1 to 4: two overlap copying to a GPU with computing, and cost its memory twice.
+   * Sessions per device, 1 to 4: two overlap copying to a GPU with computing, and cost its memory twice. Sessions on WebGPU take turns,
+   * so more of them gain nothing, unless they run in processes (`isolation: 'process'`).
    * @default 1
    */
   readonly sessionsPerDevice: number;

@@ -75,7 +75,8 @@ export async function openPartsOnDevices(
     );
     const [first, ...others] = described;
     const further = others.map(({ model }) => model);
-    return { ...first!, further, device, session, cudaLibraries: lane.cudaLibraries };
+    const hostNodes = described.flatMap((one) => one.hostNodes ?? []);
+    return { ...first!, further, hostNodes, device, session, cudaLibraries: lane.cudaLibraries };
   });
 }
 

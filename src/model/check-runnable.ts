@@ -50,6 +50,26 @@ export function checkRunnable(rewrite: Rewrite, device: ResolvedDevice): void {
   }
 }
 
+/**
+ * The names of nodes that onnxruntime's WebGPU provider claims when a session opens, and refuses when it runs them (1.30). A lane runs
+ * them on the CPU, as onnxruntime does with nodes that the provider does not claim.
+ */
+export function listHostNodes({ cut, front, before, back }: Rewrite): string[] {
+  const kept = [...cut.nodes].map(({ name, opType, outputs }) => ({
+    name,
+    opType,
+    indices: outputs[1]?.name,
+  }));
+  const added = [...front, ...[...before.values()].flat(), ...back].map(({ name, opType, outputs }) => ({
+    name,
+    opType,
+    indices: outputs[1],
+  }));
+  return [...kept, ...added]
+    .filter(({ name, opType, indices }) => opType === 'MaxPool' && indices && name)
+    .map(({ name }) => name);
+}
+
 function outputType(rewrite: Rewrite, { type, value }: RewriteOutput): number | undefined {
   return type?.elemType ?? rewrite.restated.get(value)?.elemType ?? statedType(value);
 }

@@ -14,13 +14,14 @@ import { layOutRewrite, type Naming } from '../graph/rewrite/lay-out.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import type { LaneDescription } from '../runtime/protocol.js';
 import type { SessionOptions } from '../runtime/session-options.js';
+import { listHostNodes } from './check-runnable.js';
 import { identifyFile } from './identify-model.js';
 import { bytesOf, repackedWeights } from './mapped-weights.js';
 import { locateWeights, modelInternals } from './model-state.js';
 import type { OnnxModel } from './open-model.js';
 
 /** The part of a lane's description that depends on the model alone. */
-type ModelDescription = Pick<LaneDescription, 'model' | 'externalFolder' | 'weightsFile'>;
+type ModelDescription = Pick<LaneDescription, 'model' | 'externalFolder' | 'weightsFile' | 'hostNodes'>;
 
 /** Describes a rewritten model to a lane. With the naming `keys`, the bytes are those of the saved file. */
 export function describeModel(
@@ -31,6 +32,7 @@ export function describeModel(
   return withLaidOut(model, rewrite, naming, async ({ source, chunks, externalFolder }) => ({
     model: await collectChunks(source, chunks),
     externalFolder,
+    hostNodes: listHostNodes(rewrite),
   }));
 }
 
@@ -55,7 +57,12 @@ export function describeMapped(
     const pointed = pointAtWeights(reader, lengths, basename(path));
     const chunks = layOutRewrite(rewrite, 'tensors', reader, pointed);
     const bytes = await collectChunks(source, chunks);
-    return { model: bytes, externalFolder: dirname(path), weightsFile: { ...file, path } };
+    return {
+      model: bytes,
+      externalFolder: dirname(path),
+      weightsFile: { ...file, path },
+      hostNodes: listHostNodes(rewrite),
+    };
   });
 }
 

@@ -9,6 +9,7 @@ import { guardExit } from './exit-guard.js';
 import { borrowEnvironment, LANE_ENVIRONMENT } from './host-environment.js';
 import { LANE_DEFAULTS, type EngineName, type LaneOptions } from './lane-options.js';
 import { ENGINE_VARIABLE, STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
+import { createTurn, endTurn } from './turns.js';
 
 /** The owner's end of a lane. */
 export interface LaneChannel {
@@ -47,6 +48,9 @@ interface LaneThread {
   reason: string;
 }
 
+/** For sessions on WebGPU. */
+const turn = createTurn();
+
 /** A thread that was started before its model was known. */
 let warm: LaneThread | undefined;
 
@@ -79,7 +83,7 @@ function takeThread(options: LaneOptions): LaneThread {
 function spawnThread({ engine, exitTimeoutMs }: LaneOptions): LaneThread {
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
   const worker = new Worker(packageFile('dist/lib/lane-thread.js'), {
-    workerData: { state, engine },
+    workerData: { state, engine, turn },
     // The file is plain JavaScript, so it needs no loaders or flags of the caller (a test runner, tsx).
     execArgv: [],
     // Tensors are outside the heap. A larger heap would only delay garbage collection.
@@ -90,6 +94,8 @@ function spawnThread({ engine, exitTimeoutMs }: LaneOptions): LaneThread {
     thread.reason = error instanceof Error ? error.message : String(error);
   });
   worker.on('exit', guardExit({ state, timeoutMs: exitTimeoutMs }));
+  const { threadId } = worker;
+  worker.on('exit', () => endTurn(turn, threadId));
   return thread;
 }
 

@@ -17,6 +17,8 @@ export interface LaneDescription {
   readonly further?: readonly Uint8Array[] | undefined;
   /** Folder of external weights, whose paths are checked already. */
   readonly externalFolder: string | undefined;
+  /** Names of nodes that a GPU provider claims but cannot run: they run on the CPU. */
+  readonly hostNodes?: readonly string[] | undefined;
   /** The model's own file, if weights are read from it. It must be unchanged when the session has opened. */
   readonly weightsFile?: StampedFile | undefined;
   readonly device: ResolvedDevice;

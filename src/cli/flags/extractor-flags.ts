@@ -37,7 +37,7 @@ export function addExtractorFlags(command: Command): void {
     )
     .option(
       '--sessions <n>',
-      'sessions per device; 0: two on a GPU, one per core of a CPU (at most four), one for fewer than 64 images',
+      'sessions per device; 0: two on CUDA, one on WebGPU, one per core of a CPU (at most four), one for fewer than 64 images',
       parseCount,
       0,
     )

@@ -41,8 +41,8 @@ export interface ExtractorFlags extends PartFlags {
 export const NORMALIZE = ['auto', 'graph', 'cpu'] as const;
 export type Normalize = (typeof NORMALIZE)[number];
 
-/** Default number of sessions per GPU: one copies its batch while the other computes. */
-const SESSIONS_PER_GPU = 2;
+/** Default number of sessions per GPU on CUDA: one copies its batch while the other computes. On WebGPU they would take turns. */
+const SESSIONS_ON_CUDA = 2;
 /** Default limit of sessions that share a CPU; each of them holds its own activations. */
 const MOST_SESSIONS_ON_CPU = 4;
 
@@ -62,7 +62,7 @@ export function readSessionsFlag(
 
 function chooseSessions(devices: readonly DeviceSpec[]): number {
   const [device, ...others] = devices;
-  if (isOnGpu(devices)) return SESSIONS_PER_GPU;
+  if (devices.every(({ type }) => type === 'cuda')) return SESSIONS_ON_CUDA;
   // Sessions with fewer threads waste less time on synchronisation: on two cores, two sessions are a sixth faster than one.
   const isPlain = others.length === 0 && device?.type === 'cpu' && device.threads === 0;
   return isPlain ? Math.min(availableParallelism(), MOST_SESSIONS_ON_CPU) : 1;

@@ -1,19 +1,27 @@
 /** Entry file of a lane in a worker thread. */
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort, threadId, workerData } from 'node:worker_threads';
 import { serveLane } from '../lane-server.js';
 import type { EngineName } from '../lane-options.js';
 import { STATE_BUSY, STATE_STOP, type LaneRequest } from '../protocol.js';
+import { endTurn, takeTurn } from '../turns.js';
 import { loadEngine } from './load-engine.js';
 
 const port = parentPort!;
-const { state, engine } = workerData as { readonly state: Int32Array; readonly engine: EngineName };
+const { state, engine, turn } = workerData as {
+  readonly state: Int32Array;
+  readonly engine: EngineName;
+  readonly turn: Int32Array;
+};
 /** Steps that are in native code. */
 let inside = 0;
+/** Whether the session waits for its turn among all those of this process. */
+let takesTurns = false;
 
 const handle = serveLane(
   {
     send: (reply, transfer) => port.postMessage(reply, transfer),
     async enter(step) {
+      if (takesTurns) takeTurn(turn, threadId);
       // Set busy, then read stop. The exit guard sets stop, then reads busy. So at least one of them sees the other.
       inside++;
       Atomics.store(state, STATE_BUSY, 1);
@@ -32,8 +40,12 @@ const handle = serveLane(
 function leave(): void {
   inside--;
   if (inside > 0) return;
+  endTurn(turn, threadId);
   Atomics.store(state, STATE_BUSY, 0);
   Atomics.notify(state, STATE_BUSY);
 }
 
-port.on('message', (request: LaneRequest) => handle(request));
+port.on('message', (request: LaneRequest) => {
+  if (request.type === 'open') takesTurns = request.description.device.type === 'webgpu';
+  handle(request);
+});

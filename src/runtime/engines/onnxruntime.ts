@@ -157,7 +157,7 @@ async function openOn(
 }
 
 function ortOptions(
-  { session, externalFolder, saveTo, profileTo }: LaneDescription,
+  { session, externalFolder, hostNodes, saveTo, profileTo }: LaneDescription,
   device: ResolvedDevice,
 ): Record<string, unknown> {
   const { interOpNumThreads, extra, ...rest } = session;
@@ -175,11 +175,16 @@ function ortOptions(
     // 0 means the default, but the binding would take it as a number of threads.
     ...(interOpNumThreads === 0 ? {} : { interOpNumThreads }),
     ...(device.threads === 0 ? {} : { intraOpNumThreads: device.threads }),
-    executionProviders: [
-      device.type === 'cuda' ? { name: 'cuda', deviceId: device.id } : { name: device.type },
-    ],
+    executionProviders: [providerOptions(device, hostNodes)],
     extra: entries,
   };
+}
+
+function providerOptions({ type, id }: ResolvedDevice, hostNodes: LaneDescription['hostNodes']): unknown {
+  if (type === 'cuda') return { name: type, deviceId: id };
+  return type === 'webgpu' && hostNodes?.length
+    ? { name: type, forceCpuNodeNames: hostNodes }
+    : { name: type };
 }
 
 async function openFailure(device: ResolvedDevice, error: unknown): Promise<TapirError> {
