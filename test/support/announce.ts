@@ -1,6 +1,7 @@
 /** Prepares what all tests share, and says before them what will not run, and why: a skipped suite would otherwise be silent. */
 import { reasonOf } from '../../src/base/errors.js';
 import { findOpenVino } from '../../src/runtime/devices/openvino-libraries.js';
+import { findGpu } from './find-gpu.js';
 import { hasShared, sharedUnpacker, unpackShared } from './shared.js';
 
 export default function announce(): void {
@@ -10,6 +11,14 @@ export default function announce(): void {
   } catch (error) {
     delete process.env['OPENVINO_LIBS'];
     console.warn(`engine "openvino" is not tested: ${reasonOf(error)}`);
+  }
+  delete process.env['TEST_GPU'];
+  try {
+    process.env['TEST_GPU'] = findGpu();
+  } catch (error) {
+    console.warn(
+      `test/gpu is not tested: ${reasonOf(error)} (Debian: chromium and libvulkan1 bring a GPU in software)`,
+    );
   }
   delete process.env['SHARED_FIXTURES'];
   if (hasShared) {
