@@ -1,15 +1,10 @@
+import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { build } from 'esbuild';
 import { describe, expect, it } from 'vitest';
 import { createTurn, endTurn, takeTurn } from '../../src/runtime/turns.js';
 import { projectPath } from '../support/fixtures.js';
 
-/** The module for threads, which do not read TypeScript. */
-async function bundleTurns(): Promise<string> {
-  const entryPoints = [projectPath('src/runtime/turns.ts')];
-  const { outputFiles } = await build({ entryPoints, format: 'esm', write: false });
-  return `data:text/javascript,${encodeURIComponent(outputFiles[0]!.text)}`;
-}
+const COMPILED = pathToFileURL(projectPath('build/modules/runtime/turns.js')).href;
 
 describe('turns of threads', () => {
   it('are for one thread, which may end its turn more than once', () => {
@@ -39,8 +34,9 @@ describe('turns of threads', () => {
           endTurn(turn, threadId);
         }
       });`;
-    const url = await bundleTurns();
-    const workers = [1, 2].map(() => new Worker(code, { eval: true, workerData: { turn, count, url } }));
+    const workers = [1, 2].map(
+      () => new Worker(code, { eval: true, workerData: { turn, count, url: COMPILED } }),
+    );
     await Promise.all(workers.map((worker) => new Promise((resolve) => worker.once('exit', resolve))));
     expect(count[0]).toBe(4000);
     expect(turn[0]).toBe(0);

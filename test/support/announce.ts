@@ -16,9 +16,7 @@ export default function announce(): void {
   try {
     process.env['TEST_GPU'] = findGpu();
   } catch (error) {
-    console.warn(
-      `test/gpu is not tested: ${reasonOf(error)} (Debian: chromium and libvulkan1 bring a GPU in software)`,
-    );
+    console.warn(`test/gpu is not tested: ${reasonOf(error)}`);
   }
   delete process.env['SHARED_FIXTURES'];
   if (hasShared) {

@@ -28,7 +28,7 @@ try {
   await extractor.run({ dtype: 'float32', dims: [1, 1, 1, 1], data: Float32Array.of(1) });
   await extractor.close();
 } catch ({ message }) {
-  console.error(message);
+  console.log(message);
   process.exitCode = 1;
 }`;
 
@@ -39,5 +39,7 @@ export function findGpu(): 'cuda:0' | 'webgpu' {
   const args = ['--input-type=module', '-e', TRY, '--', device, Buffer.from(negModel()).toString('hex')];
   const tried = spawnSync(process.execPath, args, { cwd: projectPath('.'), env, encoding: 'utf8' });
   if (tried.status === 0) return device;
-  throw new Error(tried.stderr.trim() || `trying ${device} ended with ${tried.signal ?? tried.status}`);
+  const reason = tried.stdout.trim() || `trying ${device} ended with ${tried.signal ?? tried.status}`;
+  const remedy = device === 'webgpu' ? ' (Debian: chromium and libvulkan1 bring a GPU in software)' : '';
+  throw new Error(`${reason}${remedy}`);
 }

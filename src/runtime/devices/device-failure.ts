@@ -30,6 +30,9 @@ export function unavailable(
   );
 }
 
+/** What WebGPU's provider says of a shader that the adapter cannot compile. */
+const HALF_TEXT = /requires f16 but the device does not support it/;
+
 const FULL_TEXT = /failed to allocate memory|out of memory/i;
 const DEVICE_TEXT = new RegExp(
   `AppendExecutionProvider|CUDA failure|CUDA error|WebGPU|no available backend|backend not found|${FULL_TEXT.source}`,
@@ -47,7 +50,7 @@ export function refused(device: ResolvedDevice, error: unknown): TapirError<'SES
   const name = deviceName(device);
   // The type of a value that the file does not declare.
   const isStrange = /^Unsupported data type: \d+$/.test(reason);
-  const remedy = isStrange ? ' (16 is bfloat16); put a Cast to float32 there' : '';
+  const remedy = isStrange ? ' (16 is bfloat16); put a Cast to float32 there' : halfRemedy(reason);
   return new TapirError('SESSION_FAILED', `ONNX Runtime refuses the model on ${name}: ${reason}${remedy}`, {
     details: { device: name, reason },
     cause: error,
@@ -61,10 +64,18 @@ export function runFailed(device: ResolvedDevice, error: unknown): TapirError<'R
   const others = device.type === 'cpu' ? '' : ', or end other programs on this GPU (nvidia-smi lists them)';
   const isFull = FULL_TEXT.test(reason);
   const remedy = isFull ? `its memory is full; use smaller batches${others}: ` : '';
-  return new TapirError('RUN_FAILED', `the model failed on ${name}: ${remedy}${reason}`, {
-    details: { device: name, reason },
-    cause: error,
-  });
+  return new TapirError(
+    'RUN_FAILED',
+    `the model failed on ${name}: ${remedy}${reason}${halfRemedy(reason)}`,
+    {
+      details: { device: name, reason },
+      cause: error,
+    },
+  );
+}
+
+function halfRemedy(reason: string): string {
+  return HALF_TEXT.test(reason) ? '; this GPU has no float16 (shader-f16): use a model in float32' : '';
 }
 
 /** The reason for an index that no visible GPU has. */

@@ -69,6 +69,15 @@ describe('other failures', () => {
     expect(explainWebGpu('WebGPU: lost')).toBe('WebGPU: lost');
   });
 
+  it('says what to do where WebGPU has no float16', () => {
+    const error = new Error(
+      'shader_helper.cc:416 Program Transpose requires f16 but the device does not support it.',
+    );
+    const webGpu = readDevice('device', 'webgpu');
+    for (const failure of [refused(webGpu, error), runFailed(webGpu, error)])
+      expect(failure.message).toMatch(/no float16 \(shader-f16\): use a model in float32$/);
+  });
+
   it('are the model’s, unless the text is about the device', () => {
     expect(isDeviceFailure(cuda5, new Error('CUDA failure 2: out of memory'))).toBe(true);
     expect(isDeviceFailure(cuda5, new Error('Failed to allocate memory for requested buffer'))).toBe(true);
