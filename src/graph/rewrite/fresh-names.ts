@@ -28,6 +28,13 @@ export class FreshNames {
     return name;
   }
 
+  /** A copy that gives out names of its own: two rewrites of one rewrite then have the same names. */
+  fork(): FreshNames {
+    const copy = new FreshNames(this.#taken, this.#reserved);
+    for (const [wanted, k] of this.#next) copy.#next.set(wanted, k);
+    return copy;
+  }
+
   /** Takes a reserved name, or a similar one if it is in use. */
   claim(wanted: string): string {
     if (this.#taken.has(wanted)) return this.take(wanted);

@@ -242,6 +242,12 @@ describe('lowerPrecision of a pruned model', () => {
     expect((await verifyModel(exact)).isEqual).toBe(true);
   });
 
+  it('gives the same bytes each time', async () => {
+    const exact = await pruneModel(tinyResNet(), { layer3: 'features' });
+    const [a, b] = [await lowerPrecision(exact), await lowerPrecision(exact)];
+    expect(Buffer.compare(await a.model.bytes(), await b.model.bytes())).toBe(0);
+  });
+
   it('lowers the float32 model again, not the result', async () => {
     const { model, report } = await lowerPrecision(await pruneModel(tinyResNet(), ['layer3']));
     const kept = await lowerPrecision(model, { keep: ['Relu'] });

@@ -3,6 +3,7 @@ import { ELEMENT_TYPE } from '../../../onnx/schema.js';
 import type { NewNode, NewTensor, TensorType } from '../../../onnx/write-model.js';
 import type { ScannedTensor } from '../../../onnx/scan-value.js';
 import type { Node, Value } from '../../graph.js';
+import type { FreshNames } from '../fresh-names.js';
 import type { NewElements, NodePatch, Rewrite } from '../rewrite.js';
 import { isConstant, type NodeChoice } from './choose-nodes.js';
 import type { ElementTypeOf } from './element-types.js';
@@ -55,6 +56,7 @@ export function withFloat16(
 class Float16Changes {
   readonly #rewrite: Rewrite;
   readonly #half: ReadonlySet<Node>;
+  readonly #names: FreshNames;
   /** Where added nodes read a tensor first: before a node, or (null) at the end. */
   readonly #addedReaders = new Map<string, Node | null>();
   readonly #patches: Map<Node, { inputs: Map<number, string>; outputs: Map<number, string>; name?: string }>;
@@ -70,6 +72,7 @@ class Float16Changes {
   constructor(rewrite: Rewrite, half: ReadonlySet<Node>) {
     this.#rewrite = rewrite;
     this.#half = half;
+    this.#names = rewrite.names.fork();
     this.#retyped = new Map(rewrite.retyped);
     this.#restated = new Map(rewrite.restated);
     this.#patches = new Map([...rewrite.patches].map(([node, patch]) => [node, copyPatch(patch)]));
@@ -106,6 +109,7 @@ class Float16Changes {
         patches: this.#patches,
         restated: this.#restated,
         retyped: this.#retyped,
+        names: this.#names,
       },
       casts: this.#casts,
       converted: this.#converted,
@@ -147,7 +151,7 @@ class Float16Changes {
 
   #addCast(from: string, to: string, elemType: number, before: Node | null): void {
     this.#casts++;
-    const name = this.#rewrite.names.take('tapir/precision/Cast');
+    const name = this.#names.take('tapir/precision/Cast');
     const cast: NewNode = {
       name,
       opType: 'Cast',
@@ -185,7 +189,7 @@ class Float16Changes {
   }
 
   #nameFor(value: Value): string {
-    return this.#rewrite.names.take(`${value.name}/float16`);
+    return this.#names.take(`${value.name}/float16`);
   }
 }
 
