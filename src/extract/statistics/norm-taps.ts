@@ -16,7 +16,7 @@ export function readTap({ taps }: Pick<NormRewrite, 'taps'>, norm: Norm, outputs
   const valuesOf = (name: string): NamedTensor => outputs.find((output) => output.name === name)!;
   const [rows, , ...positions] = Array.from(valuesOf(tap.shape).data as BigInt64Array, Number);
   const count = positions.reduce((product, size) => product * size, rows!);
-  const read = (name: string): Float64Array => Float64Array.from(valuesOf(name).data as Float32Array);
+  const read = (name: string): Float64Array => new Float64Array(valuesOf(name).data as Float32Array);
   const [rounded, rest, squares] = [read(tap.mean), read(tap.rest), read(tap.variance)];
   // The mean of float32 is off by some rest; the squares are taken around it.
   const mean = rounded.map((value, c) => value + rest[c]!);
@@ -34,7 +34,7 @@ export function feedStatistics(
 ): FeedPart[] {
   const part = (name: string, values: Float64Array): FeedPart => {
     const type = momentsType(norm);
-    const data = type === 'float64' ? values : Float32Array.from(values);
+    const data = type === 'float64' ? values : new Float32Array(values);
     return wholePart(nameTensor(name, makeTensor(type, [norm.channels], data as never)));
   };
   return [part(feed.mean, mean), part(feed.variance, variance)];

@@ -11,6 +11,7 @@ import { checkOnePiece, splitBatch, type Piece } from '../batch-pieces.js';
 import type { RunInput } from '../run-options.js';
 import type { BatchGradients } from './gradient-runs.js';
 import { prepareTarget, type PreparedTarget, type Target } from './losses/targets.js';
+import { inTorchLayout } from './trained-tensors.js';
 import type { TrainingState } from './training-state.js';
 import type { TrainingSessions } from './training-sessions.js';
 import type { TrainerSetup } from './trainer-options.js';
@@ -106,7 +107,7 @@ export class Trainer {
   /**
    * Trains one step: the gradients of the batch, on all devices, then the optimizer. If it fails, the weights are as before.
    *
-   * @throws {@link TapirError} `LOSS_NOT_FINITE` if the loss or the length of its gradients is infinite or no number; `INPUT_MISMATCH` for
+   * @throws {@link TapirError} `LOSS_NOT_FINITE` if the loss is infinite or no number, or with `clipNorm` the length of its gradients; `INPUT_MISMATCH` for
    * tensors that do not suit the model or the loss; `REPLICA_FAILED`; `CLOSED`.
    */
   step(batch: TrainBatch, given: Options<TrainRunOptions> = {}): Promise<StepResult> {
@@ -165,14 +166,17 @@ export class Trainer {
     return trainerInternals.of(this).state.model();
   }
 
-  /** All parameters and buffers of the model by torch's names, in torch's layout: copies. */
+  /** All parameters and buffers of the model by torch's names, in torch's layout, and what is trained by other names: copies. */
   async stateDict(): Promise<Map<string, Tensor>> {
     const model = await this.model();
     const kept = model.namedParameters().filter(({ origin }) => origin.kind !== 'folded');
     const read = await Promise.all(
       kept.map(async (parameter) => [parameter.name, await parameter.read()] as const),
     );
-    return new Map(read);
+    const state = new Map<string, Tensor>(read);
+    for (const { tensor } of trainerInternals.of(this).state.parameters)
+      if (!state.has(tensor.name)) state.set(tensor.name, inTorchLayout(tensor, tensor.values.slice()));
+    return state;
   }
 
   /**
