@@ -8,8 +8,10 @@ const found = process.env['TEST_GPU'] as 'cuda:0' | 'webgpu' | undefined;
 export const hasGpu: boolean = found !== undefined;
 /** The device; where `hasGpu` is false, tests are skipped. */
 export const gpu: 'cuda:0' | 'webgpu' = found ?? 'webgpu';
-/** What a process on it needs. */
-export const gpuSettings: Readonly<Record<string, string>> = found === 'webgpu' ? driverSettings() : {};
+/** Variables of a process on it. CUDA computes in TF32 without this one, which keeps three digits. */
+const CUDA_SETTINGS = { NVIDIA_TF32_OVERRIDE: '0' };
+export const gpuSettings: Readonly<Record<string, string>> =
+  found === 'webgpu' ? driverSettings() : found === 'cuda:0' ? CUDA_SETTINGS : {};
 Object.assign(process.env, gpuSettings);
 
 /** Images for the small network. */
