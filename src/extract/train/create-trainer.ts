@@ -55,14 +55,13 @@ export async function createTrainer(
     }
   const statistics = norms.flatMap(normTensors);
   const owned = await ownTensors(base, [...[...wanted.values()].map(({ tensor }) => tensor), ...statistics]);
-  const byName = new Map(owned.tensors.map((tensor) => [tensor.name, tensor]));
   const place = readPlace(owned.model, setup.place);
   const loss = await addLoss(owned.model, setup.output, formOf(setup.loss), setup.inputSizes);
   const parameters = [...wanted.values()].flatMap(
     ({ tensor: { name }, group: { optimizer } }): TrainedParameter[] => {
-      const tensor = byName.get(name);
+      const tensor = owned.tensors.get(name)!;
       // As in torch, a parameter without a gradient stays as it is: that of a head that the loss does not see.
-      const isTrained = tensor !== undefined && isInLoss(loss, tensor);
+      const isTrained = tensor.name === name && isInLoss(loss, tensor);
       return isTrained ? [{ tensor, optimizer, kept: optimizer.start(tensor.values.length) }] : [];
     },
   );
@@ -71,7 +70,7 @@ export async function createTrainer(
   const kept = norms.flatMap((norm): NormStatistics[] => {
     const node = sameNode(loss.model, norm.node);
     if (!node) return [];
-    const [mean, variance] = normTensors(norm).map(({ name }) => byName.get(name)!) as [
+    const [mean, variance] = normTensors(norm).map(({ name }) => owned.tensors.get(name)!) as [
       TrainedTensor,
       TrainedTensor,
     ];
@@ -81,7 +80,7 @@ export async function createTrainer(
     place,
     loss,
     parameters: parameters.map(({ tensor }) => tensor),
-    buffers: kept.flatMap(({ mean, variance }) => [mean, variance]),
+    buffers: [...new Set(kept.flatMap(({ mean, variance }) => [mean, variance]))],
     layers: kept.map(({ layer }) => layer),
     isSynced: setup.batchNorm === 'synced' && (place.devices.length > 1 || setup.accumulate !== undefined),
     inputSizes: setup.inputSizes,

@@ -128,10 +128,11 @@ function checkFloat32(name: string, { initializer }: Value): void {
     );
 }
 
-/** A model in which each wanted tensor has an initializer of its own, and these. */
+/** A model in which each wanted tensor has an initializer of its own. */
 export interface OwnedTensors {
   readonly model: OnnxModel;
-  readonly tensors: readonly TrainedTensor[];
+  /** By the wanted names. Tied ones are one tensor, which has the first one's name. */
+  readonly tensors: ReadonlyMap<string, TrainedTensor>;
 }
 
 /**
@@ -152,16 +153,20 @@ export async function ownTensors(model: OnnxModel, wanted: readonly WantedTensor
   const owned = chunks ? await deriveModel(model, chunks) : model;
   const { graph } = modelInternals.of(owned);
   const tensors = new Map<string, TrainedTensor>();
+  const owners = new Map<Value, TrainedTensor>();
   for (const { name, sites, perm } of wanted) {
     const { node, slot } = sites[0]!;
     const { initializer } = siteOf(graph.nodes[node.index]!, slot)!;
-    if (tensors.has(initializer.name)) continue;
-    // oxlint-disable-next-line no-await-in-loop -- one tensor in memory at a time
-    const { dims, data } = await readInitializer(modelInternals.of(owned), initializer.initializer!);
-    const values = data as Float32Array;
-    tensors.set(initializer.name, { name, initializer: initializer.name, perm, dims, values });
+    let tensor = owners.get(initializer);
+    if (!tensor) {
+      // oxlint-disable-next-line no-await-in-loop -- one tensor in memory at a time
+      const { dims, data } = await readInitializer(modelInternals.of(owned), initializer.initializer!);
+      tensor = { name, initializer: initializer.name, perm, dims, values: data as Float32Array };
+      owners.set(initializer, tensor);
+    }
+    tensors.set(name, tensor);
   }
-  return { model: owned, tensors: [...tensors.values()] };
+  return { model: owned, tensors };
 }
 
 /** The split of a merged tensor: every parameter that reads it, wanted or not, gets one under its own name. */
@@ -189,7 +194,7 @@ function isConstant(bytes: Uint8Array): boolean {
 }
 
 /** The model with the present values. */
-export async function withValues({ model, tensors }: OwnedTensors): Promise<OnnxModel> {
+export async function withValues(model: OnnxModel, tensors: readonly TrainedTensor[]): Promise<OnnxModel> {
   const state = modelInternals.of(model);
   const edits = tensors.map(({ name, initializer, dims, values }): SiteEdit => {
     const value = state.graph.values.get(initializer)!;

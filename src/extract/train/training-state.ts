@@ -84,8 +84,8 @@ export class TrainingState {
 
   /** The model with the present numbers. */
   model(): Promise<OnnxModel> {
-    const tensors = [...this.#tensors()].map(([, tensor]) => tensor);
-    return withValues({ model: this.#base, tensors });
+    const tensors = new Map(this.#tensors());
+    return withValues(this.#base, [...tensors.values()]);
   }
 
   async save(folder: string, notes: Readonly<Record<string, unknown>>): Promise<void> {
