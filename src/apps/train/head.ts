@@ -1,6 +1,7 @@
 /** The head of a classifier: its last linear layer. */
 import { invalidOption } from '../../base/checks.js';
 import { createRandom, seedOf } from '../../base/random.js';
+import { modelInternals } from '../../model/model-state.js';
 import type { Parameter } from '../../model/named-parameters.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { elementCount, makeTensor, type Tensor } from '../../tensor/tensor.js';
@@ -22,6 +23,26 @@ export function findHead(model: OnnxModel): Head | undefined {
   if (!weight) return undefined;
   const name = weight.name.slice(0, -WEIGHT.length);
   return { name, weight, bias: parameters.find((parameter) => parameter.name === `${name}.bias`) };
+}
+
+/** Operators that make probabilities of logits. */
+const PROBABILITIES: ReadonlySet<string> = new Set(['Softmax', 'Sigmoid']);
+
+/**
+ * Checks that a classifier gives logits: the loss takes their softmax itself.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for one that gives probabilities.
+ */
+export function checkLogits(model: OnnxModel): void {
+  const [output] = modelInternals.of(model).graph.outputs;
+  const { producer } = output!;
+  if (!producer || !PROBABILITIES.has(producer.opType)) return;
+  const logits = producer.inputs[0]!.name;
+  throw invalidOption(
+    'model',
+    `one that gives logits: "${output!.name}" comes from ${producer.opType} (cut that off: tapir extract MODEL --return "tensor:${logits}=logits" -o logits.onnx)`,
+    model.label,
+  );
 }
 
 /** A model for a number of classes. */

@@ -17,7 +17,7 @@ import { readSave } from '../../model/save-whole.js';
 import { deviceName, readDevices } from '../../runtime/device.js';
 import { checkReplaceable } from '../pages/check-replaceable.js';
 import { holdOut, readClassFolders, type ImageSplit } from './class-folders.js';
-import { fitHead } from './head.js';
+import { checkLogits, fitHead } from './head.js';
 import { renderTraining, type ClassCount } from './render-training.js';
 import {
   readTrainFolderOptions,
@@ -116,6 +116,7 @@ async function readImages(folder: string, options: TrainFolderSetup): Promise<Tr
 
 /** Gives the model a head for the classes, and finds out what is trained. */
 async function fitModel(source: OnnxModel, classes: number, { train, seed, tell }: TrainFolderSetup) {
+  checkLogits(source);
   const { model, head, replaced } = await fitHead(source, classes, seed);
   if (replaced !== null) {
     const text = `"${head!.name}" gets ${classes} outputs in place of ${replaced}, and starts anew`;

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { findHead, fitHead } from '../../../src/apps/train/head.js';
+import { checkLogits, findHead, fitHead } from '../../../src/apps/train/head.js';
 import { createModel } from '../../../src/hub/zoo/create-model.js';
+import { openModel } from '../../../src/model/open-model.js';
+import { modelBytes } from '../../support/graphs.js';
 
 describe('the head of a classifier', () => {
   it.each([
@@ -30,6 +32,20 @@ describe('the head of a classifier', () => {
     const same = await (await fitHead(model, 5, 3)).head!.weight.read();
     expect(same.data).toEqual(weight.data);
   });
+
+  it.each(['Softmax', 'Sigmoid'])(
+    'that ends in %s is refused, with a command that cuts it off',
+    async (op) => {
+      const spec = { inputs: [{ name: 'x', dims: ['n', 3] }], outputs: [{ name: 'p', dims: ['n', 3] }] };
+      const nodes = [
+        { op: 'Identity', inputs: ['x'], outputs: ['scores'] },
+        { op, inputs: ['scores'], outputs: ['p'] },
+      ];
+      const model = await openModel(modelBytes({ ...spec, nodes }));
+      expect(() => checkLogits(model)).toThrow('--return "tensor:scores=logits"');
+      expect(() => checkLogits(model)).toThrow(op);
+    },
+  );
 
   it('stays where the number is right', async () => {
     const model = await createModel('resnet18');
