@@ -54,7 +54,7 @@ export interface TrainedFolder {
  * @param folder - The folder of classes: `FOLDER/cat/1.jpg`. Classes are in the order of the bytes of their names.
  * @param given - See {@link TrainFolderOptions}; `out` is required.
  * @returns What was written, and how each epoch went.
- * @throws {@link TapirError} `SOURCE_INVALID` for a folder that is none of classes; `OPTION_INVALID`; `OUTPUT_EXISTS`; `OUTPUT_LOCKED` if
+ * @throws {@link TapirError} `SOURCE_INVALID` for a folder without class folders; `OPTION_INVALID`; `OUTPUT_EXISTS`; `OUTPUT_LOCKED` if
  * another process trains there; `CHECKPOINT_INVALID` if the state belongs to a training with other settings; those of
  * {@link createTrainer} and {@link Trainer.step}.
  *

@@ -92,7 +92,7 @@ export class Attribution {
    * and one linear layer, whose gradient is that layer's weights.
    */
   readonly gradients: PrunedModel | null;
-  /** The labels of the classes, in their order: those given, else those in the model's metadata. `null` if there are none. */
+  /** The labels of the classes in order: the given ones, else the model's own. `null` where the model has none. */
   readonly labels: readonly string[] | null;
   readonly #passes: Passes;
   readonly #options: AttributionOptions;

@@ -20,7 +20,7 @@ import { readPatterns } from './trained-tensors.js';
 /** How BatchNorm normalises in training. */
 export type BatchNormTraining = 'frozen' | 'batch' | 'synced';
 
-/** Parameters that are trained with options of their own, as a group of torch.optim is. */
+/** A group of parameters with its own options, as torch.optim has it. */
 export type ParameterGroup = {
   /** Names and patterns, as {@link TrainerOptions.parameters}. */
   readonly parameters: string | readonly string[];
@@ -42,7 +42,7 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
   /** How, by torch.optim's definitions: `{ kind: 'sgd', lr: 0.01, momentum: 0.9 }`, `'adam'`, `'adamw'`, `'rmsprop'`, `'adagrad'`. */
   readonly optimizer: GivenOptimizer;
   /**
-   * What is trained; the rest is frozen, and not differentiated. Names of parameters (`'fc.weight'`) or modules (`'layer4'`), with `*`
+   * The parameters to train. All others stay as they are, and are not differentiated. Names of parameters (`'fc.weight'`) or modules (`'layer4'`), with `*`
    * for anything, or groups of them with options of their own. `'tensor:NAME'` is an initializer of the file.
    * @default '*', every parameter
    */

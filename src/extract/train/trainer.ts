@@ -194,7 +194,7 @@ export class Trainer {
    * Goes on from a checkpoint of the same model, parameters and optimizer: on the CPU bit for bit as if it had never stopped.
    *
    * @returns The notes that were saved with it.
-   * @throws {@link TapirError} `CHECKPOINT_INVALID` if there is none, it is damaged, or it belongs to another training.
+   * @throws {@link TapirError} `CHECKPOINT_INVALID` for a missing or damaged checkpoint, and for that of another training.
    */
   resume(folder: string): Promise<Readonly<Record<string, unknown>>> {
     return this.#inTurn(() => trainerInternals.of(this).state.resume(folder));
