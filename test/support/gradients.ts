@@ -1,6 +1,17 @@
 /** Runs models and their gradients in this process, for tests of many small graphs. */
 import { differentiate, type Tensor } from 'onnx-tapir';
 import { InferenceSession, Tensor as OrtTensor } from 'onnxruntime-node';
+import type { NewNode } from '../../src/onnx/write-model.js';
+
+/** A node with one output, by which it is named. */
+export function newNode(
+  opType: string,
+  inputs: string[],
+  output: string,
+  attributes: NewNode['attributes'] = {},
+): NewNode {
+  return { name: output, opType, inputs, outputs: [output], attributes };
+}
 
 export type Feeds = Readonly<Record<string, Pick<Tensor, 'dtype' | 'dims' | 'data'>>>;
 export type Results = Readonly<Record<string, Tensor>>;

@@ -2,7 +2,8 @@
 import { availableParallelism } from 'node:os';
 import { checkInteger } from '../../base/checks.js';
 import { fitTransform } from '../../embed/image-input.js';
-import { BatchLoader, type ImageError } from '../../embed/loader.js';
+import { loadFeeds } from '../../embed/load-feeds.js';
+import type { ImageError } from '../../embed/loader.js';
 import type { BatchSource } from '../../extract/batch-pieces.js';
 import type { RunInput } from '../../extract/run-options.js';
 import { chooseTransform, type TransformRequest } from '../../image/configs/find-transform.js';
@@ -14,7 +15,6 @@ import {
   type SourceOptions,
 } from '../../sources/items/source-options.js';
 import { openSource, type EmbedSource, type ListedImage } from '../../sources/open-source.js';
-import { fillFeed } from '../../tensor/image-feed.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 
 /** Batches of tensors, or photos as for `embedImages`. */
@@ -60,9 +60,6 @@ export interface OpenedBatches {
   readonly failures: readonly PhotoFailure[];
 }
 
-/** Batches that are open at once: one that runs, one that is ready, and one that is being filled. */
-const OPEN_BATCHES = 3;
-
 /**
  * Opens a source of tensors or of photos.
  *
@@ -80,30 +77,14 @@ export async function openBatches(
   const given = await lookAt(source);
   if (given.areTensors) return { batches: given.source as BatchSource, failures: [] };
   const transform = chooseTransform(options.transform, modelPathOf(model));
-  const { feed, axes, imageBytes } = fitTransform(
-    { inputs: model.inputs, imageNormalization: null },
-    transform,
-  );
+  const input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
   const items = openSource(given.source as EmbedSource, sourceOptions, signal);
   const failures: PhotoFailure[] = [];
   async function* batches(): AsyncGenerator<Record<string, NamedTensor>> {
     await using lanes = new DecodeLanes(transform, threads);
-    const loader = new BatchLoader(items, lanes, { batch, imageBytes, openBatches: OPEN_BATCHES, refill: 1 });
-    try {
-      for (let loaded = await loader.next(); loaded; loaded = await loader.next()) {
-        const images: number[] = [];
-        for (const [place, { path, error }] of loaded.items.entries()) {
-          if (error) failures.push({ path, error });
-          else images.push(place);
-        }
-        const { pixels } = loaded;
-        const dims = [images.length, ...axes];
-        const tensor = fillFeed({ ...feed, dims, pixels, images });
-        loader.release(pixels);
-        yield { [tensor.name]: tensor };
-      }
-    } finally {
-      loader.stop();
+    for await (const loaded of loadFeeds(items, lanes, input, batch)) {
+      for (const { path, error } of loaded.items) if (error) failures.push({ path, error });
+      yield { [loaded.feed.name]: loaded.feed };
     }
   }
   return { batches: batches(), failures };

@@ -1,12 +1,11 @@
 /** Photos by class → batches to train and to evaluate on. */
 import { createRandom, seedOf, shuffled } from '../../base/random.js';
 import { fitTransform, type ImageInput } from '../../embed/image-input.js';
-import { BatchLoader } from '../../embed/loader.js';
+import { loadFeeds } from '../../embed/load-feeds.js';
 import type { TrainBatch } from '../../extract/train/trainer.js';
 import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
 import type { Transform } from '../../image/transform.js';
 import type { OnnxModel } from '../../model/open-model.js';
-import { fillFeed } from '../../tensor/image-feed.js';
 import type { ClassImage } from './class-folders.js';
 
 /** A photo that could not be read, and was left out. */
@@ -27,9 +26,6 @@ export interface PhotoPlan {
   readonly isAugmented: boolean;
   readonly seed: number;
 }
-
-/** Batches that are open at once: one that runs, one that is ready, and one that is being filled. */
-const OPEN_BATCHES = 3;
 
 /** Reads the photos of a training in threads. */
 export class TrainingPhotos {
@@ -82,29 +78,11 @@ export class TrainingPhotos {
   }
 
   async *#load(images: readonly ClassImage[], lanes: DecodeLanes): AsyncGenerator<TrainBatch | null> {
-    const { feed, axes, imageBytes } = this.#input;
-    const { batch } = this.#plan;
-    const loader = new BatchLoader(images, lanes, {
-      batch,
-      imageBytes,
-      openBatches: OPEN_BATCHES,
-      refill: 1,
-    });
-    try {
-      for (let loaded = await loader.next(); loaded; loaded = await loader.next()) {
-        const places: number[] = [];
-        for (const [place, { path, error }] of loaded.items.entries()) {
-          if (error) this.#failures.set(path!, { path: path!, code: error.code, message: error.message });
-          else places.push(place);
-        }
-        const dims = [places.length, ...axes];
-        const tensor = fillFeed({ ...feed, dims, pixels: loaded.pixels, images: places });
-        loader.release(loaded.pixels);
-        const target = places.map((place) => images[loaded.items[place]!.index]!.label);
-        yield places.length === 0 ? null : { input: { [tensor.name]: tensor }, target };
-      }
-    } finally {
-      loader.stop();
+    for await (const { feed, items, read } of loadFeeds(images, lanes, this.#input, this.#plan.batch)) {
+      for (const { path, error } of items)
+        if (error) this.#failures.set(path!, { path: path!, code: error.code, message: error.message });
+      const target = read.map(({ index }) => images[index]!.label);
+      yield read.length === 0 ? null : { input: { [feed.name]: feed }, target };
     }
   }
 

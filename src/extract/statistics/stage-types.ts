@@ -1,6 +1,5 @@
 /** The types of tensors between stages. */
 import type { Value } from '../../graph/graph.js';
-import { describeOutput } from '../../model/feature-info.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { ModelOracle } from '../../model/oracle/model-oracle.js';
 import { elementTypeNumber } from '../../onnx/schema.js';
@@ -11,13 +10,9 @@ export type TypeOf = (value: Value) => TensorType;
 /** The types of tensors between stages. Their stated shape stays: without it, onnxruntime chooses other layouts. */
 export async function readStageTypes(model: OnnxModel, values: ReadonlySet<Value>): Promise<TypeOf> {
   await using oracle = new ModelOracle(model);
-  const unknown = [...values].filter((value) => {
-    const { dtype, dims } = describeOutput(value, undefined);
-    return dtype === null || dims === null;
-  });
-  const inferred = await oracle.inferTypes(unknown);
+  const describe = await oracle.describeValues([...values]);
   return (value) => {
-    const { dtype, dims } = describeOutput(value, inferred.get(value));
+    const { dtype, dims } = describe(value);
     return { elemType: elementTypeNumber(dtype ?? '') ?? 0, dims };
   };
 }

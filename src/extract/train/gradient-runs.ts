@@ -1,4 +1,5 @@
 /** One step's runs: the pieces of a batch, each on its device, and the sums of what they give. */
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { Runner } from '../../runtime/replica.js';
 import { makeTensor, nameTensor } from '../../tensor/tensor.js';
 import { wholePart, type FeedPart } from '../../tensor/tensor-part.js';
@@ -45,18 +46,16 @@ export async function openGradientRuns(
   const fetches = fetchesOf(rewrite);
   const outputs = [...new Set(gradients.map(({ output }) => output))];
   const tensors = gradients.map(({ tensor }) => tensor);
-  const needed = new Set(rewrite.cut.inputs.map(({ name }) => name));
-  const given = new Set(rewrite.inputs.map(({ name }) => name));
+  const feedsOf = pieceFeeds(rewrite, tensors);
   const normed = layers.filter((layer) => graph.taps.has(layer));
   return {
     run: async (pieces, seed, signal) => {
-      const fixed = [...weightParts(tensors, given), scalarPart(SEED, seed)];
+      const scale = scalarPart(SEED, seed);
       const sums = replicas.map(() => new GradientSums(outputs));
       const run = async (replica: Runner, piece: Piece): Promise<Outputs> => {
         const inOrder = sums[piece.replica]!.takeTurn();
         try {
-          const fed = [...piece.feeds.values()].filter(({ name }) => needed.has(name));
-          const results = await replica.run([...fed, ...fixed], fetches, { signal });
+          const results = await replica.run([...feedsOf(piece), scale], fetches, { signal });
           return await inOrder.add(results);
         } finally {
           inOrder.end();
@@ -91,6 +90,19 @@ export function readLoss(
   if (predicted === undefined) return { lossSum, predicted: undefined };
   const all = results.flatMap((outputs) => [...(of(outputs, predicted) as BigInt64Array)]);
   return { lossSum, predicted: BigInt64Array.from(all) };
+}
+
+/** What a graph is fed for a piece: the inputs that it has, and the present values of tensors. */
+export function pieceFeeds(
+  { cut, inputs }: Rewrite,
+  tensors: readonly TrainedTensor[],
+): (piece: Piece) => FeedPart[] {
+  const needed = new Set(cut.inputs.map(({ name }) => name));
+  const given = new Set(inputs.map(({ name }) => name));
+  return ({ feeds }) => [
+    ...[...feeds.values()].filter(({ name }) => needed.has(name)),
+    ...weightParts(tensors, given),
+  ];
 }
 
 /** The present values of tensors as feeds. */

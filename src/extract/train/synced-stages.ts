@@ -3,10 +3,9 @@
  * for the moments of what norms normalise, backwards for the gradients of these moments.
  */
 import type { Graph, Value } from '../../graph/graph.js';
-import { feedInitializers } from '../../graph/rewrite/feed-initializers.js';
 import { withNorms, type Norm, type NormFeed, type NormTap } from '../../graph/rewrite/norm-statistics.js';
 import type { CutOutput } from '../../graph/rewrite/prune.js';
-import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
+import { startRewrite } from '../../graph/rewrite/rewrite.js';
 import { cutToStage, stagesOf, type NormStage } from '../../graph/partition/norm-stages.js';
 import type { GivenSizes } from '../../model/input-sizes.js';
 import { modelInternals } from '../../model/model-state.js';
@@ -18,7 +17,7 @@ import type { Part } from '../rewrite-sessions.js';
 import { readStageTypes, type TypeOf } from '../statistics/stage-types.js';
 import type { NormLayer } from '../statistics/norm-layers.js';
 import type { TrainedTensor } from './trained-tensors.js';
-import type { LossModel } from './training-graphs.js';
+import { feedTensors, lossOutputs, type LossModel } from './training-graphs.js';
 
 /** What comes out of a graph under a key. */
 interface Keyed<Of> {
@@ -57,15 +56,14 @@ export interface SyncedStage {
 
 /** Cuts the training of a model into stages. */
 export async function makeSyncedStages(
-  { model, loss, predicted }: LossModel,
+  loss: LossModel,
   layers: readonly NormLayer[],
   tensors: readonly TrainedTensor[],
   inputSizes: GivenSizes,
 ): Promise<SyncedStage[]> {
+  const { model } = loss;
   const { graph } = modelInternals.of(model);
-  const outputs = [loss, ...(predicted === undefined ? [] : [predicted])].map((name): CutOutput => {
-    return { request: name, key: name, value: graph.values.get(name)!, why: 'loss' };
-  });
+  const outputs = lossOutputs(loss);
   const stages = stagesOf(graph, layers, outputs);
   const typeOf = await readStageTypes(model, new Set(stages.flatMap(({ takes }) => takes)));
   const trained = valuesBehind(graph, tensors);
@@ -125,7 +123,7 @@ function makeForward(
   return {
     model,
     stage,
-    rewrite: feedTrained({ ...rewrite, outputs: keyed }, tensors),
+    rewrite: feedTensors({ ...rewrite, outputs: keyed }, tensors),
     gives: [...fetched].map((value) => ({ key: keyOf(value.name), of: value })),
     taps: new Map([...taps].map(([norm, tap]) => [norm as NormLayer, byKey(tap)])),
     feeds: feeds as ReadonlyMap<Norm, NormFeed> as ReadonlyMap<NormLayer, NormFeed>,
@@ -195,7 +193,7 @@ async function makeBackward(
     );
   return {
     model: own,
-    rewrite: feedTrained(back, tensors),
+    rewrite: feedTensors(back, tensors),
     seeds: new Map(targets.map((value, i) => [value, back.inputs[i]!.name])),
     feeds: feeds as ReadonlyMap<Norm, NormFeed> as ReadonlyMap<NormLayer, NormFeed>,
     takes: keyed('take'),
@@ -206,12 +204,4 @@ async function makeBackward(
 
 function output(key: string, value: Value): CutOutput {
   return { request: value.name, key, value, why: 'training' };
-}
-
-function feedTrained(rewrite: Rewrite, tensors: readonly TrainedTensor[]): Rewrite {
-  const { values } = rewrite.cut.graph;
-  return feedInitializers(
-    rewrite,
-    tensors.flatMap(({ initializer }) => values.get(initializer) ?? []),
-  );
 }

@@ -15,7 +15,6 @@ import {
 import { cutGraph, type CutOutput } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { withLoss, type LossForm } from '../../graph/training/loss-nodes.js';
-import { describeOutput } from '../../model/feature-info.js';
 import type { GivenSizes } from '../../model/input-sizes.js';
 import { modelInternals } from '../../model/model-state.js';
 import type { OnnxModel } from '../../model/open-model.js';
@@ -95,17 +94,17 @@ export async function addLoss(
 
 async function typeOf(model: OnnxModel, value: Value, inputSizes: GivenSizes): Promise<TensorInfo> {
   await using oracle = new ModelOracle(model);
-  const inferred = await oracle.inferTypes([value], inputSizes);
-  return describeOutput(value, inferred.get(value));
+  return (await oracle.describeValues([value], inputSizes))(value);
 }
 
 /** Writes the way back from the loss to tensors. With `layers`, these norms take their statistics from the batch, as in train mode. */
 export async function trainingGraph(
-  { model, loss, predicted }: LossModel,
+  lossModel: LossModel,
   tensors: readonly TrainedTensor[],
   layers: readonly NormLayer[],
   { inputSizes, recompute }: Pick<TrainerSetup, 'inputSizes' | 'recompute'>,
 ): Promise<TrainingGraph> {
+  const { model } = lossModel;
   const { graph } = modelInternals.of(model);
   const valueOf = (name: string): Value => graph.values.get(name)!;
   const asked = (request: string, key: string, name: string): CutOutput => ({
@@ -114,14 +113,13 @@ export async function trainingGraph(
     value: valueOf(name),
     why: 'training',
   });
-  const returned = [loss, ...(predicted === undefined ? [] : [predicted])];
   const plan = {
-    targets: [asked('the loss', SEED, loss)],
+    targets: [asked('the loss', SEED, lossModel.loss)],
     gradients: tensors.map(({ name, initializer }, i) => ({
       ...asked(name, `gradient/${i}`, initializer),
       perm: null,
     })),
-    returns: returned.map((name) => asked(name, name, name)),
+    returns: lossOutputs(lossModel),
     recompute: readKept(graph, recompute),
   };
   const inTraining = new Set(layers.map(({ node }) => node));
@@ -147,28 +145,28 @@ function trainingMode(stated: ReadonlyMap<string, Attribute>): ReadonlyMap<strin
 }
 
 /** The graph that computes the loss alone, with the norms' own statistics. */
-export function evaluationGraph(
-  { model, loss, predicted }: LossModel,
-  tensors: readonly TrainedTensor[],
-): Rewrite {
-  const { graph } = modelInternals.of(model);
-  const outputs = [loss, ...(predicted === undefined ? [] : [predicted])].map((name) => ({
-    request: name,
-    key: name,
-    value: graph.values.get(name)!,
-    why: 'loss',
-  }));
+export function evaluationGraph(loss: LossModel, tensors: readonly TrainedTensor[]): Rewrite {
+  const { graph } = modelInternals.of(loss.model);
+  const cut = cutGraph(graph, { outputs: lossOutputs(loss) });
   return feedTensors(
-    startRewrite(cutGraph(graph, { outputs }), () => ({ elemType: 0, dims: null })),
+    startRewrite(cut, () => ({ elemType: 0, dims: null })),
     tensors,
   );
 }
 
-function feedTensors(rewrite: Rewrite, tensors: readonly TrainedTensor[]): Rewrite {
+/** What is fetched of a model with a loss: the sum first. */
+export function lossOutputs({ model, loss, predicted }: LossModel): CutOutput[] {
+  const { values } = modelInternals.of(model).graph;
+  const names = [loss, ...(predicted === undefined ? [] : [predicted])];
+  return names.map((name) => ({ request: name, key: name, value: values.get(name)!, why: 'loss' }));
+}
+
+/** Makes inputs of those tensors in training that a rewritten graph holds. */
+export function feedTensors(rewrite: Rewrite, tensors: readonly TrainedTensor[]): Rewrite {
   const { values } = rewrite.cut.graph;
   return feedInitializers(
     rewrite,
-    tensors.map(({ initializer }) => values.get(initializer)!),
+    tensors.flatMap(({ initializer }) => values.get(initializer) ?? []),
   );
 }
 

@@ -6,8 +6,8 @@ import { closeAll, fetchesOf, openOnDevices, runOn, type Place } from '../rewrit
 import type { NormLayer } from '../statistics/norm-layers.js';
 import {
   openGradientRuns,
+  pieceFeeds,
   readLoss,
-  weightParts,
   type BatchGradients,
   type GradientRuns,
 } from './gradient-runs.js';
@@ -75,15 +75,11 @@ export class TrainingSessions {
     const tensors = [...parameters, ...buffers];
     const rewrite = evaluationGraph(loss, tensors);
     const fetches = fetchesOf(rewrite);
-    const needed = new Set(rewrite.cut.inputs.map(({ name }) => name));
-    const given = new Set(rewrite.inputs.map(({ name }) => name));
+    const feedsOf = pieceFeeds(rewrite, tensors);
     const replicas = await openOnDevices({ ...place, model: loss.model }, rewrite);
     return {
       replicas,
-      run: (replica, { feeds }, signal) => {
-        const fed = [...feeds.values()].filter(({ name }) => needed.has(name));
-        return replica.run([...fed, ...weightParts(tensors, given)], fetches, { signal });
-      },
+      run: (replica, piece, signal) => replica.run(feedsOf(piece), fetches, { signal }),
     };
   }
 

@@ -12,7 +12,6 @@ import type { Attribute } from '../../onnx/attributes.js';
 import { elementTypeNumber, isFloatType } from '../../onnx/schema.js';
 import { WireReader } from '../../onnx/wire.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { describeOutput } from '../feature-info.js';
 import { readInputSizes, type GivenSizes, type InputSizes } from '../input-sizes.js';
 import { modelInternals } from '../model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
@@ -199,13 +198,8 @@ async function lookUp(
   { nodes, values }: { readonly nodes: Cut['nodes']; readonly values: readonly Value[] },
   inputSizes: GivenSizes,
 ): Promise<Known> {
-  const isOpen = (value: Value): boolean => {
-    const { dtype, dims } = describeOutput(value, undefined);
-    return value.producer !== undefined && (dtype === null || dims === null);
-  };
   await using oracle = new ModelOracle(model);
-  const inferred = await oracle.inferTypes(values.filter(isOpen), inputSizes);
-  const typeOf = (value: Value): TensorInfo => describeOutput(value, inferred.get(value));
+  const typeOf = await oracle.describeValues(values, inputSizes);
   const isList = (value: Value | undefined): value is Value => {
     if (!value?.producer || value.producer.opType === 'Constant') return false;
     const { dtype, dims } = typeOf(value);

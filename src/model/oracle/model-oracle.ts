@@ -2,6 +2,8 @@
 import type { Value } from '../../graph/graph.js';
 import type { MeasuredTokens } from '../../graph/rewrite/token-grid.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { describeOutput } from '../feature-info.js';
 import type { InferredType, ModelAnswers } from '../model-answers.js';
 import { modelInternals } from '../model-state.js';
 import type { OnnxModel } from '../open-model.js';
@@ -32,6 +34,16 @@ export class ModelOracle implements ModelAnswers {
   inferTypes(values: readonly Value[], given?: GivenSizes): Promise<ReadonlyMap<Value, InferredType>> {
     const { graph } = modelInternals.of(this.#model);
     return inferTypes(graph, values, given, this.#sessions);
+  }
+
+  /** Describes values: by what the file states, else by what is inferred. */
+  async describeValues(values: readonly Value[], given?: GivenSizes): Promise<(value: Value) => TensorInfo> {
+    const open = values.filter((value) => {
+      const { dtype, dims } = describeOutput(value, undefined);
+      return value.producer !== undefined && (dtype === null || dims === null);
+    });
+    const inferred = await this.inferTypes(open, given);
+    return (value) => describeOutput(value, inferred.get(value));
   }
 
   /** The elements of lists of integers that depend on no input; see {@link foldConstants}. */

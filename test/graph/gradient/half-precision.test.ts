@@ -1,28 +1,15 @@
 /** Gradients of a float16 graph: those of the same graph in float32, to the digits of half precision. */
 import { expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../../src/onnx/schema.js';
-import { writeModel, type NewNode } from '../../../src/onnx/write-model.js';
+import { writeModel } from '../../../src/onnx/write-model.js';
 import { fromFloat16Bits, toFloat16Bits } from '../../../src/tensor/float16.js';
-import { runGradients, type Feeds } from '../../support/gradients.js';
+import { newNode as node, runGradients, type Feeds } from '../../support/gradients.js';
 import { countOf, Random } from '../../support/random-graphs.js';
 
 const WEIGHT = [2, 3, 3, 3];
 const values = (seed: number, dims: readonly number[]): Float32Array<ArrayBuffer> =>
   Float32Array.from(new Random(seed).values(countOf(dims)), (value) => Math.round(value * 16) / 16);
 const halves = (numbers: Float32Array): Uint16Array<ArrayBuffer> => Uint16Array.from(numbers, toFloat16Bits);
-
-const node = (
-  opType: string,
-  inputs: string[],
-  output: string,
-  attributes: NewNode['attributes'] = {},
-): NewNode => ({
-  name: output,
-  opType,
-  inputs,
-  outputs: [output],
-  attributes,
-});
 
 function network(elemType: number): Uint8Array {
   const weight = values(1, WEIGHT);

@@ -2,20 +2,9 @@
 import { differentiate } from 'onnx-tapir';
 import { expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../../src/onnx/schema.js';
-import { writeModel, type NewNode } from '../../../src/onnx/write-model.js';
+import { writeModel } from '../../../src/onnx/write-model.js';
+import { newNode as node } from '../../support/gradients.js';
 
-const node = (
-  opType: string,
-  inputs: string[],
-  output: string,
-  attributes: NewNode['attributes'] = {},
-): NewNode => ({
-  name: output,
-  opType,
-  inputs,
-  outputs: [output],
-  attributes,
-});
 const weight = (name: string) => ({
   name,
   elemType: ELEMENT_TYPE.float32,

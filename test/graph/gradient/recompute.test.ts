@@ -4,9 +4,9 @@ import { differentiate, openModel } from 'onnx-tapir';
 import { InferenceSession } from 'onnxruntime-node';
 import { describe, expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../../src/onnx/schema.js';
-import { writeModel, type NewNode } from '../../../src/onnx/write-model.js';
+import { writeModel } from '../../../src/onnx/write-model.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { openSession, type Feeds, type Results } from '../../support/gradients.js';
+import { newNode as node, openSession, type Feeds, type Results } from '../../support/gradients.js';
 import { countOf, Random, randomGraph } from '../../support/random-graphs.js';
 
 const scratch = scratchFolder();
@@ -107,18 +107,6 @@ describe('any graph', () => {
     expect(more).toBeGreaterThan(0);
   });
 
-  const node = (
-    opType: string,
-    inputs: string[],
-    output: string,
-    attributes: NewNode['attributes'] = {},
-  ): NewNode => ({
-    name: output,
-    opType,
-    inputs,
-    outputs: [output],
-    attributes,
-  });
   /** Two segments; `b` is read in both, and `mask` is random. */
   const bytes = writeModel({
     irVersion: 8,
