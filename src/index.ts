@@ -98,11 +98,6 @@ export {
 } from './extract/create-feature-extractor.js';
 export { FeatureExtractor } from './extract/feature-extractor.js';
 export {
-  attribute,
-  type GivenAttributeOptions,
-  type ImageAttribution,
-} from './apps/attribution/attribute.js';
-export {
   createAttribution,
   type Attribution,
   type AttributionResult,
@@ -148,6 +143,7 @@ export {
 } from './apps/learn/estimate-batch-norm.js';
 export { type LearnSource, type PhotoFailure, type PhotoOptions } from './apps/learn/photo-batches.js';
 export * from './training.js';
+export * from './applications.js';
 export { type PlaceOptions } from './extract/place-options.js';
 export { type EstimateOptions, type FoldedOptions } from './extract/statistics/estimate-options.js';
 export { type BatchNormEstimate, type EstimatedNorm } from './extract/statistics/estimate-statistics.js';
@@ -275,13 +271,6 @@ export { distributedSampler, type SamplerOptions } from './sources/sampling/dist
 export { mergeDataset, type MergeOptions } from './embed/merge-dataset.js';
 export { type MergeSummary } from './dataset/merge.js';
 export { type Shard } from './dataset/input-names.js';
-export { writeReport, type ReportOptions, type ReportSummary } from './apps/report/write-report.js';
-export { type GivenReportHeatmaps, type ReportHeatmaps } from './apps/report/heatmaps.js';
-export { drawHeatmap, type DrawnImage, type DrawOptions } from './apps/attribution/draw-heatmap.js';
-export { searchDataset, type SearchHit, type SearchOptions } from './apps/search/search-dataset.js';
-export { type Metric } from './apps/search/metric.js';
-export { createService, type ListenOptions, type Service } from './apps/serve/service.js';
-export { type ServiceOptions } from './apps/serve/service-options.js';
 export { listKnownModels, type KnownModelsOptions, type ListedModel } from './hub/list-known-models.js';
 export { type KnownModel, type KnownModelFile, type KnownTransform } from './hub/known-models.js';
 export { pullTorchvision, type PullTorchvisionOptions } from './hub/zoo/pull-torchvision.js';
@@ -292,14 +281,4 @@ export { type DownloadOptions, type DownloadProgress } from './hub/download-file
 export { installEngine, type InstallOptions } from './hub/wheels/install-engine.js';
 export { type InstalledEngine } from './hub/wheels/installed-engine.js';
 export { type InstallableEngine } from './base/engine-packages.js';
-export { compareModels, type CompareOptions } from './apps/compare/compare-models.js';
-export {
-  type ComparedFailure,
-  type ComparedModel,
-  type ComparedOutput,
-  type ModelComparison,
-} from './apps/compare/comparison.js';
-export { type Agreement, type ComparedImage } from './apps/compare/compare-outputs.js';
-export { type PixelAgreement, type TransformDifference } from './apps/compare/compare-pixels.js';
-export { type ComparedSource } from './apps/compare/open-sides.js';
 export { type UnreadCounts } from './sources/items/unread-files.js';

@@ -1,0 +1,23 @@
+/** The part of the public API that does something with extractors and datasets: search, report, serve, compare; index.ts re-exports it. */
+export {
+  attribute,
+  type GivenAttributeOptions,
+  type ImageAttribution,
+} from './apps/attribution/attribute.js';
+export { writeReport, type ReportOptions, type ReportSummary } from './apps/report/write-report.js';
+export { type GivenReportHeatmaps, type ReportHeatmaps } from './apps/report/heatmaps.js';
+export { drawHeatmap, type DrawnImage, type DrawOptions } from './apps/attribution/draw-heatmap.js';
+export { searchDataset, type SearchHit, type SearchOptions } from './apps/search/search-dataset.js';
+export { type Metric } from './apps/search/metric.js';
+export { createService, type ListenOptions, type Service } from './apps/serve/service.js';
+export { type ServiceOptions } from './apps/serve/service-options.js';
+export { compareModels, type CompareOptions } from './apps/compare/compare-models.js';
+export {
+  type ComparedFailure,
+  type ComparedModel,
+  type ComparedOutput,
+  type ModelComparison,
+} from './apps/compare/comparison.js';
+export { type Agreement, type ComparedImage } from './apps/compare/compare-outputs.js';
+export { type PixelAgreement, type TransformDifference } from './apps/compare/compare-pixels.js';
+export { type ComparedSource } from './apps/compare/open-sides.js';
