@@ -279,6 +279,6 @@ export { pullModel, type PullOptions } from './hub/pull-model.js';
 export { type PulledFile, type PulledModel } from './hub/pulled-model.js';
 export { type DownloadOptions, type DownloadProgress } from './hub/download-file.js';
 export { installEngine, type InstallOptions } from './hub/wheels/install-engine.js';
-export { type InstalledEngine } from './hub/wheels/installed-engine.js';
+export { type InstalledEngine, type InstalledWheel } from './hub/wheels/installed-engine.js';
 export { type InstallableEngine } from './base/engine-packages.js';
 export { type UnreadCounts } from './sources/items/unread-files.js';

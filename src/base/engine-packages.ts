@@ -1,31 +1,92 @@
-/** The engines that `tapir engines install` can install: their pinned versions, and the folders that hold their libraries. */
+/** What `tapir engines install` can install: the pinned packages, and the folders that hold their libraries. */
 import { join } from 'node:path';
 import { defaultCacheFolder } from './cache-folder.js';
 
-/** An engine whose libraries come in a package of the Python package index. */
-export type InstallableEngine = 'openvino';
+/** Libraries that come in packages of the Python package index: an engine, or what onnxruntime needs for NVIDIA GPUs (`cuda`). */
+export type InstallableEngine = 'openvino' | 'cuda';
 
-/** The package that holds an engine's libraries. */
+/** A package that holds libraries. */
 export interface EnginePackage {
   /** Its name on the package index. */
   readonly project: string;
-  /** The only version that this release uses: an engine's C API may change between versions. */
+  /** The only version that this release uses. */
   readonly version: string;
-  /** The npm package that calls the libraries; the user installs it. */
-  readonly caller: string;
   /** The licence of the libraries: its SPDX identifier and its text. */
-  readonly licence: { readonly spdx: string; readonly url: string };
+  readonly licence: EngineLicence;
 }
 
-export const ENGINE_PACKAGES: Readonly<Record<InstallableEngine, EnginePackage>> = {
+export interface EngineLicence {
+  readonly spdx: string;
+  readonly url: string;
+}
+
+/** What is installed together. */
+export interface EngineBundle {
+  /** Part of the folder's name. */
+  readonly version: string;
+  readonly packages: readonly EnginePackage[];
+  /** The npm package that calls the libraries, which the user installs; null if this package can call them. */
+  readonly caller: string | null;
+  /** What is unpacked, for a message. */
+  readonly content: string;
+  /** How to use it, for a message. */
+  readonly use: string;
+  /** The only systems that can use it, as `linux x64`; null if the packages decide. */
+  readonly systems: readonly string[] | null;
+}
+
+const NVIDIA_CUDA = { spdx: 'LicenseRef-NVIDIA-Proprietary', url: 'https://docs.nvidia.com/cuda/eula/' };
+const NVIDIA_CUDNN = {
+  spdx: 'LicenseRef-NVIDIA-Proprietary',
+  url: 'https://docs.nvidia.com/deeplearning/cudnn/backend/latest/reference/eula.html',
+};
+const cudaPart = (project: string, version: string): EnginePackage => ({
+  project,
+  version,
+  licence: NVIDIA_CUDA,
+});
+
+export const ENGINE_PACKAGES: Readonly<Record<InstallableEngine, EngineBundle>> = {
   openvino: {
-    project: 'openvino',
+    // An engine's C API may change between versions.
     version: '2026.4.1',
+    packages: [
+      {
+        project: 'openvino',
+        version: '2026.4.1',
+        licence: {
+          spdx: 'Apache-2.0',
+          url: 'https://github.com/openvinotoolkit/openvino/blob/master/LICENSE',
+        },
+      },
+    ],
     caller: 'koffi',
-    licence: {
-      spdx: 'Apache-2.0',
-      url: 'https://github.com/openvinotoolkit/openvino/blob/master/LICENSE',
-    },
+    content: 'only the libraries for the CPU, and their licences',
+    use: "--engine openvino (engine: 'openvino'), and --precision bfloat16 where the CPU has it",
+    systems: null,
+  },
+  cuda: {
+    // The provider calls onnxruntime through a table of functions, so it must have the version of onnxruntime-node.
+    version: '1.30.0',
+    packages: [
+      {
+        project: 'onnxruntime-gpu',
+        version: '1.30.0',
+        licence: { spdx: 'MIT', url: 'https://github.com/microsoft/onnxruntime/blob/main/LICENSE' },
+      },
+      // CUDA 13.0, for which this provider was built: later ones would need a later driver for what they compile at run time.
+      cudaPart('nvidia-cuda-runtime', '13.0.96'),
+      cudaPart('nvidia-cublas', '13.1.0.3'),
+      cudaPart('nvidia-curand', '10.4.0.35'),
+      cudaPart('nvidia-cufft', '12.0.0.61'),
+      cudaPart('nvidia-nvjitlink', '13.0.88'),
+      cudaPart('nvidia-cuda-nvrtc', '13.0.88'),
+      { project: 'nvidia-cudnn-cu13', version: '9.19.0.56', licence: NVIDIA_CUDNN },
+    ],
+    caller: null,
+    content: 'only the shared libraries, about 2 GB, and their licences',
+    use: "--device cuda (device: 'cuda'); tapir doctor says whether this machine has a GPU and a driver for it",
+    systems: ['linux x64'],
   },
 };
 
@@ -35,10 +96,15 @@ export const ENGINE_LIBRARIES = 'libs';
 /** The record of an installed engine, inside its folder. */
 export const ENGINE_RECORD = 'engine.json';
 
+/** Returns the folder that holds all installed engines. */
+export function enginesFolder(): string {
+  return join(defaultCacheFolder(), 'engines');
+}
+
 /**
  * Returns the folder of an installed engine. It appears complete, with its libraries in `libs` and its record `engine.json`, or
  * not at all.
  */
 export function engineFolder(name: InstallableEngine): string {
-  return join(defaultCacheFolder(), 'engines', `${name}-${ENGINE_PACKAGES[name].version}`);
+  return join(enginesFolder(), `${name}-${ENGINE_PACKAGES[name].version}`);
 }

@@ -1,9 +1,10 @@
-/** Tiny wheels of OpenVINO, and a local package index that offers them. */
+/** Tiny wheels of OpenVINO and of CUDA, and a local package index that offers them. */
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ENGINE_PACKAGES } from '../../src/base/engine-packages.js';
 import { makeZip, type ZippedFile } from './archives.js';
 import { sendFile, startServer, type FileServer } from './file-server.js';
+import { parseWheelName } from '../../src/hub/wheels/wheel-name.js';
 
 const { version } = ENGINE_PACKAGES.openvino;
 
@@ -106,11 +107,13 @@ export async function startIndex(options: IndexOptions): Promise<FileServer> {
       response.writeHead(301, { location: '/simple/openvino/' }).end();
       return;
     }
-    if (pathname !== '/simple/openvino/') {
+    const project = /^\/simple\/([^/]+)\/$/.exec(pathname)?.[1];
+    const ofProject = Object.entries(files).filter(([name]) => parseWheelName(name)?.project === project);
+    if (ofProject.length === 0) {
       response.writeHead(404).end();
       return;
     }
-    const rows = Object.entries(files).map(([name, bytes]) => ({ name, hash: hashOf(bytes), bytes }));
+    const rows = ofProject.map(([name, bytes]) => ({ name, hash: hashOf(bytes), bytes }));
     if (form === 'html') {
       const links = rows.map(({ name, hash }) => {
         const fragment = hash === undefined ? '' : `#sha256=${hash}`;
@@ -129,6 +132,72 @@ export async function startIndex(options: IndexOptions): Promise<FileServer> {
       size: bytes.length,
       yanked: yanked ?? false,
     }));
-    response.end(JSON.stringify({ meta: { 'api-version': '1.1' }, name: 'openvino', files: listed }));
+    response.end(JSON.stringify({ meta: { 'api-version': '1.1' }, name: project, files: listed }));
   });
 }
+
+/** A file of CUDA's packages, and the wheel that has it. */
+const CUDA_FILES: Readonly<Record<string, readonly string[]>> = {
+  'onnxruntime-gpu': [
+    'onnxruntime/capi/libonnxruntime_providers_shared.so',
+    'onnxruntime/capi/libonnxruntime_providers_cuda.so',
+    'onnxruntime/capi/libonnxruntime_providers_tensorrt.so',
+    'onnxruntime/capi/libonnxruntime.so.1.30.0',
+    'onnxruntime/LICENSE',
+    'onnxruntime/ThirdPartyNotices.txt',
+  ],
+  'nvidia-cuda-runtime': ['nvidia/cu13/lib/libcudart.so.13', 'nvidia/cu13/lib/libcudart_static.a'],
+  'nvidia-cublas': ['libcublas.so.13', 'libcublasLt.so.13', 'libnvblas.so.13'].map(inCuda),
+  'nvidia-curand': ['nvidia/cu13/lib/libcurand.so.10', 'nvidia/cu13/include/curand.h'],
+  'nvidia-cufft': ['libcufft.so.12', 'libcufftw.so.12'].map(inCuda),
+  'nvidia-nvjitlink': ['nvidia/cu13/lib/libnvJitLink.so.13'],
+  'nvidia-cuda-nvrtc': ['libnvrtc.so.13', 'libnvrtc.alt.so.13', 'libnvrtc-builtins.so.13.0'].map(inCuda),
+  'nvidia-cudnn-cu13': ['libcudnn.so.9', 'libcudnn_ops.so.9', 'libcudnn_graph.so.9'].map(
+    (name) => `nvidia/cudnn/lib/${name}`,
+  ),
+};
+
+function inCuda(name: string): string {
+  return `nvidia/cu13/lib/${name}`;
+}
+
+/**
+ * The wheels of all CUDA packages, by file name.
+ *
+ * @param contentOf - The content of a file in a wheel; a text by default.
+ */
+export function makeCudaWheels(contentOf: (name: string) => Uint8Array = text): Record<string, Buffer> {
+  return Object.fromEntries(
+    ENGINE_PACKAGES.cuda.packages.map(({ project, version: pinned }) => {
+      const stem = `${project.replaceAll('-', '_')}-${pinned}`;
+      const licence = `${stem}.dist-info/licenses/License.txt`;
+      const names = [...CUDA_FILES[project]!, ...(project.startsWith('nvidia') ? [licence] : [])];
+      const files = names.map((name) => ({ name, bytes: Buffer.from(contentOf(name)), isDeflated: true }));
+      return [`${stem}-py3-none-${OWN_TAG}.whl`, makeZip(files)];
+    }),
+  );
+}
+
+/** What an installation of these wheels leaves, sorted. */
+export const CUDA_PLACES: readonly string[] = [
+  ...[
+    'libcublas.so.13',
+    'libcublasLt.so.13',
+    'libcudart.so.13',
+    'libcudnn.so.9',
+    'libcudnn_graph.so.9',
+    'libcudnn_ops.so.9',
+    'libcufft.so.12',
+    'libcurand.so.10',
+    'libnvJitLink.so.13',
+    'libnvrtc-builtins.so.13.0',
+    'libnvrtc.so.13',
+    'libonnxruntime_providers_cuda.so',
+    'libonnxruntime_providers_shared.so',
+  ].map((name) => `libs/${name}`),
+  ...ENGINE_PACKAGES.cuda.packages
+    .filter(({ project }) => project.startsWith('nvidia'))
+    .map(({ project }) => `licenses/${project}/License.txt`),
+  'licenses/onnxruntime-gpu/LICENSE',
+  'licenses/onnxruntime-gpu/ThirdPartyNotices.txt',
+].toSorted();

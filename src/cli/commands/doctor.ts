@@ -2,6 +2,7 @@
 import type { ProbedEngine } from '../../runtime/devices/probe-engines.js';
 import type { CudaDevice } from '../../runtime/devices/device-list.js';
 import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnose.js';
+import { CAN_INSTALL_CUDA, INSTALL_CUDA } from '../../runtime/devices/installed-cuda.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { printable } from '../terminal/table.js';
@@ -78,15 +79,10 @@ function system({ platform, arch }: Diagnosis['node']): string {
 }
 
 function cudaLines({ cuda, environment }: Diagnosis): Line[] {
-  const { problem, needed, driver, gpus, hidden, problemOfList, deviceFiles, provider } = cuda;
-  const files = provider?.files.map(
-    ({ name, bytes }) => `${name} (${bytes === null ? 'missing' : formatBytes(bytes)})`,
-  );
+  const { needed, driver, gpus, hidden, problemOfList, deviceFiles } = cuda;
   const visible = environment['CUDA_VISIBLE_DEVICES'] ?? null;
   const order = environment['CUDA_DEVICE_ORDER'] ?? null;
-  const lines: Line[] = [
-    [problem === null ? 'ok' : 'missing', 'CUDA provider', files?.join(', ') || (problem ?? '')],
-  ];
+  const lines = providerLines(cuda);
   if (needed.length > 0) lines.push(['note', 'it needs', needed.join(', ')]);
   if (problemOfList !== null) lines.push(['missing', 'NVIDIA driver', problemOfList]);
   else
@@ -102,6 +98,24 @@ function cudaLines({ cuda, environment }: Diagnosis): Line[] {
   if (visible !== null)
     lines.push(['note', 'visible GPUs', `CUDA_VISIBLE_DEVICES=${visible} hides ${hidden}`]);
   if (order !== null) lines.push(['note', 'GPU order', `CUDA_DEVICE_ORDER=${order}`]);
+  return lines;
+}
+
+function providerLines({ provider, problem, libraries, problemOfLibraries }: Diagnosis['cuda']): Line[] {
+  const files = (provider?.files ?? []).map(
+    ({ name, bytes }) => `${name} (${bytes === null ? 'missing' : formatBytes(bytes)})`,
+  );
+  const where = provider?.isInstalled === true ? 'installed by tapir' : 'beside onnxruntime-node';
+  const lines: Line[] = [];
+  if (files.length > 0)
+    lines.push([problem === null ? 'ok' : 'missing', 'CUDA provider', `${files.join(', ')}, ${where}`]);
+  if (problem !== null) lines.push(['missing', files.length > 0 ? '' : 'CUDA provider', problem]);
+  if (libraries !== null)
+    lines.push([
+      problemOfLibraries === null ? 'ok' : 'missing',
+      'CUDA libraries',
+      problemOfLibraries ?? libraries,
+    ]);
   return lines;
 }
 
@@ -159,13 +173,16 @@ function nextSteps({ runtime, cuda, devices, node, instructionSets, engines }: D
   }
   const isSystem = (cuda.provider?.files.length ?? 0) > 0;
   if (cuda.problem !== null && isSystem)
-    steps.push(`fetch the CUDA provider of onnxruntime-node ${runtime.version}: ${cuda.installCommand}`);
+    steps.push(`get the CUDA provider of onnxruntime-node ${runtime.version}: ${cuda.installCommand}`);
   if (cuda.deviceFiles.some(({ problem }) => problem !== null))
     steps.push('let this user read and write the /dev/nvidia* files (groups video and render)');
   const missing = [...new Set(devices.flatMap(({ missingLibraries }) => missingLibraries))];
-  if (missing.length > 0)
+  const lacking = missing.filter((name) => !name.startsWith('libcuda.so'));
+  if (lacking.length < missing.length)
+    steps.push('install the NVIDIA driver, or let the container have it (docker run --gpus all)');
+  if (lacking.length > 0)
     steps.push(
-      `install the libraries ${missing.join(', ')}, and name their folder: tapir doctor --cuda-libs DIR; then use tapir embed --cuda-libs DIR, or the option cudaLibraries`,
+      `install the libraries ${lacking.join(', ')}${isSystem && CAN_INSTALL_CUDA ? ` (${INSTALL_CUDA} brings them)` : ''}, or name their folder: tapir doctor --cuda-libs DIR; then use tapir embed --cuda-libs DIR, or the option cudaLibraries`,
     );
   return steps;
 }

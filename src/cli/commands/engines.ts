@@ -1,13 +1,19 @@
-/** `tapir engines`: installs, lists and removes the engines that do not come with this package. */
+/** `tapir engines`: installs, lists and removes libraries that do not come with this package: other engines, and CUDA. */
 import { Argument, type Command } from 'commander';
 import { ENGINE_PACKAGES, engineFolder, type InstallableEngine } from '../../base/engine-packages.js';
 import { TapirError } from '../../base/errors.js';
 import { packageRequire } from '../../base/package.js';
 import { labelOfUrl } from '../../base/url-label.js';
-import type { FoundWheel } from '../../hub/wheels/find-wheel.js';
-import { INSTALL_DEFAULTS, planInstall, runInstall } from '../../hub/wheels/install-engine.js';
+import {
+  INSTALL_DEFAULTS,
+  planInstall,
+  runInstall,
+  type InstallPlan,
+  type PlannedWheel,
+} from '../../hub/wheels/install-engine.js';
 import { findInstalledEngine, removeEngine } from '../../hub/wheels/installed-engine.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
+import { linkInstalledProvider } from '../../runtime/devices/installed-cuda.js';
 import { YES_FLAG } from '../flags/find-model.js';
 import { licenceLine, withProgress } from '../flags/pull-model.js';
 import { formatTable, printable } from '../terminal/table.js';
@@ -15,7 +21,7 @@ import type { Terminal } from '../terminal/terminal.js';
 
 interface InstallFlags {
   readonly indexUrl?: string;
-  readonly wheel?: string;
+  readonly wheel?: string[];
   readonly allowHttp: boolean;
   readonly yes: boolean;
   readonly json: boolean;
@@ -27,7 +33,7 @@ const NAMES = Object.keys(ENGINE_PACKAGES) as InstallableEngine[];
 export function addEnginesCommand(program: Command, terminal: Terminal): void {
   const engines = program
     .command('engines')
-    .description('engines besides ONNX Runtime, which comes with this package');
+    .description('engines besides ONNX Runtime, which comes with this package, and CUDA for ONNX Runtime');
   const name = (): Argument => new Argument('<engine>', 'its name').choices(NAMES);
   engines
     .command('list')
@@ -36,13 +42,15 @@ export function addEnginesCommand(program: Command, terminal: Terminal): void {
     .action(({ json }: { readonly json: boolean }) => runList(terminal, json));
   engines
     .command('install')
-    .description('download the libraries of an engine from a Python package index; Python is not needed')
+    .description(
+      'download the libraries of an engine, or CUDA, from a Python package index; Python is not needed',
+    )
     .addArgument(name())
     .option(
       '--index-url <url>',
       'package index (default: PIP_INDEX_URL, pip’s configuration, the public index)',
     )
-    .option('--wheel <file>', 'a wheel that you have downloaded; no index is asked')
+    .option('--wheel <file...>', 'wheels that you have downloaded; no index is asked')
     .option('--allow-http', 'also fetch from addresses without encryption', false)
     .option(YES_FLAG, 'install without asking', false)
     .option('--json', 'print JSON', false)
@@ -61,14 +69,16 @@ async function runEngineInstall(
 ): Promise<void> {
   const { signal } = terminal;
   const plan = await planInstall(name, { ...INSTALL_DEFAULTS, indexUrl, wheel, allowHttp, signal });
-  if (plan.wheel !== null) {
-    showPlan(terminal, name, plan.folder, plan.wheel);
+  if (plan.wheels.length > 0) {
+    showPlan(terminal, plan);
     if (!yes && !(await terminal.confirm('Install it?'))) throw notInstalled(name);
   }
   const engine = await withProgress(terminal, allowHttp, ({ onProgress }) =>
     runInstall(plan, { ...INSTALL_DEFAULTS, allowHttp, signal, onProgress }),
   );
   const missing = missingPackage(name);
+  const unlinked = name === 'cuda' ? linkInstalledProvider() : undefined;
+  if (unlinked !== undefined) terminal.err(`tapir: ${printable(unlinked)}\n`);
   if (json) {
     const isNew = plan.installed === null;
     terminal.out(`${JSON.stringify({ ...engine, isNew, missingPackage: missing }, null, 2)}\n`);
@@ -79,29 +89,50 @@ async function runEngineInstall(
   terminal.out(`${name} ${engine.version}: ${what}, ${size} in ${printable(engine.folder)}\n`);
   if (missing !== null)
     terminal.out(`one more step: npm install ${missing} (it calls the libraries of ${name})\n`);
-  terminal.out(
-    `use it with --engine ${name} (engine: '${name}'), and --precision bfloat16 where the CPU has it\n`,
-  );
+  terminal.out(`use it with ${ENGINE_PACKAGES[name].use}\n`);
 }
 
-/** Prints what an installation downloads, from where and to where. */
-function showPlan(
-  terminal: Terminal,
-  name: InstallableEngine,
-  folder: string,
-  { filename, sizeBytes, sha256, from }: FoundWheel,
-): void {
-  const { version, licence } = ENGINE_PACKAGES[name];
+/** Prints what an installation downloads, from where and to where, and each licence. */
+function showPlan(terminal: Terminal, { name, folder, wheels }: InstallPlan): void {
+  const { content } = ENGINE_PACKAGES[name];
+  const say = (line: string): void => terminal.err(`${printable(line)}\n`);
+  for (const line of wheels.flatMap((one) => wheelLines(name, one))) say(line);
+  const sources = wheels.map(({ wheel: { from } }) =>
+    'index' in from ? `package index: ${from.index}` : '',
+  );
+  for (const source of new Set(sources)) if (source !== '') say(source);
+  if (wheels.length > 1) say(`together: ${totalOf(wheels)}`);
+  say(`to: ${folder} (${content})`);
+  const licences = new Map(wheels.map(({ package: { licence } }) => [licence.url, licence]));
+  for (const licence of licences.values()) {
+    const owners = wheels.filter((one) => one.package.licence.url === licence.url);
+    const whose = wheels.length > 1 ? ` of ${owners.map((one) => one.package.project).join(', ')}` : '';
+    terminal.err(licenceLine(licence, whose));
+  }
+  if (wheels.some((one) => isProprietary(one)))
+    say(
+      'NVIDIA’s libraries are proprietary: by installing them you accept the licences above; their texts are unpacked too',
+    );
+}
+
+function wheelLines(name: InstallableEngine, { package: one, wheel }: PlannedWheel): string[] {
+  const { filename, sizeBytes, sha256, from } = wheel;
+  const what = one.project === name ? name : one.project;
   const size = sizeBytes === null ? 'unknown size' : formatBytes(sizeBytes);
-  const lines = [
-    `${name} ${version}: ${filename}, ${size}, SHA-256 ${sha256}`,
-    ...('path' in from
-      ? [`from: ${from.path}`]
-      : [`from: ${labelOfUrl(from.url)}`, `package index: ${from.index}`]),
-    `to: ${folder} (only the libraries for the CPU, and their licences)`,
+  return [
+    `${what} ${one.version}: ${filename}, ${size}, SHA-256 ${sha256}`,
+    `from: ${'path' in from ? from.path : labelOfUrl(from.url)}`,
   ];
-  terminal.err(lines.map((line) => `${printable(line)}\n`).join(''));
-  terminal.err(licenceLine(licence));
+}
+
+function totalOf(wheels: readonly PlannedWheel[]): string {
+  const sizes = wheels.map(({ wheel }) => wheel.sizeBytes);
+  const sum = sizes.reduce<number>((total, size) => total + (size ?? 0), 0);
+  return `${sizes.includes(null) ? 'at least ' : ''}${formatBytes(sum)} in ${wheels.length} wheels`;
+}
+
+function isProprietary({ package: { licence } }: PlannedWheel): boolean {
+  return licence.spdx.endsWith('Proprietary');
 }
 
 function notInstalled(name: InstallableEngine): TapirError<'DEPENDENCY_MISSING'> {
@@ -114,6 +145,7 @@ function notInstalled(name: InstallableEngine): TapirError<'DEPENDENCY_MISSING'>
 /** The npm package that calls the libraries; null if it is installed. */
 function missingPackage(name: InstallableEngine): string | null {
   const { caller } = ENGINE_PACKAGES[name];
+  if (caller === null) return null;
   try {
     packageRequire.resolve(caller);
     return null;

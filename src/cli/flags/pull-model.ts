@@ -9,8 +9,8 @@ import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 /** Formats the licence. Print it before the download, because it may be a reason not to start. */
-export function licenceLine({ spdx, url }: KnownModel['licence']): string {
-  return `licence: ${printable(`${spdx} (${url})`)}\n`;
+export function licenceLine({ spdx, url }: KnownModel['licence'], whose = ''): string {
+  return `licence${whose}: ${printable(`${spdx} (${url})`)}\n`;
 }
 
 /** Prints commit, files, size and licence of a planned download. */

@@ -1,5 +1,5 @@
-/** Which files of a wheel an engine needs. */
-import { ENGINE_LIBRARIES, type InstallableEngine } from '../../base/engine-packages.js';
+/** Which files of a wheel are needed. */
+import { ENGINE_LIBRARIES } from '../../base/engine-packages.js';
 
 /** The contents of a wheel, as an engine sees them. */
 export interface WheelContents {
@@ -12,25 +12,70 @@ export interface WheelContents {
 const IS_LIBRARY = /\.(?:dll|dylib|so(?:\.\d+)*)$/;
 /** The licences require that their texts accompany the libraries. */
 const LICENCE =
-  /^[^/]+\.dist-info\/(?:licenses\/)?((?:licensing\/)?(?:LICEN[CS]E|NOTICE|COPYING|[^/]*third-party)[^/]*)$/i;
-
-function placeLicence(name: string): string | undefined {
-  const licence = LICENCE.exec(name)?.[1];
-  return licence === undefined ? undefined : `licenses/${licence}`;
-}
+  /^(?:[^/]+\.dist-info\/(?:licenses\/)?|onnxruntime\/)((?:licensing\/)?(?:LICEN[CS]E|NOTICE|COPYING|[^/]*third-?party)[^/]*)$/i;
 
 /** OpenVINO's devices besides the CPU, and its readers of formats besides ONNX and its own IR: almost half of the bytes. */
 const UNNEEDED_OF_OPENVINO =
   /intel_[gn]pu_|_(?:auto|auto_batch|hetero)_plugin|_(?:gguf|jax|paddle|pytorch|tensorflow|tensorflow_lite)_frontend/;
+/** Wrappers with the interfaces of BLAS and FFTW, and a second run-time compiler: onnxruntime calls none of them. */
+const UNNEEDED_OF_CUDA = /^lib(?:nvblas|cufftw)\.|\.alt\.so/;
 
-export const WHEEL_CONTENTS: Readonly<Record<InstallableEngine, WheelContents>> = {
-  openvino: {
+/**
+ * The contents of a package's wheel.
+ *
+ * @param libraries - Matches the path of a library in the wheel; its group is the name of the file.
+ * @param licences - Folder of the licences inside `licenses`.
+ */
+function contents(
+  libraries: RegExp,
+  unneeded: RegExp | undefined,
+  required: readonly RegExp[],
+  licences: string,
+): WheelContents {
+  return {
+    required,
     place: (name) => {
-      const library = /^openvino\/libs\/([^/]+)$/.exec(name)?.[1];
-      if (library === undefined) return placeLicence(name);
-      const isNeeded = IS_LIBRARY.test(library) && !UNNEEDED_OF_OPENVINO.test(library);
-      return isNeeded ? `${ENGINE_LIBRARIES}/${library}` : undefined;
+      const licence = LICENCE.exec(name)?.[1];
+      if (licence !== undefined) return `licenses/${licences}${licence}`;
+      const library = libraries.exec(name)?.[1];
+      if (library === undefined || !IS_LIBRARY.test(library) || unneeded?.test(library)) return undefined;
+      return `${ENGINE_LIBRARIES}/${library}`;
     },
-    required: [/openvino_c\b/, /_cpu_plugin\b/, /onnx_frontend\b/],
-  },
-};
+  };
+}
+
+function nvidia(project: string, ...required: readonly RegExp[]): readonly [string, WheelContents] {
+  return [
+    project,
+    contents(/^nvidia\/(?:cu13|cudnn)\/lib\/([^/]+)$/, UNNEEDED_OF_CUDA, required, `${project}/`),
+  ];
+}
+
+/** The contents of each package's wheel, by project. */
+export const WHEEL_CONTENTS: ReadonlyMap<string, WheelContents> = new Map([
+  [
+    'openvino',
+    contents(
+      /^openvino\/libs\/([^/]+)$/,
+      UNNEEDED_OF_OPENVINO,
+      [/openvino_c\b/, /_cpu_plugin\b/, /onnx_frontend\b/],
+      '',
+    ),
+  ],
+  [
+    'onnxruntime-gpu',
+    contents(
+      /^onnxruntime\/capi\/(libonnxruntime_providers_(?:shared|cuda)\.so)$/,
+      undefined,
+      [/_providers_shared\b/, /_providers_cuda\b/],
+      'onnxruntime-gpu/',
+    ),
+  ],
+  nvidia('nvidia-cuda-runtime', /libcudart\b/),
+  nvidia('nvidia-cublas', /libcublas\b/, /libcublasLt\b/),
+  nvidia('nvidia-curand', /libcurand\b/),
+  nvidia('nvidia-cufft', /libcufft\b/),
+  nvidia('nvidia-nvjitlink', /libnvJitLink\b/),
+  nvidia('nvidia-cuda-nvrtc', /libnvrtc\b/, /libnvrtc-builtins\b/),
+  nvidia('nvidia-cudnn-cu13', /libcudnn\b/, /libcudnn_ops\b/, /libcudnn_graph\b/),
+]);

@@ -45,21 +45,25 @@ interface RemoteWheel extends Authorized {
 }
 
 /**
- * Reads a wheel that the user has downloaded.
+ * Reads the wheel of a package among those that the user has downloaded.
  *
- * @throws {@link TapirError} `OPTION_INVALID` if it is not a wheel of that package for this platform.
+ * @param given - Paths; wheels of other packages are left alone.
+ * @throws {@link TapirError} `OPTION_INVALID` if none is a wheel of that package for this platform.
  */
-export async function readLocalWheel(wanted: PinnedPackage, given: string): Promise<FoundWheel> {
-  const path = resolve(given);
-  const filename = basename(path);
-  const name = parseWheelName(filename);
+export async function readLocalWheel(wanted: PinnedPackage, given: readonly string[]): Promise<FoundWheel> {
   const platform = readPlatform();
-  if (!name || !isOf(name, wanted) || !chooseWheel([{ filename, name }], platform)) {
+  const candidates = given.flatMap((path) => {
+    const name = parseWheelName(basename(path));
+    return name && isOf(name, wanted) ? [{ filename: basename(path), name, path: resolve(path) }] : [];
+  });
+  const chosen = chooseWheel(candidates, platform);
+  if (!chosen) {
     const expected = `a wheel of ${textOf(wanted)} for ${describePlatform(platform)}, under its full name`;
-    throw invalidOption('wheel', expected, given);
+    throw invalidOption('wheel', expected, given.join(', '));
   }
+  const { path, filename } = chosen;
   const sizeBytes = await sizeOfFile(path);
-  if (sizeBytes === null) throw invalidOption('wheel', 'an existing file', given);
+  if (sizeBytes === null) throw invalidOption('wheel', 'an existing file', path);
   return { filename, sha256: await sha256OfFile(path), sizeBytes, from: { path } };
 }
 

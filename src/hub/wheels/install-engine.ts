@@ -1,12 +1,14 @@
-/** Installs an engine: finds the wheel with its libraries, downloads and checks it, and unpacks what the engine needs. */
+/** Installs an engine: finds the wheels with its libraries, downloads and checks them, and unpacks what the engine needs. */
 import { mkdir, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { publish, unwritable, writeAtomically } from '../../base/atomic-file.js';
-import { checkOneOf, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { checkOneOf, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import {
   ENGINE_PACKAGES,
   ENGINE_RECORD,
   engineFolder,
+  enginesFolder,
+  type EnginePackage,
   type InstallableEngine,
 } from '../../base/engine-packages.js';
 import { isTapirError } from '../../base/errors.js';
@@ -32,10 +34,11 @@ export interface InstallOptions extends DownloadOptions {
    */
   readonly indexUrl: string | undefined;
   /**
-   * Path of a wheel that you have downloaded, for a machine without a network. No index is asked.
+   * Path of the wheel that you have downloaded, for a machine without a network; of all wheels if there are several. No index is
+   * asked.
    * @default undefined
    */
-  readonly wheel: string | undefined;
+  readonly wheel: string | readonly string[] | undefined;
 }
 
 export const INSTALL_DEFAULTS: InstallOptions = {
@@ -44,23 +47,31 @@ export const INSTALL_DEFAULTS: InstallOptions = {
   wheel: undefined,
 };
 
-/** What an installation does: it installs a wheel, or nothing if the engine is installed already. */
-export type InstallPlan = { readonly name: InstallableEngine; readonly folder: string } & (
-  | { readonly installed: null; readonly wheel: FoundWheel }
-  | { readonly installed: InstalledEngine; readonly wheel: null }
-);
+/** A pinned package, and its wheel for this platform. */
+export interface PlannedWheel {
+  readonly package: EnginePackage;
+  readonly wheel: FoundWheel;
+}
+
+/** What an installation does: it installs the wheels, of which there are none if the engine is installed already. */
+export interface InstallPlan {
+  readonly name: InstallableEngine;
+  readonly folder: string;
+  readonly installed: InstalledEngine | null;
+  readonly wheels: readonly PlannedWheel[];
+}
 
 /**
- * Installs the libraries of an engine that does not come with this package. An engine that is there and complete is not installed
- * again.
+ * Installs libraries that do not come with this package: the engine OpenVINO, or what onnxruntime needs for NVIDIA GPUs (`cuda`:
+ * its provider, CUDA and cuDNN; Linux x64). What is there and complete is not installed again.
  *
- * @remarks The libraries come from a wheel, the package format of Python; Python itself is not needed. The version is pinned by
- * this package. The wheel's SHA-256 must be the one that the index states. Only the needed libraries and their licences are
+ * @remarks The libraries come from wheels, the package format of Python; Python itself is not needed. The versions are pinned by
+ * this package. A wheel's SHA-256 must be the one that the index states. Only the needed libraries and their licences are
  * unpacked, into `engines` in the user's cache folder of onnx-tapir. An interrupted download resumes where it stopped. The proxy
  * of the environment is used (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`), and the package index of `PIP_INDEX_URL`,
  * `PIP_EXTRA_INDEX_URL` or pip's configuration files.
  *
- * @param name - The engine.
+ * @param name - The engine, or `cuda`.
  * @param given - See {@link InstallOptions}.
  * @returns The engine in its folder.
  * @throws {@link TapirError} `DOWNLOAD_FAILED`, also if there is no wheel for this platform; `CHECKSUM_MISMATCH`, after the wrong file is deleted;
@@ -90,17 +101,31 @@ export async function installEngine(
  */
 export async function planInstall(name: InstallableEngine, options: InstallOptions): Promise<InstallPlan> {
   checkOneOf('name', name, Object.keys(ENGINE_PACKAGES));
-  for (const option of ['indexUrl', 'wheel'] as const)
-    if (options[option] !== undefined) checkText(option, options[option]);
+  checkSystem(name);
+  const { wheel, indexUrl } = options;
+  const paths = wheel === undefined ? undefined : checkPaths(wheel);
+  if (indexUrl !== undefined) checkText('indexUrl', indexUrl);
   checkDownloadOptions(options);
   const folder = engineFolder(name);
   const installed = await findInstalledEngine(name);
-  if (installed !== null) return { name, folder, installed, wheel: null };
-  const { wheel: path, indexUrl } = options;
-  const pinned = ENGINE_PACKAGES[name];
-  const wheel =
-    path === undefined ? await findWheel(pinned, indexUrl, options) : await readLocalWheel(pinned, path);
-  return { name, folder, installed, wheel };
+  const wheels: PlannedWheel[] = [];
+  for (const one of installed === null ? ENGINE_PACKAGES[name].packages : [])
+    wheels.push({
+      package: one,
+      wheel: paths === undefined ? await findWheel(one, indexUrl, options) : await readLocalWheel(one, paths),
+    });
+  return { name, folder, installed, wheels };
+}
+
+function checkPaths(wheel: string | readonly string[]): readonly string[] {
+  return (Array.isArray(wheel) ? wheel : [wheel]).map((path) => checkText('wheel', path));
+}
+
+function checkSystem(name: InstallableEngine): void {
+  const { systems } = ENGINE_PACKAGES[name];
+  const system = `${process.platform} ${process.arch}`;
+  if (systems?.includes(system) === false)
+    throw invalidOption('name', `an engine for ${system} ("${name}" is for ${systems.join(', ')})`, name);
 }
 
 /**
@@ -109,16 +134,16 @@ export async function planInstall(name: InstallableEngine, options: InstallOptio
  * @throws {@link TapirError} as {@link installEngine}.
  */
 export async function runInstall(
-  { name, installed, wheel, folder }: InstallPlan,
+  { name, installed, wheels, folder }: InstallPlan,
   options: InstallOptions,
 ): Promise<InstalledEngine> {
   if (installed !== null) return installed;
-  const lock = await lockEngines(name);
+  const lock = await lockEngines();
   try {
     // Another process may have installed it since it was planned.
     const other = await findInstalledEngine(name);
     if (other) return other;
-    await installWheel(wheel, name, folder, options);
+    await installWheels(wheels, folder, options);
   } finally {
     await lock.release();
   }
@@ -127,30 +152,35 @@ export async function runInstall(
   return done;
 }
 
-async function installWheel(
-  wheel: FoundWheel,
-  name: InstallableEngine,
+/** A wheel on disk. */
+interface FetchedWheel extends PlannedWheel {
+  readonly path: string;
+  /** Whether it was downloaded, so that it is deleted afterwards. */
+  readonly isOurs: boolean;
+}
+
+/** Downloads all wheels before it unpacks the first one: after a broken connection, the next call goes on with the same file. */
+async function installWheels(
+  wheels: readonly PlannedWheel[],
   folder: string,
   options: InstallOptions,
 ): Promise<void> {
-  const { from } = wheel;
-  if ('path' in from) return unpackEngine(wheel, from.path, name, folder, options.signal);
-  const path = await fetchWheel(wheel, from, dirname(folder), options);
-  try {
-    await unpackEngine(wheel, path, name, folder, options.signal);
-    await rm(path, { force: true });
-  } catch (error) {
-    // After other errors, such as a full disk, the next call does not download it again.
-    if (isTapirError(error, 'PACKAGE_INVALID')) await rm(path, { force: true });
-    throw error;
+  const fetched: FetchedWheel[] = [];
+  for (const planned of wheels) {
+    const { from } = planned.wheel;
+    if ('path' in from) fetched.push({ ...planned, path: from.path, isOurs: false });
+    else {
+      const path = await fetchWheel(planned.wheel, from, enginesFolder(), options);
+      fetched.push({ ...planned, path, isOurs: true });
+    }
   }
+  await unpackEngine(fetched, folder, options.signal);
+  for (const { path, isOurs } of fetched) if (isOurs) await rm(path, { force: true });
 }
 
 /** Unpacks into a folder of another name, which gets its final name when everything is on disk. */
 async function unpackEngine(
-  { filename, sha256 }: FoundWheel,
-  path: string,
-  name: InstallableEngine,
+  fetched: readonly FetchedWheel[],
   folder: string,
   signal: AbortSignal | undefined,
 ): Promise<void> {
@@ -159,12 +189,28 @@ async function unpackEngine(
     await mkdir(temporary).catch((error: unknown) => {
       throw unwritable(temporary, error);
     });
-    const sizes = await unpackWheel(path, temporary, WHEEL_CONTENTS[name], signal);
-    const record: EngineRecord = { wheel: filename, sha256, sizes };
+    const sizes: Record<string, number> = {};
+    for (const one of fetched) Object.assign(sizes, await unpackOne(one, temporary, signal));
+    const wheels = fetched.map(({ wheel: { filename, sha256 } }) => ({ filename, sha256 }));
+    const record: EngineRecord = { wheels, sizes };
     await writeAtomically(join(temporary, ENGINE_RECORD), Buffer.from(JSON.stringify(record, null, 2)));
     await discardEngine(folder);
     await publish(temporary, folder);
   } finally {
     await rm(temporary, { recursive: true, force: true }).catch(() => undefined);
+  }
+}
+
+async function unpackOne(
+  { package: { project }, path, isOurs }: FetchedWheel,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<Record<string, number>> {
+  try {
+    return await unpackWheel(path, folder, WHEEL_CONTENTS.get(project)!, signal);
+  } catch (error) {
+    // After other errors, such as a full disk, the next call does not download it again.
+    if (isOurs && isTapirError(error, 'PACKAGE_INVALID')) await rm(path, { force: true });
+    throw error;
   }
 }

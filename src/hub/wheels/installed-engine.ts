@@ -8,11 +8,20 @@ import {
   ENGINE_PACKAGES,
   ENGINE_RECORD,
   engineFolder,
+  enginesFolder,
   type InstallableEngine,
 } from '../../base/engine-packages.js';
 import { lockFolder, type FolderLock } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { sizeOfFile } from '../partial-file.js';
+import { normalizeProject, parseWheelName } from './wheel-name.js';
+
+/** A wheel that libraries were unpacked from. */
+export interface InstalledWheel {
+  readonly filename: string;
+  /** In hexadecimal digits. */
+  readonly sha256: string;
+}
 
 /** An engine whose libraries are installed. */
 export interface InstalledEngine {
@@ -22,30 +31,38 @@ export interface InstalledEngine {
   /** Folder of the shared libraries, inside `folder`. */
   readonly libraries: string;
   readonly sizeBytes: number;
-  /** The name of the wheel that the libraries come from. */
-  readonly wheel: string;
-  /** SHA-256 of that wheel in hexadecimal digits. */
-  readonly sha256: string;
+  /** The wheels that the libraries come from. */
+  readonly wheels: readonly InstalledWheel[];
 }
 
 /** The content of the record, which is written after all other files. */
 export interface EngineRecord {
-  readonly wheel: string;
-  readonly sha256: string;
+  readonly wheels: readonly InstalledWheel[];
   /** The size of each file, by its path in the folder. */
   readonly sizes: Readonly<Record<string, number>>;
 }
 
-/** Finds the pinned version of an engine; null if it is not installed, or if one of its files is missing or has another size. */
+/**
+ * Finds the pinned version of an engine; null if it is not installed, if one of its files is missing or has another size, or if one
+ * of its packages has another version.
+ */
 export async function findInstalledEngine(name: InstallableEngine): Promise<InstalledEngine | null> {
   const folder = engineFolder(name);
-  const { wheel, sha256, sizes } = (await readRecord(folder)) ?? {};
-  if (!wheel || !sha256 || !sizes) return null;
+  const { wheels, sizes } = (await readRecord(folder)) ?? {};
+  if (!sizes || !Array.isArray(wheels) || !isPinned(name, wheels)) return null;
   for (const [file, size] of Object.entries(sizes))
     if ((await sizeOfFile(join(folder, file))) !== size) return null;
   const sizeBytes = Object.values(sizes).reduce((sum, size) => sum + size, 0);
   const { version } = ENGINE_PACKAGES[name];
-  return { name, version, folder, libraries: join(folder, ENGINE_LIBRARIES), sizeBytes, wheel, sha256 };
+  return { name, version, folder, libraries: join(folder, ENGINE_LIBRARIES), sizeBytes, wheels };
+}
+
+/** Whether each package of an engine was installed in its pinned version. */
+function isPinned(name: InstallableEngine, wheels: readonly Partial<InstalledWheel>[]): boolean {
+  const names = wheels.map(({ filename }) => parseWheelName(filename ?? ''));
+  return ENGINE_PACKAGES[name].packages.every((one) =>
+    names.some((wheel) => wheel?.project === one.project && wheel.version === one.version),
+  );
 }
 
 async function readRecord(folder: string): Promise<Partial<EngineRecord> | null> {
@@ -69,8 +86,8 @@ export function remnantOf(folder: string, kind: 'new' | 'gone'): string {
  *
  * @throws {@link TapirError} `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`.
  */
-export async function lockEngines(name: InstallableEngine): Promise<FolderLock> {
-  const root = dirname(engineFolder(name));
+export async function lockEngines(): Promise<FolderLock> {
+  const root = enginesFolder();
   try {
     await makeFolder(root);
   } catch (error) {
@@ -91,15 +108,23 @@ export async function lockEngines(name: InstallableEngine): Promise<FolderLock> 
  * process uses the engine.
  */
 export async function removeEngine(name: InstallableEngine): Promise<string[]> {
-  const lock = await lockEngines(name);
+  const lock = await lockEngines();
   try {
-    const root = dirname(engineFolder(name));
-    const names = (await readdir(root)).filter((other) => other.startsWith(`${name}-`));
+    const root = enginesFolder();
+    const names = (await readdir(root)).filter((other) => isOf(name, other));
     for (const other of names) await discardEngine(join(root, other));
     return names.map((other) => join(root, other));
   } finally {
     await lock.release();
   }
+}
+
+/** Whether a name in the folder of all engines is a version of an engine, or a download of one of its packages. */
+function isOf(name: InstallableEngine, other: string): boolean {
+  if (other.startsWith(`${name}-`)) return true;
+  const project = /^([\w.]+)-.*\.whl(?:\.partial(?:\.json)?)?$/.exec(other)?.[1];
+  if (project === undefined) return false;
+  return ENGINE_PACKAGES[name].packages.some((one) => one.project === normalizeProject(project));
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Explains onnxruntime's messages about devices that cannot be used, each with the next step. */
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { deviceName, type ResolvedDevice } from '../device.js';
+import { CAN_INSTALL_CUDA, INSTALL_CUDA } from './installed-cuda.js';
 import type { MissingLibrary } from './provider-library.js';
 
 /** Facts that help to explain a failure of CUDA. */
@@ -93,11 +94,22 @@ export function outOfRange({ id }: ResolvedDevice, visible: number | undefined):
 
 /** The reason for libraries that cannot be loaded. */
 export function lacking(missing: readonly MissingLibrary[]): string {
-  const names = missing.map(({ name }) => name);
-  const first = missing[0]?.reason ?? '';
-  const isDriver = names.some((name) => name.startsWith('libcuda.so'));
-  const driver = isDriver ? '; libcuda.so comes with the NVIDIA driver' : '';
-  return `the CUDA provider needs ${names.join(', ')}, which cannot be found or loaded (${first})${driver}; install these versions of CUDA and cuDNN and add their folder to LD_LIBRARY_PATH before Node starts, or pass the folder as cudaLibraries (--cuda-libs)`;
+  const isOfDriver = ({ name }: MissingLibrary): boolean => name.startsWith('libcuda.so');
+  const cuda = missing.filter((library) => !isOfDriver(library));
+  const reasons = cuda.length > 0 ? [lackingCuda(cuda)] : [];
+  if (cuda.length < missing.length)
+    reasons.push(
+      'libcuda.so.1, which comes with the NVIDIA driver, is not here; install the driver, or let the container have it (docker run --gpus all, NVIDIA_DRIVER_CAPABILITIES=compute,utility)',
+    );
+  return reasons.join('; ');
+}
+
+function lackingCuda(missing: readonly MissingLibrary[]): string {
+  const names = missing.map(({ name, found }) =>
+    found === undefined || found.length === 0 ? name : `${name} (found: ${found.join(', ')})`,
+  );
+  const install = CAN_INSTALL_CUDA ? `"${INSTALL_CUDA}" brings them; or ` : '';
+  return `the CUDA provider needs ${names.join(', ')}, which cannot be found or loaded (${missing[0]!.reason}); ${install}install these versions of CUDA and cuDNN and add their folder to LD_LIBRARY_PATH before Node starts, or pass the folder as cudaLibraries (--cuda-libs)`;
 }
 
 /** Explains why onnxruntime cannot start CUDA. */

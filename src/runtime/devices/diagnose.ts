@@ -5,20 +5,23 @@ import { readGlibcVersion } from '../../base/glibc-version.js';
 import { readDevice, type Device } from '../device.js';
 import { listCpuFlags } from '../cpu-features.js';
 import { findRuntimePackage } from '../runtime-package.js';
-import { checkLibraryFolder } from './cuda-libraries.js';
+import { checkLibraryFolder, whyIncomplete } from './cuda-libraries.js';
 import { cudaDevices, describeCpu, describeGpus, type CpuDevice, type CudaDevice } from './device-list.js';
 import { listDeviceFiles, type DeviceFile } from './driver-files.js';
 import { readLibrary } from './elf.js';
+import { CAN_INSTALL_CUDA, INSTALL_CUDA, installedCuda } from './installed-cuda.js';
 import { listGpus, readDriverVersions, type DriverVersions } from './nvidia-smi.js';
 import { probeDevice, type ProbeResult } from './probe.js';
 import { probeEngines, type ProbedEngine } from './probe-engines.js';
 import {
   findProvider,
   INSTALL_COMMAND,
+  isComplete,
   providerPath,
   whyNoProvider,
   type ProviderFiles,
 } from './provider-library.js';
+import { whyOtherProvider } from './provider-version.js';
 
 /** Options of {@link diagnose}. */
 export interface DiagnoseOptions {
@@ -73,13 +76,20 @@ export interface Diagnosis {
   /** The engines, and the result of trying them on the CPU. */
   readonly engines: readonly ProbedEngine[];
   readonly cuda: {
-    /** Files of the CUDA provider; null without onnxruntime-node. */
+    /** Files of the CUDA provider: the installed ones, else those beside onnxruntime-node; null without onnxruntime-node. */
     readonly provider: ProviderFiles | null;
     /** Why the provider cannot be loaded, as far as its files show it; null if nothing is wrong with them. */
     readonly problem: string | null;
+    /**
+     * The folder that sessions load CUDA and cuDNN from: the option, else what `tapir engines install cuda` installed; null if the
+     * system's loader looks for them.
+     */
+    readonly libraries: string | null;
+    /** Which libraries that folder lacks; null if none. */
+    readonly problemOfLibraries: string | null;
     /** Libraries that the provider needs, as its file lists them. */
     readonly needed: readonly string[];
-    /** Shell command that downloads the provider. */
+    /** Shell command that installs the provider. */
     readonly installCommand: string;
     readonly driver: DriverVersions;
     readonly gpus: readonly CudaDevice[];
@@ -140,7 +150,6 @@ export async function diagnose(options: Options<DiagnoseOptions> = {}): Promise<
   const gpus = describeGpus(report);
   const devices = await probeAll(gpus, given);
   const installed = findRuntimePackage();
-  const provider = findProvider() ?? null;
   return {
     node: readNode(),
     runtime: {
@@ -151,10 +160,7 @@ export async function diagnose(options: Options<DiagnoseOptions> = {}): Promise<
     instructionSets: listCpuFlags().filter((flag) => INSTRUCTION_SETS.has(flag)),
     engines: await probeEngines(devices[0]!, given),
     cuda: {
-      provider,
-      problem: whyNoProvider() ?? null,
-      needed: (provider && readLibrary(providerPath(provider))?.needed) ?? [],
-      installCommand: INSTALL_COMMAND,
+      ...(await examineProvider(given.cudaLibraries, installed?.version)),
       driver: { ...driver, driver: driver.driver ?? report.gpus[0]?.driverVersion ?? null },
       gpus,
       hidden: report.gpus.length - gpus.length,
@@ -166,6 +172,31 @@ export async function diagnose(options: Options<DiagnoseOptions> = {}): Promise<
     isTelemetryOff: isTelemetryOff(),
     notes: listNotes(),
     devices,
+  };
+}
+
+type ProviderDiagnosis = Pick<
+  Diagnosis['cuda'],
+  'provider' | 'problem' | 'libraries' | 'problemOfLibraries' | 'needed' | 'installCommand'
+>;
+
+async function examineProvider(
+  cudaLibraries: string | undefined,
+  runtime: string | undefined,
+): Promise<ProviderDiagnosis> {
+  const provider = findProvider() ?? null;
+  const path = provider && isComplete(provider) ? providerPath(provider) : undefined;
+  // The installed provider has the version that its folder says.
+  const isForeign = path !== undefined && runtime !== undefined && provider?.isInstalled === false;
+  const other = isForeign ? await whyOtherProvider(path, runtime) : undefined;
+  const isStated = path !== undefined && cudaLibraries !== undefined;
+  return {
+    provider,
+    problem: whyNoProvider() ?? other ?? null,
+    libraries: cudaLibraries ?? installedCuda() ?? null,
+    problemOfLibraries: (isStated ? whyIncomplete(cudaLibraries, path) : undefined) ?? null,
+    needed: path === undefined ? [] : (readLibrary(path)?.needed ?? []),
+    installCommand: CAN_INSTALL_CUDA ? INSTALL_CUDA : INSTALL_COMMAND,
   };
 }
 

@@ -1,11 +1,12 @@
 /** Finds out from its files whether onnxruntime's CUDA provider can be loaded: onnxruntime's message is the same for every cause. */
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { findRuntimePackage } from '../runtime-package.js';
+import { bindingFolder } from '../runtime-package.js';
 import { readLibrary } from './elf.js';
+import { CAN_INSTALL_CUDA, INSTALL_CUDA, installedCuda, whyNotInstalledCuda } from './installed-cuda.js';
 import { loadLibrary, missingName } from './shared-library.js';
 
-/** Shell command that downloads the provider for the installed onnxruntime-node. */
+/** Shell command that downloads the provider for the installed onnxruntime-node from outside the npm registry. */
 export const INSTALL_COMMAND =
   'ONNXRUNTIME_NODE_INSTALL=true node node_modules/onnxruntime-node/script/install.js';
 
@@ -21,35 +22,47 @@ export interface ProviderFile {
   readonly bytes: number | null;
 }
 
-/** The files of the CUDA provider beside onnxruntime-node. */
+/** The files of the CUDA provider: those that {@link INSTALL_CUDA} installed, else those beside onnxruntime-node. */
 export interface ProviderFiles {
   readonly folder: string;
   /** Empty if there is no CUDA provider for this system. */
   readonly files: readonly ProviderFile[];
+  /** Whether {@link INSTALL_CUDA} installed them. */
+  readonly isInstalled: boolean;
 }
 
 /** Looks for the provider's files; undefined if onnxruntime-node is not installed. */
 export function findProvider(): ProviderFiles | undefined {
-  const root = findRuntimePackage()?.folder;
-  if (root === undefined) return undefined;
-  const folder = join(root, 'bin/napi-v6', process.platform, process.arch);
+  const binding = bindingFolder();
+  if (binding === undefined) return undefined;
+  const installed = installedCuda();
+  const folder = installed ?? binding;
   const names = process.arch === 'x64' ? (LIBRARIES[process.platform] ?? []) : [];
   const files = names.map((name) => {
     const bytes = statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? null;
     return { name, bytes };
   });
-  return { folder, files };
+  return { folder, files, isInstalled: installed !== undefined };
 }
 
-/** Which provider files are missing, and how to get them; undefined if all are there. */
+/** Whether all files of the provider are there. */
+export function isComplete({ files }: ProviderFiles): boolean {
+  return files.length > 0 && files.every(({ bytes }) => bytes !== null);
+}
+
+/** What is wrong with the provider's files, and how to get them; undefined if nothing is. */
 export function whyNoProvider(provider: ProviderFiles | undefined = findProvider()): string | undefined {
   if (!provider) return 'onnxruntime-node is not installed';
-  const { files } = provider;
+  const { files, isInstalled } = provider;
   if (files.length === 0)
     return `onnxruntime-node has no CUDA provider for ${process.platform} ${process.arch}`;
+  const damage = whyNotInstalledCuda();
+  if (isInstalled) return damage;
   const missing = files.filter(({ bytes }) => bytes === null).map(({ name }) => name);
   if (missing.length === 0) return undefined;
-  return `${missing.join(' and ')} missing beside onnxruntime-node (its install script was skipped or blocked); download with "${INSTALL_COMMAND}"`;
+  if (damage !== undefined) return damage;
+  const command = CAN_INSTALL_CUDA ? `"${INSTALL_CUDA}" or "${INSTALL_COMMAND}"` : `"${INSTALL_COMMAND}"`;
+  return `${missing.join(' and ')} missing beside onnxruntime-node (its install script was skipped or blocked); download with ${command}`;
 }
 
 /** The library that onnxruntime loads for CUDA. */
@@ -61,6 +74,8 @@ export function providerPath({ folder, files }: ProviderFiles): string {
 export interface MissingLibrary {
   readonly name: string;
   readonly reason: string;
+  /** Paths of the same library in other versions. */
+  readonly found?: readonly string[];
 }
 
 /**
@@ -68,12 +83,16 @@ export interface MissingLibrary {
  *
  * @remarks Loads those that can be, so call it only if the user asked for the device.
  * @param path - The library. Libraries in the same folder count as found.
+ * @param isFound - Names that are not tried, because they will be found.
  */
-export function findMissing(path: string): MissingLibrary[] {
+export function findMissing(
+  path: string,
+  isFound: (name: string) => boolean = () => false,
+): MissingLibrary[] {
   const needed = readLibrary(path)?.needed ?? [];
   const missing = new Map<string, MissingLibrary>();
   for (const wanted of needed) {
-    if (existsSync(join(dirname(path), wanted))) continue;
+    if (isFound(wanted) || existsSync(join(dirname(path), wanted))) continue;
     const reason = loadLibrary(wanted);
     if (reason === undefined) continue;
     const name = missingName(reason) ?? wanted;

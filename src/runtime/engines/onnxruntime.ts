@@ -5,6 +5,7 @@
 import { TapirError, reasonOf } from '../../base/errors.js';
 import { checkUnchanged } from '../../base/file-stamp.js';
 import { cudaFailure, prepareCuda } from '../devices/cuda-setup.js';
+import { offerInstalledProvider } from '../devices/installed-cuda.js';
 import type { ResolvedDevice } from '../device.js';
 import {
   explainWebGpu,
@@ -61,6 +62,9 @@ async function importRuntime(): Promise<Ort> {
   // onnxruntime-node takes float16 as bits in a Uint16Array. If Node has Float16Array, it converts them to one, which its binding
   // reads as empty (microsoft/onnxruntime#32323). Hiding the class is safe: this thread or process runs nothing but the session.
   Reflect.deleteProperty(globalThis, 'Float16Array');
+  // Its library is loaded once in a process, so this comes before any session, also one on the CPU. A session on CUDA reports what
+  // is in the way.
+  offerInstalledProvider();
   try {
     return (await import('onnxruntime-node')) as unknown as Ort;
   } catch (error) {

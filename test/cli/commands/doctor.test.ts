@@ -59,7 +59,7 @@ describe('tapir doctor', () => {
     );
     expect(text).toMatch(/^· visible GPUs +CUDA_VISIBLE_DEVICES=2,0 hides 1$/m);
     if (process.platform === 'linux')
-      expect(text).toMatch(/next:\n.*ONNXRUNTIME_NODE_INSTALL=true node .*install\.js/);
+      expect(text).toMatch(/next:\n(?:.*\n)?.*: tapir engines install cuda$/m);
   });
 
   it('tries each slice of a divided GPU', async () => {
@@ -80,8 +80,23 @@ describe('tapir doctor', () => {
     expect(text).toMatch(/next:\n +install cuDNN/);
     const lacking = { ...cuda!, isWorking: false, missingLibraries: ['libcublas.so.14'] };
     expect(formatDiagnosis({ ...diagnosis, devices: [cpu!, lacking] })).toMatch(
-      /install the libraries libcublas\.so\.14, .*--cuda-libs DIR/,
+      /install the libraries libcublas\.so\.14.*, or name their folder: tapir doctor --cuda-libs DIR/,
     );
+  });
+
+  it('tells a missing driver from missing libraries', async () => {
+    const path = playNvidiaSmi(join(scratch, 'driver'), answering(QUERY));
+    const { diagnosis } = await examine({ PATH: path, CUDA_VISIBLE_DEVICES: '0' });
+    const lacking = (missingLibraries: readonly string[]): string =>
+      formatDiagnosis({
+        ...diagnosis,
+        cuda: { ...diagnosis.cuda, deviceFiles: [], problem: null },
+        devices: [{ ...diagnosis.devices[0]!, device: 'cuda:0', isWorking: false, missingLibraries }],
+      }).split('next:\n')[1]!;
+    expect(lacking(['libcuda.so.1'])).toMatch(/install the NVIDIA driver, .*--gpus all/);
+    expect(lacking(['libcuda.so.1'])).not.toContain('install the libraries');
+    expect(lacking(['libcurand.so.10'])).toContain('install the libraries libcurand.so.10');
+    expect(lacking(['libcurand.so.10'])).not.toContain('driver');
   });
 
   it('refuses a folder of libraries that is missing', async () => {

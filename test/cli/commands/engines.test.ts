@@ -9,7 +9,8 @@ import type { Terminal } from '../../../src/cli/terminal/terminal.js';
 import { failureOf } from '../../support/failure.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { runTapir } from '../../support/run.js';
-import { makeWheel, sha256Of, startIndex, wheelNamed } from '../../support/wheels.js';
+import { CAN_INSTALL_CUDA } from '../../../src/runtime/devices/installed-cuda.js';
+import { makeCudaWheels, makeWheel, sha256Of, startIndex, wheelNamed } from '../../support/wheels.js';
 
 const scratch = scratchFolder();
 const bytes = makeWheel();
@@ -90,7 +91,8 @@ describe('tapir engines', () => {
     expect((await runTapir(['engines', 'list'], { env })).stdout).toContain(`  ${folder}\n`);
     const listed = await runTapir(['engines', 'list', '--json'], { env });
     expect(JSON.parse(listed.stdout)).toMatchObject([
-      { name: 'openvino', installed: { wheel: wheelNamed() } },
+      { name: 'openvino', installed: { wheels: [{ filename: wheelNamed() }] } },
+      { name: 'cuda', installed: null, missingPackage: null },
     ]);
     const removed = await runTapir(['engines', 'remove', 'openvino'], { env });
     expect(removed.stdout).toBe(`removed ${folder}\n`);
@@ -98,6 +100,40 @@ describe('tapir engines', () => {
       'openvino is not installed\n',
     );
   });
+
+  it.runIf(CAN_INSTALL_CUDA)(
+    'shows each wheel of CUDA and each licence, then installs and removes',
+    async () => {
+      const files = makeCudaWheels();
+      const { url } = await startIndex({ files });
+      const { env, engines } = createUser();
+      const asked = ['engines', 'install', 'cuda', '--index-url', `${url}/simple`];
+      const refused = await runTapir(asked, { env });
+      expect(refused).toMatchObject({ code: 3, stdout: '' });
+      for (const [name, content] of Object.entries(files)) {
+        expect(refused.stderr).toMatch(
+          new RegExp(`^\\S+ \\S+: ${name}, .*SHA-256 ${sha256Of(content)}$`, 'm'),
+        );
+        expect(refused.stderr).toContain(`from: ${url}/files/${name}\n`);
+      }
+      expect(refused.stderr.match(/^package index: /gm)).toHaveLength(1);
+      expect(refused.stderr).toMatch(/^together: .* in 8 wheels$/m);
+      expect(refused.stderr).toContain('licence of onnxruntime-gpu: MIT ');
+      expect(refused.stderr).toMatch(
+        /^licence of nvidia-cuda-runtime, nvidia-cublas, .*: LicenseRef-NVIDIA-Proprietary /m,
+      );
+      expect(refused.stderr).toMatch(/^licence of nvidia-cudnn-cu13: /m);
+      expect(refused.stderr).toMatch(/^NVIDIA’s libraries are proprietary: by installing them you accept/m);
+      expect(existsSync(engines)).toBe(false);
+      const installed = await runTapir([...asked, '--yes'], { env });
+      expect(installed).toMatchObject({ code: 0 });
+      expect(installed.stdout).toMatch(/^cuda 1\.30\.0: installed, .*\nuse it with --device cuda /);
+      expect(readdirSync(join(engines, 'cuda-1.30.0'))).toContain('runtimes');
+      expect((await runTapir(['engines', 'list'], { env })).stdout).toContain(join(engines, 'cuda-1.30.0'));
+      const removed = await runTapir(['engines', 'remove', 'cuda'], { env });
+      expect(removed.stdout).toBe(`removed ${join(engines, 'cuda-1.30.0')}\n`);
+    },
+  );
 
   it('ends with 2 for an unknown engine and a wrong wheel', async () => {
     const { env } = createUser();

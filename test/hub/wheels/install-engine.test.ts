@@ -56,14 +56,12 @@ describe('installEngine', () => {
       folder,
       libraries: join(folder, 'libs'),
       sizeBytes: Object.values(neededSizes()).reduce((sum, size) => sum + size, 0),
-      wheel: wheelNamed(),
-      sha256: sha256Of(bytes),
+      wheels: [{ filename: wheelNamed(), sha256: sha256Of(bytes) }],
     });
     expect(seen.at(-1)).toBe(bytes.length);
     for (const place of Object.values(NEEDED)) expect(existsSync(join(folder, place)), place).toBe(true);
     expect(JSON.parse(readFileSync(join(folder, 'engine.json'), 'utf8'))).toEqual({
-      wheel: wheelNamed(),
-      sha256: sha256Of(bytes),
+      wheels: [{ filename: wheelNamed(), sha256: sha256Of(bytes) }],
       sizes: neededSizes(),
     });
     expect(left()).toEqual(['openvino-2026.4.1']);
@@ -180,7 +178,9 @@ describe('installEngine', () => {
     vi.stubEnv('PIP_INDEX_URL', 'http://127.0.0.1:9/simple');
     const wheel = join(scratch, wheelNamed());
     writeFileSync(wheel, bytes);
-    expect(await install({ wheel })).toMatchObject({ wheel: wheelNamed(), sha256: sha256Of(bytes) });
+    expect(await install({ wheel })).toMatchObject({
+      wheels: [{ filename: wheelNamed(), sha256: sha256Of(bytes) }],
+    });
     expect(existsSync(wheel)).toBe(true);
     expect(left()).toEqual(['openvino-2026.4.1']);
   });
@@ -237,7 +237,8 @@ describe('installEngine', () => {
       () => writeFileSync(join(folder, 'libs/libtbb.so.12'), 'short'),
       () => rmSync(join(folder, 'engine.json')),
       () => writeFileSync(join(folder, 'engine.json'), 'null'),
-      () => writeFileSync(join(folder, 'engine.json'), '{"wheel":"a","sha256":"b","sizes":null}'),
+      () => writeFileSync(join(folder, 'engine.json'), '{"wheels":[],"sizes":null}'),
+      () => writeFileSync(join(folder, 'engine.json'), '{"wheels":[{"filename":"a"}],"sizes":{}}'),
     ]) {
       damage();
       expect(await findInstalledEngine('openvino')).toBeNull();

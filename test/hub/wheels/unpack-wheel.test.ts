@@ -23,7 +23,7 @@ function unpack(
   mkdirSync(folder, { recursive: true });
   const path = join(root, 'tiny.whl');
   writeFileSync(path, bytes);
-  return { root, folder, result: unpackWheel(path, folder, WHEEL_CONTENTS.openvino, signal) };
+  return { root, folder, result: unpackWheel(path, folder, WHEEL_CONTENTS.get('openvino')!, signal) };
 }
 
 const filesIn = (folder: string): string[] =>

@@ -10,8 +10,10 @@ const scratch = scratchFolder();
 
 describe('whyNoProvider', () => {
   it('knows systems without a provider, and an installation without onnxruntime-node', () => {
-    expect(whyNoProvider({ folder: '', files: [] })).toMatch(/has no CUDA provider for/);
-    expect(whyNoProvider({ folder: '', files: [{ name: 'a.so', bytes: 1 }] })).toBeUndefined();
+    expect(whyNoProvider({ folder: '', files: [], isInstalled: false })).toMatch(/has no CUDA provider for/);
+    expect(
+      whyNoProvider({ folder: '', files: [{ name: 'a.so', bytes: 1 }], isInstalled: false }),
+    ).toBeUndefined();
   });
 });
 
