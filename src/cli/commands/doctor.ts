@@ -164,7 +164,7 @@ function nextSteps({ runtime, cuda, devices, node, instructionSets, engines }: D
     steps.push('use a Linux with glibc (Debian, Ubuntu, …): onnxruntime-node does not run on musl');
   if (devices.some(({ device, weakness }) => weakness !== null && nameOf(device).startsWith('cuda')))
     steps.push(
-      'install cuDNN of the version that the CUDA provider takes, or name its folder: --cuda-libs DIR',
+      `install cuDNN of the version that the CUDA provider takes${CAN_INSTALL_CUDA ? ` (${INSTALL_CUDA} brings it)` : ''}, or name its folder: --cuda-libs DIR`,
     );
   if (works('cuda')) return steps;
   if (cuda.gpus.length === 0) {
