@@ -21,3 +21,4 @@ export {
 export { type Agreement, type ComparedImage } from './apps/compare/compare-outputs.js';
 export { type PixelAgreement, type TransformDifference } from './apps/compare/compare-pixels.js';
 export { type ComparedSource } from './apps/compare/open-sides.js';
+export { quantizeModel, type QuantizedModel, type QuantizeOptions } from './apps/learn/quantize-model.js';

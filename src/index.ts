@@ -66,9 +66,10 @@ export {
 export {
   lowerPrecision,
   type LoweredModel,
+  type LoweredPrecision,
   type LoweringOptions,
 } from './model/precision/lower-precision.js';
-export { type LoweringReport } from './model/precision/report.js';
+export { type KeptNode, type LoweringReport, type MeasuredCosine } from './model/precision/report.js';
 export { verifyModel } from './model/oracle/verify.js';
 export {
   type FedInput,

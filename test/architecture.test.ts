@@ -56,7 +56,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'sources/archives': ['sources/folders'],
   'sources/lists': ['sources/items'],
   'sources/records': ['sources/lists', 'tensor/arrow'],
-  'sources/sampling': ['base'],
+  'sources/sampling': ['sources/items'],
   sources: ['sources/archives', 'sources/records', 'sources/sampling', 'image'],
   'dataset/formats': ['tensor/arrow'],
   dataset: ['dataset/formats'],

@@ -9,18 +9,14 @@ import { EMBED_ROWS_DEFAULTS } from '../embed/streams/embed-rows.js';
 import { INPUT_FORMATS } from '../sources/records/source-record.js';
 import { MEASURE_EMBEDDING_DEFAULTS } from '../embed/measure/measure-embedding.js';
 import { MEASURE_MODEL_DEFAULTS } from '../extract/measure-model.js';
-import { PRUNE_DEFAULTS } from '../model/cut-model.js';
 import { PROFILE_DEFAULTS } from '../model/oracle/profile-model.js';
-import { OUTPUT_DTYPES } from '../model/rewrite-options.js';
 import { ENGINES, LANE_DEFAULTS, PRECISIONS } from '../runtime/lane-options.js';
 import { runDoctor, type DoctorFlags } from './commands/doctor.js';
 import { runBenchEmbed, type BenchEmbedFlags } from './commands/bench-embed.js';
 import { runBenchModel, type BenchModelFlags } from './commands/bench-model.js';
 import { runEmbed } from './commands/embed.js';
 import type { EmbedFlags } from './commands/embed-run.js';
-import { collect, parseCount } from './flags/flag-values.js';
-import { addSaveFlags } from './flags/save-flags.js';
-import { addSizeFlags } from './flags/size-flags.js';
+import { collect, parseCount, parseNumber } from './flags/flag-values.js';
 import { YES_FLAG, YES_HELP } from './flags/find-model.js';
 import {
   addExtractorFlags,
@@ -31,7 +27,6 @@ import {
   PRECISION_HELP,
   RETURN_HELP,
 } from './flags/extractor-flags.js';
-import { runExtract, type ExtractFlags } from './commands/extract.js';
 import { runNodeCosts, type CostFlags } from './commands/node-costs.js';
 import { runNodes, type NodesFlags } from './commands/nodes.js';
 import { parseShard } from './flags/shard-flag.js';
@@ -41,11 +36,6 @@ function parseFailures(text: string): MaxFailures {
   if (/^\d+$/.test(text)) return Number(text);
   if (/^\d+(?:\.\d+)?%$/.test(text)) return text as MaxFailures;
   throw new InvalidArgumentError('It must be a whole number, or a share such as 1%.');
-}
-
-function parseNumber(text: string): number {
-  if (!/^\d+(?:\.\d+)?$/.test(text)) throw new InvalidArgumentError('It must be a number.');
-  return Number(text);
 }
 
 function parseCounts(text: string): number[] {
@@ -79,6 +69,8 @@ class TapirCommand extends Command {
 
 /** Commands that load on demand: their code takes as long to load as that of all others. */
 const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Terminal) => Promise<void>>> = {
+  extract: async (program, terminal) =>
+    addPartFlags((await import('./commands/extract.js')).addExtractCommand(program, terminal)),
   serve: async (program, terminal) => {
     const command = (await import('./commands/serve.js')).addServeCommand(program, terminal);
     addExtractorFlags(command);
@@ -149,37 +141,6 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .action(async (model: string, { cost, ...flags }: NodesFlags & CostFlags & { cost: boolean }) =>
       cost ? runNodeCosts(terminal, model, flags) : runNodes(terminal, model, flags),
     );
-
-  const extract = program
-    .command('extract')
-    .description('cut a model down to what the requested values need, and save it as a plain ONNX file')
-    .argument('<model>', MODEL_HELP)
-    .option(YES_FLAG, YES_HELP, false)
-    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
-    .requiredOption('-o, --out <file>', 'ONNX file to write')
-    .option('--inputs <name>', 'feed this tensor instead of the model’s input; repeatable', collect)
-    .addOption(
-      new Option('--input <kind>', 'what to feed; image-uint8 normalises pixels in the graph')
-        .choices(['tensor', 'image-uint8'])
-        .default(PRUNE_DEFAULTS.input),
-    )
-    .addOption(
-      new Option('--output-dtype <type>', 'element type of the outputs')
-        .choices(OUTPUT_DTYPES)
-        .default(PRUNE_DEFAULTS.outputDtype),
-    )
-    .addOption(
-      new Option('--precision <type>', 'weights and arithmetic; float16 halves the file and is for GPUs')
-        .choices(['float32', 'float16'])
-        .default('float32'),
-    )
-    .option('--keep-tensor-names', 'keep the tensors’ names for the outputs, and add no node', false)
-    .option('--fill-types', 'write dtype and dims of every output, inferred by ONNX Runtime', false)
-    .option('--tidy', 'sort nodes, make their names distinct, drop unused operator sets', false)
-    .option('--verify', 'run both graphs first; write nothing if their values differ', false);
-  addSaveFlags(addSizeFlags(extract))
-    .option('--json', 'print the plan as JSON', false)
-    .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
 
   const embed = program
     .command('embed')
@@ -291,6 +252,8 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
         .choices([...PRECISIONS, 'all'])
         .default(LANE_DEFAULTS.precision),
     )
+    .option('--photos <source>', 'with all: folder of photos on which the cosine to float32 is measured')
+    .option('--transform <name>', 'with --photos: preprocessing; auto: the model’s own', 'auto')
     .option('--batches <list>', 'batch sizes: 1,8,32 (default: powers of two while speed grows)', parseCounts)
     .option(
       '--sessions <list>',
@@ -318,7 +281,7 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
 
   for (const command of [embed, benchEmbed]) addExtractorFlags(command);
-  for (const command of [extract, embed, benchModel, benchEmbed]) addPartFlags(command);
+  for (const command of [embed, benchModel, benchEmbed]) addPartFlags(command);
   const isHere = program.commands.some((command) => command.name() === asked);
   for (const [name, add] of Object.entries(MORE_COMMANDS))
     // The help, and the advice for a misspelt command, name all of them.

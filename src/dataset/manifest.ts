@@ -63,7 +63,7 @@ export interface Manifest {
     readonly device: string;
     /** The library that ran the model: `onnxruntime` or `openvino`. Missing in manifests from before there were two: `onnxruntime`. */
     readonly engine?: string;
-    /** The arithmetic: `float32` or `bfloat16`. Missing in the same manifests: `float32`. */
+    /** The arithmetic: `float32`, `bfloat16`, `float16` or `int8`. Missing in the same manifests: `float32`. */
     readonly precision?: string;
     readonly batch: number;
     /** The result of making a fixed batch dynamic; null if that was not asked for. */

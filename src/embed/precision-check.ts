@@ -7,21 +7,21 @@ import {
   type Float32Comparison,
   type OutputCosines,
 } from '../dataset/float32-comparison.js';
-import { widen } from '../dataset/formats/widen.js';
 import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import { extractorInternals, type Extractor } from '../extract/extractor.js';
 import { takeRow } from '../tensor/rows.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { compareVectors } from './compare-vectors.js';
+import { cosineOfTensors } from '../tensor/compare-vectors.js';
 import { runImages, type BatchCheck, type CompareBatch } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';
 
 /**
  * The number of images that are compared. The float32 model is opened for them, runs several times slower, and is in memory at the
- * same time: for ResNet-50 on two cores, that costs about one second and 200 MB. More images would hardly tell more, because their
- * cosines are close together.
+ * same time: for ResNet-50 on two cores, 16 images cost about one second and 200 MB. More would hardly tell more, because their cosines
+ * are close together, but for int8, where single images can be far off.
  */
-const IMAGES_COMPARED = 16;
+const IMAGES_COMPARED: Readonly<Record<string, number>> = { int8: 64 };
+const FEW_COMPARED = 16;
 
 /** What a check starts from. */
 export interface PrecisionCheckPlan {
@@ -55,7 +55,8 @@ export class PrecisionCheck implements BatchCheck {
   constructor(plan: PrecisionCheckPlan) {
     this.#plan = plan;
     this.#compared = plan.before;
-    this.#left = Math.max(0, IMAGES_COMPARED - (plan.before?.images ?? 0));
+    const images = IMAGES_COMPARED[plan.precision] ?? FEW_COMPARED;
+    this.#left = Math.max(0, images - (plan.before?.images ?? 0));
     this.#checkLeast();
   }
 
@@ -95,7 +96,7 @@ export class PrecisionCheck implements BatchCheck {
     for (const [key, tensor] of Object.entries(exact)) {
       const cosines: number[] = [];
       for (const row of images.keys()) {
-        cosines.push(cosineOf(takeRow(features[key]!, row), takeRow(tensor, row)));
+        cosines.push(cosineOfTensors(takeRow(features[key]!, row), takeRow(tensor, row)));
         // A row of a large map takes milliseconds.
         await setImmediate();
       }
@@ -115,9 +116,13 @@ export class PrecisionCheck implements BatchCheck {
     const { key: output, least: cosine } = worst;
     // Rounded down, so that it stays below the limit.
     const shown = Math.floor(cosine * 1e6) / 1e6;
+    const choose =
+      precision === 'int8'
+        ? 'choose what is computed in 8 bits on photos (tapir extract --precision int8 --samples), '
+        : '';
     throw new TapirError(
       'PRECISION_TOO_LOW',
-      `output "${output}" in ${precision} is too far from float32: on the first ${compared.images} images the least cosine is ${shown}, below the limit of ${minCosine} (minCosine); choose precision "float32" (--precision float32), another node as output, or a lower limit (--min-cosine)`,
+      `output "${output}" in ${precision} is too far from float32: on the first ${compared.images} images the least cosine is ${shown}, below the limit of ${minCosine} (minCosine); ${choose}choose precision "float32" (--precision float32), another node as output, or a lower limit (--min-cosine)`,
       { details: { output, cosine, minCosine } },
     );
   }
@@ -133,21 +138,6 @@ export class PrecisionCheck implements BatchCheck {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
-}
-
-/** The cosine of two rows. Elements that are NaN or infinite in the same way in both do not count; others make it 0. */
-function cosineOf(features: Tensor, exact: Tensor): number {
-  const [x, y] = [vectorOf(features), vectorOf(exact)];
-  const { cosine } = compareVectors(x, y);
-  if (Number.isFinite(cosine)) return cosine;
-  for (let i = 0; i < x.length; i++) if (!Number.isFinite(x[i]) && Object.is(x[i], y[i])) x[i] = y[i] = 0;
-  const { cosine: ofFinite } = compareVectors(x, y);
-  return Number.isFinite(ofFinite) ? ofFinite : 0;
-}
-
-/** A copy of the elements as float32. */
-function vectorOf({ dtype, data }: Tensor): Float32Array {
-  return Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.slice().buffer as ArrayBuffer);
 }
 
 /** Creates the check for an extractor. Returns undefined for float32, which needs no check. */

@@ -1,7 +1,7 @@
 /** Model + names → an extractor on one device or several. */
 import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
 import type { ModelSource, OnnxModel } from '../model/open-model.js';
-import { inPrecision, isLowered } from '../model/precision/lower-precision.js';
+import { inPrecision, loweredPrecision } from '../model/precision/lower-precision.js';
 import { pruneModel } from '../model/oracle/prune-model.js';
 import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/return-nodes.js';
@@ -152,7 +152,7 @@ export async function createFeatureExtractor(
   const inherited = inheritFrom(model);
   const defaults: FeatureExtractorOptions = {
     ...FEATURE_EXTRACTOR_DEFAULTS,
-    precision: isLowered(model) ? 'float16' : FEATURE_EXTRACTOR_DEFAULTS.precision,
+    precision: loweredPrecision(model) ?? FEATURE_EXTRACTOR_DEFAULTS.precision,
     ...inherited?.lane,
     device: inherited?.device ?? FEATURE_EXTRACTOR_DEFAULTS.device,
     devices: asked.device === undefined ? inherited?.devices : undefined,

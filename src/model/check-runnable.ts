@@ -1,7 +1,7 @@
 /** What onnxruntime-node cannot run, found before a session opens: its own messages do not say what to do. */
 import { TapirError } from '../base/errors.js';
 import { ELEMENT_TYPE, elementTypeName } from '../onnx/schema.js';
-import { keptInputs, type Rewrite, type RewriteOutput } from '../graph/rewrite/rewrite.js';
+import { addedNodes, keptInputs, type Rewrite, type RewriteOutput } from '../graph/rewrite/rewrite.js';
 import { deviceName, type ResolvedDevice } from '../runtime/device.js';
 import { isDType } from '../tensor/tensor.js';
 
@@ -54,13 +54,13 @@ export function checkRunnable(rewrite: Rewrite, device: ResolvedDevice): void {
  * The names of nodes that onnxruntime's WebGPU provider claims when a session opens, and refuses when it runs them (1.30). A lane runs
  * them on the CPU, as onnxruntime does with nodes that the provider does not claim.
  */
-export function listHostNodes({ cut, front, before, back }: Rewrite): string[] {
-  const kept = [...cut.nodes].map(({ name, opType, outputs }) => ({
+export function listHostNodes(rewrite: Rewrite): string[] {
+  const kept = [...rewrite.cut.nodes].map(({ name, opType, outputs }) => ({
     name,
     opType,
     indices: outputs[1]?.name,
   }));
-  const added = [...front, ...[...before.values()].flat(), ...back].map(({ name, opType, outputs }) => ({
+  const added = addedNodes(rewrite).map(({ name, opType, outputs }) => ({
     name,
     opType,
     indices: outputs[1],

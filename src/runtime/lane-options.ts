@@ -8,11 +8,11 @@ export const ENGINES = ['onnxruntime', 'openvino'] as const;
 export type EngineName = (typeof ENGINES)[number];
 
 /** The arithmetic of sessions. Inputs and outputs keep their types. */
-export const PRECISIONS = ['float32', 'bfloat16', 'float16'] as const;
+export const PRECISIONS = ['float32', 'bfloat16', 'float16', 'int8'] as const;
 /** How sessions compute float32 operators. */
 export type Precision = (typeof PRECISIONS)[number];
 
-/** What is asked of an engine: float16 is a matter of the model, which is rewritten (see model/precision/). */
+/** What is asked of an engine: the others are a matter of the model, which is rewritten (see model/precision/). */
 export const ENGINE_PRECISIONS = ['float32', 'bfloat16'] as const;
 /** How an engine computes float32 operators. */
 export type EnginePrecision = (typeof ENGINE_PRECISIONS)[number];
@@ -29,8 +29,9 @@ export interface LaneOptions {
    * How float32 operators are computed. `bfloat16` needs engine `openvino` and a CPU with bfloat16 instructions (AMX or
    * AVX512-BF16). Models run several times as fast there, and features keep two to three decimal digits. `float16` is for GPUs, with
    * engine `onnxruntime`: the model is rewritten as {@link lowerPrecision} does it, with half the bytes, and features keep three
-   * digits. On CPUs it runs, and is not faster.
-   * @default 'float32', or 'float16' for a model that {@link lowerPrecision} gave
+   * digits. On CPUs it runs, and is not faster. `int8` is for transformers on CPUs, with engine `onnxruntime`: all products with constant
+   * matrices are rewritten to 8 bits; {@link lowerPrecision} chooses them by measurement.
+   * @default 'float32', or that of a model that {@link lowerPrecision} gave
    */
   readonly precision: Precision;
   /**
@@ -102,17 +103,17 @@ export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
 
 /** What the engine is asked for. */
 export function enginePrecision({ precision }: Pick<LaneOptions, 'precision'>): EnginePrecision {
-  return precision === 'float16' ? 'float32' : precision;
+  return precision === 'bfloat16' ? 'bfloat16' : 'float32';
 }
 
-/** onnxruntime's kernels for bfloat16 on the CPU are few. OpenVINO's plugin for CPUs computes float16 models in float32. */
+/** onnxruntime's kernels for bfloat16 on the CPU are few. OpenVINO's plugin for CPUs computes lowered models in float32. */
 function checkPrecision(precision: Precision, engine: EngineName): Precision {
   if (precision === 'float32' || (precision === 'bfloat16') === (engine === 'openvino')) return precision;
-  if (precision === 'float16') {
+  if (precision !== 'bfloat16') {
     const reason = 'OpenVINO computes in float32 or bfloat16 on the CPU';
     throw new TapirError(
       'PRECISION_UNSUPPORTED',
-      `precision "float16" is not possible with engine "${engine}": ${reason}; choose engine "onnxruntime" (--engine onnxruntime), or precision "bfloat16"`,
+      `precision "${precision}" is not possible with engine "${engine}": ${reason}; choose engine "onnxruntime" (--engine onnxruntime), or precision "bfloat16"`,
       { details: { precision, engine, reason } },
     );
   }

@@ -289,7 +289,7 @@ export async function openReplica(
   describe: (failure?: unknown) => Promise<LaneDescription>,
   start?: typeof startLane,
 ): Promise<Replica> {
-  checkEngine(place);
+  checkPlace(place);
   // OpenVINO's runs share a model, so its sessions are streams of one lane.
   const [lanes, streams] = place.lane.engine === 'openvino' ? [1, place.sessions] : [place.sessions, 1];
   const describeStreams = async (failure?: unknown): Promise<LaneDescription> => ({
@@ -301,8 +301,16 @@ export async function openReplica(
   return new Replica(opened, open, place.onLaneDeath);
 }
 
-/** Checks that the engine runs on the device. */
-function checkEngine({ device, lane }: ReplicaPlace): void {
+/** Checks that the engine, and the precision, are for the device. */
+function checkPlace({ device, lane }: ReplicaPlace): void {
+  if (lane.precision === 'int8' && device.type !== 'cpu') {
+    const why = `its kernels for products of 8 bits are for CPUs, not for ${deviceName(device)}`;
+    throw new TapirError(
+      'PRECISION_UNSUPPORTED',
+      `precision "int8" cannot be used: ${why}; choose device "cpu", or precision "float16"`,
+      { details: { precision: 'int8', engine: lane.engine, reason: why } },
+    );
+  }
   if (lane.engine === 'onnxruntime' || device.type === 'cpu') return;
   const reason = `it runs on the CPU here, not on ${deviceName(device)}`;
   throw new TapirError(

@@ -18,6 +18,8 @@ export interface NodeSpec {
   readonly bodies?: Readonly<Record<string, GraphSpec>>;
   /** Integer attributes: one number, or a list. */
   readonly ints?: Readonly<Record<string, number | readonly number[]>>;
+  /** Float attributes. */
+  readonly floats?: Readonly<Record<string, number>>;
   /** Tensor attributes, such as the `value` of a Constant. */
   readonly tensors?: Readonly<Record<string, WeightSpec>>;
 }
@@ -83,7 +85,7 @@ function graphOf(spec: GraphSpec): GraphProto {
     input: (spec.inputs ?? []).map(valueInfo),
     output: spec.outputs.map(valueInfo),
     initializer: Object.entries(spec.initializers ?? {}).map(([name, weight]) => weightOf(name, weight)),
-    node: spec.nodes.map(({ op, inputs, outputs, name, domain, bodies, ints, tensors }) => ({
+    node: spec.nodes.map(({ op, inputs, outputs, name, domain, bodies, ints, floats, tensors }) => ({
       opType: op,
       input: [...(inputs ?? [])],
       output: [...outputs],
@@ -100,6 +102,7 @@ function graphOf(spec: GraphSpec): GraphProto {
             ? { name: attribute, type: 2, i: value }
             : { name: attribute, type: 7, ints: [...value] },
         ),
+        ...Object.entries(floats ?? {}).map(([attribute, f]) => ({ name: attribute, type: 1, f })),
         ...Object.entries(tensors ?? {}).map(([attribute, weight]) => ({
           name: attribute,
           type: 4,

@@ -22,7 +22,7 @@ import { comparePixels, compareTransforms } from './compare-pixels.js';
 import type { ComparedFailure, ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';
 import { openSides, type ComparedSource, type Sides } from './open-sides.js';
 import { renderComparison } from './render-comparison.js';
-import { sampleItems } from './sample-items.js';
+import { sampleItems } from '../../sources/sampling/sample-items.js';
 
 /** Options of {@link compareModels}. */
 export interface CompareOptions {

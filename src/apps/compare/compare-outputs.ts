@@ -1,6 +1,6 @@
 /** The vectors that two models give for the same images, output by output. */
-import { widen } from '../../dataset/formats/widen.js';
-import { compareVectors } from '../../embed/compare-vectors.js';
+import { widen } from '../../tensor/widen.js';
+import { compareVectors } from '../../tensor/compare-vectors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cosineDistances } from '../pages/vectors/cosine.js';
 import type { Breathe } from '../pages/vectors/breathe.js';

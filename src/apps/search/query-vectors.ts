@@ -4,7 +4,7 @@ import type { Dataset } from '../../dataset/dataset.js';
 import { embedImages } from '../../embed/embed-images.js';
 import { openRecordedModel, readRecordedModel, type RecordedModel } from '../../embed/recorded-model.js';
 import { datasetInvalid } from '../../dataset/formats/dataset-invalid.js';
-import { widen } from '../../dataset/formats/widen.js';
+import { widen } from '../../tensor/widen.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { POOLS, type RewriteOptions } from '../../model/rewrite-options.js';
 import { createTransform } from '../../image/transform.js';

@@ -1,8 +1,11 @@
 /** `tapir bench model`: the batch size, the engine and the precision at which a model is fastest. */
+import { invalidOption } from '../../base/checks.js';
 import { isTapirError, type ErrorCode } from '../../base/errors.js';
 import { measureModel, type BatchMeasurement, type MeasureModelReport } from '../../extract/measure-model.js';
 import { readDevice, type Device } from '../../runtime/device.js';
 import { ENGINES, PRECISIONS, type EngineName, type Precision } from '../../runtime/lane-options.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import { roundDown } from '../terminal/lowering-text.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { readReturnFlags } from '../flags/return-flags.js';
@@ -18,6 +21,8 @@ export interface BenchModelFlags extends PartFlags {
   readonly batches?: readonly number[];
   readonly sessions: readonly number[];
   readonly seconds: number;
+  readonly photos?: string;
+  readonly transform: string;
   readonly yes: boolean;
   readonly json: boolean;
 }
@@ -25,7 +30,7 @@ export interface BenchModelFlags extends PartFlags {
 /** Measures and reports. */
 export async function runBenchModel(terminal: Terminal, path: string, flags: BenchModelFlags): Promise<void> {
   const { batches, sessions, seconds, json } = flags;
-  const names = flags.devices === undefined ? [flags.device] : flags.devices.split(',');
+  const names = namesOf(flags);
   // Checked here as well, so that the error names the flag.
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
   const file = await findModelFile(path, terminal, flags.yes);
@@ -44,19 +49,27 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
       },
     });
   const { engine, precision } = flags;
+  if (flags.photos !== undefined && engine !== 'all' && precision !== 'all')
+    throw invalidOption('--photos', 'left out without --engine all or --precision all', flags.photos);
   const facts = { model: path, return: flags.return, seconds };
   if (engine !== 'all' && precision !== 'all') {
     const report = await measure(engine, precision);
     terminal.out(json ? jsonText({ ...facts, ...report }) : reportText(report));
     return;
   }
-  const compared = await compareWays(flags, measure);
+  const compared = await compareWays(flags, measure, (engine, precision) =>
+    flags.photos === undefined ? undefined : measureCosine(terminal, file, { engine, precision }, flags),
+  );
   terminal.out(json ? jsonText({ ...facts, compared }) : comparisonText(compared));
+}
+
+function namesOf({ device, devices }: BenchModelFlags): string[] {
+  return devices === undefined ? [device] : devices.split(',');
 }
 
 /** A way to run the model: what was measured, or why it is not possible here. */
 type Way =
-  | MeasureModelReport
+  | (MeasureModelReport & { readonly cosine: MeasuredCosine | null })
   | { readonly engine: EngineName; readonly precision: Precision; readonly impossible: string };
 
 /** What an engine or a CPU lacks. Other errors concern the model or the request, whatever runs it. */
@@ -66,15 +79,50 @@ const LACKS: ReadonlySet<ErrorCode> = new Set([
   'PRECISION_UNSUPPORTED',
 ]);
 
+/** How near a way is to float32. */
+interface MeasuredCosine {
+  readonly images: number;
+  /** The least cosine of any output of any image. */
+  readonly least: number;
+  /** The least mean of any output. */
+  readonly mean: number;
+}
+
+/** Photos that the cosine is measured on. */
+const PHOTOS = 64;
+
+/** Compares a way with ONNX Runtime in float32, on photos. */
+async function measureCosine(
+  terminal: Terminal,
+  file: string,
+  way: { readonly engine: EngineName; readonly precision: Precision },
+  flags: BenchModelFlags,
+): Promise<MeasuredCosine> {
+  const nodes = readReturnFlags(flags.return);
+  const device = namesOf(flags)[0] as Device;
+  await using exact = await createFeatureExtractor(file, nodes, { ...readPartFlags(flags), device });
+  await using other = await createFeatureExtractor(file, nodes, { ...readPartFlags(flags), device, ...way });
+  const options = { transform: flags.transform, sample: PHOTOS, neighbours: 1, signal: terminal.signal };
+  const { compareModels } = await import('../../apps/compare/compare-models.js');
+  const { outputs } = await compareModels(exact, other, flags.photos!, options);
+  const cosines = outputs.flatMap(({ cosine }) => cosine ?? []);
+  return {
+    images: outputs[0]!.images,
+    least: Math.min(...cosines.map(({ least }) => least)),
+    mean: Math.min(...cosines.map(({ mean }) => mean)),
+  };
+}
+
 async function compareWays(
   { engine, precision }: BenchModelFlags,
   measure: (engine: EngineName, precision: Precision) => Promise<MeasureModelReport>,
+  cosineOf: (engine: EngineName, precision: Precision) => Promise<MeasuredCosine> | undefined,
 ): Promise<Way[]> {
   const ways: Way[] = [];
   for (const one of engine === 'all' ? ENGINES : [engine])
     for (const how of precision === 'all' ? PRECISIONS : [precision])
       try {
-        ways.push(await measure(one, how));
+        ways.push({ ...(await measure(one, how)), cosine: (await cosineOf(one, how)) ?? null });
       } catch (error) {
         if (!isTapirError(error) || !LACKS.has(error.code)) throw error;
         ways.push({ engine: one, precision: how, impossible: error.message });
@@ -90,7 +138,9 @@ function comparisonText(ways: readonly Way[]): string {
   if (!first) return [...notes].join('');
   const rateOf = ({ best }: MeasureModelReport): number => best.rowsPerSecond.median;
   const fastest = measured.toSorted((a, b) => rateOf(b) - rateOf(a))[0]!;
-  const header = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×', ''];
+  const hasCosines = measured.some(({ cosine }) => cosine !== null);
+  const cosines = hasCosines ? ['least cosine', 'mean'] : [];
+  const header = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×', ...cosines, ''];
   const rows = measured.map((report) => [
     report.engine,
     report.precision,
@@ -100,6 +150,9 @@ function comparisonText(ways: readonly Way[]): string {
     report.best.rowsPerSecond.min.toFixed(1),
     report.best.rowsPerSecond.max.toFixed(1),
     (rateOf(report) / rateOf(first)).toFixed(2),
+    ...cosines.map((_, i) =>
+      report.cosine ? roundDown(i === 0 ? report.cosine.least : report.cosine.mean) : '',
+    ),
     report === fastest ? '<' : '',
   ]);
   const { engine, precision, best } = fastest;
@@ -107,9 +160,9 @@ function comparisonText(ways: readonly Way[]): string {
   const caution =
     precision === 'float32'
       ? ''
-      : `note: ${precision} changes features; "tapir embed" measures how much on your first images, and --min-cosine sets a limit\n`;
+      : `note: ${precision} changes features; ${hasCosines ? '' : '--photos measures how much here, and '}"tapir embed" measures it on your first images (--min-cosine sets a limit)\n`;
   return [
-    formatTable([header, ...rows], [2, 3, 4, 5, 6, 7]),
+    formatTable([header, ...rows], [2, 3, 4, 5, 6, 7, ...cosines.map((_, i) => 8 + i)]),
     `\nfastest here: ${choice}\n`,
     caution,
     ...notes,

@@ -1,31 +1,45 @@
 /** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
 import { existsSync } from 'node:fs';
+import { Option, type Command } from 'commander';
 import { outputExists, writeAtomically } from '../../base/atomic-file.js';
+import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
+import { QUANTIZE_DEFAULTS, quantizeModel } from '../../apps/learn/quantize-model.js';
 import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
-import type { PruneOptions } from '../../model/cut-model.js';
+import { PRUNE_DEFAULTS, type PruneOptions } from '../../model/cut-model.js';
+import { OUTPUT_DTYPES } from '../../model/rewrite-options.js';
 import type { VerifyReport } from '../../model/oracle/compare-pruned.js';
-import { lowerPrecision } from '../../model/precision/lower-precision.js';
+import {
+  lowerPrecision,
+  type LoweredModel,
+  type LoweredPrecision,
+} from '../../model/precision/lower-precision.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import { verifyModel } from '../../model/oracle/verify.js';
 import type { PrunedModel } from '../../model/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { findModelFile } from '../flags/find-model.js';
+import { MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { collect, parseCount, parseNumber } from '../flags/flag-values.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { withReturnNodes } from '../flags/return-flags.js';
-import { readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
-import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
+import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
+import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
-import { formatDims, formatTable } from '../terminal/table.js';
+import { formatDims, formatTable, printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-export interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
+interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
   readonly outputDtype: PruneOptions['outputDtype'];
-  readonly precision: 'float32' | 'float16';
+  readonly precision: 'float32' | LoweredPrecision;
+  readonly samples?: string;
+  readonly sample: number;
+  readonly minCosine: number;
+  readonly transform: string;
   readonly out: string;
   readonly yes: boolean;
   readonly keepTensorNames: boolean;
@@ -35,8 +49,66 @@ export interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
   readonly json: boolean;
 }
 
+/** Adds `tapir extract`. */
+export function addExtractCommand(program: Command, terminal: Terminal): Command {
+  const extract = program
+    .command('extract')
+    .description('cut a model down to what the requested values need, and save it as a plain ONNX file')
+    .argument('<model>', MODEL_HELP)
+    .option(YES_FLAG, YES_HELP, false)
+    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
+    .requiredOption('-o, --out <file>', 'ONNX file to write')
+    .option('--inputs <name>', 'feed this tensor instead of the model’s input; repeatable', collect)
+    .addOption(
+      new Option('--input <kind>', 'what to feed; image-uint8 normalises pixels in the graph')
+        .choices(['tensor', 'image-uint8'])
+        .default(PRUNE_DEFAULTS.input),
+    )
+    .addOption(
+      new Option('--output-dtype <type>', 'element type of the outputs')
+        .choices(OUTPUT_DTYPES)
+        .default(PRUNE_DEFAULTS.outputDtype),
+    )
+    .addOption(
+      new Option(
+        '--precision <type>',
+        'weights and arithmetic; float16 halves the file and is for GPUs, int8 is for transformers on CPUs',
+      )
+        .choices(['float32', 'float16', 'int8'])
+        .default('float32'),
+    )
+    .option(
+      '--samples <photos>',
+      'with int8: folder, list or archive of photos on which it is measured what 8 bits cost',
+    )
+    .option(
+      '--sample <n>',
+      'with --samples: the most photos, drawn at random',
+      parseCount,
+      QUANTIZE_DEFAULTS.sample,
+    )
+    .option(
+      '--min-cosine <x>',
+      'with --samples: least cosine to float32; what loses too much stays in float32',
+      parseNumber,
+      QUANTIZE_DEFAULTS.minCosine,
+    )
+    .option(
+      '--transform <name>',
+      'with --samples: preprocessing; auto: the model’s own',
+      QUANTIZE_DEFAULTS.transform as string,
+    )
+    .option('--keep-tensor-names', 'keep the tensors’ names for the outputs, and add no node', false)
+    .option('--fill-types', 'write dtype and dims of every output, inferred by ONNX Runtime', false)
+    .option('--tidy', 'sort nodes, make their names distinct, drop unused operator sets', false)
+    .option('--verify', 'run both graphs first; write nothing if their values differ', false);
+  return addSaveFlags(addSizeFlags(extract))
+    .option('--json', 'print the plan as JSON', false)
+    .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
+}
+
 /** Prunes, saves and reports. Exit code 3 if the pruned model's values differ from the full graph's. */
-export async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
+async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
   const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy } = flags;
   const saving = readSaveFlags(flags);
   const path = await findModelFile(model, terminal, flags.yes);
@@ -45,7 +117,7 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   const exact = await withReturnNodes(flags.return, path, (nodes) =>
     pruneModel(path, nodes, { ...readPartFlags(flags), ...options }),
   );
-  const lowered = flags.precision === 'float16' ? await lowerPrecision(exact) : undefined;
+  const lowered = await lower(terminal, exact, flags);
   const pruned = lowered?.model ?? exact;
   // Verify first, so that no wrong file is written.
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
@@ -66,6 +138,23 @@ export async function runExtract(terminal: Terminal, model: string, flags: Extra
   if (verified) reportVerified(terminal, verified);
   if (transformed !== null) terminal.out(`\npixels: ${transformed}, from the model’s configuration\n`);
   terminal.out(isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values differ from the model’s\n');
+}
+
+/** The model in the precision of `--precision`; undefined for float32. */
+async function lower(
+  terminal: Terminal,
+  exact: PrunedModel,
+  { precision, samples, sample, minCosine, transform }: ExtractFlags,
+): Promise<LoweredModel<PrunedModel> | undefined> {
+  if (precision !== 'int8' && samples !== undefined)
+    throw invalidOption('--samples', 'left out without --precision int8', samples);
+  if (precision === 'float32') return undefined;
+  if (samples === undefined) return lowerPrecision(exact, { precision });
+  const options = { sample, minCosine, transform, signal: terminal.signal };
+  const { failures, ...lowered } = await quantizeModel(exact, samples, options);
+  for (const { path, error } of failures)
+    terminal.err(`note: ${printable(path ?? 'a photo')} is left out: ${error.message}\n`);
+  return lowered;
 }
 
 /** Writes the transform of the whole model beside the new one, so that `findTransform` finds it. Returns its path, or null if the model has no transform. */

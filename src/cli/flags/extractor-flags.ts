@@ -20,7 +20,7 @@ export const ENGINE_HELP =
   'what runs the model; openvino is faster on many CPUs ("tapir engines install openvino")';
 
 export const PRECISION_HELP =
-  'arithmetic of the model; float16 is for GPUs, bfloat16 needs engine openvino and a CPU that has it';
+  'arithmetic of the model; float16 is for GPUs, int8 for transformers on CPUs, bfloat16 needs engine openvino and a CPU that has it';
 
 /** Adds the flags for the model and where it runs. */
 export function addExtractorFlags(command: Command): void {

@@ -8,8 +8,13 @@ const MOST_NAMED = 5;
 /** The report in a few lines: sizes, what stays in float32 and why, and what the range of float16 cost. */
 export function loweringText(report: LoweringReport): string {
   const { tensors, converted, nodes, kept, casts, bytesBefore, bytesAfter, overflows, underflows } = report;
+  const inCasts = report.precision === 'float16' ? `, ${casts} casts` : '';
   const lines = [
-    `float16: ${formatBytes(bytesBefore)} → ${formatBytes(bytesAfter)}, ${converted} of ${tensors} tensors, ${nodes} nodes, ${casts} casts`,
+    `${report.precision}: ${formatBytes(bytesBefore)} → ${formatBytes(bytesAfter)}, ${converted} of ${tensors} tensors, ${nodes} nodes${inCasts}`,
+    ...(report.measured ?? []).map(
+      ({ output, samples, least, mean }) =>
+        `  cosine to float32 of "${output}" on ${samples} photos: least ${roundDown(least)}, mean ${roundDown(mean)}`,
+    ),
     ...reasonLines(kept),
     ...overflows
       .slice(0, MOST_NAMED)
@@ -44,4 +49,9 @@ function reasonLines(kept: LoweringReport['kept']): string[] {
   return more > 0
     ? [...lines.slice(0, MOST_NAMED), `  float32: ${more} more reasons (--json names them)`]
     : lines;
+}
+
+/** Six digits of a cosine, never rounded up to 1. */
+export function roundDown(cosine: number): string {
+  return (Math.floor(cosine * 1e6) / 1e6).toFixed(6);
 }

@@ -8,7 +8,7 @@ import { unpackBits } from '../../tensor/bits.js';
 import { elementBytes } from '../../tensor/tensor.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
-import { widen } from './widen.js';
+import { widen } from '../../tensor/widen.js';
 
 /** The ids of the fields that are read, from Arrow's File.fbs, Schema.fbs and Message.fbs. */
 const FOOTER = { schema: 1, recordBatches: 3 } as const;

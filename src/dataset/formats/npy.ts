@@ -7,7 +7,7 @@ import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { elementBytes, type DType } from '../../tensor/tensor.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 import { readExactly, type FeatureFile, type FeatureRows, type FeatureWriter } from './feature-format.js';
-import { widen } from './widen.js';
+import { widen } from '../../tensor/widen.js';
 
 /** NumPy's descriptors. All are little-endian, as are the machines that Node.js runs on. */
 const DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {

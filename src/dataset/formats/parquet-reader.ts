@@ -6,7 +6,7 @@ import { elementBytes, type DType } from '../../tensor/tensor.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
 import { CREATED_BY } from './parquet-writer.js';
-import { widen } from './widen.js';
+import { widen } from '../../tensor/widen.js';
 
 /** The largest group of more than one row. Ours have 16 MiB before 8-bit integers become 32-bit ones. */
 const MAX_GROUP_BYTES = 64 * 2 ** 20;

@@ -5,6 +5,7 @@ import { readClassLabels, type ClassLabels } from '../class-labels.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
 import type { PrunedModel } from '../../model/pruned-model.js';
 import { enginePrecision, LANE_DEFAULTS } from '../../runtime/lane-options.js';
+import type { LoweredPrecision } from '../../model/precision/lower-precision.js';
 import { readFeeds } from '../../tensor/read-feeds.js';
 import { selectRows } from '../../tensor/rows.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
@@ -265,9 +266,9 @@ export async function createAttribution(
     ...given,
     ...(inherited ? { session: readSession(given.session ?? {}, inherited.session) } : {}),
   });
-  if (given.precision === 'float16') throw gradientsUnderflow();
+  if (given.precision === 'float16' || given.precision === 'int8') throw noGradients(given.precision);
   const { device, devices, parallel, session } = options;
-  // The maps of an extractor in float16 are those of its float32 model.
+  // The maps of an extractor in a lowered model are those of its float32 model.
   const lane = { ...pickFields(options, LANE_DEFAULTS), precision: enginePrecision(options) };
   const place = { ...lane, device, devices, parallel, session };
   const source = extractorInternals.has(model)
@@ -278,11 +279,12 @@ export async function createAttribution(
   return newAttribution(await createPasses(source, options, place), options, labels);
 }
 
-function gradientsUnderflow(): TapirError<'PRECISION_UNSUPPORTED'> {
-  const reason = 'gradients become 0 in float16';
+function noGradients(precision: LoweredPrecision): TapirError<'PRECISION_UNSUPPORTED'> {
+  const reason =
+    precision === 'float16' ? 'gradients become 0 in float16' : 'whole numbers of 8 bits have no gradients';
   return new TapirError(
     'PRECISION_UNSUPPORTED',
-    `attributions are not possible in precision "float16": ${reason}; leave "precision" out`,
-    { details: { precision: 'float16', engine: 'onnxruntime', reason } },
+    `attributions are not possible in precision "${precision}": ${reason}; leave "precision" out`,
+    { details: { precision, engine: 'onnxruntime', reason } },
   );
 }

@@ -10,7 +10,7 @@ import type { ScannedModel } from '../../onnx/scan.js';
 import type { PartList, PrunePlan } from './plan.js';
 import { describeNode, keepsInitializer } from './prune.js';
 import { keepsTraining, trainingFields } from './lay-out.js';
-import { keptInputs, type Rewrite } from './rewrite.js';
+import { addedNodes, keptInputs, type Rewrite } from './rewrite.js';
 
 /** The external tensors that stay as they are. */
 export function externalTensors({
@@ -52,12 +52,11 @@ export function planOf(rewrite: Rewrite, chunks: readonly Chunk[]): PrunePlan {
     externalFiles: isKept ? keptFiles : allFiles.filter((file) => !keptFiles.includes(file)),
     bytes: isKept ? sizeOf(chunks) : model.sizeBytes - copiedBytes(chunks),
   });
-  const added = [...rewrite.front, ...[...rewrite.before.values()].flat(), ...rewrite.back];
   return {
     kept: part(true),
     dropped: part(false),
     added: {
-      nodes: added.map((node) => node.name),
+      nodes: addedNodes(rewrite).map((node) => node.name),
       initializers: rewrite.tensors.map((tensor) => tensor.name),
       inputs: rewrite.inputs.map((input) => input.name),
     },

@@ -24,7 +24,7 @@ import { interiorInputs, keepsInitializer, type Cut } from './prune.js';
 import { isSorted, takeSorted, unusedImports } from './tidy.js';
 import { ADDED_OPSET, opsetOf } from '../operator-sets.js';
 import { keptNames } from './fresh-names.js';
-import { keptInputs, type NodePatch, type RepeatedNode, type Rewrite } from './rewrite.js';
+import { keptInputs, standingNodes, type NodePatch, type RepeatedNode, type Rewrite } from './rewrite.js';
 
 /** Whether outputs are written under their keys (through an Identity node) or under the tensors' own names. */
 export type Naming = 'keys' | 'tensors';
@@ -51,6 +51,8 @@ export function layOutRewrite(
     if (tensor.field.number === GRAPH.initializer && model.graph.initializers.includes(tensor))
       replaced.set(tensor.field, replaceElements(reader, tensor.field, data, elemType));
   for (const [field, chunks] of patchedNodes(rewrite, reader, weights)) replaced.set(field, chunks);
+  for (const [node, instead] of rewrite.replaced)
+    replaced.set(node.scanned.field, instead.flatMap(writeNode));
   for (const info of [...model.graph.inputs, ...model.graph.valueInfos]) {
     const type = rewrite.restated.get(cut.graph.values.get(info.name)!);
     if (type && !dropped.has(info.field)) {
@@ -77,7 +79,8 @@ export function layOutRewrite(
   const front: Chunk[] = rewrite.front.flatMap(writeNode);
   if (rewrite.isTidy) {
     for (const field of unusedImports(cut)) dropped.add(field);
-    if (!isSorted(cut)) front.push(...takeSorted(cut, dropped, replaced));
+    const standing = standingNodes(rewrite);
+    if (!isSorted(cut.graph, standing)) front.push(...takeSorted(standing, dropped, replaced));
   }
   const hasNewNodes = front.length > 0 || rewrite.back.length > 0 || renamed.length > 0;
   const imports = hasNewNodes && !model.opsets.has('') ? writeOpset(ADDED_OPSET) : [];
@@ -122,13 +125,13 @@ function dropReplacedInfos(cut: Cut, outputs: readonly WrittenOutput[], dropped:
 }
 
 function* droppedFields(rewrite: Rewrite): Generator<Field> {
-  const { cut } = rewrite;
+  const { cut, replaced } = rewrite;
   const { model, nodes, values } = cut.graph;
   const isKept = (name: string): boolean => {
     const value = values.get(name);
     return value !== undefined && cut.values.has(value);
   };
-  for (const node of nodes) if (!cut.nodes.has(node)) yield node.scanned.field;
+  for (const node of nodes) if (!cut.nodes.has(node) && !replaced.has(node)) yield node.scanned.field;
   for (const tensor of model.graph.initializers) if (!keepsInitializer(cut, tensor)) yield tensor.field;
   const fed = new Set(keptInputs(rewrite).map((value) => value.name));
   for (const input of model.graph.inputs) {

@@ -55,6 +55,8 @@ export interface Rewrite {
   readonly computedInputs: ReadonlySet<Value>;
   /** Added nodes that run before all kept ones. */
   readonly front: readonly NewNode[];
+  /** Dropped nodes of the source with the added ones that compute their outputs, in their place. */
+  readonly replaced: ReadonlyMap<Node, readonly NewNode[]>;
   /** Added nodes that run before one kept node. */
   readonly before: ReadonlyMap<Node, readonly NewNode[]>;
   /** Added nodes that run after all kept ones. */
@@ -100,6 +102,7 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isT
     }),
     computedInputs: new Set(),
     front: [],
+    replaced: new Map(),
     before: new Map(),
     back: [],
     tensors: [],
@@ -139,4 +142,14 @@ function startPatches(
 /** The inputs of the source that must still be fed, in file order. */
 export function keptInputs({ cut, computedInputs }: Rewrite): Value[] {
   return cut.inputs.filter((value) => value.input !== undefined && !computedInputs.has(value));
+}
+
+/** The nodes of the source in whose places something is written, in execution order: the kept ones, and those that are replaced. */
+export function standingNodes({ cut: { graph, nodes }, replaced }: Rewrite): Node[] {
+  return graph.nodes.filter((node) => nodes.has(node) || replaced.has(node));
+}
+
+/** All nodes that a rewrite adds. */
+export function addedNodes({ front, replaced, before, back }: Rewrite): BackNode[] {
+  return [...front, ...[...replaced.values()].flat(), ...[...before.values()].flat(), ...back];
 }

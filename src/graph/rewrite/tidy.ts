@@ -1,7 +1,7 @@
 /** Tidies a written graph on request. ONNX Runtime does not need it; checkers and other runtimes do. */
 import { TapirError } from '../../base/errors.js';
 import { isSortedOrder } from '../execution-order.js';
-import type { Node } from '../graph.js';
+import type { Graph, Node } from '../graph.js';
 import type { Chunk } from '../../onnx/chunk.js';
 import type { Field } from '../../onnx/wire.js';
 import { describeNode, type Cut } from './prune.js';
@@ -29,21 +29,21 @@ export function checkNodeNames({ nodes }: Cut): void {
   }
 }
 
-/** Whether each kept node comes after the nodes that it reads from, in the file. */
-export function isSorted({ graph, nodes }: Cut): boolean {
+/** Whether nodes, in execution order, come in the same order in the file. */
+export function isSorted({ model }: Graph, standing: readonly Node[]): boolean {
   return isSortedOrder(
-    graph.model.graph.nodes,
-    graph.nodes.filter((node) => nodes.has(node)).map((node) => node.scanned),
+    model.graph.nodes,
+    standing.map((node) => node.scanned),
   );
 }
 
-/** Takes the kept nodes out of their places, and returns them in execution order. */
+/** Takes nodes out of their places, and returns what stands there in the order of the nodes. */
 export function takeSorted(
-  { graph, nodes }: Cut,
+  standing: readonly Node[],
   dropped: Set<Field>,
   replaced: ReadonlyMap<Field, readonly Chunk[]>,
 ): Chunk[] {
-  const sorted = graph.nodes.filter((node) => nodes.has(node)).map((node) => node.scanned.field);
+  const sorted = standing.map((node) => node.scanned.field);
   for (const field of sorted) dropped.add(field);
   return sorted.flatMap((field) => replaced.get(field) ?? [field]);
 }

@@ -76,6 +76,8 @@ const HALF_TOLERANCE: ReadonlyMap<number | undefined, number> = new Map([
  * or a wrong cut is far outside (docs/decisions/034-half-precision.md).
  */
 const LOWERED_TOLERANCE = 2 ** -5;
+/** The same for int8, whose steps are 1/127 of the largest value of a row or column (docs/decisions/040-int8.md). */
+const INT8_TOLERANCE = 2 ** -2;
 
 /** What {@link verifyModel} found. */
 export interface VerifyReport {
@@ -89,8 +91,8 @@ export interface VerifyReport {
   /** The largest relative difference of any output. */
   readonly maxRelative: number;
   /**
-   * What `maxRelative` may be: 1e-4, two rounding steps if the model computes in half precision, 1/32 if {@link lowerPrecision} made it
-   * of a float32 model. Larger means a wrong cut.
+   * What `maxRelative` may be: 1e-4, two rounding steps if the model computes in half precision; 1/32, or 1/4 for int8, if
+   * {@link lowerPrecision} made it of a float32 model. Larger means a wrong cut.
    */
   readonly tolerance: number;
   /**
@@ -148,6 +150,7 @@ export async function comparePruned(
 
 /** The tolerance for the coarsest type among the tensors of a model, its outputs included. */
 function toleranceOf({ rewrite, typeOf }: Prepared): number {
+  if (rewrite.replaced.size > 0) return INT8_TOLERANCE;
   if (rewrite.retyped.size > 0) return LOWERED_TOLERANCE;
   const types = new Set([
     ...[...rewrite.cut.values].map(({ type }) => (type?.kind === 'tensor' ? type.elemType : undefined)),

@@ -1,43 +1,72 @@
 /** Lowers the precision of a model: its weights and its arithmetic. */
-import { checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import type { Graph } from '../../graph/graph.js';
+import { checkOneOf, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import type { Graph, Node } from '../../graph/graph.js';
+import type { Naming } from '../../graph/rewrite/lay-out.js';
 import {
   canConvert,
   convertibleOperators,
   isKnownOperator,
 } from '../../graph/rewrite/precision/operators.js';
-import { graphOutputs, wholeCut } from '../../graph/rewrite/prune.js';
-import { startRewrite } from '../../graph/rewrite/rewrite.js';
+import { describeNode, graphOutputs, wholeCut } from '../../graph/rewrite/prune.js';
+import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { Precision } from '../../runtime/lane-options.js';
 import { modelInternals } from '../model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open-model.js';
 import { ModelOracle } from '../oracle/model-oracle.js';
 import { createPruned, prunedInternals, type PrunedModel } from '../pruned-model.js';
 import { checkNames } from '../return-nodes.js';
-import { lowerRewrite, type OperatorChoice } from './lower-rewrite.js';
+import { lowerToInt8 } from './lower-int8.js';
+import { lowerRewrite, type Lowered } from './lower-rewrite.js';
 import type { LoweringReport } from './report.js';
 
 /** Options of {@link lowerPrecision}. */
 export interface LoweringOptions {
   /**
-   * The type of weights and arithmetic.
+   * `float16`: weights and arithmetic of half the size, for GPUs. `int8`: products with constant matrices in 8 bits, for transformers
+   * on CPUs.
    * @default 'float16'
    */
-  readonly precision: 'float16';
+  readonly precision: LoweredPrecision;
   /**
-   * Operators that stay in float32 besides those that must, such as `['Sigmoid']`.
+   * What stays in float32 besides what must: operators, such as `['Sigmoid']`; with int8, also names of nodes.
    * @default []
    */
   readonly keep: readonly string[];
   /**
-   * Operators that compute in float16 although they stay in float32 by default, such as `['LayerNormalization']`: sums, norms,
+   * float16: operators that compute in it although they stay in float32 by default, such as `['LayerNormalization']`: sums, norms,
    * exponentials. Values can overflow there.
    * @default []
    */
   readonly convert: readonly string[];
+  /**
+   * int8: feeds of runs, such as a photo each, as `run` of an extractor takes them. On them it is measured which products can
+   * be computed in 8 bits; 16 to 64 photos suffice. They are held in memory.
+   * @default all products are computed in 8 bits, unmeasured
+   */
+  readonly samples: Iterable<unknown> | AsyncIterable<unknown> | undefined;
+  /**
+   * int8, with samples: the least cosine to float32 of any row of any output, from -1 to 1.
+   * @default 0.999
+   */
+  readonly minCosine: number;
+  /**
+   * Stops the measurement when it fires.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
 }
 
-export const LOWERING_DEFAULTS: LoweringOptions = { precision: 'float16', keep: [], convert: [] };
+/** The precisions that a rewrite gives. */
+export type LoweredPrecision = Extract<Precision, 'float16' | 'int8'>;
+
+export const LOWERING_DEFAULTS: LoweringOptions = {
+  precision: 'float16',
+  keep: [],
+  convert: [],
+  samples: undefined,
+  minCosine: 0.999,
+  signal: undefined,
+};
 
 /** A model in lower precision, and what was done to it. */
 export interface LoweredModel<Model extends OnnxModel | PrunedModel> {
@@ -45,24 +74,32 @@ export interface LoweredModel<Model extends OnnxModel | PrunedModel> {
   readonly report: LoweringReport;
 }
 
-/** The float32 model of each lowered one. */
-const exactModels = new WeakMap<PrunedModel, PrunedModel>();
+/** The float32 model of each lowered one, and the precision of that. */
+const lowered = new WeakMap<
+  PrunedModel,
+  { readonly exact: PrunedModel; readonly precision: LoweredPrecision }
+>();
 
 /**
- * Makes a model of half the size: weights and arithmetic in float16, inputs and outputs as before. GPUs compute several times as fast
- * in float16. CPUs do not: ONNX Runtime computes in float32 there and converts in between.
+ * Makes a model of lower precision, with inputs and outputs as before. What is kept of the file is copied byte for byte.
  *
- * Sums of many terms, normalisations, softmax, powers and positions stay in float32, and so does what computes with a weight above
- * 65,504 or a constant too small for float16. A cast stands only between float32 and float16, once per tensor. What is kept
- * of the file is copied byte for byte.
+ * **float16** is for GPUs: half the size, weights and arithmetic in float16. CPUs are not faster with it: ONNX Runtime computes in
+ * float32 there and converts in between. Sums of many terms, normalisations, softmax, powers and positions stay in float32, and so
+ * does what computes with a weight above 65,504 or a constant too small for float16. A cast stands only between float32 and float16,
+ * once per tensor.
  *
- * @remarks The converted weights are in memory as long as the model, at two bytes per element. They are written into the model file,
- * which holds at most 2 GiB.
+ * **int8** is for transformers on CPUs with VNNI or AMX: about a quarter of the size, and products with constant matrices in 8 bits.
+ * Weights have a scale per column, and activations one per row, so that the features of an image do not depend on its batch.
+ * Convolutions and everything else stay in float32. Give `samples`: on them it is measured which products can be computed so.
+ *
+ * @remarks The converted weights are in memory as long as the model, at one or two bytes per element. They are written into the model
+ * file, which holds at most 2 GiB.
  * @param model - A model, where to open one, or what {@link pruneModel} gives.
  * @param given - See {@link LoweringOptions}.
- * @returns The model, of the same kind as the given one, and a report: what was converted and kept, overflows and underflows.
+ * @returns The model, of the same kind as the given one, and a report: what was converted and kept, overflows, what was measured.
  * {@link verifyModel} compares a pruned one with the float32 graph, {@link compareModels} any on photos.
- * @throws {@link TapirError} `OPTION_INVALID`; `MODEL_CHANGED`; `EXTERNAL_DATA_UNSAFE`; those of {@link openModel}.
+ * @throws {@link TapirError} `OPTION_INVALID`; `PRECISION_UNSUPPORTED` if int8 does not help the model; `PRECISION_TOO_LOW` if the
+ * samples do not allow it; `MODEL_CHANGED`; `EXTERNAL_DATA_UNSAFE`; those of {@link openModel}.
  *
  * @example
  * ```ts
@@ -85,8 +122,7 @@ export async function lowerPrecision(
   model: OnnxModel | ModelSource | PrunedModel,
   given: Options<LoweringOptions> = {},
 ): Promise<LoweredModel<OnnxModel | PrunedModel>> {
-  const options = withDefaults(LOWERING_DEFAULTS, given, 'lowerPrecision');
-  checkOneOf('precision', options.precision, ['float16']);
+  const options = readOptions(given);
   return prunedInternals.has(model) ? lowerPruned(model, options) : lowerWhole(readModel(model), options);
 }
 
@@ -97,58 +133,112 @@ async function lowerPruned(
   const exact = exactModelOf(pruned);
   const laidOut = prunedInternals.of(exact);
   const { model, rewrite, request } = laidOut;
-  const operators = readOperators(options, rewrite.cut.graph);
-  await using oracle = new ModelOracle(model);
-  const lowered = await lowerRewrite(model, rewrite, request.naming, operators, oracle);
-  const made = createPruned({ ...laidOut, rewrite: lowered.rewrite, chunks: lowered.chunks });
-  exactModels.set(made, exact);
-  return { model: made, report: lowered.report };
+  const made = await lower(model, rewrite, request.naming, options);
+  const result = createPruned({ ...laidOut, rewrite: made.rewrite, chunks: made.chunks });
+  lowered.set(result, { exact, precision: options.precision });
+  return { model: result, report: made.report };
 }
 
 async function lowerWhole(model: OnnxModel, options: LoweringOptions): Promise<LoweredModel<OnnxModel>> {
   const { graph } = modelInternals.of(model);
-  const operators = readOperators(options, graph);
   const rewrite = startRewrite(wholeCut(graph, graphOutputs(graph)), () => NO_TYPE);
-  await using oracle = new ModelOracle(model);
-  const { chunks, report } = await lowerRewrite(model, rewrite, 'tensors', operators, oracle);
+  const { chunks, report } = await lower(model, rewrite, 'tensors', options);
   return { model: await deriveModel(model, chunks), report };
 }
 
 /** Never used: a whole graph is not cut inside. */
 const NO_TYPE = { elemType: 0, dims: null } as const;
 
+async function lower(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  naming: Naming,
+  options: LoweringOptions,
+): Promise<Lowered> {
+  const { graph } = rewrite.cut;
+  if (options.precision === 'int8') {
+    const { samples, minCosine, signal } = options;
+    return lowerToInt8(model, rewrite, naming, {
+      keep: readKept(options.keep, graph, describeNode),
+      samples: samples === undefined ? undefined : { samples, minCosine, signal },
+    });
+  }
+  const operators = { keep: readKept(options.keep, graph), convert: readConverted(options.convert) };
+  await using oracle = new ModelOracle(model);
+  return lowerRewrite(model, rewrite, naming, operators, oracle);
+}
+
 /** The float32 model that a pruned model was lowered from; the model itself if it was not lowered. */
 function exactModelOf(pruned: PrunedModel): PrunedModel {
-  return exactModels.get(pruned) ?? pruned;
+  return lowered.get(pruned)?.exact ?? pruned;
 }
 
 /**
- * A pruned model in a precision: lowered to float16, or as it was before. One that is lowered already stays as it is, with the operators
- * that were chosen for it.
+ * A pruned model in a precision: lowered, or as it was before. One that has the precision already stays as it is, with what was chosen
+ * for it.
  */
 export async function inPrecision(pruned: PrunedModel, precision: Precision): Promise<PrunedModel> {
-  if (precision !== 'float16') return exactModelOf(pruned);
-  return isLowered(pruned) ? pruned : (await lowerPrecision(pruned)).model;
+  if (precision !== 'float16' && precision !== 'int8') return exactModelOf(pruned);
+  if (loweredPrecision(pruned) === precision) return pruned;
+  return (await lowerPrecision(pruned, { precision })).model;
 }
 
-/** Whether a model is what {@link lowerPrecision} makes of a pruned model. */
-export function isLowered(model: unknown): boolean {
-  return prunedInternals.has(model) && exactModels.has(model);
+/** The precision of what {@link lowerPrecision} made of a pruned model; undefined for anything else. */
+export function loweredPrecision(model: unknown): LoweredPrecision | undefined {
+  return prunedInternals.has(model) ? lowered.get(model)?.precision : undefined;
+}
+
+function readOptions(given: Options<LoweringOptions>): LoweringOptions {
+  const options = withDefaults(LOWERING_DEFAULTS, given, 'lowerPrecision');
+  const precision = checkOneOf('precision', options.precision, ['float16', 'int8']);
+  const { samples, minCosine } = options;
+  const isFloat16 = precision === 'float16';
+  if (isFloat16 && samples !== undefined)
+    throw invalidOption(
+      'samples',
+      'left out with precision "float16": they choose what int8 computes',
+      'given',
+    );
+  if (!isFloat16 && !isEmpty(options.convert))
+    throw invalidOption('convert', 'left out with precision "int8"', options.convert);
+  if (samples !== undefined && !isIterable(samples))
+    throw invalidOption('samples', 'a list, or an (async) iterable, of feeds', samples);
+  if (!(typeof minCosine === 'number' && minCosine >= -1 && minCosine <= 1))
+    throw invalidOption('minCosine', 'a number from -1 to 1', minCosine);
+  checkSignal(options.signal);
+  return options;
+}
+
+function isIterable(value: unknown): boolean {
+  return (
+    typeof value === 'object' && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value)
+  );
+}
+
+function isEmpty(given: unknown): boolean {
+  return Array.isArray(given) && given.length === 0;
 }
 
 function readNames(option: string, given: unknown): readonly string[] {
-  return Array.isArray(given) && given.length === 0 ? [] : checkNames(option, given);
+  return isEmpty(given) ? [] : checkNames(option, given);
 }
 
-function readOperators({ keep, convert }: LoweringOptions, { nodes }: Graph): OperatorChoice {
-  const present = new Set(nodes.map(({ opType }) => opType));
-  const kept = readNames('keep', keep);
-  const unknown = kept.find((operator) => !isKnownOperator(operator) && !present.has(operator));
-  if (unknown !== undefined)
-    throw invalidOption('keep', 'names of ONNX operators, such as "Sigmoid"', unknown);
-  const converted = readNames('convert', convert);
+/** The operators that stay in float32; with `nameOf`, also names of nodes. */
+function readKept(given: unknown, { nodes }: Graph, nameOf?: (node: Node) => string): ReadonlySet<string> {
+  const present = new Set(nodes.flatMap((node) => [node.opType, ...(nameOf ? [nameOf(node)] : [])]));
+  const kept = readNames('keep', given);
+  const unknown = kept.find((name) => !isKnownOperator(name) && !present.has(name));
+  if (unknown === undefined) return new Set(kept);
+  const expected = nameOf
+    ? 'names of ONNX operators, or of nodes'
+    : 'names of ONNX operators, such as "Sigmoid"';
+  throw invalidOption('keep', expected, unknown);
+}
+
+function readConverted(given: unknown): ReadonlySet<string> {
+  const converted = readNames('convert', given);
   const refused = converted.find((operator) => !canConvert(operator));
   if (refused !== undefined)
     throw invalidOption('convert', `some of ${convertibleOperators().join(', ')}`, refused);
-  return { keep: new Set(kept), convert: new Set(converted) };
+  return new Set(converted);
 }

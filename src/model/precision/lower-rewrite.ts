@@ -77,6 +77,7 @@ export async function lowerRewrite(
     bytesBefore: sizeWithWeights(rewrite, await layOut(rewrite)),
     bytesAfter: sizeWithWeights(lowered, chunks),
     casts,
+    measured: null,
   };
   return { rewrite: lowered, chunks, report };
 }
@@ -97,7 +98,8 @@ function describeUnderflow(
   return zeros + subnormals > 0 ? [{ tensor, zeros, subnormals, elements: halves.length }] : [];
 }
 
-function sizeWithWeights(rewrite: Rewrite, chunks: readonly Chunk[]): number {
+/** The size of a written rewrite together with its external weights, in bytes. */
+export function sizeWithWeights(rewrite: Rewrite, chunks: readonly Chunk[]): number {
   const external = externalTensors(rewrite).map(({ tensor }) => payloadBytes(tensor) ?? 0);
   return external.reduce((sum, bytes) => sum + bytes, sizeOf(chunks));
 }

@@ -1,4 +1,4 @@
-/** float16 on torchvision's networks: features against float32, sizes, and what is kept (docs/decisions/034-half-precision.md). */
+/** Lower precision on torchvision's networks: features against float32, and sizes (docs/decisions/034-half-precision.md, 040-int8.md). */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -62,4 +62,26 @@ describe(`float16 of torchvision’s networks${sharedNote}`, () => {
       await checkFeatures(exact, fixed ? row : image);
     }
   });
+});
+
+describe(`int8 of torchvision’s transformers${sharedNote}`, () => {
+  const names = ['vit_b_16', 'swin_t', 'convnext_tiny'];
+  const files = zooFiles.map((file) => readFacts(join(zooFolder, file)));
+
+  it.each(files.filter(({ architecture }) => names.includes(architecture)))(
+    '$architecture',
+    { timeout: 120_000 },
+    async (facts) => {
+      const source = await createModel(facts.architecture, { weights: weightsOf(facts) });
+      const exact = await pruneModel(source, { [facts.penultimate.node]: 'features' });
+      const { model, report } = await lowerPrecision(exact, { precision: 'int8' });
+      await using float32 = await createFeatureExtractor(exact);
+      await using int8 = await createFeatureExtractor(model);
+      const image = imageOf(facts);
+      const [expected, actual] = [await float32.run(image), await int8.run(image)];
+      expect(cosineOf(actual['features']!, expected['features']!)).toBeGreaterThanOrEqual(0.999);
+      expect(report.bytesAfter / report.bytesBefore).toBeLessThan(0.31);
+      expect(new Set(report.kept.map(({ operator }) => operator))).toEqual(new Set(['Conv']));
+    },
+  );
 });

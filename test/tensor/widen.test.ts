@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { widen } from '../../../src/dataset/formats/widen.js';
+import { widen } from '../../src/tensor/widen.js';
 
 describe('widen', () => {
   it('does not copy float32', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { compareVectors } from '../../src/embed/compare-vectors.js';
+import { compareVectors } from '../../src/tensor/compare-vectors.js';
 
 it.each([
   [[1, 2], [1, 2], 1, 0],

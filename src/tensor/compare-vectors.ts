@@ -1,4 +1,6 @@
 /** Compares two vectors of one image. */
+import type { Tensor } from './tensor.js';
+import { widen } from './widen.js';
 
 /** How far two vectors are apart. */
 export interface VectorDifference {
@@ -23,4 +25,19 @@ export function compareVectors(x: Float32Array, y: Float32Array): VectorDifferen
   if (maxDifference === 0) return { cosine: 1, maxDifference };
   const length = Math.sqrt(squaresX) * Math.sqrt(squaresY);
   return { cosine: length === 0 ? 0 : Math.max(-1, Math.min(1, product / length)), maxDifference };
+}
+
+/** The cosine of two tensors of the same dims. Elements that are NaN or infinite in the same way in both do not count; others make it 0. */
+export function cosineOfTensors(features: Tensor, exact: Tensor): number {
+  const [x, y] = [vectorOf(features), vectorOf(exact)];
+  const { cosine } = compareVectors(x, y);
+  if (Number.isFinite(cosine)) return cosine;
+  for (let i = 0; i < x.length; i++) if (!Number.isFinite(x[i]) && Object.is(x[i], y[i])) x[i] = y[i] = 0;
+  const { cosine: ofFinite } = compareVectors(x, y);
+  return Number.isFinite(ofFinite) ? ofFinite : 0;
+}
+
+/** A copy of the elements as float32. */
+function vectorOf({ dtype, data }: Tensor): Float32Array {
+  return Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.slice().buffer as ArrayBuffer);
 }

@@ -1,6 +1,6 @@
 /** Elements of any dtype as float32. */
-import { fromFloat16Bits } from '../../tensor/float16.js';
-import { createData, type DType } from '../../tensor/tensor.js';
+import { fromFloat16Bits } from './float16.js';
+import { createData, type DType } from './tensor.js';
 
 /** The values of all 65,536 half-precision numbers, made on first use: a lookup is about ten times faster than computing. */
 let halves: Float32Array | undefined;

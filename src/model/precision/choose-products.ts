@@ -1,0 +1,203 @@
+/** Chooses the products of a model that are computed in 8 bits: as many as keep the outputs near those in float32, on samples. */
+import { TapirError } from '../../base/errors.js';
+import type { Node, Value } from '../../graph/graph.js';
+import type { Product } from '../../graph/rewrite/precision/products.js';
+import { withSwitches } from '../../graph/rewrite/precision/with-switches.js';
+import type { Int8Matrix } from '../../graph/rewrite/precision/with-int8.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { Replica } from '../../runtime/replica.js';
+import { cosineOfTensors } from '../../tensor/compare-vectors.js';
+import { readFeeds } from '../../tensor/read-feeds.js';
+import { takeRow } from '../../tensor/rows.js';
+import { wholePart } from '../../tensor/tensor-part.js';
+import type { NamedTensor } from '../../tensor/tensor.js';
+import type { OnnxModel } from '../open-model.js';
+import { SessionHolder } from '../oracle/session-holder.js';
+import { describeInputs } from '../value-info.js';
+import type { MeasuredCosine } from './report.js';
+
+/** What is measured, and what is asked for. */
+export interface ProductSamples {
+  /** Feeds of runs, such as one photo each. */
+  readonly samples: Iterable<unknown> | AsyncIterable<unknown>;
+  /** The least cosine to float32 of any row of any output. */
+  readonly minCosine: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The products that are computed in 8 bits, and what is known about the others. */
+export interface ProductChoice {
+  readonly chosen: readonly Product[];
+  /** Those that lose too much, with the least cosine when they alone are computed in 8 bits. */
+  readonly kept: ReadonlyMap<Node, number>;
+  readonly measured: readonly MeasuredCosine[];
+}
+
+/** The samples that decide about single products: those that all products together change most. */
+const HARDEST = 4;
+
+/**
+ * Measures all products together. If that is too far from float32, it measures each product alone on the hardest samples, and keeps
+ * those in float32 that lose most per weight: as few as suffice.
+ *
+ * @remarks One session computes both forms of each product, so every choice is a run, not another session.
+ * @throws {@link TapirError} `PRECISION_TOO_LOW` if no product can be computed in 8 bits; `OPTION_INVALID` without samples.
+ */
+export async function chooseProducts(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  products: readonly Product[],
+  matrices: ReadonlyMap<Value, Int8Matrix>,
+  { samples, minCosine, signal }: ProductSamples,
+): Promise<ProductChoice> {
+  const sessions = new SessionHolder(model);
+  try {
+    const switched = withSwitches(rewrite, products, matrices);
+    const replica = await sessions.open({ rewrite: switched.rewrite, graphOptimizationLevel: 'all' });
+    const bench = new Bench(replica, rewrite, switched.switches, products.length, signal);
+    await bench.read(samples);
+    const none = new Set<number>();
+    const all = await bench.measure(none);
+    if (leastOf(all) >= minCosine) return { chosen: products, kept: new Map(), measured: bench.summary(all) };
+    const hardest = bench.hardest(all, HARDEST);
+    const losses = await mapOneByOne(products, async ({ matrix }, i) => {
+      const others = new Set([...products.keys()].filter((k) => k !== i));
+      const loss = 1 - leastOf(await bench.measure(others, hardest));
+      return { i, loss, perWeight: loss / (matrix.rows * matrix.columns) };
+    });
+    const order = losses.toSorted((a, b) => b.perWeight - a.perWeight);
+    // The fewest that suffice: losses add up, so more in float32 is nearer.
+    let [low, high] = [1, products.length];
+    let [best, kept] = [all, none];
+    while (low <= high) {
+      const count = (low + high) >> 1;
+      const exact = new Set(order.slice(0, count).map(({ i }) => i));
+      // oxlint-disable-next-line no-await-in-loop -- each measurement decides about the next
+      const cosines = await bench.measure(exact);
+      if (leastOf(cosines) >= minCosine) [best, kept, high] = [cosines, exact, count - 1];
+      else low = count + 1;
+    }
+    if (kept.size === products.length || kept.size === 0) throw tooLow(bench.summary(all), minCosine);
+    return {
+      chosen: products.filter((_, i) => !kept.has(i)),
+      kept: new Map(order.filter(({ i }) => kept.has(i)).map(({ i, loss }) => [products[i]!.node, 1 - loss])),
+      measured: bench.summary(best),
+    };
+  } finally {
+    await sessions.close();
+  }
+}
+
+/** The cosines of one sample: a number for each output, the least of its rows. */
+type Cosines = readonly number[];
+
+/** Runs samples with any choice of products. */
+class Bench {
+  readonly #replica: Replica;
+  readonly #rewrite: Rewrite;
+  readonly #switches: string;
+  readonly #count: number;
+  readonly #signal: AbortSignal | undefined;
+  readonly #fetches: readonly string[];
+  readonly #samples: { readonly feeds: readonly NamedTensor[]; readonly exact: readonly NamedTensor[] }[] =
+    [];
+
+  constructor(
+    replica: Replica,
+    rewrite: Rewrite,
+    switches: string,
+    count: number,
+    signal: AbortSignal | undefined,
+  ) {
+    this.#replica = replica;
+    this.#rewrite = rewrite;
+    this.#switches = switches;
+    this.#count = count;
+    this.#signal = signal;
+    this.#fetches = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+  }
+
+  /** Reads the samples, and runs each in float32. */
+  async read(samples: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
+    const inputs = describeInputs(this.#rewrite);
+    for await (const sample of samples) {
+      const feeds = readFeeds(inputs, sample);
+      const everything = new Set(Array.from({ length: this.#count }, (_, i) => i));
+      this.#samples.push({ feeds, exact: await this.#run(feeds, everything) });
+    }
+    if (this.#samples.length === 0)
+      throw new TapirError('OPTION_INVALID', 'samples is empty; give at least one', {
+        details: { option: 'samples', expected: 'feeds of at least one run', actual: 'none' },
+      });
+  }
+
+  /** The cosines of samples with the given products in float32, and all others in 8 bits. */
+  async measure(
+    exact: ReadonlySet<number>,
+    of: readonly number[] = [...this.#samples.keys()],
+  ): Promise<Cosines[]> {
+    return mapOneByOne(of, async (at) => {
+      const sample = this.#samples[at]!;
+      const outputs = await this.#run(sample.feeds, exact);
+      return outputs.map((tensor, k) => leastRowCosine(tensor, sample.exact[k]!));
+    });
+  }
+
+  /** The samples with the least cosines. */
+  hardest(cosines: readonly Cosines[], count: number): number[] {
+    return [...cosines.keys()]
+      .toSorted((a, b) => Math.min(...cosines[a]!) - Math.min(...cosines[b]!))
+      .slice(0, count);
+  }
+
+  summary(cosines: readonly Cosines[]): MeasuredCosine[] {
+    return this.#rewrite.outputs.map(({ key, tensor }) => {
+      const own = cosines.map((sample) => sample[this.#fetches.indexOf(tensor)]!);
+      return {
+        output: key,
+        samples: own.length,
+        least: Math.min(...own),
+        mean: own.reduce((sum, one) => sum + one, 0) / own.length,
+      };
+    });
+  }
+
+  #run(feeds: readonly NamedTensor[], exact: ReadonlySet<number>): Promise<readonly NamedTensor[]> {
+    const data = Uint8Array.from({ length: this.#count }, (_, i) => (exact.has(i) ? 0 : 1));
+    const switches: NamedTensor = { name: this.#switches, dtype: 'bool', dims: [this.#count], data };
+    return this.#replica.run([...feeds, switches].map(wholePart), this.#fetches, { signal: this.#signal });
+  }
+}
+
+function leastOf(cosines: readonly Cosines[]): number {
+  return Math.min(...cosines.flat());
+}
+
+/** Rows are along the first axis; a tensor without axes is one row. */
+function leastRowCosine(tensor: NamedTensor, exact: NamedTensor): number {
+  const rows = tensor.dims[0];
+  if (rows === undefined || rows < 2) return cosineOfTensors(tensor, exact);
+  return Math.min(
+    ...Array.from({ length: rows }, (_, row) => cosineOfTensors(takeRow(tensor, row), takeRow(exact, row))),
+  );
+}
+
+async function mapOneByOne<Item, Result>(
+  items: readonly Item[],
+  map: (item: Item, index: number) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
+  for (const [i, item] of items.entries()) results.push(await map(item, i));
+  return results;
+}
+
+function tooLow(measured: readonly MeasuredCosine[], minCosine: number): TapirError<'PRECISION_TOO_LOW'> {
+  const { output, least: cosine } = measured.reduce((worst, one) => (one.least < worst.least ? one : worst));
+  const shown = Math.floor(cosine * 1e6) / 1e6;
+  return new TapirError(
+    'PRECISION_TOO_LOW',
+    `output "${output}" in int8 is too far from float32: with all products in 8 bits the least cosine is ${shown}, and no choice of them reaches ${minCosine} (minCosine); choose precision "float32", or a lower limit (--min-cosine)`,
+    { details: { output, cosine, minCosine } },
+  );
+}

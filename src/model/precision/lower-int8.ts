@@ -1,0 +1,170 @@
+/** A rewrite in float32 → the same one with matrix products in 8 bits, and a report. */
+import { TapirError } from '../../base/errors.js';
+import type { Node, Value } from '../../graph/graph.js';
+import { opsetOf } from '../../graph/operator-sets.js';
+import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
+import { isConstant } from '../../graph/rewrite/precision/choose-nodes.js';
+import { findProducts, type Product } from '../../graph/rewrite/precision/products.js';
+import { constantTensor } from '../../graph/rewrite/precision/with-float16.js';
+import { INT8_OPSET, withInt8, type Int8Matrix } from '../../graph/rewrite/precision/with-int8.js';
+import { describeNode } from '../../graph/rewrite/prune.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { readAttributes, type Attribute } from '../../onnx/attributes.js';
+import { ELEMENT_TYPE } from '../../onnx/schema.js';
+import { WireReader } from '../../onnx/wire.js';
+import { elementCount } from '../../tensor/tensor.js';
+import { modelInternals, type ModelState } from '../model-state.js';
+import type { OnnxModel } from '../open-model.js';
+import { chooseProducts, type ProductSamples } from './choose-products.js';
+import { readInt8 } from './int8-weights.js';
+import { sizeWithWeights, type Lowered } from './lower-rewrite.js';
+import type { KeptNode, LoweringReport } from './report.js';
+
+/** What is asked for. */
+export interface Int8Setup {
+  /** Operators, and names of nodes, that stay in float32. */
+  readonly keep: ReadonlySet<string>;
+  /** Undefined to compute all products in 8 bits, unmeasured. */
+  readonly samples: ProductSamples | undefined;
+}
+
+/** With a smaller share of the weights in 8 bits, the model hardly changes in size or speed. */
+const LEAST_SHARE = 0.5;
+
+/**
+ * Computes products with constant matrices in 8 bits.
+ *
+ * @throws {@link TapirError} `PRECISION_UNSUPPORTED` if less than half of the weights are in such products, or the operator set is
+ * older than 11; `PRECISION_TOO_LOW` if no choice of products is near enough to float32 on the samples.
+ */
+export async function lowerToInt8(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  naming: Naming,
+  { keep, samples }: Int8Setup,
+): Promise<Lowered> {
+  const state = modelInternals.of(model);
+  const opset = opsetOf(rewrite.cut.graph);
+  if (opset < INT8_OPSET)
+    throw unsupported(
+      `it uses operator set ${opset}, and 8 bits need ${INT8_OPSET}; convert it first (onnx.version_converter)`,
+    );
+  const found = await searchProducts(state, rewrite, keep);
+  checkShare(rewrite, found.products);
+  const { matrices, products, kept } = await readMatrices(state, found.products);
+  const choice = samples && (await chooseProducts(model, rewrite, products, matrices, samples));
+  const chosen = choice?.chosen ?? products;
+  const lossy = choice?.kept ?? new Map<Node, number>();
+  const reasons = new Map([
+    ...found.kept,
+    ...kept,
+    ...[...lossy.keys()].map((node): [Node, string] => [node, 'in 8 bits it loses too much on the samples']),
+  ]);
+  const made = withInt8(rewrite, chosen, matrices);
+  const share = `${chosen.length} of ${chosen.length + reasons.size} products with constants`;
+  const note = `int8: ${share} compute in 8 bits, with a scale per column of weights and per row of activations`;
+  const lowered = { ...made, notes: [...made.notes, note] };
+  const { chunks, before } = await state.withSource((source) => ({
+    chunks: layOutRewrite(lowered, naming, new WireReader(source)),
+    before: layOutRewrite(rewrite, naming, new WireReader(source)),
+  }));
+  const report: LoweringReport = {
+    precision: 'int8',
+    tensors: floatConstants(rewrite).length,
+    converted: new Set(chosen.map(({ matrix }) => matrix.tensor)).size,
+    nodes: chosen.length,
+    kept: [...reasons]
+      .toSorted(([a], [b]) => a.index - b.index)
+      .map(([node, reason]) => describeKept(node, reason, lossy.get(node))),
+    overflows: [],
+    underflows: [],
+    bytesBefore: sizeWithWeights(rewrite, before),
+    bytesAfter: sizeWithWeights(lowered, chunks),
+    casts: 0,
+    measured: choice?.measured ?? null,
+  };
+  return { rewrite: lowered, chunks, report };
+}
+
+function describeKept(node: Node, reason: string, cosine: number | undefined): KeptNode {
+  return { node: describeNode(node), operator: node.opType, reason, ...(cosine !== undefined && { cosine }) };
+}
+
+async function searchProducts(
+  { withSource }: ModelState,
+  rewrite: Rewrite,
+  keep: ReadonlySet<string>,
+): Promise<{ readonly products: readonly Product[]; readonly kept: ReadonlyMap<Node, string> }> {
+  const { products, kept } = await withSource((source) => {
+    const reader = new WireReader(source);
+    const attributesOf = ({ scanned }: Node): ReadonlyMap<string, Attribute> =>
+      readAttributes(reader, scanned);
+    return findProducts(rewrite, attributesOf);
+  });
+  const reasons = new Map(kept);
+  const isKept = ({ node }: Product): boolean => keep.has(node.opType) || keep.has(describeNode(node));
+  for (const { node } of products.filter(isKept)) reasons.set(node, 'you keep it (keep)');
+  return { products: products.filter((product) => !isKept(product)), kept: reasons };
+}
+
+/** Reads the matrices, one in float32 at a time. */
+async function readMatrices(
+  state: ModelState,
+  products: readonly Product[],
+): Promise<{
+  readonly matrices: ReadonlyMap<Value, Int8Matrix>;
+  readonly products: readonly Product[];
+  readonly kept: ReadonlyMap<Node, string>;
+}> {
+  const matrices = new Map<Value, Int8Matrix | undefined>();
+  for (const { matrix } of products)
+    // oxlint-disable-next-line no-await-in-loop -- one matrix in float32 at a time
+    if (!matrices.has(matrix.value)) matrices.set(matrix.value, await readInt8(state, matrix));
+  const isFinite = ({ matrix }: Product): boolean => matrices.get(matrix.value) !== undefined;
+  const broken = products.filter((product) => !isFinite(product));
+  return {
+    matrices: new Map([...matrices].flatMap(([value, matrix]) => (matrix ? [[value, matrix]] : []))),
+    products: products.filter(isFinite),
+    kept: new Map(broken.map(({ node }) => [node, 'its matrix has values that are not finite'])),
+  };
+}
+
+/** Refuses a model in which other weights count more: those of convolutions. */
+function checkShare({ cut }: Rewrite, products: readonly Product[]): void {
+  const inProducts = new Set(products.map(({ matrix }) => matrix.tensor));
+  let [small, all] = [0, 0];
+  const seen = new Set<unknown>();
+  for (const { domain, opType, inputs } of cut.nodes) {
+    if (domain !== '' || !WEIGHTED.has(opType)) continue;
+    for (const value of inputs) {
+      const source = value?.producer?.opType === 'Transpose' ? value.producer.inputs[0] : value;
+      const tensor = source && isConstant(source) ? constantTensor(source) : undefined;
+      if (!tensor || seen.has(tensor)) continue;
+      seen.add(tensor);
+      const weights = elementCount(tensor.dims);
+      all += weights;
+      if (inProducts.has(tensor)) small += weights;
+    }
+  }
+  if (all > 0 && small / all >= LEAST_SHARE) return;
+  const percent = all === 0 ? 0 : Math.round((100 * small) / all);
+  throw unsupported(
+    `only ${percent} % of the weights that it computes with are in products of matrices in float32, and convolutions gain too little from 8 bits for what they lose`,
+  );
+}
+
+const WEIGHTED: ReadonlySet<string> = new Set(['Conv', 'ConvTranspose', 'Einsum', 'Gemm', 'MatMul']);
+
+function floatConstants({ cut }: Rewrite): Value[] {
+  return [...cut.values].filter(
+    (value) => isConstant(value) && constantTensor(value)?.elemType === ELEMENT_TYPE.float32,
+  );
+}
+
+function unsupported(reason: string): TapirError<'PRECISION_UNSUPPORTED'> {
+  return new TapirError(
+    'PRECISION_UNSUPPORTED',
+    `precision "int8" does not help this model: ${reason}; choose precision "float32", "float16" on a GPU, or engine "openvino" with "bfloat16"`,
+    { details: { precision: 'int8', engine: 'onnxruntime', reason } },
+  );
+}
