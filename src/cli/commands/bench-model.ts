@@ -139,22 +139,23 @@ function comparisonText(ways: readonly Way[]): string {
   const rateOf = ({ best }: MeasureModelReport): number => best.rowsPerSecond.median;
   const fastest = measured.toSorted((a, b) => rateOf(b) - rateOf(a))[0]!;
   const hasCosines = measured.some(({ cosine }) => cosine !== null);
-  const cosines = hasCosines ? ['least cosine', 'mean'] : [];
-  const header = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×', ...cosines, ''];
-  const rows = measured.map((report) => [
-    report.engine,
-    report.precision,
-    String(report.best.rows),
-    String(report.best.sessionsPerDevice),
-    rateText(report.best),
-    report.best.rowsPerSecond.min.toFixed(1),
-    report.best.rowsPerSecond.max.toFixed(1),
-    (rateOf(report) / rateOf(first)).toFixed(2),
-    ...cosines.map((_, i) =>
-      report.cosine ? roundDown(i === 0 ? report.cosine.least : report.cosine.mean) : '',
-    ),
-    report === fastest ? '<' : '',
-  ]);
+  const header = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×'];
+  if (hasCosines) header.push('least cosine', 'mean');
+  const rows = measured.map((report) => {
+    const row = [
+      report.engine,
+      report.precision,
+      String(report.best.rows),
+      String(report.best.sessionsPerDevice),
+      rateText(report.best),
+      report.best.rowsPerSecond.min.toFixed(1),
+      report.best.rowsPerSecond.max.toFixed(1),
+      (rateOf(report) / rateOf(first)).toFixed(2),
+    ];
+    if (report.cosine) row.push(roundDown(report.cosine.least), roundDown(report.cosine.mean));
+    row.push(report === fastest ? '<' : '');
+    return row;
+  });
   const { engine, precision, best } = fastest;
   const choice = `--engine ${engine} --precision ${precision} --batch ${best.rows} --sessions ${best.sessionsPerDevice}`;
   const caution =
@@ -162,7 +163,7 @@ function comparisonText(ways: readonly Way[]): string {
       ? ''
       : `note: ${precision} changes features; ${hasCosines ? '' : '--photos measures how much here, and '}"tapir embed" measures it on your first images (--min-cosine sets a limit)\n`;
   return [
-    formatTable([header, ...rows], [2, 3, 4, 5, 6, 7, ...cosines.map((_, i) => 8 + i)]),
+    formatTable([[...header, ''], ...rows], hasCosines ? [2, 3, 4, 5, 6, 7, 8, 9] : [2, 3, 4, 5, 6, 7]),
     `\nfastest here: ${choice}\n`,
     caution,
     ...notes,

@@ -104,7 +104,12 @@ describe('tapir bench model', () => {
     expect(compared).toMatchObject([
       { engine: 'onnxruntime', precision: 'float32', best: { rows: 2 } },
       { engine: 'onnxruntime', precision: 'bfloat16', impossible: expect.stringContaining('float32') },
-      { engine: 'onnxruntime', precision: 'float16', best: { rows: 2 } },
+      { engine: 'onnxruntime', precision: 'float16', best: { rows: 2 }, cosine: null },
+      {
+        engine: 'onnxruntime',
+        precision: 'int8',
+        impossible: expect.stringMatching(/only \d+ % of the weights/),
+      },
     ]);
   });
 

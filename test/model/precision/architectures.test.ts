@@ -65,10 +65,10 @@ describe(`float16 of torchvision’s networks${sharedNote}`, () => {
 });
 
 describe(`int8 of torchvision’s transformers${sharedNote}`, () => {
-  const names = ['vit_b_16', 'swin_t', 'convnext_tiny'];
+  const names = new Set(['vit_b_16', 'swin_t', 'convnext_tiny']);
   const files = zooFiles.map((file) => readFacts(join(zooFolder, file)));
 
-  it.each(files.filter(({ architecture }) => names.includes(architecture)))(
+  it.each(files.filter(({ architecture }) => names.has(architecture)))(
     '$architecture',
     { timeout: 120_000 },
     async (facts) => {

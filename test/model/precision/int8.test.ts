@@ -29,7 +29,7 @@ function numbers(count: number, seed: number): number[] {
   return Array.from({ length: count }, () => 2 * next() - 1);
 }
 
-const matrix = (rows: number, columns: number, seed = 1): WeightSpec & { values: readonly number[] } => ({
+const matrix = (rows: number, columns: number, seed = 1): { dims: number[]; values: number[] } => ({
   dims: [rows, columns],
   values: numbers(rows * columns, seed),
 });
