@@ -22,3 +22,10 @@ export { type Agreement, type ComparedImage } from './apps/compare/compare-outpu
 export { type PixelAgreement, type TransformDifference } from './apps/compare/compare-pixels.js';
 export { type ComparedSource } from './apps/compare/open-sides.js';
 export { quantizeModel, type QuantizedModel, type QuantizeOptions } from './apps/learn/quantize-model.js';
+export {
+  createTextEncoder,
+  type EncodeTextOptions,
+  type TextEncoderOptions,
+  type TextTower,
+} from './text/text-encoder.js';
+export { encodeLabels, type EncodeLabelsOptions } from './text/class-vectors.js';

@@ -127,6 +127,8 @@ export interface ErrorDetails {
   CLOSED: { readonly what: string };
   /** A configuration of preprocessing has a field that changes pixels and cannot be followed. */
   TRANSFORM_UNSUPPORTED: { readonly field: string; readonly reason: string };
+  /** A file of a tokenizer is missing or damaged, or says what cannot be followed. */
+  TOKENIZER_INVALID: { readonly path: string; readonly reason: string };
   /** The call needs a package that is not installed or does not load. */
   DEPENDENCY_MISSING: { readonly package: string; readonly reason: string };
   /** The image does not exist or cannot be fetched. */

@@ -9,6 +9,7 @@ import {
   createFeatureExtractor,
   createTrainer,
   createService,
+  createTextEncoder,
   createTransform,
   differentiate,
   embedFolder,
@@ -33,6 +34,7 @@ import { ERROR_CODES } from '../support/error-codes.js';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { startServer } from '../support/file-server.js';
 import { chain, modelBytes, type GraphSpec } from '../support/graphs.js';
+import { writeHuggingFacePair } from '../support/text-models.js';
 import { negModel } from '../support/tiny-models.js';
 import { copyPhotos } from '../support/photos.js';
 import { runScript, runTapir } from '../support/run.js';
@@ -145,6 +147,11 @@ function thrownByCommand({ stderr }: { readonly stderr: string }): unknown {
 /** What makes each code. The type asks for all of them. */
 const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
   TRANSFORM_UNSUPPORTED: async () => transformFromConfig({ image_processor_type: 'NewImageProcessor' }),
+  TOKENIZER_INVALID: () => {
+    const tower = writeHuggingFacePair(join(scratch, 'pair'), 'clip');
+    rmSync(join(scratch, 'pair/tokenizer.json'));
+    return createTextEncoder(tower);
+  },
   OPTION_INVALID: () => loadImage('photo.jpg', 'ImageNet22K' as never),
   MODEL_UNREADABLE: () => openModel(join(scratch, 'nowhere.onnx')),
   MODEL_MALFORMED: () => openModel(new Uint8Array([0xff, 0xff, 0xff])),

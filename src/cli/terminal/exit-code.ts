@@ -51,6 +51,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   MOMENTS_INVALID: EXIT.usage,
   CHECKPOINT_INVALID: EXIT.model,
   TRANSFORM_UNSUPPORTED: EXIT.model,
+  TOKENIZER_INVALID: EXIT.model,
   GRAPH_INVALID: EXIT.model,
   GRADIENT_UNSUPPORTED: EXIT.model,
   LOSS_NOT_FINITE: EXIT.model,

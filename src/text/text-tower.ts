@@ -1,0 +1,120 @@
+/** Where the text half of a pair of image and text models lies, and its configuration files. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { invalidOption } from '../base/checks.js';
+import { reasonOf } from '../base/errors.js';
+import { openModel, type OnnxModel } from '../model/open-model.js';
+import { tokenInputsOf } from './token-inputs.js';
+import type { TokenizerJson } from './tokenizer.js';
+import { tokenizerInvalid } from './tokenizer-invalid.js';
+
+/** Names of image halves, and the names of the text halves that exporters put beside them: Hugging Face, Immich, and others. */
+const HALVES: readonly (readonly [image: string, text: string])[] = [
+  ['vision_model', 'text_model'],
+  ['visual', 'textual'],
+  ['image_encoder', 'text_encoder'],
+];
+
+/**
+ * Opens the text tower of a model.
+ *
+ * @param path - An image model that has a text tower beside it (`onnx/vision_model.onnx` and `onnx/text_model.onnx`,
+ * `visual/model.onnx` and `textual/model.onnx`), a model that holds both, or a text tower itself.
+ * @throws {@link TapirError} `OPTION_INVALID` if there is no text tower; those of {@link openModel}.
+ */
+export async function openTextTower(path: string): Promise<OnnxModel> {
+  const given = await openModel(path);
+  if (tokenInputsOf(given.inputs) !== undefined) return given;
+  const candidates = [...new Set(listTextTowers(resolve(path)))];
+  const found = candidates.find((candidate) => existsSync(candidate));
+  if (found === undefined)
+    throw invalidOption(
+      'textModel',
+      `the path of a text tower: "${basename(path)}" takes no tokens, and ${lookedFor(candidates)}`,
+      path,
+    );
+  return openModel(found);
+}
+
+/** Lists where the text tower of an image model may lie: with the ending of the image model's file (`_fp16`), else without. */
+export function listTextTowers(path: string): string[] {
+  const folder = dirname(path);
+  const name = basename(path);
+  const parent = basename(folder);
+  return HALVES.flatMap(([image, text]) => {
+    if (parent === image) return [join(dirname(folder), text, name)];
+    if (!name.startsWith(image)) return [];
+    return [join(folder, text + name.slice(image.length)), join(folder, `${text}.onnx`)];
+  });
+}
+
+function lookedFor(candidates: readonly string[]): string {
+  return candidates.length === 0
+    ? 'its name does not say where its text tower would be'
+    : `there is no ${candidates.map((candidate) => `"${candidate}"`).join(' or ')}`;
+}
+
+/** A configuration file, with the fields that its reader checks. */
+export type JsonFields = Readonly<Record<string, unknown>>;
+
+/** The files that say how text becomes tokens. */
+export interface TokenizerFiles {
+  /** Path of tokenizer.json. */
+  readonly path: string;
+  readonly tokenizer: TokenizerJson;
+  /** tokenizer_config.json, over special_tokens_map.json; empty if both are missing. */
+  readonly settings: JsonFields;
+  /** The model's config.json; empty if it is missing. */
+  readonly config: JsonFields;
+}
+
+const MOST_BYTES = 256 * 2 ** 20;
+
+/**
+ * Reads the files of a tokenizer: each from the model's folder, else from the folder above it.
+ *
+ * @param place - A model file, or a folder that holds the files.
+ * @throws {@link TapirError} `TOKENIZER_INVALID` without a tokenizer.json, and for a file that is no JSON.
+ */
+export function readTokenizerFiles(place: string): TokenizerFiles {
+  const folder = isFolder(place) ? resolve(place) : dirname(resolve(place));
+  const folders = [folder, dirname(folder)];
+  const path = folders.map((one) => join(one, 'tokenizer.json')).find((one) => existsSync(one));
+  if (path === undefined)
+    throw tokenizerInvalid(join(folder, 'tokenizer.json'), 'it is missing, here and one folder up');
+  const tokenizer = readJson(path);
+  if (typeof tokenizer['model'] !== 'object' || tokenizer['model'] === null)
+    throw tokenizerInvalid(path, 'it has no section "model"');
+  const read = (name: string): JsonFields => {
+    const file = folders.map((one) => join(one, name)).find((one) => existsSync(one));
+    return file === undefined ? {} : readJson(file);
+  };
+  return {
+    path,
+    tokenizer: tokenizer as unknown as TokenizerJson,
+    settings: { ...read('special_tokens_map.json'), ...read('tokenizer_config.json') },
+    config: read('config.json'),
+  };
+}
+
+function isFolder(place: string): boolean {
+  try {
+    readdirSync(place);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function readJson(path: string): JsonFields {
+  let value: unknown;
+  try {
+    const text = readFileSync(path, 'utf8');
+    if (text.length > MOST_BYTES) throw new Error(`it is larger than ${MOST_BYTES} bytes`);
+    value = JSON.parse(text);
+  } catch (error) {
+    throw tokenizerInvalid(path, reasonOf(error), error);
+  }
+  if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as JsonFields;
+  throw tokenizerInvalid(path, 'it is no JSON object');
+}
