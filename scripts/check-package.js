@@ -67,7 +67,7 @@ try {
   ]).trim();
   check(
     names ===
-      'DataParallel,FeatureExtractor,Pipeline,TapirError,attribute,chunkSizes,compareModels,createAttribution,createEarlyExit,createFeatureExtractor,createModel,createService,createTrainer,createTransform,diagnose,differentiate,distributedSampler,drawHeatmap,embedFolder,embedImages,embedStream,embedTransformStream,estimateBatchNorm,featureInfo,findTransform,getGraphNodeNames,installEngine,isTapirError,listDevices,listKnownModels,listModels,loadImage,loadStateDict,lowerPrecision,measureDeviation,measureEmbedding,measureModel,measureMoments,mergeBatchNorm,mergeDataset,openDataset,openModel,profileModel,pruneModel,pullModel,pullTimm,pullTorchvision,quantizeModel,readStateDict,searchDataset,splitModel,trainFolder,transformFromConfig,verifyModel,writeReport,writeStateDict',
+      'DataParallel,FeatureExtractor,Pipeline,TapirError,attribute,chunkSizes,compareModels,createAttribution,createEarlyExit,createFeatureExtractor,createModel,createService,createTextEncoder,createTrainer,createTransform,diagnose,differentiate,distributedSampler,drawHeatmap,embedFolder,embedImages,embedStream,embedTransformStream,encodeLabels,estimateBatchNorm,featureInfo,findTransform,getGraphNodeNames,installEngine,isTapirError,listDevices,listKnownModels,listModels,loadImage,loadStateDict,lowerPrecision,measureDeviation,measureEmbedding,measureModel,measureMoments,mergeBatchNorm,mergeDataset,openDataset,openModel,profileModel,pruneModel,pullModel,pullTimm,pullTorchvision,quantizeModel,readStateDict,searchDataset,splitModel,trainFolder,transformFromConfig,verifyModel,writeReport,writeStateDict',
     `import gives ${names}`,
   );
   check(
