@@ -8,6 +8,7 @@ export { writeReport, type ReportOptions, type ReportSummary } from './apps/repo
 export { type GivenReportHeatmaps, type ReportHeatmaps } from './apps/report/heatmaps.js';
 export { drawHeatmap, type DrawnImage, type DrawOptions } from './apps/attribution/draw-heatmap.js';
 export { searchDataset, type SearchHit, type SearchOptions } from './apps/search/search-dataset.js';
+export { type QueryParts, type SearchQuery } from './apps/search/search-query.js';
 export { type Metric } from './apps/search/metric.js';
 export { createService, type ListenOptions, type Service } from './apps/serve/service.js';
 export { type ServiceOptions } from './apps/serve/service-options.js';

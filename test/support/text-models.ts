@@ -15,6 +15,22 @@ export function readTextJson<Content>(name: string): Content {
   return JSON.parse(readTextFixture(name).toString()) as Content;
 }
 
+/** CLIP's, for the fixtures' size. */
+const PREPROCESSING = {
+  image_processor_type: 'CLIPImageProcessor',
+  do_resize: true,
+  size: { shortest_edge: 32 },
+  resample: 3,
+  do_center_crop: true,
+  crop_size: { height: 32, width: 32 },
+  do_rescale: true,
+  rescale_factor: 1 / 255,
+  do_normalize: true,
+  image_mean: [0.48145466, 0.4578275, 0.40821073],
+  image_std: [0.26862954, 0.26130258, 0.27577711],
+  do_convert_rgb: true,
+};
+
 /** Writes fixtures to places in a folder. */
 function unpack(folder: string, files: Readonly<Record<string, string>>): void {
   for (const [place, fixture] of Object.entries(files)) {
@@ -35,6 +51,7 @@ export function writeHuggingFacePair(folder: string, kind: 'clip' | 'siglip' | '
       ? { 'onnx/vision_model.onnx': 'clip/vision_model.onnx.gz', 'onnx/model.onnx': 'clip/model.onnx.gz' }
       : {}),
   });
+  writeFileSync(join(folder, 'preprocessor_config.json'), JSON.stringify(PREPROCESSING));
   return join(folder, 'onnx', 'text_model.onnx');
 }
 

@@ -25,6 +25,7 @@ import {
   type Metric,
   type Query,
 } from './metric.js';
+import { readSearchQuery, type SearchQuery } from './search-query.js';
 import { openScorer, type BlockScores, type Scorer } from './scorer.js';
 
 /** Options of {@link searchDataset}. */
@@ -55,6 +56,16 @@ export interface SearchOptions {
    */
   readonly exclude: readonly (number | null)[];
   /**
+   * Path of the model file that made the dataset, for queries with images; for texts, too, if its text tower lies beside it.
+   * @default undefined
+   */
+  readonly model: string | undefined;
+  /**
+   * Path of the text tower, for queries with texts, if it does not lie beside `model`; see {@link createTextEncoder}.
+   * @default undefined
+   */
+  readonly textModel: string | undefined;
+  /**
    * Stops the search when it fires; the call rejects with its reason.
    * @default undefined
    */
@@ -67,6 +78,8 @@ export const SEARCH_DEFAULTS: SearchOptions = {
   metric: 'cosine',
   device: 'cpu',
   exclude: [],
+  model: undefined,
+  textModel: undefined,
   signal: undefined,
 };
 
@@ -95,10 +108,12 @@ const BLOCK_BYTES = 16 * 2 ** 20;
  * holds a few blocks of 16 MiB, whatever the size of the dataset.
  *
  * @param dataset - From {@link openDataset}.
- * @param vectors - Up to 1024 queries. Each has as many finite numbers as a row of the feature has elements.
+ * @param query - Up to 1024 vectors, one per query. Each has as many finite numbers as a row of the feature has elements. Or one
+ * query of texts, images and vectors: see {@link SearchQuery}.
  * @param given - See {@link SearchOptions}.
  * @returns For each query its neighbours, nearest first; fewer than `top` if the dataset has fewer rows.
- * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `DEVICE_UNAVAILABLE`.
+ * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `DEVICE_UNAVAILABLE`; with images or texts also
+ * `CHECKSUM_MISMATCH` for another model, and those of {@link createTextEncoder}.
  *
  * @example
  * ```ts
@@ -107,11 +122,15 @@ const BLOCK_BYTES = 16 * 2 ** 20;
  * const dataset = await openDataset('vectors');
  * const [hits] = await searchDataset(dataset, [new Float32Array(2048).fill(1)], { top: 3 });
  * console.log(hits); // [{ rank: 1, score: 0.83, path: 'sea/sea-0.jpg', row: 12 }, …]
+ *
+ * const words = { text: 'a dog on grass', not: { text: 'a drawing' } };
+ * const [dogs] = await searchDataset(dataset, words, { model: 'clip/onnx/vision_model.onnx' });
+ * console.log(dogs?.[0]?.path);
  * ```
  */
 export async function searchDataset(
   dataset: Dataset,
-  vectors: readonly (Float32Array | readonly number[])[],
+  query: readonly (Float32Array | readonly number[])[] | SearchQuery,
   given: Options<SearchOptions> = {},
 ): Promise<SearchHit[][]> {
   checkDataset(dataset);
@@ -122,6 +141,10 @@ export async function searchDataset(
   checkSignal(signal);
   const key = chooseKey(dataset, options.key);
   const elements = elementCount(dataset.manifest.features[key]!.dims);
+  const { model, textModel } = options;
+  const vectors = isList(query)
+    ? query
+    : [await readSearchQuery(dataset, query, { key, model, textModel, device, signal })];
   const queries = readQueries(vectors, elements);
   if (queries.length === 0) return [];
   const exclude = readExclude(options.exclude, queries.length);
@@ -162,6 +185,11 @@ export function chooseKey({ manifest }: Dataset, given: string | undefined, opti
       ? 'one of the features of the dataset'
       : 'a feature of the dataset';
   throw invalidOption(option, `${which} (${list || 'it has none'})`, given);
+}
+
+/** Array.isArray, which does not narrow a readonly array. */
+function isList<Item>(given: readonly Item[] | object): given is readonly Item[] {
+  return Array.isArray(given);
 }
 
 function readQueries(vectors: readonly (Float32Array | readonly number[])[], elements: number): Query[] {

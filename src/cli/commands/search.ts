@@ -1,10 +1,15 @@
 /** `tapir search`: finds the nearest images of a dataset. */
+import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
+import { reasonOf } from '../../base/errors.js';
 import { readDevice, type Device } from '../../runtime/device.js';
+import { elementCount } from '../../tensor/tensor.js';
 import { METRICS, type Metric } from '../../apps/search/metric.js';
 import { embedQueries, readRecipe, readRowQueries } from '../../apps/search/query-vectors.js';
+import { parseVectors } from '../../apps/search/read-vectors.js';
+import { combineVectors, embedTexts } from '../../apps/search/search-query.js';
 import {
   chooseKey,
   SEARCH_DEFAULTS,
@@ -18,7 +23,12 @@ import type { Terminal } from '../terminal/terminal.js';
 
 interface SearchFlags {
   readonly path?: readonly string[];
+  readonly text?: readonly string[];
+  readonly vector?: readonly string[];
+  readonly not?: readonly string[];
+  readonly mean: boolean;
   readonly model?: string;
+  readonly textModel?: string;
   readonly yes: boolean;
   readonly output?: string;
   readonly top: number;
@@ -31,11 +41,23 @@ interface SearchFlags {
 export function addSearchCommand(program: Command, terminal: Terminal): void {
   program
     .command('search')
-    .description('find the images of a dataset that are nearest to given images, exactly')
+    .description('find the images of a dataset that are nearest to given images, texts or vectors, exactly')
     .argument('<dataset>', 'folder that tapir embed has written')
     .argument('[images...]', 'images to search for, embedded like the dataset')
     .option('--path <path>', 'search for an input of the dataset, by its path; repeatable', collect)
-    .option('--model <file>', 'the ONNX file that made the dataset; required for images')
+    .option('--text <words>', 'search for a text, with a model such as CLIP or SigLIP; repeatable', collect)
+    .option(
+      '--vector <file>',
+      'search for vectors: a .npy file or JSON, - for standard input; repeatable',
+      collect,
+    )
+    .option('--not <words>', 'a text that results should not resemble; repeatable', collect)
+    .option('--mean', 'one search for the mean of all queries, each of length 1', false)
+    .option(
+      '--model <file>',
+      'the ONNX file that made the dataset; required for images, and finds the text tower beside it',
+    )
+    .option('--text-model <file>', 'the text tower, if it does not lie beside the model')
     .option(YES_FLAG, YES_HELP, false)
     .option('--output <key>', 'output key of the features; required if the dataset has several')
     .option('--top <n>', 'number of neighbours per image', parseCount, SEARCH_DEFAULTS.top)
@@ -70,16 +92,14 @@ async function runSearch(
   // Checked here as well, so that the error names the flag.
   readDevice('--device', flags.device);
   const device = flags.device as Device;
-  if (images.length === 0 && flags.path === undefined)
-    throw invalidOption('[images...]', 'given, or inputs of the dataset with --path', []);
   const dataset = await openDataset(folder);
   const key = chooseKey(dataset, flags.output, '--output');
-  const rows = await readRowQueries(dataset, key, flags.path ?? []);
-  const vectors = await embed(terminal, dataset, images, { model: flags.model, yes: flags.yes, key, device });
-  const queries: NamedQuery[] = [
-    ...images.map((query, i) => ({ query, vector: vectors[i]!, row: null })),
-    ...rows.map(({ row, vector }, i) => ({ query: flags.path![i]!, vector, row })),
-  ];
+  const queries = combine(
+    dataset,
+    key,
+    await readQueries(terminal, dataset, images, { ...flags, key, device }),
+    flags.mean,
+  );
   const found = await searchDataset(
     dataset,
     queries.map(({ vector }) => vector),
@@ -95,11 +115,97 @@ async function runSearch(
 }
 
 /** What embeds the queries. */
-interface EmbedRequest {
-  readonly model: string | undefined;
-  readonly yes: boolean;
-  readonly key: string;
-  readonly device: Device;
+type EmbedRequest = Omit<SearchFlags, 'device'> & { readonly key: string; readonly device: Device };
+
+/** The queries, and what they should not resemble. */
+interface Queries {
+  readonly like: readonly NamedQuery[];
+  readonly unlike: readonly Float32Array[];
+}
+
+async function readQueries(
+  terminal: Terminal,
+  dataset: Dataset,
+  images: readonly string[],
+  request: EmbedRequest,
+): Promise<Queries> {
+  const { path: paths = [], text: texts = [], not = [], vector: files = [], key } = request;
+  if ([images, paths, texts, files].every(({ length }) => length === 0))
+    throw invalidOption('[images...]', 'given, or --path, --text or --vector', []);
+  const rows = await readRowQueries(dataset, key, paths);
+  const shown = await embed(terminal, dataset, images, request);
+  const words = await embedWords(terminal, dataset, [...texts, ...not], request);
+  const vectors = [];
+  for (const file of files) vectors.push(...(await readVectors(terminal, file)));
+  return {
+    like: [
+      ...images.map((query, i) => ({ query, vector: shown[i]!, row: null })),
+      ...rows.map(({ row, vector }, i) => ({ query: paths[i]!, vector, row })),
+      ...texts.map((query, i) => ({ query, vector: words[i]!, row: null })),
+      ...vectors,
+    ],
+    unlike: words.slice(texts.length),
+  };
+}
+
+/** The queries that are searched for: as they are, with their mean, or less the mean of what they should not resemble. */
+function combine(
+  dataset: Dataset,
+  key: string,
+  { like, unlike }: Queries,
+  isMean: boolean,
+): readonly NamedQuery[] {
+  if (!isMean && unlike.length === 0) return like;
+  const elements = elementCount(dataset.manifest.features[key]!.dims);
+  const combined = (queries: readonly NamedQuery[]): Float32Array =>
+    combineVectors(
+      queries.map(({ vector }) => vector),
+      unlike,
+      elements,
+    );
+  if (!isMean) return like.map((query) => ({ ...query, vector: combined([query]) }));
+  return [{ query: like.map(({ query }) => query).join(' + '), vector: combined(like), row: null }];
+}
+
+async function embedWords(
+  terminal: Terminal,
+  dataset: Dataset,
+  texts: readonly string[],
+  { key, model, textModel, yes, device }: EmbedRequest,
+): Promise<Float32Array[]> {
+  if (texts.length === 0) return [];
+  if (model === undefined && textModel === undefined)
+    throw invalidOption('--text-model', 'given for texts, or --model with a text tower beside it', undefined);
+  const find = (given: string | undefined): Promise<string> | undefined =>
+    given === undefined ? undefined : findModelFile(given, terminal, yes);
+  const models = {
+    model: await find(textModel === undefined ? model : undefined),
+    textModel: await find(textModel),
+  };
+  return embedTexts(dataset, texts, { ...models, key, device, signal: terminal.signal });
+}
+
+async function readVectors(terminal: Terminal, file: string): Promise<NamedQuery[]> {
+  const vectors = parseVectors(file === '-' ? await readInput(terminal) : await readVectorFile(file), file);
+  return vectors.map((vector, i) => ({
+    query: vectors.length === 1 ? file : `${file}[${i}]`,
+    vector,
+    row: null,
+  }));
+}
+
+async function readVectorFile(file: string): Promise<Uint8Array> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw invalidOption('--vector', `a file that can be read (${reasonOf(error)})`, file);
+  }
+}
+
+async function readInput(terminal: Terminal): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of terminal.input()) chunks.push(chunk);
+  return Buffer.concat(chunks);
 }
 
 async function embed(

@@ -25,7 +25,8 @@ const DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {
   bool: '|b1',
 };
 
-const MAGIC = '\u0093NUMPY';
+/** The first bytes of a file, as latin1. */
+export const NPY_MAGIC = '\u0093NUMPY';
 /** Enough for any header: the header is rewritten in place when the number of rows is known. */
 const HEADER_BYTES = 192;
 /** The longest header that is read. Ours have 192 bytes. */
@@ -39,7 +40,7 @@ export function encodeNpyHeader(dtype: DType, dims: readonly number[]): Uint8Arr
   const shape = dims.length === 1 ? `(${dims[0]},)` : `(${dims.join(', ')})`;
   const text = `{'descr': '${descriptor}', 'fortran_order': False, 'shape': ${shape}, }`;
   const header = Buffer.alloc(HEADER_BYTES, ' ');
-  header.write(`${MAGIC}\u0001\u0000`, 'latin1');
+  header.write(`${NPY_MAGIC}\u0001\u0000`, 'latin1');
   header.writeUInt16LE(HEADER_BYTES - 10, 8);
   header.write(text, 10, 'latin1');
   header.write('\n', HEADER_BYTES - 1, 'latin1');
@@ -107,23 +108,61 @@ export async function* readNpyRows(file: FeatureFile): AsyncGenerator<Float32Arr
 async function checkHeader(handle: FileHandle, file: FeatureFile): Promise<number> {
   const start = Buffer.alloc(12);
   await readExactly(handle, start, 0, file.path);
-  const version = start[6]!;
-  if (start.toString('latin1', 0, MAGIC.length) !== MAGIC || version < 1 || version > 3)
-    throw datasetInvalid(file.path, 'it is no .npy file');
-  const from = version === 1 ? 10 : 12;
-  const length = version === 1 ? start.readUInt16LE(8) : start.readUInt32LE(8);
-  if (length > MAX_HEADER_BYTES) throw datasetInvalid(file.path, `its header has ${length} bytes`);
+  const { from, length } = locateHeader(start, file.path);
   const header = Buffer.alloc(length);
   await readExactly(handle, header, from, file.path);
-  const text = header.toString('latin1');
-  const descriptor = /'descr':\s*'([^']*)'/.exec(text)?.[1] ?? '';
-  const shape = (/'shape':\s*\(([^)]*)\)/.exec(text)?.[1] ?? '').split(',').flatMap(toSize);
+  const { descriptor, isCOrder, dims } = parseHeader(header);
   const expected = [file.rows, ...file.dims];
-  if (descriptor !== DESCRIPTORS[file.dtype] || !/'fortran_order':\s*False/.test(text))
+  if (descriptor !== DESCRIPTORS[file.dtype] || !isCOrder)
     throw datasetInvalid(file.path, `it holds "${descriptor}", the manifest says ${file.dtype} in C order`);
-  if (shape.join() !== expected.join())
-    throw datasetInvalid(file.path, `its shape is [${shape.join()}], the manifest says [${expected.join()}]`);
+  if (dims.join() !== expected.join())
+    throw datasetInvalid(file.path, `its shape is [${dims.join()}], the manifest says [${expected.join()}]`);
   return from + length;
+}
+
+/**
+ * Reads a whole file of any shape as float32.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` for a damaged file, Fortran's order, or a dtype that is not supported.
+ */
+export function parseNpy(
+  bytes: Uint8Array,
+  path: string,
+): { readonly dims: readonly number[]; readonly data: Float32Array } {
+  if (bytes.length < 12) throw datasetInvalid(path, 'it is no .npy file');
+  const { from, length } = locateHeader(Buffer.from(bytes.subarray(0, 12)), path);
+  const { descriptor, isCOrder, dims } = parseHeader(Buffer.from(bytes.subarray(from, from + length)));
+  const dtype = (Object.keys(DESCRIPTORS) as DType[]).find((one) => DESCRIPTORS[one] === descriptor);
+  if (dtype === undefined || !(isCOrder || dims.length < 2))
+    throw datasetInvalid(path, `it holds "${descriptor}", not numbers in C order`);
+  const size = dims.reduce((product, dim) => product * dim, 1) * elementBytes(dtype);
+  // Copied: slice() of a Buffer would be a view of the whole file.
+  const rows = new Uint8Array(bytes.subarray(from + length, from + length + size));
+  if (rows.length !== size) throw datasetInvalid(path, `it ends after ${rows.length} of ${size} bytes`);
+  return { dims, data: widen(dtype, rows.buffer) };
+}
+
+/** Where the header text of a file lies. */
+function locateHeader(start: Buffer, path: string): { readonly from: number; readonly length: number } {
+  const version = start[6]!;
+  if (start.toString('latin1', 0, NPY_MAGIC.length) !== NPY_MAGIC || version < 1 || version > 3)
+    throw datasetInvalid(path, 'it is no .npy file');
+  const length = version === 1 ? start.readUInt16LE(8) : start.readUInt32LE(8);
+  if (length > MAX_HEADER_BYTES) throw datasetInvalid(path, `its header has ${length} bytes`);
+  return { from: version === 1 ? 10 : 12, length };
+}
+
+function parseHeader(header: Buffer): {
+  readonly descriptor: string;
+  readonly isCOrder: boolean;
+  readonly dims: readonly number[];
+} {
+  const text = header.toString('latin1');
+  return {
+    descriptor: /'descr':\s*'([^']*)'/.exec(text)?.[1] ?? '',
+    isCOrder: /'fortran_order':\s*False/.test(text),
+    dims: (/'shape':\s*\(([^)]*)\)/.exec(text)?.[1] ?? '').split(',').flatMap(toSize),
+  };
 }
 
 function toSize(part: string): number[] {
