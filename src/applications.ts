@@ -30,3 +30,34 @@ export {
   type TextTower,
 } from './text/text-encoder.js';
 export { encodeLabels, type EncodeLabelsOptions } from './text/class-vectors.js';
+export { attachProbe } from './apps/probe/attach-probe.js';
+export {
+  classifyImages,
+  type ClassifiedImage,
+  type ClassifyOptions,
+  type ImageClass,
+} from './apps/probe/classify-images.js';
+export { readProbe, saveProbe } from './apps/probe/probe-file.js';
+export { trainProbe, type TrainProbeOptions } from './apps/probe/train-probe.js';
+export { type ProbeLabels } from './apps/probe/labels.js';
+export {
+  predictProbe,
+  type LinearProbeHead,
+  type NeighbourProbeHead,
+  type Probe,
+  type ProbeHead,
+  type ProbeKind,
+  type ProbePrediction,
+  type ProbeResults,
+  type ProbeSource,
+  type StrengthResult,
+  type SuspectImage,
+} from './apps/probe/probe.js';
+export {
+  type Calibration,
+  type CalibrationBin,
+  type ClassResult,
+  type Suspect,
+} from './apps/probe/evaluate.js';
+export { type VectorNorm } from './apps/probe/labelled-rows.js';
+export { type ClassScorer } from './apps/probe/linear-scores.js';

@@ -80,6 +80,10 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
     (await import('./commands/report.js')).addReportCommand(program, terminal),
   search: async (program, terminal) =>
     (await import('./commands/search.js')).addSearchCommand(program, terminal),
+  probe: async (program, terminal) =>
+    (await import('./commands/probe/probe.js')).addProbeCommand(program, terminal),
+  classify: async (program, terminal) =>
+    (await import('./commands/probe/classify.js')).addClassifyCommand(program, terminal),
   compare: async (program, terminal) =>
     (await import('./commands/compare.js')).addCompareCommand(program, terminal),
   merge: async (program, terminal) =>

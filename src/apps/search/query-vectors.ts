@@ -74,7 +74,7 @@ export async function embedQueries(
 }
 
 /** The parts that were added after the tensor, from the words of the plan. Half precision does not matter here. */
-function partsOf(computed: readonly string[]): Options<RewriteOptions> {
+export function partsOf(computed: readonly string[]): Options<RewriteOptions> {
   const pool = POOLS.find((word) => computed.includes(`pool ${word}`)) ?? 'none';
   return {
     tokensToMap: computed.includes('tokensToMap'),

@@ -1,0 +1,256 @@
+/** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
+import type { Tensor } from '../../tensor/tensor.js';
+import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
+import { minimize, type Evaluation, type Minimum } from './lbfgs.js';
+import type { ClassScorer } from './linear-scores.js';
+import { columnsOf, encodeObjectiveModel, OBJECTIVE_OUTPUTS } from './objective-model.js';
+import {
+  doubles,
+  openRowSession,
+  overBlocks,
+  rowsTensor,
+  type Feeds,
+  type RowSession,
+} from './row-session.js';
+
+/**
+ * A problem: the classifier that minimises ½·Σ(penalty·weight²) + strength·Σ(importance·cross-entropy) over the rows outside one fold.
+ * The bias is not penalised.
+ */
+export interface LogisticProblem {
+  /** scikit-learn's C, from above 0. */
+  readonly strength: number;
+  /** The fold whose rows are left out; null to use all rows. */
+  readonly heldOut: number | null;
+  /** The importance of a row of each class. */
+  readonly classWeights: readonly number[];
+  /** Stops when no element of the gradient of the mean loss is larger, for elements of unit deviation. */
+  readonly tolerance: number;
+  readonly mostIterations: number;
+}
+
+/** A solved problem. */
+export interface LogisticFit extends Pick<Minimum, 'iterations' | 'isConverged'> {
+  readonly problem: LogisticProblem;
+  readonly scorer: ClassScorer;
+  /** The objective divided by strength · Σ importance. */
+  readonly objective: number;
+}
+
+/** What the problems share. */
+export interface LogisticData {
+  readonly rows: LabelledRows;
+  readonly classes: number;
+  /** The fold of each row. */
+  readonly foldOf: Uint8Array;
+  /** The penalty of each element. */
+  readonly penalty: Float64Array;
+  readonly signal: AbortSignal | undefined;
+  /** Called after each pass over the rows. */
+  readonly onPass: (passes: number, open: number) => void;
+}
+
+/** Memory for the minimisations that go side by side. */
+const MINIMIZER_BYTES = 192 * 2 ** 20;
+/** Vectors of the size of the parameters that a minimisation keeps. */
+const VECTORS = 42;
+/** Size limit of a block's logits. */
+const MOST_LOGITS = 2 ** 20;
+
+/** Solves problems, as many side by side as memory allows: they share each pass over the rows. */
+export async function fitLogistic(
+  data: LogisticData,
+  problems: readonly LogisticProblem[],
+): Promise<LogisticFit[]> {
+  const { rows, classes, signal } = data;
+  await using session = await openRowSession(encodeObjectiveModel(classes, rows.elements), signal);
+  const parameters = columnsOf(classes) * (rows.elements + 1);
+  const together = Math.max(1, Math.floor(MINIMIZER_BYTES / (8 * VECTORS * parameters)));
+  const fits: LogisticFit[] = [];
+  for (let first = 0; first < problems.length; first += together)
+    // oxlint-disable-next-line no-await-in-loop -- the next ones would not fit in memory
+    for (const fit of await fitTogether(data, session, problems.slice(first, first + together)))
+      fits.push(fit);
+  return fits;
+}
+
+/** A problem on its way: its minimisation, and the point where it wants to know the objective. */
+interface Running {
+  readonly coordinates: Coordinates;
+  readonly steps: Generator<Float64Array, Minimum, Evaluation>;
+  state: IteratorResult<Float64Array, Minimum>;
+}
+
+async function fitTogether(
+  data: LogisticData,
+  session: RowSession,
+  problems: readonly LogisticProblem[],
+): Promise<LogisticFit[]> {
+  const running = problems.map((problem): Running => {
+    const coordinates = new Coordinates(data, problem);
+    const { tolerance, mostIterations } = problem;
+    const steps = minimize(new Float64Array(coordinates.size), { tolerance, mostIterations });
+    return { coordinates, steps, state: steps.next() };
+  });
+  for (let passes = 1; ; passes++) {
+    const open = running.filter(({ state }) => !state.done);
+    if (open.length === 0) break;
+    // oxlint-disable-next-line no-await-in-loop -- each point depends on the one before
+    const evaluations = await evaluate(data, session, open);
+    for (const [i, one] of open.entries()) one.state = one.steps.next(evaluations[i]!);
+    data.onPass(passes, open.length);
+  }
+  return running.map(({ coordinates, state }) => coordinates.finish(state.value as Minimum));
+}
+
+/** Evaluates all open problems in one pass over the rows. */
+async function evaluate(
+  { rows, classes, foldOf }: LogisticData,
+  session: RowSession,
+  open: readonly Running[],
+): Promise<Evaluation[]> {
+  const columns = columnsOf(classes);
+  const width = columns * open.length;
+  const weight = new Float64Array(width * rows.elements);
+  const bias = new Float64Array(width);
+  for (const [p, { coordinates, state }] of open.entries())
+    coordinates.place(state.value as Float64Array, weight, bias, p * columns);
+  const fixed = { weight: doubles([width, rows.elements], weight), bias: doubles([width], bias) };
+  const losses = new Float64Array(open.length);
+  const weightGradient = new Float64Array(weight.length);
+  const biasGradient = new Float64Array(width);
+  const problems = open.map(({ coordinates }) => coordinates.problem);
+  const mostRows = Math.max(16, Math.floor(MOST_LOGITS / (open.length * classes)));
+  const run = (block: LabelledBlock): ReturnType<RowSession['run']> =>
+    session.run({ ...fixed, ...feedsOf(block, rows.labels, foldOf, problems) }, OBJECTIVE_OUTPUTS);
+  for await (const [, outputs] of overBlocks(rows.blocks(mostRows), run)) {
+    const sums = [losses, weightGradient, biasGradient];
+    for (const [k, { data }] of outputs.entries()) addTo(sums[k]!, data as Float64Array);
+  }
+  return open.map(({ coordinates, state }, p) =>
+    coordinates.evaluate(state.value as Float64Array, losses[p]!, weightGradient, biasGradient, p * columns),
+  );
+}
+
+/** The rows of a block, their labels, and their importance in each problem. */
+function feedsOf(
+  block: LabelledBlock,
+  labels: Int32Array,
+  foldOf: Uint8Array,
+  problems: readonly LogisticProblem[],
+): Feeds {
+  const { first, rows } = block;
+  const importance = new Float64Array(rows * problems.length);
+  const own = new BigInt64Array(rows);
+  for (let i = 0, at = 0; i < rows; i++) {
+    const label = labels[first + i]!;
+    const fold = foldOf[first + i]!;
+    own[i] = BigInt(label);
+    for (const { heldOut, classWeights } of problems)
+      importance[at++] = fold === heldOut ? 0 : classWeights[label]!;
+  }
+  const labelTensor: Tensor = { dtype: 'int64', dims: [rows], data: own };
+  return {
+    rows: rowsTensor(block),
+    labels: labelTensor,
+    importance: doubles([rows, problems.length], importance),
+  };
+}
+
+function addTo(sums: Float64Array, more: Float64Array): void {
+  for (let i = 0; i < sums.length; i++) sums[i]! += more[i]!;
+}
+
+/**
+ * The coordinates that a problem is solved in. Elements are centred and scaled, so that the objective curves about equally in all
+ * directions: the same objective, and far fewer steps. A shift goes into the bias, which is not penalised, and the penalty follows the
+ * scale.
+ */
+class Coordinates {
+  readonly problem: LogisticProblem;
+  readonly #columns: number;
+  readonly #classes: number;
+  readonly #mean: Float64Array;
+  readonly #scale: Float64Array;
+  readonly #penalty: Float64Array;
+  /** Σ importance. */
+  readonly #total: number;
+  /** The share of the penalty in the mean loss. */
+  readonly #share: number;
+
+  constructor({ rows, classes, foldOf, penalty }: LogisticData, problem: LogisticProblem) {
+    this.problem = problem;
+    this.#classes = classes;
+    this.#columns = columnsOf(classes);
+    this.#mean = rows.mean;
+    this.#penalty = penalty;
+    let total = 0;
+    for (const [row, label] of rows.labels.entries())
+      if (foldOf[row] !== problem.heldOut) total += problem.classWeights[label]!;
+    this.#total = total;
+    this.#share = 1 / (problem.strength * total);
+    // The curvature of cross-entropy where all classes are equally likely.
+    const curvature = (classes - 1) / classes ** 2;
+    this.#scale = penalty.map((factor, i) =>
+      Math.sqrt(curvature * rows.deviation[i]! ** 2 + this.#share * factor),
+    );
+  }
+
+  get size(): number {
+    return this.#columns * (this.#mean.length + 1);
+  }
+
+  /** Writes the weights and the biases of a point behind those of other problems. */
+  place(point: Float64Array, weight: Float64Array, bias: Float64Array, firstColumn: number): void {
+    const elements = this.#mean.length;
+    for (let k = 0; k < this.#columns; k++) {
+      const from = k * (elements + 1);
+      const to = (firstColumn + k) * elements;
+      let shift = 0;
+      for (let i = 0; i < elements; i++) {
+        const value = point[from + i]! / this.#scale[i]!;
+        weight[to + i] = value;
+        shift += value * this.#mean[i]!;
+      }
+      bias[firstColumn + k] = point[from + elements]! - shift;
+    }
+  }
+
+  /** The mean loss with its penalty, and its gradient in these coordinates. */
+  evaluate(
+    point: Float64Array,
+    loss: number,
+    weightGradient: Float64Array,
+    biasGradient: Float64Array,
+    firstColumn: number,
+  ): Evaluation {
+    const elements = this.#mean.length;
+    const gradient = new Float64Array(point.length);
+    let squares = 0;
+    for (let k = 0; k < this.#columns; k++) {
+      const to = k * (elements + 1);
+      const from = (firstColumn + k) * elements;
+      const slope = biasGradient[firstColumn + k]!;
+      for (let i = 0; i < elements; i++) {
+        const scale = this.#scale[i]!;
+        const weight = point[to + i]! / scale;
+        const pull = this.#penalty[i]! * weight;
+        squares += pull * weight;
+        const own = (weightGradient[from + i]! - slope * this.#mean[i]!) / this.#total;
+        gradient[to + i] = (own + this.#share * pull) / scale;
+      }
+      gradient[to + elements] = slope / this.#total;
+    }
+    return { value: loss / this.#total + 0.5 * this.#share * squares, gradient };
+  }
+
+  finish({ point, value, iterations, isConverged }: Minimum): LogisticFit {
+    const columns = this.#columns;
+    const elements = this.#mean.length;
+    const weight = new Float64Array(this.#classes * elements);
+    const bias = new Float64Array(this.#classes);
+    // The first of two classes has the logit 0.
+    this.place(point, weight, bias, this.#classes - columns);
+    return { problem: this.problem, scorer: { weight, bias }, objective: value, iterations, isConverged };
+  }
+}

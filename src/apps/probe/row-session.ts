@@ -1,0 +1,71 @@
+/** A small model that ONNX Runtime runs over blocks of rows, in double precision and on all cores of the CPU. */
+import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
+import { openReplica, type Replica } from '../../runtime/replica.js';
+import { readSessionOptions } from '../../runtime/session-options.js';
+import { readDevice } from '../../runtime/device.js';
+import { wholePart } from '../../tensor/tensor-part.js';
+import { nameTensor, type NamedTensor, type Tensor } from '../../tensor/tensor.js';
+import type { LabelledBlock } from './labelled-rows.js';
+
+/** Feeds by name. */
+export type Feeds = Readonly<Record<string, Tensor>>;
+
+/** A session. Open one with {@link openRowSession}. */
+export class RowSession {
+  readonly #replica: Replica;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(replica: Replica, signal: AbortSignal | undefined) {
+    this.#replica = replica;
+    this.#signal = signal;
+  }
+
+  /** Runs the model. Outputs come in the order of `fetches`. The feeds stay with the caller. */
+  run(feeds: Feeds, fetches: readonly string[]): Promise<readonly NamedTensor[]> {
+    const parts = Object.entries(feeds).map(([name, tensor]) => wholePart(nameTensor(name, tensor)));
+    return this.#replica.run(parts, fetches, { signal: this.#signal });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#replica.close();
+  }
+}
+
+/** Opens a session of a model. */
+export async function openRowSession(
+  model: Uint8Array<ArrayBuffer>,
+  signal: AbortSignal | undefined,
+): Promise<RowSession> {
+  const device = readDevice('device', 'cpu');
+  const replica = await openReplica(
+    { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' },
+    async () => ({ model, externalFolder: undefined, device, session: readSessionOptions({}) }),
+  );
+  return new RowSession(replica, signal);
+}
+
+/** Computes something of each block, in order; the next block is read meanwhile. */
+export async function* overBlocks<Result>(
+  blocks: AsyncIterable<LabelledBlock>,
+  compute: (block: LabelledBlock) => Promise<Result>,
+): AsyncGenerator<readonly [LabelledBlock, Result]> {
+  let running: Promise<readonly [LabelledBlock, Result]> | undefined;
+  for await (const block of blocks) {
+    const before = running;
+    running = compute(block).then((result) => [block, result] as const);
+    // The failure is handled one block later; until then it must not count as unhandled.
+    running.catch(() => undefined);
+    if (before) yield await before;
+  }
+  if (running) yield await running;
+}
+
+/** The rows of a block as a tensor `[rows, elements]`. */
+export function rowsTensor({ rows, data }: LabelledBlock): Tensor {
+  return { dtype: 'float32', dims: [rows, data.length / rows], data };
+}
+
+/** Numbers in double precision as a tensor. */
+export function doubles(dims: readonly number[], data: Float64Array): Tensor {
+  return { dtype: 'float64', dims, data };
+}

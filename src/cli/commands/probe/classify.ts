@@ -1,0 +1,69 @@
+/** `tapir classify`: classes of images, by a model with labels. */
+import { Option, type Command } from 'commander';
+import {
+  classifyImages,
+  CLASSIFY_DEFAULTS,
+  type ClassifiedImage,
+} from '../../../apps/probe/classify-images.js';
+import { invalidOption } from '../../../base/checks.js';
+import { readDevice, type Device } from '../../../runtime/device.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
+import { parseCount } from '../../flags/flag-values.js';
+import { printable } from '../../terminal/table.js';
+import type { Terminal } from '../../terminal/terminal.js';
+
+interface ClassifyFlags {
+  readonly model?: string;
+  readonly top: number;
+  readonly transform: string;
+  readonly device: string;
+  readonly format: 'text' | 'jsonl';
+  readonly json: boolean;
+  readonly yes: boolean;
+}
+
+/** Adds the command. */
+export function addClassifyCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('classify')
+    .description('name the classes of images, by a model with labels such as "tapir probe --attach" writes')
+    .argument('<source>', 'image, folder, pattern, list or archive')
+    .option('--model <file>', 'the classifier: its first output has a score for each class')
+    .option('--top <n>', 'classes per image', parseCount, 3)
+    .option('--transform <name>', 'preprocessing, as for embed', CLASSIFY_DEFAULTS.transform as string)
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
+    .addOption(
+      new Option('--format <name>', 'a line of text per image, or of JSON')
+        .choices(['text', 'jsonl'])
+        .default('text'),
+    )
+    .option('--json', 'the same as --format jsonl', false)
+    .option(YES_FLAG, YES_HELP, false)
+    .action((source: string, flags: ClassifyFlags) => runClassify(terminal, source, flags));
+}
+
+async function runClassify(terminal: Terminal, source: string, flags: ClassifyFlags): Promise<void> {
+  const { model, top, transform, device, json, format, yes } = flags;
+  if (model === undefined) throw invalidOption('--model', 'the ONNX file of a classifier', model);
+  readDevice('--device', device);
+  const path = await findModelFile(model, terminal, yes);
+  const options = { top, transform, device: device as Device, signal: terminal.signal };
+  const describe = json || format === 'jsonl' ? describeAsJson : describeAsText;
+  let failures = 0;
+  for await (const image of classifyImages(path, source, options)) {
+    if (image.error) failures++;
+    terminal.out(`${describe(image)}\n`);
+  }
+  if (failures > 0) terminal.err(`note: ${failures} images could not be read\n`);
+}
+
+function describeAsText({ path, classes, error }: ClassifiedImage): string {
+  const found = error
+    ? `${error.code}: ${error.message}`
+    : classes.map(({ label, score }) => `${label} ${score.toFixed(4)}`).join(', ');
+  return printable(`${path ?? '(bytes)'}: ${found}`);
+}
+
+function describeAsJson({ path, classes, error }: ClassifiedImage): string {
+  return JSON.stringify({ path, classes, error: error && { code: error.code, message: error.message } });
+}

@@ -1,0 +1,81 @@
+/** The results of a probe as text. */
+import type { Probe, ProbeResults } from '../../../apps/probe/probe.js';
+import { formatTable, printable } from '../../terminal/table.js';
+
+/** Confusions and suspects that are listed. */
+const MOST_LISTED = 20;
+
+/** Describes a probe: how good it is, class by class, what it confuses, and which labels it doubts. */
+export function describeProbe({ kind, classes, strength, strengths, results }: Probe): string {
+  const what = `${kind}${strength === null ? '' : `, strength ${strength}`}, ${classes.length} classes`;
+  if (results === null) return `${what}; no folds were held out, so there are no results\n`;
+  const { accuracy, balancedAccuracy, folds, rows, calibration } = results;
+  const lines = [
+    `${what}, ${rows} images, ${folds} held-out folds`,
+    `accuracy ${formatShare(accuracy)}, balanced ${formatShare(balancedAccuracy)}`,
+    ...(calibration
+      ? [
+          `calibration error ${calibration.error.toFixed(4)}, Brier score ${calibration.brier.toFixed(4)}, log loss ${calibration.logLoss.toFixed(4)}`,
+        ]
+      : []),
+  ];
+  const tried =
+    strengths.length > 1
+      ? [
+          `\n${formatTable([['strength', 'accuracy'], ...strengths.map((one) => [String(one.strength), formatShare(one.accuracy)])], [0, 1])}`,
+        ]
+      : [];
+  return [
+    `${lines.join('\n')}\n`,
+    ...tried,
+    classTable(results),
+    confusionTable(results),
+    suspectTable(results),
+  ].join('');
+}
+
+function classTable({ classes }: ProbeResults): string {
+  const rows = classes.map(({ label, support, precision, recall, f1 }) => [
+    label,
+    String(support),
+    precision === null ? '-' : formatShare(precision),
+    formatShare(recall),
+    formatShare(f1),
+  ]);
+  return `\n${formatTable([['class', 'images', 'precision', 'recall', 'f1'], ...rows], [1, 2, 3, 4])}`;
+}
+
+/** The most frequent confusions. */
+function confusionTable({ classes, confusion }: ProbeResults): string {
+  const found = confusion.flatMap((row, given) =>
+    row.flatMap((count, predicted) =>
+      given === predicted || count === 0 ? [] : [{ given, predicted, count }],
+    ),
+  );
+  if (found.length === 0) return '';
+  const rows = found
+    .toSorted((a, b) => b.count - a.count)
+    .slice(0, MOST_LISTED)
+    .map(({ given, predicted, count }) => [classes[given]!.label, classes[predicted]!.label, String(count)]);
+  return `\n${formatTable([['label', 'taken for', 'images'], ...rows], [2])}`;
+}
+
+function suspectTable({ suspects, suspectCount }: ProbeResults): string {
+  if (suspectCount === 0) return '\nno label looks wrong\n';
+  const rows = suspects
+    .slice(0, MOST_LISTED)
+    .map(({ path, given, suggested, givenScore, suggestedScore }) => [
+      given,
+      givenScore.toFixed(3),
+      suggested,
+      suggestedScore.toFixed(3),
+      path ?? '(bytes)',
+    ]);
+  const table = formatTable([['label', 'score', 'rather', 'score', 'path'], ...rows], [1, 3]);
+  const more = suspectCount > rows.length ? `and ${suspectCount - rows.length} more\n` : '';
+  return `\n${printable(`${suspectCount} labels look wrong:`)}\n${table}${more}`;
+}
+
+function formatShare(share: number): string {
+  return share.toFixed(4);
+}

@@ -1,0 +1,136 @@
+/** `tapir probe`: trains a classifier on the vectors of a dataset, and puts it into the model. */
+import { Option, type Command } from 'commander';
+import { attachProbe } from '../../../apps/probe/attach-probe.js';
+import { PROBE_KINDS, type Probe, type ProbeKind } from '../../../apps/probe/probe.js';
+import { saveProbe } from '../../../apps/probe/probe-file.js';
+import { trainProbe, TRAIN_PROBE_DEFAULTS } from '../../../apps/probe/train-probe.js';
+import { writeAtomically } from '../../../base/atomic-file.js';
+import { invalidOption } from '../../../base/checks.js';
+import { openDataset } from '../../../dataset/dataset.js';
+import { readRecordedModel } from '../../../embed/recorded-model.js';
+import { sidecarOf } from '../../../image/configs/find-transform.js';
+import { createTransform } from '../../../image/transform.js';
+import { checkAbsent } from '../../../model/save-whole.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
+import { parseCount } from '../../flags/flag-values.js';
+import { describeProbe } from './probe-text.js';
+import { printable } from '../../terminal/table.js';
+import type { Terminal } from '../../terminal/terminal.js';
+
+interface ProbeFlags {
+  readonly labels: string;
+  readonly kind: ProbeKind;
+  readonly output?: string;
+  readonly strength: string;
+  readonly classWeights: 'equal' | 'balanced';
+  readonly normalize: 'none' | 'l2' | 'standardize';
+  readonly neighbours: number;
+  readonly folds: number;
+  readonly seed: number;
+  readonly save?: string;
+  readonly attach?: string;
+  readonly out?: string;
+  readonly overwrite: boolean;
+  readonly yes: boolean;
+  readonly json: boolean;
+}
+
+/** Adds the command. */
+export function addProbeCommand(program: Command, terminal: Terminal): void {
+  const defaults = TRAIN_PROBE_DEFAULTS;
+  program
+    .command('probe')
+    .description('train a classifier on the vectors of a dataset; show confusions and suspected labels')
+    .argument('<dataset>', 'folder that "tapir embed" has written')
+    .requiredOption(
+      '--labels <source>',
+      'by-folder (the first folder of each path), by-last-folder, column:NAME of the metadata, or a .csv, .tsv or .parquet file with the columns path and label',
+    )
+    .addOption(new Option('--kind <name>', 'kind of classifier').choices(PROBE_KINDS).default(defaults.kind))
+    .option('--output <key>', 'output key of the features; required if the dataset has several')
+    .option(
+      '--strength <n>',
+      'C of logistic, alpha of ridge, as in scikit-learn; auto chooses by held-out folds',
+      String(defaults.strength),
+    )
+    .addOption(
+      new Option('--class-weights <name>', 'balanced gives all classes the same total weight')
+        .choices(['equal', 'balanced'])
+        .default(defaults.classWeights),
+    )
+    .addOption(
+      new Option(
+        '--normalize <name>',
+        'l2 divides vectors by their length; standardize, elements by their deviation',
+      )
+        .choices(['none', 'l2', 'standardize'])
+        .default(defaults.normalize),
+    )
+    .option('--neighbours <n>', 'neighbours of knn', parseCount, defaults.neighbours)
+    .option('--folds <n>', 'held-out folds for the results; 0 for no results', parseCount, defaults.folds)
+    .option('--seed <n>', 'chooses the folds', parseCount, defaults.seed)
+    .option('--save <file>', 'write the probe with its results, for "tapir report --probe"')
+    .option(
+      '--attach <model>',
+      'the ONNX file that made the dataset: write it with the probe inside; needs -o',
+    )
+    .option('-o, --out <file>', 'ONNX file to write: image tensor in, probabilities out')
+    .option('--overwrite', 'replace files that exist', false)
+    .option(YES_FLAG, YES_HELP, false)
+    .option('--json', 'print the results as JSON', false)
+    .action((folder: string, flags: ProbeFlags) => runProbe(terminal, folder, flags));
+}
+
+async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): Promise<void> {
+  const { labels, attach, out, save, overwrite } = flags;
+  if ((attach === undefined) !== (out === undefined))
+    throw invalidOption('--out', 'given together with --attach', out);
+  // Found before the training, not after it.
+  for (const file of [save, out, out === undefined ? undefined : sidecarOf(out)])
+    if (file !== undefined && !overwrite) checkAbsent(file);
+  const model = attach === undefined ? undefined : await findModelFile(attach, terminal, flags.yes);
+  const dataset = await openDataset(folder);
+  const probe = await trainProbe(dataset, labels, {
+    kind: flags.kind,
+    key: flags.output,
+    strength: readStrength(flags.strength),
+    classWeights: flags.classWeights,
+    normalize: flags.normalize,
+    neighbours: flags.neighbours,
+    folds: flags.folds,
+    seed: flags.seed,
+    signal: terminal.signal,
+    onPhase: (phase) => {
+      if (terminal.isTerminal) terminal.err(`${printable(phase)}\n`);
+    },
+  });
+  if (save !== undefined) await saveProbe(probe, save);
+  if (model !== undefined && out !== undefined) {
+    const classifier = await attachProbe(model, probe);
+    const { transform } = readRecordedModel(dataset);
+    const text = JSON.stringify(createTransform(transform).options, null, 2);
+    await classifier.save(out, { overwrite });
+    await writeAtomically(sidecarOf(out), Buffer.from(`${text}\n`));
+  }
+  print(terminal, probe, flags);
+}
+
+function print(terminal: Terminal, probe: Probe, { json, save, out }: ProbeFlags): void {
+  if (json) {
+    const { head: _head, ...facts } = probe;
+    terminal.out(
+      `${JSON.stringify({ ...facts, written: { probe: save ?? null, model: out ?? null } }, null, 2)}\n`,
+    );
+    return;
+  }
+  for (const warning of probe.warnings) terminal.err(`note: ${printable(warning)}\n`);
+  terminal.out(describeProbe(probe));
+  for (const file of [save, out]) if (file !== undefined) terminal.out(`written: ${printable(file)}\n`);
+}
+
+function readStrength(text: string): number | 'auto' {
+  if (text === 'auto') return text;
+  const strength = Number(text);
+  if (text.trim() !== '' && Number.isFinite(strength) && strength > 0) return strength;
+  throw invalidOption('--strength', 'auto or a number above 0', text);
+}

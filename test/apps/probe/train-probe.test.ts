@@ -1,0 +1,115 @@
+/** Probes against scikit-learn: the values that test/fixtures/probe/make.py wrote. */
+import { predictProbe, trainProbe, type Probe } from 'onnx-tapir';
+import { describe, expect, it } from 'vitest';
+import {
+  biasOf,
+  datasetOf,
+  farthest,
+  readGolden,
+  weightsOf,
+  type GoldenLinear,
+  type Labelled,
+} from '../../support/probe-data.js';
+
+const SETS = ['digits', 'wine'];
+const FAST = { folds: 0 } as const;
+
+/** The objective of scikit-learn, computed anew from a probe's weights. */
+function objectiveOf(
+  probe: Probe,
+  { vectors, labels }: Labelled,
+  strength: number,
+  weights?: number[],
+): number {
+  const rows = weightsOf(probe);
+  const bias = biasOf(probe);
+  const squares = rows.flat().reduce((sum, value) => sum + value * value, 0);
+  let loss = 0;
+  let total = 0;
+  for (const [i, vector] of vectors.entries()) {
+    const scores = rows.map((row, k) => row.reduce((sum, value, j) => sum + value * vector[j]!, bias[k]!));
+    const most = Math.max(...scores);
+    const normalizer = most + Math.log(scores.reduce((sum, score) => sum + Math.exp(score - most), 0));
+    const weight = weights?.[labels[i]!] ?? 1;
+    loss += weight * (normalizer - scores[labels[i]!]!);
+    total += weight;
+  }
+  return (0.5 * squares + strength * loss) / (strength * total);
+}
+
+function expectLinear(probe: Probe, golden: GoldenLinear, tolerance: number): void {
+  const { coef, intercept } = golden;
+  const isBinary = coef.length === 1;
+  const weights = isBinary ? weightsOf(probe).slice(1) : weightsOf(probe);
+  const bias = isBinary ? biasOf(probe).slice(1) : biasOf(probe);
+  expect(farthest(weights, coef)).toBeLessThan(tolerance);
+  expect(farthest([bias], [intercept])).toBeLessThan(tolerance * Math.max(1, ...intercept.map(Math.abs)));
+}
+
+/** The rows of the first two classes. */
+function firstTwo({ elements, vectors, labels }: Labelled): Labelled {
+  const rows = [...labels.keys()].filter((row) => labels[row]! < 2);
+  return { elements, vectors: rows.map((row) => vectors[row]!), labels: rows.map((row) => labels[row]!) };
+}
+
+describe.each(SETS)('trainProbe on %s', (name) => {
+  const golden = readGolden(name);
+  const dataset = datasetOf(golden);
+
+  it.each(Object.keys(golden.logistic))('logistic, C = %s: the optimum of scikit-learn', async (key) => {
+    const expected = golden.logistic[key]!;
+    const strength = Number(key);
+    const probe = await trainProbe(dataset, 'by-folder', { ...FAST, strength });
+    expect(probe.warnings).toEqual(['1 images could not be embedded and are left out']);
+    expect(Math.abs(objectiveOf(probe, golden, strength) - expected.objective)).toBeLessThan(1e-6);
+    expectLinear(probe, expected, 1e-3);
+  });
+
+  it('logistic with balanced classes', async () => {
+    const [strength] = Object.keys(golden.logistic).map(Number);
+    const probe = await trainProbe(dataset, 'by-folder', { ...FAST, strength, classWeights: 'balanced' });
+    expectLinear(probe, golden.balanced, 1e-3);
+  });
+
+  it('logistic of two classes', async () => {
+    const [strength] = Object.keys(golden.logistic).map(Number);
+    const probe = await trainProbe(datasetOf(firstTwo(golden)), 'by-folder', { ...FAST, strength });
+    expectLinear(probe, golden.binary, 1e-3);
+    expect(weightsOf(probe)[0]!.every((value) => value === 0)).toBe(true);
+  });
+
+  it('logistic with standardized elements, folded into plain weights', async () => {
+    const options = { ...FAST, strength: 0.1, normalize: 'standardize' } as const;
+    const probe = await trainProbe(dataset, 'by-folder', options);
+    expect(farthest(weightsOf(probe), golden.standardized.coef)).toBeLessThan(1e-3);
+  });
+
+  it.each(Object.keys(golden.ridge))('ridge, alpha = %s', async (key) => {
+    const probe = await trainProbe(dataset, 'by-folder', { ...FAST, kind: 'ridge', strength: Number(key) });
+    expectLinear(probe, golden.ridge[key]!, 1e-9);
+  });
+
+  it('ridge with balanced classes, and of two classes', async () => {
+    const options = { ...FAST, kind: 'ridge', strength: 1 } as const;
+    const balanced = await trainProbe(dataset, 'by-folder', { ...options, classWeights: 'balanced' });
+    expectLinear(balanced, golden.ridgeBalanced, 1e-9);
+    const binary = await trainProbe(datasetOf(firstTwo(golden)), 'by-folder', options);
+    expectLinear(binary, golden.ridgeBinary, 1e-9);
+  });
+
+  it.each([
+    ['knn', { kind: 'knn' }],
+    ['cosine', { kind: 'knn', normalize: 'l2' }],
+    ['centroid', { kind: 'centroid' }],
+  ] as const)('%s predicts what scikit-learn predicts', async (key, options) => {
+    const labels = new Map(
+      golden.labels.flatMap((label, row) =>
+        row % 2 === 0 ? [[`${label}/${row}.png`, `${label}`] as const] : [],
+      ),
+    );
+    const probe = await trainProbe(dataset, labels, { ...FAST, ...options });
+    const odd = golden.vectors.filter((_, row) => row % 2 === 1);
+    const predicted = odd.map((vector) => Number(predictProbe(probe, vector).label));
+    expect(predicted).toEqual(golden.halves[key]);
+  });
+});

@@ -1,0 +1,163 @@
+/** `tapir probe` and `tapir classify` as a user runs them: embed, train, attach, classify. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  attachProbe,
+  classifyImages,
+  createFeatureExtractor,
+  createTransform,
+  embedFolder,
+  openDataset,
+  openModel,
+  predictProbe,
+  readProbe,
+  saveProbe,
+  TapirError,
+  trainProbe,
+  type ClassifiedImage,
+} from 'onnx-tapir';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { failureOf } from '../../../support/failure.js';
+import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { copyPhotos } from '../../../support/photos.js';
+import { runTapir } from '../../../support/run.js';
+
+const scratch = scratchFolder();
+const [photos, dataset, model] = [
+  join(scratch, 'photos'),
+  join(scratch, 'vectors'),
+  join(scratch, 'net.onnx'),
+];
+const [out, saved] = [join(scratch, 'classifier.onnx'), join(scratch, 'probe.json')];
+const transform = createTransform({ resize: 64, crop: 64 });
+
+async function collect(images: AsyncIterable<ClassifiedImage>): Promise<ClassifiedImage[]> {
+  const all: ClassifiedImage[] = [];
+  for await (const image of images) all.push(image);
+  return all;
+}
+
+beforeAll(async () => {
+  copyPhotos(photos);
+  writeFileSync(join(photos, 'dunes/empty.jpg'), '');
+  writeFileSync(model, tinyResNet());
+  await using extractor = await createFeatureExtractor(model, { avgpool: 'embedding' });
+  await embedFolder(extractor, photos, { out: dataset, transform });
+});
+
+describe('tapir probe', () => {
+  it('trains, shows results, and puts the head into the model', async () => {
+    const flags = ['--labels', 'by-folder', '--strength', '10', '--folds', '4', '--save', saved];
+    const made = await runTapir(['probe', dataset, ...flags, '--attach', model, '-o', out]);
+    expect(made, made.stderr).toMatchObject({
+      code: 0,
+      stderr: 'note: 1 images could not be embedded and are left out\n',
+    });
+    expect(made.stdout).toMatch(
+      /^logistic, strength 10, \d classes, 24 images, 4 held-out folds\naccuracy [01]\.\d{4}/,
+    );
+    expect(made.stdout).toContain('precision');
+    const probe = await readProbe(saved);
+    const { labels } = JSON.parse(JSON.stringify({ labels: probe.classes })) as { labels: string[] };
+    expect(labels).toEqual(labels.toSorted());
+    const again = await runTapir(['probe', dataset, ...flags]);
+    expect(again.stderr).toContain('OUTPUT_EXISTS');
+  });
+
+  it('gives a file whose probabilities are those of the probe', async () => {
+    const probe = await readProbe(saved);
+    const found = await collect(classifyImages(out, photos, { top: 100 }));
+    const vectors = new Map<number, Float32Array>();
+    const opened = await openDataset(dataset);
+    for await (const { firstRow, rows, data } of opened.blocks('embedding'))
+      for (let i = 0; i < rows; i++)
+        vectors.set(firstRow + i, data.slice((i * data.length) / rows, ((i + 1) * data.length) / rows));
+    let compared = 0;
+    for await (const { path, row } of opened.rows()) {
+      const image = found.find((one) => one.path === path)!;
+      if (row === null) {
+        expect(image.error?.code).toBe('IMAGE_EMPTY');
+        continue;
+      }
+      const { label, scores } = predictProbe(probe, vectors.get(row)!);
+      expect(image.classes[0]!.label).toBe(label);
+      for (const { label: name, score } of image.classes)
+        expect(Math.abs(score - scores[probe.classes.indexOf(name)]!)).toBeLessThan(1e-6);
+      compared++;
+    }
+    expect(compared).toBe(24);
+  });
+
+  it('keeps the bytes of the weights, and writes labels and transform', async () => {
+    const [before, after] = [readFileSync(model), readFileSync(out)];
+    const opened = await openModel(out);
+    expect(opened.outputs).toMatchObject([{ name: 'probabilities' }]);
+    expect(opened.inputs).toEqual((await openModel(model)).inputs);
+    expect(JSON.parse(readFileSync(`${out}.transform.json`, 'utf8'))).toMatchObject({ resize: 64, crop: 64 });
+    // The backbone lies in the new file as it does in the old one: a long run of its bytes is there.
+    const middle = before.subarray(before.length / 2, before.length / 2 + 4096);
+    expect(after.includes(middle)).toBe(true);
+  });
+
+  it.each([
+    ['knn', 'none', 'probabilities'],
+    ['knn', 'l2', 'probabilities'],
+    ['logistic', 'l2', 'probabilities'],
+    ['ridge', 'standardize', 'scores'],
+    ['centroid', 'l2', 'scores'],
+  ] as const)('attaches %s with %s', async (kind, normalize, name) => {
+    const opened = await openDataset(dataset);
+    const probe = await trainProbe(opened, 'by-folder', {
+      kind,
+      normalize,
+      folds: 3,
+      strength: 1,
+      neighbours: 3,
+    });
+    const file = join(scratch, `${kind}-${normalize}.onnx`);
+    await saveProbe(probe, `${file}.json`);
+    const classifier = await attachProbe(model, await readProbe(`${file}.json`));
+    expect(classifier.outputs).toMatchObject([{ name }]);
+    await classifier.save(file);
+    const found = await collect(classifyImages(file, photos, { top: 100, transform }));
+    for await (const { firstRow, rows, data } of opened.blocks('embedding'))
+      for await (const { path, row } of opened.rows()) {
+        if (row === null || row < firstRow || row >= firstRow + rows) continue;
+        const width = data.length / rows;
+        const { scores } = predictProbe(
+          probe,
+          data.slice((row - firstRow) * width, (row - firstRow + 1) * width),
+        );
+        for (const { label, score } of found.find((one) => one.path === path)!.classes) {
+          const expected = scores[probe.classes.indexOf(label)]!;
+          expect(Math.abs(score - expected)).toBeLessThan(1e-5 * Math.max(1, Math.abs(expected)));
+        }
+      }
+  });
+
+  it('classifies from the command line', async () => {
+    const made = await runTapir(['classify', photos, '--model', out, '--top', '1', '--json']);
+    expect(made).toMatchObject({ code: 0, stderr: 'note: 1 images could not be read\n' });
+    const lines = made.stdout.trimEnd().split('\n');
+    expect(lines).toHaveLength(25);
+    expect(JSON.parse(lines[1]!)).toMatchObject({
+      error: null,
+      classes: [{ score: expect.any(Number) as number }],
+    });
+    const plain = await runTapir(['classify', photos, '--model', model]);
+    expect(plain.stderr).toContain('its metadata has no labels');
+  });
+
+  it('refuses another model, and -o without --attach', async () => {
+    const probe = await readProbe(saved);
+    const other = join(scratch, 'other.onnx');
+    writeFileSync(other, Buffer.concat([readFileSync(model), Buffer.from([0x32, 0])]));
+    expect(await failureOf(attachProbe(other, probe), TapirError)).toMatchObject({
+      code: 'CHECKSUM_MISMATCH',
+    });
+    const alone = await runTapir(['probe', dataset, '--labels', 'by-folder', '-o', out]);
+    expect(alone.stderr).toContain('--attach');
+    writeFileSync(other, '{}');
+    expect(await failureOf(readProbe(other), TapirError)).toMatchObject({ code: 'OPTION_INVALID' });
+  });
+});
