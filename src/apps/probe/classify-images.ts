@@ -1,6 +1,6 @@
 /** Images → classes, by a model with one output of scores and labels in its metadata. */
 import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import { widen } from '../../dataset/formats/widen.js';
+import { widen } from '../../tensor/widen.js';
 import { embedImages } from '../../embed/embed-images.js';
 import { EMBED_DEFAULTS, type EmbedOptions } from '../../embed/embed-options.js';
 import type { ImageError } from '../../embed/loader.js';
