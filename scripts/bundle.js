@@ -9,7 +9,7 @@ import { build } from 'esbuild';
 
 const path = (relative) => fileURLToPath(new URL(`../${relative}`, import.meta.url));
 const LIB = path('dist/lib');
-const PAGES = ['report', 'compare', 'train'];
+const PAGES = ['report', 'compare', 'train', 'explore'];
 
 /** Copies a declaration file, its map, and the declarations that it imports: what index.ts does not reach is not shipped. */
 function copyTypes(file, copied = new Set()) {

@@ -1,4 +1,4 @@
-/** The part of the public API that does something with extractors and datasets: search, report, serve, compare; index.ts re-exports it. */
+/** The part of the public API that does something with extractors and datasets: search, report, explore, serve, compare; index.ts re-exports it. */
 export {
   attribute,
   type GivenAttributeOptions,
@@ -6,6 +6,7 @@ export {
 } from './apps/attribution/attribute.js';
 export { writeReport, type ReportOptions, type ReportSummary } from './apps/report/write-report.js';
 export { type GivenReportHeatmaps, type ReportHeatmaps } from './apps/report/heatmaps.js';
+export { writeExplorer, type ExplorerOptions, type ExplorerSummary } from './apps/explore/write-explorer.js';
 export { drawHeatmap, type DrawnImage, type DrawOptions } from './apps/attribution/draw-heatmap.js';
 export { searchDataset, type SearchHit, type SearchOptions } from './apps/search/search-dataset.js';
 export { type QueryParts, type SearchQuery } from './apps/search/search-query.js';

@@ -86,6 +86,8 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
     (await import('./commands/probe/classify.js')).addClassifyCommand(program, terminal),
   compare: async (program, terminal) =>
     (await import('./commands/compare.js')).addCompareCommand(program, terminal),
+  explore: async (program, terminal) =>
+    (await import('./commands/explore.js')).addExploreCommand(program, terminal),
   merge: async (program, terminal) =>
     (await import('./commands/merge.js')).addMergeCommand(program, terminal),
   create: async (program, terminal) =>

@@ -5,7 +5,7 @@ import { packageFile } from '../../base/package.js';
 import { markup, Markup, toScriptJson } from './html.js';
 
 /** The pages that the package writes; also the names of their script and style. */
-export type PageKind = 'report' | 'compare' | 'train';
+export type PageKind = 'report' | 'compare' | 'train' | 'explore';
 
 /** The parts of a page. */
 export interface PageParts {
@@ -23,6 +23,8 @@ export interface PageParts {
   readonly data: unknown;
   readonly version: string;
   readonly files: PageFiles;
+  /** Whether the page asks the server that it comes from; else it loads nothing. */
+  readonly isServed?: boolean;
 }
 
 /** The script and the style of a page. */
@@ -46,12 +48,25 @@ export function markOf(kind: PageKind): string {
 
 /** Writes the page as text. */
 export function renderPage(parts: PageParts): string {
-  const { kind, title, subtitle, controls, skip, main, notes, data, version, files } = parts;
+  const {
+    kind,
+    title,
+    subtitle,
+    controls,
+    skip,
+    main,
+    notes,
+    data,
+    version,
+    files,
+    isServed = false,
+  } = parts;
   const policy = [
     "default-src 'none'",
     `script-src ${hashOf(files.script)}`,
     `style-src ${hashOf(files.style)}`,
     'img-src data:',
+    ...(isServed ? ["connect-src 'self'"] : []),
     "base-uri 'none'",
     "form-action 'none'",
   ].join('; ');
@@ -83,7 +98,7 @@ ${main}
 </main>
 <footer>
   ${notes.map((note) => markup`<p>${note}</p>`)}
-  <p>Made by onnx-tapir ${version}. This file is complete: it loads nothing and sends nothing.</p>
+  <p>Made by onnx-tapir ${version}. ${isServed ? 'This page talks to this machine only.' : 'This file is complete: it loads nothing and sends nothing.'}</p>
 </footer>
 <script type="application/json" id="data">${new Markup(toScriptJson(data))}</script>
 <script>${new Markup(files.script)}</script>

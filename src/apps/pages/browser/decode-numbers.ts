@@ -10,6 +10,11 @@ export function decodeShorts(base64: string): Uint16Array {
   return new Uint16Array(bytesOf(base64));
 }
 
+/** Bytes from base64. */
+export function decodeBytes(base64: string): Uint8Array {
+  return new Uint8Array(bytesOf(base64));
+}
+
 function bytesOf(base64: string): ArrayBuffer {
   return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0)).buffer;
 }

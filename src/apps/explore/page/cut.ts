@@ -1,0 +1,38 @@
+/** The cut that some values need. This file uses no part of the browser. */
+import type { PageMeasure, PageModel } from './data.js';
+
+/** The part of a model that stays. */
+export interface Kept {
+  readonly nodes: ReadonlySet<number>;
+  readonly weights: ReadonlySet<number>;
+  readonly elements: number;
+  readonly weightBytes: number;
+  readonly macs: number;
+}
+
+/** Walks backwards from some nodes, as the package does when it cuts. */
+export function keepFor(
+  { nodes, weights }: PageModel,
+  wanted: readonly number[],
+  measure: PageMeasure | undefined,
+): Kept {
+  const kept = new Set<number>();
+  const keptWeights = new Set<number>();
+  const open = [...wanted];
+  for (let index = open.pop(); index !== undefined; index = open.pop()) {
+    if (index < 0 || kept.has(index)) continue;
+    kept.add(index);
+    const node = nodes[index]!;
+    for (const weight of node.weights) keptWeights.add(weight);
+    for (const [source] of node.reads) open.push(source);
+  }
+  const total = (place: 0 | 1): number =>
+    [...keptWeights].reduce((sum, weight) => sum + weights[weight]![place], 0);
+  return {
+    nodes: kept,
+    weights: keptWeights,
+    elements: total(0),
+    weightBytes: total(1),
+    macs: [...kept].reduce((sum, node) => sum + (measure?.macs[node] ?? 0), 0),
+  };
+}

@@ -1,0 +1,197 @@
+/** The JSON that the page reads: the model, what it costs, and what a photo gives. */
+
+/** Sizes of a tensor: a number, a symbolic name, or null for an open one. */
+export type PageDims = readonly (number | string | null)[];
+
+/** An output of a node. */
+export interface PageTensor {
+  /** Name in the file. */
+  readonly tensor: string;
+  /** The name to request it by. */
+  readonly request: string;
+  readonly dtype: string | null;
+  /** As the file states them; null where it does not. */
+  readonly dims: PageDims | null;
+}
+
+/** What is special about a node. */
+export type PageMark = 'folded' | 'quantized' | 'constant' | 'sizes';
+
+/** A node, in execution order. */
+export interface PageNode {
+  /** Its name in torchvision's spelling, where it has one; else that of its tensor. */
+  readonly name: string;
+  readonly op: string;
+  readonly role: 'data' | 'shape' | 'constant';
+  readonly marks: readonly PageMark[];
+  readonly outputs: readonly PageTensor[];
+  /** The tensors that it needs: each a node and the number of its output, or an input of the graph as −1 − its index. */
+  readonly reads: readonly (readonly [source: number, output: number])[];
+  /** Indices into {@link PageModel.weights}. */
+  readonly weights: readonly number[];
+}
+
+/** A module, or a run of nodes that belong to no module. */
+export interface PageBox {
+  readonly kind: 'module' | 'run';
+  /** The path of the module, or what the run spans. */
+  readonly name: string;
+  /** Nodes by their index, boxes by −1 − their index, in the order in which they are drawn. */
+  readonly children: readonly number[];
+  /** The node and the output that its name denotes; null for a run, and for a name that is refused. */
+  readonly value: readonly [node: number, output: number] | null;
+  /** Why its name is refused. */
+  readonly refusal: string | null;
+}
+
+/** A name of the source network that denotes nothing in the file. */
+export interface PageRefusal {
+  readonly name: string;
+  readonly why: string;
+  /** The name to request instead. */
+  readonly instead: string | null;
+}
+
+/** What is in a model file, known without running it. */
+export interface PageModel {
+  /** Name of the file. */
+  readonly title: string;
+  /** The file as commands and code name it. */
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly inputs: readonly PageTensor[];
+  /** The outputs of the graph: a node and the number of its output each. */
+  readonly outputs: readonly (readonly [node: number, output: number])[];
+  readonly nodes: readonly PageNode[];
+  /** Elements and bytes of each initializer. */
+  readonly weights: readonly (readonly [elements: number, bytes: number])[];
+  /** The first one is the model. */
+  readonly boxes: readonly PageBox[];
+  readonly refusals: readonly PageRefusal[];
+  /** What the exporter did, in sentences. */
+  readonly facts: readonly string[];
+}
+
+/** Sizes and costs of one run. Lists have an entry per node. */
+export interface PageMeasure {
+  /** The inputs as they were fed: `input [1, 3, 224, 224]`. */
+  readonly at: string;
+  /** Sizes of each output. */
+  readonly dims: readonly (readonly (readonly number[] | null)[])[];
+  /** Bytes of each output. */
+  readonly bytes: readonly (readonly number[])[];
+  /** Multiply-accumulates; null where they cannot be counted. */
+  readonly macs: readonly (number | null)[];
+  /** Milliseconds; null where nothing was timed. */
+  readonly milliseconds: readonly (number | null)[] | null;
+}
+
+/** A photo as the model sees it. */
+export interface PagePhoto {
+  readonly id: string;
+  readonly name: string;
+  readonly width: number;
+  readonly height: number;
+  /** A `data:` address. */
+  readonly picture: string;
+}
+
+/** Maps of equal size, a byte per place in base64: 0 is the least value of a map, 255 its largest. */
+export interface PageMaps {
+  readonly height: number;
+  readonly width: number;
+  readonly pixels: string;
+  /** Channel (or head), least and largest value of each map. */
+  readonly maps: readonly (readonly [channel: number, least: number, largest: number])[];
+  /** Places that were averaged into one, in each direction. */
+  readonly reduced: number;
+}
+
+/** Figures of a tensor. */
+export interface PageStatistics {
+  readonly count: number;
+  readonly mean: number;
+  readonly std: number;
+  readonly least: number;
+  readonly largest: number;
+  /** Elements that are zero. */
+  readonly zeros: number;
+  /** Elements that are NaN or infinite; the other figures leave them out. */
+  readonly notFinite: number;
+  /** Channels, and those whose values are all the same. */
+  readonly channels: number | null;
+  readonly dead: number | null;
+}
+
+/** What a node gives for a photo. */
+export interface PageFeatures {
+  readonly request: string;
+  readonly photo: string;
+  readonly dtype: string;
+  readonly dims: readonly number[];
+  readonly statistics: PageStatistics;
+  /** The channels with the most energy; null for a tensor without places. */
+  readonly maps: PageMaps | null;
+  /** Principal components of the channels as red, green and blue, three bytes a place. */
+  readonly colours: { readonly height: number; readonly width: number; readonly pixels: string } | null;
+  /** The values of a vector, float32 in base64. */
+  readonly vector: string | null;
+  /** Sentences: tokens that were left out, values that were averaged. */
+  readonly notes: readonly string[];
+}
+
+/** The attention of one layer: where a token looks, a map per head. */
+export interface PageAttention extends PageMaps {
+  readonly request: string;
+  readonly photo: string;
+  /** Whose attention it is. */
+  readonly from: string;
+}
+
+/** A class and its score. */
+export interface PageClass {
+  readonly index: number;
+  readonly label: string | null;
+  readonly score: number;
+  /** Softmax of the scores, or the score itself where the scores are probabilities. */
+  readonly probability: number;
+}
+
+/** Where the score of a class comes from. */
+export interface PageHeat {
+  readonly layer: string;
+  readonly photo: string;
+  readonly classIndex: number;
+  readonly label: string | null;
+  readonly score: number;
+  readonly height: number;
+  readonly width: number;
+  /** A byte per pixel in base64. */
+  readonly pixels: string;
+}
+
+/** The cut that some names need, as it would be written. */
+export interface PageCut {
+  readonly nodes: number;
+  readonly initializers: number;
+  readonly bytes: number;
+  readonly notes: readonly string[];
+}
+
+/** Answers that a written page carries, by their question: `features?node=layer4&photo=0`. */
+export type Recorded = Readonly<Record<string, unknown>>;
+
+/** What the page carries. */
+export interface PageData {
+  readonly model: PageModel;
+  /** The secret that requests must carry; null for a written page. */
+  readonly key: string | null;
+  readonly photos: readonly PagePhoto[];
+  readonly recorded: Recorded;
+  /** Names that were asked for with `--return`. */
+  readonly picked: readonly string[];
+  /** Why the model takes no photo; null if it does. */
+  readonly noPhotos: string | null;
+  /** How photos are prepared. */
+  readonly photoNote: string;
+}

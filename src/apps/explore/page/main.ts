@@ -1,0 +1,128 @@
+/** Starts the page: connects the picture of the model, the search, and the three cards. */
+import { byId, make, onPress, press, readPageData } from '../../pages/browser/elements.js';
+import { startTheme } from '../../pages/browser/theme.js';
+import { CutPanel } from './cut-panel.js';
+import type { PageData, PageMeasure } from './data.js';
+import { ModelGraph, type Id, type Metric } from './graph.js';
+import { keepFor } from './cut.js';
+import { showNode, showRefusal } from './node-panel.js';
+import { PathView } from './path-view.js';
+import { openAtFirst } from './rows.js';
+import { listNames, type Hit } from './search.js';
+import { startSearch } from './search-box.js';
+import { SeePanel } from './see-panel.js';
+import { sourceOf, type Source } from './source.js';
+
+/** Rows that are open at first. */
+const FIRST_ROWS = 24;
+
+function start(): void {
+  const data = readPageData<PageData>();
+  const source = sourceOf(data);
+  const graph = new ModelGraph(data.model);
+  const names = listNames(data.model);
+  const picks: Id[] = [];
+  const isPicked = (id: Id): boolean => picks.includes(id);
+
+  const showPicks = (): void => {
+    const kept =
+      picks.length === 0
+        ? undefined
+        : keepFor(
+            data.model,
+            picks.map((id) => graph.valueOf(id)![0]),
+            graph.measure,
+          ).nodes;
+    view.showCut(new Set(picks), kept);
+    cut.show(picks);
+    showNode(byId('node'), graph, view.chosen, actions);
+  };
+  const pick = (id: Id): void => {
+    if (graph.requestOf(id) === undefined) return;
+    const at = picks.indexOf(id);
+    if (at < 0) picks.push(id);
+    else picks.splice(at, 1);
+    byId('live').textContent = `${graph.nameOf(id)} is ${at < 0 ? 'picked' : 'not picked any more'}.`;
+    showPicks();
+  };
+  const actions = { onPick: pick, onGo: (id: Id) => view.choose(id), isPicked };
+  const goTo = (name: string): void => {
+    const hit = names.find((one) => one.name === name);
+    if (hit) find(hit);
+  };
+  const find = ({ id, name, about }: Hit): void => {
+    if (id === undefined) {
+      showRefusal(byId('node'), name, about);
+      byId('live').textContent = `${name} is refused: ${about}`;
+      return;
+    }
+    view.choose(id);
+    view.focus();
+  };
+
+  const cut = new CutPanel(byId('cut'), graph, source, pick);
+  const see = new SeePanel(byId('see'), graph, source, data, goTo);
+  const view = new PathView(graph, byId('path'), openAtFirst(graph, FIRST_ROWS), {
+    onChoose: (id) => {
+      showNode(byId('node'), graph, id, actions);
+      see.show(id);
+    },
+    onPick: pick,
+    onLook: () => see.focus(),
+    onFold: () => undefined,
+  });
+
+  startFacts(data.model.facts);
+  startSearch(names, find);
+  startControls(view, source, graph, () => showPicks());
+  for (const name of data.picked) {
+    const hit = names.find((one) => one.name === name && one.id !== undefined);
+    if (hit && !isPicked(hit.id!)) picks.push(hit.id!);
+  }
+  showPicks();
+  see.show(undefined);
+  if (picks.length > 0) view.choose(picks.at(-1)!);
+  startTheme(() => undefined);
+  void measure(source, graph, false).then(() => {
+    showPicks();
+    see.show(view.chosen);
+  });
+  document.documentElement.dataset['ready'] = 'true';
+}
+
+function startFacts(facts: readonly string[]): void {
+  byId('fact-list').replaceChildren(...facts.map((fact) => make('li', '', make('bdi', '', fact))));
+}
+
+function startControls(view: PathView, source: Source, graph: ModelGraph, onMeasured: () => void): void {
+  onPress('cost', (value) => {
+    const metric = value as Metric;
+    press('cost', metric);
+    view.showCost(metric);
+    if (metric !== 'milliseconds' || graph.measure?.milliseconds) return;
+    byId('live').textContent = 'Timing every node.';
+    document.documentElement.dataset['timing'] = 'true';
+    void measure(source, graph, true).then(() => {
+      delete document.documentElement.dataset['timing'];
+      onMeasured();
+    });
+  });
+  onPress('fold', (value) => view.foldAll(value === 'open'));
+  const aside = byId('aside') as HTMLInputElement;
+  aside.addEventListener('change', () => view.showAside(aside.checked));
+}
+
+/** Asks for sizes and costs, and shows at which sizes they were measured. */
+async function measure(source: Source, graph: ModelGraph, isTimed: boolean): Promise<void> {
+  const outcome = await source.ask<PageMeasure>('measure', isTimed ? { times: '1' } : {});
+  const at = byId('at');
+  if ('problem' in outcome) {
+    at.textContent = ` · ${isTimed ? 'not timed' : 'not measured'}: ${outcome.problem}`;
+    return;
+  }
+  graph.setMeasure(outcome.value);
+  at.textContent = ` · measured at ${outcome.value.at}`;
+  document.documentElement.dataset['measured'] = isTimed ? 'times' : 'sizes';
+}
+
+start();

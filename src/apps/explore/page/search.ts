@@ -1,0 +1,79 @@
+/** Finding names: those that hold the text, else those nearest to it. This file uses no part of the browser. */
+import type { PageModel } from './data.js';
+import type { Id } from './graph.js';
+
+/** A name that was found. */
+export interface Hit {
+  readonly name: string;
+  /** What has the name; undefined for a name that is refused. */
+  readonly id: Id | undefined;
+  /** The operator, `module`, or why the name is refused. */
+  readonly about: string;
+}
+
+/** Lists all names that can be found. */
+export function listNames({ nodes, boxes, refusals }: PageModel): Hit[] {
+  const known = new Set<string>();
+  const hits: Hit[] = [];
+  const add = (hit: Hit): void => {
+    if (hit.name === '' || known.has(hit.name)) return;
+    known.add(hit.name);
+    hits.push(hit);
+  };
+  boxes.forEach(({ kind, name }, i) => {
+    if (kind === 'module') add({ name, id: -1 - i, about: 'module' });
+  });
+  nodes.forEach(({ name, op }, i) => add({ name, id: i, about: op }));
+  for (const { name, why } of refusals) add({ name, id: undefined, about: why });
+  nodes.forEach(({ outputs }, i) => {
+    for (const { tensor } of outputs) add({ name: tensor, id: i, about: 'tensor' });
+  });
+  return hits;
+}
+
+/** The best hits: names that begin with the text, names that hold it, names with its letters in order, then the nearest ones. */
+export function findNames(names: readonly Hit[], text: string, most: number): Hit[] {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === '') return [];
+  const ranked = names.flatMap((hit) => {
+    const rank = rankOf(hit.name.toLowerCase(), wanted);
+    return rank === undefined ? [] : [{ hit, rank }];
+  });
+  if (ranked.length > 0)
+    return ranked
+      .toSorted((a, b) => a.rank - b.rank || a.hit.name.length - b.hit.name.length)
+      .slice(0, most)
+      .map(({ hit }) => hit);
+  return names
+    .slice(0, 20_000)
+    .map((hit) => ({ hit, far: distance(hit.name.toLowerCase().slice(-wanted.length - 2), wanted) }))
+    .filter(({ far }) => far <= Math.ceil(wanted.length / 2))
+    .toSorted((a, b) => a.far - b.far)
+    .slice(0, most)
+    .map(({ hit }) => hit);
+}
+
+function rankOf(name: string, wanted: string): number | undefined {
+  if (name === wanted) return 0;
+  if (name.startsWith(wanted)) return 1;
+  const at = name.indexOf(wanted);
+  if (at > 0) return /[./:_]/.test(name[at - 1]!) ? 2 : 3;
+  let place = -1;
+  for (const letter of wanted) {
+    place = name.indexOf(letter, place + 1);
+    if (place < 0) return undefined;
+  }
+  return 4;
+}
+
+/** The edits between two texts (Levenshtein). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++)
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    row = next;
+  }
+  return row[b.length]!;
+}

@@ -1,0 +1,116 @@
+/** Photos as a model takes them. */
+import { invalidOption } from '../../base/checks.js';
+import { fitTransform } from '../../embed/image-input.js';
+import { encodeWebp } from '../../image/encode-webp.js';
+import { chooseTransform, type TransformRequest } from '../../image/configs/find-transform.js';
+import type { ImageSource } from '../../image/file/image-source.js';
+import { loadImage, type LoadedImage } from '../../image/load-image.js';
+import type { Transform } from '../../image/transform.js';
+import { encodeFloat16 } from '../../tensor/float16.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { makeTensor, type Tensor } from '../../tensor/tensor.js';
+import { shown } from '../pages/html.js';
+import type { PagePhoto } from './page/data.js';
+
+/** The most photos that are held at a time; a further one replaces the oldest. */
+const MOST_PHOTOS = 24;
+const PICTURE_SIDE = 448;
+const PICTURE_QUALITY = 85;
+
+/** A photo, what the page shows of it, and the feed. */
+export interface HeldPhoto {
+  readonly page: PagePhoto;
+  readonly image: LoadedImage;
+  readonly feed: Tensor;
+}
+
+/** A transform, and why it is that one. */
+interface Preparation {
+  readonly transform: Transform;
+  readonly note: string;
+}
+
+/** The transform that was asked for; where nothing belongs to the model, ImageNet's normalisation at the size that the model fixes. */
+function preparationOf(inputs: readonly TensorInfo[], request: TransformRequest, model: string): Preparation {
+  const transform = chooseTransform(request, model);
+  if (request !== 'auto') return { transform, note: 'Photos are prepared as --transform says.' };
+  if (transform.source)
+    return {
+      transform,
+      note: `Photos are prepared as ${shown(transform.source.file ?? transform.source.kind)} says.`,
+    };
+  const why = 'because no configuration lies beside the model; --transform states another';
+  const [, first, second, third] = inputs[0]?.dims ?? [];
+  const [height, width] = third === 3 && first !== 3 ? [first, second] : [second, third];
+  if (typeof height !== 'number' || typeof width !== 'number' || (height === 224 && width === 224))
+    return { transform, note: `Photos are prepared by ImageNet1K_V1, ${why}.` };
+  const size = { height, width };
+  return {
+    transform: transform.with({ resize: size, crop: size }),
+    note: `Photos are resized to ${height} × ${width} and normalised as ImageNet’s, ${why}.`,
+  };
+}
+
+/** The photos of a page. */
+export class Photos {
+  readonly #input: TensorInfo;
+  readonly #transform: Transform;
+  readonly #held = new Map<string, HeldPhoto>();
+  #count = 0;
+
+  /** How photos are prepared, in a sentence. */
+  readonly note: string;
+
+  /** Throws `OPTION_INVALID` if the model takes no photo that the transform makes; the message says what would fit. */
+  constructor(inputs: readonly TensorInfo[], request: TransformRequest, model: string) {
+    const { transform, note } = preparationOf(inputs, request, model);
+    this.note = note;
+    const { feed } = fitTransform({ inputs, imageNormalization: null }, transform);
+    const [input] = inputs;
+    if (feed.dtype === 'uint8')
+      throw invalidOption('model', 'one whose input is float32 or float16', 'uint8');
+    this.#input = input!;
+    this.#transform = transform.with({ layout: feed.isLast ? 'nhwc' : 'nchw' });
+  }
+
+  /** The photos, in the order in which they came. */
+  get all(): readonly HeldPhoto[] {
+    return [...this.#held.values()];
+  }
+
+  /**
+   * Reads a photo.
+   *
+   * @throws {@link TapirError} those of {@link loadImage}.
+   */
+  async add(source: ImageSource, name: string): Promise<HeldPhoto> {
+    const image = await loadImage(source, this.#transform);
+    const { height, width, data, channelOrder } = image;
+    const pixels = channelOrder === 'bgr' ? data.map((_, i) => data[i + 2 - 2 * (i % 3)]!) : data;
+    const webp = await encodeWebp({ height, width, data: pixels }, PICTURE_SIDE, PICTURE_QUALITY);
+    const picture = `data:image/webp;base64,${Buffer.from(webp).toString('base64')}`;
+    const page = { id: String(this.#count++), name: shown(name), width, height, picture };
+    const held = { page, image, feed: this.#feed(image) };
+    this.#held.set(page.id, held);
+    const [oldest] = this.#held.keys();
+    if (this.#held.size > MOST_PHOTOS) this.#held.delete(oldest!);
+    return held;
+  }
+
+  /** The photo of an id; undefined for one that is not held. */
+  find(id: string): HeldPhoto | undefined {
+    return this.#held.get(id);
+  }
+
+  /** The tensor of a photo, as often as a fixed batch wants it. */
+  #feed(image: LoadedImage): Tensor {
+    const { dims, data } = image.toTensor();
+    const rows = typeof this.#input.dims?.[0] === 'number' ? this.#input.dims[0] : 1;
+    const repeated = new Float32Array(rows * data.length);
+    for (let row = 0; row < rows; row++) repeated.set(data, row * data.length);
+    const all = [rows, ...dims.slice(1)];
+    return this.#input.dtype === 'float16'
+      ? makeTensor('float16', all, encodeFloat16(repeated))
+      : makeTensor('float32', all, repeated);
+  }
+}

@@ -1,0 +1,129 @@
+/** `tapir explore`: one page about a model, in the browser or as a file. */
+import { spawn } from 'node:child_process';
+import { basename } from 'node:path';
+import type { Command } from 'commander';
+import { invalidOption } from '../../base/checks.js';
+import { Explorer } from '../../apps/explore/explorer.js';
+import { serveExplorer } from '../../apps/explore/serve-explorer.js';
+import { EXPLORER_DEFAULTS, writeExplorer } from '../../apps/explore/write-explorer.js';
+import { formatBytes } from '../../apps/pages/numbers.js';
+import { readDevice, type Device } from '../../runtime/device.js';
+import { EXIT, messageOf } from '../terminal/exit-code.js';
+import { printable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { collect, parseCount } from '../flags/flag-values.js';
+import { MODEL_HELP } from '../flags/extractor-flags.js';
+
+interface ExploreFlags {
+  readonly out?: string;
+  readonly port: number;
+  readonly open: boolean;
+  readonly return?: readonly string[];
+  readonly cam?: string;
+  readonly class?: string;
+  readonly transform: string;
+  readonly device: string;
+  readonly yes: boolean;
+  readonly json: boolean;
+}
+
+/** Adds the command. */
+export function addExploreCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('explore')
+    .description('look at a model: its modules, shapes and costs, what a cut keeps, what it sees in photos')
+    .argument('<model>', MODEL_HELP)
+    .argument('[photo...]', 'photos to look at')
+    .option('--out <file>', 'write the page as one HTML file instead of serving it')
+    .option('--port <n>', 'port on this machine; 0 takes a free one', parseCount, 0)
+    .option('--no-open', 'do not open the browser')
+    .option(
+      '--return <name>',
+      'pick this node; with --out, show its features for each photo; repeatable',
+      collect,
+    )
+    .option('--cam <layer>', 'with --out: show Grad-CAM of this layer, such as layer4, for each photo')
+    .option('--class <class>', 'with --cam: index of the class, or its label (default: the predicted class)')
+    .option('--transform <name>', 'preprocessing, as for embed', EXPLORER_DEFAULTS.transform as string)
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
+    .option(YES_FLAG, YES_HELP, false)
+    .option('--json', 'print what was written, or where the page is served, as JSON', false)
+    .action((model: string, photos: string[], flags: ExploreFlags) =>
+      runExplore(terminal, model, photos, flags),
+    );
+}
+
+async function runExplore(
+  terminal: Terminal,
+  given: string,
+  photos: readonly string[],
+  flags: ExploreFlags,
+): Promise<void> {
+  readDevice('--device', flags.device);
+  if (flags.out === undefined && flags.cam !== undefined)
+    throw invalidOption('--cam', 'left out without --out: a served page draws it on demand', flags.cam);
+  const path = await findModelFile(given, terminal, flags.yes);
+  if (flags.out === undefined) return serve(terminal, path, photos, flags);
+  const {
+    path: written,
+    bytes,
+    problems,
+  } = await writeExplorer(path, {
+    out: flags.out,
+    photos,
+    returnNodes: flags.return,
+    layer: flags.cam,
+    class: flags.class,
+    transform: flags.transform,
+    device: flags.device as Device,
+    signal: terminal.signal,
+  });
+  for (const problem of problems) terminal.err(`note: ${printable(problem)}\n`);
+  if (flags.json) terminal.out(`${JSON.stringify({ path: written, bytes, problems }, null, 2)}\n`);
+  else terminal.out(`${printable(written)}: ${formatBytes(bytes)}\n`);
+}
+
+/** Serves the page until it is stopped, which is a success. */
+async function serve(
+  terminal: Terminal,
+  path: string,
+  photos: readonly string[],
+  { port, open, json, transform, device, return: picked = [] }: ExploreFlags,
+): Promise<void> {
+  await using explorer = await Explorer.open(path, path, { transform, device: device as Device });
+  if (picked.length > 0) await explorer.cut(picked);
+  for (const photo of photos) await explorer.addPhoto(photo, basename(photo));
+  const onError = (error: unknown): void => terminal.err(messageOf(error));
+  const served = await serveExplorer(explorer, { port, picked, folder: process.cwd(), onError });
+  try {
+    if (json) terminal.out(`${JSON.stringify({ url: served.url })}\n`);
+    else terminal.out(`${served.url}\n`);
+    terminal.err('this page is for this machine only; stop it with Ctrl+C\n');
+    if (open) openBrowser(served.url);
+    await aborted(terminal.signal);
+  } finally {
+    await served.close();
+  }
+  terminal.exitCode(EXIT.done);
+}
+
+/** Opens the system's browser. Where there is none, the printed address remains. */
+function openBrowser(url: string): void {
+  const [command, ...words] =
+    process.platform === 'darwin'
+      ? ['open']
+      : process.platform === 'win32'
+        ? ['rundll32', 'url.dll,FileProtocolHandler']
+        : ['xdg-open'];
+  const child = spawn(command!, [...words, url], { stdio: 'ignore', detached: true });
+  child.on('error', () => undefined);
+  child.unref();
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

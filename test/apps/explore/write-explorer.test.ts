@@ -1,0 +1,270 @@
+/** The written page in the system's browser. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { createModel, writeExplorer } from 'onnx-tapir';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
+import { servePage, tinyUNet } from '../../support/explore.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { chain, modelBytes } from '../../support/graphs.js';
+import { runTapir } from '../../support/run.js';
+
+const scratch = scratchFolder();
+const photo = projectPath('examples/photos/forest/forest-1.jpg');
+
+function put(name: string, bytes: Uint8Array): string {
+  const path = join(scratch, name);
+  writeFileSync(path, bytes);
+  return path;
+}
+
+const tiny = put('net.onnx', tinyResNet());
+
+/** Scrolls the path, and gives the median milliseconds of a frame, and the most rows at a time. */
+const SCROLL = `(async () => {
+  const path = document.getElementById('path');
+  const times = [];
+  let most = 0;
+  for (let step = 0; step < 60; step++) {
+    path.scrollTop += 900;
+    const started = performance.now();
+    await new Promise(requestAnimationFrame);
+    await new Promise(requestAnimationFrame);
+    times.push((performance.now() - started) / 2);
+    most = Math.max(most, document.querySelectorAll('.row').length);
+  }
+  return { median: times.toSorted((a, b) => a - b)[30], most, height: path.scrollHeight };
+})()`;
+
+describe('writeExplorer', () => {
+  it('writes one file, which replaces its like and nothing else', async () => {
+    const out = join(scratch, 'page.html');
+    const options = { out, photos: [photo], returnNodes: ['layer3', 'layer4'], layer: 'layer4' };
+    const first = await writeExplorer(tiny, options);
+    expect(first).toMatchObject({ path: out, problems: [] });
+    expect(readFileSync(out)).toHaveLength(first.bytes);
+    expect(await writeExplorer(tiny, options)).toEqual(first);
+    const other = put('other.html', Buffer.from('mine'));
+    await expect(writeExplorer(tiny, { out: other })).rejects.toMatchObject({ code: 'OUTPUT_EXISTS' });
+    await expect(writeExplorer(tiny, { out, returnNodes: ['layer7'] })).rejects.toMatchObject({
+      code: 'NAME_NOT_FOUND',
+    });
+    await expect(writeExplorer(tiny, { out, photos: [join(scratch, 'none.jpg')] })).rejects.toMatchObject({
+      code: 'IMAGE_NOT_FOUND',
+    });
+    // @ts-expect-error -- a wrong type
+    await expect(writeExplorer(tiny, { photos: 'a.jpg' })).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+  });
+
+  it('says what it cannot show', async () => {
+    const vector = put('vector.onnx', modelBytes(chain(3)));
+    const { problems } = await writeExplorer(vector, { out: join(scratch, 'vector.html') });
+    expect(problems).toEqual([]);
+    await expect(
+      writeExplorer(vector, { out: join(scratch, 'vector.html'), photos: [photo] }),
+    ).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+  });
+});
+
+describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await startBrowser();
+  });
+  afterAll(() => browser.close());
+
+  /** Opens a page; what it logs, or asks of another place, is a problem. */
+  async function open(url: string, origin = 'file:'): Promise<{ page: Page; problems: string[] }> {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    if (origin !== 'file:') await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin });
+    const page = await context.newPage();
+    const problems: string[] = [];
+    page.on('console', (message) => problems.push(message.text()));
+    page.on('pageerror', (error) => problems.push(error.message));
+    page.on('request', (request) => {
+      const to = request.url();
+      if (!to.startsWith(origin) && !to.startsWith('data:')) problems.push(to);
+    });
+    await page.goto(url);
+    await page.waitForSelector('[data-ready]');
+    await page.waitForSelector('[data-measured]');
+    return { page, problems };
+  }
+
+  const fileUrl = async (
+    model: string,
+    options: Parameters<typeof writeExplorer>[1] = {},
+  ): Promise<string> => {
+    const out = join(scratch, `${Math.random().toString(36).slice(2)}.html`);
+    return pathToFileURL((await writeExplorer(model, { ...options, out })).path).href;
+  };
+  const rowNames = (page: Page): Promise<string[]> =>
+    page.$$eval('.row .last', (all) => all.map((one) => one.textContent));
+
+  it('is worked by keyboard alone: find, move, open, close, pick', async () => {
+    const url = await fileUrl(tiny, { photos: [photo], returnNodes: ['layer4'] });
+    const { page, problems } = await open(url);
+    await page.keyboard.press('/');
+    await page.keyboard.type('layer2.0.con');
+    await page.waitForSelector('#found [role=option]');
+    expect(await page.getAttribute('#find', 'aria-expanded')).toBe('true');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('Enter');
+    expect(await page.textContent('#node h2')).toBe('layer2.0.conv1');
+    expect(await page.evaluate('document.activeElement.id')).toBe('path');
+    const active = (): Promise<string> =>
+      page.evaluate(
+        "document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).getAttribute('aria-label')",
+      );
+    expect(await active()).toContain('layer2.0.conv1, Conv');
+    await page.keyboard.press('ArrowLeft');
+    expect(await page.textContent('#node h2')).toBe('layer2.0');
+    await page.keyboard.press('ArrowLeft');
+    expect(await rowNames(page)).not.toContain('conv2');
+    await page.keyboard.press('ArrowRight');
+    expect(await rowNames(page)).toContain('conv2');
+    await page.keyboard.press('Space');
+    expect(await page.$$eval('#cut .picked-chip bdi', (all) => all.map((one) => one.textContent))).toEqual([
+      'layer4',
+      'layer2.0',
+    ]);
+    await page.keyboard.press('End');
+    expect(await page.textContent('#node h2')).toBe('fc');
+    await page.keyboard.press('Home');
+    expect(await page.textContent('#node h2')).toBe('conv1');
+    await page.keyboard.press('Enter');
+    expect(await page.evaluate("document.activeElement.closest('#see') !== null")).toBe(true);
+    expect(problems).toEqual([]);
+  });
+
+  it('shows what the file holds of a photo, in each way', async () => {
+    const url = await fileUrl(tiny, { photos: [photo], returnNodes: ['layer3', 'layer4'], layer: 'layer4' });
+    const { page, problems } = await open(url);
+    await page.waitForSelector('.map-figure canvas');
+    expect(await page.textContent('.view-title')).toBe('layer4 · forest-1.jpg');
+    expect(await page.$$eval('.classes li', (all) => all.length)).toBe(5);
+    await page.click('[data-mode=colours]');
+    await page.waitForSelector('.pair canvas');
+    await page.click('text=Pin to compare');
+    await page.click('[data-mode=heat]');
+    await page.waitForSelector('.views.two canvas >> nth=1');
+    await page.click('text=Unpin');
+    await page.click('[data-mode=maps]');
+    await page.fill('#find', 'layer1');
+    await page.press('#find', 'Enter');
+    expect(await page.textContent('.missing-node')).toContain('layer3');
+    await page.click('.missing-node .chip >> nth=0');
+    await page.waitForSelector('.map-figure canvas');
+    expect(problems).toEqual([]);
+  });
+
+  it('names of the file cannot become markup', async () => {
+    const bad = '<img src=x onerror=alert(1)>';
+    const model = put(
+      '<b>bad.onnx'.replace(/[<>]/g, '_'),
+      modelBytes({
+        inputs: [bad],
+        outputs: ['</script><script>alert(2)</script>'],
+        nodes: [
+          { op: 'Relu', inputs: [bad], outputs: ['"><svg onload=alert(3)>'], name: bad },
+          {
+            op: 'Relu',
+            inputs: ['"><svg onload=alert(3)>'],
+            outputs: ['</script><script>alert(2)</script>'],
+            name: "';alert(4)//",
+          },
+        ],
+      }),
+    );
+    const { page, problems } = await open(await fileUrl(model));
+    await page.keyboard.press('/');
+    await page.keyboard.type('alert');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Space');
+    for (const language of ['python', 'shell', 'typescript']) await page.click(`[data-language=${language}]`);
+    expect(await page.$$('img, svg:not(.lines), .desk script, [onerror], [onload]')).toEqual([]);
+    expect(await page.textContent('#node h2')).toContain('alert');
+    expect(problems).toEqual([]);
+  });
+
+  it('draws the skips of a U-Net and the sum of a residual block', async () => {
+    const unet = await open(await fileUrl(put('unet.onnx', tinyUNet())));
+    expect(await unet.page.$$eval('.flow.bus', (all) => all.length)).toBe(1);
+    const { page } = await open(await fileUrl(tiny));
+    expect(await page.$$eval('.flow.bus', (all) => all.length)).toBe(0);
+    await page.click('text=Open all');
+    expect(await page.$$eval('.flow.bus', (all) => all.length)).toBeGreaterThanOrEqual(4);
+  });
+
+  it('holds few rows of 5,000 nodes in the page, and scrolls them without long frames', async () => {
+    const { page, problems } = await open(await fileUrl(put('chain.onnx', modelBytes(chain(5000)))));
+    await page.click('text=Open all');
+    const frames = await page.evaluate<{ median: number; most: number; height: number }>(SCROLL);
+    expect(frames.height).toBeGreaterThan(5000 * 36);
+    expect(frames.most).toBeLessThan(100);
+    expect(frames.median).toBeLessThan(34);
+    expect(problems).toEqual([]);
+  });
+
+  it('served: takes a photo, computes, saves a cut, and copies code that runs', async () => {
+    const served = await servePage([tiny], scratch);
+    const { origin } = new URL(served.url);
+    const { page, problems } = await open(served.url, origin);
+    await page.setInputFiles('#photo', photo);
+    await page.waitForSelector('.thumb');
+    await page.fill('#find', 'layer3');
+    await page.press('#find', 'Enter');
+    await page.waitForSelector('.map-figure canvas');
+    await page.click('#node .pick-button');
+    await page.waitForSelector('#cut .table :text-matches("kB$|MB$")');
+    await page.fill('.save input', 'saved.onnx');
+    await page.click('text=Save the cut');
+    await page.waitForSelector('.saved:has-text("Saved: ")');
+    expect((await runTapir(['nodes', join(scratch, 'saved.onnx'), '--json'])).code).toBe(0);
+    await page.click('[data-language=shell]');
+    await page.click('#copy');
+    const copied = await page.evaluate<string>('navigator.clipboard.readText()');
+    const [program, ...words] = copied.trim().split(' ');
+    expect(program).toBe('tapir');
+    const ended = await runTapir(words, { cwd: scratch });
+    expect(ended).toMatchObject({ code: 0 });
+    expect(readFileSync(join(scratch, 'saved.onnx'))).toEqual(readFileSync(join(scratch, words.at(-1)!)));
+    expect(problems).toEqual([]);
+    expect((await served.stop()).code).toBe(0);
+  });
+
+  it('draws a ResNet-50 with a photo and four nodes in less than 3 MB, and is there in 2 s', async () => {
+    const model = join(scratch, 'resnet50.onnx');
+    await (await createModel('resnet50')).save(model);
+    const out = join(scratch, 'resnet50.html');
+    const returnNodes = ['layer1', 'layer2', 'layer3', 'layer4'];
+    const { bytes } = await writeExplorer(model, { out, photos: [photo], returnNodes });
+    expect(bytes).toBeLessThan(3e6);
+    const served = await servePage([model], scratch);
+    const page = await browser.newPage({ viewport: { width: 1360, height: 980 } });
+    const started = performance.now();
+    await page.goto(served.url);
+    await page.waitForSelector('[data-ready]');
+    const seconds = (served.startMs + performance.now() - started) / 1000;
+    // Two seconds on a quiet machine; the tests share theirs.
+    expect(seconds).toBeLessThan(6);
+    await page.waitForSelector('[data-measured]');
+    expect(await page.textContent('.row[aria-label^="layer4,"]')).toContain('2048 × 7 × 7');
+    await page.setInputFiles('#photo', photo);
+    await page.fill('#find', 'layer2.0');
+    await page.press('#find', 'Enter');
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('Space');
+    await page.waitForSelector('.map-figure canvas');
+    // TAPIR_SCREENSHOT=docs/explore.png makes the picture of the README.
+    await page.screenshot({ path: process.env['TAPIR_SCREENSHOT'] ?? join(scratch, 'page.png') });
+    await served.stop();
+  });
+});
+
+it.skipIf(hasBrowser)('needs a browser', () => {
+  expect(browserNote).not.toBe('');
+});

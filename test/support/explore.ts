@@ -1,0 +1,107 @@
+/** Small models to explore, and the command that serves them. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { modelBytes, type NodeSpec } from './graphs.js';
+import { projectPath } from './fixtures.js';
+
+/** A U-Net of two levels, as PyTorch's TorchScript exporter names it: parts of ModuleLists with pooling between them, and norms folded into convolutions. */
+export function tinyUNet(): Uint8Array {
+  const nodes: NodeSpec[] = [];
+  const initializers: Record<string, { dims: number[]; values: number[] }> = {};
+  const conv = (path: string, input: string, [to, from]: [number, number]): string => {
+    const place = `/${path.split('.')[0]}.${path.split('.')[1]}/${path}`;
+    const count = to * from * 9;
+    const weight = `onnx::Conv_${nodes.length}`;
+    initializers[weight] = {
+      dims: [to, from, 3, 3],
+      values: Array.from({ length: count }, (_, i) => Math.sin(i) / 3),
+    };
+    const bias = { dims: [to], values: Array.from({ length: to }, (_, i) => i / 10) };
+    initializers[`${weight}b`] = bias;
+    const output = `${place}/Conv_output_0`;
+    nodes.push({
+      op: 'Conv',
+      inputs: [input, weight, `${weight}b`],
+      outputs: [output],
+      name: `${place}/Conv`,
+      ints: { pads: [1, 1, 1, 1] },
+    });
+    const relu = place.replace(/\.0$/, '.2');
+    nodes.push({ op: 'Relu', inputs: [output], outputs: [`${relu}/Relu_output_0`], name: `${relu}/Relu` });
+    return `${relu}/Relu_output_0`;
+  };
+  const fine = conv('down.0.0', 'image', [4, 3]);
+  nodes.push({
+    op: 'MaxPool',
+    inputs: [fine],
+    outputs: ['/MaxPool_output_0'],
+    name: '/MaxPool',
+    ints: { kernel_shape: [2, 2], strides: [2, 2] },
+  });
+  const coarse = conv('down.1.0', '/MaxPool_output_0', [8, 4]);
+  initializers['up.weight'] = {
+    dims: [8, 4, 2, 2],
+    values: Array.from({ length: 128 }, (_, i) => Math.cos(i) / 4),
+  };
+  nodes.push(
+    {
+      op: 'ConvTranspose',
+      inputs: [coarse, 'up.weight'],
+      outputs: ['/up/ConvTranspose_output_0'],
+      name: '/up/ConvTranspose',
+      ints: { strides: [2, 2] },
+    },
+    {
+      op: 'Concat',
+      inputs: [fine, '/up/ConvTranspose_output_0'],
+      outputs: ['/Concat_output_0'],
+      name: '/Concat',
+      ints: { axis: 1 },
+    },
+  );
+  const merged = conv('merge.0.0', '/Concat_output_0', [4, 8]);
+  return modelBytes(
+    {
+      inputs: [{ name: 'image', dims: ['batch', 3, 16, 16] }],
+      outputs: [{ name: merged, dims: ['batch', 4, 16, 16] }],
+      nodes,
+      initializers,
+    },
+    { producer: 'pytorch' },
+  );
+}
+
+/** A served page. */
+export interface ServedPage {
+  readonly url: string;
+  /** Milliseconds from the start of the command. */
+  readonly startMs: number;
+  /** Stops the command; gives its exit code and what it wrote to standard error. */
+  stop(): Promise<{ readonly code: number | null; readonly stderr: string }>;
+}
+
+/** Runs `tapir explore` until its page is served. */
+export async function servePage(args: readonly string[], cwd: string): Promise<ServedPage> {
+  const started = performance.now();
+  const command = [projectPath('dist/lib/bin.cjs'), 'explore', ...args, '--no-open', '--json', '--port', '0'];
+  const child = spawn(process.execPath, command, { cwd });
+  let [stdout, stderr] = ['', ''];
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const ended = once(child, 'close') as Promise<[number | null]>;
+  const url = await new Promise<string>((resolve, reject) => {
+    child.stdout.on('data', (chunk: Buffer) => {
+      stdout += chunk.toString();
+      if (stdout.includes('\n')) resolve((JSON.parse(stdout) as { url: string }).url);
+    });
+    void ended.then(([code]) => reject(new Error(`tapir explore ended with ${code}: ${stderr}`)));
+  });
+  return {
+    url,
+    startMs: performance.now() - started,
+    stop: async () => {
+      child.kill('SIGTERM');
+      const [code] = await ended;
+      return { code, stderr };
+    },
+  };
+}
