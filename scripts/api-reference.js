@@ -21,7 +21,7 @@ const CHAPTERS = [
   ['Training', ['extract/train/', 'apps/train/']],
   ['Images', ['image/']],
   ['Batch runs', ['embed/', 'sources/', 'dataset/']],
-  ['Search, reports, services', ['apps/']],
+  ['Search, reports, services', ['apps/', 'text/']],
   ['Errors and options', ['base/']],
 ];
 

@@ -10,6 +10,7 @@ export { writeExplorer, type ExplorerOptions, type ExplorerSummary } from './app
 export { drawHeatmap, type DrawnImage, type DrawOptions } from './apps/attribution/draw-heatmap.js';
 export { searchDataset, type SearchHit, type SearchOptions } from './apps/search/search-dataset.js';
 export { type QueryParts, type SearchQuery } from './apps/search/search-query.js';
+export { classifyZeroShot, type ZeroShotLabel, type ZeroShotOptions } from './apps/search/zero-shot.js';
 export { type Metric } from './apps/search/metric.js';
 export { createService, type ListenOptions, type Service } from './apps/serve/service.js';
 export { type ServiceOptions } from './apps/serve/service-options.js';

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from './support/fixtures.js';
 import { runScript } from './support/run.js';
+import { writeHuggingFacePair } from './support/text-models.js';
 
 const model = join(scratchFolder(), 'model.onnx');
 writeFileSync(model, tinyResNet());
@@ -23,6 +24,21 @@ describe('without sharp', () => {
       console.log((await tapir.loadImage(${jpeg})).width);
       console.log((await tapir.openModel(${JSON.stringify(model)})).inputs.length);`);
     expect(ended.stdout, ended.stderr).toBe('{"code":"DEPENDENCY_MISSING","package":"sharp"}\n224\n1\n');
+  });
+});
+
+describe('without @huggingface/tokenizers', () => {
+  it('text says what to install', async () => {
+    const tower = JSON.stringify(writeHuggingFacePair(join(scratchFolder(), 'clip'), 'clip'));
+    const code = `
+      import Module from 'node:module';
+      import { createTextEncoder } from 'onnx-tapir';
+      const resolve = Module._resolveFilename;
+      Module._resolveFilename = (name, ...rest) => resolve(name.startsWith('@huggingface/') ? './absent.cjs' : name, ...rest);
+      await createTextEncoder(${tower}).catch(({ code, message }) => console.log(code, message));`;
+    const { stdout } = await runScript(code);
+    expect(stdout).toContain('DEPENDENCY_MISSING');
+    expect(stdout).toContain('npm install @huggingface/tokenizers@0.2.0');
   });
 });
 

@@ -3,8 +3,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   createFeatureExtractor,
+  classifyZeroShot,
   createTextEncoder,
   embedFolder,
+  encodeLabels,
   openDataset,
   searchDataset,
   TapirError,
@@ -117,6 +119,30 @@ describe('searchDataset', () => {
     const siglip = writeHuggingFacePair(join(scratch, 'siglip'), 'siglip');
     const misfit = await refused({ text: 'a' }, { textModel: siglip });
     expect(misfit).toMatchObject({ code: 'OPTION_INVALID', message: expect.stringContaining('12 elements') });
+  });
+});
+
+describe('classifyZeroShot', () => {
+  it('gives each image the label with the largest cosine, and its softmax', async () => {
+    const labels = ['dog', 'sea', 'street'];
+    const templates = ['a photo of a {}.', 'a {} at night'];
+    const found = await classifyZeroShot(dataset, labels, { model, templates, scale: 20 });
+    await using tower = await createTextEncoder(textModel);
+    const classes = await encodeLabels(tower, labels, { templates });
+    expect(found).toHaveLength(rows.length);
+    for (const { row, label, score, probability, path } of found) {
+      const image = unitOf(rows[row]!);
+      const all = classes.map((one) => image.reduce((sum, value, i) => sum + value * one[i]!, 0));
+      const best = Math.max(...all);
+      expect(label).toBe(labels[all.indexOf(best)]);
+      expect(score).toBeCloseTo(best, 5);
+      expect(probability).toBeCloseTo(1 / all.reduce((sum, one) => sum + Math.exp(20 * (one - best)), 0), 4);
+      expect(path).toMatch(/jpg$/);
+    }
+    const one = classifyZeroShot(dataset, ['dog'], { textModel });
+    expect(await failureOf(one, TapirError)).toMatchObject({ details: { option: 'labels' } });
+    const scaled = classifyZeroShot(dataset, labels, { textModel, scale: 0 });
+    expect(await failureOf(scaled, TapirError)).toMatchObject({ details: { option: 'scale' } });
   });
 });
 
