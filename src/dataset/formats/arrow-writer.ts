@@ -6,7 +6,6 @@ import { elementBytes } from '../../tensor/tensor.js';
 import {
   createFileEncoder,
   featureData,
-  featureField,
   loadArrow,
   textData,
   type Arrow,
@@ -16,7 +15,8 @@ import {
 } from '../../tensor/arrow/library.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
-import { factsOf, type FeatureRows, type FeatureWriter } from './feature-format.js';
+import type { FeatureRows, FeatureWriter } from './feature-format.js';
+import { featureSchema } from './feature-schema.js';
 import { RowStage, type RowGroup } from './row-stage.js';
 
 /** The size of a record batch. A reader must hold at least one batch. */
@@ -28,15 +28,7 @@ const SMALL_PIECE_BYTES = 65_536;
 /** Starts a file. */
 export async function createArrowWriter(file: AtomicFile, column: FeatureColumn): Promise<FeatureWriter> {
   const arrow = await loadArrow();
-  const schema = new arrow.Schema(
-    [
-      new arrow.Field('row', new arrow.Int64(), false),
-      new arrow.Field('path', new arrow.Utf8(), true),
-      featureField(arrow, column, false),
-    ],
-    new Map(Object.entries(factsOf(column))),
-  );
-  return new ArrowWriter(arrow, file, column, schema);
+  return new ArrowWriter(arrow, file, column, featureSchema(arrow, column));
 }
 
 class ArrowWriter implements FeatureWriter {

@@ -3,11 +3,13 @@
  * row group is one uncompressed page, so the bytes of a tensor go to the file unchanged. docs/decisions/014 says why this package
  * has its own writer.
  */
+import { loadArrow } from '../../tensor/arrow/library.js';
 import { elementBytes } from '../../tensor/tensor.js';
 import { packageVersion } from '../../base/package.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { factsOf, type FeatureRows, type FeatureWriter } from './feature-format.js';
+import { arrowSchemaEntry } from './feature-schema.js';
 import { columnsOf, ENCODINGS, pageHeader, type ParquetColumn } from './parquet-columns.js';
 import { binary, i16, i32, i64, list, struct, type ThriftValue } from './thrift.js';
 import { RowStage, type RowGroup } from './row-stage.js';
@@ -21,20 +23,21 @@ export const CREATED_BY = 'onnx-tapir version ';
 /** Starts a file. */
 export async function createParquetWriter(file: AtomicFile, column: FeatureColumn): Promise<FeatureWriter> {
   await file.append(MAGIC);
-  return new ParquetWriter(file, column);
+  const arrowSchema = arrowSchemaEntry(await loadArrow(), column);
+  return new ParquetWriter(file, column, { ...factsOf(column), ...arrowSchema });
 }
 
 class ParquetWriter implements FeatureWriter {
   readonly #file: AtomicFile;
-  readonly #column: FeatureColumn;
+  readonly #metadata: Readonly<Record<string, string>>;
   readonly #columns: readonly ParquetColumn[];
   readonly #stage: RowStage;
   readonly #groups: ThriftValue[] = [];
   #rows = 0;
 
-  constructor(file: AtomicFile, column: FeatureColumn) {
+  constructor(file: AtomicFile, column: FeatureColumn, metadata: Readonly<Record<string, string>>) {
     this.#file = file;
-    this.#column = column;
+    this.#metadata = metadata;
     this.#columns = columnsOf(column);
     const rowBytes = column.elements * elementBytes(column.dtype);
     this.#stage = new RowStage(rowBytes, GROUP_BYTES, (group) => this.#writeGroup(group));
@@ -104,7 +107,7 @@ class ParquetWriter implements FeatureWriter {
   }
 
   #footer(): ThriftValue {
-    const pairs = Object.entries(factsOf(this.#column)).map(([name, value]) =>
+    const pairs = Object.entries(this.#metadata).map(([name, value]) =>
       struct({ 1: binary(name), 2: binary(value) }),
     );
     const root = struct({ 4: binary('schema'), 5: i32(this.#columns.length) });

@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { tableFromIPC, type Vector } from 'apache-arrow';
-import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
+import { RecordBatchReader } from 'apache-arrow';
+import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { describe, expect, it } from 'vitest';
 import { openDataset } from '../../../src/dataset/dataset.js';
 import {
@@ -251,6 +252,18 @@ describe('read by others', () => {
       dims.length === 0 ? [row] : Array.from(row as Vector),
     );
     expect(rows).toEqual(plainRows(tensor));
+  });
+
+  it('Parquet says to readers made of Arrow that lists have a fixed size', async () => {
+    const { file } = await writeDataset('parquet', makeTensor('float32', 3, [5]));
+    const { key_value_metadata: entries } = await parquetMetadataAsync(await asyncBufferFromFile(file));
+    const entry = entries?.find(({ key }) => key === 'ARROW:schema')?.value ?? '';
+    const { schema } = RecordBatchReader.from(Buffer.from(entry, 'base64')).open();
+    expect(schema.fields.map(({ name, type, nullable }) => [name, String(type), nullable])).toEqual([
+      ['row', 'Int64', false],
+      ['path', 'Utf8', true],
+      [KEY, 'FixedSizeList[5]<Float32>', false],
+    ]);
   });
 
   it.each(othersCases)('hyparquet reads %s [%s]', async (dtype, dims) => {
