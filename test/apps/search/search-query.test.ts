@@ -12,6 +12,7 @@ import {
   TapirError,
   type Dataset,
   type SearchQuery,
+  type ZeroShotLabel,
 } from 'onnx-tapir';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { encodeNpyHeader } from '../../../src/dataset/formats/npy.js';
@@ -198,5 +199,25 @@ describe('tapir search', () => {
     const run = await runTapir(['search', out, ...args], { input: '{"a": 1}' });
     expect(run).toMatchObject({ code: 2 });
     expect(run.stderr).toContain(option);
+  });
+});
+
+describe('tapir probe --zero-shot', () => {
+  it('labels the images, and counts what agrees with given labels', async () => {
+    const labels = join(scratch, 'labels.txt');
+    const folders = ['sea', 'city'];
+    writeFileSync(labels, `${folders.join('\n')}\n\n`);
+    const args = ['probe', out, '--zero-shot', labels, '--model', model, '--labels', 'by-folder'];
+    const run = await runTapir([...args, '--json']);
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    const printed = JSON.parse(run.stdout) as {
+      readonly agreement: { readonly images: number; readonly right: number; readonly accuracy: number };
+      readonly labels: readonly ZeroShotLabel[];
+    };
+    expect(printed.labels).toEqual(await classifyZeroShot(dataset, folders, { model }));
+    const right = printed.labels.filter(({ path, label }) => path!.startsWith(`${label}/`)).length;
+    expect(printed.agreement).toEqual({ images: rows.length, right, accuracy: right / rows.length });
+    const text = await runTapir(args);
+    expect(text.stdout).toContain(`(${right} of ${rows.length} labelled images)`);
   });
 });

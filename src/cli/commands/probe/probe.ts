@@ -14,13 +14,12 @@ import { checkAbsent } from '../../../model/save-whole.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { describeProbe } from './probe-text.js';
+import { runZeroShot, type ZeroShotFlags } from './zero-shot.js';
 import { printable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
-interface ProbeFlags {
-  readonly labels: string;
+interface ProbeFlags extends ZeroShotFlags {
   readonly kind: ProbeKind;
-  readonly output?: string;
   readonly strength: string;
   readonly classWeights: 'equal' | 'balanced';
   readonly normalize: 'none' | 'l2' | 'standardize';
@@ -31,8 +30,6 @@ interface ProbeFlags {
   readonly attach?: string;
   readonly out?: string;
   readonly overwrite: boolean;
-  readonly yes: boolean;
-  readonly json: boolean;
 }
 
 /** Adds the command. */
@@ -42,9 +39,9 @@ export function addProbeCommand(program: Command, terminal: Terminal): void {
     .command('probe')
     .description('train a classifier on the vectors of a dataset; show confusions and suspected labels')
     .argument('<dataset>', 'folder that "tapir embed" has written')
-    .requiredOption(
+    .option(
       '--labels <source>',
-      'by-folder (the first folder of each path), by-last-folder, column:NAME of the metadata, or a .csv, .tsv or .parquet file with the columns path and label',
+      'required, except with --zero-shot: by-folder (the first folder of each path), by-last-folder, column:NAME of the metadata, or a .csv, .tsv or .parquet file with the columns path and label',
     )
     .addOption(new Option('--kind <name>', 'kind of classifier').choices(PROBE_KINDS).default(defaults.kind))
     .option('--output <key>', 'output key of the features; required if the dataset has several')
@@ -74,6 +71,16 @@ export function addProbeCommand(program: Command, terminal: Terminal): void {
       '--attach <model>',
       'the ONNX file that made the dataset: write it with the probe inside; needs -o',
     )
+    .option(
+      '--zero-shot <file>',
+      'train nothing: label images by words, one label per line, with CLIP or SigLIP',
+    )
+    .option('--templates <file>', 'sentences with {} for the label, one per line')
+    .option(
+      '--model <file>',
+      'with --zero-shot: the ONNX file that made the dataset, with its text tower beside it',
+    )
+    .option('--text-model <file>', 'with --zero-shot: the text tower, if it does not lie beside the model')
     .option('-o, --out <file>', 'ONNX file to write: image tensor in, probabilities out')
     .option('--overwrite', 'replace files that exist', false)
     .option(YES_FLAG, YES_HELP, false)
@@ -82,7 +89,14 @@ export function addProbeCommand(program: Command, terminal: Terminal): void {
 }
 
 async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): Promise<void> {
-  const { labels, attach, out, save, overwrite } = flags;
+  const { labels, attach, out, save, overwrite, zeroShot } = flags;
+  if (zeroShot !== undefined) {
+    const extra = save ?? attach ?? out;
+    if (extra !== undefined)
+      throw invalidOption('--zero-shot', 'given without --save, --attach and --out', extra);
+    return runZeroShot(terminal, folder, zeroShot, flags);
+  }
+  if (labels === undefined) throw invalidOption('--labels', 'given, or --zero-shot', labels);
   if ((attach === undefined) !== (out === undefined))
     throw invalidOption('--out', 'given together with --attach', out);
   // Found before the training, not after it.

@@ -1,0 +1,102 @@
+/** `tapir probe --zero-shot`: labels from words alone, and how many are right. */
+import { readFile } from 'node:fs/promises';
+import { NO_LABEL, readLabels } from '../../../apps/probe/labels.js';
+import { classifyZeroShot, type ZeroShotLabel } from '../../../apps/search/zero-shot.js';
+import { invalidOption } from '../../../base/checks.js';
+import { reasonOf } from '../../../base/errors.js';
+import { openDataset, type Dataset } from '../../../dataset/dataset.js';
+import { findModelFile } from '../../flags/find-model.js';
+import { formatTable, printable } from '../../terminal/table.js';
+import type { Terminal } from '../../terminal/terminal.js';
+
+/** The flags of labels from words. */
+export interface ZeroShotFlags {
+  readonly labels?: string;
+  readonly zeroShot?: string;
+  readonly templates?: string;
+  readonly model?: string;
+  readonly textModel?: string;
+  readonly output?: string;
+  readonly yes: boolean;
+  readonly json: boolean;
+}
+
+/** How many labels are those of `--labels`. */
+interface Agreement {
+  readonly images: number;
+  readonly right: number;
+  readonly accuracy: number;
+}
+
+/** Labels each image of a dataset, and compares the labels with given ones. */
+export async function runZeroShot(
+  terminal: Terminal,
+  folder: string,
+  file: string,
+  flags: ZeroShotFlags,
+): Promise<void> {
+  if (flags.model === undefined && flags.textModel === undefined)
+    throw invalidOption(
+      '--text-model',
+      'given for labels, or --model with a text tower beside it',
+      undefined,
+    );
+  const find = (given: string | undefined): Promise<string> | undefined =>
+    given === undefined ? undefined : findModelFile(given, terminal, flags.yes);
+  const classes = await readLines('--zero-shot', file);
+  const templates =
+    flags.templates === undefined ? undefined : await readLines('--templates', flags.templates);
+  const dataset = await openDataset(folder);
+  const found = await classifyZeroShot(dataset, classes, {
+    key: flags.output,
+    model: await find(flags.textModel === undefined ? flags.model : undefined),
+    textModel: await find(flags.textModel),
+    templates,
+    signal: terminal.signal,
+  });
+  const agreement = flags.labels === undefined ? null : await compare(terminal, dataset, flags.labels, found);
+  if (flags.json) terminal.out(`${JSON.stringify({ dataset: folder, agreement, labels: found }, null, 2)}\n`);
+  else terminal.out(describe(found, agreement));
+}
+
+async function compare(
+  terminal: Terminal,
+  dataset: Dataset,
+  source: string,
+  found: readonly ZeroShotLabel[],
+): Promise<Agreement> {
+  const { classes, ofRow, warnings } = await readLabels(dataset, source);
+  for (const warning of warnings) terminal.err(`note: ${printable(warning)}\n`);
+  const labelled = found.filter(({ row }) => ofRow[row] !== NO_LABEL);
+  const right = labelled.filter(({ row, label }) => classes[ofRow[row]!] === label).length;
+  return { images: labelled.length, right, accuracy: right / labelled.length };
+}
+
+function describe(found: readonly ZeroShotLabel[], agreement: Agreement | null): string {
+  const rows = found.map(({ label, probability, score, path }) => [
+    label,
+    probability.toFixed(4),
+    score.toPrecision(6),
+    path ?? '(bytes)',
+  ]);
+  const table = formatTable([['label', 'probability', 'cosine', 'path'], ...rows], [1, 2]);
+  if (agreement === null) return table;
+  const { accuracy, right, images } = agreement;
+  return `${table}\naccuracy ${accuracy.toFixed(4)} (${right} of ${images} labelled images)\n`;
+}
+
+/** The lines of a text file that are not empty. */
+async function readLines(flag: string, file: string): Promise<string[]> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    throw invalidOption(flag, `a file that can be read (${reasonOf(error)})`, file);
+  }
+  const lines = text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  if (lines.length > 0) return lines;
+  throw invalidOption(flag, 'a file with one entry per line', file);
+}
