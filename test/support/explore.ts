@@ -71,6 +71,33 @@ export function tinyUNet(): Uint8Array {
   );
 }
 
+/** Attention of 16 patches among each other, with one head, for images of 8 × 8. */
+export function tinyAttention(): Uint8Array {
+  const shape = (values: readonly number[]) => ({
+    dims: [values.length],
+    values,
+    elemType: 'int64' as const,
+  });
+  const nodes: NodeSpec[] = [
+    { op: 'Conv', inputs: ['image', 'patch'], outputs: ['patches'], ints: { strides: [2, 2] } },
+    { op: 'Reshape', inputs: ['patches', 'rows'], outputs: ['channels'] },
+    { op: 'Transpose', inputs: ['channels'], outputs: ['tokens'], ints: { perm: [0, 2, 1] } },
+    { op: 'MatMul', inputs: ['tokens', 'channels'], outputs: ['products'] },
+    { op: 'Reshape', inputs: ['products', 'heads'], outputs: ['logits'] },
+    { op: 'Softmax', inputs: ['logits'], outputs: ['attention'], ints: { axis: 3 } },
+  ];
+  return modelBytes({
+    inputs: [{ name: 'image', dims: [1, 3, 8, 8] }],
+    outputs: [{ name: 'attention', dims: [1, 1, 16, 16] }],
+    nodes,
+    initializers: {
+      patch: { dims: [4, 3, 2, 2], values: Array.from({ length: 48 }, (_, i) => Math.sin(7 * i) / 5) },
+      rows: shape([1, 4, 16]),
+      heads: shape([1, 1, 16, 16]),
+    },
+  });
+}
+
 /** A served page. */
 export interface ServedPage {
   readonly url: string;

@@ -6,7 +6,7 @@ import { createModel, writeExplorer } from 'onnx-tapir';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
-import { servePage, tinyUNet } from '../../support/explore.js';
+import { servePage, tinyAttention, tinyUNet } from '../../support/explore.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { chain, modelBytes } from '../../support/graphs.js';
 import { runTapir } from '../../support/run.js';
@@ -159,6 +159,52 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     await page.click('.missing-node .chip >> nth=0');
     await page.waitForSelector('.map-figure canvas');
     expect(problems).toEqual([]);
+  });
+
+  it('says what to ask for instead of a name that was folded away', async () => {
+    const { page, problems } = await open(await fileUrl(put('folded.onnx', tinyUNet())));
+    expect(await page.textContent('#fact-list')).toContain('3 convolutions hold the BatchNorm');
+    await page.keyboard.press('/');
+    await page.keyboard.type('down.0.0');
+    expect(await page.textContent('#found .refused bdi')).toBe('down.0.0');
+    await page.keyboard.press('Enter');
+    expect(await page.textContent('#node')).toContain('folded');
+    await page.click('#node .chip');
+    expect(await page.textContent('#node h2')).toBe('down.0.1');
+    expect(await page.textContent('#node')).toContain('holds the value of the BatchNorm');
+    await page.focus('#node .pick-button');
+    await page.keyboard.press('Escape');
+    expect(await page.evaluate('document.activeElement.id')).toBe('path');
+    expect(problems).toEqual([]);
+  });
+
+  it('draws attention, and colours by each cost that it knows', async () => {
+    const model = put('attention.onnx', tinyAttention());
+    const { page, problems } = await open(await fileUrl(model, { photos: [photo] }));
+    await page.click('[data-mode=attention]');
+    await page.waitForSelector('.map-figure canvas');
+    expect(await page.textContent('.views')).toContain('Where a token, on average, looks');
+    const costs: string[] = [];
+    for (const cost of ['macs', 'parameters', 'bytes']) {
+      await page.click(`[data-cost=${cost}]`);
+      costs.push((await page.textContent('.row[aria-label^="patches,"] .amount'))!);
+    }
+    expect(costs).toEqual(['768', '48', '256 bytes']);
+    expect(await page.isDisabled('[data-cost=milliseconds]')).toBe(true);
+    expect(problems).toEqual([]);
+  });
+
+  it.each([360, 2000])('fits a window of %i pixels, in light and dark', async (width) => {
+    const url = await fileUrl(tiny, { photos: [photo], returnNodes: ['layer4'] });
+    const { page } = await open(url);
+    await page.setViewportSize({ width, height: 800 });
+    await page.click('text=Open all');
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+    const colour = 'getComputedStyle(document.body).backgroundColor';
+    const before = await page.evaluate(colour);
+    await page.click('#theme');
+    expect(await page.evaluate(colour)).not.toBe(before);
+    expect(await page.isVisible('.row[aria-label^="layer4,"] .dims')).toBe(true);
   });
 
   it('names of the file cannot become markup', async () => {

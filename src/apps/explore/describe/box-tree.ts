@@ -53,14 +53,15 @@ function inOrder(box: Box, nodes: readonly TreeNode[], parents: Parents): (numbe
   if (box.children.every((child) => typeof child === 'number')) return box.children;
   const childOf = childFinder(box, parents);
   const before = new Map<number | Box, Set<number | Box>>(box.children.map((child) => [child, new Set()]));
-  nodes.forEach(({ isData, reads }, index) => {
-    const child = isData ? childOf(index) : undefined;
-    if (child === undefined) return;
+  for (const index of nodesIn(box)) {
+    const { isData, reads } = nodes[index]!;
+    if (!isData) continue;
+    const child = childOf(index)!;
     for (const read of reads) {
       const source = childOf(read);
       if (source !== undefined && source !== child) before.get(child)!.add(source);
     }
-  });
+  }
   const ordered = new Set<number | Box>();
   const seen = new Set<number | Box>();
   const visit = (child: number | Box): void => {
@@ -71,6 +72,13 @@ function inOrder(box: Box, nodes: readonly TreeNode[], parents: Parents): (numbe
   };
   box.children.forEach(visit);
   return [...ordered];
+}
+
+/** All nodes in a box. */
+function* nodesIn(box: Box): Generator<number> {
+  for (const child of box.children)
+    if (typeof child === 'number') yield child;
+    else yield* nodesIn(child);
 }
 
 /** Finds the child of a box that a node is in; undefined for nodes outside of the box. */

@@ -2,14 +2,12 @@
 import type { Graph, Node, Value } from '../../../graph/graph.js';
 import { readModulePath } from '../../../graph/names/module-names.js';
 import { moduleTree, type ModuleTree } from '../../../graph/names/module-tree.js';
-import { nameValues } from '../../../graph/names/name-list.js';
 import { nodeRoles } from '../../../graph/roles.js';
 
-/** The paths of the modules around each node, from the outermost one. Nodes are in execution order. */
-export function containersOf(graph: Graph): string[][] {
+/** The paths of the modules around each node, from the outermost one. Nodes are in execution order; `names` are those of nameValues. */
+export function containersOf(graph: Graph, names: ReadonlyMap<Value, string>): string[][] {
   const tree = moduleTree(graph);
   const isModule = moduleTest(graph, tree);
-  const names = nameValues(graph);
   const chains = graph.nodes.map((node) => chainOf(containerOf(tree, names, node)).filter(isModule));
   const dissolved = interrupted(graph, chains);
   return chains.map((chain) => chain.filter((path) => !dissolved.has(path)));

@@ -25,8 +25,9 @@ import type { Box, TreeNode } from './group-runs.js';
 export function describeModel(model: OnnxModel, path: string): PageModel {
   const { graph } = modelInternals.of(model);
   const weights = [...graph.values.values()].filter(({ initializer }) => initializer !== undefined);
-  const nodes = describeNodes(graph, new Map(weights.map((value, i) => [value, i])));
-  const tree = buildTree(nodes.map(treeNode), containersOf(graph));
+  const names = nameValues(graph);
+  const nodes = describeNodes(graph, names, new Map(weights.map((value, i) => [value, i])));
+  const tree = buildTree(nodes.map(treeNode), containersOf(graph, names));
   return {
     title: basename(path),
     path,
@@ -46,8 +47,11 @@ function placeOf(value: Value): [number, number] | undefined {
   return value.producer && [value.producer.index, value.producer.outputs.indexOf(value)];
 }
 
-function describeNodes(graph: Graph, weights: ReadonlyMap<Value, number>): PageNode[] {
-  const names = nameValues(graph);
+function describeNodes(
+  graph: Graph,
+  names: ReadonlyMap<Value, string>,
+  weights: ReadonlyMap<Value, number>,
+): PageNode[] {
   const roles = nodeRoles(graph);
   const inputs = new Map(graph.inputs.map((value, i) => [value, i]));
   return graph.nodes.map((node) => {

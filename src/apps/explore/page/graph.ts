@@ -169,7 +169,9 @@ export class ModelGraph {
         const from = places.get(source) ?? -1;
         if (from >= 0 || this.#carriesData(source, withAside)) add(from, place, `${source}:${output}`);
       }
-      const leaves = outputs.has(node) || this.usersOf(node).some((user) => !isInside(user));
+      const leaves =
+        outputs.has(node) ||
+        this.usersOf(node).some((user) => !isInside(user) && this.#carriesData(user, withAside));
       if (leaves) add(place, children.length, `${node}:0`);
     }
     return [...tensors].map(([key, carried]) => {

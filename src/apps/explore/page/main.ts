@@ -15,6 +15,8 @@ import { sourceOf, type Source } from './source.js';
 
 /** Rows that are open at first. */
 const FIRST_ROWS = 24;
+/** Pixels from which the facts stand open. */
+const WIDE = 1600;
 
 function start(): void {
   const data = readPageData<PageData>();
@@ -52,7 +54,8 @@ function start(): void {
   };
   const find = ({ id, name, about }: Hit): void => {
     if (id === undefined) {
-      showRefusal(byId('node'), name, about);
+      const instead = data.model.refusals.find((refusal) => refusal.name === name)?.instead;
+      showRefusal(byId('node'), name, about, instead ? makeLink(instead, () => goTo(instead)) : undefined);
       byId('live').textContent = `${name} is refused: ${about}`;
       return;
     }
@@ -69,9 +72,12 @@ function start(): void {
     },
     onPick: pick,
     onLook: () => see.focus(),
-    onFold: () => undefined,
   });
 
+  for (const card of ['node', 'see', 'cut'])
+    byId(card).addEventListener('keydown', ({ key, target }) => {
+      if (key === 'Escape' && !(target as Element).closest('input, select')) view.focus();
+    });
   startFacts(data.model.facts);
   startSearch(names, find);
   startControls(view, source, graph, () => showPicks());
@@ -90,7 +96,16 @@ function start(): void {
   document.documentElement.dataset['ready'] = 'true';
 }
 
+function makeLink(name: string, act: () => void): HTMLElement {
+  const button = make('button', 'chip', make('bdi', '', name));
+  button.type = 'button';
+  button.addEventListener('click', act);
+  return button;
+}
+
+/** The facts stand open where there is room. */
 function startFacts(facts: readonly string[]): void {
+  (byId('facts') as HTMLDetailsElement).open = innerWidth >= WIDE;
   byId('fact-list').replaceChildren(...facts.map((fact) => make('li', '', make('bdi', '', fact))));
 }
 
@@ -107,6 +122,11 @@ function startControls(view: PathView, source: Source, graph: ModelGraph, onMeas
       onMeasured();
     });
   });
+  const times = document.querySelector<HTMLButtonElement>('[data-cost=milliseconds]')!;
+  if (!source.has('measure', { times: '1' })) {
+    times.disabled = true;
+    times.title = 'A served page measures it: tapir explore without --out.';
+  }
   onPress('fold', (value) => view.foldAll(value === 'open'));
   const aside = byId('aside') as HTMLInputElement;
   aside.addEventListener('change', () => view.showAside(aside.checked));

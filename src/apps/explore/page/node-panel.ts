@@ -36,7 +36,7 @@ export function showNode(
       'div',
       '',
       make('p', 'eyebrow', kindOf(graph, id)),
-      make('h2', 'card-name', make('bdi', '', graph.nameOf(id))),
+      make('h2', 'card-name', breakable(graph.nameOf(id))),
     ),
   );
   if (request !== undefined) head.append(makePickButton(id, actions));
@@ -49,13 +49,20 @@ export function showNode(
   card.replaceChildren(head, ...notes, makeTable(graph, id, request), ...makeNeighbours(graph, id, actions));
 }
 
-/** Shows why a name is refused. */
-export function showRefusal(card: HTMLElement, name: string, why: string): void {
+/** Shows why a name is refused; `instead` goes to the name to use. */
+export function showRefusal(card: HTMLElement, name: string, why: string, instead?: HTMLElement): void {
   card.replaceChildren(
     make('p', 'eyebrow', 'refused name'),
-    make('h2', 'card-name', make('bdi', '', name)),
+    make('h2', 'card-name', breakable(name)),
     make('p', 'note bad', `${why}.`),
+    ...(instead ? [make('div', 'neighbours', make('span', 'label', 'ask for'), instead)] : []),
   );
+}
+
+/** A name whose lines break between its parts. */
+function breakable(name: string): HTMLElement {
+  const parts = name.split(/(?<=[./_:])/).flatMap((part) => [part, make('wbr', '')]);
+  return make('bdi', '', ...parts);
 }
 
 function kindOf(graph: ModelGraph, id: Id): string {

@@ -1,5 +1,6 @@
 /** The model as nested boxes: only the rows in sight are in the page. */
 import { make } from '../../pages/browser/elements.js';
+import { formatDims } from './format.js';
 import { ROOT, type Id, type Metric, type ModelGraph } from './graph.js';
 import { makeRow } from './row-element.js';
 import { layOut, ROW, type Layout, type Line, type Row } from './rows.js';
@@ -13,7 +14,6 @@ export interface PathEvents {
   readonly onChoose: (id: Id) => void;
   readonly onPick: (id: Id) => void;
   readonly onLook: () => void;
-  readonly onFold: () => void;
 }
 
 /** Draws the boxes, and moves by keyboard as a tree of WAI-ARIA does. */
@@ -23,6 +23,7 @@ export class PathView {
   readonly #events: PathEvents;
   readonly #sheet = make('div', 'sheet');
   readonly #frameLayer = make('div', 'frames');
+  readonly #ports = [make('p', 'port'), make('p', 'port')] as const;
   readonly #lines = document.createElementNS(SVG, 'svg');
   readonly #shown = new Map<Id, HTMLElement>();
   readonly #frames = new Map<Id, HTMLElement>();
@@ -34,6 +35,7 @@ export class PathView {
   #picked: ReadonlySet<Id> = new Set();
   #kept: ReadonlySet<number> | undefined;
   #waiting = false;
+  #mostBytes = 1;
 
   constructor(graph: ModelGraph, host: HTMLElement, open: Set<Id>, events: PathEvents) {
     this.#graph = graph;
@@ -44,7 +46,7 @@ export class PathView {
     this.#lines.setAttribute('class', 'lines');
     this.#lines.setAttribute('aria-hidden', 'true');
     this.#sheet.setAttribute('role', 'presentation');
-    this.#sheet.append(this.#frameLayer, this.#lines);
+    this.#sheet.append(this.#frameLayer, this.#lines, ...this.#ports);
     host.append(this.#sheet);
     host.addEventListener('scroll', () => this.#later(), { passive: true });
     host.addEventListener('keydown', (event) => this.#onKey(event));
@@ -63,6 +65,8 @@ export class PathView {
   refresh(): void {
     this.#layout = layOut(this.#graph, this.#open, this.#withAside);
     this.#sheet.style.height = `${this.#layout.height}px`;
+    this.#mostBytes = this.#layout.lines.reduce((most, { bytes }) => Math.max(most, bytes), 1);
+    this.#showPorts();
     for (const element of [...this.#shown.values(), ...this.#frames.values()]) element.remove();
     this.#shown.clear();
     this.#frames.clear();
@@ -86,13 +90,12 @@ export class PathView {
     this.refresh();
   }
 
-  /** Opens or closes all boxes. */
+  /** Opens or closes all boxes. What was chosen stays in sight, or the box that closed around it is chosen. */
   foldAll(isOpen: boolean): void {
     this.#open = new Set(isOpen ? this.#graph.model.boxes.map((_, i) => -1 - i).slice(1) : []);
-    if (this.#chosen !== undefined && !isOpen)
-      this.#chosen = [this.#chosen, ...this.#graph.above(this.#chosen)].at(-2) ?? this.#chosen;
     this.refresh();
-    this.#events.onFold();
+    const chosen = this.#chosen;
+    if (chosen !== undefined) this.choose(isOpen ? chosen : [chosen, ...this.#graph.above(chosen)].at(-2)!);
   }
 
   /** Chooses an id; opens the boxes around it and brings it into sight. */
@@ -102,15 +105,24 @@ export class PathView {
       this.#withAside = true;
       document.querySelector<HTMLInputElement>('#aside')!.checked = true;
     }
-    for (const box of above) this.#open.add(box);
+    const mustOpen = above.filter((box) => !this.#open.has(box));
+    for (const box of mustOpen) this.#open.add(box);
+    this.#mark(id, false);
     this.#chosen = id;
-    this.refresh();
+    if (mustOpen.length > 0 || !this.#rowOf(id)) this.refresh();
+    this.#mark(id, true);
     this.#intoSight(id, isCentred);
     this.#events.onChoose(id);
   }
 
   focus(): void {
     this.#host.focus();
+  }
+
+  /** Marks the row of an id, or all others, without laying anything out. */
+  #mark(id: Id, isChosen: boolean): void {
+    for (const [one, element] of this.#shown)
+      if ((one === id) === isChosen) element.setAttribute('aria-selected', String(isChosen));
   }
 
   #intoSight(id: Id, isCentred: boolean): void {
@@ -138,7 +150,6 @@ export class PathView {
     if (isOpen) this.#open.add(id);
     else this.#open.delete(id);
     this.refresh();
-    this.#events.onFold();
   }
 
   #onKey(event: KeyboardEvent): void {
@@ -184,6 +195,18 @@ export class PathView {
     });
   }
 
+  /** What goes in at the top, and what comes out at the bottom. */
+  #showPorts(): void {
+    const { model } = this.#graph;
+    const inputs = model.inputs.map(({ tensor, dims }) => `${tensor} ${formatDims(dims)}`.trim());
+    const outputs = model.outputs.map(([node, output]) => model.nodes[node]!.outputs[output]!.tensor);
+    const [top, bottom] = this.#ports;
+    top.textContent = `in: ${inputs.join(', ')}`;
+    bottom.textContent = `out: ${outputs.join(', ')}`;
+    top.style.left = bottom.style.left = `${(this.#layout.rows[0]?.x ?? 0) + 22}px`;
+    bottom.style.top = `${this.#layout.height - 30}px`;
+  }
+
   /** Puts what is in sight into the page, and removes what is not. */
   #draw(): void {
     const { rows, frames, lines, height } = this.#layout;
@@ -226,9 +249,8 @@ export class PathView {
   }
 
   #drawLines(lines: readonly Line[]): void {
-    const largest = Math.max(1, ...this.#layout.lines.map(({ bytes }) => bytes));
     const paths = lines.flatMap((line) => {
-      const width = 1.4 + 4.2 * Math.sqrt(line.bytes / largest);
+      const width = 1.4 + 4.2 * Math.sqrt(line.bytes / this.#mostBytes);
       const path = document.createElementNS(SVG, 'path');
       path.setAttribute('d', pathOf(line));
       path.setAttribute('stroke-width', width.toFixed(1));

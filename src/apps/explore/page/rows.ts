@@ -4,6 +4,8 @@ import { ROOT, type Flow, type Id, type ModelGraph } from './graph.js';
 export const ROW = 36;
 /** Below the last row of an open box. */
 const FOOT = 10;
+/** Above the first and below the last row: the inputs and outputs of the model. */
+const PORT = 30;
 const LANE = 10;
 const MOST_LANES = 8;
 /** From the left edge of a frame to the line, without lanes. */
@@ -54,7 +56,7 @@ export function layOut(graph: ModelGraph, open: ReadonlySet<Id>, withAside: bool
   const rows: Row[] = [];
   const frames: Frame[] = [];
   const lines: Line[] = [];
-  let y = 8;
+  let y = PORT;
   const place = (box: Id, depth: number, left: number, entry: number): void => {
     const children = graph.childrenOf(box, withAside);
     const { buses, straight, lanes } = sortFlows(graph.flowsOf(box, withAside), children.length);
@@ -74,7 +76,7 @@ export function layOut(graph: ModelGraph, open: ReadonlySet<Id>, withAside: bool
       tops.push(top);
       bottoms.push(isOpen ? y - 4 : top + ROW);
     });
-    const exit = y + (box === ROOT ? 0 : 2);
+    const exit = y + (box === ROOT ? 8 : 2);
     const startOf = (at: number): number =>
       at < 0 ? entry : bottoms[at]! - (open.has(children[at]!) ? 0 : ROW / 2 - 6);
     const endOf = (at: number): number =>
@@ -94,8 +96,8 @@ export function layOut(graph: ModelGraph, open: ReadonlySet<Id>, withAside: bool
         }),
       );
   };
-  place(ROOT, 0, 0, 0);
-  return { rows, frames: frames.toSorted((a, b) => a.depth - b.depth), lines, height: y + 12 };
+  place(ROOT, 0, 0, 20);
+  return { rows, frames: frames.toSorted((a, b) => a.depth - b.depth), lines, height: y + PORT };
 }
 
 function span(line: Omit<Line, 'top' | 'bottom'>): Line {

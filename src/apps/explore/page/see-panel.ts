@@ -105,7 +105,7 @@ export class SeePanel {
       ...(name === 'heat' && this.#target !== '' ? { class: this.#target } : {}),
     };
     return this.#source.has(name, fields)
-      ? { mode: this.#mode, request, photo, target: this.#target }
+      ? { mode: this.#mode, request, title: this.#viewTitle(request), photo, target: this.#target }
       : undefined;
   }
 
@@ -283,11 +283,7 @@ export class SeePanel {
     const current = this.#softmaxOf(softmaxes);
     for (const node of softmaxes) {
       const request = this.#graph.requestOf(node)!;
-      const option = make(
-        'option',
-        '',
-        this.#graph.nameOf(this.#graph.parentOf(node)!) || this.#graph.nameOf(node),
-      );
+      const option = make('option', '', this.#titleOf(node));
       option.value = request;
       option.selected = request === current;
       select.append(option);
@@ -297,6 +293,20 @@ export class SeePanel {
       void this.#draw();
     });
     return make('span', 'select', select);
+  }
+
+  #viewTitle(request: string): string {
+    const node =
+      this.#mode === 'attention'
+        ? this.#softmaxes().find((one) => this.#graph.requestOf(one) === request)
+        : undefined;
+    return node === undefined ? request : this.#titleOf(node);
+  }
+
+  /** The last two parts of the module that a softmax is in. */
+  #titleOf(node: number): string {
+    const module = this.#graph.nameOf(this.#graph.parentOf(node)!) || this.#graph.nameOf(node);
+    return module.split('.').slice(-2).join('.');
   }
 
   #makeTarget(): HTMLElement {

@@ -22,6 +22,8 @@ export interface View {
   readonly mode: Mode;
   /** The name to ask for; of attention, the softmax. */
   readonly request: string;
+  /** What a person reads. */
+  readonly title: string;
   readonly photo: PagePhoto;
   /** The class of a heat map; empty for the predicted one. */
   readonly target: string;
@@ -31,9 +33,9 @@ export interface View {
 export async function makeView(source: Source, view: View): Promise<HTMLElement> {
   const { mode, request: node, photo } = view;
   const fields = { node, photo: photo.id };
-  const title = make('p', 'view-title', make('bdi', '', node), make('span', '', ` · ${photo.name}`));
-  const make_ = { maps: makeMaps, colours: makeColours, attention: makeAttention, heat: makeHeat }[mode];
-  const body = await make_(source, fields, view).catch((error: unknown) => [
+  const title = make('p', 'view-title', make('bdi', '', view.title), make('span', '', ` · ${photo.name}`));
+  const makeBody = { maps: makeMaps, colours: makeColours, attention: makeAttention, heat: makeHeat }[mode];
+  const body = await makeBody(source, fields, view).catch((error: unknown) => [
     make('p', 'note bad', String(error)),
   ]);
   return make('div', 'view', title, ...body);

@@ -67,7 +67,7 @@ export function describeAttention(asked: Asked, tensor: Tensor): PageAttention |
       for (let i = 0; i < patches; i++)
         data[head * patches + i]! += values[(head * tokens + row) * tokens + prefix + i]! / rows;
   const maps = drawMaps({ channels: heads, height: side, width: side, data, prefix }, 'index');
-  return { ...asked, ...maps, from: prefix > 0 ? 'the class token' : 'all tokens on average' };
+  return { ...asked, ...maps, from: prefix > 0 ? 'the class token' : 'a token, on average,' };
 }
 
 /** The classes with the highest scores. */

@@ -113,7 +113,7 @@ describe('features', () => {
       filled([1, 1, 4, 4], (i) => i),
     )!;
     expect(mean.maps).toEqual([[0, 6, 9]]);
-    expect(mean.from).toBe('all tokens on average');
+    expect(mean.from).toBe('a token, on average,');
   });
 
   it('orders classes, and takes scores that are probabilities as they are', () => {
