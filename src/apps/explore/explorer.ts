@@ -173,14 +173,13 @@ export class Explorer {
       createFeatureExtractor(this.#model, [request], { device: this.#device }),
     );
     const { [request]: tensor } = await extractor.run(feed);
-    return { extractor, tensor: firstRow(tensor!) };
+    return { extractor, tensor: firstRow(tensor!, feed.dims[0]!) };
   }
 }
 
-/** The first image of a batch. */
-function firstRow(tensor: Tensor): Tensor {
-  const [rows] = tensor.dims;
-  if (rows === undefined || rows <= 1 || tensor.dims.length < 2) return tensor;
+/** The result for the first image of a batch, which holds one photo several times. */
+function firstRow(tensor: Tensor, rows: number): Tensor {
+  if (rows <= 1 || tensor.dims.length < 2 || tensor.dims[0] !== rows) return tensor;
   const { dtype, dims, data } = takeRow(tensor, 0);
   return makeTensor(dtype, [1, ...dims], data);
 }

@@ -8,6 +8,7 @@ import type { Device } from '../../runtime/device.js';
 import { checkReplaceable } from '../pages/check-replaceable.js';
 import { Explorer } from './explorer.js';
 import type { PageMeasure, PageModel } from './page/data.js';
+import { isAttention } from './page/graph.js';
 import { answerQuestion } from './questions.js';
 import { renderExplorer } from './render-explorer.js';
 
@@ -169,11 +170,8 @@ function questionsOf(
   ];
 }
 
-/** The request of the last softmax `[1, heads, tokens, tokens]`. */
+/** The request of the last softmax that is attention. */
 function lastAttention({ nodes }: PageModel, measure: PageMeasure | undefined): string | undefined {
-  const found = nodes.findLastIndex(({ op }, i) => {
-    const dims = measure?.dims[i]?.[0];
-    return op === 'Softmax' && dims?.length === 4 && dims[2] === dims[3] && dims[2]! > 4;
-  });
+  const found = nodes.findLastIndex(({ op }, i) => isAttention(op, measure?.dims[i]?.[0]));
   return nodes[found]?.outputs[0]?.request;
 }

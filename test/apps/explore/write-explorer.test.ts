@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { createModel, writeExplorer } from 'onnx-tapir';
+import { createFeatureExtractor, createModel, loadImage, writeExplorer } from 'onnx-tapir';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
@@ -264,6 +264,29 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     await page.fill('#find', 'layer3');
     await page.press('#find', 'Enter');
     await page.waitForSelector('.map-figure canvas');
+    // The value under the pointer is the extractor's, to the 256th part of the map's range.
+    const size = { height: 64, width: 64 };
+    await using extractor = await createFeatureExtractor(tiny, ['layer3']);
+    const image = await loadImage(photo, { resize: size, crop: size });
+    const { layer3 } = await extractor.run(image.toTensor());
+    const [, , height, width] = layer3!.dims as [number, number, number, number];
+    const canvas = page.locator('.map-figure canvas').first();
+    const { width: side } = (await canvas.boundingBox())!;
+    await canvas.hover({ position: { x: (1.5 * side) / width, y: (2.5 * side) / height } });
+    const [, channel, row, column, text] = /^channel (\d+), row (\d+), column (\d+): (.*)$/.exec(
+      (await page.textContent('.value'))!,
+    )!;
+    expect([row, column]).toEqual(['2', '1']);
+    const map = (layer3!.data as Float32Array)
+      .subarray(Number(channel) * height * width)
+      .subarray(0, height * width);
+    const range = Math.max(...map) - Math.min(...map);
+    expect(Math.abs(Number(text!.replace('−', '-')) - map[2 * width + 1]!)).toBeLessThan(range / 250);
+
+    await page.click('[data-cost=milliseconds]');
+    await page.waitForSelector('[data-measured=times]');
+    expect(await page.textContent('.row[aria-label^="layer4,"] .amount')).toMatch(/ (ms|µs)$/);
+
     await page.click('#node .pick-button');
     await page.waitForSelector('#cut .table :text-matches("kB$|MB$")');
     await page.fill('.save input', 'saved.onnx');

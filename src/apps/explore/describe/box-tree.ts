@@ -3,14 +3,14 @@ import { groupRuns, type Box, type TreeNode } from './group-runs.js';
 
 /** Builds the tree. The first box is the model. */
 export function buildTree(nodes: readonly TreeNode[], containers: readonly (readonly string[])[]): Box {
-  const root: Box = { kind: 'module', name: '', children: [] };
+  const root: Box = { kind: 'module', name: '', about: '', children: [] };
   const boxes = new Map<string, Box>();
   nodes.forEach((_, index) => {
     let parent = root;
     for (const path of containers[index]!) {
       let box = boxes.get(path);
       if (!box) {
-        boxes.set(path, (box = { kind: 'module', name: path, children: [] }));
+        boxes.set(path, (box = { kind: 'module', name: path, about: '', children: [] }));
         parent.children.push(box);
       }
       parent = box;

@@ -109,7 +109,10 @@ function listBoxes(graph: Graph, root: Box): PageBox[] {
     const children = box.children.map((child) =>
       typeof child === 'number' ? child : -1 - places.get(child)!,
     );
-    return Object.assign({ kind: box.kind, name: shown(box.name), children }, valueOfBox(graph, box));
+    return Object.assign(
+      { kind: box.kind, name: shown(box.name), about: box.about, children },
+      valueOfBox(graph, box),
+    );
   });
 }
 

@@ -3,6 +3,8 @@
 export interface Box {
   readonly kind: 'module' | 'run';
   readonly name: string;
+  /** The operators of a run, the most frequent ones first; empty for a module. */
+  readonly about: string;
   children: (number | Box)[];
 }
 
@@ -17,7 +19,7 @@ export interface TreeNode {
 
 /** Nodes in a row that stay as they are. */
 const MOST_IN_ROW = 40;
-/** Operators that the name of a run lists. */
+/** Operators that a run lists. */
 const OPS_NAMED = 3;
 
 /** Puts long rows of nodes into runs, which end where the fewest tensors pass. */
@@ -48,7 +50,7 @@ function splitRow(row: readonly number[], nodes: readonly TreeNode[]): (number |
   for (let from = 0; from < row.length;) {
     const end = row.length - from < 1.5 * length ? row.length : bestEnd(passing, from, length);
     const members = row.slice(from, end);
-    runs.push({ kind: 'run', name: nameRun(members, nodes), children: splitRow(members, nodes) });
+    runs.push({ kind: 'run', ...describeRun(members, nodes), children: splitRow(members, nodes) });
     from = end;
   }
   return runs;
@@ -84,12 +86,12 @@ function bestEnd(passing: Int32Array, from: number, length: number): number {
   return best;
 }
 
-function nameRun(row: readonly number[], nodes: readonly TreeNode[]): string {
+function describeRun(row: readonly number[], nodes: readonly TreeNode[]): Pick<Box, 'name' | 'about'> {
   const data = row.map((index) => nodes[index]!).filter(({ isData }) => isData);
   const shown = data.length === 0 ? row.map((index) => nodes[index]!) : data;
   const counts = new Map<string, number>();
   for (const { op } of shown) counts.set(op, (counts.get(op) ?? 0) + 1);
   const ops = [...counts].toSorted((a, b) => b[1] - a[1]).map(([op]) => op);
-  const more = ops.length > OPS_NAMED ? ', …' : '';
-  return `${shown[0]!.name} … ${shown.at(-1)!.name} (${ops.slice(0, OPS_NAMED).join(', ')}${more})`;
+  const about = `${ops.slice(0, OPS_NAMED).join(', ')}${ops.length > OPS_NAMED ? ', …' : ''}`;
+  return { name: `${shown[0]!.name} … ${shown.at(-1)!.name}`, about };
 }

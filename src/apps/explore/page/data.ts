@@ -36,6 +36,8 @@ export interface PageBox {
   readonly kind: 'module' | 'run';
   /** The path of the module, or what the run spans. */
   readonly name: string;
+  /** The operators of a run; empty for a module. */
+  readonly about: string;
   /** Nodes by their index, boxes by −1 − their index, in the order in which they are drawn. */
   readonly children: readonly number[];
   /** The node and the output that its name denotes; null for a run, and for a name that is refused. */

@@ -19,6 +19,12 @@ export interface Flow {
 /** The kinds of cost. */
 export type Metric = 'macs' | 'parameters' | 'bytes' | 'milliseconds';
 
+/** Whether a softmax is attention among tokens: `[1, heads, tokens, tokens]`, or `[heads, tokens, tokens]`. */
+export function isAttention(op: string, dims: readonly number[] | null | undefined): boolean {
+  if (op !== 'Softmax' || !dims || dims.length < 3 || dims.length > 4) return false;
+  return dims.at(-1) === dims.at(-2) && dims.at(-1)! > 4;
+}
+
 /** A model and its measure. */
 export class ModelGraph {
   readonly model: PageModel;

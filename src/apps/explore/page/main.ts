@@ -16,7 +16,7 @@ import { sourceOf, type Source } from './source.js';
 /** Rows that are open at first. */
 const FIRST_ROWS = 24;
 /** Pixels from which the facts stand open. */
-const WIDE = 1600;
+const WIDE = 1820;
 
 function start(): void {
   const data = readPageData<PageData>();

@@ -89,7 +89,9 @@ function makeMarks(graph: ModelGraph, { id, isOpen }: Row): HTMLElement[] {
 function makeKind(graph: ModelGraph, id: Id): HTMLElement {
   if (id >= 0) return make('span', 'op', graph.model.nodes[id]!.op);
   const count = graph.nodesIn(id).filter((node) => graph.model.nodes[node]!.role === 'data').length;
-  return make('span', 'op', `${formatCount(count)} ${count === 1 ? 'node' : 'nodes'}`);
+  const { about } = graph.model.boxes[-1 - id]!;
+  const nodes = `${formatCount(count)} ${count === 1 ? 'node' : 'nodes'}`;
+  return make('span', 'op', about === '' ? nodes : `${nodes}: ${about}`);
 }
 
 function makeShape(graph: ModelGraph, id: Id): HTMLElement {

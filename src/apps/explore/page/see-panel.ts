@@ -2,7 +2,7 @@
 import { make } from '../../pages/browser/elements.js';
 import type { PageClass, PageData, PagePhoto } from './data.js';
 import { formatShare } from './format.js';
-import type { Id, ModelGraph } from './graph.js';
+import { isAttention, type Id, type ModelGraph } from './graph.js';
 import type { Source } from './source.js';
 import { makeView, MODES, type Mode, type View } from './views.js';
 
@@ -112,13 +112,11 @@ export class SeePanel {
   #softmaxes(): readonly number[] {
     const { model, measure } = this.#graph;
     return model.nodes.flatMap(({ op, outputs }, i) => {
-      const dims = measure?.dims[i]?.[0];
-      const isAttention = op === 'Softmax' && dims?.length === 4 && dims[2] === dims[3] && dims[2]! > 4;
       const request = outputs[0]?.request ?? '';
       const isThere =
         this.#source.isServed ||
         this.#photos.some(({ id: photo }) => this.#source.has('attention', { node: request, photo }));
-      return isAttention && isThere ? [i] : [];
+      return isThere && isAttention(op, measure?.dims[i]?.[0]) ? [i] : [];
     });
   }
 

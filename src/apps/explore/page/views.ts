@@ -66,7 +66,7 @@ async function makeColours(source: Source, fields: Fields, { photo }: View): Pro
   const note =
     'The first three principal components of the channels, as red, green and blue: places of one colour are alike.';
   return [
-    make('div', 'pair', makePhoto(photo), drawColours(colours)),
+    make('div', 'pair', drawColours(colours), makePhoto(photo)),
     make('p', 'note', note),
     makeFigures(statistics),
   ];
@@ -92,7 +92,7 @@ async function makeHeat(source: Source, fields: Fields, { photo, target }: View)
     make('strong', '', label ?? `class ${classIndex}`),
     ` (${formatNumber(score)}) comes from.`,
   );
-  return [make('div', 'pair', makePhoto(photo), drawHeat(outcome.value, photo)), about, drawScale('heat')];
+  return [make('div', 'pair', drawHeat(outcome.value, photo), makePhoto(photo)), about, drawScale('heat')];
 }
 
 function makePhoto({ picture, name }: PagePhoto): HTMLImageElement {

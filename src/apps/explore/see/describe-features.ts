@@ -52,12 +52,17 @@ export function describeFeatures(asked: Asked, tensor: Tensor, layout: FeatureIn
   };
 }
 
-/** The attention `[1, heads, tokens, tokens]` of the class token, or of all tokens on average where there is none. */
+/**
+ * The attention of the class token, or of all tokens on average where there is none.
+ *
+ * @param tensor - `[1, heads, tokens, tokens]` or `[heads, tokens, tokens]`.
+ * @returns undefined for other tensors, and where the tokens are no grid of patches.
+ */
 export function describeAttention(asked: Asked, tensor: Tensor): PageAttention | undefined {
   const values = valuesOfTensor(tensor);
-  const [, heads = 0, tokens = 0, others] = tensor.dims;
+  const [heads = 0, tokens = 0, others] = tensor.dims.slice(-3);
   const grid = gridOf(tokens);
-  if (!values || tensor.dims.length !== 4 || tokens !== others || !grid) return undefined;
+  if (!values || tensor.dims.length < 3 || tokens !== others || !grid) return undefined;
   const { side, prefix } = grid;
   const patches = side * side;
   const data = new Float32Array(heads * patches);

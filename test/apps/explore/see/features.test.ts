@@ -108,6 +108,12 @@ describe('features', () => {
         filled([1, 2, 5, 4], (i) => i),
       ),
     ).toBeUndefined();
+    expect(
+      describeAttention(
+        asked,
+        filled([2, 5, 5], (i) => i),
+      )!.maps,
+    ).toEqual(attention.maps);
     const mean = describeAttention(
       asked,
       filled([1, 1, 4, 4], (i) => i),

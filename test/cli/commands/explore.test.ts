@@ -1,0 +1,55 @@
+/** `tapir explore`: what the command prints, and what it refuses. */
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { runTapir } from '../../support/run.js';
+
+const scratch = scratchFolder();
+const model = join(scratch, 'net.onnx');
+writeFileSync(model, tinyResNet());
+const photo = projectPath('examples/photos/city/city-1.jpg');
+const explore = (...flags: string[]) => runTapir(['explore', model, ...flags], { cwd: scratch });
+
+describe('tapir explore', () => {
+  it('writes a page, and says how large it is', async () => {
+    const out = join(scratch, 'page.html');
+    const ended = await explore(photo, '--return', 'layer4', '--cam', 'layer4', '--class', '3', '--out', out);
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(ended.stdout).toMatch(/page\.html: \d+ kB\n$/);
+    const again = await explore('--out', out, '--json');
+    expect(JSON.parse(again.stdout)).toMatchObject({ path: out, problems: [] });
+  });
+
+  it('serves a page, and ends with 0 when it is stopped', async () => {
+    const args = ['explore', model, photo, '--no-open', '--return', 'layer3'];
+    const ended = await runTapir(args, {
+      cwd: scratch,
+      signal: { name: 'SIGINT', when: /for this machine/ },
+    });
+    expect(ended.code).toBe(0);
+    expect(ended.stdout).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?key=[\w-]{24}\n$/);
+  });
+
+  it('refuses what makes no sense, and writes nothing', async () => {
+    const out = join(scratch, 'refused.html');
+    for (const flags of [
+      ['--cam', 'layer4'],
+      ['--device', 'toaster'],
+      ['--port', 'any'],
+      ['--port', '70000', '--no-open'],
+      ['--transform', 'nonsense', '--out', out, photo],
+    ])
+      expect(await explore(...flags), flags.join(' ')).toMatchObject({ code: 2 });
+    expect((await explore('--return', 'layer9', '--out', out)).stderr).toContain('layer9');
+    expect((await explore(join(scratch, 'none.jpg'), '--out', out)).code).not.toBe(0);
+    expect(existsSync(out)).toBe(false);
+  });
+
+  it('records problems of single questions, and goes on', async () => {
+    const out = join(scratch, 'cam.html');
+    const ended = await explore(photo, '--cam', 'flatten', '--out', out);
+    expect(ended.code).toBe(0);
+    expect(ended.stderr).toMatch(/^note: heat\?node=flatten/);
+  });
+});
