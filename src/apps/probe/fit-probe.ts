@@ -1,5 +1,6 @@
 /** The head of each kind of probe, and its predictions of rows that it has not seen. */
 import { addUpFolds, joinFolds, type Moments } from './class-moments.js';
+import { readCurvatures } from './coordinates.js';
 import { highest, type OutOfFold } from './evaluate.js';
 import { countClasses } from './folds.js';
 import type { LabelledRows } from './labelled-rows.js';
@@ -44,9 +45,9 @@ const STRENGTHS = {
   ridge: [1e5, 1e4, 1e3, 100, 10, 1, 0.1, 0.01],
 } as const;
 /** Classifiers that only predict their fold need not be exact. */
-const FOLD_TOLERANCE = 1e-5;
+const FOLD_TOLERANCE = 1e-4;
 /** Those that only choose a strength even less. */
-const SEARCH = { tolerance: 1e-4, mostIterations: 100 } as const;
+const SEARCH = { tolerance: 1e-3, mostIterations: 50 } as const;
 
 /** Fits a probe of a kind. */
 export function fitProbe(kind: ProbeKind, request: FitRequest): Promise<FittedProbe> {
@@ -63,35 +64,50 @@ const FITS: Readonly<Record<ProbeKind, (request: FitRequest) => Promise<FittedPr
 async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
   const { tolerance, maxIterations, say } = request;
   const classWeights = weightsOf(request);
+  const curvatures = await readCurvatures(request.rows, request.classes.length, request.signal);
   const data: LogisticData = {
     ...request,
     classes: request.classes.length,
     onPass: (passes, open) => say(`pass ${passes} over the rows: ${open} classifiers are not finished`),
   };
-  const problems = (
+  const folds = foldsOf(request);
+  const fitFolds = (
     strength: number,
-    { tolerance: most, mostIterations }: LogisticSettings,
-  ): LogisticProblem[] =>
-    foldsOf(request).map((heldOut) => ({ strength, heldOut, classWeights, tolerance: most, mostIterations }));
+    settings: LogisticSettings,
+    starts: FoldFits,
+  ): Promise<LogisticFit[]> => {
+    const problemOf = (heldOut: number): LogisticProblem =>
+      Object.assign({ strength, heldOut, classWeights, start: starts[heldOut]?.scorer }, settings);
+    return fitLogistic(data, curvatures, folds.map(problemOf));
+  };
   let { strength } = request;
-  let strengths: StrengthResult[] = [];
+  let nearest: LogisticFit[] = [];
+  const strengths: StrengthResult[] = [];
   if (strength === 'auto') {
-    const fits = await fitLogistic(
-      data,
-      STRENGTHS.logistic.flatMap((one) => problems(one, SEARCH)),
-    );
-    strengths = await compareStrengths(request, STRENGTHS.logistic, fits, softmax);
+    // From strong penalties to weak ones: each starts where the one before ended.
+    const found: LogisticFit[][] = [];
+    for (const one of STRENGTHS.logistic) {
+      say(`trying strength ${one}`);
+      // oxlint-disable-next-line no-await-in-loop -- each starts from the one before
+      found.push(await fitFolds(one, SEARCH, found.at(-1) ?? []));
+    }
+    strengths.push(...(await compareStrengths(request, STRENGTHS.logistic, found.flat(), softmax)));
     strength = bestOf(strengths);
+    nearest = found[STRENGTHS.logistic.indexOf(strength as (typeof STRENGTHS.logistic)[number])]!;
   }
   const loose = { tolerance: Math.max(tolerance, FOLD_TOLERANCE), mostIterations: maxIterations };
-  const last = { strength, heldOut: null, classWeights, tolerance, mostIterations: maxIterations };
-  const fits = await fitLogistic(data, [...problems(strength, loose), last]);
-  const { scorer, isConverged, iterations } = fits.at(-1)!;
+  const settings = { tolerance, mostIterations: maxIterations };
+  const outside = await fitFolds(strength, loose, nearest);
+  const start = outside[0]?.scorer;
+  const [fit] = await fitLogistic(data, curvatures, [
+    { strength, heldOut: null, classWeights, start, ...settings },
+  ]);
+  const { scorer, isConverged, iterations } = fit!;
   return {
     head: { type: 'linear', ...centreBias(scorer), activation: 'softmax' },
     strength,
     strengths,
-    outOfFold: predictFolds(request, fits.slice(0, -1), softmax),
+    outOfFold: predictFolds(request, outside, softmax),
     warnings: isConverged
       ? []
       : [`the classifier has not reached the tolerance after ${iterations} iterations; allow more of them`],

@@ -1,5 +1,6 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
 import type { Tensor } from '../../tensor/tensor.js';
+import { Coordinates, type Curvatures } from './coordinates.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
 import { minimize, type Evaluation, type Minimum } from './lbfgs.js';
 import type { ClassScorer } from './linear-scores.js';
@@ -27,6 +28,8 @@ export interface LogisticProblem {
   /** Stops when no element of the gradient of the mean loss is larger, for elements of unit deviation. */
   readonly tolerance: number;
   readonly mostIterations: number;
+  /** Where to start: a classifier for a similar problem. By default from zeros. */
+  readonly start?: ClassScorer | undefined;
 }
 
 /** A solved problem. */
@@ -60,6 +63,7 @@ const MOST_LOGITS = 2 ** 20;
 /** Solves problems, as many side by side as memory allows: they share each pass over the rows. */
 export async function fitLogistic(
   data: LogisticData,
+  curvatures: Curvatures,
   problems: readonly LogisticProblem[],
 ): Promise<LogisticFit[]> {
   const { rows, classes, signal } = data;
@@ -69,7 +73,7 @@ export async function fitLogistic(
   const fits: LogisticFit[] = [];
   for (let first = 0; first < problems.length; first += together)
     // oxlint-disable-next-line no-await-in-loop -- the next ones would not fit in memory
-    for (const fit of await fitTogether(data, session, problems.slice(first, first + together)))
+    for (const fit of await fitTogether(data, session, curvatures, problems.slice(first, first + together)))
       fits.push(fit);
   return fits;
 }
@@ -84,12 +88,13 @@ interface Running {
 async function fitTogether(
   data: LogisticData,
   session: RowSession,
+  curvatures: Curvatures,
   problems: readonly LogisticProblem[],
 ): Promise<LogisticFit[]> {
   const running = problems.map((problem): Running => {
-    const coordinates = new Coordinates(data, problem);
+    const coordinates = new Coordinates(data, problem, curvatures);
     const { tolerance, mostIterations } = problem;
-    const steps = minimize(new Float64Array(coordinates.size), { tolerance, mostIterations });
+    const steps = minimize(coordinates.pointOf(problem.start), { tolerance, mostIterations });
     return { coordinates, steps, state: steps.next() };
   });
   for (let passes = 1; ; passes++) {
@@ -100,7 +105,7 @@ async function fitTogether(
     for (const [i, one] of open.entries()) one.state = one.steps.next(evaluations[i]!);
     data.onPass(passes, open.length);
   }
-  return running.map(({ coordinates, state }) => coordinates.finish(state.value as Minimum));
+  return running.map(({ coordinates, state }) => finish(coordinates, state.value as Minimum, data.classes));
 }
 
 /** Evaluates all open problems in one pass over the rows. */
@@ -127,8 +132,8 @@ async function evaluate(
     const sums = [losses, weightGradient, biasGradient];
     for (const [k, { data }] of outputs.entries()) addTo(sums[k]!, data as Float64Array);
   }
-  return open.map(({ coordinates, state }, p) =>
-    coordinates.evaluate(state.value as Float64Array, losses[p]!, weightGradient, biasGradient, p * columns),
+  return open.map(({ coordinates }, p) =>
+    coordinates.evaluate(losses[p]!, weightGradient, biasGradient, p * columns),
   );
 }
 
@@ -161,96 +166,17 @@ function addTo(sums: Float64Array, more: Float64Array): void {
   for (let i = 0; i < sums.length; i++) sums[i]! += more[i]!;
 }
 
-/**
- * The coordinates that a problem is solved in. Elements are centred and scaled, so that the objective curves about equally in all
- * directions: the same objective, and far fewer steps. A shift goes into the bias, which is not penalised, and the penalty follows the
- * scale.
- */
-class Coordinates {
-  readonly problem: LogisticProblem;
-  readonly #columns: number;
-  readonly #classes: number;
-  readonly #mean: Float64Array;
-  readonly #scale: Float64Array;
-  readonly #penalty: Float64Array;
-  /** Σ importance. */
-  readonly #total: number;
-  /** The share of the penalty in the mean loss. */
-  readonly #share: number;
-
-  constructor({ rows, classes, foldOf, penalty }: LogisticData, problem: LogisticProblem) {
-    this.problem = problem;
-    this.#classes = classes;
-    this.#columns = columnsOf(classes);
-    this.#mean = rows.mean;
-    this.#penalty = penalty;
-    let total = 0;
-    for (const [row, label] of rows.labels.entries())
-      if (foldOf[row] !== problem.heldOut) total += problem.classWeights[label]!;
-    this.#total = total;
-    this.#share = 1 / (problem.strength * total);
-    // The curvature of cross-entropy where all classes are equally likely.
-    const curvature = (classes - 1) / classes ** 2;
-    this.#scale = penalty.map((factor, i) =>
-      Math.sqrt(curvature * rows.deviation[i]! ** 2 + this.#share * factor),
-    );
-  }
-
-  get size(): number {
-    return this.#columns * (this.#mean.length + 1);
-  }
-
-  /** Writes the weights and the biases of a point behind those of other problems. */
-  place(point: Float64Array, weight: Float64Array, bias: Float64Array, firstColumn: number): void {
-    const elements = this.#mean.length;
-    for (let k = 0; k < this.#columns; k++) {
-      const from = k * (elements + 1);
-      const to = (firstColumn + k) * elements;
-      let shift = 0;
-      for (let i = 0; i < elements; i++) {
-        const value = point[from + i]! / this.#scale[i]!;
-        weight[to + i] = value;
-        shift += value * this.#mean[i]!;
-      }
-      bias[firstColumn + k] = point[from + elements]! - shift;
-    }
-  }
-
-  /** The mean loss with its penalty, and its gradient in these coordinates. */
-  evaluate(
-    point: Float64Array,
-    loss: number,
-    weightGradient: Float64Array,
-    biasGradient: Float64Array,
-    firstColumn: number,
-  ): Evaluation {
-    const elements = this.#mean.length;
-    const gradient = new Float64Array(point.length);
-    let squares = 0;
-    for (let k = 0; k < this.#columns; k++) {
-      const to = k * (elements + 1);
-      const from = (firstColumn + k) * elements;
-      const slope = biasGradient[firstColumn + k]!;
-      for (let i = 0; i < elements; i++) {
-        const scale = this.#scale[i]!;
-        const weight = point[to + i]! / scale;
-        const pull = this.#penalty[i]! * weight;
-        squares += pull * weight;
-        const own = (weightGradient[from + i]! - slope * this.#mean[i]!) / this.#total;
-        gradient[to + i] = (own + this.#share * pull) / scale;
-      }
-      gradient[to + elements] = slope / this.#total;
-    }
-    return { value: loss / this.#total + 0.5 * this.#share * squares, gradient };
-  }
-
-  finish({ point, value, iterations, isConverged }: Minimum): LogisticFit {
-    const columns = this.#columns;
-    const elements = this.#mean.length;
-    const weight = new Float64Array(this.#classes * elements);
-    const bias = new Float64Array(this.#classes);
-    // The first of two classes has the logit 0.
-    this.place(point, weight, bias, this.#classes - columns);
-    return { problem: this.problem, scorer: { weight, bias }, objective: value, iterations, isConverged };
-  }
+function finish(coordinates: Coordinates, minimum: Minimum, classes: number): LogisticFit {
+  const { point, value, iterations, isConverged } = minimum;
+  const weight = new Float64Array(classes * coordinates.elements);
+  const bias = new Float64Array(classes);
+  // The first of two classes has the logit 0.
+  coordinates.place(point, weight, bias, classes - columnsOf(classes));
+  return {
+    problem: coordinates.problem,
+    scorer: { weight, bias },
+    objective: value,
+    iterations,
+    isConverged,
+  };
 }

@@ -1,5 +1,6 @@
 /** Ridge regression on targets of ±1, in closed form, and nearest centroids: classifiers that are computed from sums. */
 import { invalidOption } from '../../base/checks.js';
+import { factorize, solveLower, solveUpper } from './cholesky.js';
 import type { Moments } from './class-moments.js';
 import type { ClassScorer } from './linear-scores.js';
 
@@ -49,7 +50,8 @@ export function solveRidge(
     // Σ x·target with targets of ±1: twice the sum of the class less the sum of all rows.
     for (let i = 0; i < elements; i++)
       own[i] = 2 * sums[k * elements + i]! - total * offset[i]! - total * offset[i]! * target;
-    solve(matrix, own, elements);
+    solveLower(matrix, own);
+    solveUpper(matrix, own);
     let shift = 0;
     for (let i = 0; i < elements; i++) shift += own[i]! * (offset[i]! + mean[i]!);
     bias[k] = target - shift;
@@ -77,32 +79,4 @@ export function findCentroids({ weights, sums }: Moments, mean: Float64Array): C
     bias[k] = -square;
   }
   return { weight, bias };
-}
-
-/** Cholesky's factor of a symmetric matrix, in its lower half. A direction without spread gets a weight of 0. */
-function factorize(matrix: Float64Array, size: number): void {
-  let largest = 0;
-  for (let i = 0; i < size; i++) largest = Math.max(largest, matrix[i * size + i]!);
-  for (let j = 0; j < size; j++) {
-    for (let i = j; i < size; i++) {
-      let sum = matrix[i * size + j]!;
-      for (let k = 0, a = i * size, b = j * size; k < j; k++) sum -= matrix[a++]! * matrix[b++]!;
-      if (i > j) matrix[i * size + j] = sum / matrix[j * size + j]!;
-      else matrix[j * size + j] = sum > size * Number.EPSILON * largest ? Math.sqrt(sum) : Infinity;
-    }
-  }
-}
-
-/** Solves the two triangular systems of a factor, in place. */
-function solve(factor: Float64Array, vector: Float64Array, size: number): void {
-  for (let i = 0; i < size; i++) {
-    let sum = vector[i]!;
-    for (let k = 0; k < i; k++) sum -= factor[i * size + k]! * vector[k]!;
-    vector[i] = sum / factor[i * size + i]!;
-  }
-  for (let i = size - 1; i >= 0; i--) {
-    let sum = vector[i]!;
-    for (let k = i + 1; k < size; k++) sum -= factor[k * size + i]! * vector[k]!;
-    vector[i] = sum / factor[i * size + i]!;
-  }
 }

@@ -62,9 +62,10 @@ export interface TrainProbeOptions {
    */
   readonly seed: number;
   /**
-   * `logistic` stops when no element of the gradient of the mean loss is larger, in units of the elements' deviations. The classifiers
-   * of the folds stop at 1e-5 or the tolerance, whichever is larger.
-   * @default 1e-7
+   * `logistic` stops when no element of the gradient of the mean loss is larger, in coordinates of about
+   * unit curvature. The classifiers
+   * of the folds stop at 1e-4 or the tolerance, whichever is larger.
+   * @default 1e-6
    */
   readonly tolerance: number;
   /**
@@ -93,7 +94,7 @@ export const TRAIN_PROBE_DEFAULTS: TrainProbeOptions = {
   neighbours: 5,
   folds: 5,
   seed: 0,
-  tolerance: 1e-7,
+  tolerance: 1e-6,
   maxIterations: 10_000,
   signal: undefined,
   onPhase: undefined,

@@ -1,0 +1,49 @@
+/** Cholesky's factor L of a symmetric matrix L·Lᵀ, and the systems that it solves. */
+
+/** Puts the factor of a `size × size` matrix into its lower half. What depends on a direction without spread becomes 0 in solutions. */
+export function factorize(matrix: Float64Array, size: number): void {
+  let largest = 0;
+  for (let i = 0; i < size; i++) largest = Math.max(largest, matrix[i * size + i]!);
+  const least = size * Number.EPSILON * largest;
+  for (let i = 0; i < size; i++) {
+    for (let j = 0; j <= i; j++) {
+      let sum = matrix[i * size + j]!;
+      for (let k = 0, a = i * size, b = j * size; k < j; k++) sum -= matrix[a++]! * matrix[b++]!;
+      if (j < i) matrix[i * size + j] = sum / matrix[j * size + j]!;
+      else matrix[i * size + i] = sum > least ? Math.sqrt(sum) : Infinity;
+    }
+  }
+}
+
+/** Solves L·x = vector, in place. */
+export function solveLower(factor: Float64Array, vector: Float64Array): void {
+  const size = vector.length;
+  for (let i = 0; i < size; i++) {
+    const row = i * size;
+    let sum = vector[i]!;
+    for (let k = 0; k < i; k++) sum -= factor[row + k]! * vector[k]!;
+    vector[i] = sum / factor[row + i]!;
+  }
+}
+
+/** Solves Lᵀ·x = vector, in place: row by row, so that the factor is read in its order. */
+export function solveUpper(factor: Float64Array, vector: Float64Array): void {
+  const size = vector.length;
+  for (let i = size - 1; i >= 0; i--) {
+    const row = i * size;
+    const value = vector[i]! / factor[row + i]!;
+    vector[i] = value;
+    for (let k = 0; k < i; k++) vector[k]! -= factor[row + k]! * value;
+  }
+}
+
+/** Computes Lᵀ·vector. A direction without spread stays 0. */
+export function multiplyUpper(factor: Float64Array, vector: Float64Array, product: Float64Array): void {
+  const size = vector.length;
+  product.fill(0);
+  for (let i = 0; i < size; i++) {
+    const row = i * size;
+    if (factor[row + i] === Infinity) continue;
+    for (let k = 0; k <= i; k++) product[k]! += factor[row + k]! * vector[i]!;
+  }
+}
