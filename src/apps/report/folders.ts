@@ -15,7 +15,11 @@ const TOP = '(top)';
 export function groupByFolder(paths: readonly (string | null)[]): FolderGroups {
   const folders = paths.map((path) => (path ?? '').split('/').slice(0, -1));
   const shared = sharedDepth(folders);
-  const names = folders.map((folder) => folder[shared] ?? TOP);
+  return groupNames(folders.map((folder) => folder[shared] ?? TOP));
+}
+
+/** Groups names: the most frequent ones stay, the rest become one group. */
+export function groupNames(names: readonly string[]): FolderGroups {
   const counts = new Map<string, number>();
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
   const kept = [...counts.keys()]

@@ -3,7 +3,7 @@ import { encodeNumbers, shown } from '../pages/html.js';
 import type { SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import type { RowLayout } from '../pages/vectors/row-layout.js';
-import { groupByFolder } from './folders.js';
+import { groupByFolder, groupNames } from './folders.js';
 import type { PageData, PageImages, PageOutput } from './page/data.js';
 import type { Breathe } from '../pages/vectors/breathe.js';
 import { cosineDistances, toUnitLength } from '../pages/vectors/cosine.js';
@@ -55,13 +55,18 @@ function describeVectors(points: number, { averaged, channels }: RowLayout, notF
   return `${points} vectors of ${channels} numbers${mean}.${without}`;
 }
 
-/** Puts the data of the page together. */
+/**
+ * Puts the data of the page together.
+ *
+ * @param labels - Of the images, which colour the map; undefined to colour it by folder.
+ */
 export function assemblePageData(
   images: readonly SampledImage[],
   thumbnails: PageImages['thumbnails'],
   outputs: readonly PageOutput[],
+  labels: readonly string[] | undefined,
 ): PageData {
-  const { names, places } = groupByFolder(images.map(({ path }) => path));
+  const { names, places } = labels ? groupNames(labels) : groupByFolder(images.map(({ path }) => path));
   return {
     images: {
       names: images.map(({ path, row }) => (path === null ? `(row ${row}, given as bytes)` : shown(path))),

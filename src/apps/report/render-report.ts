@@ -8,6 +8,7 @@ import type { Facts } from './facts.js';
 import { renderHeatmaps } from './heatmap-section.js';
 import type { Heatmaps } from './heatmaps.js';
 import type { PageData } from './page/data.js';
+import { renderProbe, type ProbePart } from './probe-section.js';
 import { renderFacts, renderFailures, renderNumbers, renderStatistics } from './sections.js';
 
 /** What a report is made of. */
@@ -17,6 +18,7 @@ export interface ReportParts {
   readonly outputs: readonly CollectedOutput[];
   readonly data: PageData;
   readonly heatmaps: Heatmaps | undefined;
+  readonly probe: ProbePart | undefined;
   /** What the page does not show, and why. */
   readonly notes: readonly string[];
   readonly version: string;
@@ -25,13 +27,14 @@ export interface ReportParts {
 
 /** Writes the page as text. */
 export function renderReport(parts: ReportParts): string {
-  const { facts, inputs, outputs, data, heatmaps, notes, version, files } = parts;
+  const { facts, inputs, outputs, data, heatmaps, probe, notes, version, files } = parts;
   const main = markup`${renderNumbers(inputs, facts)}
 ${renderMap(inputs, data)}
 <section id="duplicates-section" aria-labelledby="duplicates-title">
   <h2 id="duplicates-title">Near-duplicates</h2>
   <div id="duplicates"><p class="note">This part needs the page’s script.</p></div>
 </section>
+${probe ? renderProbe(probe) : null}
 ${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
 <section aria-labelledby="statistics-title">
   <h2 id="statistics-title">Statistics</h2>

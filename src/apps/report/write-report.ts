@@ -27,6 +27,8 @@ import {
   type Heatmaps,
   type ReportHeatmaps,
 } from './heatmaps.js';
+import type { Probe } from '../probe/probe.js';
+import { showProbe } from './show-probe.js';
 import { renderReport } from './render-report.js';
 import { findImageFolder, makeThumbnails, type Thumbnails } from './thumbnails.js';
 import { createBreathe } from '../pages/vectors/breathe.js';
@@ -64,6 +66,11 @@ export interface ReportOptions {
    */
   readonly heatmaps: GivenReportHeatmaps | null;
   /**
+   * Shows a probe of the dataset: its confusions, its suspected labels, and the map coloured by label. Null for none.
+   * @default null
+   */
+  readonly probe: Probe | null;
+  /**
    * Stops the work when it fires; the call rejects with its reason, and writes nothing.
    * @default undefined
    */
@@ -84,6 +91,7 @@ export const REPORT_DEFAULTS: ReportOptions = {
   sample: MAX_SAMPLE,
   umap: true,
   heatmaps: null,
+  probe: null,
   signal: undefined,
   onPhase: undefined,
 };
@@ -154,6 +162,9 @@ export async function writeReport(
     const place = { dataset, images: inputs.images, folder: imageFolder };
     heatmaps = await makeHeatmaps(place, wanted, breathe, options.signal);
   }
+  const probed = options.probe
+    ? await showProbe(dataset, options.probe, inputs.images, imageFolder, breathe)
+    : undefined;
   const outputs: CollectedOutput[] = [];
   const pageOutputs: PageOutput[] = [];
   for (const key of keys) {
@@ -166,16 +177,30 @@ export async function writeReport(
   }
   const files = await readPageFiles('report');
   const render = ({ pictures }: Pick<Thumbnails, 'pictures'>, notes: readonly string[]): Buffer => {
-    const data = assemblePageData(inputs.images, pictures, pageOutputs);
+    const data = assemblePageData(inputs.images, pictures, pageOutputs, probed?.labels);
     return Buffer.from(
-      renderReport({ facts, inputs, outputs, data, heatmaps, notes, version: packageVersion(), files }),
+      renderReport({
+        facts,
+        inputs,
+        outputs,
+        data,
+        heatmaps,
+        probe: probed?.part,
+        notes,
+        version: packageVersion(),
+        files,
+      }),
     );
   };
   const noPictures = inputs.images.map(() => null);
   const room = MAX_FILE_BYTES - render({ pictures: noPictures }, []).length;
   say(`making ${inputs.images.length} pictures`);
   const thumbnails = await makeThumbnails(inputs.images, imageFolder, room, breathe);
-  const notes = [...notesOf(thumbnails, imageFolder), ...heatmapNotes(wanted, heatmaps)];
+  const notes = [
+    ...notesOf(thumbnails, imageFolder),
+    ...heatmapNotes(wanted, heatmaps),
+    ...(probed?.notes ?? []),
+  ];
   const bytes = render(thumbnails, notes);
   await writeAtomically(path, bytes);
   const pictures = thumbnails.pictures.filter((picture) => picture !== null).length;

@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { HEATMAP_DEFAULTS, type GivenReportHeatmaps } from '../../apps/report/heatmaps.js';
+import { readProbe } from '../../apps/probe/probe-file.js';
 import { REPORT_DEFAULTS, writeReport } from '../../apps/report/write-report.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
@@ -18,6 +19,7 @@ interface ReportFlags {
   readonly model?: string;
   readonly camPhotos: string;
   readonly camOutput?: string;
+  readonly probe?: string;
   readonly yes: boolean;
   readonly json: boolean;
 }
@@ -44,6 +46,7 @@ export function addReportCommand(program: Command, terminal: Terminal): void {
     .option('--model <file>', 'for --cam: the ONNX file that made the dataset')
     .option('--cam-photos <n>', 'for --cam: number of photos, at most 100', String(HEATMAP_DEFAULTS.photos))
     .option('--cam-output <name>', 'for --cam: the logits, before a softmax (default: the first output)')
+    .option('--probe <file>', 'show confusions and suspected labels of this probe: tapir probe --save')
     .option(YES_FLAG, YES_HELP, false)
     .option('--json', 'print what was written as JSON', false)
     .action((folder: string, flags: ReportFlags) => runReport(terminal, folder, flags));
@@ -61,6 +64,7 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
     sample,
     umap,
     heatmaps,
+    probe: flags.probe === undefined ? null : await readProbe(flags.probe),
     signal: terminal.signal,
     onPhase: (phase) => {
       if (terminal.isTerminal) terminal.err(`${printable(phase)}\n`);
