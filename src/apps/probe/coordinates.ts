@@ -7,7 +7,7 @@ import { addUpFolds } from './class-moments.js';
 import type { LabelledRows } from './labelled-rows.js';
 import type { Evaluation } from './lbfgs.js';
 import type { ClassScorer } from './linear-scores.js';
-import type { LogisticData, LogisticProblem } from './logistic.js';
+import type { LogisticData, LogisticProblem } from './logistic-problem.js';
 import { columnsOf } from './objective-model.js';
 
 /** Vectors of more elements are scaled element by element: a factor of their covariance would take too much memory. */

@@ -38,17 +38,14 @@ function pairsOf(file: string): AsyncIterable<readonly [string, string]> {
   return extension === '.parquet' ? parquetPairs(file) : textPairs(file, extension === '.csv' ? ',' : '\t');
 }
 
-/** Reads both columns side by side: each is a stream over the file. */
+/** Reads one column, then the other beside it: each is a stream over the file. */
 async function* textPairs(file: string, delimiter: ',' | '\t'): AsyncGenerator<readonly [string, string]> {
-  const labels = readTableColumn(createReadStream(file), file, LABEL, delimiter);
-  try {
-    for await (const path of readTableColumn(createReadStream(file), file, PATH, delimiter)) {
-      const { value } = await labels.next();
-      yield [path, value as string];
-    }
-  } finally {
-    await labels.return(undefined);
-  }
+  const labels: string[] = [];
+  for await (const label of readTableColumn(createReadStream(file), file, LABEL, delimiter))
+    labels.push(label);
+  let row = 0;
+  for await (const path of readTableColumn(createReadStream(file), file, PATH, delimiter))
+    yield [path, labels[row++]!];
 }
 
 async function* parquetPairs(file: string): AsyncGenerator<readonly [string, string]> {

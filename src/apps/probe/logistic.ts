@@ -1,7 +1,8 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
 import type { Tensor } from '../../tensor/tensor.js';
 import { Coordinates, type Curvatures } from './coordinates.js';
-import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
+import type { LogisticData, LogisticProblem } from './logistic-problem.js';
+import type { LabelledBlock } from './labelled-rows.js';
 import { minimize, type Evaluation, type Minimum } from './lbfgs.js';
 import type { ClassScorer } from './linear-scores.js';
 import { columnsOf, encodeObjectiveModel, OBJECTIVE_OUTPUTS } from './objective-model.js';
@@ -14,43 +15,12 @@ import {
   type RowSession,
 } from './row-session.js';
 
-/**
- * A problem: the classifier that minimises ½·Σ(penalty·weight²) + strength·Σ(importance·cross-entropy) over the rows outside one fold.
- * The bias is not penalised.
- */
-export interface LogisticProblem {
-  /** scikit-learn's C, from above 0. */
-  readonly strength: number;
-  /** The fold whose rows are left out; null to use all rows. */
-  readonly heldOut: number | null;
-  /** The importance of a row of each class. */
-  readonly classWeights: readonly number[];
-  /** Stops when no element of the gradient of the mean loss is larger, for elements of unit deviation. */
-  readonly tolerance: number;
-  readonly mostIterations: number;
-  /** Where to start: a classifier for a similar problem. By default from zeros. */
-  readonly start?: ClassScorer | undefined;
-}
-
 /** A solved problem. */
 export interface LogisticFit extends Pick<Minimum, 'iterations' | 'isConverged'> {
   readonly problem: LogisticProblem;
   readonly scorer: ClassScorer;
   /** The objective divided by strength · Σ importance. */
   readonly objective: number;
-}
-
-/** What the problems share. */
-export interface LogisticData {
-  readonly rows: LabelledRows;
-  readonly classes: number;
-  /** The fold of each row. */
-  readonly foldOf: Uint8Array;
-  /** The penalty of each element. */
-  readonly penalty: Float64Array;
-  readonly signal: AbortSignal | undefined;
-  /** Called after each pass over the rows. */
-  readonly onPass: (passes: number, open: number) => void;
 }
 
 /** Memory for the minimisations that go side by side. */

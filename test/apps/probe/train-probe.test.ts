@@ -11,7 +11,7 @@ import {
   type Labelled,
 } from '../../support/probe-data.js';
 
-const SETS = ['digits', 'wine'];
+const SETS = ['digits', 'wine', 'photos'];
 const FAST = { folds: 0, tolerance: 1e-7 } as const;
 
 /** The objective of scikit-learn, computed anew from a probe's weights. */
