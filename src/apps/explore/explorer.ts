@@ -27,6 +27,8 @@ import { Shelf } from './shelf.js';
 /** How an explorer computes. */
 export interface ExplorerSetup {
   readonly transform: TransformRequest;
+  /** Of the classes, in their order; undefined for those in the model's metadata. */
+  readonly labels: readonly string[] | undefined;
   readonly device: Device;
 }
 
@@ -41,6 +43,7 @@ export class Explorer {
   readonly noPhotos: string | null;
   readonly #model: OnnxModel;
   readonly #device: Device;
+  readonly #labels: readonly string[] | undefined;
   readonly #photos: Photos | undefined;
   readonly #extractors = new Shelf<FeatureExtractor>(MOST_SESSIONS);
   readonly #attributions = new Shelf<Attribution>(1);
@@ -49,6 +52,7 @@ export class Explorer {
   private constructor(model: OnnxModel, path: string, setup: ExplorerSetup) {
     this.#model = model;
     this.#device = setup.device;
+    this.#labels = setup.labels;
     this.page = describeModel(model, path);
     let problem: string | null = null;
     try {
@@ -125,7 +129,7 @@ export class Explorer {
     const scores = valuesOfTensor(tensor);
     if (!scores || tensor.dims.length !== 2 || scores.length < 2)
       return { problem: `its first output is no list of scores: “${output}” is [${tensor.dims.join(', ')}]` };
-    const known = await readClassLabels(this.#model);
+    const known = this.#labels ? { labels: this.#labels } : await readClassLabels(this.#model);
     const labels = 'labels' in known && known.labels.length === scores.length ? known.labels : null;
     return topClasses(scores, labels?.map(shown) ?? null, CLASSES_SHOWN);
   }
@@ -134,7 +138,7 @@ export class Explorer {
   async heat(layer: string, photo: string, target: number | string | undefined): Promise<PageHeat> {
     const { image } = this.#photo(photo);
     const attribution = await this.#attributions.take(layer, () =>
-      createAttribution(this.#model, { layer, device: this.#device }),
+      createAttribution(this.#model, { layer, device: this.#device, labels: this.#labels }),
     );
     const result = await attribution.run(image.toTensor(), { target: target ?? 'predicted' });
     const { heatmap, classes, labels, scores } = result;

@@ -40,6 +40,11 @@ export interface ExplorerOptions {
    */
   readonly class: string;
   /**
+   * Labels of the classes, in their order.
+   * @default undefined, which is those in the model's metadata
+   */
+  readonly labels: readonly string[] | undefined;
+  /**
    * How photos are prepared, as for {@link embedFolder}.
    * @default 'auto'
    */
@@ -62,6 +67,7 @@ export const EXPLORER_DEFAULTS: ExplorerOptions = {
   returnNodes: [],
   layer: '',
   class: '',
+  labels: undefined,
   transform: 'auto',
   device: 'cpu',
   signal: undefined,
@@ -99,7 +105,7 @@ export async function writeExplorer(
   given: Options<ExplorerOptions> = {},
 ): Promise<ExplorerSummary> {
   const options = withDefaults(EXPLORER_DEFAULTS, given, 'writeExplorer');
-  const { returnNodes, photos, layer, transform, device } = options;
+  const { returnNodes, photos, layer, labels, transform, device } = options;
   for (const [name, list] of [
     ['photos', photos],
     ['returnNodes', returnNodes],
@@ -111,6 +117,7 @@ export async function writeExplorer(
   await checkReplaceable(path, 'explore');
   await using explorer = await Explorer.open(checkText('model', model) as ModelSource & string, model, {
     transform,
+    labels,
     device,
   });
   if (returnNodes.length > 0) await explorer.cut(returnNodes);

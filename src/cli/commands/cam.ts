@@ -1,11 +1,9 @@
 /** `tapir cam`: draws where in a photo a score comes from. */
-import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import { drawHeatmap } from '../../apps/attribution/draw-heatmap.js';
 import { fitPhotos } from '../../apps/attribution/fit-photos.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
-import { reasonOf } from '../../base/errors.js';
 import { encodeNpyHeader } from '../../dataset/formats/npy.js';
 import { createAttribution, type AttributionResult } from '../../extract/attribution/attribution.js';
 import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../extract/attribution/methods.js';
@@ -18,6 +16,7 @@ import { readDevice, type Device } from '../../runtime/device.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { describeTransform } from '../flags/open-extractor.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -51,10 +50,7 @@ export function addCamCommand(program: Command, terminal: Terminal): void {
         .default(ATTRIBUTION_DEFAULTS.method),
     )
     .option('--class <class>', 'index of the class, or its label (default: the predicted class)')
-    .option(
-      '--labels <file>',
-      "text file with the label of each class on a line (default: the model's metadata)",
-    )
+    .option('--labels <file>', LABELS_HELP)
     .option('--output <name>', 'the logits, before a softmax (default: the first output)')
     .option('-o, --out <file>', 'PNG to write: the heat map over the photo as the model sees it')
     .option('--map <file>', '.npy to write: the map as the method defines it, with negative values')
@@ -72,7 +68,7 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
     throw invalidOption('--out', 'given, or --map, or --json: nothing would be kept', out);
   for (const file of [out, map]) if (file !== undefined && !overwrite) checkAbsent(file);
   readDevice('--device', flags.device);
-  const given = flags.labels === undefined ? undefined : await readLabels(flags.labels);
+  const given = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
   const model = await findModelFile(path, terminal, flags.yes);
   const transform = chooseTransform(flags.transform, model);
   terminal.err(describeTransform(transform, flags));
@@ -111,13 +107,6 @@ function describe({ classes, labels, scores, map }: AttributionResult): {
   const ordered = map.data.toSorted();
   const range = { least: ordered[0]!, largest: ordered.at(-1)! };
   return { class: index, label, score, dims: map.dims, ...range };
-}
-
-async function readLabels(path: string): Promise<string[]> {
-  const text = await readFile(path, 'utf8').catch((error: unknown) => {
-    throw invalidOption('--labels', 'a text file that can be read', `${path}: ${reasonOf(error)}`);
-  });
-  return text.trimEnd().split(/\r?\n/);
 }
 
 /** A class as --class names it: digits are an index, unless a label is the same. */

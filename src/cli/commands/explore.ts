@@ -12,6 +12,7 @@ import { EXIT, messageOf } from '../terminal/exit-code.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 
@@ -22,6 +23,7 @@ interface ExploreFlags {
   readonly return?: readonly string[];
   readonly cam?: string;
   readonly class?: string;
+  readonly labels?: string;
   readonly transform: string;
   readonly device: string;
   readonly yes: boolean;
@@ -45,6 +47,7 @@ export function addExploreCommand(program: Command, terminal: Terminal): void {
     )
     .option('--cam <layer>', 'with --out: show Grad-CAM of this layer, such as layer4, for each photo')
     .option('--class <class>', 'with --cam: index of the class, or its label (default: the predicted class)')
+    .option('--labels <file>', LABELS_HELP)
     .option('--transform <name>', 'preprocessing, as for embed', EXPLORER_DEFAULTS.transform as string)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .option(YES_FLAG, YES_HELP, false)
@@ -64,7 +67,8 @@ async function runExplore(
   if (flags.out === undefined && flags.cam !== undefined)
     throw invalidOption('--cam', 'left out without --out: a served page draws it on demand', flags.cam);
   const path = await findModelFile(given, terminal, flags.yes);
-  if (flags.out === undefined) return serve(terminal, path, photos, flags);
+  const labels = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
+  if (flags.out === undefined) return serve(terminal, path, photos, labels, flags);
   const {
     path: written,
     bytes,
@@ -75,6 +79,7 @@ async function runExplore(
     returnNodes: flags.return,
     layer: flags.cam,
     class: flags.class,
+    labels,
     transform: flags.transform,
     device: flags.device as Device,
     signal: terminal.signal,
@@ -89,9 +94,10 @@ async function serve(
   terminal: Terminal,
   path: string,
   photos: readonly string[],
+  labels: readonly string[] | undefined,
   { port, open, json, transform, device, return: picked = [] }: ExploreFlags,
 ): Promise<void> {
-  await using explorer = await Explorer.open(path, path, { transform, device: device as Device });
+  await using explorer = await Explorer.open(path, path, { transform, labels, device: device as Device });
   if (picked.length > 0) await explorer.cut(picked);
   for (const photo of photos) await explorer.addPhoto(photo, basename(photo));
   const onError = (error: unknown): void => terminal.err(messageOf(error));

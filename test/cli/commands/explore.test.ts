@@ -1,5 +1,5 @@
 /** `tapir explore`: what the command prints, and what it refuses. */
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
@@ -19,6 +19,26 @@ describe('tapir explore', () => {
     expect(ended.stdout).toMatch(/page\.html: \d+ kB\n$/);
     const again = await explore('--out', out, '--json');
     expect(JSON.parse(again.stdout)).toMatchObject({ path: out, problems: [] });
+  });
+
+  it('takes labels from a file', async () => {
+    const labels = join(scratch, 'labels.txt');
+    writeFileSync(labels, Array.from({ length: 10 }, (_, i) => `kind ${i}`).join('\n'));
+    const out = join(scratch, 'labels.html');
+    const ended = await explore(
+      photo,
+      '--labels',
+      labels,
+      '--cam',
+      'layer4',
+      '--class',
+      'kind 7',
+      '--out',
+      out,
+    );
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(readFileSync(out, 'utf8')).toContain('"classIndex":7,"label":"kind 7"');
+    expect((await explore('--labels', join(scratch, 'none.txt'), '--out', out)).code).toBe(2);
   });
 
   it('serves a page, and ends with 0 when it is stopped', async () => {

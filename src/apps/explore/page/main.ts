@@ -3,7 +3,7 @@ import { byId, make, onPress, press, readPageData } from '../../pages/browser/el
 import { startTheme } from '../../pages/browser/theme.js';
 import { CutPanel } from './cut-panel.js';
 import type { PageData, PageMeasure } from './data.js';
-import { ModelGraph, type Id, type Metric } from './graph.js';
+import { ModelGraph, ROOT, type Id, type Metric } from './graph.js';
 import { keepFor } from './cut.js';
 import { showNode, showRefusal } from './node-panel.js';
 import { PathView } from './path-view.js';
@@ -90,6 +90,8 @@ function start(): void {
   if (picks.length > 0) view.choose(picks.at(-1)!);
   startTheme(() => undefined);
   void measure(source, graph, false).then(() => {
+    const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
+    if (!hasWork) showCost(view, 'bytes');
     showPicks();
     see.show(view.chosen);
   });
@@ -112,8 +114,7 @@ function startFacts(facts: readonly string[]): void {
 function startControls(view: PathView, source: Source, graph: ModelGraph, onMeasured: () => void): void {
   onPress('cost', (value) => {
     const metric = value as Metric;
-    press('cost', metric);
-    view.showCost(metric);
+    showCost(view, metric);
     if (metric !== 'milliseconds' || graph.measure?.milliseconds) return;
     byId('live').textContent = 'Timing every node.';
     document.documentElement.dataset['timing'] = 'true';
@@ -130,6 +131,11 @@ function startControls(view: PathView, source: Source, graph: ModelGraph, onMeas
   onPress('fold', (value) => view.foldAll(value === 'open'));
   const aside = byId('aside') as HTMLInputElement;
   aside.addEventListener('change', () => view.showAside(aside.checked));
+}
+
+function showCost(view: PathView, metric: Metric): void {
+  press('cost', metric);
+  view.showCost(metric);
 }
 
 /** Asks for sizes and costs, and shows at which sizes they were measured. */
