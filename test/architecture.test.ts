@@ -90,7 +90,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'hub/zoo/families': ['hub/zoo/network'],
   'hub/zoo': ['hub/zoo/families', 'hub', 'model/parameters'],
   'cli/terminal': ['embed', 'apps/pages', 'apps/train'],
-  'cli/flags': ['cli/terminal', 'embed', 'extract/stages', 'hub'],
+  'cli/flags': ['cli/terminal', 'embed', 'extract/stages', 'hub', 'text'],
   'cli/commands': [
     'cli/flags',
     'hub/wheels',

@@ -18,6 +18,7 @@ import {
 } from '../../apps/search/search-dataset.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findTextModels } from '../flags/find-text-models.js';
 import { formatTable, printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
@@ -171,17 +172,13 @@ async function embedWords(
   terminal: Terminal,
   dataset: Dataset,
   texts: readonly string[],
-  { key, model, textModel, yes, device }: EmbedRequest,
+  request: EmbedRequest,
 ): Promise<Float32Array[]> {
   if (texts.length === 0) return [];
-  if (model === undefined && textModel === undefined)
+  if (request.model === undefined && request.textModel === undefined)
     throw invalidOption('--text-model', 'given for texts, or --model with a text tower beside it', undefined);
-  const find = (given: string | undefined): Promise<string> | undefined =>
-    given === undefined ? undefined : findModelFile(given, terminal, yes);
-  const models = {
-    model: await find(textModel === undefined ? model : undefined),
-    textModel: await find(textModel),
-  };
+  const { key, device } = request;
+  const models = await findTextModels(request, terminal);
   return embedTexts(dataset, texts, { ...models, key, device, signal: terminal.signal });
 }
 

@@ -5,9 +5,14 @@ import { nearestNames } from '../../base/nearest-names.js';
 import { readHubSettings } from '../../hub/hub-settings.js';
 import { readModelList } from '../../hub/known-models.js';
 import { findCachedModel, saveTransform } from '../../hub/model-cache.js';
-import { findCachedRepository, planRepository } from '../../hub/pull-repository.js';
+import { findCachedRepository, planRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
 import { PULL_DEFAULTS } from '../../hub/pull-model.js';
-import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
+import {
+  formatReference,
+  isRepositoryReference,
+  parseRepositoryReference,
+  type RepositoryReference,
+} from '../../hub/repository-reference.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { pullPlanned, showPlan } from './pull-model.js';
 
@@ -27,7 +32,9 @@ export const YES_HELP = 'download a model of a repository (--model hf:ORG/REPO) 
  */
 export async function findModelFile(given: string, terminal?: Terminal, isAgreed = false): Promise<string> {
   if (existsSync(given)) return given;
-  return isRepositoryReference(given) ? findInRepository(given, terminal, isAgreed) : findKnown(given);
+  if (!isRepositoryReference(given)) return findKnown(given);
+  const located = await locateInRepository(parseRepositoryReference(given), terminal);
+  return pullLocated(located, terminal, isAgreed);
 }
 
 async function findKnown(given: string): Promise<string> {
@@ -49,30 +56,52 @@ async function findKnown(given: string): Promise<string> {
   throw unreadable(given, `there is no file "${given}", and ${reason}`, reason);
 }
 
-async function findInRepository(
-  given: string,
+/** A model of a repository: in the cache, or what a download will fetch. */
+export interface LocatedModel {
+  /** The model file, at a commit. */
+  readonly reference: RepositoryReference & { readonly file: string };
+  /** Its path in the cache, or the download. */
+  readonly place: string | RepositoryPlan;
+}
+
+/** Finds a model of a repository in the cache; else asks the hub for its files, and downloads nothing. */
+export async function locateInRepository(
+  reference: RepositoryReference,
+  terminal: Terminal | undefined,
+): Promise<LocatedModel> {
+  const { isOffline } = await readHubSettings();
+  const cached = await findCachedRepository(reference, isOffline);
+  if (cached) return { reference: at(reference, cached.commit, cached.names[0]!), place: cached.path };
+  if (!terminal) throw notPulled(reference);
+  const plan = await planRepository(reference, { ...PULL_DEFAULTS, signal: terminal.signal });
+  return { reference: at(reference, plan.listing.commit, plan.files[0]!.name), place: plan };
+}
+
+function at(reference: RepositoryReference, commit: string, file: string): LocatedModel['reference'] {
+  return { ...reference, revision: commit, file, variant: undefined };
+}
+
+/** Downloads what the cache lacks of a model, if the user agrees. Returns the path of the model file. */
+export async function pullLocated(
+  { reference, place }: LocatedModel,
   terminal: Terminal | undefined,
   isAgreed: boolean,
 ): Promise<string> {
-  const reference = parseRepositoryReference(given);
-  const { isOffline } = await readHubSettings();
-  const cached = await findCachedRepository(reference, isOffline);
-  if (cached) return cached.path;
-  if (!terminal) throw notPulled(given);
-  const plan = await planRepository(reference, { ...PULL_DEFAULTS, signal: terminal.signal });
-  if (plan.missing.length > 0) {
-    showPlan(terminal, plan);
-    if (!isAgreed && !(await terminal.confirm('Download it?'))) throw notPulled(given);
+  if (typeof place === 'string') return place;
+  if (!terminal) throw notPulled(place.reference);
+  if (place.missing.length > 0) {
+    showPlan(terminal, place);
+    if (!isAgreed && !(await terminal.confirm('Download it?'))) throw notPulled(place.reference);
   } else {
     // A cache that is complete may be read-only.
-    const revision = plan.listing.commit;
-    const complete = await findCachedRepository({ ...reference, revision, file: plan.files[0]!.name }, true);
+    const complete = await findCachedRepository(reference, true);
     if (complete) return complete.path;
   }
-  return (await pullPlanned(terminal, plan)).path;
+  return (await pullPlanned(terminal, place)).path;
 }
 
-function notPulled(given: string): TapirError {
+function notPulled(reference: RepositoryReference): TapirError {
+  const given = formatReference(reference);
   const command = `tapir models pull ${given.includes('#') ? `'${given}'` : given}`;
   const reason = `it is not downloaded yet: run "${command}", or add ${YES_FLAG}`;
   return unreadable(given, `cannot open the model "${given}": ${reason}`, reason);

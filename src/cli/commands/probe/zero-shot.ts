@@ -5,19 +5,16 @@ import { classifyZeroShot, type ZeroShotLabel } from '../../../apps/search/zero-
 import { invalidOption } from '../../../base/checks.js';
 import { reasonOf } from '../../../base/errors.js';
 import { openDataset, type Dataset } from '../../../dataset/dataset.js';
-import { findModelFile } from '../../flags/find-model.js';
+import { findTextModels, type TextModelFlags } from '../../flags/find-text-models.js';
 import { formatTable, printable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 /** The flags of labels from words. */
-export interface ZeroShotFlags {
+export interface ZeroShotFlags extends TextModelFlags {
   readonly labels?: string;
   readonly zeroShot?: string;
   readonly templates?: string;
-  readonly model?: string;
-  readonly textModel?: string;
   readonly output?: string;
-  readonly yes: boolean;
   readonly json: boolean;
 }
 
@@ -41,16 +38,13 @@ export async function runZeroShot(
       'given for labels, or --model with a text tower beside it',
       undefined,
     );
-  const find = (given: string | undefined): Promise<string> | undefined =>
-    given === undefined ? undefined : findModelFile(given, terminal, flags.yes);
   const classes = await readLines('--zero-shot', file);
   const templates =
     flags.templates === undefined ? undefined : await readLines('--templates', flags.templates);
   const dataset = await openDataset(folder);
   const found = await classifyZeroShot(dataset, classes, {
     key: flags.output,
-    model: await find(flags.textModel === undefined ? flags.model : undefined),
-    textModel: await find(flags.textModel),
+    ...(await findTextModels(flags, terminal)),
     templates,
     signal: terminal.signal,
   });
