@@ -8,8 +8,7 @@ import {
   type NewValue,
 } from '../../onnx/write-model.js';
 
-/** Names of the graph's inputs and outputs. */
-export const OBJECTIVE_INPUTS = ['rows', 'weight', 'bias', 'labels', 'importance'] as const;
+/** Names of the graph's outputs. */
 export const OBJECTIVE_OUTPUTS = ['loss', 'weightGradient', 'biasGradient'] as const;
 
 const IR_VERSION = 8;
