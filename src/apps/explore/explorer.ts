@@ -83,6 +83,11 @@ export class Explorer {
     return this.#photos?.note ?? '';
   }
 
+  /** The argument that prepares photos in code; see {@link Photos.code}. */
+  get photoCode(): string {
+    return this.#photos?.code ?? '';
+  }
+
   /** Adds a photo. Throws `OPTION_INVALID` if the model takes none, and those of {@link loadImage}. */
   async addPhoto(source: ImageSource, name: string): Promise<PagePhoto> {
     if (!this.#photos) throw invalidOption('photo', 'left out for this model', this.noPhotos);

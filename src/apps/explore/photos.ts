@@ -5,7 +5,7 @@ import { encodeWebp } from '../../image/encode-webp.js';
 import { chooseTransform, type TransformRequest } from '../../image/configs/find-transform.js';
 import type { ImageSource } from '../../image/file/image-source.js';
 import { loadImage, type LoadedImage } from '../../image/load-image.js';
-import type { Transform } from '../../image/transform.js';
+import { createTransform, type Transform } from '../../image/transform.js';
 import { encodeFloat16 } from '../../tensor/float16.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
@@ -51,6 +51,15 @@ function preparationOf(inputs: readonly TensorInfo[], request: TransformRequest,
   };
 }
 
+/** The options that differ from those of a transform without any. */
+function codeOf({ options }: Transform): string {
+  const defaults = createTransform({}).options;
+  const given = (Object.keys(options) as (keyof typeof options)[])
+    .filter((name) => JSON.stringify(options[name]) !== JSON.stringify(defaults[name]))
+    .map((name) => `${name}: ${JSON.stringify(options[name])}`);
+  return given.length === 0 ? '' : `, { ${given.join(', ')} }`;
+}
+
 /** The photos of a page. */
 export class Photos {
   readonly #input: TensorInfo;
@@ -60,6 +69,11 @@ export class Photos {
 
   /** How photos are prepared, in a sentence. */
   readonly note: string;
+
+  /** The transform as an argument of code: `, { resize: 64, crop: 64 }`; empty for the default. */
+  get code(): string {
+    return codeOf(this.#transform);
+  }
 
   /** Throws `OPTION_INVALID` if the model takes no photo that the transform makes; the message says what would fit. */
   constructor(inputs: readonly TensorInfo[], request: TransformRequest, model: string) {

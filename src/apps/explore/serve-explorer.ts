@@ -69,8 +69,17 @@ export async function serveExplorer(explorer: Explorer, setup: ServingSetup): Pr
 function addRoutes(app: FastifyInstance, explorer: Explorer, setup: ServingSetup, key: string): void {
   const { picked, folder } = setup;
   app.get('/', async (_, reply) => {
-    const { page: model, photos, noPhotos, photoNote } = explorer;
-    const html = await renderExplorer({ model, key, photos, recorded: {}, picked, noPhotos, photoNote });
+    const { page: model, photos, noPhotos, photoNote, photoCode } = explorer;
+    const html = await renderExplorer({
+      model,
+      key,
+      photos,
+      recorded: {},
+      picked,
+      noPhotos,
+      photoNote,
+      photoCode,
+    });
     return reply.type('text/html; charset=utf-8').send(html);
   });
   app.get('/favicon.ico', async (_, reply) => reply.code(204).send());

@@ -144,6 +144,7 @@ export async function writeExplorer(
     picked: returnNodes,
     noPhotos: explorer.noPhotos,
     photoNote: explorer.photoNote,
+    photoCode: explorer.photoCode,
   });
   const bytes = Buffer.from(html);
   await writeAtomically(path, bytes);

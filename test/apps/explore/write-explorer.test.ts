@@ -9,7 +9,7 @@ import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js'
 import { servePage, tinyAttention, tinyUNet } from '../../support/explore.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { chain, modelBytes } from '../../support/graphs.js';
-import { runTapir } from '../../support/run.js';
+import { runNode, runTapir } from '../../support/run.js';
 
 const scratch = scratchFolder();
 const photo = projectPath('examples/photos/forest/forest-1.jpg');
@@ -293,6 +293,12 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     await page.click('text=Save the cut');
     await page.waitForSelector('.saved:has-text("Saved: ")');
     expect((await runTapir(['nodes', join(scratch, 'saved.onnx'), '--json'])).code).toBe(0);
+    // The code, too, for a photo of the size that this model takes.
+    const code = (await page.textContent('pre.code'))!.replace("'photo.jpg'", JSON.stringify(photo));
+    expect(code).toContain('{ resize: {"height":64,"width":64}, crop: {"height":64,"width":64} }');
+    const printing = `${code}process.stdout.write(JSON.stringify(dims));`;
+    const ran = await runNode(['--input-type=module'], { input: printing });
+    expect(ran).toMatchObject({ code: 0, stdout: JSON.stringify(layer3!.dims) });
     await page.click('[data-language=shell]');
     await page.click('#copy');
     const copied = await page.evaluate<string>('navigator.clipboard.readText()');

@@ -24,16 +24,26 @@ function stemOf(path: string): string {
   return (path.split(/[\\/]/).at(-1) ?? 'model').replace(/\.onnx$/i, '');
 }
 
-/** The code for some names. */
-export function writeCode(language: Language, path: string, names: readonly string[]): string {
-  return { typescript: writeTypeScript, shell: writeShell, python: writePython }[language](path, names);
+/**
+ * The code for some names.
+ *
+ * @param photoCode - The argument that prepares a photo, with the comma before it.
+ */
+export function writeCode(
+  language: Language,
+  path: string,
+  names: readonly string[],
+  photoCode: string,
+): string {
+  if (language === 'typescript') return writeTypeScript(path, names, photoCode);
+  return language === 'shell' ? writeShell(path, names) : writePython(path, names);
 }
 
-function writeTypeScript(path: string, names: readonly string[]): string {
+function writeTypeScript(path: string, names: readonly string[], photoCode: string): string {
   return `import { createFeatureExtractor, loadImage } from 'onnx-tapir';
 
 const extractor = await createFeatureExtractor(${quote(path)}, [${names.map(quote).join(', ')}]);
-const image = await loadImage('photo.jpg');
+const image = await loadImage('photo.jpg'${photoCode});
 const features = await extractor.run(image.toTensor());
 const { dims, data } = features[${quote(names[0]!)}];
 await extractor.close();

@@ -13,11 +13,19 @@ export class CutPanel {
   readonly #card: HTMLElement;
   readonly #graph: ModelGraph;
   readonly #source: Source;
+  readonly #photoCode: string;
   readonly #onDrop: (id: Id) => void;
   #language: Language = 'typescript';
   #latest = 0;
 
-  constructor(card: HTMLElement, graph: ModelGraph, source: Source, onDrop: (id: Id) => void) {
+  constructor(
+    card: HTMLElement,
+    graph: ModelGraph,
+    source: Source,
+    photoCode: string,
+    onDrop: (id: Id) => void,
+  ) {
+    this.#photoCode = photoCode;
     this.#card = card;
     this.#graph = graph;
     this.#source = source;
@@ -124,7 +132,7 @@ export class CutPanel {
     tabs.setAttribute('role', 'group');
     tabs.setAttribute('aria-label', 'Language');
     const write = (): void => {
-      code.textContent = writeCode(this.#language, this.#graph.model.path, names);
+      code.textContent = writeCode(this.#language, this.#graph.model.path, names, this.#photoCode);
       for (const tab of tabs.querySelectorAll('button'))
         tab.setAttribute('aria-pressed', String(tab.dataset['language'] === this.#language));
     };

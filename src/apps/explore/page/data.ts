@@ -196,4 +196,6 @@ export interface PageData {
   readonly noPhotos: string | null;
   /** How photos are prepared. */
   readonly photoNote: string;
+  /** The argument that prepares them in code: `, { resize: 64 }`; empty for the default. */
+  readonly photoCode: string;
 }

@@ -63,7 +63,7 @@ function start(): void {
     view.focus();
   };
 
-  const cut = new CutPanel(byId('cut'), graph, source, pick);
+  const cut = new CutPanel(byId('cut'), graph, source, data.photoCode, pick);
   const see = new SeePanel(byId('see'), graph, source, data, goTo);
   const view = new PathView(graph, byId('path'), openAtFirst(graph, FIRST_ROWS), {
     onChoose: (id) => {
@@ -89,6 +89,7 @@ function start(): void {
   see.show(undefined);
   if (picks.length > 0) view.choose(picks.at(-1)!);
   startTheme(() => undefined);
+  byId('at').textContent = ' · measuring …';
   void measure(source, graph, false).then(() => {
     const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
     if (!hasWork) showCost(view, 'bytes');
