@@ -83,7 +83,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'apps/explore/see': ['model', 'tensor', 'apps/pages', 'apps/explore/page'],
   'apps/explore': ['embed', 'extract/attribution', 'apps/pages', 'apps/explore/describe', 'apps/explore/see'],
   'apps/serve/http': ['base'],
-  'apps/serve': ['embed', 'apps/serve/http'],
+  'apps/serve': ['embed', 'text', 'apps/serve/http'],
   hub: ['onnx'],
   'hub/wheels': ['hub', 'base/files'],
   'hub/zoo/network': ['onnx'],

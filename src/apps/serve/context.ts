@@ -4,7 +4,9 @@ import type { Extractor } from '../../extract/extractor.js';
 import type { RequestState } from './http/requests.js';
 import type { ImageBatcher, ImageFeatures } from './image-batcher.js';
 import type { Metrics } from './metrics.js';
+import type { ClassScores } from './class-scores.js';
 import type { ServiceSetup } from './service-options.js';
+import type { TextBatcher } from './text-batcher.js';
 
 /** A running service, as its routes see it. */
 export interface ServiceContext {
@@ -12,6 +14,10 @@ export interface ServiceContext {
   readonly setup: ServiceSetup;
   readonly batcher: ImageBatcher;
   readonly sample: ImageFeatures;
+  /** The text tower's queue; undefined without a tower. */
+  readonly texts: TextBatcher | undefined;
+  /** The output with a score per class, or why there is none. */
+  readonly classes: ClassScores | { readonly problem: string };
   readonly metrics: Metrics;
   /** Version of this package. */
   readonly version: string;

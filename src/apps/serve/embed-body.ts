@@ -45,7 +45,7 @@ export async function readSentImages(
   if (body === undefined || body === null)
     throw new HttpError('MEDIA_TYPE_UNSUPPORTED', 'send an image (Content-Type: image/jpeg, …) or a form');
   const { image, images, urls } = body as EmbedJson;
-  if (urls) return fetchAll(urls, setup, state);
+  if (urls) return fetchImages(urls, setup, state);
   const texts = images ?? [image!];
   if (texts.length > setup.maxImages) throw tooMany(setup.maxImages);
   return texts.map((text) => sentImage(null, readBase64(images ? '"images"' : '"image"', text)));
@@ -107,7 +107,12 @@ function formError(error: unknown, maxImages: number): Error {
   return new HttpError('REQUEST_INVALID', `the form cannot be read: ${message}`, { cause: error });
 }
 
-async function fetchAll(
+/**
+ * Fetches images, several at once.
+ *
+ * @throws {@link HttpError} `URLS_DISABLED`, `TOO_MANY_IMAGES`, `BODY_TOO_LARGE`, `QUEUE_FULL`.
+ */
+export async function fetchImages(
   urls: readonly string[],
   { allowUrls, allowPrivateUrls, urlTimeoutMs, maxBodyBytes, maxImages }: ServiceSetup,
   { admission, signal }: RequestState,

@@ -16,23 +16,29 @@ import { countImage } from './metrics.js';
 import { EMBED_REQUEST, EMBEDDED } from './schemas.js';
 import type { ServiceSetup } from './service-options.js';
 
-interface Result {
+/** An image of a request: its features, or its error. */
+export interface ImageResult {
   readonly name: string | null;
   readonly features: ImageFeatures | null;
   readonly error: Error | null;
 }
 
 /** Adds the parsers of images and JSON. Forms have a parser of their own. */
-export function parseEmbedBodies(app: FastifyInstance, { maxBodyBytes, maxJsonBytes }: ServiceSetup): void {
+export function parseEmbedBodies(app: FastifyInstance, setup: ServiceSetup): void {
+  parseJsonBodies(app, setup);
+  const read = (request: FastifyRequest, payload: FastifyRequest['raw']) =>
+    readBody(payload, request.headers, setup.maxBodyBytes);
+  app.addContentTypeParser(/^image\//, read);
+  app.addContentTypeParser('application/octet-stream', read);
+}
+
+/** Makes JSON the only body that is parsed. */
+export function parseJsonBodies(app: FastifyInstance, { maxJsonBytes }: ServiceSetup): void {
   app.removeAllContentTypeParsers();
-  const read = (limit: number) => (request: FastifyRequest, payload: FastifyRequest['raw']) =>
-    readBody(payload, request.headers, limit);
-  app.addContentTypeParser(/^image\//, read(maxBodyBytes));
-  app.addContentTypeParser('application/octet-stream', read(maxBodyBytes));
   app.addContentTypeParser(
     'application/json',
     async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
-      return scanJson(await read(maxJsonBytes)(request, payload)).json;
+      return scanJson(await readBody(payload, request.headers, maxJsonBytes)).json;
     },
   );
 }
@@ -66,7 +72,7 @@ export function embedRoute(context: ServiceContext): Route {
       const forms = acceptedForms(request.headers.accept);
       if (forms.length === 0 || (forms[0] === 'npy' && forms.length === 1 && !npy)) throw notAcceptable(npy);
       const state = context.stateOf(request);
-      const results = await embed(context, await readSentImages(request, setup, state), state);
+      const results = await embedSent(context, await readSentImages(request, setup, state), state);
       const [only, ...others] = results;
       if (others.length === 0 && only!.error) throw only!.error;
       const canBeNpy = npy && others.length === 0;
@@ -83,11 +89,11 @@ function notAcceptable(hasNpy: boolean): HttpError {
 }
 
 /** Embeds the images. An image that fails does not affect the others. */
-async function embed(
+export async function embedSent(
   { batcher, metrics }: ServiceContext,
   sent: readonly SentImage[],
   { signal }: RequestState,
-): Promise<Result[]> {
+): Promise<ImageResult[]> {
   const rows = batcher.add(
     sent.flatMap(({ bytes }) => bytes ?? []),
     signal,
@@ -107,7 +113,7 @@ async function embed(
 function sendJson(
   reply: FastifyReply,
   { setup, sample }: ServiceContext,
-  results: readonly Result[],
+  results: readonly ImageResult[],
 ): string {
   const outputs = Object.entries(sample).map(([name, { dtype, dims }]) => ({
     name,

@@ -7,6 +7,8 @@ export interface Gauges {
   readonly queued: number;
   readonly running: number;
   readonly requests: number;
+  /** Texts that are not part of a run yet. */
+  readonly queuedTexts: number;
 }
 
 /** The counters of one service. */
@@ -15,6 +17,8 @@ export interface Metrics {
   request(route: string, status: number, seconds: number): void;
   /** Counts an image; the code is `ok`, or that of its error. */
   image(code: string): void;
+  /** Counts a text. */
+  texts(outcome: 'fulfilled' | 'rejected'): void;
   /** Counts a finished run of images. */
   run(images: number, seconds: number): void;
   readonly contentType: string;
@@ -59,6 +63,12 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
     labelNames: ['code'],
     registers,
   });
+  const texts = new Counter({
+    name: 'tapir_texts_total',
+    help: 'Texts embedded (code "ok") or failed (code "failed")',
+    labelNames: ['code'],
+    registers,
+  });
   const batches = new Histogram({
     name: 'tapir_batch_images',
     help: 'Images per run',
@@ -75,6 +85,7 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
     const one: Gauge = new OwnGauge({ name, help, registers, collect: () => one.set(pick(gauges())) });
   };
   gauge('tapir_queue_images', 'Images that are not part of a run yet', ({ queued }) => queued);
+  gauge('tapir_queue_texts', 'Texts that are not part of a run yet', ({ queuedTexts }) => queuedTexts);
   gauge('tapir_runs_in_flight', 'Runs handed to the sessions', ({ running }) => running);
   gauge('tapir_requests_in_flight', 'Requests that are being answered', (now) => now.requests);
   return {
@@ -83,6 +94,7 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
       latency.observe({ route }, seconds);
     },
     image: (code) => images.inc({ code }),
+    texts: (outcome) => texts.inc({ code: outcome === 'fulfilled' ? 'ok' : 'failed' }),
     run(count, seconds) {
       batches.observe(count);
       runs.observe(seconds);

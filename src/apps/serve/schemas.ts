@@ -1,6 +1,8 @@
 /** The bodies of the routes as JSON Schema, which validates requests and documents the routes. */
 import { DATATYPES } from './datatypes.js';
+import { isOpenAiPath } from './http/openai-error.js';
 import type { Answer, Schema } from './http/route.js';
+import { OPENAI_ERROR } from './openai-schemas.js';
 
 const TEXT: Schema = { type: 'string' };
 const NAME: Schema = { type: 'string', minLength: 1, maxLength: 1024 };
@@ -57,7 +59,39 @@ export const EMBEDDED: Schema = object(
   ['model', 'outputs', 'results'],
 );
 
-/** An error of routes that are not below `/v2`. */
+/** The answer of `POST /classify`. */
+export const CLASSIFIED: Schema = object(
+  {
+    model: TEXT,
+    results: list(
+      object(
+        {
+          index: SIZE,
+          name: { ...TEXT, description: 'file name or URL, where there is one' },
+          classes: list(
+            object(
+              {
+                label: TEXT,
+                index: { ...SIZE, description: 'position among the labels' },
+                score: { type: ['number', 'null'], description: 'as the model gives it' },
+                probability: {
+                  type: ['number', 'null'],
+                  description: 'null if scores only order the classes',
+                },
+              },
+              ['label', 'index', 'score', 'probability'],
+            ),
+          ),
+          error: object({ code: TEXT, message: TEXT }, ['code', 'message']),
+        },
+        ['index'],
+      ),
+    ),
+  },
+  ['model', 'results'],
+);
+
+/** An error of routes that are neither below `/v1` nor `/v2`. */
 const ERROR: Schema = object({ error: object({ code: TEXT, message: TEXT }, ['code', 'message']) }, [
   'error',
 ]);
@@ -67,7 +101,7 @@ const V2_ERROR: Schema = object({ error: TEXT }, ['error']);
 
 /** The answer of a route to a request that it refuses. */
 export function errorAnswer(path: string): Answer {
-  const schema = path.startsWith('/v2') ? V2_ERROR : ERROR;
+  const schema = path.startsWith('/v2') ? V2_ERROR : isOpenAiPath(path) ? OPENAI_ERROR : ERROR;
   return { description: 'refused, or failed', contents: { 'application/json': schema } };
 }
 

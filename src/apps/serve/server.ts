@@ -3,12 +3,14 @@ import { Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { TapirError, reasonOf } from '../../base/errors.js';
 import type { ServiceContext } from './context.js';
-import { embedRoute, parseEmbedBodies } from './embed-route.js';
+import { classifyRoute } from './classify-route.js';
+import { embedRoute, parseEmbedBodies, parseJsonBodies } from './embed-route.js';
 import { answerBrokenRequest, sendError, type Requests } from './http/requests.js';
 import { addRoutes } from './http/route.js';
 import { inferRoutes, parseInferBodies } from './infer-routes.js';
 import { infoRoutes } from './info-routes.js';
 import { modelRoutes } from './model-routes.js';
+import { openAiRoutes } from './openai-routes.js';
 import { errorAnswer } from './schemas.js';
 
 /** Longest time between two looks for connections that are late. */
@@ -53,7 +55,8 @@ export async function createServer(context: ServiceContext, requests: Requests):
       info: {
         title: 'onnx-tapir',
         version,
-        description: 'Features of images, by HTTP: /embed, and the Open Inference Protocol (version 2).',
+        description:
+          'Features of images, by HTTP: /embed, OpenAI’s /v1/embeddings, and the Open Inference Protocol (version 2).',
       },
       ...(hasToken ? { components: { securitySchemes: scheme } } : {}),
     },
@@ -63,7 +66,11 @@ export async function createServer(context: ServiceContext, requests: Requests):
   await app.register(async (scope) => {
     parseEmbedBodies(scope, setup);
     await scope.register(multipart);
-    addRoutes(scope, [embedRoute(context)], defaults);
+    addRoutes(scope, [embedRoute(context), classifyRoute(context)], defaults);
+  });
+  await app.register(async (scope) => {
+    parseJsonBodies(scope, setup);
+    addRoutes(scope, openAiRoutes(context), defaults);
   });
   await app.register(async (scope) => {
     parseInferBodies(scope, setup);

@@ -13,7 +13,9 @@ import {
   type EmbedOptions,
   type EmbedSetup,
 } from '../../embed/embed-options.js';
+import { isTextList } from '../../extract/class-labels.js';
 import type { Extractor } from '../../extract/extractor.js';
+import type { TextTower } from '../../text/text-encoder.js';
 
 /** Options of {@link createService}. Times are in milliseconds. */
 export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDims' | 'decodeThreads'> {
@@ -22,6 +24,18 @@ export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDi
    * @default 'model'
    */
   readonly name: string;
+  /**
+   * Text half of the model, from {@link createTextEncoder}: `POST /v1/embeddings` then takes texts. It stays open; close it after the
+   * service.
+   * @default undefined
+   */
+  readonly textTower: TextTower | undefined;
+  /**
+   * Names of the classes, for `POST /classify`, in the order of an output with as many elements. Left out, they are those in the
+   * model's metadata.
+   * @default undefined
+   */
+  readonly labels: readonly string[] | undefined;
   /**
    * Maximum number of images per run, an integer from 1 to 4096; 0 chooses 8 on the CPU and 32 on a GPU.
    * @default 0
@@ -122,6 +136,8 @@ export const SERVICE_DEFAULTS: ServiceOptions = {
   keepDims,
   decodeThreads,
   name: 'model',
+  textTower: undefined,
+  labels: undefined,
   maxBatch: 0,
   maxWaitMs: 5,
   maxQueue: 256,
@@ -164,6 +180,10 @@ export function setUpService(extractor: Extractor, given: Options<ServiceOptions
   });
   if (!NAME.test(checkText('name', options.name)))
     throw invalidOption('name', 'made of letters, digits, ".", "_" and "-", 128 at most', options.name);
+  if (options.textTower !== undefined && typeof options.textTower.encode !== 'function')
+    throw invalidOption('textTower', 'made by createTextEncoder', options.textTower);
+  if (options.labels !== undefined && !isTextList(options.labels))
+    throw invalidOption('labels', 'a list of strings, not empty', options.labels);
   checkInteger('maxWaitMs', options.maxWaitMs, 0, 10_000);
   const maxQueue = checkInteger('maxQueue', options.maxQueue, 1, 1e6);
   const maxImages = Math.min(checkInteger('maxImages', options.maxImages, 1, 1e5), maxQueue);

@@ -5,12 +5,14 @@ import { checkInteger, checkText, withDefaults, type Options } from '../../base/
 import { TapirError } from '../../base/errors.js';
 import { packageVersion } from '../../base/package.js';
 import type { Extractor } from '../../extract/extractor.js';
+import { readClassScores } from './class-scores.js';
 import { Gate } from './http/gate.js';
 import { HttpError, replyOf } from './http/http-error.js';
 import { Requests } from './http/requests.js';
 import { openImageBatcher, type OpenBatcher } from './image-batcher.js';
 import { createMetrics } from './metrics.js';
 import { createServer, listenAt, stopListening } from './server.js';
+import { openTextBatcher, type TextBatcher } from './text-batcher.js';
 import { setUpService, type ServiceOptions, type ServiceSetup } from './service-options.js';
 
 /** Where a service listens. */
@@ -68,7 +70,8 @@ const DRAIN_MS = 500;
 const FAREWELL_MS = 1000;
 
 /**
- * Creates an HTTP service of an extractor: `POST /embed` for images, and the Open Inference Protocol (KServe, Triton) under `/v2`.
+ * Creates an HTTP service of an extractor: `POST /embed` for images, OpenAI's `POST /v1/embeddings`, `POST /classify` for models with
+ * labels, and the Open Inference Protocol (KServe, Triton) under `/v2`.
  * It gathers the images of all requests into batches.
  *
  * @param extractor - From {@link createFeatureExtractor}. It stays open; close it after the service.
@@ -111,6 +114,7 @@ interface Started {
   readonly app: FastifyInstance;
   readonly requests: Requests;
   readonly open: OpenBatcher;
+  readonly texts: TextBatcher | undefined;
 }
 
 class HttpService implements Service {
@@ -181,11 +185,20 @@ class HttpService implements Service {
       queued: batcher.queued,
       running: batcher.running,
       requests: gate.requests,
+      queuedTexts: texts?.batcher.queued ?? 0,
     }));
+    // Before the threads for images start: an error here leaves nothing to end.
+    const texts = setup.textTower && (await openTextBatcher(setup.textTower, setup));
     const open = await openImageBatcher(this.#extractor, setup, (images, seconds) =>
       metrics.run(images, seconds),
     );
     const { batcher, sample } = open;
+    const classes = await readClassScores(this.#extractor, setup.labels, sample).catch(
+      async (error: unknown) => {
+        await open.lanes.close();
+        throw error;
+      },
+    );
     const requests = new Requests({
       gate,
       isClosed: () => this.#isClosed,
@@ -200,6 +213,8 @@ class HttpService implements Service {
         setup,
         batcher,
         sample,
+        texts,
+        classes,
         metrics,
         version: packageVersion(),
         isReady: () => this.#closing === undefined,
@@ -207,7 +222,7 @@ class HttpService implements Service {
       },
       requests,
     );
-    return { app, requests, open };
+    return { app, requests, open, texts };
   }
 
   async #stop(): Promise<void> {
@@ -215,8 +230,9 @@ class HttpService implements Service {
     await this.#listening?.catch(() => undefined);
     const started = await this.#starting?.catch(() => undefined);
     if (!started) return;
-    const { app, requests, open } = started;
+    const { app, requests, open, texts } = started;
     open.batcher.hurry();
+    texts?.batcher.hurry();
     const { shutdownTimeoutMs } = this.#setup;
     const late = setTimeout(() => {
       requests.abort(new HttpError('SHUTTING_DOWN', 'the service is shutting down'));
@@ -230,7 +246,7 @@ class HttpService implements Service {
     await Promise.all([app.close(), requests.settle()]);
     clearTimeout(late);
     this.#url = null;
-    await open.batcher.drain();
+    await Promise.all([open.batcher.drain(), texts?.batcher.drain()]);
     await open.lanes.close();
   }
 }

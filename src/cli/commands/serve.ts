@@ -8,10 +8,13 @@ import { createService, LISTEN_DEFAULTS } from '../../apps/serve/service.js';
 import { SERVICE_DEFAULTS } from '../../apps/serve/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
 import { findModelFile } from '../flags/find-model.js';
+import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
+import { openTextTowerFlag } from '../flags/open-text-tower.js';
 import { TRANSFORM_PRESETS } from '../../image/transform-options.js';
 import {
   describeTransform,
   openExtractor,
+  readDeviceFlags,
   readTransformFlags,
   type ExtractorFlags,
 } from '../flags/open-extractor.js';
@@ -31,6 +34,8 @@ interface ServeFlags extends ExtractorFlags {
   readonly maxPixels: number;
   readonly decodeThreads: number;
   readonly keepDims: boolean;
+  readonly textModel: string;
+  readonly labels?: string;
   readonly token?: string;
   readonly allowUrls: boolean;
   readonly allowPrivateUrls: boolean;
@@ -71,9 +76,17 @@ export function addServeCommand(program: Command, terminal: Terminal): Command {
   ];
   const command = program
     .command('serve')
-    .description('serve features of images by HTTP: /embed, and the Open Inference Protocol under /v2')
+    .description(
+      'serve features of images by HTTP: /embed, /classify, OpenAI’s /v1/embeddings, and the Open Inference Protocol under /v2',
+    )
     .option('--host <address>', 'address to bind to; 0.0.0.0 for all', LISTEN_DEFAULTS.host)
     .option('--name <name>', 'the model’s name in paths and replies (default: the file’s)')
+    .option(
+      '--text-model <file>',
+      'text tower for texts in /v1/embeddings: a file, none, or auto for the one beside the model',
+      'auto',
+    )
+    .option('--labels <file>', LABELS_HELP)
     .option('--token <token>', 'bearer token that callers must send (default: TAPIR_TOKEN, if set)')
     .option('--allow-urls', 'fetch images from URLs in requests', SERVICE_DEFAULTS.allowUrls)
     .option(
@@ -116,16 +129,23 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     shutdownTimeoutMs: checkInteger('--shutdown-timeout', flags.shutdownTimeout, 0, HOUR_S) * 1000,
     onError: (error: unknown) => terminal.err(messageOf(error)),
   };
+  const labels = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
+  const [device] = readDeviceFlags(flags);
+  const textTower = await openTextTowerFlag(flags, path, device!, terminal);
+  await using _ = { [Symbol.asyncDispose]: async () => textTower?.close() };
   const extractor = await openExtractor(await openModel(path), flags, transform);
   try {
     await using service = createService(extractor, {
       ...settings,
+      textTower,
+      labels,
       maxBufferedBytes: Math.max(SERVICE_DEFAULTS.maxBufferedBytes, settings.maxBodyBytes),
     });
     const url = await service.listen({ host, port });
     if (token === undefined && !isLoopback(host))
       terminal.err(`warning: everyone who reaches ${host} can use this service: no token is set (--token)\n`);
     terminal.err(`serving "${settings.name}" on ${extractor.device} at ${url}\n`);
+    terminal.err(`/v1/embeddings takes images${textTower ? ` and texts (${textTower.model.label})` : ''}\n`);
     const outputs = extractor.outputs.map(({ name }) => name);
     if (flags.json) terminal.out(`${JSON.stringify({ url, name: settings.name, outputs })}\n`);
     await aborted(terminal.signal);

@@ -226,9 +226,14 @@ describe('what a service says about itself', () => {
     expect(document.openapi).toBe('3.1.0');
     expect(Object.keys(document.paths).sort()).toEqual([
       '/',
+      '/classify',
       '/embed',
       '/metrics',
       '/openapi.json',
+      '/v1/embeddings',
+      '/v1/models',
+      '/v1/models/{model}',
+      '/v1/models/{model}/{output}',
       '/v2',
       '/v2/cudasharedmemory/status',
       '/v2/health/live',

@@ -5,6 +5,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Admission, Gate } from './gate.js';
 import { HttpError, replyOf } from './http-error.js';
+import { isOpenAiPath, openAiErrorOf } from './openai-error.js';
 import { encodingOf, isCompressed } from './read-body.js';
 
 /** The state of an admitted request. */
@@ -151,16 +152,18 @@ function lengthOf({ headers }: FastifyRequest): number | undefined {
   return Number(headers['content-length'] ?? 0);
 }
 
-/** Sends an error, in the format of the Open Inference Protocol below `/v2`, else in our own. */
+/** Sends an error: below `/v1` in the format of OpenAI's API, below `/v2` in that of the Open Inference Protocol, else in our own. */
 export function sendError(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
   const { status, code, message, retryAfter } = replyOf(error);
-  const isV2 = /^\/v2(?:[/?]|$)/.test(request.url);
   if (retryAfter !== undefined) void reply.header('retry-after', retryAfter);
   if (status === 401) void reply.header('www-authenticate', 'Bearer');
-  return reply
-    .code(status)
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify({ error: isV2 ? `${message} [${code}]` : { code, message } }));
+  return reply.code(status).type('application/json; charset=utf-8').send(JSON.stringify(bodyOf()));
+
+  function bodyOf(): unknown {
+    if (isOpenAiPath(request.url)) return openAiErrorOf(error);
+    const isV2 = /^\/v2(?:[/?]|$)/.test(request.url);
+    return { error: isV2 ? `${message} [${code}]` : { code, message } };
+  }
 }
 
 /** Answers bytes that are not an HTTP request, or have not become one in time. */

@@ -1,0 +1,34 @@
+/** Outputs with one vector per image, and what is done with the vectors. */
+import type { Tensor } from '../../tensor/tensor.js';
+import { widen } from '../../tensor/widen.js';
+import type { ImageFeatures } from './image-batcher.js';
+
+/** An output with one vector per image. */
+export interface VectorOutput {
+  readonly key: string;
+  readonly elements: number;
+}
+
+/** Lists the outputs with one vector of floats per image: `[D]`, or `[D, 1, 1]`. */
+export function listVectorOutputs(sample: ImageFeatures): VectorOutput[] {
+  return Object.entries(sample).flatMap(([key, { dtype, dims }]) => {
+    const [elements, ...others] = dims;
+    const isVector = elements !== undefined && others.every((size) => size === 1);
+    return isVector && dtype.startsWith('float') ? [{ key, elements }] : [];
+  });
+}
+
+/** The elements of an output with vectors, as float32 in new memory. */
+export function toFloats({ dtype, data }: Tensor): Float32Array {
+  // Listed outputs hold floats. Rows are views of the run's outputs, which other requests share.
+  const own = (data as Float32Array).slice();
+  return widen(dtype, own.buffer as ArrayBuffer);
+}
+
+/** Scales a vector to length 1. A vector of zeros stays zero. */
+export function unitVector(vector: Float32Array): Float32Array {
+  let sum = 0;
+  for (const value of vector) sum += value * value;
+  const norm = Math.sqrt(sum);
+  return norm === 0 ? vector : vector.map((value) => value / norm);
+}
