@@ -53,12 +53,8 @@ const MAIN = markup`<details id="facts" class="facts"><summary>What the exporter
   <div id="path" class="path" role="tree" tabindex="0" aria-label="Modules and nodes, in the order in which data passes them" aria-describedby="keys"></div>
   <p class="keys note" id="keys"><kbd>↑</kbd><kbd>↓</kbd> move <kbd>→</kbd><kbd>←</kbd> open, close <kbd>Space</kbd> pick <kbd>Enter</kbd> look <kbd>/</kbd> find</p>
 </section>
-<section class="side" aria-label="The chosen node">
-  <div id="node" class="card"></div>
-  <div id="see" class="card"></div>
-</section>
-<section class="cut-side" aria-label="The cut">
-  <div id="cut" class="card"></div>
-</section>
+<section class="node-side" aria-label="The chosen node"><div id="node" class="card"></div></section>
+<section class="cut-side" aria-label="The cut"><div id="cut" class="card"></div></section>
+<section class="see-side" aria-label="Photos"><div id="see" class="card"></div></section>
 </div>
 <p id="live" class="visually-hidden" aria-live="polite"></p>`;

@@ -12,7 +12,7 @@ import { chain, modelBytes } from '../../support/graphs.js';
 import { runNode, runTapir } from '../../support/run.js';
 
 const scratch = scratchFolder();
-const photo = projectPath('examples/photos/forest/forest-1.jpg');
+const photo = projectPath('examples/photos/flower/flower-1.jpg');
 
 function put(name: string, bytes: Uint8Array): string {
   const path = join(scratch, name);
@@ -144,7 +144,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     const url = await fileUrl(tiny, { photos: [photo], returnNodes: ['layer3', 'layer4'], layer: 'layer4' });
     const { page, problems } = await open(url);
     await page.waitForSelector('.map-figure canvas');
-    expect(await page.textContent('.view-title')).toBe('layer4 · forest-1.jpg');
+    expect(await page.textContent('.view-title')).toBe('layer4 · flower-1.jpg');
     expect(await page.$$eval('.classes li', (all) => all.length)).toBe(5);
     await page.click('[data-mode=colours]');
     await page.waitForSelector('.pair canvas');
@@ -319,7 +319,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     const { bytes } = await writeExplorer(model, { out, photos: [photo], returnNodes });
     expect(bytes).toBeLessThan(3e6);
     const served = await servePage([model], scratch);
-    const page = await browser.newPage({ viewport: { width: 1360, height: 980 } });
+    const page = await browser.newPage({ viewport: { width: 1880, height: 1040 } });
     const started = performance.now();
     await page.goto(served.url);
     await page.waitForSelector('[data-ready]');
