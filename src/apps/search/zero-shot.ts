@@ -5,6 +5,7 @@ import { openRecordedModel, readRecordedModel } from '../../embed/recorded-model
 import type { Device } from '../../runtime/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { encodeLabels } from '../../text/class-vectors.js';
+import { readLogitSettings, type LogitSettings } from '../../text/logit-settings.js';
 import { createTextEncoder } from '../../text/text-encoder.js';
 import { readLiveRows, readPaths } from './live-rows.js';
 import { createQuery, exactValue } from './metric.js';
@@ -33,11 +34,13 @@ export interface ZeroShotOptions {
    */
   readonly templates: readonly string[];
   /**
-   * Factor of the cosines before the softmax that gives probabilities: `exp(logit_scale)` of the model, a number above 0. CLIP's is
-   * 100. Labels do not depend on it.
-   * @default 100
+   * Factor of the cosines before the softmax that gives probabilities, a number above 0. Left out, probabilities are computed as the
+   * model was trained if the file of the text tower says how, as files with both towers do: a softmax with `exp(logit_scale)`; a
+   * sigmoid of each label if there is also a `logit_bias` (SigLIP). Other files get a softmax with CLIP's 100. Labels do not depend
+   * on it.
+   * @default undefined
    */
-  readonly scale: number;
+  readonly scale: number | undefined;
   /**
    * Device of the text tower.
    * @default 'cpu'
@@ -55,7 +58,7 @@ const ZERO_SHOT_DEFAULTS: ZeroShotOptions = {
   model: undefined,
   textModel: undefined,
   templates: ['a photo of a {}.'],
-  scale: 100,
+  scale: undefined,
   device: 'cpu',
   signal: undefined,
 };
@@ -69,7 +72,7 @@ export interface ZeroShotLabel {
   readonly label: string;
   /** Cosine of the image with the label. */
   readonly score: number;
-  /** Of the softmax over all labels. */
+  /** Of the softmax over all labels, or of the label alone; see {@link ZeroShotOptions.scale}. */
   readonly probability: number;
 }
 
@@ -98,10 +101,13 @@ export async function classifyZeroShot(
 ): Promise<ZeroShotLabel[]> {
   const options = withDefaults(ZERO_SHOT_DEFAULTS, given, 'classifyZeroShot');
   const { scale, signal } = options;
-  if (!(Number.isFinite(scale) && scale > 0)) throw invalidOption('scale', 'a number above 0', scale);
+  if (scale !== undefined && !(Number.isFinite(scale) && scale > 0))
+    throw invalidOption('scale', 'a number above 0', scale);
   checkSignal(signal);
   const key = chooseKey(dataset, options.key);
-  const classes = (await encodeClasses(dataset, labels, key, options)).map(createQuery);
+  const { vectors, trained } = await encodeClasses(dataset, labels, key, options);
+  const classes = vectors.map(createQuery);
+  const logits = scale === undefined ? trained : { scale, bias: undefined };
   const live = await readLiveRows(dataset);
   const found: Omit<ZeroShotLabel, 'path'>[] = [];
   for await (const { firstRow, rows, data } of dataset.blocks(key)) {
@@ -111,7 +117,7 @@ export async function classifyZeroShot(
       if (!live.has(firstRow + i)) continue;
       const scores = classes.map((one) => exactValue('cosine', one, data, i * elements));
       if (scores.every(Number.isFinite))
-        found.push({ row: firstRow + i, ...chooseLabel(labels, scores, scale) });
+        found.push({ row: firstRow + i, ...chooseLabel(labels, scores, logits) });
     }
   }
   const paths = await readPaths(dataset, new Set(found.map(({ row }) => row)));
@@ -128,11 +134,22 @@ export async function classifyZeroShot(
 function chooseLabel(
   labels: readonly string[],
   scores: readonly number[],
-  scale: number,
+  { scale, bias }: LogitSettings,
 ): Omit<ZeroShotLabel, 'path' | 'row'> {
   const score = Math.max(...scores);
-  const sum = scores.reduce((total, one) => total + Math.exp(scale * (one - score)), 0);
-  return { label: labels[scores.indexOf(score)]!, score, probability: 1 / sum };
+  const against =
+    bias === undefined
+      ? scores.reduce((total, one) => total + Math.exp(scale * (one - score)), 0)
+      : 1 + Math.exp(-(scale * score + bias));
+  return { label: labels[scores.indexOf(score)]!, score, probability: 1 / against };
+}
+
+/** CLIP's. */
+const USUAL_LOGITS: LogitSettings = { scale: 100, bias: undefined };
+
+interface Classes {
+  readonly vectors: readonly Float32Array[];
+  readonly trained: LogitSettings;
 }
 
 async function encodeClasses(
@@ -140,7 +157,7 @@ async function encodeClasses(
   labels: readonly string[],
   key: string,
   { model, textModel, templates, device, signal }: ZeroShotOptions,
-): Promise<Float32Array[]> {
+): Promise<Classes> {
   const path = textModel ?? model;
   if (path === undefined)
     throw invalidOption('textModel', 'given, or the image model beside its text tower as "model"', path);
@@ -149,7 +166,8 @@ async function encodeClasses(
   const vectors = await encodeLabels(tower, labels, { templates, signal });
   const elements = elementCount(dataset.manifest.features[key]!.dims);
   if (vectors.length < 2) throw invalidOption('labels', 'two or more', labels);
-  if (vectors.every(({ length }) => length === elements)) return vectors;
+  if (vectors.every(({ length }) => length === elements))
+    return { vectors, trained: (await readLogitSettings(tower.model)) ?? USUAL_LOGITS };
   const expected = `a text tower whose vectors have ${elements} elements, as "${key}" of the dataset has`;
   throw invalidOption('textModel', expected, vectors[0]!.length);
 }

@@ -140,6 +140,16 @@ describe('classifyZeroShot', () => {
       expect(probability).toBeCloseTo(1 / all.reduce((sum, one) => sum + Math.exp(20 * (one - best)), 0), 4);
       expect(path).toMatch(/jpg$/);
     }
+    // The file of both towers says the scale; a text tower does not.
+    const scales = [
+      [join(pair, 'onnx/model.onnx'), Math.exp(2.6592)],
+      [textModel, 100],
+    ] as const;
+    for (const [tower, usual] of scales) {
+      const given = await classifyZeroShot(dataset, labels, { textModel: tower, scale: usual });
+      const left = await classifyZeroShot(dataset, labels, { textModel: tower });
+      left.forEach(({ probability }, i) => expect(probability).toBeCloseTo(given[i]!.probability, 5));
+    }
     const one = classifyZeroShot(dataset, ['dog'], { textModel });
     expect(await failureOf(one, TapirError)).toMatchObject({ details: { option: 'labels' } });
     const scaled = classifyZeroShot(dataset, labels, { textModel, scale: 0 });
