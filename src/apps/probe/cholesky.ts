@@ -47,3 +47,20 @@ export function multiplyUpper(factor: Float64Array, vector: Float64Array, produc
     for (let k = 0; k <= i; k++) product[k]! += factor[row + k]! * vector[i]!;
   }
 }
+
+/** The inverse of a factor L, with zeros in its upper half. A direction without spread is 0 in it. */
+export function invertLower(factor: Float64Array, size: number): Float64Array {
+  const inverse = new Float64Array(factor.length);
+  for (let i = 0; i < size; i++) {
+    const row = i * size;
+    const scale = 1 / factor[row + i]!;
+    // Row i: -scale · Σ L[i, k] · row k of the inverse.
+    for (let k = 0; k < i; k++) {
+      const share = factor[row + k]! * scale;
+      if (share === 0) continue;
+      for (let j = 0, from = k * size; j <= k; j++) inverse[row + j]! -= share * inverse[from + j]!;
+    }
+    inverse[row + i] = scale;
+  }
+  return inverse;
+}

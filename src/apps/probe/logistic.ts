@@ -1,6 +1,6 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
 import type { Tensor } from '../../tensor/tensor.js';
-import { Coordinates, type Curvatures } from './coordinates.js';
+import { Coordinates, openScaling, type Curvatures, type Scaling } from './coordinates.js';
 import type { LogisticData, LogisticProblem } from './logistic-problem.js';
 import type { LabelledBlock } from './labelled-rows.js';
 import { minimize, type Evaluation, type Minimum } from './lbfgs.js';
@@ -30,7 +30,7 @@ const VECTORS = 42;
 /** Size limit of a block's logits. */
 const MOST_LOGITS = 2 ** 20;
 
-/** Solves problems, as many side by side as memory allows: they share each pass over the rows. */
+/** Solves problems of one strength, as many side by side as memory allows: they share each pass over the rows. */
 export async function fitLogistic(
   data: LogisticData,
   curvatures: Curvatures,
@@ -38,12 +38,15 @@ export async function fitLogistic(
 ): Promise<LogisticFit[]> {
   const { rows, classes, signal } = data;
   await using session = await openRowSession(encodeObjectiveModel(classes, rows.elements), signal);
+  const [first] = problems;
+  if (!first) return [];
+  await using scaling = await openScaling(curvatures, data, first.strength);
   const parameters = columnsOf(classes) * (rows.elements + 1);
   const together = Math.max(1, Math.floor(MINIMIZER_BYTES / (8 * VECTORS * parameters)));
   const fits: LogisticFit[] = [];
-  for (let first = 0; first < problems.length; first += together)
+  for (let at = 0; at < problems.length; at += together)
     // oxlint-disable-next-line no-await-in-loop -- the next ones would not fit in memory
-    for (const fit of await fitTogether(data, session, curvatures, problems.slice(first, first + together)))
+    for (const fit of await fitTogether(data, session, scaling, problems.slice(at, at + together)))
       fits.push(fit);
   return fits;
 }
@@ -58,11 +61,11 @@ interface Running {
 async function fitTogether(
   data: LogisticData,
   session: RowSession,
-  curvatures: Curvatures,
+  scaling: Scaling,
   problems: readonly LogisticProblem[],
 ): Promise<LogisticFit[]> {
   const running = problems.map((problem): Running => {
-    const coordinates = new Coordinates(data, problem, curvatures);
+    const coordinates = new Coordinates(data, problem, scaling);
     const { tolerance, mostIterations } = problem;
     const steps = minimize(coordinates.pointOf(problem.start), { tolerance, mostIterations });
     return { coordinates, steps, state: steps.next() };
@@ -71,25 +74,33 @@ async function fitTogether(
     const open = running.filter(({ state }) => !state.done);
     if (open.length === 0) break;
     // oxlint-disable-next-line no-await-in-loop -- each point depends on the one before
-    const evaluations = await evaluate(data, session, open);
+    const evaluations = await evaluate(data, session, scaling, open);
     for (const [i, one] of open.entries()) one.state = one.steps.next(evaluations[i]!);
     data.onPass(passes, open.length);
   }
-  return running.map(({ coordinates, state }) => finish(coordinates, state.value as Minimum, data.classes));
+  const columns = columnsOf(data.classes);
+  const { weight, bias } = await weightsOf(running, scaling, columns);
+  const size = columns * data.rows.elements;
+  return running.map((one, p) =>
+    finish(
+      one,
+      weight.subarray(p * size, (p + 1) * size),
+      bias.subarray(p * columns, (p + 1) * columns),
+      data.classes,
+    ),
+  );
 }
 
 /** Evaluates all open problems in one pass over the rows. */
 async function evaluate(
   { rows, classes, foldOf }: LogisticData,
   session: RowSession,
+  scaling: Scaling,
   open: readonly Running[],
 ): Promise<Evaluation[]> {
   const columns = columnsOf(classes);
   const width = columns * open.length;
-  const weight = new Float64Array(width * rows.elements);
-  const bias = new Float64Array(width);
-  for (const [p, { coordinates, state }] of open.entries())
-    coordinates.place(state.value as Float64Array, weight, bias, p * columns);
+  const { weight, bias } = await weightsOf(open, scaling, columns);
   const fixed = { weight: doubles([width, rows.elements], weight), bias: doubles([width], bias) };
   const losses = new Float64Array(open.length);
   const weightGradient = new Float64Array(weight.length);
@@ -102,9 +113,35 @@ async function evaluate(
     const sums = [losses, weightGradient, biasGradient];
     for (const [k, { data }] of outputs.entries()) addTo(sums[k]!, data as Float64Array);
   }
-  return open.map(({ coordinates }, p) =>
-    coordinates.evaluate(losses[p]!, weightGradient, biasGradient, p * columns),
+  const penalties = open.map(({ coordinates }, p) =>
+    coordinates.slopesOf(weight, weightGradient, biasGradient, p * columns),
   );
+  const slopes = await scaling.toSlopes(weightGradient);
+  return open.map(({ coordinates }, p) =>
+    coordinates.evaluation(losses[p]!, penalties[p]!, slopes, biasGradient, p * columns),
+  );
+}
+
+/** The weights and biases of all problems at their points, `columns` of each. */
+async function weightsOf(
+  problems: readonly Pick<Running, 'coordinates' | 'state'>[],
+  scaling: Scaling,
+  columns: number,
+): Promise<{ weight: Float64Array; bias: Float64Array }> {
+  const width = columns * problems.length;
+  const points = new Float64Array(width * problems[0]!.coordinates.elements);
+  const bias = new Float64Array(width);
+  for (const [p, { coordinates, state }] of problems.entries())
+    coordinates.placePoint(pointOf(state), points, p * columns);
+  const weight = await scaling.toWeights(points);
+  for (const [p, { coordinates, state }] of problems.entries())
+    coordinates.placeBias(pointOf(state), weight, bias, p * columns);
+  return { weight, bias };
+}
+
+/** The point that is evaluated next, or the one where the minimisation ended. */
+function pointOf({ value }: Running['state']): Float64Array {
+  return value instanceof Float64Array ? value : value.point;
 }
 
 /** The rows of a block, their labels, and their importance in each problem. */
@@ -136,12 +173,19 @@ function addTo(sums: Float64Array, more: Float64Array): void {
   for (let i = 0; i < sums.length; i++) sums[i]! += more[i]!;
 }
 
-function finish(coordinates: Coordinates, minimum: Minimum, classes: number): LogisticFit {
-  const { point, value, iterations, isConverged } = minimum;
+function finish(
+  { coordinates, state }: Running,
+  weights: Float64Array,
+  biases: Float64Array,
+  classes: number,
+): LogisticFit {
+  const { value, iterations, isConverged } = state.value as Minimum;
   const weight = new Float64Array(classes * coordinates.elements);
   const bias = new Float64Array(classes);
   // The first of two classes has the logit 0.
-  coordinates.place(point, weight, bias, classes - columnsOf(classes));
+  const skipped = classes - columnsOf(classes);
+  weight.set(weights, skipped * coordinates.elements);
+  bias.set(biases, skipped);
   return {
     problem: coordinates.problem,
     scorer: { weight, bias },
