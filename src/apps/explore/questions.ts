@@ -11,17 +11,18 @@ import type { Explorer } from './explorer.js';
 export async function answerQuestion(explorer: Explorer, question: string): Promise<unknown> {
   const { pathname, searchParams } = new URL(question, 'page:/');
   const [node, photo] = [searchParams.get('node') ?? '', searchParams.get('photo') ?? ''];
-  const answer = {
+  const answers: Readonly<Record<string, () => Promise<unknown>>> = {
     measure: () => explorer.measure(searchParams.has('times')),
     cut: () => explorer.cut(searchParams.getAll('node')),
     features: () => explorer.features(node, photo),
     attention: () => explorer.attention(node, photo),
     classes: () => explorer.classes(photo),
     heat: () => explorer.heat(node, photo, readTarget(searchParams.get('class'))),
-  }[pathname.replace(/^\//, '')];
-  if (!answer) return undefined;
+  };
+  const name = pathname.replace(/^\//, '');
+  if (!Object.hasOwn(answers, name)) return undefined;
   try {
-    return await answer();
+    return await answers[name]!();
   } catch (error) {
     return problemOf(error);
   }

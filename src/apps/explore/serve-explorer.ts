@@ -90,7 +90,9 @@ function addRoutes(app: FastifyInstance, explorer: Explorer, setup: ServingSetup
   app.post<{ Querystring: { name?: string } }>('/api/photo', async ({ body, query }) =>
     explorer.addPhoto(body as Buffer, query.name ?? 'photo').catch(problemOf),
   );
-  app.post('/api/save', async ({ body }) => saveCut(explorer, folder, body as Buffer).catch(problemOf));
+  app.post('/api/save', async ({ body }) =>
+    saveCut(explorer, folder, body as Buffer | undefined).catch(problemOf),
+  );
 }
 
 /**
@@ -127,7 +129,7 @@ function isSame(given: string, key: string): boolean {
 }
 
 /** Saves a cut: a new file in a folder, by a plain name. */
-async function saveCut(explorer: Explorer, folder: string, body: Buffer): Promise<unknown> {
+async function saveCut(explorer: Explorer, folder: string, body: Buffer | undefined): Promise<unknown> {
   const { names, file } = readSave(body);
   const path = resolve(join(folder, file));
   if (
@@ -142,14 +144,15 @@ async function saveCut(explorer: Explorer, folder: string, body: Buffer): Promis
   return { path, bytes: pruned.plan.kept.bytes };
 }
 
-function readSave(body: Buffer): { readonly names: readonly string[]; readonly file: string } {
-  let given: { readonly names?: unknown; readonly file?: unknown };
+/** Reads `{ names, file }`. Throws `OPTION_INVALID`. */
+function readSave(body: Buffer | undefined): { readonly names: readonly string[]; readonly file: string } {
+  let given: unknown;
   try {
-    given = JSON.parse(body.toString()) as typeof given;
+    given = JSON.parse(String(body ?? ''));
   } catch (error) {
     throw invalidOption('body', 'JSON', reasonOf(error));
   }
-  const { names, file } = given;
+  const { names, file } = Object(given) as { readonly names?: unknown; readonly file?: unknown };
   if (!Array.isArray(names) || names.some((name) => typeof name !== 'string'))
     throw invalidOption('names', 'a list of texts', names);
   if (typeof file !== 'string') throw invalidOption('file', 'a text', file);

@@ -62,7 +62,8 @@ describe('a served page', () => {
     expect(await statusOf(`/?key=${key}`, { host })).toBe(200);
     // The key in the address is for the page only, so that no link makes a request with an effect.
     expect(await statusOf(`/api/save?key=${key}`, { host }, 'POST')).toBe(403);
-    expect(await statusOf('/api/nonsense', has)).toBe(404);
+    for (const question of ['nonsense', 'constructor', '__proto__', 'toString'])
+      expect(await statusOf(`/api/${question}`, has), question).toBe(404);
   });
 
   it('gives the numbers of the extractor, scaled as it says', async () => {
@@ -127,6 +128,11 @@ describe('a served page', () => {
     expect((await save('layer3.onnx')).problem).toContain('exists');
     for (const file of ['../out.onnx', '/tmp/out.onnx', 'a/b.onnx', 'net.txt', '', '..\\x.onnx'])
       expect((await save(file)).problem, file).toContain('a plain name');
+    for (const body of ['', 'null', '[]', '{"names":[1],"file":"a.onnx"}', '{"names":["layer3"]}'])
+      expect((await ask<{ problem: string }>('save', { method: 'POST', body })).problem, body).toContain(
+        'must be',
+      );
+    expect((await ask<{ problem: string }>('photo', { method: 'POST' })).problem).toBeTypeOf('string');
     expect(readdirSync(folder)).toEqual(['layer3.onnx']);
     expect(existsSync(join(scratch, 'out.onnx'))).toBe(false);
   });
