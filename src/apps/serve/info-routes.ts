@@ -9,7 +9,7 @@ import { jsonAnswer } from './schemas.js';
  * @param readDocument - Returns the OpenAPI document.
  */
 export function infoRoutes(
-  { metrics, setup, extractor, version }: ServiceContext,
+  { metrics, setup, extractor, version, texts, classes }: ServiceContext,
   readDocument: () => unknown,
 ): Route[] {
   return [
@@ -20,6 +20,9 @@ export function infoRoutes(
       answers: { 200: { description: 'a few lines', contents: { 'text/plain': null } } },
       handle: (_, reply) => {
         const outputs = extractor.outputs.map(({ name }) => name).join(', ');
+        const inputs = texts ? 'images and texts' : 'images';
+        const labels =
+          'problem' in classes ? `not available: ${classes.problem}` : `${classes.labels.length} classes`;
         void reply.type('text/plain; charset=utf-8');
         return `onnx-tapir ${version}: model "${setup.name}" on ${extractor.device}, output ${outputs}
 
@@ -27,6 +30,8 @@ curl --data-binary @photo.jpg -H 'Content-Type: image/jpeg' URL/embed
 curl -F image=@a.jpg -F image=@b.png URL/embed
 
 /openapi.json   all routes
+/v1/embeddings  OpenAI's API: ${inputs}
+/classify       ${labels}
 /v2             Open Inference Protocol
 /metrics        Prometheus
 `;

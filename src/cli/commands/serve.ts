@@ -135,6 +135,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   await using _ = { [Symbol.asyncDispose]: async () => textTower?.close() };
   const extractor = await openExtractor(await openModel(path), flags, transform);
   try {
+    if (textTower) terminal.err(`text tower: ${textTower.model.label}, output ${textTower.output}\n`);
     await using service = createService(extractor, {
       ...settings,
       textTower,
@@ -145,7 +146,6 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     if (token === undefined && !isLoopback(host))
       terminal.err(`warning: everyone who reaches ${host} can use this service: no token is set (--token)\n`);
     terminal.err(`serving "${settings.name}" on ${extractor.device} at ${url}\n`);
-    terminal.err(`/v1/embeddings takes images${textTower ? ` and texts (${textTower.model.label})` : ''}\n`);
     const outputs = extractor.outputs.map(({ name }) => name);
     if (flags.json) terminal.out(`${JSON.stringify({ url, name: settings.name, outputs })}\n`);
     await aborted(terminal.signal);

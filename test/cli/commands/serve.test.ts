@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { runTapir } from '../../support/run.js';
+import { writeHuggingFacePair } from '../../support/text-models.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'small net.onnx');
@@ -32,6 +33,27 @@ describe('tapir serve', () => {
     expect(open.stderr).toContain('no token is set');
     const closed = await serve(['--host', '0.0.0.0', '--token', 'secret']);
     expect(closed.stderr).not.toContain('no token');
+  });
+
+  it('finds the text tower beside the model, says so, and leaves it out on request', async () => {
+    writeHuggingFacePair(join(scratch, 'clip'), 'clip');
+    const clip = join(scratch, 'clip/onnx/vision_model.onnx');
+    const run = (flags: readonly string[]) =>
+      runTapir(['serve', '--model', clip, '--return', 'tensor:image_embeds=v', '--port', '0', ...flags], {
+        signal: { name: 'SIGTERM', when: /serving / },
+      });
+    const found = await run([]);
+    expect(found, found.stderr).toMatchObject({ code: 0 });
+    expect(found.stderr).toMatch(/text tower: .*text_model\.onnx, output text_embeds\n/);
+    expect((await run(['--text-model', 'none'])).stderr).not.toContain('text tower');
+    expect(await run(['--text-model', model])).toMatchObject({ code: 2 });
+  });
+
+  it('takes labels that an output fits', async () => {
+    const labels = join(scratch, 'labels.txt');
+    writeFileSync(labels, Array.from({ length: 10 }, (_, i) => `thing ${i}\n`).join(''));
+    expect(await serve(['--return', 'fc=logits', '--labels', labels])).toMatchObject({ code: 0 });
+    expect(await serve(['--labels', labels])).toMatchObject({ code: 2 });
   });
 
   it('refuses flags that make no sense', async () => {
