@@ -9,6 +9,12 @@ export { type GivenReportHeatmaps, type ReportHeatmaps } from './apps/report/hea
 export { writeExplorer, type ExplorerOptions, type ExplorerSummary } from './apps/explore/write-explorer.js';
 export { drawHeatmap, type DrawnImage, type DrawOptions } from './apps/attribution/draw-heatmap.js';
 export { searchDataset, type SearchHit, type SearchOptions } from './apps/search/search-dataset.js';
+export { findDuplicates, type DuplicateOptions, type Duplicates } from './apps/dedupe/find-duplicates.js';
+export {
+  type DuplicateCopy,
+  type DuplicateGroup,
+  type DuplicateImage,
+} from './apps/dedupe/describe-groups.js';
 export { type QueryParts, type SearchQuery } from './apps/search/search-query.js';
 export { classifyZeroShot, type ZeroShotLabel, type ZeroShotOptions } from './apps/search/zero-shot.js';
 export { type Metric } from './apps/search/metric.js';

@@ -80,6 +80,8 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
     (await import('./commands/report.js')).addReportCommand(program, terminal),
   search: async (program, terminal) =>
     (await import('./commands/search.js')).addSearchCommand(program, terminal),
+  dedupe: async (program, terminal) =>
+    (await import('./commands/dataset/dedupe.js')).addDedupeCommand(program, terminal),
   probe: async (program, terminal) =>
     (await import('./commands/probe/probe.js')).addProbeCommand(program, terminal),
   classify: async (program, terminal) =>

@@ -1,5 +1,5 @@
 /** What is not what a function of the apps takes: a forgotten await, an object of another kind. */
-import { createService, isTapirError, searchDataset, writeReport } from 'onnx-tapir';
+import { createService, findDuplicates, isTapirError, searchDataset, writeReport } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 
 const WRONG: readonly unknown[] = [
@@ -15,6 +15,7 @@ const WRONG: readonly unknown[] = [
 ];
 const CALLS: readonly (readonly [string, (value: never) => unknown])[] = [
   ['createService', (value) => createService(value)],
+  ['findDuplicates', (value) => findDuplicates(value)],
   ['searchDataset', (value) => searchDataset(value, [])],
   ['writeReport', (value) => writeReport(value)],
 ];

@@ -165,7 +165,7 @@ export async function searchDataset(
 const datasets = new Internals<Dataset, never>('dataset', 'a dataset, as openDataset gives it');
 
 /** Refuses what is not a dataset, such as a promise of one. Datasets of another copy of this package are fine. */
-function checkDataset(dataset: Partial<Dataset> | null | undefined): void {
+export function checkDataset(dataset: Partial<Dataset> | null | undefined): void {
   const isDataset = typeof dataset?.rows === 'function' && typeof dataset.blocks === 'function';
   if (!isDataset || !dataset.manifest?.features) throw datasets.refuse(dataset);
 }
