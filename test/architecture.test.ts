@@ -70,7 +70,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'apps/search': ['embed', 'text'],
   'apps/dedupe': ['apps/search'],
   'apps/probe': ['apps/search'],
-  'apps/attribution': ['embed', 'extract/attribution'],
+  'apps/attribution': ['embed', 'extract/attribution', 'apps/pages'],
   'apps/learn': ['embed', 'extract/statistics'],
   'apps/report/collect': ['dataset', 'apps/pages/vectors'],
   'apps/report/page': ['apps/pages/browser'],

@@ -4,7 +4,7 @@ import { encodePng } from '../../image/encode-png.js';
 import type { LoadedImage } from '../../image/load-image.js';
 import type { RgbImage } from '../../image/pixels/rgb-image.js';
 import { mismatch, type Tensor } from '../../tensor/tensor.js';
-import { colourOf, type Colour } from './colour-map.js';
+import { colourOf, INFERNO, type Colour } from '../pages/colour-map.js';
 
 /** Options of {@link drawHeatmap}. */
 export interface DrawOptions {
@@ -78,7 +78,7 @@ export function blendHeatmap(
     throw mismatch('heatmap', `one map of the image's ${height}×${width}`, `[${heatmap.dims.join(', ')}]`);
   const pixels = new Uint8Array(data.length);
   for (const [i, heat] of heatmap.data.entries())
-    for (const [channel, colour] of colourOf(heat).entries()) {
+    for (const [channel, colour] of colourOf(heat, INFERNO).entries()) {
       const at = 3 * i + channel;
       pixels[at] = Math.round(data[at]! * (1 - opacity) + colour * opacity);
     }
@@ -104,7 +104,7 @@ function scaleBar(width: number): Uint8Array {
       const hasInk = isInk(0, left, top) || isInk(1, right, top);
       const isBar = x >= margin && x < width - margin && top >= 0 && top < 5;
       const value = (x - margin) / Math.max(1, width - 2 * margin - 1);
-      bar.set(isBar ? colourOf(value).map(Math.round) : hasInk ? BLACK : WHITE, 3 * (y * width + x));
+      bar.set(isBar ? colourOf(value, INFERNO).map(Math.round) : hasInk ? BLACK : WHITE, 3 * (y * width + x));
     }
   return bar;
 }

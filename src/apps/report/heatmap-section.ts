@@ -1,5 +1,5 @@
 /** The heat maps on the page: each photo beside its map. A reader needs no script for them. */
-import { colourOf } from '../attribution/colour-map.js';
+import { colourOf, INFERNO } from '../pages/colour-map.js';
 import { markup, shown, type Markup } from '../pages/html.js';
 import { formatCount } from '../pages/numbers.js';
 import type { HeatmapPair, Heatmaps } from './heatmaps.js';
@@ -29,7 +29,7 @@ const STOPS = 9;
 function renderScale(): Markup {
   const stops = Array.from({ length: STOPS }, (_, i) => {
     const share = i / (STOPS - 1);
-    const [red, green, blue] = colourOf(share).map(Math.round);
+    const [red, green, blue] = colourOf(share, INFERNO).map(Math.round);
     return markup`<stop offset="${share}" stop-color="rgb(${red!},${green!},${blue!})"/>`;
   });
   return markup`<div class="heat-scale"><span>0</span><svg viewBox="0 0 100 8" role="img" aria-label="scale from 0 to the largest value" preserveAspectRatio="none"><defs><linearGradient id="heat">${stops}</linearGradient></defs><rect width="100" height="8" fill="url(#heat)"/></svg><span>largest</span></div>`;

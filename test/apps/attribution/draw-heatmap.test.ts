@@ -2,7 +2,7 @@
 import { drawHeatmap } from 'onnx-tapir';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
-import { colourOf } from '../../../src/apps/attribution/colour-map.js';
+import { colourOf, INFERNO } from '../../../src/apps/pages/colour-map.js';
 
 const [height, width] = [20, 40];
 const image = { height, width, data: new Uint8Array(3 * height * width).fill(100) };
@@ -47,10 +47,10 @@ describe('drawHeatmap', () => {
 
 it('colours get lighter from 0 to 1', () => {
   const lightness = Array.from({ length: 33 }, (_, i) => {
-    const [red, green, blue] = colourOf(i / 32);
+    const [red, green, blue] = colourOf(i / 32, INFERNO);
     return 0.21 * red + 0.72 * green + 0.07 * blue;
   });
   expect(lightness).toEqual(lightness.toSorted((a, b) => a - b));
-  expect(colourOf(-1)).toEqual([0, 0, 4]);
-  expect(colourOf(2)).toEqual([252, 255, 164]);
+  expect(colourOf(-1, INFERNO)).toEqual([0, 0, 4]);
+  expect(colourOf(2, INFERNO)).toEqual([252, 255, 164]);
 });

@@ -1,47 +1,15 @@
 /** Maps, colours and heat on canvases. */
 import { decodeBytes } from '../../pages/browser/decode-numbers.js';
 import { make } from '../../pages/browser/elements.js';
+import { colourOf, INFERNO, VIRIDIS, type Colour } from '../../pages/colour-map.js';
 import type { PageFeatures, PageHeat, PageMaps, PagePhoto } from './data.js';
 
-type Rgb = readonly [number, number, number];
-
-/** matplotlib's "viridis" (Smith, van der Walt and Firing, CC0), at nine stops. */
-const VIRIDIS: readonly Rgb[] = [
-  [68, 1, 84],
-  [71, 45, 123],
-  [59, 82, 139],
-  [44, 114, 142],
-  [33, 145, 140],
-  [40, 174, 128],
-  [94, 201, 98],
-  [173, 220, 48],
-  [253, 231, 37],
-];
-/** matplotlib's "inferno", as the package draws heat maps. */
-const INFERNO: readonly Rgb[] = [
-  [0, 0, 4],
-  [33, 12, 74],
-  [87, 16, 110],
-  [138, 34, 106],
-  [188, 55, 84],
-  [228, 90, 49],
-  [249, 142, 9],
-  [249, 203, 53],
-  [252, 255, 164],
-];
-
-const table = (stops: readonly Rgb[]): Uint8Array => {
-  const colours = new Uint8Array(3 * 256);
-  for (let i = 0; i < 256; i++) {
-    const place = (i / 255) * (stops.length - 1);
-    const from = Math.min(Math.floor(place), stops.length - 2);
-    for (let c = 0; c < 3; c++) {
-      const [a, b] = [stops[from]![c]!, stops[from + 1]![c]!];
-      colours[3 * i + c] = Math.round(a + (b - a) * (place - from));
-    }
-  }
-  return colours;
-};
+/** The colours of the values 0 to 255, three bytes each. */
+function table(stops: readonly Colour[]): Uint8Array {
+  return Uint8Array.from({ length: 3 * 256 }, (_, at) =>
+    Math.round(colourOf(Math.floor(at / 3) / 255, stops)[at % 3]!),
+  );
+}
 const MAP_COLOURS = table(VIRIDIS);
 const HEAT_COLOURS = table(INFERNO);
 
