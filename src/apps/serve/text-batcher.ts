@@ -9,6 +9,8 @@ export const MAX_TEXT_LENGTH = 8192;
 /** Maximum number of waiting texts. */
 const MAX_QUEUE = 4 * MAX_TEXTS;
 const TEXTS_PER_RUN = 32;
+/** UTF-16 units that are tokenized in one turn of the event loop, unless a single text has more: tens of milliseconds. */
+const LENGTH_PER_TURN = 8192;
 
 /** A text's vector as the tower gives it, and its number of tokens. */
 export interface EncodedText {
@@ -48,14 +50,31 @@ export async function openTextBatcher(
         texts[place] = text;
       },
       run: async (places) => {
-        const vectors = await tower.encode(places.map((place) => texts[place]!));
-        return vectors.map((vector, i) => ({
-          vector,
-          tokens: tower.tokenize(texts[places[i]!]!).length,
-        }));
+        const encoded: EncodedText[] = [];
+        for (const part of partsOf(places.map((place) => texts[place]!))) {
+          const vectors = await tower.encode(part);
+          for (const [i, vector] of vectors.entries())
+            encoded.push({ vector, tokens: tower.tokenize(part[i]!).length });
+        }
+        return encoded;
       },
     },
     plan,
   );
   return { batcher, elements: warm!.length };
+}
+
+/** Splits texts into runs of texts that are not too long together. */
+function partsOf(texts: readonly string[]): string[][] {
+  const parts: string[][] = [];
+  let length = Infinity;
+  for (const text of texts) {
+    length += text.length;
+    if (length > LENGTH_PER_TURN) {
+      parts.push([]);
+      length = text.length;
+    }
+    parts.at(-1)!.push(text);
+  }
+  return parts;
 }
