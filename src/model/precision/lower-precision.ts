@@ -46,7 +46,7 @@ export interface LoweringOptions {
   readonly samples: Iterable<unknown> | AsyncIterable<unknown> | undefined;
   /**
    * int8, with samples: the least cosine to float32 of any row of any output, from -1 to 1.
-   * @default 0.999
+   * @default 0.99
    */
   readonly minCosine: number;
   /**
@@ -64,7 +64,7 @@ export const LOWERING_DEFAULTS: LoweringOptions = {
   keep: [],
   convert: [],
   samples: undefined,
-  minCosine: 0.999,
+  minCosine: 0.99,
   signal: undefined,
 };
 
