@@ -74,7 +74,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'apps/learn': ['embed', 'extract/statistics'],
   'apps/report/collect': ['dataset', 'apps/pages/vectors'],
   'apps/report/page': ['apps/pages/browser'],
-  'apps/report': ['apps/attribution', 'apps/pages', 'apps/probe', 'apps/report/collect', 'apps/report/page'],
+  'apps/report': ['apps/attribution', 'apps/dedupe', 'apps/pages', 'apps/probe', 'apps/report/collect', 'apps/report/page'],
   'apps/compare/page': ['apps/pages/browser'],
   'apps/compare': ['embed', 'apps/pages', 'apps/pages/vectors', 'apps/compare/page'],
   'apps/train/page': ['apps/pages/browser'],

@@ -4,6 +4,8 @@ import { markup, shown, type Markup } from '../pages/html.js';
 import { formatCount } from '../pages/numbers.js';
 import type { Inputs } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
+import type { Duplicates } from '../dedupe/find-duplicates.js';
+import { renderDuplicates } from './duplicate-section.js';
 import type { Facts } from './facts.js';
 import { renderHeatmaps } from './heatmap-section.js';
 import type { Heatmaps } from './heatmaps.js';
@@ -19,6 +21,8 @@ export interface ReportParts {
   readonly data: PageData;
   readonly heatmaps: Heatmaps | undefined;
   readonly probe: ProbePart | undefined;
+  /** Those of the whole dataset, for each output; empty if nobody asked. */
+  readonly duplicates: readonly Duplicates[];
   /** What the page does not show, and why. */
   readonly notes: readonly string[];
   readonly version: string;
@@ -27,13 +31,14 @@ export interface ReportParts {
 
 /** Writes the page as text. */
 export function renderReport(parts: ReportParts): string {
-  const { facts, inputs, outputs, data, heatmaps, probe, notes, version, files } = parts;
+  const { facts, inputs, outputs, data, heatmaps, probe, duplicates, notes, version, files } = parts;
   const main = markup`${renderNumbers(inputs, facts)}
 ${renderMap(inputs, data)}
 <section id="duplicates-section" aria-labelledby="duplicates-title">
   <h2 id="duplicates-title">Near-duplicates</h2>
   <div id="duplicates"><p class="note">This part needs the page’s script.</p></div>
 </section>
+${duplicates.length > 0 ? renderDuplicates(duplicates) : null}
 ${probe ? renderProbe(probe) : null}
 ${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
 <section aria-labelledby="statistics-title">

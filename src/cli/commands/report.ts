@@ -5,6 +5,7 @@ import { HEATMAP_DEFAULTS, type GivenReportHeatmaps } from '../../apps/report/he
 import { readProbe } from '../../apps/probe/probe-file.js';
 import { REPORT_DEFAULTS, writeReport } from '../../apps/report/write-report.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
+import { parseNumber } from '../flags/flag-values.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -20,6 +21,7 @@ interface ReportFlags {
   readonly camPhotos: string;
   readonly camOutput?: string;
   readonly probe?: string;
+  readonly duplicates?: number;
   readonly yes: boolean;
   readonly json: boolean;
 }
@@ -47,8 +49,13 @@ export function addReportCommand(program: Command, terminal: Terminal): void {
     .option('--cam-photos <n>', 'for --cam: number of photos, at most 100', String(HEATMAP_DEFAULTS.photos))
     .option('--cam-output <name>', 'for --cam: the logits, before a softmax (default: the first output)')
     .option('--probe <file>', 'show confusions and suspected labels of this probe: tapir probe --save')
+    .option(
+      '--duplicates <cosine>',
+      'also compare every pair of the whole dataset, as tapir dedupe does, such as 0.97',
+      parseNumber,
+    )
     .option(YES_FLAG, YES_HELP, false)
-    .option('--json', 'print what was written as JSON', false)
+    .option('--json', 'print what was written, and the groups of --duplicates, as JSON', false)
     .action((folder: string, flags: ReportFlags) => runReport(terminal, folder, flags));
 }
 
@@ -64,6 +71,7 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
     sample,
     umap,
     heatmaps,
+    duplicates: flags.duplicates ?? null,
     probe: flags.probe === undefined ? null : await readProbe(flags.probe),
     signal: terminal.signal,
     onPhase: (phase) => {

@@ -2,7 +2,7 @@
 import { cpSync, copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { createFeatureExtractor, createTransform, embedFolder } from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, embedFolder, type ReportSummary } from 'onnx-tapir';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openDataset } from '../../../src/dataset/dataset.js';
@@ -51,6 +51,28 @@ const dataOf = (file: string): PageData => {
 };
 
 describe('tapir report', () => {
+  it('lists the near-duplicates of the whole dataset when it is asked to', async () => {
+    const out = join(scratch, 'duplicates.html');
+    const flags = ['--out', out, '--output', 'embedding', '--duplicates', '0.9999', '--no-umap', '--json'];
+    const ended = await runTapir(['report', dataset, '--images', photos, ...flags]);
+    expect(ended.code, ended.stderr).toBe(0);
+    const { duplicates } = JSON.parse(ended.stdout) as ReportSummary;
+    expect(duplicates).toMatchObject([{ key: 'embedding', cosine: 0.9999, compared: 26 }]);
+    const group = duplicates[0]!.groups.find(({ best, copies }) =>
+      [best, ...copies].some(({ path }) => path === 'sea/copy.jpg'),
+    )!;
+    expect(new Set([group.best, ...group.copies].map(({ path }) => path))).toEqual(
+      new Set(['sea/copy.jpg', 'sea/sea-0.jpg', hostile]),
+    );
+    const html = readFileSync(out, 'utf8');
+    expect(html).toContain('Near-duplicates among all images');
+    expect(html).toContain('every pair of 26 images was compared');
+    // The hostile path is text.
+    expect(html).not.toContain('<img src=x');
+    expect(readFileSync(page, 'utf8')).not.toContain('Near-duplicates among all images');
+    expect((await runTapir(['report', dataset, '--duplicates', '2', '--out', out])).code).toBe(2);
+  });
+
   it('writes one file into the dataset, the same bytes every time', async () => {
     expect(made, made.stderr).toMatchObject({ code: 0, stderr: '' });
     expect(made.stdout).toMatch(/report\.html: 26 images, 26 with a picture, [\d.]+ kB\n$/);
