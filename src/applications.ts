@@ -45,7 +45,7 @@ export {
   type ClassifyOptions,
   type ImageClass,
 } from './apps/probe/classify-images.js';
-export { readProbe, saveProbe } from './apps/probe/probe-file.js';
+export { readProbe, saveProbe, type SaveProbeOptions } from './apps/probe/probe-file.js';
 export { trainProbe, type TrainProbeOptions } from './apps/probe/train-probe.js';
 export { type ProbeLabels } from './apps/probe/labels.js';
 export {

@@ -52,6 +52,11 @@ const cases: Readonly<Record<string, readonly [args: readonly string[], printed:
       [],
       /cpu:2: input \[10, 5\]\noutput \[ 30, 2 \]\nstep 1: [^]*step 16: loss [\d.]+ on three devices and on one/,
     ],
+    '12-probe.ts': [
+      [model, join(scratch, 'probe')],
+      /6 classes, \d+ % right on photos that were not learned\n[^]*sea-3\.jpg \w+/,
+      join(scratch, 'probe/classifier.onnx'),
+    ],
   };
 
 describe('examples', () => {

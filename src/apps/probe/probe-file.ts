@@ -1,8 +1,9 @@
 /** Probes as files: JSON, with numbers in base64. */
 import { readFile } from 'node:fs/promises';
 import { writeAtomically } from '../../base/atomic-file.js';
-import { checkText, invalidOption } from '../../base/checks.js';
+import { checkBoolean, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
+import { checkAbsent } from '../../model/save-whole.js';
 import type { Probe, ProbeHead } from './probe.js';
 
 const FORMAT = 'onnx-tapir probe';
@@ -12,12 +13,27 @@ const VERSION = 1;
 const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array } as const;
 type Word = keyof typeof ARRAYS;
 
+/** Options of {@link saveProbe}. */
+export interface SaveProbeOptions {
+  /**
+   * Replace a file that exists.
+   * @default false
+   */
+  readonly overwrite: boolean;
+}
+
 /**
  * Writes a probe to a file, with its results.
  *
- * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
+ * @throws {@link TapirError} `OUTPUT_EXISTS`; `OUTPUT_UNWRITABLE`.
  */
-export async function saveProbe(probe: Probe, path: string): Promise<void> {
+export async function saveProbe(
+  probe: Probe,
+  path: string,
+  given: Options<SaveProbeOptions> = {},
+): Promise<void> {
+  const { overwrite } = withDefaults({ overwrite: false }, given, 'saveProbe');
+  if (!checkBoolean('overwrite', overwrite)) checkAbsent(checkText('path', path));
   const text = JSON.stringify({ format: FORMAT, formatVersion: VERSION, ...probe }, packArray, 2);
   await writeAtomically(checkText('path', path), Buffer.from(`${text}\n`));
 }

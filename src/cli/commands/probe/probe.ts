@@ -118,7 +118,7 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
       if (terminal.isTerminal) terminal.err(`${printable(phase)}\n`);
     },
   });
-  if (save !== undefined) await saveProbe(probe, save);
+  if (save !== undefined) await saveProbe(probe, save, { overwrite });
   if (model !== undefined && out !== undefined) {
     const classifier = await attachProbe(model, probe);
     const { transform } = readRecordedModel(dataset);

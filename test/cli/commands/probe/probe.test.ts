@@ -133,6 +133,7 @@ describe('tapir probe', () => {
     });
     const file = join(scratch, `${kind}-${normalize}.onnx`);
     await saveProbe(probe, `${file}.json`);
+    await expect(saveProbe(probe, `${file}.json`)).rejects.toMatchObject({ code: 'OUTPUT_EXISTS' });
     const classifier = await attachProbe(model, await readProbe(`${file}.json`));
     expect(classifier.outputs).toMatchObject([{ name }]);
     await classifier.save(file);
