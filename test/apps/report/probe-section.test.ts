@@ -79,8 +79,12 @@ describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
     await writeReport(dataset, { images: photos, probe: hostile, out: page, umap: false });
     const opened = await browser.newPage();
     const faults: string[] = [];
-    for (const event of ['console', 'pageerror', 'dialog'] as const)
-      opened.on(event as 'console', (what) => faults.push(String(what)));
+    opened.on('console', (said) => faults.push(said.text()));
+    opened.on('pageerror', (error) => faults.push(error.message));
+    opened.on('dialog', (dialog) => {
+      faults.push(dialog.message());
+      void dialog.dismiss();
+    });
     await opened.goto(pathToFileURL(page).href);
     expect(await opened.locator('.classes tbody th').allTextContents()).toEqual(hostile.classes);
     expect(await opened.locator('img[src="x"]').count()).toBe(0);
