@@ -1,25 +1,9 @@
-/** The vectors of queries: images, embedded like those of the dataset, and inputs of the dataset itself. */
+/** How a feature of a dataset was made, and inputs of the dataset as queries. */
 import { invalidOption, type Options } from '../../base/checks.js';
 import type { Dataset } from '../../dataset/dataset.js';
-import { embedImages } from '../../embed/embed-images.js';
-import { openRecordedModel, readRecordedModel, type RecordedModel } from '../../embed/recorded-model.js';
+import { readRecordedModel, type RecordedModel } from '../../embed/recorded-model.js';
 import { datasetInvalid } from '../../dataset/formats/dataset-invalid.js';
-import { widen } from '../../tensor/widen.js';
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { POOLS, type RewriteOptions } from '../../model/rewrite-options.js';
-import { createTransform } from '../../image/transform.js';
-import type { Device } from '../../runtime/device.js';
-import { elementCount, type Tensor } from '../../tensor/tensor.js';
-
-/** Options for embedding images. */
-export interface QueryOptions {
-  /** Output key. */
-  readonly key: string;
-  /** Path of the model file that made the dataset. */
-  readonly model: string;
-  readonly device: Device;
-  readonly signal: AbortSignal | undefined;
-}
 
 /** How a feature of a dataset was made. */
 export interface Recipe extends RecordedModel {
@@ -41,38 +25,6 @@ export function readRecipe(dataset: Dataset, key: string): Recipe {
   return { ...readRecordedModel(dataset), request: own.request, parts: partsOf(own.computed) };
 }
 
-/**
- * Embeds images as the dataset's manifest records: with the same model (compared by SHA-256), request and transform.
- *
- * @param images - Paths or file contents.
- * @returns One vector per image, in order.
- * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model; `IMAGE_*` for an image that cannot be read; `OPTION_INVALID` if
- * the model's vectors differ in length from the dataset's; errors of {@link createFeatureExtractor}.
- */
-export async function embedQueries(
-  dataset: Dataset,
-  images: readonly (string | Uint8Array)[],
-  { key, model: path, device, signal }: QueryOptions,
-): Promise<Float32Array[]> {
-  const recipe = readRecipe(dataset, key);
-  const model = await openRecordedModel(recipe, path);
-  const transform = createTransform(recipe.transform);
-  const extractor = await createFeatureExtractor(model, [[recipe.request, key]], {
-    device,
-    ...recipe.parts,
-  });
-  try {
-    const vectors: Float32Array[] = [];
-    for await (const { features, error } of embedImages(extractor, images, { transform, signal })) {
-      if (error) throw error;
-      vectors.push(toVector(features[key]!, elementCount(dataset.manifest.features[key]!.dims)));
-    }
-    return vectors;
-  } finally {
-    await extractor.close();
-  }
-}
-
 /** The parts that were added after the tensor, from the words of the plan. Half precision does not matter here. */
 export function partsOf(computed: readonly string[]): Options<RewriteOptions> {
   const pool = POOLS.find((word) => computed.includes(`pool ${word}`)) ?? 'none';
@@ -81,17 +33,6 @@ export function partsOf(computed: readonly string[]): Options<RewriteOptions> {
     pool,
     l2Normalize: computed.includes('l2Normalize'),
   };
-}
-
-function toVector({ dtype, data }: Tensor, elements: number): Float32Array {
-  // Each row of embedImages has its own buffer.
-  const vector = Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.buffer as ArrayBuffer);
-  if (vector.length === elements) return vector;
-  throw invalidOption(
-    'model',
-    `one that gives ${elements} elements per image, as the dataset holds`,
-    vector.length,
-  );
 }
 
 /** An input of the dataset as a query. */

@@ -25,6 +25,7 @@ import {
   type Metric,
   type Query,
 } from './metric.js';
+import { QueryModels } from './query-models.js';
 import { readSearchQuery, type SearchQuery } from './search-query.js';
 import { openScorer, type BlockScores, type Scorer } from './scorer.js';
 
@@ -141,10 +142,7 @@ export async function searchDataset(
   checkSignal(signal);
   const key = chooseKey(dataset, options.key);
   const elements = elementCount(dataset.manifest.features[key]!.dims);
-  const { model, textModel } = options;
-  const vectors = isList(query)
-    ? query
-    : [await readSearchQuery(dataset, query, { key, model, textModel, device, signal })];
+  const vectors = isList(query) ? query : [await embedQuery(dataset, query, { ...options, key })];
   const queries = readQueries(vectors, elements);
   if (queries.length === 0) return [];
   const exclude = readExclude(options.exclude, queries.length);
@@ -160,6 +158,16 @@ export async function searchDataset(
   } finally {
     await scorer.close();
   }
+}
+
+/** The vector of a query. Its models are closed before the dataset is read. */
+async function embedQuery(
+  dataset: Dataset,
+  query: SearchQuery,
+  { key, model, textModel, device, signal }: SearchOptions & { readonly key: string },
+): Promise<Float32Array> {
+  await using models = new QueryModels(dataset, { key, model, textModel, device });
+  return await readSearchQuery(query, models, signal);
 }
 
 const datasets = new Internals<Dataset, never>('dataset', 'a dataset, as openDataset gives it');

@@ -7,9 +7,10 @@ import { reasonOf } from '../../base/errors.js';
 import { readDevice, type Device } from '../../runtime/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { METRICS, type Metric } from '../../apps/search/metric.js';
-import { embedQueries, readRecipe, readRowQueries } from '../../apps/search/query-vectors.js';
+import { QueryModels } from '../../apps/search/query-models.js';
+import { readRecipe, readRowQueries } from '../../apps/search/query-vectors.js';
 import { parseVectors } from '../../apps/search/read-vectors.js';
-import { combineVectors, embedTexts } from '../../apps/search/search-query.js';
+import { combineVectors } from '../../apps/search/search-query.js';
 import {
   chooseKey,
   SEARCH_DEFAULTS,
@@ -179,7 +180,8 @@ async function embedWords(
     throw invalidOption('--text-model', 'given for texts, or --model with a text tower beside it', undefined);
   const { key, device } = request;
   const models = await findTextModels(request, terminal);
-  return embedTexts(dataset, texts, { ...models, key, device, signal: terminal.signal });
+  await using opened = new QueryModels(dataset, { ...models, key, device });
+  return await opened.embedTexts(texts, terminal.signal);
 }
 
 async function readVectors(terminal: Terminal, file: string): Promise<NamedQuery[]> {
@@ -218,7 +220,8 @@ async function embed(
     throw invalidOption('--model', expected, model);
   }
   const path = await findModelFile(model, terminal, yes);
-  return embedQueries(dataset, images, { key, model: path, device, signal: terminal.signal });
+  await using opened = new QueryModels(dataset, { key, model: path, textModel: undefined, device });
+  return await opened.embedImages(images, terminal.signal);
 }
 
 function blockOf(query: string, hits: readonly SearchHit[], metric: Metric, isNamed: boolean): string {
