@@ -65,7 +65,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'embed/measure': ['embed'],
   'embed/streams': ['embed'],
   'apps/pages/browser': [],
-  'apps/pages': ['base'],
+  'apps/pages': ['base', 'apps/pages/browser'],
   'apps/pages/vectors': ['base'],
   'apps/search': ['embed', 'text'],
   'apps/dedupe': ['apps/search'],

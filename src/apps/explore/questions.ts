@@ -1,6 +1,5 @@
 /** The questions of a page as text: `features?node=layer4&photo=0`. A served page sends them; a written page has their answers. */
-import { isTapirError } from '../../base/errors.js';
-import { shown } from '../pages/html.js';
+import { problemOf } from '../pages/serve-page.js';
 import type { Explorer } from './explorer.js';
 
 /**
@@ -26,12 +25,6 @@ export async function answerQuestion(explorer: Explorer, question: string): Prom
   } catch (error) {
     return problemOf(error);
   }
-}
-
-/** The answer for an error of the model or the photo. Other errors are thrown again. */
-export function problemOf(error: unknown): { readonly problem: string } {
-  if (!isTapirError(error)) throw error;
-  return { problem: error.message.split('\n').map(shown).join('\n') };
 }
 
 function readTarget(given: string | null): number | string | undefined {

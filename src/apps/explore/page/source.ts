@@ -1,4 +1,5 @@
 /** Where answers come from: the server of a served page, or the record that a written page carries. */
+import { askServer, outcomeOf, type Outcome } from '../../pages/browser/ask-server.js';
 import type { PageData, PagePhoto } from './data.js';
 
 /** Answers questions. A question that fails gives `{ problem }`. */
@@ -15,9 +16,6 @@ export interface Source {
   ): Promise<Outcome<{ readonly path: string; readonly bytes: number }>>;
 }
 
-/** A value, or why there is none. */
-export type Outcome<Value> = { readonly value: Value } | { readonly problem: string };
-
 /** The source of a page. */
 export function sourceOf({ key, recorded }: PageData): Source {
   return key === null ? recordedSource(recorded) : servedSource(key);
@@ -26,12 +24,6 @@ export function sourceOf({ key, recorded }: PageData): Source {
 function questionOf(name: string, fields: Readonly<Record<string, string>>): string {
   const query = new URLSearchParams(fields).toString();
   return query === '' ? name : `${name}?${query}`;
-}
-
-function outcomeOf<Value>(answer: unknown): Outcome<Value> {
-  if (typeof answer === 'object' && answer !== null && 'problem' in answer)
-    return answer as { problem: string };
-  return { value: answer as Value };
 }
 
 function recordedSource(recorded: PageData['recorded']): Source {
@@ -51,23 +43,9 @@ function recordedSource(recorded: PageData['recorded']): Source {
 
 function servedSource(key: string): Source {
   const known = new Map<string, Promise<Outcome<unknown>>>();
-  const send = async (path: string, init: RequestInit = {}): Promise<Outcome<unknown>> => {
-    try {
-      const response = await fetch(`/api/${path}`, {
-        ...init,
-        headers: {
-          'x-tapir-key': key,
-          ...(init.body === undefined ? {} : { 'content-type': 'application/octet-stream' }),
-        },
-      });
-      return outcomeOf(await response.json());
-    } catch {
-      return { problem: 'The explorer does not answer: its command has ended.' };
-    }
-  };
   const ask = async (question: string): Promise<Outcome<unknown>> => {
     let answer = known.get(question);
-    if (!answer) known.set(question, (answer = send(question)));
+    if (!answer) known.set(question, (answer = askServer(key, question)));
     const outcome = await answer;
     if ('problem' in outcome) known.delete(question);
     return outcome;
@@ -77,14 +55,7 @@ function servedSource(key: string): Source {
     ask: <Value>(name: string, fields = {}) => ask(questionOf(name, fields)) as Promise<Outcome<Value>>,
     has: () => true,
     cut: (names) => ask(`cut?${new URLSearchParams(names.map((name) => ['node', name])).toString()}`),
-    addPhoto: (file) =>
-      send(`photo?${new URLSearchParams({ name: file.name }).toString()}`, {
-        method: 'POST',
-        body: file,
-      }) as Promise<Outcome<PagePhoto>>,
-    save: (names, file) =>
-      send('save', { method: 'POST', body: JSON.stringify({ names, file }) }) as Promise<
-        Outcome<{ path: string; bytes: number }>
-      >,
+    addPhoto: (file) => askServer(key, `photo?${new URLSearchParams({ name: file.name }).toString()}`, file),
+    save: (names, file) => askServer(key, 'save', JSON.stringify({ names, file })),
   };
 }
