@@ -4,7 +4,8 @@ export {
   type GivenAttributeOptions,
   type ImageAttribution,
 } from './apps/attribution/attribute.js';
-export { writeReport, type ReportOptions, type ReportSummary } from './apps/report/write-report.js';
+export type { ReportOptions } from './apps/report/report-options.js';
+export { writeReport, type ReportSummary } from './apps/report/write-report.js';
 export { type GivenReportHeatmaps, type ReportHeatmaps } from './apps/report/heatmaps.js';
 export { writeExplorer, type ExplorerOptions, type ExplorerSummary } from './apps/explore/write-explorer.js';
 export { drawHeatmap, type DrawnImage, type DrawOptions } from './apps/attribution/draw-heatmap.js';

@@ -115,7 +115,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
     'apps/serve',
     'apps/train',
   ],
-  'cli/commands/dataset': ['cli/flags', 'apps/dedupe'],
+  'cli/commands/dataset': ['cli/flags', 'apps/dedupe', 'apps/report'],
   'cli/commands/probe': ['cli/flags', 'apps/probe'],
   cli: ['cli/commands', 'cli/commands/dataset', 'cli/commands/probe'],
   index: [

@@ -77,7 +77,7 @@ const MORE_COMMANDS: Readonly<Record<string, (program: Command, terminal: Termin
     addPartFlags(command);
   },
   report: async (program, terminal) =>
-    (await import('./commands/report.js')).addReportCommand(program, terminal),
+    (await import('./commands/dataset/report.js')).addReportCommand(program, terminal),
   search: async (program, terminal) =>
     (await import('./commands/search.js')).addSearchCommand(program, terminal),
   dedupe: async (program, terminal) =>

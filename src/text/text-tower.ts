@@ -23,17 +23,18 @@ const HALVES: readonly (readonly [image: string, text: string])[] = [
  * @throws {@link TapirError} `OPTION_INVALID` if there is no text tower; those of {@link openModel}.
  */
 export async function openTextTower(path: string): Promise<OnnxModel> {
+  const tower = await findTextTower(path);
+  if (tower) return tower;
+  const expected = `the path of a text tower: "${basename(path)}" takes no tokens, and ${lookedFor(listTextTowers(resolve(path)))}`;
+  throw invalidOption('textModel', expected, path);
+}
+
+/** As {@link openTextTower}, but gives undefined if there is none. */
+export async function findTextTower(path: string): Promise<OnnxModel | undefined> {
   const given = await openModel(path);
   if (tokenInputsOf(given.inputs) !== undefined) return given;
-  const candidates = [...new Set(listTextTowers(resolve(path)))];
-  const found = candidates.find((candidate) => existsSync(candidate));
-  if (found === undefined)
-    throw invalidOption(
-      'textModel',
-      `the path of a text tower: "${basename(path)}" takes no tokens, and ${lookedFor(candidates)}`,
-      path,
-    );
-  return openModel(found);
+  const found = listTextTowers(resolve(path)).find((candidate) => existsSync(candidate));
+  return found === undefined ? undefined : openModel(found);
 }
 
 /** Lists where the text tower of an image model may lie: with the ending of the image model's file (`_fp16`), else without. */
@@ -41,11 +42,12 @@ export function listTextTowers(path: string): string[] {
   const folder = dirname(path);
   const name = basename(path);
   const parent = basename(folder);
-  return HALVES.flatMap(([image, text]) => {
+  const places = HALVES.flatMap(([image, text]) => {
     if (parent === image) return [join(dirname(folder), text, name)];
     if (!name.startsWith(image)) return [];
     return [join(folder, text + name.slice(image.length)), join(folder, `${text}.onnx`)];
   });
+  return [...new Set(places)];
 }
 
 function lookedFor(candidates: readonly string[]): string {

@@ -22,7 +22,7 @@ import {
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { LISTEN_DEFAULTS } from '../../src/apps/serve/service.js';
 import { SERVICE_DEFAULTS } from '../../src/apps/serve/service-options.js';
-import { REPORT_DEFAULTS } from '../../src/apps/report/write-report.js';
+import { REPORT_DEFAULTS } from '../../src/apps/report/report-options.js';
 import { SEARCH_DEFAULTS } from '../../src/apps/search/search-dataset.js';
 import { EMBED_DEFAULTS } from '../../src/embed/embed-options.js';
 import { EMBED_FOLDER_DEFAULTS } from '../../src/embed/embed-folder-options.js';

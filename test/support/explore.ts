@@ -1,8 +1,5 @@
-/** Small models to explore, and the command that serves them. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+/** Small models to explore. */
 import { modelBytes, type NodeSpec } from './graphs.js';
-import { projectPath } from './fixtures.js';
 
 /** A U-Net of two levels, as PyTorch's TorchScript exporter names it: parts of ModuleLists with pooling between them, and norms folded into convolutions. */
 export function tinyUNet(): Uint8Array {
@@ -96,39 +93,4 @@ export function tinyAttention(): Uint8Array {
       heads: shape([1, 1, 16, 16]),
     },
   });
-}
-
-/** A served page. */
-export interface ServedPage {
-  readonly url: string;
-  /** Milliseconds from the start of the command. */
-  readonly startMs: number;
-  /** Stops the command; gives its exit code and what it wrote to standard error. */
-  stop(): Promise<{ readonly code: number | null; readonly stderr: string }>;
-}
-
-/** Runs `tapir explore` until its page is served. */
-export async function servePage(args: readonly string[], cwd: string): Promise<ServedPage> {
-  const started = performance.now();
-  const command = [projectPath('dist/lib/bin.cjs'), 'explore', ...args, '--no-open', '--json', '--port', '0'];
-  const child = spawn(process.execPath, command, { cwd });
-  let [stdout, stderr] = ['', ''];
-  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-  const ended = once(child, 'close') as Promise<[number | null]>;
-  const url = await new Promise<string>((resolve, reject) => {
-    child.stdout.on('data', (chunk: Buffer) => {
-      stdout += chunk.toString();
-      if (stdout.includes('\n')) resolve((JSON.parse(stdout) as { url: string }).url);
-    });
-    void ended.then(([code]) => reject(new Error(`tapir explore ended with ${code}: ${stderr}`)));
-  });
-  return {
-    url,
-    startMs: performance.now() - started,
-    stop: async () => {
-      child.kill('SIGTERM');
-      const [code] = await ended;
-      return { code, stderr };
-    },
-  };
 }

@@ -4,7 +4,7 @@ import type { SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import type { RowLayout } from '../pages/vectors/row-layout.js';
 import { groupByFolder, groupNames } from './folders.js';
-import type { PageData, PageImages, PageOutput } from './page/data.js';
+import type { PageData, PageImages, PageOutput, PageServer } from './page/data.js';
 import type { Breathe } from '../pages/vectors/breathe.js';
 import { cosineDistances, toUnitLength } from '../pages/vectors/cosine.js';
 import { spanForest, suggestDistance } from '../pages/vectors/duplicates.js';
@@ -59,12 +59,14 @@ function describeVectors(points: number, { averaged, channels }: RowLayout, notF
  * Puts the data of the page together.
  *
  * @param labels - Of the images, which colour the map; undefined to colour it by folder.
+ * @param server - What a served page can ask; null for a page that is a file.
  */
 export function assemblePageData(
   images: readonly SampledImage[],
   thumbnails: PageImages['thumbnails'],
   outputs: readonly PageOutput[],
   labels: readonly string[] | undefined,
+  server: PageServer | null,
 ): PageData {
   const { names, places } = labels ? groupNames(labels) : groupByFolder(images.map(({ path }) => path));
   return {
@@ -79,5 +81,6 @@ export function assemblePageData(
     },
     folders: names.map(shown),
     outputs,
+    server,
   };
 }

@@ -11,6 +11,7 @@ import { renderHeatmaps } from './heatmap-section.js';
 import type { Heatmaps } from './heatmaps.js';
 import type { PageData } from './page/data.js';
 import { renderProbe, type ProbePart } from './probe-section.js';
+import { renderSearch } from './search-section.js';
 import { renderFacts, renderFailures, renderNumbers, renderStatistics } from './sections.js';
 
 /** What a report is made of. */
@@ -33,6 +34,7 @@ export interface ReportParts {
 export function renderReport(parts: ReportParts): string {
   const { facts, inputs, outputs, data, heatmaps, probe, duplicates, notes, version, files } = parts;
   const main = markup`${renderNumbers(inputs, facts)}
+${data.server ? renderSearch(data.server, inputs.ok) : null}
 ${renderMap(inputs, data)}
 <section id="duplicates-section" aria-labelledby="duplicates-title">
   <h2 id="duplicates-title">Near-duplicates</h2>
@@ -65,6 +67,7 @@ ${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
     data,
     version,
     files,
+    isServed: data.server !== null,
   });
 }
 

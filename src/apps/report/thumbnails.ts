@@ -72,7 +72,8 @@ function spreadOut(length: number): number[] {
   return Array.from({ length: 2 ** bits }, (_, i) => reversed(i)).filter((place) => place < length);
 }
 
-async function makePicture(folder: string, path: string | null, side: number): Promise<string | null> {
+/** A picture of an image in a folder, as WebP in base64; null if its file cannot be read, or lies outside the folder. */
+export async function makePicture(folder: string, path: string | null, side: number): Promise<string | null> {
   const file = path === null ? undefined : pathInside(folder, path);
   if (file === undefined) return null;
   try {

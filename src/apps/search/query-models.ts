@@ -48,10 +48,7 @@ export class QueryModels {
    * @throws {@link TapirError} `OPTION_INVALID` without the model, and if its vectors differ in length from the dataset's;
    * `CHECKSUM_MISMATCH` for another model; `IMAGE_*` for an image that cannot be read; errors of {@link createFeatureExtractor}.
    */
-  async embedImages(
-    images: readonly (string | Uint8Array)[],
-    signal?: AbortSignal | undefined,
-  ): Promise<Float32Array[]> {
+  async embedImages(images: readonly (string | Uint8Array)[], signal?: AbortSignal): Promise<Float32Array[]> {
     if (images.length === 0) return [];
     const { key } = this.#options;
     const transform = createTransform(readRecipe(this.#dataset, key).transform);
@@ -71,7 +68,7 @@ export class QueryModels {
    * @throws {@link TapirError} `OPTION_INVALID` without a model, and if the vectors of texts and images differ in length; errors of
    * {@link createTextEncoder}.
    */
-  async embedTexts(texts: readonly string[], signal?: AbortSignal | undefined): Promise<Float32Array[]> {
+  async embedTexts(texts: readonly string[], signal?: AbortSignal): Promise<Float32Array[]> {
     if (texts.length === 0) return [];
     const tower = await (this.#tower ??= this.#openTower());
     const vectors = await tower.encode(texts, { signal });
@@ -86,8 +83,9 @@ export class QueryModels {
 
   /** Ends the sessions. */
   async close(): Promise<void> {
-    const opened = await Promise.allSettled([this.#extractor, this.#tower]);
-    await Promise.all(opened.map((one) => (one.status === 'fulfilled' ? one.value?.close() : undefined)));
+    for (const opened of await Promise.allSettled([this.#extractor, this.#tower]))
+      // oxlint-disable-next-line no-await-in-loop -- two at most
+      if (opened.status === 'fulfilled') await opened.value?.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

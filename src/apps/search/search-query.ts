@@ -27,7 +27,7 @@ export interface SearchQuery extends QueryParts {
 export async function readSearchQuery(
   query: SearchQuery,
   models: QueryModels,
-  signal?: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<Float32Array> {
   checkParts('query', query, true);
   const { not = {} } = query;

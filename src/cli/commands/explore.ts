@@ -1,5 +1,4 @@
 /** `tapir explore`: one page about a model, in the browser or as a file. */
-import { spawn } from 'node:child_process';
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
@@ -8,7 +7,8 @@ import { serveExplorer } from '../../apps/explore/serve-explorer.js';
 import { EXPLORER_DEFAULTS, writeExplorer } from '../../apps/explore/write-explorer.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { readDevice, type Device } from '../../runtime/device.js';
-import { EXIT, messageOf } from '../terminal/exit-code.js';
+import { messageOf } from '../terminal/exit-code.js';
+import { showPage } from '../terminal/show-page.js';
 import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
@@ -102,34 +102,5 @@ async function serve(
   for (const photo of photos) await explorer.addPhoto(photo, basename(photo));
   const onError = (error: unknown): void => terminal.err(messageOf(error));
   const served = await serveExplorer(explorer, { port, picked, folder: process.cwd(), onError });
-  try {
-    if (json) terminal.out(`${JSON.stringify({ url: served.url })}\n`);
-    else terminal.out(`${served.url}\n`);
-    terminal.err('this page is for this machine only; stop it with Ctrl+C\n');
-    if (open) openBrowser(served.url);
-    await aborted(terminal.signal);
-  } finally {
-    await served.close();
-  }
-  terminal.exitCode(EXIT.done);
-}
-
-/** Opens the system's browser. Where there is none, the printed address remains. */
-function openBrowser(url: string): void {
-  const [command, ...words] =
-    process.platform === 'darwin'
-      ? ['open']
-      : process.platform === 'win32'
-        ? ['rundll32', 'url.dll,FileProtocolHandler']
-        : ['xdg-open'];
-  const child = spawn(command!, [...words, url], { stdio: 'ignore', detached: true });
-  child.on('error', () => undefined);
-  child.unref();
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+  await showPage(terminal, served, { open, json });
 }

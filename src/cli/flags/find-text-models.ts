@@ -71,8 +71,8 @@ async function findTower(
   terminal: Terminal,
   isAgreed: boolean,
 ): Promise<string> {
-  const beside = new Set(listTextTowers(model.file).map((file) => file.split(sep).join('/')));
-  const files = beside.size > 0 ? [...beside] : [model.file];
+  const beside = listTextTowers(model.file).map((file) => file.split(sep).join('/'));
+  const files = beside.length > 0 ? beside : [model.file];
   const { isOffline } = await readHubSettings();
   for (const file of files) {
     const cached = await findCachedRepository({ ...model, file }, false);

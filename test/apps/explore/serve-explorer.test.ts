@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { createFeatureExtractor, loadImage, openModel } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PageCut, PageFeatures, PageMeasure, PagePhoto } from '../../../src/apps/explore/page/data.js';
-import { servePage, type ServedPage } from '../../support/explore.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { servePage, type ServedPage } from '../../support/served-page.js';
 
 const scratch = scratchFolder();
 const folder = join(scratch, 'here');
@@ -19,7 +19,7 @@ let served: ServedPage;
 let origin: string;
 let key: string;
 beforeAll(async () => {
-  served = await servePage([model, photo], folder);
+  served = await servePage('explore', [model, photo], folder);
   const url = new URL(served.url);
   origin = url.origin;
   key = url.searchParams.get('key')!;

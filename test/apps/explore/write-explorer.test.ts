@@ -6,7 +6,8 @@ import { createFeatureExtractor, createModel, loadImage, writeExplorer } from 'o
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
-import { servePage, tinyAttention, tinyUNet } from '../../support/explore.js';
+import { tinyAttention, tinyUNet } from '../../support/explore.js';
+import { servePage } from '../../support/served-page.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { chain, modelBytes } from '../../support/graphs.js';
 import { runNode, runTapir } from '../../support/run.js';
@@ -256,7 +257,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
   });
 
   it('served: takes a photo, computes, saves a cut, and copies code that runs', async () => {
-    const served = await servePage([tiny], scratch);
+    const served = await servePage('explore', [tiny], scratch);
     const { origin } = new URL(served.url);
     const { page, problems } = await open(served.url, origin);
     await page.setInputFiles('#photo', photo);
@@ -318,7 +319,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     const returnNodes = ['layer1', 'layer2', 'layer3', 'layer4'];
     const { bytes } = await writeExplorer(model, { out, photos: [photo], returnNodes });
     expect(bytes).toBeLessThan(3e6);
-    const served = await servePage([model], scratch);
+    const served = await servePage('explore', [model], scratch);
     const page = await browser.newPage({ viewport: { width: 1880, height: 1040 } });
     const started = performance.now();
     await page.goto(served.url);

@@ -40,10 +40,37 @@ export interface PageOutput {
   readonly duplicateDistance: number;
 }
 
+/** What a served page can ask its command. */
+export interface PageServer {
+  readonly key: string;
+  readonly takesTexts: boolean;
+  readonly takesPhotos: boolean;
+}
+
+/** A result of a search. */
+export interface PageHit {
+  /** Safe to show. */
+  readonly name: string;
+  readonly row: number;
+  readonly cosine: number;
+  /** WebP in base64; null if the file could not be read. */
+  readonly picture: string | null;
+}
+
+/** The answer to a search. */
+export interface PageHits {
+  /** The photo that was searched for, as WebP in base64; null for none. */
+  readonly photo: string | null;
+  /** The nearest first. */
+  readonly hits: readonly PageHit[];
+}
+
 /** All data of the page. */
 export interface PageData {
   readonly images: PageImages;
   /** Names of the legend. */
   readonly folders: readonly string[];
   readonly outputs: readonly PageOutput[];
+  /** Null for a page that is a file, which can ask nothing. */
+  readonly server: PageServer | null;
 }

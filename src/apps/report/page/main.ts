@@ -7,6 +7,7 @@ import { startFailureSearch } from './failures.js';
 import { ImageMap, type Projection } from './map.js';
 import { showPanel } from './panel.js';
 import { decodePoints, type Points } from './points.js';
+import { startSearch } from './search-box.js';
 
 function start(): void {
   const data = readPageData<PageData>();
@@ -37,6 +38,10 @@ function start(): void {
     if (event.key === 'Escape') map.focus();
   });
 
+  const showOnMap = (point: number): void => {
+    byId('map-section').scrollIntoView({ block: 'start' });
+    choose(point, true);
+  };
   const setProjection = (wanted: Projection): void => {
     projection = wanted;
     press('projection', wanted);
@@ -63,10 +68,7 @@ function start(): void {
     map.show(points, projection);
     // An example of what the panel shows.
     choose(points.count > 0 ? 0 : undefined, false);
-    showDuplicates(data.images, points, (point) => {
-      byId('map-section').scrollIntoView({ block: 'start' });
-      choose(point, true);
-    });
+    showDuplicates(data.images, points, showOnMap);
     for (const block of document.querySelectorAll<HTMLElement>('[data-output]'))
       block.hidden = block.dataset['output'] !== String(output);
   };
@@ -77,6 +79,14 @@ function start(): void {
   document.querySelector<HTMLButtonElement>('[data-marks="pictures"]')!.disabled = !hasPictures;
   setMarks(hasPictures ? 'pictures' : 'dots');
   showOutput(0);
+  if (data.server)
+    startSearch(data.server, {
+      output: () => points.key,
+      showerOf: (row) => {
+        const point = points.members.indexOf(data.images.rows.indexOf(row));
+        return point === -1 ? undefined : () => showOnMap(point);
+      },
+    });
   startTheme(() => map.recolour());
 }
 

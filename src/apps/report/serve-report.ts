@@ -1,0 +1,52 @@
+/** The page of a dataset, served to this machine, with a search. */
+import { openRecordedModel, readRecordedModel } from '../../embed/recorded-model.js';
+import type { Device } from '../../runtime/device.js';
+import { findTextTower } from '../../text/text-tower.js';
+import { problemOf, servePage, type ServedPage } from '../pages/serve-page.js';
+import type { MadeReport } from './make-report.js';
+import { ReportSearch, type SearchFields } from './report-search.js';
+
+/** How a report is served. */
+export interface ReportServing {
+  /** 0 for a free port. */
+  readonly port: number;
+  /** The model that made the dataset; undefined for a page that takes no photos. */
+  readonly model: string | undefined;
+  /** The text tower; undefined for the one beside `model`, if there is one. */
+  readonly textModel: string | undefined;
+  readonly device: Device;
+  /** Called with errors that are not the request's fault. */
+  readonly onError: (error: unknown) => void;
+}
+
+/**
+ * Serves a report on a port of this machine, to this machine. Models of queries stay open until it is closed.
+ *
+ * @throws {@link TapirError} `ADDRESS_UNAVAILABLE`; `CHECKSUM_MISMATCH` for another model than the dataset's; those of
+ * {@link openModel}.
+ */
+export async function serveReport(report: MadeReport, serving: ReportServing): Promise<ServedPage> {
+  const { port, model, textModel, onError } = serving;
+  if (model !== undefined) await openRecordedModel(readRecordedModel(report.dataset), model);
+  const tower = textModel ?? model;
+  const takesTexts = tower !== undefined && (await findTextTower(tower)) !== undefined;
+  const search = new ReportSearch(report, serving);
+  const page = await servePage({
+    port,
+    onError,
+    render: (key) => report.render({ key, takesTexts, takesPhotos: model !== undefined }),
+    addRoutes: (app) =>
+      app.route<{ Querystring: SearchFields }>({
+        method: ['GET', 'POST'],
+        url: '/api/search',
+        handler: async ({ query, body }) => search.run(query, body as Buffer | undefined).catch(problemOf),
+      }),
+  });
+  return {
+    url: page.url,
+    close: async () => {
+      await page.close();
+      await search.close();
+    },
+  };
+}
