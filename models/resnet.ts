@@ -3,7 +3,7 @@
  * untrained, for wiring and speed, not for meaning.
  *
  * The weights are scaled so that activations stay near unit size and different photos get clearly different vectors.
- * Plain random filters would not do: everything behind a ReLU is positive, so they mostly respond to the common mean, and all
+ * Plain random filters would not do: everything after a ReLU is positive, so they mostly respond to the common mean, and all
  * photos come out alike (cosine 0.998). Here every filter sums to zero, which removes that mean layer by layer.
  *
  * Architecture: He et al., "Deep Residual Learning for Image Recognition", 2015, in torchvision's v1.5 variant (the 3×3

@@ -3,7 +3,7 @@
  * addresses; the caller lays out everything from its `FREE` on.
  */
 
-/** For each position in the zigzag, the byte offset in a block (u8); 16 more point behind the block. */
+/** For each position in the zigzag, the byte offset in a block (u8); 16 more point after the block. */
 export const ZIGZAG: usize = 0;
 /** For each component, 64 factors (i16), row by row. */
 export const QUANT: usize = 128;

@@ -8,7 +8,7 @@
  *
  * Weights are stored in pairs, as one dot product needs them: (low of an even tap, low of the next odd tap), (high, high),
  * four times 16 bits. Every position has the same number of pairs; unused taps have weight 0. Their pixels are still read,
- * so the caller leaves room behind pixels and rows.
+ * so the caller leaves room after pixels and rows.
  *
  * Nothing is allocated here: the caller passes every address.
  */

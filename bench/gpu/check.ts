@@ -1,7 +1,7 @@
 /**
  * What only a GPU can show: which device is used, what happens when its memory is full, whether sessions can be ended. `run.sh
  * --check` starts it on a GPU machine. Each step stands alone, and prints one line of JSON; a step that fails ends the script with
- * code 1, behind the others. Needs Python with torch there, to fill the GPU's memory as another program would.
+ * code 1, after the others. Needs Python with torch there, to fill the GPU's memory as another program would.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';

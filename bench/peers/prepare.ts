@@ -41,7 +41,7 @@ export interface Prepared {
   readonly count: number;
 }
 
-/** The graph cut by `pruneModel`, with its values named anew: a re-export by hand, which ONNX Runtime runs as the original. */
+/** The graph cut by `pruneModel`, with its values renamed: a re-export by hand, which ONNX Runtime runs as the original. */
 async function renamePruned(model: string): Promise<Uint8Array> {
   const pruned = await pruneModel(model, REQUEST);
   const { graph, ...rest } = onnx.ModelProto.decode(await pruned.bytes());

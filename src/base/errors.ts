@@ -59,7 +59,7 @@ export interface ErrorDetails {
   /** The model cannot be split into such stages: too few places to cut, none that keeps to the memory, or cuts in the wrong order. */
   SPLIT_IMPOSSIBLE: { readonly reason: string };
   /**
-   * No gradient can be taken through an operator. `cut` is the nearest tensor behind it, with respect to which there is a gradient.
+   * No gradient can be taken through an operator. `cut` is the nearest tensor after it, with respect to which there is a gradient.
    */
   GRADIENT_UNSUPPORTED: {
     readonly operator: string;

@@ -18,7 +18,7 @@ import type { EmbedSetup } from './embed-options.js';
 /**
  * The number of images that are compared. The float32 model is opened for them, runs several times slower, and is in memory at the
  * same time: for ResNet-50 on two cores, 16 images cost about one second and 200 MB. More would hardly tell more, because their cosines
- * are close together, but for int8, where single images can be far off.
+ * are close together, except for int8, where single images can be far off.
  */
 const IMAGES_COMPARED: Readonly<Record<string, number>> = { int8: 64 };
 const FEW_COMPARED = 16;

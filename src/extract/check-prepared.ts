@@ -11,7 +11,7 @@ const PACKED_OPS: ReadonlySet<string> = new Set(['MatMul', 'FusedMatMul', 'Gemm'
 const ALIGNMENT = 64;
 
 /**
- * Whether the packed matrices of a saved graph can be mapped: onnxruntime 1.30 writes them behind the weights wherever those end,
+ * Whether the packed matrices of a saved graph can be mapped: onnxruntime 1.30 writes them after the weights wherever those end,
  * and crashes (SIGSEGV in Gemm) on one that is not aligned. Those of other operators than products of floats are not trusted.
  */
 export function arePacksSafe(graph: Uint8Array): boolean {

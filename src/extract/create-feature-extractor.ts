@@ -187,7 +187,7 @@ export async function createFeatureExtractor(
   return createParallel(prune(list[0]!), list, how, setup);
 }
 
-/** The pruned model: as it is, or cut anew from the source. */
+/** The pruned model: as it is, or cut again from the source. */
 async function pruneSource(
   model: ExtractorSource,
   returnNodes: ReturnNodes | undefined,

@@ -80,7 +80,7 @@ function describeFeatures(pruned: PrunedModel, facts: SessionFacts): FeatureInfo
     if (session && !session.isTensor && output.value.producer?.opType !== 'Optional') {
       throw new TapirError(
         'OUTPUT_NOT_TENSOR',
-        `"${output.request}" is a sequence, map or optional, which onnxruntime-node cannot give out; ask for a tensor before or behind it`,
+        `"${output.request}" is a sequence, map or optional, which onnxruntime-node cannot give out; ask for a tensor before or after it`,
         { details: { output: output.request, type: 'not a tensor' } },
       );
     }

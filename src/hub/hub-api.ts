@@ -69,7 +69,7 @@ function readListing(
   if (typeof sha !== 'string' || !IS_COMMIT.test(sha)) throw new Error('it has no commit "sha"');
   if (!Array.isArray(siblings)) throw new Error('it has no array "siblings"');
   const { license, license_name: name, license_link: link } = (cardData ?? {}) as Record<string, unknown>;
-  // A model card may list several licences, and names one of its own as "other".
+  // A model card may list several licences, and names its own as "other".
   const stated = license === 'other' && typeof name === 'string' ? name : license;
   const spdx = [stated].flat().filter((item) => typeof item === 'string' && item !== '');
   const isUrl = typeof link === 'string' && /^https?:\/\//.test(link);

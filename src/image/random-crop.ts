@@ -52,7 +52,7 @@ export interface Augmented {
 }
 
 /**
- * Cuts a random crop out of an image, to be resized as an image of its own.
+ * Cuts a random crop out of an image, to be resized as if it were a whole image.
  *
  * @param seed - Chooses crop and flip; for an image of the same size, always the same ones.
  */

@@ -1,4 +1,4 @@
-/** Model + request → a pruned model. Pure but for the questions that it passes on: the public pruneModel answers them. */
+/** Model + request → a pruned model. Pure except for the questions that it passes on: the public pruneModel answers them. */
 import { checkBoolean, withDefaults, type Options } from '../base/checks.js';
 import { layOutRewrite } from '../graph/rewrite/lay-out.js';
 import { WireReader } from '../onnx/wire.js';

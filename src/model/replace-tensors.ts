@@ -1,5 +1,5 @@
 /**
- * Replacing the values of parameters: a new model that is the old one but for the tensors that changed. Where the exporter merged
+ * Replacing the values of parameters: a new model that is the old one except for the tensors that changed. Where the exporter merged
  * equal tensors and their values differ now, the merged tensor is split.
  */
 import { FreshNames } from '../graph/rewrite/fresh-names.js';
@@ -151,7 +151,7 @@ export function countReads({ isOutput }: Graph, value: Value): number {
   return reads.reduce((sum, count) => sum + count, isOutput(value) ? 1 : 0);
 }
 
-/** A node with other names at some of its inputs. A slot behind the last one is added. */
+/** A node with other names at some of its inputs. A slot after the last one is added. */
 function withInputs(reader: WireReader, field: Field, names: ReadonlyMap<number, string>): Chunk[] {
   const patches: Patch[] = [];
   const inputs: Field[] = [];

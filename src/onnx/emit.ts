@@ -15,7 +15,7 @@ export interface Edit {
   readonly replaced?: ReadonlyMap<Field, readonly Chunk[]>;
   /** Graph fields in front of the first node that stays. */
   readonly front?: readonly Chunk[];
-  /** Graph fields behind the kept ones. */
+  /** Graph fields after the kept ones. */
   readonly added: readonly Chunk[];
   /** Fields of the model itself, at its end. */
   readonly addedToModel?: readonly Chunk[];

@@ -61,7 +61,7 @@ export function readNamesSidecar(path: string, model: ScannedModel): NamesSideca
   if (!isRecord(names) || !isRecord(absent) || !isRecord(stated))
     throw invalid('"model", "names" and "absent" must be objects');
   if (stated['fingerprint'] !== fingerprintOf(model))
-    throw invalid('its fingerprint is that of another graph, so the model was written anew since');
+    throw invalid('its fingerprint is that of another graph, so the model was written again since');
   const tensors = Object.entries(names);
   const instead = Object.entries(absent);
   if (tensors.some(([, tensor]) => typeof tensor !== 'string'))

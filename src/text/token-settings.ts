@@ -80,7 +80,7 @@ function readHuggingFace(files: TokenizerFiles, { hasMask }: TokenGraph): OwnSet
   const isSiglip = types.some((type) => type.startsWith('siglip'));
   const isClip = types.some((type) => type === 'clip' || type === 'clip_text_model');
   const positions = numberOf(text['max_position_embeddings']);
-  // RoBERTa's positions begin behind that of its padding token.
+  // RoBERTa's positions begin after that of its padding token.
   const offset = /roberta/.test(String(text['model_type'])) ? 2 : 0;
   const stated = numberOf(settings['model_max_length']);
   const limits = [
@@ -93,7 +93,7 @@ function readHuggingFace(files: TokenizerFiles, { hasMask }: TokenGraph): OwnSet
       ? Math.min(...limits)
       : (numberOf(fieldsOf(tokenizer.truncation)?.['max_length']) ?? Infinity);
   const fixed = numberOf(fieldsOf(fieldsOf(tokenizer.padding)?.['strategy'])?.['Fixed']);
-  // CLIP is causal and reads the end token: what pads the text behind it changes nothing.
+  // CLIP is causal and reads the end token: what pads the text after it changes nothing.
   const dynamic = hasMask || isClip ? 'longest' : 'none';
   const names = settings['model_input_names'];
   return {

@@ -216,7 +216,7 @@ vi.mock(import('node:dns'), async (load) => {
   return { ...original, lookup: lookup as never };
 });
 
-describe.runIf(process.platform === 'linux')('private addresses behind public ones', () => {
+describe.runIf(process.platform === 'linux')('private addresses after public ones', () => {
   it('are refused after a redirect', async () => {
     expect(isPublicAddress('127.0.0.2')).toBe(true);
     const secret = await startServer((_request, response) => response.end('secret'));

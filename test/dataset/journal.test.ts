@@ -62,7 +62,7 @@ describe('the journal', () => {
       const lines = ends.filter((end) => end <= length).length;
       expect(content?.shards.length ?? -1, `cut at ${length}`).toBe(lines - 1);
       if (!content) continue;
-      // It goes on behind what is whole.
+      // It goes on after what is whole.
       const journal = await JournalWriter.open(folder, identity, content);
       await journal.append(shard(lines - 1));
       await journal[Symbol.asyncDispose]();

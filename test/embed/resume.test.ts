@@ -88,7 +88,7 @@ describe('a run that was stopped', () => {
     const { manifest, embedded, skipped } = await run(photos, out);
     expect(contentOf(out)).toEqual(contentOf(whole));
     expect(manifest.counts).toEqual({ inputs: 26, ok: 24, errors: 2 });
-    // What was in a finished shard is not embedded again, but for what had failed.
+    // What was in a finished shard is not embedded again, except for what had failed.
     const finished = 8 * Math.floor((4 * Math.ceil(stopAt / 4)) / 8);
     expect(embedded + skipped).toBe(26);
     expect(skipped).toBeGreaterThanOrEqual(finished - 2);
@@ -198,7 +198,7 @@ describe('a finished dataset', () => {
     expect(await run(photos, out)).toMatchObject({ embedded: 1, failed: 1, skipped: 25 });
   });
 
-  it('takes changed files anew; their old rows are dead', async () => {
+  it('takes changed files again; their old rows are dead', async () => {
     const { photos, out } = setUp();
     await run(photos, out);
     copyFileSync(city, join(photos, 'sea/sea-0.jpg'));

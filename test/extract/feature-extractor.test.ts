@@ -201,7 +201,7 @@ describe('run refuses', () => {
     const next = extractor.run(batch(1)).then(() => settled.push('next'));
     abort.abort(new Error('enough'));
     await Promise.all([run, next]);
-    // The run given up settles first, although the one behind it waits for its end.
+    // The run given up settles first, although the one after it waits for its end.
     expect(settled).toEqual(['enough', 'next']);
     await expect(extractor.run(batch(1), { signal: abort.signal })).rejects.toThrow('enough');
     expect((await extractor.run(batch(1))).fc.dims).toEqual([1, 10]);

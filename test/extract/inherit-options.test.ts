@@ -27,7 +27,7 @@ const photo: Tensor<'float32'> = {
 };
 
 describe('createFeatureExtractor of an extractor', () => {
-  it('cuts its source model anew, on its device', async () => {
+  it('cuts its source model again, on its device', async () => {
     const first = keep(
       await createFeatureExtractor(
         tinyResNet(),
@@ -65,7 +65,7 @@ describe('createFeatureExtractor of an extractor', () => {
 });
 
 describe('createFeatureExtractor of a pruned model', () => {
-  it('runs it as it is, or cuts its source model anew', async () => {
+  it('runs it as it is, or cuts its source model again', async () => {
     const pruned = await pruneModel(tinyResNet(), { layer4: 'v' }, { l2Normalize: true, pool: 'avg' });
     const extractor = keep(await createFeatureExtractor(pruned));
     expect(extractor.model).toBe(pruned);
@@ -109,7 +109,7 @@ describe('an option that is undefined', () => {
     expect(model.session).toMatchObject({ graphOptimizationLevel: 'disabled', enableMemPattern: false });
   });
 
-  it('gives weights anew for another number of devices', async () => {
+  it('gives weights again for another number of devices', async () => {
     const parallel = keep(
       await createFeatureExtractor(tinyResNet(), ['fc'], {
         devices: ['cpu:0', 'cpu:1'],

@@ -216,7 +216,7 @@ describe('when something is wrong with the cache', () => {
     return results;
   };
 
-  it('a lane that is opened again finds it gone, and has it made anew', async () => {
+  it('a lane that is opened again finds it gone, and has it made again', async () => {
     const cacheFolder = newFolder();
     const extractor = await open({ cacheFolder, isolation: 'process' });
     const before = await extractor.run(feed);
@@ -230,7 +230,7 @@ describe('when something is wrong with the cache', () => {
     await extractor.close();
   });
 
-  it('a damaged entry is made anew', async () => {
+  it('a damaged entry is made again', async () => {
     const cacheFolder = newFolder();
     await (await open({ cacheFolder })).close();
     const [key] = entriesOf(cacheFolder);

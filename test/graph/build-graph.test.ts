@@ -64,10 +64,10 @@ const relu: NodeSpec = { op: 'Relu', inputs: ['x'], outputs: ['k'] };
 
 const ACCEPTED: Readonly<Record<string, Case>> = {
   'two Constants of the same value': { nodes: [constant('k', [10]), ...both, constant('k', [10])] },
-  'two Constants of different values, with a reader behind each': {
+  'two Constants of different values, with a reader after each': {
     nodes: [constant('k', [10]), add('x', 'k', 'y'), constant('k', [20]), add('x', 'k', 'z')],
   },
-  'three Constants behind their readers': {
+  'three Constants after their readers': {
     nodes: [...both, constant('k', [10]), constant('k', [20]), constant('k', [30])],
   },
   'Constants of one node name': {
@@ -103,7 +103,7 @@ const REFUSED: Readonly<Record<string, Case>> = {
       ['k', [20, 30]],
     ],
   },
-  'a Constant and another operator behind it': { nodes: [constant('k', [10]), relu, ...both] },
+  'a Constant and another operator after it': { nodes: [constant('k', [10]), relu, ...both] },
   'a Constant and another operator in front of it': { nodes: [relu, constant('k', [10]), ...both] },
   'two other operators': { nodes: [relu, { ...relu, op: 'Neg' }, ...both] },
   'an operator and an initializer': { nodes: [relu, ...both], weights: [['k', [10]]] },

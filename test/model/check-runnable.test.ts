@@ -49,7 +49,7 @@ describe('bfloat16', () => {
     });
   });
 
-  it('may be inside the graph, at the edge of a pruned file, and behind the cut', async () => {
+  it('may be inside the graph, at the edge of a pruned file, and after the cut', async () => {
     const pruned = await pruneModel(modelBytes(cast(BFLOAT16, FLOAT)), ['y']);
     expect((await pruned.bytes()).byteLength).toBeGreaterThan(0);
     const inside: GraphSpec = {

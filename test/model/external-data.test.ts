@@ -105,7 +105,7 @@ function twoWeights(offset: number): GraphSpec {
   };
 }
 
-/** A file of mostly holes with 1, 2 at its begin, 10, 20 behind that, and 100, 200 at an offset. */
+/** A file of mostly holes with 1, 2 at its begin, 10, 20 after that, and 100, 200 at an offset. */
 function writeWeights(path: string, offset: number): void {
   const file = openSync(path, 'w');
   writeSync(file, Buffer.from(Float32Array.of(1, 2, 10, 20).buffer), 0, 16, 0);

@@ -1,4 +1,4 @@
-/** The state behind public objects, and the refusal of anything else. */
+/** The state after public objects, and the refusal of anything else. */
 import { describe, expect, it } from 'vitest';
 import { Internals } from '../../src/model/internals.js';
 

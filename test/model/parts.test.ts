@@ -33,7 +33,7 @@ function waves(dims: readonly number[]): TensorLike {
   };
 }
 
-/** Tokens `[n, 5 or 17, 4]` behind a MatMul, as in a ViT. */
+/** Tokens `[n, 5 or 17, 4]` after a MatMul, as in a ViT. */
 function tokens(count: number, opset = 17): Uint8Array {
   const spec: GraphSpec = {
     inputs: [{ name: 'x', dims: ['n', count, 3] }],
@@ -196,7 +196,7 @@ describe('where the channels stand', () => {
       nodes,
     });
 
-  it('is taken from the operators: behind a linear layer they are last', async () => {
+  it('is taken from the operators: after a linear layer they are last', async () => {
     const linear = spec([{ op: 'MatMul', inputs: ['x', 'w'], outputs: ['y'] }]);
     const { outputs } = keep(await createFeatureExtractor(linear, ['y'], { pool: 'avg' }));
     expect(outputs[0]).toMatchObject({ dims: ['n', 8], layout: 'NC' });

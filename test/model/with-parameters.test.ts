@@ -79,7 +79,7 @@ describe.each([false, true])('withParameters, transposed in the file: %j', (tran
   });
 });
 
-it('refuses another size behind which the graph goes on', async () => {
+it('refuses another size after which the graph goes on', async () => {
   const model = await createModel('resnet18', { numClasses: 5 });
   await expect(model.withParameters({ 'layer1.0.bn1.weight': floats([65]) })).rejects.toMatchObject({
     code: 'STATE_MISMATCH',

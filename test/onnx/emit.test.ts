@@ -36,7 +36,7 @@ describe('layOut', () => {
     const model = scanModel(memorySource(bytes));
     const dropped = new Set(model.graph.valueInfos.map((info) => info.field));
     const added = [new Uint8Array(0)];
-    // An empty addition forces the graph's head to be written anew.
+    // An empty addition forces the graph's head to be written again.
     expect(
       Buffer.compare(await collectChunks(memorySource(bytes), layOut(model, { dropped, added })), bytes),
     ).toBe(0);

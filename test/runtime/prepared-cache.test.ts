@@ -104,7 +104,7 @@ describe('damaged entries', () => {
     ['a record cut off', (place) => truncateSync(join(place, 'entry.json'), 10)],
     ['a record of something else', (place) => writeFileSync(join(place, 'entry.json'), 'null')],
   ];
-  it.each(damages)('%s: not found, and made anew', async (_, damage) => {
+  it.each(damages)('%s: not found, and made again', async (_, damage) => {
     const cache = newCache();
     const entry = await addEntry(cache, keyOf('a'), fill('graph'));
     expect(await isWhole(entry)).toBe(true);

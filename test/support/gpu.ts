@@ -35,7 +35,7 @@ export function keepGpuWarm(): void {
   afterAll(() => held?.close());
 }
 
-/** Expects numbers of a GPU to be those of the CPU, but for another order of sums. */
+/** Expects numbers of a GPU to be those of the CPU, except for another order of sums. */
 export function expectNear(actual: Tensor, expected: Tensor, relative = 2e-4): void {
   expect(actual.dims).toEqual(expected.dims);
   expectNearNumbers(actual.data as Float32Array, expected.data as Float32Array, relative);

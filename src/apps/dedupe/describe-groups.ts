@@ -98,7 +98,7 @@ async function readCosines(
   return cosines;
 }
 
-/** Some rows, each as a tile of its own. */
+/** Some rows, each as a tile. */
 async function readRows(
   dataset: Dataset,
   request: TileRequest,

@@ -15,7 +15,7 @@ export class Shelf<Item extends Closable> {
     this.#most = most;
   }
 
-  /** The item of a key, opened if it is not open. What fails to open is opened anew the next time. */
+  /** The item of a key, opened if it is not open. What fails to open is opened again the next time. */
   take(key: string, open: () => Promise<Item>): Promise<Item> {
     const item = this.#items.get(key) ?? open();
     this.#items.delete(key);

@@ -1,4 +1,4 @@
-/** BatchNorm statistics estimated anew, from photos or tensors. */
+/** BatchNorm statistics re-estimated from photos or tensors. */
 import { withDefaults, type Options } from '../../base/checks.js';
 import {
   ESTIMATE_DEFAULTS,
@@ -42,7 +42,7 @@ export interface WithFailures {
 }
 
 /**
- * Estimates a model's BatchNorm statistics anew, from data of the domain that it is used in, and writes them into a new model.
+ * Re-estimates a model's BatchNorm statistics from data of the domain that it is used in, and writes them into a new model.
  *
  * @param model - A model, or where to open one. It does not change.
  * @param source - Photos: a folder, pattern, list or archive, as for {@link embedImages}. Or batches: an (async) iterable of tensors, or of

@@ -22,7 +22,7 @@ export interface PageSetup {
 
 /** A page while it is served. */
 export interface ServedPage {
-  /** The address with its key: whoever knows it can use the page. */
+  /** The address with its key, which is all that a reader needs to use the page. */
   readonly url: string;
   close(): Promise<void>;
 }

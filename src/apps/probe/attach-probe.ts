@@ -16,7 +16,7 @@ import { givesProbabilities, type Probe } from './probe.js';
  * Puts a probe into the model that made its vectors: the tensor of the dataset goes through the probe, and the result is the only
  * output, `probabilities` or, for `ridge` and `centroid`, `scores`. The labels stand in the metadata of the file (`labels`).
  *
- * @remarks All kept bytes are those of the model; nodes and weights are added behind them. The head computes in float32.
+ * @remarks All kept bytes are those of the model; nodes and weights are added after them. The head computes in float32.
  *
  * @param model - The model of the probe's dataset: compared by SHA-256.
  * @param probe - From {@link trainProbe} or {@link readProbe}.

@@ -106,7 +106,7 @@ export async function readCurvatures(
 }
 
 /**
- * Turns points into weights, and slopes of weights into gradients. A class has the elements of a point one behind the other, then its
+ * Turns points into weights, and slopes of weights into gradients. A class has the elements of a point one after the other, then its
  * bias. Elements are centred: the shift goes into the bias, which is not penalised.
  */
 export class Coordinates {
@@ -141,7 +141,7 @@ export class Coordinates {
     return this.#columns * (this.elements + 1);
   }
 
-  /** Writes the elements of a point, a row for each class, behind those of other problems. */
+  /** Writes the elements of a point, a row for each class, after those of other problems. */
   placePoint(point: Float64Array, rows: Float64Array, firstColumn: number): void {
     const { elements } = this;
     for (let k = 0; k < this.#columns; k++) {

@@ -79,7 +79,7 @@ export function* minimize(
   return { point: at.point, value: at.value, slope, iterations, isConverged: slope <= tolerance || isStuck };
 }
 
-/** A point with the function there, in buffers of its own. */
+/** A point with the function there, in its own buffers. */
 interface Place extends Evaluation {
   readonly point: Float64Array;
 }
@@ -136,7 +136,7 @@ function* searchLine(
     if (!Number.isFinite(trial.value) || !isLow(trial) || (high && trial.value > low.value + slack))
       high = trial;
     else {
-      // The minimum lies behind a trial with a rising slope.
+      // The minimum lies after a trial with a rising slope.
       if (trial.slope * ((high?.length ?? Infinity) - low.length) > 0) high = low;
       low = trial;
     }

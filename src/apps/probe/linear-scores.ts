@@ -27,7 +27,7 @@ const MOST_SCORES = 2 ** 20;
 /**
  * Scores all rows by several classifiers, in one pass.
  *
- * @returns Blocks with the scores of all classifiers, one behind the other, for each row.
+ * @returns Blocks with the scores of all classifiers, one after the other, for each row.
  */
 export async function* scoreRows(
   rows: LabelledRows,

@@ -36,7 +36,7 @@ export interface MadeReport {
 /**
  * Reads a dataset and computes its report.
  *
- * @throws {@link TapirError} as {@link writeReport} does, but for what it writes.
+ * @throws {@link TapirError} as {@link writeReport} does, except for what it writes.
  */
 export async function makeReport(folder: string, options: Omit<ReportOptions, 'out'>): Promise<MadeReport> {
   const sample = checkInteger('sample', options.sample, 1, MAX_SAMPLE);

@@ -23,7 +23,7 @@ export interface ImageResult {
   readonly error: Error | null;
 }
 
-/** Adds the parsers of images and JSON. Forms have a parser of their own. */
+/** Adds the parsers of images and JSON. Forms have their own parser. */
 export function parseEmbedBodies(app: FastifyInstance, setup: ServiceSetup): void {
   parseJsonBodies(app, setup);
   const read = (request: FastifyRequest, payload: FastifyRequest['raw']) =>

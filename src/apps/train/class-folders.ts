@@ -84,10 +84,7 @@ async function checkClasses(
   if (unknown !== undefined)
     throw unusable(folder, `class "${unknown}" is not among the classes in training: ${listSome(known!)}`);
   if (found.length === 0)
-    throw unusable(
-      folder,
-      'it has no class folders; put the images of each class into a folder of their own',
-    );
+    throw unusable(folder, 'it has no class folders; put the images of each class into its own folder');
   if (known === undefined && found.length === 1)
     throw unusable(folder, `"${found[0]!}" is its only class; two or more are needed`);
 }

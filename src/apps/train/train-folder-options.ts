@@ -124,7 +124,7 @@ export interface TrainFolderOptions extends PlaceOptions {
    */
   readonly weights: 'inline' | 'repack';
   /**
-   * Replace the files of an earlier training, and start anew where one is finished or has other settings.
+   * Replace the files of an earlier training, and start from scratch where one is finished or has other settings.
    * @default false
    */
   readonly overwrite: boolean;

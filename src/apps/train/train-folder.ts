@@ -94,7 +94,7 @@ export async function trainFolder(
   const run = new TrainingRun({ folder, options, trainer, photos, split: data.split, settings });
   await run.resume();
   await run.run();
-  // Awaited here: the trainer closes behind it.
+  // Awaited here: the trainer closes after it.
   return await finish(run, { data, options, trainer, transform, settings });
 }
 
@@ -119,7 +119,7 @@ async function fitModel(source: OnnxModel, classes: number, { train, seed, tell 
   checkLogits(source);
   const { model, head, replaced } = await fitHead(source, classes, seed);
   if (replaced !== null) {
-    const text = `"${head!.name}" gets ${classes} outputs in place of ${replaced}, and starts anew`;
+    const text = `"${head!.name}" gets ${classes} outputs in place of ${replaced}, and starts from scratch`;
     tell({ kind: 'note', text });
   }
   if (train === undefined && !head)

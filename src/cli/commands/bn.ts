@@ -1,4 +1,4 @@
-/** `tapir bn`: estimates BatchNorm statistics anew, and merges what several processes have measured. */
+/** `tapir bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
 import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import {
@@ -62,7 +62,7 @@ export function addBnCommand(program: Command, terminal: Terminal): void {
   const bn = program
     .enablePositionalOptions()
     .command('bn')
-    .description('estimate BatchNorm statistics anew, from photos of the domain that the model is used in')
+    .description('re-estimate BatchNorm statistics from photos of the domain that the model is used in')
     .argument('<model>', MODEL_HELP)
     .argument('<photos>', 'folder, list, archive or pattern of images')
     .enablePositionalOptions()

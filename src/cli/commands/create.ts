@@ -40,7 +40,11 @@ export function addCreateCommand(program: Command, terminal: Terminal): void {
       'its weights: .pth, .safetensors or model.safetensors.index.json; an address is downloaded into the cache',
     )
     .option('--allow-http', 'also fetch from addresses without encryption', false)
-    .option('--num-classes <n>', 'number of classes; a classifier of another size starts anew', parseInteger)
+    .option(
+      '--num-classes <n>',
+      'number of classes; a classifier of another size starts from scratch',
+      parseInteger,
+    )
     .option('--image-size <pixels>', 'height and width of the image', parseInteger)
     .option('--seed <n>', 'chooses the numbers of an untrained network', parseInteger, seed)
     .option('--opset <n>', 'version of the operator set', parseInteger, opset)

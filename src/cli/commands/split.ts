@@ -43,7 +43,7 @@ export function addSplitCommand(program: Command, terminal: Terminal): void {
     .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
     .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
     .option('--stages <n>', 'as many stages, with balanced costs', parseCount)
-    .option('--at <name>', 'cut behind this value instead; repeatable, in execution order', collect)
+    .option('--at <name>', 'cut after this value instead; repeatable, in execution order', collect)
     .requiredOption('-o, --out <folder>', 'folder to write to')
     .addOption(
       new Option('--by <cost>', 'what is balanced')
@@ -92,7 +92,7 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
     balance: split.balance,
     uncounted: split.uncounted,
   };
-  // Last: whoever finds the index finds all stages.
+  // Written last: where the index is, all stages are.
   const text = `${JSON.stringify(description, null, 2)}\n`;
   await writeAtomically(index, Buffer.from(text));
   terminal.out(flags.json ? text : describe(split, names, out));

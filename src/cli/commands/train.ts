@@ -75,7 +75,11 @@ export function addTrainCommand(program: Command, terminal: Terminal): void {
     .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
     .option('--state <folder>', 'folder of checkpoints and the log (default: OUT.training)')
     .option('--inline', 'put weights of other files into the written file, and not into OUT.data', false)
-    .option('--overwrite', 'replace an earlier result, and start anew if that training is finished', false)
+    .option(
+      '--overwrite',
+      'replace an earlier result, and start from scratch if that training is finished',
+      false,
+    )
     .option('--json', 'print the result as JSON', false)
     .option(YES_FLAG, YES_HELP, false)
     .action((folder: string, flags: TrainFlags) => runTrain(terminal, folder, flags));

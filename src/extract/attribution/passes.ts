@@ -41,7 +41,7 @@ interface State {
   readonly classes: number | undefined;
   readonly forward: PrunedModel;
   readonly backward: PrunedModel | undefined;
-  /** The head behind the layer, if it makes the backward pass unnecessary. */
+  /** The head after the layer, if it makes the backward pass unnecessary. */
   readonly head: PoolingWeights | undefined;
   readonly place: Place;
 }

@@ -1,4 +1,4 @@
-/** A network that rows leave as soon as an exit is sure of them: the stages behind it run on the rows that are left. */
+/** A network that rows leave as soon as an exit is sure of them: the stages after it run on the rows that are left. */
 import { checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import type { ModelSource, OnnxModel } from '../../model/open-model.js';
 import { readReturnNodes, type KeysOf, type ReturnNodes } from '../../model/return-nodes.js';

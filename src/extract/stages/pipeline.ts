@@ -38,7 +38,7 @@ export interface PipelineOptions
    */
   readonly devices: readonly Device[] | readonly (readonly Device[])[];
   /**
-   * Names of the values behind which to cut, one fewer than devices. Without them, the stages are balanced; see
+   * Names of the values after which to cut, one fewer than devices. Without them, the stages are balanced; see
    * {@link SplitOptions.by}.
    * @default undefined
    */
@@ -91,7 +91,7 @@ export interface PipelineStage {
  * A feature extractor whose model lies on several devices, one stage on each: for a model that no device can hold whole. Made by
  * {@link Pipeline.create}. It can be used wherever an extractor can.
  *
- * @remarks Parts of a batch move through the stages one behind the other, so that all devices work; rows come out in order. At most
+ * @remarks Parts of a batch move through the stages one after the other, so that all devices work; rows come out in order. At most
  * two parts per stage are under way, which bounds the memory. Where the model fits on each device, {@link DataParallel} is faster:
  * nothing crosses and nothing waits; `advice` says so.
  */

@@ -1,4 +1,4 @@
-/** BatchNorm statistics of a model, estimated anew from batches of tensors. */
+/** BatchNorm statistics of a model, re-estimated from batches of tensors. */
 import type { OnnxModel } from '../../model/open-model.js';
 import type { BatchSource } from '../batch-pieces.js';
 import { readPlace, type PlaceOptions } from '../place-options.js';

@@ -38,7 +38,7 @@ export interface FoldedKnowledge {
   readonly source: ReadonlyMap<string, ChannelStatistics> | undefined;
 }
 
-/** A norm is added behind a folded layer with almost no epsilon: the source's variance is matched as it is. */
+/** A norm is added after a folded layer with almost no epsilon: the source's variance is matched as it is. */
 const NO_EPSILON = 1e-20;
 
 /**
@@ -90,7 +90,7 @@ function unfolded(layer: NormLayer): EstimatedLayer {
   return { ...layer, folded: undefined };
 }
 
-/** What is added behind a folded layer to normalise by other statistics. */
+/** What is added after a folded layer to normalise by other statistics. */
 function normBehind(folded: FoldedLayer, name: string, added: NormLayer['added']): EstimatedLayer {
   const { node, weight } = folded;
   const channels = channelsOf(folded);
@@ -134,7 +134,7 @@ function matchedLayers(
   });
 }
 
-/** The model with the state dict's weights and without norms in its layers, and the norms that belong behind them. */
+/** The model with the state dict's weights and without norms in its layers, and the norms that belong after them. */
 async function unfold(
   model: OnnxModel,
   folded: readonly FoldedLayer[],

@@ -212,7 +212,7 @@ class StageRun {
     }
   }
 
-  /** Opens a stage on each device; nothing behind the last one. */
+  /** Opens a stage on each device; nothing after the last one. */
   #open(i: number): Promise<Replica[]> {
     const graph = this.#graphs[i];
     const opening = graph ? openOnDevices(this.#place, graph.rewrite) : Promise.resolve([]);

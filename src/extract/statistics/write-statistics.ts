@@ -43,7 +43,7 @@ function replace(
 ): void {
   const bytes = encode(values, elemType);
   const value = node.inputs[slot];
-  // A tensor behind an Identity is replaced for all who read that Identity.
+  // A tensor after an Identity is replaced for all who read that Identity.
   const isOwn = value?.initializer !== undefined || value?.uses.length === 1;
   const site = isOwn ? siteOf(node, slot) : undefined;
   if (site) edits.push({ site, name, bytes });

@@ -154,7 +154,7 @@ async function makeBackward(
   const started = startRewrite(cutToStage(graph, stage), typeOf, true);
   const uses = layers.map((norm) => ({ norm, from: 'inputs' as const, isTapped: false }));
   const { rewrite, feeds } = withNorms(started, uses, new Set(targets));
-  // A model of its own, because its norms read inputs now, which have gradients.
+  // Its own model, because its norms read inputs now, which have gradients.
   const own = await deriveRewritten(model, rewrite, 'tensors');
   const { values } = modelInternals.of(own).graph;
   const layerFeeds = [...(feeds as ReadonlyMap<NormLayer, NormFeed>)].filter(([{ input }]) =>

@@ -1,4 +1,4 @@
-/** The tensors of a model that training changes: parameters by torch's names, and statistics of norms. Each gets an initializer of its own. */
+/** The tensors of a model that training changes: parameters by torch's names, and statistics of norms. Each gets its own initializer. */
 import { show, invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { nearestNames } from '../../base/nearest-names.js';
@@ -128,7 +128,7 @@ function checkFloat32(name: string, { initializer }: Value): void {
     );
 }
 
-/** A model in which each wanted tensor has an initializer of its own. */
+/** A model in which each wanted tensor has its own initializer. */
 export interface OwnedTensors {
   readonly model: OnnxModel;
   /** By the wanted names. Tied ones are one tensor, which has the first one's name. */
@@ -136,7 +136,7 @@ export interface OwnedTensors {
 }
 
 /**
- * Gives tensors initializers of their own. Exporters merge tensors of equal values: all zero biases of a network may be one. A tensor
+ * Gives tensors their own initializers. Exporters merge tensors of equal values: all zero biases of a network may be one. A tensor
  * whose elements are all the same was merged. Any other one that several parameters read is tied, and stays one.
  */
 export async function ownTensors(model: OnnxModel, wanted: readonly WantedTensor[]): Promise<OwnedTensors> {

@@ -43,7 +43,7 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
   readonly optimizer: GivenOptimizer;
   /**
    * The parameters to train. All others stay as they are, and are not differentiated. Names of parameters (`'fc.weight'`) or modules (`'layer4'`), with `*`
-   * for anything, or groups of them with options of their own. `'tensor:NAME'` is an initializer of the file.
+   * for anything, or groups of them with their own options. `'tensor:NAME'` is an initializer of the file.
    * @default '*', every parameter
    */
   readonly parameters: string | readonly string[] | readonly ParameterGroup[];

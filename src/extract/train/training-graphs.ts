@@ -28,7 +28,7 @@ import { listNormNodes, unavailable, type NormLayer } from '../statistics/norm-l
 import type { TrainerSetup } from './trainer-options.js';
 import type { TrainedTensor, WantedTensor } from './trained-tensors.js';
 
-/** A model with a loss behind one of its outputs. */
+/** A model with a loss after one of its outputs. */
 export interface LossModel {
   readonly model: OnnxModel;
   /** The dims of the output, as far as they are known. */
@@ -55,7 +55,7 @@ export interface TrainingGraph extends NormRewrite {
 }
 
 /**
- * Puts a loss behind an output.
+ * Puts a loss after an output.
  *
  * @param output - Its name; by default the only output of the model.
  * @throws {@link TapirError} `OPTION_INVALID` if the model has several outputs and none is named; `OUTPUT_MISFIT`; `INPUT_MISMATCH` for an

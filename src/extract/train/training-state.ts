@@ -35,7 +35,7 @@ export class TrainingState {
   readonly #base: OnnxModel;
   #steps = 0;
 
-  /** @param base - The model in which each tensor has an initializer of its own. */
+  /** @param base - The model in which each tensor has its own initializer. */
   constructor(base: OnnxModel, parameters: readonly TrainedParameter[], norms: readonly NormStatistics[]) {
     this.#base = base;
     this.parameters = parameters;

@@ -1,6 +1,6 @@
 /**
  * Names for sizes that the runtime leaves open: a name stands for one size everywhere, so two tensors with one name need no check when
- * the graph runs. A network with open height and width has such sizes behind its first convolution.
+ * the graph runs. A network with open height and width has such sizes after its first convolution.
  */
 import type { Dim } from '../../onnx/schema.js';
 import type { Node, Value } from '../graph.js';

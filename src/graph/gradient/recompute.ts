@@ -36,7 +36,7 @@ interface Recomputed {
 }
 
 /**
- * Adds the repeated nodes to the way back, each as late as possible: behind the gradient of the end of its segment and those of the
+ * Adds the repeated nodes to the way back, each as late as possible: after the gradient of the end of its segment and those of the
  * parameters of the segment behind.
  *
  * What a later segment reads as well, what is returned, and what random nodes give stays as it is.
@@ -76,7 +76,7 @@ class Repeats implements Recomputed {
     return this.#math.nodes.tensors;
   }
 
-  /** Adds a node of the way back, behind the repeated ones that it reads. */
+  /** Adds a node of the way back, after the repeated ones that it reads. */
   add(node: NewNode): void {
     const inputs = node.inputs.map((name) => {
       const value = this.#cut.graph.values.get(name);

@@ -40,7 +40,7 @@ export function ruleOf(node: Node): Rule {
   if (rule) return rule;
   throw unsupported(
     node,
-    node.scanned.bodies ? 'it runs a graph of its own' : 'onnx-tapir has no rule for this operator',
+    node.scanned.bodies ? 'it runs its own graph' : 'onnx-tapir has no rule for this operator',
   );
 }
 

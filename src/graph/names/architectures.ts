@@ -41,7 +41,7 @@ function resnet(blocks: readonly number[], convolutions: 2 | 3): Step[] {
         steps.push(step('conv', at(`conv${k}`), { kernel }), step('bn', at(`bn${k}`)));
         if (k < convolutions) steps.push(step('relu', at(k === 1 ? 'relu' : `relu_${k - 1}`)));
       }
-      // Where channels or size change: everywhere at first but for basic blocks, whose first stage keeps both.
+      // Where channels or size change: everywhere at first except for basic blocks, whose first stage keeps both.
       const hasDownsample = block === 0 && (stage > 0 || convolutions === 3);
       if (hasDownsample) {
         steps.push(

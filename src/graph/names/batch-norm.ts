@@ -1,5 +1,5 @@
 /**
- * Convolutions into which an exporter folded the BatchNorm behind them. Such a node has the convolution's name but holds the
+ * Convolutions into which an exporter folded the BatchNorm after them. Such a node has the convolution's name but holds the
  * BatchNorm's value: on eight torchvision models, the only way in which a leaf's name denotes a wrong value.
  */
 import type { Node, Value } from '../graph.js';
@@ -11,7 +11,7 @@ export function isConvolution(node: Node): boolean {
   return CONVOLUTIONS.has(node.opType);
 }
 
-/** Weights that ONNX Runtime's optimiser computed from a convolution and the operator behind it. */
+/** Weights that ONNX Runtime's optimiser computed from a convolution and the operator after it. */
 const FUSED_WEIGHT = /^Conv(?:Bn|Mul|Add)Fusion_/;
 
 /**
@@ -38,7 +38,7 @@ function behindIdentity(value: Value): Value {
 }
 
 /**
- * Names that the BatchNorm behind a convolution of this name usually has.
+ * Names that the BatchNorm after a convolution of this name usually has.
  *
  * @param isPresent - Whether the module of a path still has its own node.
  */

@@ -17,7 +17,7 @@ interface Layers {
   readonly helpers: ReadonlySet<Node>;
   /** Nodes that compute sizes and constants. */
   readonly aside: ReadonlySet<Node>;
-  /** Whether scopes carry the number of the call behind every layer's name. */
+  /** Whether scopes carry the number of the call after every layer's name. */
   readonly isNumbered: boolean;
   /** The scope of a convolution's own name, where its value is another layer's: the BatchNorm that was folded into it. */
   readonly folded: ReadonlyMap<string, Node>;
@@ -110,7 +110,7 @@ function scopeOf(graph: Graph, node: Node): string | undefined {
   return name.includes('/') ? name.slice(0, name.lastIndexOf('/')) : undefined;
 }
 
-/** A convolution that was put together anew is known by its bias: that of the BatchNorm in it, or its own. */
+/** A convolution that was put together again is known by its bias: that of the BatchNorm in it, or its own. */
 function scopeOfBias(node: Node): string | undefined {
   const bias = node.inputs[2]?.name ?? '';
   const match = /^(.+?)\/(?:batchnorm\/)?[^/]+$/.exec(bias);
@@ -229,7 +229,7 @@ export function layerNames(graph: Graph): ReadonlyMap<Node, string> {
   return new Map([...layers.scopes].map(([node, scope]) => [node, layerName(scope, layers.isNumbered)]));
 }
 
-/** Convolutions that hold the value of the BatchNorm behind them. */
+/** Convolutions that hold the value of the BatchNorm after them. */
 export function foldedConvolutions(graph: Graph): ReadonlySet<Node> {
   return layersOf(graph)?.foldedNodes ?? new Set();
 }

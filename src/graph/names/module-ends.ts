@@ -10,7 +10,7 @@ import type { Module, ModuleTree } from './module-tree.js';
 const QUANTIZERS = new Set(['QuantizeLinear', 'DequantizeLinear']);
 /** Quantized values pass through a QuantizeLinear and a DequantizeLinear. */
 const MAX_HOPS = 4;
-/** What networks put behind a BatchNorm; some of these are the first operator of a longer activation. */
+/** What networks put after a BatchNorm; some of these are the first operator of a longer activation. */
 const ACTIVATIONS = new Set([
   'Celu',
   'Clip',
@@ -51,7 +51,7 @@ export function doubtEnd(tree: ModuleTree, module: Module, end: Node): string | 
   // The convolution is the module itself, with children (padding), or in a further call of it.
   if (path === module.path || !isUnder(path, module.path)) return 'the convolution is the module itself';
   if (feedsActivation(tree, module, end)) return 'an activation follows it outside the module';
-  if (hasGapBehind(tree, module)) return 'a module behind it vanished';
+  if (hasGapBehind(tree, module)) return 'a module after it vanished';
   const holder = tree.modules.get(splitPath(path)[0])!;
   const doubt = doubtHolder(tree, holder, end);
   return doubt !== undefined && !normalisesInside(tree, module, path) ? doubt : undefined;
@@ -70,7 +70,7 @@ function usersOf(node: Node, hops = 0): readonly Node[] {
   return users.flatMap((user) => (QUANTIZERS.has(user.opType) ? usersOf(user, hops + 1) : [user]));
 }
 
-/** Whether the module, or one around it that ends where it ends, has a vanished sibling behind it in a Sequential. */
+/** Whether the module, or one around it that ends where it ends, has a vanished sibling after it in a Sequential. */
 function hasGapBehind(tree: ModuleTree, module: Module): boolean {
   for (let at = module; at.path !== '';) {
     const [parentPath, atom] = splitPath(at.path);
@@ -115,7 +115,7 @@ function doubtHolder(tree: ModuleTree, holder: Module, end: Node): string | unde
 
 const wrappers = new WeakMap<ModuleTree, ReadonlySet<string>>();
 
-/** Kinds of modules of which one has an activation behind it: its BatchNorm may be there, too. */
+/** Kinds of modules of which one has an activation after it: its BatchNorm may be there, too. */
 function wrapperKinds(tree: ModuleTree): ReadonlySet<string> {
   let kinds = wrappers.get(tree);
   if (!kinds) {
@@ -138,7 +138,7 @@ function kindOf(module: Module, end: Node, tree: ModuleTree): string {
 }
 
 /**
- * Whether a module has a BatchNorm behind another child like the one it ends in: then also behind that (`rep` of Xception is
+ * Whether a module has a BatchNorm after another child like the one it ends in: then also after that (`rep` of Xception is
  * SeparableConv2d, BatchNorm, ReLU, SeparableConv2d, BatchNorm).
  */
 function normalisesInside(tree: ModuleTree, module: Module, path: string): boolean {

@@ -106,7 +106,7 @@ function losesBias(node: Node): boolean {
 /** Whether an optimiser merged the end of a module into what follows. */
 function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
   if (losesBias(last)) {
-    const why = `ONNX Runtime's optimiser took the bias of "${path}" over into the operator behind it; cut the file from before that`;
+    const why = `ONNX Runtime's optimiser took the bias of "${path}" over into the operator after it; cut the file from before that`;
     return { kind: 'folded', why };
   }
   if (tree.scheme !== 'dynamo') return undefined;

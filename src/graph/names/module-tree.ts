@@ -38,7 +38,7 @@ export interface ModuleTree {
   readonly results: ReadonlySet<Node>;
   /**
    * The node that torchvision's list means by a leaf name. torchvision strips a trailing `_<int>` of the last atom
-   * and counts anew per parent, for calls as well as for modules that are really named so.
+   * and counts from 0 again per parent, for calls as well as for modules that are really named so.
    */
   readonly torchvision: ReadonlyMap<string, Node>;
 }
@@ -98,7 +98,7 @@ function buildTree(graph: Graph): ModuleTree {
     if (!place) continue;
     places.set(node, place);
     const module = moduleOf(place.path);
-    // Sizes computed inside a module (for a Reshape behind it) and folded constants are not its result.
+    // Sizes computed inside a module (for a Reshape after it) and folded constants are not its result.
     if (roles.get(node) !== 'data') {
       module.aside = append(module.aside, node);
       continue;

@@ -82,7 +82,7 @@ function align(
       value = output;
     }
     values.set(step.name, value);
-    // A weight that lost its name among others that have theirs was computed anew, with a BatchNorm in it.
+    // A weight that lost its name among others that have theirs was computed again, with a BatchNorm in it.
     const isFolded = areNamed && taken > 0 && isAnonymous(nodes[at - 1]!);
     convolution = step.kind === 'conv' ? { name: step.name, isFolded } : undefined;
   }

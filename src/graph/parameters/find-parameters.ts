@@ -114,7 +114,7 @@ function readUse(
   return { node, site, names, perm: isGuess ? permOf(node) : null, kind, isGuess };
 }
 
-/** Whether an input is the matrix of a linear layer: exporters name it anew when they transpose it. */
+/** Whether an input is the matrix of a linear layer: exporters rename it when they transpose it. */
 function isMatrixOfProduct({ opType }: Node, slot: number, dims: readonly number[]): boolean {
   return (opType === 'MatMul' || opType === 'Gemm') && slot === 1 && dims.length === 2;
 }

@@ -1,5 +1,5 @@
 /**
- * Convolutions and linear layers that hold the BatchNorm behind them: weight = W · s and bias = (b − mean) · s + beta, with
+ * Convolutions and linear layers that hold the BatchNorm after them: weight = W · s and bias = (b − mean) · s + beta, with
  * s = gamma / sqrt(var + eps).
  */
 import type { Node } from '../graph.js';

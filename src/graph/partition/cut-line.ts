@@ -22,7 +22,7 @@ export interface CutLine {
 
 /**
  * Puts the nodes of a cut in a line: in execution order, except that all nodes that do not depend on a cut point run before it.
- * So each cut point is a place that one tensor crosses. Nodes that depend on no input belong to whoever reads them, and are left out.
+ * So each cut point is a place that one tensor crosses. Nodes that depend on no input belong to their readers, and are left out.
  *
  * A cut point is a tensor that alone separates the graph: what depends on it depends on no input in any other way. Found with
  * dominators (Cooper, Harvey and Kennedy), in the time of one walk.

@@ -6,7 +6,7 @@ import type { StagePart } from './stages.js';
 
 /**
  * Forms one stage per exit. A stage holds the nodes that its exit needs and no earlier one does. It takes tensors with a row per
- * sample, so that rows can leave: what is computed from sizes alone belongs to each stage that reads it, and is computed anew from
+ * sample, so that rows can leave: what is computed from sizes alone belongs to each stage that reads it, and is computed again from
  * the rows that are left.
  *
  * @param exits - The values of each exit, from the first to the last.

@@ -4,7 +4,7 @@ import { nodeRoles } from '../roles.js';
 import type { Norm } from '../rewrite/norm-statistics.js';
 import { cutGraph, type Cut, type CutOutput } from '../rewrite/prune.js';
 
-/** A stage: the nodes behind the norms of the stages before it. */
+/** A stage: the nodes after the norms of the stages before it. */
 export interface NormStage {
   /** The norms whose inputs it computes. */
   readonly norms: readonly Norm[];

@@ -1,4 +1,4 @@
-/** A classifier of vectors behind an output: the output then holds its probabilities or scores. */
+/** A classifier of vectors after an output: the output then holds its probabilities or scores. */
 import { TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE } from '../../onnx/schema.js';
 import { opsetOf } from '../operator-sets.js';
@@ -6,7 +6,7 @@ import { withLinearHead, type LinearHead } from './linear-head.js';
 import { NodeBuilder } from './node-builder.js';
 import type { Rewrite, RewriteOutput } from './rewrite.js';
 
-/** A linear classifier, and what stands before and behind it. */
+/** A linear classifier, and what stands before and after it. */
 export interface ClassifierHead extends LinearHead {
   /** Divide each vector by its Euclidean norm, at least 1e-12. */
   readonly l2Normalize: boolean;
@@ -30,7 +30,7 @@ const LEAST_NORM = 1e-12;
 const NEEDED_OPSET = 10;
 
 /**
- * Adds a linear classifier behind an output: `[N, …]` becomes `[N, classes]`.
+ * Adds a linear classifier after an output: `[N, …]` becomes `[N, classes]`.
  *
  * @param key - The key of the result, in place of the output's.
  * @throws {@link TapirError} `OUTPUT_MISFIT` for another number of features, or an operator set before 10.
@@ -51,7 +51,7 @@ export function withClassifierHead(
 }
 
 /**
- * Adds a vote of the nearest vectors behind an output: `[N, …]` becomes `[N, classes]`, shares that sum to 1.
+ * Adds a vote of the nearest vectors after an output: `[N, …]` becomes `[N, classes]`, shares that sum to 1.
  *
  * @throws as {@link withClassifierHead}.
  */
@@ -109,7 +109,7 @@ function withVectors(
   return addNodes(replaceOutput(rewrite, output, { ...output, tensor, type, layout: undefined }), nodes);
 }
 
-/** Adds nodes behind the output of a key. */
+/** Adds nodes after the output of a key. */
 function withLast(
   rewrite: Rewrite,
   key: string,

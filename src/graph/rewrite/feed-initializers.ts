@@ -1,4 +1,4 @@
-/** Initializers that become inputs, under their own names: whoever runs the graph feeds them. */
+/** Initializers that become inputs, under their own names: each run feeds them. */
 import type { Value } from '../graph.js';
 import type { Rewrite } from './rewrite.js';
 

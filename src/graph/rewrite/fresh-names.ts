@@ -28,7 +28,7 @@ export class FreshNames {
     return name;
   }
 
-  /** A copy that gives out names of its own: two rewrites of one rewrite then have the same names. */
+  /** A copy that gives out its own names: two rewrites of one rewrite then have the same names. */
   fork(): FreshNames {
     const copy = new FreshNames(this.#taken, this.#reserved);
     for (const [wanted, k] of this.#next) copy.#next.set(wanted, k);

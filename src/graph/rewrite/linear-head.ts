@@ -1,4 +1,4 @@
-/** A linear head behind an output: the output then holds its result. */
+/** A linear head after an output: the output then holds its result. */
 import { TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE } from '../../onnx/schema.js';
 import { opsetOf } from '../operator-sets.js';
@@ -17,7 +17,7 @@ export interface LinearHead {
 const ADD_BROADCASTS = 7;
 
 /**
- * Adds a linear layer behind an output: `[N, …]` is flattened to `[N, features]` and becomes `[N, classes]`.
+ * Adds a linear layer after an output: `[N, …]` is flattened to `[N, features]` and becomes `[N, classes]`.
  *
  * @param key - The key of the result, in place of the output's.
  * @throws {@link TapirError} `OUTPUT_MISFIT` if the output has another number of features, or the model's operator set is older than 7.

@@ -20,7 +20,7 @@ export interface Norm {
   readonly channels: number;
   /** ONNX's number of the statistics' element type. */
   readonly elemType: number;
-  /** The norm to add behind a layer; undefined for a BatchNormalization of the graph. */
+  /** The norm to add after a layer; undefined for a BatchNormalization of the graph. */
   readonly added: AddedNorm | undefined;
 }
 

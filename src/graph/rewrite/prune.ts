@@ -105,7 +105,7 @@ function checkComplete(
   const asked = outputs.map(({ request }) => `"${request}"`).join(', ');
   throw new TapirError(
     'INPUTS_MISSING',
-    `the given inputs do not suffice for ${asked}: ${list} must be fed as well; add them to inputs, or cut behind them`,
+    `the given inputs do not suffice for ${asked}: ${list} must be fed as well; add them to inputs, or cut after them`,
     { details: { missing } },
   );
 }
@@ -227,7 +227,7 @@ function checkTensor({ request, value }: CutOutput): void {
   if (type === undefined) return;
   throw new TapirError(
     'OUTPUT_NOT_TENSOR',
-    `"${request}" is a ${type}, which onnxruntime-node cannot give out; ask for a tensor before or behind it`,
+    `"${request}" is a ${type}, which onnxruntime-node cannot give out; ask for a tensor before or after it`,
     { details: { output: request, type } },
   );
 }

@@ -26,7 +26,7 @@ export interface FollowingTokens {
   readonly prefix: number;
 }
 
-/** A grid of patch tokens behind some others (class, registers). */
+/** A grid of patch tokens after some others (class, registers). */
 export interface TokenGrid {
   readonly prefix: number;
   /** Rows and columns; null if they depend on the image, see `follows`. */

@@ -1,5 +1,5 @@
 /**
- * A loss behind an output, as nodes. It is a sum over all elements or rows; whoever runs the graph divides by their number, so that the
+ * A loss after an output, as nodes. It is a sum over all elements or rows; the caller divides by their number, so that the
  * losses of parts of a batch add up. Everything that depends on targets alone (classes, weights, smoothing) is computed before the run and
  * fed: so one formula serves many losses.
  */
@@ -133,7 +133,7 @@ function misfit({ request }: RewriteOutput, reason: string): TapirError<'OUTPUT_
   const actual = 'of an older operator set';
   return new TapirError(
     'OUTPUT_MISFIT',
-    `no loss can be put behind "${request}": ${reason}; convert the model first (onnx.version_converter)`,
+    `no loss can be put after "${request}": ${reason}; convert the model first (onnx.version_converter)`,
     {
       details: { output: request, actual, reason },
     },

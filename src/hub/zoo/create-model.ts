@@ -23,7 +23,7 @@ export interface CreateOptions {
    */
   readonly weights: string | URL | StateSource | undefined;
   /**
-   * The number of classes. If `weights` have another number, the classifier starts anew; left out, they must have 1000.
+   * The number of classes. If `weights` have another number, the classifier starts from scratch; left out, they must have 1000.
    * @default 1000
    */
   readonly numClasses: number | undefined;
@@ -164,11 +164,11 @@ function checkOptions(architecture: Architecture, given: Options<CreateOptions>)
 function describe(name: string, { parameters }: Network, loads: ReadonlyMap<string, Load>): string {
   if (loads.size === 0)
     return `${name} with seeded random weights: untrained, for wiring and speed, not for meaning.`;
-  const anew = [...parameters.values()].filter(
+  const fresh = [...parameters.values()].filter(
     (parameter) => !loads.has(parameter.key) && !isComputed(parameter),
   );
-  if (anew.length === 0) return name;
-  return `${name}; seeded random numbers, untrained: ${anew.map(({ key }) => key).join(', ')}.`;
+  if (fresh.length === 0) return name;
+  return `${name}; seeded random numbers, untrained: ${fresh.map(({ key }) => key).join(', ')}.`;
 }
 
 /** Parameters that are read at a time: their file then stays open. */

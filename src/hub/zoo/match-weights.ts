@@ -23,14 +23,14 @@ const COUNTER = /(?:^|\.)num_batches_tracked$/;
 export interface MatchOptions {
   readonly name: string;
   readonly architecture: Architecture;
-  /** Whether the classifier may have another size than in the state dict: it then starts anew. */
+  /** Whether the classifier may have another size than in the state dict: it then starts from scratch. */
   readonly mayChangeHead: boolean;
 }
 
 /**
  * Finds the tensor of every parameter.
  *
- * @returns How to read the values, by key. Parameters that start anew are left out.
+ * @returns How to read the values, by key. Parameters that start from scratch are left out.
  * @throws {@link TapirError} `STATE_MISMATCH` with all keys that are missing, unexpected, or of other dims or dtypes; `STATE_INVALID`.
  */
 export async function matchWeights(

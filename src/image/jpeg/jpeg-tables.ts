@@ -27,7 +27,7 @@ function zigzag(): Uint8Array {
   return order;
 }
 
-/** Writes the byte offset of each coefficient in a block; those beyond the 64th go behind the block. */
+/** Writes the byte offset of each coefficient in a block; those beyond the 64th go after the block. */
 export function putZigzag(bytes: Uint8Array, at: number): void {
   for (let k = 0; k < ZIGZAG.length; k++) bytes[at + k] = ZIGZAG[k]! * 2;
   bytes.fill(SIDE * SIDE * 2, at + ZIGZAG.length, at + ZIGZAG.length + 16);

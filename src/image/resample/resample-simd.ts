@@ -97,7 +97,7 @@ class Passage {
     }
   }
 
-  /** If a strip does not fit behind the rows in the window, moves the rows that are still needed to its start. */
+  /** If a strip does not fit after the rows in the window, moves the rows that are still needed to its start. */
   #makeRoom(): void {
     const { bytes, plan, layout } = this.#given;
     const { window, windowPitch, windowRows, stripRows } = layout;

@@ -63,7 +63,7 @@ const PAGE_BYTES = 65_536;
  */
 const MAX_PAGES = 256;
 
-/** An instance of the module. Its memory is scratch space: each operation lays it out anew. */
+/** An instance of the module. Its memory is scratch space: each operation lays it out again. */
 export class SimdModule {
   readonly calls: Omit<SimdExports, 'memory'>;
   readonly #memory: SimdExports['memory'];

@@ -11,7 +11,7 @@ import { deriveModel, type OnnxModel } from '../open-model.js';
 import type { PrunedModel } from '../pruned-model.js';
 import { ModelOracle } from './model-oracle.js';
 
-/** A rewritten model as a model of its own. */
+/** A rewritten model as a model. */
 export async function deriveRewritten(
   model: OnnxModel,
   rewrite: Rewrite,

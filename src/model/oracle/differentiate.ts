@@ -47,7 +47,7 @@ export interface DifferentiateOptions {
   readonly inputSizes: InputSizes;
   /**
    * Names of values between which the forward pass is computed again on the way back, instead of being kept: much less memory for the
-   * time of one more forward pass. Good names are the ends of blocks, such as `layer1.0` of a ResNet, on which everything behind depends.
+   * time of one more forward pass. Good names are the ends of blocks, such as `layer1.0` of a ResNet, on which everything after them depends.
    * @default [], which keeps all results
    */
   readonly recompute: readonly string[];

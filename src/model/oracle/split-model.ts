@@ -19,7 +19,7 @@ import { cutStages, deriveRewritten } from './cut-stages.js';
 import { bytesOf, measureCosts, sum, type MeasuredShape, type ModelCosts } from './model-costs.js';
 import { timeNodes } from './time-nodes.js';
 
-/** Where to split: into a number of stages with balanced costs, or behind the values of these names, in execution order. */
+/** Where to split: into a number of stages with balanced costs, or after the values of these names, in execution order. */
 export type SplitPlaces = { readonly stages: number } | { readonly cuts: readonly string[] };
 
 /** Options of {@link splitModel}. */
@@ -63,7 +63,7 @@ export const SPLIT_DEFAULTS: SplitOptions = {
 
 /** One stage of a model. */
 export interface ModelStage {
-  /** The stage as a model of its own, with no weights but its own. Inputs and outputs have the names of their tensors. */
+  /** The stage as a separate model with only its own weights. Inputs and outputs have the names of their tensors. */
   readonly model: PrunedModel;
   /** Multiply-accumulates of one row. */
   readonly macs: number;
@@ -81,7 +81,7 @@ export interface ModelStage {
   readonly outputs: readonly TensorInfo[];
 }
 
-/** What crosses from the stages in front of a place to those behind it. */
+/** What crosses from the stages in front of a place to those after it. */
 export interface Crossing {
   readonly tensors: readonly string[];
   readonly bytesPerSample: number;

@@ -49,7 +49,7 @@ export async function timeNodes(
   }
 }
 
-/** Gives each node a name of its own, by which the profile can be read. */
+/** Gives each node its own name, by which the profile can be read. */
 function renameNodes(rewrite: Rewrite, names: ReadonlyMap<string, Node>): Rewrite {
   const patches = new Map<Node, NodePatch>();
   for (const [name, node] of names)

@@ -1,6 +1,6 @@
 /** BatchNorm folded into the layer in front of it, in float64, as exporters do it. */
 
-/** The tensors of a layer and of the norm behind it. Absent ones are 1 (`gamma`) or 0. */
+/** The tensors of a layer and of the norm after it. Absent ones are 1 (`gamma`) or 0. */
 export interface FoldedTensors {
   /** In torch's layout. */
   readonly weight: Float64Array;

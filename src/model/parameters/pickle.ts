@@ -36,7 +36,7 @@ export class PickleCutError extends Error {
 /** A value, and where the pickle that gave it ends. */
 export interface PickledValue {
   readonly value: unknown;
-  /** The byte behind the pickle. */
+  /** The byte after the pickle. */
   readonly end: number;
 }
 

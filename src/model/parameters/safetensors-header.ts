@@ -1,12 +1,12 @@
 /**
  * The header of a safetensors file: JSON that gives dtype, dims and place of each tensor. The rules are those of the safetensors
- * library: the places cover all data behind the header, without gaps and overlaps.
+ * library: the places cover all data after the header, without gaps and overlaps.
  */
 import { show } from '../../base/checks.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { SAFETENSORS_TYPES, storedBytes, type StoredType } from './stored-types.js';
 
-/** A tensor, with the range of its bytes behind the header. */
+/** A tensor, with the range of its bytes after the header. */
 export interface HeaderEntry {
   readonly key: string;
   readonly dtype: StoredType;
@@ -37,7 +37,7 @@ export class EntryError extends Error {
 /**
  * Reads a header.
  *
- * @param dataBytes - Size of the file behind the header.
+ * @param dataBytes - Size of the file after the header.
  * @throws EntryError, Error if the header breaks a rule.
  */
 export function parseHeader(bytes: Uint8Array, dataBytes: number): SafetensorsHeader {

@@ -44,7 +44,7 @@ export async function prepareCuda(device: ResolvedDevice, cudaLibraries: string 
   if (folder !== undefined && path !== undefined) preloadLibraries(folder, path);
 }
 
-/** The libraries that the provider needs and that are neither in the folder nor found by the system's loader; but for the driver's. */
+/** The libraries that the provider needs and that are neither in the folder nor found by the system's loader, except for the driver’s. */
 function findAbsent(provider: string, folder: string | undefined): MissingLibrary[] {
   const files = folder === undefined ? new Map<string, string>() : checkHolds(folder, provider);
   const missing = findMissing(provider, (name) => files.has(name) || isOfDriver(name));

@@ -34,7 +34,7 @@ function fieldsOf(bytes: Uint8Array): Fields {
 }
 
 it.each(['logistic', 'ridge', 'knn', 'centroid'] as const)(
-  'attaches %s behind unchanged fields',
+  'attaches %s after unchanged fields',
   async (kind) => {
     const [photos, vectors, model] = ['photos', 'vectors', 'net.onnx'].map((name) =>
       join(scratch, kind, name),

@@ -14,7 +14,7 @@ import {
 const SETS = ['digits', 'wine', 'photos'];
 const FAST = { folds: 0, tolerance: 1e-7 } as const;
 
-/** The objective of scikit-learn, computed anew from a probe's weights. */
+/** The objective of scikit-learn, computed again from a probe's weights. */
 function objectiveOf(
   probe: Probe,
   { vectors, labels }: Labelled,

@@ -68,7 +68,7 @@ describe('Batcher', () => {
     expect(sizes.reduce((sum, size) => sum + size)).toBe(11);
   });
 
-  it('lets a batch grow while all sessions are busy, and queues only full ones behind them', async () => {
+  it('lets a batch grow while all sessions are busy, and queues only full ones after them', async () => {
     const { batcher, runs, finish } = open();
     const first = batcher.add(['a'], never);
     await settle();

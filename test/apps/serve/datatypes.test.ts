@@ -36,7 +36,7 @@ describe('elements of tensors', () => {
     );
     const tensor = makeTensor(dtype, [2], data);
     expect(`[${elementsToJson(dtype, data)}]`).toBe(text);
-    // At an odd place, as bytes behind JSON are.
+    // At an odd place, as bytes after JSON are.
     const bytes = encodeBinaryData(tensor);
     const shifted = Buffer.concat([Buffer.from('x'), bytes]).subarray(1);
     expect(readBinaryData('x', dtype, [2], shifted)).toEqual(data);

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 
-/** The default limit of JSON, but for the rest of the body. */
+/** The default limit of JSON, except for the rest of the body. */
 const SIZE = 8 * 2 ** 20 - 200;
 const INFER = '/v2/models/tiny/infer';
 const repeat = (text: string): string => text.repeat(Math.floor(SIZE / text.length));

@@ -36,7 +36,7 @@ function inferBinary(json: unknown, binary: readonly Uint8Array[], headerLength?
   return fetch(url + INFER, { method: 'POST', body, headers });
 }
 
-/** An output of a reply, from its JSON or from the bytes behind it. */
+/** An output of a reply, from its JSON or from the bytes after it. */
 async function readOutputs(response: Response): Promise<Record<string, Tensor>> {
   const bytes = Buffer.from(await response.arrayBuffer());
   const length = Number(response.headers.get('inference-header-content-length') ?? bytes.length);
@@ -213,7 +213,7 @@ describe('inference with tensors', () => {
     expect(await readOutputs(response)).toEqual({ v: expected });
   });
 
-  it('takes and sends bytes behind the JSON', async () => {
+  it('takes and sends bytes after the JSON', async () => {
     const sized = { ...input, parameters: { binary_data_size: data.byteLength } };
     const bytes = [new Uint8Array(data.buffer)];
     const all = await inferBinary({ inputs: [sized], parameters: { binary_data_output: true } }, bytes);

@@ -19,7 +19,7 @@ const many = (name: string, count: number): string[] =>
 
 describe('class folders', () => {
   it('are in the order of the bytes of their names, as in ImageFolder', async () => {
-    // With a slash behind them, "a-b" would come before "a".
+    // With a slash after them, "a-b" would come before "a".
     const folder = folderOf('a/1.jpg', 'a-b/1.jpg', 'B/1.png', 'é/1.jpg', 'z/1.jpg', 'con 1/deep/er/2.webp');
     const { classes, images, warnings } = await readClassFolders(folder);
     expect(classes).toEqual(['B', 'a', 'a-b', 'con 1', 'z', 'é']);

@@ -104,7 +104,7 @@ describe('trainFolder', () => {
     expect(trained.epochs.at(-1)!.training.loss).toBeLessThan(trained.epochs[0]!.training.loss);
     expect(events[0]).toEqual({
       kind: 'note',
-      text: '"fc" gets 3 outputs in place of 1000, and starts anew',
+      text: '"fc" gets 3 outputs in place of 1000, and starts from scratch',
     });
     expect(events.filter(({ kind }) => kind === 'epoch')).toHaveLength(4);
     expect(events.filter(({ kind }) => kind === 'step')).toHaveLength(12);

@@ -12,7 +12,7 @@ const bin = projectPath('dist/lib/bin.cjs');
 const transform = JSON.stringify({ resize: 64, crop: 64 });
 const flags = ['--model', model, '--return', 'avgpool=v', '--transform', transform, '--overwrite', '--out'];
 
-/** Runs the command behind shell words, such as a limit. */
+/** Runs the command after shell words, such as a limit. */
 function embed(
   out: string,
   shell: string,

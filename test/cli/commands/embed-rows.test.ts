@@ -148,7 +148,7 @@ describe('tapir embed --out -, JSON lines', () => {
       '{"path":"a","embedding":1}',
       'line 3: its field "embedding" has the name of the output',
     ],
-  ])('ends at a line with %s, behind the rows before it', async (_what, line, message) => {
+  ])('ends at a line with %s, after the rows before it', async (_what, line, message) => {
     const input = `{"path":"${sea}"}\n{"path":"${missing}"}\n${line}\n`;
     const ended = await embed('-', '--format jsonl --batch 1', { input });
     expect(ended.code).toBe(2);
@@ -171,7 +171,7 @@ describe('tapir embed --out -, JSON lines', () => {
     expect(ended.stderr).toContain(`option "${option}"`);
   });
 
-  it('ends when too many images fail, behind their rows', async () => {
+  it('ends when too many images fail, after their rows', async () => {
     const ended = await embed('-', '--format jsonl --max-failures 1 --batch 1', {
       input: `${missing}\n`.repeat(5),
     });

@@ -61,7 +61,7 @@ describe('tapir split', () => {
     expect(known[output!.name]!.data).toEqual((await whole.run(feed))[output!.name]!.data);
   });
 
-  it('cuts behind names, prints the index, and replaces nothing unasked', async () => {
+  it('cuts after names, prints the index, and replaces nothing unasked', async () => {
     const out = join(scratch, 'named');
     const args = ['split', model, '--at', 'layer1', '--at', 'layer3', '-o', out, '--json'];
     const ended = await runTapir(args);

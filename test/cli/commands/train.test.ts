@@ -30,7 +30,7 @@ const train = (out: string, more: readonly string[] = [], options: RunOptions = 
 describe('tapir train', () => {
   it('prints a line per epoch, and what it wrote', async () => {
     const { code, stdout, stderr } = await train('plain.onnx');
-    expect(stderr).toMatch(/^"fc" gets 2 outputs in place of 1000, and starts anew$/m);
+    expect(stderr).toMatch(/^"fc" gets 2 outputs in place of 1000, and starts from scratch$/m);
     expect(
       stderr.match(/^epoch \d\/3: loss [\d.]+, accuracy [\d.]+ %; held out: loss .* images\/s$/gm),
     ).toHaveLength(3);

@@ -245,7 +245,7 @@ describe('a stream that is given up', () => {
         for await (const row of given) try { count(); } catch (e) { abort.abort(e); } }).catch((e) => { if (!(e instanceof Enough)) throw e; });`,
     ],
     [
-      'by a failure behind it',
+      'by a failure after it',
       `await pipeline(endless, embedStream(extractor, options), new Writable({ objectMode: true,
       write(row, _, done) { try { count(); done(); } catch (e) { done(e); } } })).catch((e) => { if (!(e instanceof Enough)) throw e; });`,
     ],

@@ -116,7 +116,7 @@ const OTHERS: Readonly<Record<string, readonly NewNode[]>> = {
     GEMM,
   ],
   'the largest value of a channel': [node('GlobalMaxPool', ['layer'], 'pooled'), FLAT, GEMM],
-  'factors behind the pool': [
+  'factors after the pool': [
     node('GlobalAveragePool', ['layer'], 'p'),
     node('Mul', ['p', 'scales'], 'pooled'),
     FLAT,

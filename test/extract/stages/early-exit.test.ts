@@ -163,7 +163,7 @@ describe('createEarlyExit', () => {
   });
 
   it('recomputes sizes from the rows that are left', async () => {
-    // "size" is computed in front of the exit, and read behind it.
+    // "size" is computed in front of the exit, and read after it.
     const spec: GraphSpec = {
       inputs: [{ name: 'x', dims: ['n', 4] }],
       outputs: [{ name: 'y', dims: ['n', 4] }],
@@ -254,7 +254,7 @@ describe('createEarlyExit', () => {
     });
   });
 
-  it('refuses a graph whose batch is fixed, and tensors without rows behind an exit', async () => {
+  it('refuses a graph whose batch is fixed, and tensors without rows after an exit', async () => {
     const nodes = (second: string): GraphSpec['nodes'] => [
       { op: 'Relu', inputs: ['x'], outputs: ['a'] },
       { op: 'ReduceMax', inputs: ['a'], outputs: ['most'] },

@@ -317,7 +317,7 @@ describe('graphs', () => {
     expect(layers[0]!.mean).not.toEqual(layers[1]!.mean);
   });
 
-  it('may compute scale and shift, also behind other norms, and have branches', async () => {
+  it('may compute scale and shift, also after other norms, and have branches', async () => {
     const bytes = modelBytes({
       inputs: [{ name: 'x', dims: ['n', 2, 3] }],
       outputs: [{ name: 'y', dims: ['n', 2, 3] }],
@@ -351,7 +351,7 @@ describe('graphs', () => {
     const extractor = await createFeatureExtractor(staged.model, ['y']);
     const { y } = await extractor.run(batch);
     await extractor.close();
-    // Normalised by its own statistics, but for n / (n − 1) in the variance.
+    // Normalised by its own statistics, except for n / (n − 1) in the variance.
     expectNear(Float64Array.from(momentsOf([y as typeof batch]).mean), [0, -0.25], 1e-5);
   });
 

@@ -1,4 +1,4 @@
-/** Sizes behind convolutions have names, so that residual sums are not reduced over axes that only the run tells. */
+/** Sizes after convolutions have names, so that residual sums are not reduced over axes that only the run tells. */
 import { differentiate } from 'onnx-tapir';
 import { expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../../src/onnx/schema.js';

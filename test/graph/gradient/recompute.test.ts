@@ -42,7 +42,7 @@ describe('a ResNet', () => {
     expect(again.added.length).toBeGreaterThan(kept.added.length);
   });
 
-  it('has the same gradients but for rounding with optimisation', async () => {
+  it('has the same gradients except for rounding with optimisation', async () => {
     const [kept, again] = [await gradientsOf([], 'all'), await gradientsOf(BLOCKS, 'all')];
     for (const [name, { data }] of Object.entries(kept.results)) {
       const expected = data as Float32Array;

@@ -13,7 +13,7 @@ async function listed(spec: Omit<GraphSpec, 'inputs' | 'outputs'>): Promise<unkn
 }
 
 describe('the parameters of a TorchScript file', () => {
-  it('are transposed where the exporter named a matrix anew, and go by the bias beside them', async () => {
+  it('are transposed where the exporter renamed a matrix, and go by the bias beside them', async () => {
     const initializers = {
       'onnx::MatMul_5': { dims: [2, 3], values: [1, 2, 3, 4, 5, 6] },
       'attn.in_proj_bias': [0, 0, 0],
@@ -28,7 +28,7 @@ describe('the parameters of a TorchScript file', () => {
     ]);
   });
 
-  it('are told apart behind Identity nodes', async () => {
+  it('are told apart after Identity nodes', async () => {
     const nodes = [
       { op: 'Identity', inputs: ['a.weight'], outputs: ['b.weight'] },
       { op: 'Gemm', name: '/a/Gemm', inputs: ['x', 'a.weight'], outputs: ['p'] },

@@ -7,7 +7,7 @@ import { memorySource } from '../../../src/onnx/source.js';
 import { modelBytes } from '../../support/graphs.js';
 
 describe('formExits', () => {
-  it('gives each exit its own nodes, hands on tensors with rows, and computes sizes anew', () => {
+  it('gives each exit its own nodes, hands on tensors with rows, and computes sizes again', () => {
     const bytes = modelBytes({
       inputs: ['x'],
       outputs: ['early', 'late'],

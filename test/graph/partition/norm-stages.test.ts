@@ -54,7 +54,7 @@ describe('stages', () => {
     expect(stages.map(({ frees }) => namesOf(frees))).toEqual([[], ['r'], ['c', 's']]);
   });
 
-  it('begin behind a layer to which a norm is added', () => {
+  it('begin after a layer to which a norm is added', () => {
     const { graph } = open(BLOCK);
     const relu = graph.nodes[0]!;
     const added = {

@@ -6,7 +6,7 @@ import { modelBytes } from '../../support/graphs.js';
 const values = (count: number, step: number): number[] =>
   Array.from({ length: count }, (_, i) => Math.sin(i * step));
 
-/** A map `[n, 4, 5, 5]` behind a convolution; or tokens `[n, 5, 4]` behind a linear layer. */
+/** A map `[n, 4, 5, 5]` after a convolution; or tokens `[n, 5, 4]` after a linear layer. */
 function model(kind: 'map' | 'tokens', opset: number): Uint8Array {
   const isMap = kind === 'map';
   const weight = { dims: isMap ? [4, 3, 1, 1] : [3, 4], values: values(12, 0.9) };

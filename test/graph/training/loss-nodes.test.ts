@@ -16,7 +16,7 @@ import { floats } from '../../support/linear-models.js';
 const scratch = scratchFolder();
 let files = 0;
 
-/** y = −x with a loss behind it. */
+/** y = −x with a loss after it. */
 async function lossModel(form: LossForm, dims: readonly number[], opset = 17, name = 'y') {
   const bytes = modelBytes(
     {

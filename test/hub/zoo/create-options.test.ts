@@ -97,7 +97,7 @@ describe('createModel', () => {
     expect(error.message).toContain('conv1.weight is float32 [1000] and must be float32 [64, 3, 7, 7]');
   });
 
-  it('starts the classifier anew only where numClasses asks for another size', async () => {
+  it('starts the classifier again only where numClasses asks for another size', async () => {
     const other = await createModel('resnet18', { weights: state, numClasses: 7 });
     expect(other.outputs).toMatchObject([{ name: 'output', dims: ['batch', 7] }]);
     expect((await logitsOf(other)).data.some((value) => value !== 0)).toBe(true);

@@ -17,7 +17,7 @@ function numbers(seed: number): () => number {
   return () => (at = (at * 48_271) % 0x7fffffff) / 0x7fffffff;
 }
 
-/** A random graph of convolutions behind Pad nodes, with branches; and the tensors that can be requested. */
+/** A random graph of convolutions after Pad nodes, with branches; and the tensors that can be requested. */
 function randomNet(next: () => number): { readonly spec: GraphSpec; readonly names: string[] } {
   const nodes: NodeSpec[] = [];
   const initializers: Record<string, WeightSpec> = {

@@ -145,7 +145,7 @@ describe('differentiate', () => {
       ['gradient/layer4', ['gradient']],
       ['gradient/fc.weight', ['gradient']],
     ]);
-    // The way back to layer4 starts behind it.
+    // The way back to layer4 starts after it.
     expect(plan.dropped.initializers).toContain('fc.bias');
   });
 

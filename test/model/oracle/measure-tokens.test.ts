@@ -16,7 +16,7 @@ interface Vit {
   readonly opset?: number;
 }
 
-/** Patches of 4 × 4 pixels as tokens `[n, ?, 8]` of an image of any declared size, behind a class token. */
+/** Patches of 4 × 4 pixels as tokens `[n, ?, 8]` of an image of any declared size, after a class token. */
 function vit({ positions, isLast = false, hasClass = true, opset = 17 }: Vit): Uint8Array {
   const nodes: NodeSpec[] = [
     { op: 'Transpose', inputs: ['x'], outputs: ['turned'], ints: { perm: [0, 3, 1, 2] } },
@@ -59,7 +59,7 @@ const image = (height: number, width: number, isLast = false) => ({
   data: Float32Array.from({ length: 6 * height * width }, (_, i) => Math.sin(i * 0.7)),
 });
 
-/** Tokens `[n, L, C]` behind the first ones, by row and channel. */
+/** Tokens `[n, L, C]` after the first ones, by row and channel. */
 function patchesOf({ dims, data }: Tensor, prefix: number): number[][] {
   const [rows = 0, tokens = 0, channels = 0] = dims;
   return Array.from({ length: rows * channels }, (_, i) => {

@@ -34,7 +34,7 @@ describe('verifyModel finds sizes', () => {
 
   it.each<[string, Uint8Array, number[] | RegExp]>([
     [
-      'for a linear layer behind a flattened map, which takes 48 pixels',
+      'for a linear layer after a flattened map, which takes 48 pixels',
       net(
         ['n', 3, 'h', 'w'],
         [

@@ -146,7 +146,7 @@ describe('splitModel', () => {
     expect(run[name!]!.data).toEqual(map!.data);
   });
 
-  it('cuts behind the names that are asked for, and keeps outputs in their stage', async () => {
+  it('cuts after the names that are asked for, and keeps outputs in their stage', async () => {
     const spec: GraphSpec = {
       inputs: ['x'],
       outputs: ['early', 'y'],

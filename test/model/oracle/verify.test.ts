@@ -17,7 +17,7 @@ describe('verifyModel', () => {
     ]);
   });
 
-  it('compares what is computed behind and before it too', async () => {
+  it('compares what is computed after and before it too', async () => {
     const options = { pool: 'avg', l2Normalize: true, outputDtype: 'float16', input: 'image-uint8' } as const;
     const report = await verifyModel(await pruneModel(tinyResNet(), { layer4: 'v' }, options));
     expect(report.isEqual).toBe(true);

@@ -32,7 +32,7 @@ async function distanceOf(file: string, given: Partial<LoadStateOptions> = {}): 
   return Math.max(...expected.map((value, i) => Math.abs(value - values[i]!))) / largest;
 }
 
-describe('a transposed convolution, an epsilon of 1e-3, a norm behind a linear layer', () => {
+describe('a transposed convolution, an epsilon of 1e-3, a norm after a linear layer', () => {
   it.each(['ts', 'dynamo'])('are folded again: %s', async (way) => {
     expect(await distanceOf(`deconv.${way}.onnx`)).toBeLessThan(1e-6);
     expect(await distanceOf(`deconv.${way}.onnx`, { reference: await stateOf('deconv', 'A') })).toBeLessThan(

@@ -50,7 +50,7 @@ describe('parseHeader', () => {
     ],
     ['three offsets', { a: bytes(0, 1, { data_offsets: [0, 1, 1] }) }, 1, /data_offsets/],
     ['offsets in the wrong order', { a: bytes(0, 1, { data_offsets: [1, 0] }) }, 1, /data_offsets/],
-    ['bytes behind the last tensor', { a: bytes(0, 1) }, 3, /last 2 bytes belong to no tensor/],
+    ['bytes after the last tensor', { a: bytes(0, 1) }, 3, /last 2 bytes belong to no tensor/],
     ['text that is not UTF-8', Buffer.from('{"\xff":1}', 'latin1'), 0, /its header is not/],
   ])('refuses %s', (_what, header, dataBytes, reason) => {
     const given = Buffer.isBuffer(header)

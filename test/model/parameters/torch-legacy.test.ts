@@ -33,7 +33,7 @@ const floats = legacyStorage(6, Buffer.from(values.buffer));
 const float8 = legacyStorage(2, Uint8Array.of(0x38, 0xb8));
 
 describe('a file of torch.save before 1.6', () => {
-  it('has tensors that are views of the storages behind its pickles', async () => {
+  it('has tensors that are views of the storages after its pickles', async () => {
     const state = await readStateDict(write(pickles, bytes, floats, float8));
     expect(await state.get('float8')!.bytes()).toEqual(Uint8Array.of(0x38, 0xb8));
     const others = new Map([...state].filter(([key]) => key !== 'float8'));

@@ -134,7 +134,7 @@ describe('a tar', () => {
     ],
     ['nothing', Buffer.alloc(0), /ends behind byte 0/],
     [
-      'more behind the end',
+      'more after the end',
       Buffer.concat([Buffer.alloc(512), whole]),
       /has more data after its end mark at byte 0/,
     ],

@@ -1,4 +1,4 @@
-/** Images behind URLs, from a server in this process. */
+/** Images at URLs, from a server in this process. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -69,7 +69,7 @@ afterAll(() => {
 const item = (path: string, plan: Partial<FetchPlan> = {}): SourceItem =>
   itemOfUrl(base + path, { ...PLAN, ...plan });
 
-describe('an image behind a URL', () => {
+describe('an image at a URL', () => {
   it('is fetched when its turn comes, and stamped then', async () => {
     const found = item('/a.jpg');
     expect(found.stamp).toBeUndefined();

@@ -51,7 +51,7 @@ function* markFacts(nodes: readonly PageNode[]): Generator<string> {
   const count = (test: (node: PageNode) => boolean): number => nodes.filter(test).length;
   const folded = count(({ marks }) => marks.includes('folded'));
   if (folded > 0)
-    yield `${folded} ${folded === 1 ? 'convolution holds' : 'convolutions hold'} the BatchNorm behind it: its own value is not in the file, so its own name is refused.`;
+    yield `${folded} ${folded === 1 ? 'convolution holds' : 'convolutions hold'} the BatchNorm after it: its own value is not in the file, so its own name is refused.`;
   const quantised = count(({ marks }) => marks.includes('quantized'));
   if (quantised > 0) yield `${quantised} nodes compute with quantised numbers.`;
   const constants = count(({ role }) => role === 'constant');
@@ -67,5 +67,5 @@ function* fileFacts(graph: Graph): Generator<string> {
   if (graph.nodes.some(({ domain, opType }) => domain === 'com.microsoft.nchwc' || opType === 'FusedConv'))
     yield 'ONNX Runtime’s optimiser wrote this file: many names of the source network are gone.';
   const functions = graph.model.functions.length;
-  if (functions > 0) yield `It defines ${functions} operators of its own.`;
+  if (functions > 0) yield `It defines ${functions} operators itself.`;
 }

@@ -56,7 +56,7 @@ function splitRow(row: readonly number[], nodes: readonly TreeNode[]): (number |
   return runs;
 }
 
-/** The number of tensors that pass behind each position of a row. */
+/** The number of tensors that pass after each position of a row. */
 function countPassing(row: readonly number[], nodes: readonly TreeNode[]): Int32Array {
   const places = new Map(row.map((index, place) => [index, place]));
   const lastUse = new Int32Array(row.length).fill(-1);
@@ -76,7 +76,7 @@ function countPassing(row: readonly number[], nodes: readonly TreeNode[]): Int32
   return changes.map((change) => (count += change));
 }
 
-/** Where a run of about a length ends: behind the position that the fewest tensors pass, the nearest one to that length. */
+/** Where a run of about a length ends: after the position that the fewest tensors pass, the nearest one to that length. */
 function bestEnd(passing: Int32Array, from: number, length: number): number {
   const slack = Math.floor(length / 2);
   let best = from + length;

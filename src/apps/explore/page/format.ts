@@ -65,7 +65,7 @@ export function signOf(dims: PageDims | null): readonly [height: number, width: 
 export const MARKS: Readonly<Record<string, readonly [label: string, why: string]>> = {
   folded: [
     'folded',
-    'It holds the value of the BatchNorm behind it, which the exporter folded into its weights.',
+    'It holds the value of the BatchNorm after it, which the exporter folded into its weights.',
   ],
   quantized: ['quantised', 'Its numbers are quantised integers, or computed from them.'],
   constant: ['constant', 'It depends on no input.'],

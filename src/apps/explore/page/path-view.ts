@@ -61,7 +61,7 @@ export class PathView {
     return this.#chosen;
   }
 
-  /** Draws everything anew: the model was measured, or another cost is shown. */
+  /** Draws everything again: the model was measured, or another cost is shown. */
   refresh(): void {
     this.#layout = layOut(this.#graph, this.#open, this.#withAside);
     this.#sheet.style.height = `${this.#layout.height}px`;

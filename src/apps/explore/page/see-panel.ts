@@ -133,7 +133,7 @@ export class SeePanel {
   #makeMissing(): HTMLElement {
     if (this.#id === undefined) return make('p', 'hint', 'Choose a module or a node.');
     if (this.#graph.requestOf(this.#id) === undefined)
-      return make('p', 'note', 'This has no value of its own; choose a node in it.');
+      return make('p', 'note', 'This node has no value; choose a node in it.');
     if (this.#source.isServed) return make('p', 'note', 'There is nothing to show.');
     const held = Object.keys(this.#data.recorded).flatMap((question) => {
       const { pathname, searchParams } = new URL(question, 'page:/');

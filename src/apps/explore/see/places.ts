@@ -54,7 +54,7 @@ export function readPlaces(
 /** Class, distillation and register tokens. */
 const PREFIX_TOKENS = [0, 1, 2, 4, 5, 8, 9];
 
-/** The square of patches in a number of tokens, behind those before it. */
+/** The square of patches in a number of tokens, after those before it. */
 export function gridOf(tokens: number): { readonly side: number; readonly prefix: number } | undefined {
   for (const prefix of PREFIX_TOKENS) {
     const side = Math.sqrt(tokens - prefix);

@@ -107,7 +107,7 @@ function skipSpace(bytes: Uint8Array, from: number): number {
   return at;
 }
 
-/** The place behind a list of elements. */
+/** The place after a list of elements. */
 function endOfList(bytes: Buffer, start: number): number {
   let depth = 0;
   for (let at = start; at < bytes.length; at++) {

@@ -210,7 +210,7 @@ export class Backward extends GraphMath {
   }
 }
 
-/** The error for a node through which no gradient can be taken. It names the nearest tensor behind it, where the way back can end. */
+/** The error for a node through which no gradient can be taken. It names the nearest tensor after it, where the way back can end. */
 export function unsupported(node: Node, reason: string): TapirError<'GRADIENT_UNSUPPORTED'> {
   const operator = node.domain === '' ? node.opType : `${node.domain}.${node.opType}`;
   const where = describeNode(node);

@@ -1,4 +1,4 @@
-/** What gradients need to know about the tensors of a graph. The room is pure: whoever calls it supplies the facts. */
+/** What gradients need to know about the tensors of a graph. The room is pure: its callers supply the facts. */
 import type { Attribute } from '../../../onnx/attributes.js';
 import type { Dim } from '../../../onnx/schema.js';
 import type { Node, Value } from '../../graph.js';

@@ -119,7 +119,7 @@ function divisors(b: Backward, window: readonly WindowAxis[]): string | number {
   });
 }
 
-/** How far the last window reaches behind the pads. */
+/** How far the last window reaches after the pads. */
 function reachBeyond(b: Backward, axis: WindowAxis): number {
   const { size, positions, stride, begin, end } = axis;
   if (size === null || positions === null) b.refuse('it has ceil_mode and the size of an axis is open');

@@ -96,7 +96,7 @@ function squeezed(b: Backward, rows: string): [string[], Record<string, NewAttri
 /** Since this operator set, Pad reads its pads from an input. */
 const PADS_INPUT = 11;
 
-/** Zeros in front and behind are cut off again; all other modes copy elements, whose gradients add up. */
+/** Zeros before and after are cut off again; all other modes copy elements, whose gradients add up. */
 const pad: Rule = (b) => {
   const mode = b.text('mode', 'constant');
   const given = b.list('pads') ?? b.constant(1);

@@ -1,4 +1,4 @@
-/** Windows that slide over the axes behind the channels: the geometry of convolutions and pools, and their adjoint. */
+/** Windows that slide over the axes after the channels: the geometry of convolutions and pools, and their adjoint. */
 import type { Dim } from '../../../onnx/schema.js';
 import type { Value } from '../../graph.js';
 import type { Backward } from '../build/backward.js';
@@ -108,7 +108,7 @@ export function spreadWindows(
   return b.pad(whole, b.concat([none, begins, none, behind], 0));
 }
 
-/** Elements to cut behind the reach of the last window; negative to fill up. null if that depends on an open size. */
+/** Elements to cut after the reach of the last window; negative to fill up. null if that depends on an open size. */
 function endOf(axis: WindowAxis): number | null {
   const { size, positions, stride, begin, end } = axis;
   if (size !== null && positions !== null) return stride * (positions - 1) + spanOf(axis) - begin - size;

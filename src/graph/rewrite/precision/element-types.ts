@@ -9,7 +9,7 @@ export type ElementTypeOf = (value: Value) => number | undefined;
 
 const { int64, bool, float32 } = ELEMENT_TYPE;
 
-/** Operators whose first result has a type of its own, whatever they read. */
+/** Operators whose first result has its own type, whatever they read. */
 const RESULTS: ReadonlyMap<string, number> = new Map([
   ...['ArgMax', 'ArgMin', 'NonMaxSuppression', 'NonZero', 'Shape', 'Size'].map(
     (name) => [name, int64] as const,

@@ -25,7 +25,7 @@ const ZERO = 128;
 const TINY = 1e-30;
 
 /**
- * Computes products in 8 bits. Each row of what a product reads has a scale of its own, from its largest magnitude: so a row's result
+ * Computes products in 8 bits. Each row of what a product reads has its own scale, from its largest magnitude: so a row's result
  * depends on nothing else in the batch. Products that read the same tensor share its 8-bit form. A NaN or an infinite value makes its
  * row NaN.
  *

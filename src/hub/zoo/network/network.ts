@@ -66,7 +66,7 @@ export class Network {
   }
 
   /**
-   * The name under which torchvision lists a module or an operation: it drops a number at the end (`_1`) and counts anew, so that the
+   * The name under which torchvision lists a module or an operation: it drops a number at the end (`_1`) and counts from 0 again, so that the
    * second one named `ln` is `ln_1`, whatever its own name is.
    */
   listedName(path: string): string {

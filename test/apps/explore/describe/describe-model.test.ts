@@ -65,7 +65,7 @@ describe('describeModel', () => {
     expect(refused).toMatchObject({ instead: 'down.0.1' });
     expect(refused.why).toContain('BatchNorm');
     expect(facts).toContain(
-      '3 convolutions hold the BatchNorm behind it: its own value is not in the file, so its own name is refused.',
+      '3 convolutions hold the BatchNorm after it: its own value is not in the file, so its own name is refused.',
     );
     expect(facts[0]).toBe('Written by pytorch: operator set 17, local 1, format version 8.');
     expect(facts.some((fact) => fact.endsWith('any batch.'))).toBe(true);
