@@ -46,7 +46,7 @@ describe.runIf(hasTraining)(`requests${sharedNote}`, () => {
   it.each([
     ['custom-operator', 'GRADIENT_UNSUPPORTED', /com\.example\.Foo "n"/],
     ['no-rule', 'GRADIENT_UNSUPPORTED', /Det .*nearest place that has a gradient is "t"/],
-    ['control-flow', 'GRADIENT_UNSUPPORTED', /If "n": it runs a graph of its own/],
+    ['control-flow', 'GRADIENT_UNSUPPORTED', /If "n": it runs its own graph/],
     ['unknown-wrt', 'NAME_NOT_FOUND', /"nope"/],
     ['unknown-of', 'NAME_NOT_FOUND', /"loss"/],
     ['integer-wrt', 'INPUT_MISMATCH', /"i" is int64/],
