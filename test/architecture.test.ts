@@ -115,9 +115,17 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
     'apps/serve',
     'apps/train',
   ],
+  'cli/commands/bench': ['cli/flags', 'embed/measure', 'apps/compare'],
+  'cli/commands/embed': ['cli/flags', 'embed/measure', 'embed/streams'],
   'cli/commands/dataset': ['cli/flags', 'apps/dedupe', 'apps/report'],
   'cli/commands/probe': ['cli/flags', 'apps/probe'],
-  cli: ['cli/commands', 'cli/commands/dataset', 'cli/commands/probe'],
+  cli: [
+    'cli/commands',
+    'cli/commands/bench',
+    'cli/commands/dataset',
+    'cli/commands/embed',
+    'cli/commands/probe',
+  ],
   index: [
     'extract/attribution',
     'extract/stages',

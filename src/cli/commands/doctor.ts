@@ -1,4 +1,5 @@
 /** `tapir doctor`: what runs here, what does not run and why, and what to do next. */
+import type { Command } from 'commander';
 import type { ProbedEngine } from '../../runtime/devices/probe-engines.js';
 import type { CudaDevice } from '../../runtime/devices/device-list.js';
 import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnose.js';
@@ -6,6 +7,8 @@ import { CAN_INSTALL_CUDA, INSTALL_CUDA } from '../../runtime/devices/installed-
 import { EXIT } from '../terminal/exit-code.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { printable } from '../terminal/table.js';
+import { CUDA_LIBS_HELP } from '../flags/extractor-flags.js';
+import { parseCount } from '../flags/flag-values.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 export interface DoctorFlags {
@@ -13,6 +16,17 @@ export interface DoctorFlags {
   readonly cudaLibs?: string;
   /** Seconds. */
   readonly timeout: number;
+}
+
+/** Adds the command. */
+export function addDoctorCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('doctor')
+    .description('try every device; say what runs here, what does not and why, and what to do')
+    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
+    .option('--timeout <seconds>', 'time limit for each device', parseCount, 60)
+    .option('--json', 'print JSON', false)
+    .action((flags: DoctorFlags) => runDoctor(terminal, flags));
 }
 
 /** Examines and reports. Exit code 3 if no device works. */

@@ -19,7 +19,7 @@ import { verifyModel } from '../../model/oracle/verify.js';
 import type { PrunedModel } from '../../model/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.js';
+import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect, parseCount, parseNumber } from '../flags/flag-values.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
@@ -50,7 +50,7 @@ interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
 }
 
 /** Adds `tapir extract`. */
-export function addExtractCommand(program: Command, terminal: Terminal): Command {
+export function addExtractCommand(program: Command, terminal: Terminal): void {
   const extract = program
     .command('extract')
     .description('cut a model down to what the requested values need, and save it as a plain ONNX file')
@@ -102,9 +102,10 @@ export function addExtractCommand(program: Command, terminal: Terminal): Command
     .option('--fill-types', 'write dtype and dims of every output, inferred by ONNX Runtime', false)
     .option('--tidy', 'sort nodes, make their names distinct, drop unused operator sets', false)
     .option('--verify', 'run both graphs first; write nothing if their values differ', false);
-  return addSaveFlags(addSizeFlags(extract))
+  addSaveFlags(addSizeFlags(extract))
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
+  addPartFlags(extract);
 }
 
 /** Prunes, saves and reports. Exit code 3 if the pruned model's values differ from the full graph's. */

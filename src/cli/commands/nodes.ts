@@ -1,11 +1,16 @@
 /** `tapir nodes`: lists the names of a model as a tree, with operators, shapes and marks. */
+import { Option, type Command } from 'commander';
 import { reasonOf } from '../../base/errors.js';
 import { findTransform } from '../../image/configs/find-transform.js';
 import { listFeatureTree, type ListedFeature } from '../../model/list-features.js';
 import { openModel } from '../../model/open-model.js';
 import { ModelOracle } from '../../model/oracle/model-oracle.js';
-import { findModelFile } from '../flags/find-model.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
+import { MODEL_HELP } from '../flags/extractor-flags.js';
+import { collect, parseCount } from '../flags/flag-values.js';
+import { PROFILE_DEFAULTS } from '../../model/oracle/profile-model.js';
+import { runNodeCosts, type CostFlags } from './node-costs.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 export interface NodesFlags {
@@ -21,6 +26,40 @@ const [NAME, TENSOR] = [0, 7];
 const MOST_IN_ROW = 5;
 /** Operators that such a line names. */
 const OPS_NAMED = 3;
+
+/** Adds the command. */
+export function addNodesCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('nodes')
+    .description('list the names that you can request, in execution order')
+    .argument('<model>', MODEL_HELP)
+    .option(YES_FLAG, YES_HELP, false)
+    .option('--depth <n>', 'show modules down to this depth', parseCount)
+    .option('--all', 'also list constants and sizes', false)
+    .option('--cost', 'what each module and node costs: multiply-accumulates, weights, activations', false)
+    .addOption(costOption('--batch <n>', 'rows of the inputs').argParser(parseCount))
+    .addOption(costOption('--time', 'also time each node on the CPU').default(false))
+    .addOption(
+      costOption('--threads <n>', 'threads of a node that is timed; 0 for all')
+        .argParser(parseCount)
+        .default(PROFILE_DEFAULTS.threads),
+    )
+    .addOption(
+      costOption('--size <[axis=]n>', 'size of an open axis; N alone for height and width').argParser(
+        collect,
+      ),
+    )
+    .addOption(costOption('--input-shape <input=n,n,…>', 'shape of an input; repeatable').argParser(collect))
+    .option('--json', 'print JSON', false)
+    .action(async (model: string, { cost, ...flags }: NodesFlags & CostFlags & { cost: boolean }) =>
+      cost ? runNodeCosts(terminal, model, flags) : runNodes(terminal, model, flags),
+    );
+}
+
+/** A flag of `nodes --cost`, which turns it on. */
+function costOption(flags: string, description: string): Option {
+  return new Option(flags, `costs: ${description}`).implies({ cost: true });
+}
 
 /** Prints the names. */
 export async function runNodes(terminal: Terminal, path: string, flags: NodesFlags): Promise<void> {

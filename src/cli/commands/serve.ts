@@ -7,6 +7,7 @@ import { openModel } from '../../model/open-model.js';
 import { createService, LISTEN_DEFAULTS } from '../../apps/serve/service.js';
 import { SERVICE_DEFAULTS } from '../../apps/serve/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
+import { addExtractorFlags, addPartFlags } from '../flags/extractor-flags.js';
 import { findModelFile } from '../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { openTextTowerFlag } from '../flags/open-text-tower.js';
@@ -52,7 +53,7 @@ const HOUR_S = 3600;
 const { limitPixels } = TRANSFORM_PRESETS.ImageNet1K_V1;
 
 /** Adds the command. Its flags for model and transform are those of `embed`. */
-export function addServeCommand(program: Command, terminal: Terminal): Command {
+export function addServeCommand(program: Command, terminal: Terminal): void {
   const count = (flag: string) => (text: string) => {
     if (/^\d{1,15}$/.test(text)) return Number(text);
     throw invalidOption(flag, 'a whole number', text);
@@ -97,7 +98,9 @@ export function addServeCommand(program: Command, terminal: Terminal): Command {
     .option('--keep-dims', 'keep trailing 1×1 dims', SERVICE_DEFAULTS.keepDims)
     .option('--json', 'print a line of JSON when ready', false);
   for (const [flag, help, value] of numbers) command.option(`${flag} <n>`, help, count(flag), value);
-  return command.action((flags: ServeFlags) => runServe(terminal, flags));
+  command.action((flags: ServeFlags) => runServe(terminal, flags));
+  addExtractorFlags(command);
+  addPartFlags(command);
 }
 
 /** Serves until it is stopped, which is a success. */

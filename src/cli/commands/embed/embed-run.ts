@@ -1,25 +1,25 @@
 /** The beginning and the end of both kinds of `tapir embed`. */
-import type { EmbedFailure } from '../../embed/embed-folder.js';
-import type { MaxFailures } from '../../embed/failure-limit.js';
-import type { InputFormat } from '../../sources/records/source-record.js';
-import type { FeatureFormat } from '../../dataset/formats/feature-files.js';
-import type { RowFormat } from '../../embed/streams/row-output.js';
-import type { Extractor } from '../../extract/extractor.js';
-import { identifyFile } from '../../model/identify-model.js';
-import { openModel } from '../../model/open-model.js';
-import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
-import type { Transform } from '../../image/transform.js';
-import { findModelFile } from '../flags/find-model.js';
+import type { EmbedFailure } from '../../../embed/embed-folder.js';
+import type { MaxFailures } from '../../../embed/failure-limit.js';
+import type { InputFormat } from '../../../sources/records/source-record.js';
+import type { FeatureFormat } from '../../../dataset/formats/feature-files.js';
+import type { RowFormat } from '../../../embed/streams/row-output.js';
+import type { Extractor } from '../../../extract/extractor.js';
+import { identifyFile } from '../../../model/identify-model.js';
+import { openModel } from '../../../model/open-model.js';
+import { DecodeLanes } from '../../../image/lanes/decode-lanes.js';
+import type { Transform } from '../../../image/transform.js';
+import { findModelFile } from '../../flags/find-model.js';
 import {
   describeTransform,
   openExtractor,
   readTransformFlags,
   type ExtractorFlags,
-} from '../flags/open-extractor.js';
-import type { ShardFlag } from '../flags/shard-flag.js';
-import { describeUnread, type UnreadCounts } from '../../sources/items/unread-files.js';
-import { printable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+} from '../../flags/open-extractor.js';
+import type { ShardFlag } from '../../flags/shard-flag.js';
+import { describeUnread, type UnreadCounts } from '../../../sources/items/unread-files.js';
+import { printable } from '../../terminal/table.js';
+import type { Terminal } from '../../terminal/terminal.js';
 
 /** The flags of `tapir embed`. */
 export interface EmbedFlags extends ExtractorFlags {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'tiny.onnx');

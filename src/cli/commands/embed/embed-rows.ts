@@ -1,17 +1,17 @@
 /** `tapir embed --out -`: images → rows on standard output, and nothing else there. */
-import { invalidOption } from '../../base/checks.js';
-import type { EmbeddedBatch } from '../../embed/embed-batches.js';
-import { hasFewImages } from '../../embed/measure/few-images.js';
-import type { EmbedFailure } from '../../embed/embed-folder.js';
-import { EMBED_FOLDER_DEFAULTS } from '../../embed/embed-folder-options.js';
-import { embedRows } from '../../embed/streams/embed-rows.js';
-import { ROW_FORMATS, type RowFormat } from '../../embed/streams/row-output.js';
-import type { EmbedProgress } from '../../embed/progress.js';
-import type { UnreadCounts } from '../../sources/items/unread-files.js';
+import { invalidOption } from '../../../base/checks.js';
+import type { EmbeddedBatch } from '../../../embed/embed-batches.js';
+import { hasFewImages } from '../../../embed/measure/few-images.js';
+import type { EmbedFailure } from '../../../embed/embed-folder.js';
+import { EMBED_FOLDER_DEFAULTS } from '../../../embed/embed-folder-options.js';
+import { embedRows } from '../../../embed/streams/embed-rows.js';
+import { ROW_FORMATS, type RowFormat } from '../../../embed/streams/row-output.js';
+import type { EmbedProgress } from '../../../embed/progress.js';
+import type { UnreadCounts } from '../../../sources/items/unread-files.js';
 import { FAILURES_SHOWN, openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
-import { EXIT } from '../terminal/exit-code.js';
-import { openRunView } from '../terminal/run-view.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { EXIT } from '../../terminal/exit-code.js';
+import { openRunView } from '../../terminal/run-view.js';
+import type { Terminal } from '../../terminal/terminal.js';
 
 /** Embeds and writes rows. Exit code 1 if some images failed. */
 export async function runEmbedRows(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {

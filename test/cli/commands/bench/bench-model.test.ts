@@ -7,11 +7,11 @@ import {
   pickBatch,
   type BatchMeasurement,
   type MeasureModelReport,
-} from '../../../src/extract/measure-model.js';
-import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { modelBytes } from '../../support/graphs.js';
-import { hasOpenVino } from '../../support/openvino.js';
-import { runTapir } from '../../support/run.js';
+} from '../../../../src/extract/measure-model.js';
+import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { modelBytes } from '../../../support/graphs.js';
+import { hasOpenVino } from '../../../support/openvino.js';
+import { runTapir } from '../../../support/run.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'tiny.onnx');

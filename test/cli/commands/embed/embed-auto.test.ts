@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFeatureExtractor, findTransform, loadImage } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { runTapir } from '../../support/run.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { runTapir } from '../../../support/run.js';
 
 const scratch = scratchFolder();
 const photo = projectPath('examples/photos/sea/sea-1.jpg');

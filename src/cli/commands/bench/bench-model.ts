@@ -1,16 +1,36 @@
 /** `tapir bench model`: the batch size, the engine and the precision at which a model is fastest. */
-import { invalidOption } from '../../base/checks.js';
-import { isTapirError, type ErrorCode } from '../../base/errors.js';
-import { measureModel, type BatchMeasurement, type MeasureModelReport } from '../../extract/measure-model.js';
-import { readDevice, type Device } from '../../runtime/device.js';
-import { ENGINES, PRECISIONS, type EngineName, type Precision } from '../../runtime/lane-options.js';
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import { roundDown } from '../terminal/lowering-text.js';
-import { findModelFile } from '../flags/find-model.js';
-import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
-import { readReturnFlags } from '../flags/return-flags.js';
-import { formatTable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { Option, type Command } from 'commander';
+import { invalidOption } from '../../../base/checks.js';
+import { isTapirError, type ErrorCode } from '../../../base/errors.js';
+import {
+  MEASURE_MODEL_DEFAULTS,
+  measureModel,
+  type BatchMeasurement,
+  type MeasureModelReport,
+} from '../../../extract/measure-model.js';
+import { readDevice, type Device } from '../../../runtime/device.js';
+import {
+  ENGINES,
+  LANE_DEFAULTS,
+  PRECISIONS,
+  type EngineName,
+  type Precision,
+} from '../../../runtime/lane-options.js';
+import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
+import { roundDown } from '../../terminal/lowering-text.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
+import { readPartFlags, type PartFlags } from '../../flags/part-flags.js';
+import { readReturnFlags } from '../../flags/return-flags.js';
+import { formatTable } from '../../terminal/table.js';
+import {
+  addPartFlags,
+  ENGINE_HELP,
+  MODEL_HELP,
+  PRECISION_HELP,
+  RETURN_HELP,
+} from '../../flags/extractor-flags.js';
+import { collect, parseCount, parseNumber } from '../../flags/flag-values.js';
+import type { Terminal } from '../../terminal/terminal.js';
 
 export interface BenchModelFlags extends PartFlags {
   readonly return: readonly string[];
@@ -25,6 +45,54 @@ export interface BenchModelFlags extends PartFlags {
   readonly transform: string;
   readonly yes: boolean;
   readonly json: boolean;
+}
+
+/** Adds the command. */
+export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
+  const command = bench
+    .command('model')
+    .description('find the batch size at which a model is fastest, on random input')
+    .argument('<model>', MODEL_HELP)
+    .option(YES_FLAG, YES_HELP, false)
+    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
+    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
+    .addOption(
+      new Option('--devices <list>', 'several devices, which take whole batches: cuda:0,cuda:1').conflicts(
+        'device',
+      ),
+    )
+    .addOption(
+      new Option('--engine <name>', `${ENGINE_HELP}; all compares them`)
+        .choices([...ENGINES, 'all'])
+        .default(LANE_DEFAULTS.engine),
+    )
+    .addOption(
+      new Option('--precision <type>', `${PRECISION_HELP}; all compares them`)
+        .choices([...PRECISIONS, 'all'])
+        .default(LANE_DEFAULTS.precision),
+    )
+    .option('--photos <source>', 'with all: folder of photos on which the cosine to float32 is measured')
+    .option('--transform <name>', 'with --photos: preprocessing; auto: the model’s own', 'auto')
+    .option('--batches <list>', 'batch sizes: 1,8,32 (default: powers of two while speed grows)', parseCounts)
+    .option(
+      '--sessions <list>',
+      'sessions per device to compare: 1,2',
+      parseCounts,
+      MEASURE_MODEL_DEFAULTS.sessions,
+    )
+    .option(
+      '--seconds <n>',
+      'seconds of timed runs per batch size',
+      parseNumber,
+      MEASURE_MODEL_DEFAULTS.seconds,
+    )
+    .option('--json', 'print JSON', false)
+    .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
+  addPartFlags(command);
+}
+
+function parseCounts(text: string): number[] {
+  return text.split(',').map(parseCount);
 }
 
 /** Measures and reports. */
@@ -103,7 +171,7 @@ async function measureCosine(
   await using exact = await createFeatureExtractor(file, nodes, { ...readPartFlags(flags), device });
   await using other = await createFeatureExtractor(file, nodes, { ...readPartFlags(flags), device, ...way });
   const options = { transform: flags.transform, sample: PHOTOS, neighbours: 1, signal: terminal.signal };
-  const { compareModels } = await import('../../apps/compare/compare-models.js');
+  const { compareModels } = await import('../../../apps/compare/compare-models.js');
   const { outputs } = await compareModels(exact, other, flags.photos!, options);
   const cosines = outputs.flatMap(({ cosine }) => cosine ?? []);
   return {

@@ -6,11 +6,11 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import * as arrow from 'apache-arrow';
 import { createFeatureExtractor, embedImages, openDataset } from 'onnx-tapir';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { buildResNet } from '../../../models/resnet.js';
-import { arrowStream } from '../../support/arrow-streams.js';
-import { modelBytes } from '../../support/graphs.js';
-import { projectPath, scratchFolder } from '../../support/fixtures.js';
-import { AUTO_TRANSFORM, runTapir, type Ended, type RunOptions } from '../../support/run.js';
+import { buildResNet } from '../../../../models/resnet.js';
+import { arrowStream } from '../../../support/arrow-streams.js';
+import { modelBytes } from '../../../support/graphs.js';
+import { projectPath, scratchFolder } from '../../../support/fixtures.js';
+import { AUTO_TRANSFORM, runTapir, type Ended, type RunOptions } from '../../../support/run.js';
 
 const bin = projectPath('dist/lib/bin.cjs');
 const scratch = scratchFolder();

@@ -1,24 +1,28 @@
 /** `tapir bench embed`: the speed of decoding, of the model, and of both together, and where the time goes. */
+import type { Command } from 'commander';
 import {
+  MEASURE_EMBEDDING_DEFAULTS,
   measureEmbedding,
   type EmbeddingReport,
   type Throughput,
-} from '../../embed/measure/measure-embedding.js';
-import { openModel, type OnnxModel } from '../../model/open-model.js';
-import { measureModel } from '../../extract/measure-model.js';
-import { findModelFile } from '../flags/find-model.js';
+} from '../../../embed/measure/measure-embedding.js';
+import { openModel, type OnnxModel } from '../../../model/open-model.js';
+import { measureModel } from '../../../extract/measure-model.js';
+import { findModelFile } from '../../flags/find-model.js';
 import {
   openExtractor,
   readDeviceFlags,
   readSessionsFlag,
   readTransformFlags,
   type ExtractorFlags,
-} from '../flags/open-extractor.js';
-import { readPartFlags } from '../flags/part-flags.js';
-import { readReturnFlags } from '../flags/return-flags.js';
-import { formatBytes } from '../../apps/pages/numbers.js';
-import { formatTable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+} from '../../flags/open-extractor.js';
+import { readPartFlags } from '../../flags/part-flags.js';
+import { readReturnFlags } from '../../flags/return-flags.js';
+import { formatBytes } from '../../../apps/pages/numbers.js';
+import { formatTable } from '../../terminal/table.js';
+import { addExtractorFlags, addPartFlags } from '../../flags/extractor-flags.js';
+import { parseCount, parseNumber } from '../../flags/flag-values.js';
+import type { Terminal } from '../../terminal/terminal.js';
 
 export interface BenchEmbedFlags extends ExtractorFlags {
   readonly batch: number;
@@ -26,6 +30,21 @@ export interface BenchEmbedFlags extends ExtractorFlags {
   readonly seconds: number;
   readonly rounds: number;
   readonly json: boolean;
+}
+
+/** Adds the command. */
+export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
+  const command = bench
+    .command('embed')
+    .description('measure decoding, the model, and both together, and show where the time goes')
+    .argument('<source>', 'folder of images, searched recursively; read repeatedly')
+    .option('--batch <n>', 'images per run; 0 finds the fastest', parseCount, 0)
+    .option('--seconds <n>', 'seconds per measurement', parseNumber, MEASURE_EMBEDDING_DEFAULTS.seconds)
+    .option('--rounds <n>', 'rounds of measurements', parseCount, MEASURE_EMBEDDING_DEFAULTS.rounds)
+    .option('--json', 'print JSON', false)
+    .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
+  addExtractorFlags(command);
+  addPartFlags(command);
 }
 
 /** Measures and reports. */

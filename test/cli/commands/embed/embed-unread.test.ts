@@ -3,8 +3,8 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDataset, writeReport } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { runTapir } from '../../support/run.js';
+import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { runTapir } from '../../../support/run.js';
 
 const scratch = scratchFolder();
 const photos = join(scratch, 'photos');

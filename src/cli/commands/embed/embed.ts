@@ -1,0 +1,185 @@
+/** `tapir embed`: images → a dataset. */
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import { invalidOption } from '../../../base/checks.js';
+import { describeCosines } from '../../../dataset/float32-comparison.js';
+import { embedWarm, type EmbedSummary } from '../../../embed/embed-folder.js';
+import { hasFewImages } from '../../../embed/measure/few-images.js';
+import type { EmbedProgress } from '../../../embed/progress.js';
+import { runEmbedRows } from './embed-rows.js';
+import { openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
+import { EXIT } from '../../terminal/exit-code.js';
+import { openRunView } from '../../terminal/run-view.js';
+import { chooseLocalDevice, parseShard, readShardFlag } from '../../flags/shard-flag.js';
+import { formatDims } from '../../terminal/table.js';
+import { EMBED_FOLDER_DEFAULTS } from '../../../embed/embed-folder-options.js';
+import type { MaxFailures } from '../../../embed/failure-limit.js';
+import { FEATURE_FORMATS } from '../../../dataset/formats/feature-files.js';
+import { ROW_FORMATS } from '../../../embed/streams/row-output.js';
+import { EMBED_ROWS_DEFAULTS } from '../../../embed/streams/embed-rows.js';
+import { INPUT_FORMATS } from '../../../sources/records/source-record.js';
+import { addExtractorFlags, addPartFlags } from '../../flags/extractor-flags.js';
+import { parseCount, parseNumber } from '../../flags/flag-values.js';
+import type { Terminal } from '../../terminal/terminal.js';
+
+/** Adds the command. */
+export function addEmbedCommand(program: Command, terminal: Terminal): void {
+  const command = program
+    .command('embed')
+    .description('embed images into a dataset; run the same command again to resume, or to add new images')
+    .argument(
+      '<source>',
+      'folder (searched recursively), pattern, list (.txt, .csv, .tsv, .jsonl, .parquet), archive (.tar, .tar.gz, .zip; several: "shard-{000..009}.tar"), or - for standard input',
+    )
+    .requiredOption(
+      '--out <folder>',
+      'dataset to write, or - for rows on standard output (docs/guides/pipes.md)',
+    )
+    .option('--column <name>', 'column or field of a list that holds the path', EMBED_FOLDER_DEFAULTS.column)
+    .addOption(
+      new Option(
+        '--input-format <format>',
+        'format of standard input: a path per line, a JSON object per line, an Arrow stream; auto checks the first bytes',
+      )
+        .choices(INPUT_FORMATS)
+        .default(EMBED_ROWS_DEFAULTS.inputFormat),
+    )
+    .option(
+      '--max-wait-ms <n>',
+      'with --out -: run a partial batch when standard input pauses for this long',
+      parseCount,
+      EMBED_ROWS_DEFAULTS.maxWaitMs,
+    )
+    .option('--null', 'paths of a plain list end with NUL: find -print0', EMBED_FOLDER_DEFAULTS.nulSeparated)
+    .option('--allow-http', 'fetch entries of a list that are URLs', EMBED_FOLDER_DEFAULTS.allowHttp)
+    .option(
+      '--batch <n>',
+      'images per run; 0 for 8 on the CPU and 32 on a GPU',
+      parseCount,
+      EMBED_FOLDER_DEFAULTS.batch,
+    )
+    .addOption(
+      new Option('--dtype <type>', 'element type of features on disk')
+        .choices(['float32', 'float16'])
+        .default(EMBED_FOLDER_DEFAULTS.dtype),
+    )
+    .addOption(
+      new Option(
+        '--format <format>',
+        'of the feature files: npy, arrow or parquet; with --out -, of the rows: jsonl or arrow',
+      )
+        .choices([...new Set([...FEATURE_FORMATS, ...ROW_FORMATS])])
+        .default(EMBED_FOLDER_DEFAULTS.format),
+    )
+    .addOption(
+      new Option(
+        '--shard <i/n>',
+        'embed part i (from 0) of n into OUT/parts/i-of-n; auto: as torchrun, Slurm or Open MPI say; auto/n: also Kubernetes',
+      ).argParser(parseShard),
+    )
+    .option('--shard-size <n>', 'inputs per file', parseCount, EMBED_FOLDER_DEFAULTS.shardSize)
+    .option('--keep-dims', 'keep trailing 1×1 dims', EMBED_FOLDER_DEFAULTS.keepDims)
+    .option('--checksum', 'hash each file, to find changes that keep size and time', false)
+    .option(
+      '--max-failures <n>',
+      'stop when more inputs fail: a number, or a share such as 1%',
+      parseFailures,
+    )
+    .option(
+      '--min-cosine <x>',
+      'with another precision than float32: stop if the cosine to float32 on the first 16 images is less, such as 0.998',
+      parseNumber,
+    )
+    .option(
+      '--overwrite',
+      'replace a dataset that exists; only files of the dataset are removed',
+      EMBED_FOLDER_DEFAULTS.overwrite,
+    )
+    .option(
+      '--metrics-port <port>',
+      'serve figures for Prometheus on this port, to this machine only',
+      parseCount,
+    )
+    .option('--json', 'print progress and the manifest as lines of JSON', false)
+    .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
+  addExtractorFlags(command);
+  addPartFlags(command);
+}
+
+function parseFailures(text: string): MaxFailures {
+  if (/^\d+$/.test(text)) return Number(text);
+  if (/^\d+(?:\.\d+)?%$/.test(text)) return text as MaxFailures;
+  throw new InvalidArgumentError('It must be a whole number, or a share such as 1%.');
+}
+
+/**
+ * Embeds and reports. Exit code 1 if some images failed. A completed shard always ends with 0, because launchers restart a process
+ * that ends otherwise; the merged dataset records the failures.
+ */
+export async function runEmbed(terminal: Terminal, source: string, given: EmbedFlags): Promise<void> {
+  if (given.out === '-') return runEmbedRows(terminal, source, given);
+  const place = given.shard && readShardFlag(given.shard, process.env);
+  const flags = place ? await chooseLocalDevice(given, place) : given;
+  const shard = place?.shard;
+  const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out, format } = flags;
+  if (format === 'jsonl')
+    throw invalidOption(
+      '--format',
+      'npy, arrow or parquet for a dataset (jsonl is for rows: --out -)',
+      format,
+    );
+  const { column, null: nulSeparated, allowHttp } = flags;
+  const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
+  const view = await openRunView(terminal, flags.metricsPort, flags.json);
+  try {
+    const { signal } = terminal;
+    const onProgress = (now: EmbedProgress): void => view.show(now);
+    const { checksum, maxFailures, minCosine } = flags;
+    const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
+    const reading = { column, nulSeparated, allowHttp };
+    const images = source === '-' ? { paths: terminal.input(), format: flags.inputFormat } : source;
+    const summary = await embedWarm(
+      extractor,
+      images,
+      { ...settings, ...reading, shard, overwrite, checksum, maxFailures, minCosine, signal, onProgress },
+      lanes,
+    );
+    view.end();
+    report(terminal, summary, flags.json);
+    if (shard && !flags.json)
+      terminal.out(`  part ${shard.index} of ${shard.count}; when all parts are done: tapir merge ${out}\n`);
+    if (summary.failures.length > 0 && !shard) terminal.exitCode(EXIT.someFailed);
+  } finally {
+    await view.close();
+    await extractor.close();
+  }
+}
+
+function report(terminal: Terminal, summary: EmbedSummary, isJson: boolean): void {
+  const { out, manifest, failures, embedded, failed, skipped, duplicates, unreadFiles } = summary;
+  const { counts, run, features } = manifest;
+  const whereAll = "all of them are in the metadata (status = 'error'); the same command tries them again";
+  reportFailures(terminal, failures, failed, embedded, whereAll);
+  reportUnread(terminal, unreadFiles);
+  if (isJson) {
+    const event = { event: 'done', embedded, failed, skipped, duplicates, manifest };
+    terminal.out(`${JSON.stringify(event)}\n`);
+    return;
+  }
+  const rate = run.seconds > 0 ? ` (${(embedded / run.seconds).toFixed(1)}/s)` : '';
+  const ok = embedded - failed;
+  const time = `in ${run.seconds.toFixed(1)} s${rate} on ${run.device}`;
+  terminal.out(`${ok} of ${embedded} images embedded ${time}\n`);
+  if (skipped > 0)
+    terminal.out(`  ${skipped} were there already; the dataset has ${counts.inputs} inputs now\n`);
+  if (duplicates > 0)
+    terminal.out(`  ${duplicates} were given more than once; each is in the dataset once\n`);
+  if (run.againstFloat32) {
+    const { images, cosine } = run.againstFloat32;
+    terminal.out(`  ${run.precision} against float32 on ${images} images: ${describeCosines(cosine)}\n`);
+  }
+  for (const [key, { folder, dtype, dims, rows }] of Object.entries(features)) {
+    terminal.out(`  ${key}: ${rows} rows of ${formatDims(dims)} ${dtype} in ${out}/${folder}\n`);
+  }
+  terminal.out(`  a row per input (path, status, row, size, error): ${out}/metadata\n`);
+  terminal.out(`  how it was made: ${out}/manifest.json\n`);
+}
