@@ -45,11 +45,11 @@ export interface Calibration {
   readonly logLoss: number;
 }
 
-/** A row whose label is probably wrong. */
+/** A row that a classifier which has not seen it takes for another class than its label. */
 export interface Suspect {
   /** Position among the labelled rows. */
   readonly row: number;
-  /** Index of the given class, and of the suggested one. */
+  /** Index of the given class, and of the predicted one. */
   readonly given: number;
   readonly suggested: number;
   /** Their probabilities or scores. */
@@ -67,7 +67,10 @@ export interface Evaluation {
   readonly confusion: readonly (readonly number[])[];
   /** Null if the scores are no probabilities. */
   readonly calibration: Calibration | null;
-  /** The most suspicious first, at most 1000. */
+  /**
+   * At most 1000, the largest margin between the predicted and the given class first: the ratio of probabilities, the difference of other
+   * scores. Of equal ones the one comes first whose given class usually scores higher in images with its label.
+   */
   readonly suspects: readonly Suspect[];
   readonly suspectCount: number;
 }
@@ -76,7 +79,7 @@ const BINS = 10;
 const MOST_SUSPECTS = 1000;
 const LEAST_PROBABILITY = 1e-15;
 
-/** Evaluates predictions in two passes: the first gives each class's threshold, the second compares rows with it. */
+/** Evaluates predictions in two passes: the first counts, and gives each class's usual score; the second lists the suspects. */
 export async function evaluate(
   { read, isProbability }: OutOfFold,
   labels: Int32Array,
@@ -85,13 +88,12 @@ export async function evaluate(
   const tally = new Tally(classes.length);
   for await (const block of read())
     eachRow(block, classes.length, (row, scores) => tally.add(scores, labels[row]!));
-  const thresholds = tally.thresholds();
-  const list = new SuspectList();
+  const list = new SuspectList(isProbability, tally.usualScores());
   for await (const block of read())
     eachRow(block, classes.length, (row, scores) => {
-      const suggested = suggest(scores, thresholds);
+      const suggested = highest(scores);
       const given = labels[row]!;
-      if (suggested < 0 || suggested === given) return;
+      if (suggested === given) return;
       list.add({ row, given, suggested, givenScore: scores[given]!, suggestedScore: scores[suggested]! });
     });
   const { confusion } = tally;
@@ -115,17 +117,6 @@ function eachRow(
   visit: (row: number, scores: Float64Array) => void,
 ): void {
   for (let i = 0; i < rows; i++) visit(first + i, scores.subarray(i * classes, (i + 1) * classes));
-}
-
-/**
- * The class that a row confidently belongs to (Northcutt, Jiang and Chuang, "Confident Learning", 2021): of the classes whose score
- * reaches the mean score of the rows that have this label, the one with the highest score; −1 if there is none.
- */
-function suggest(scores: Float64Array, thresholds: Float64Array): number {
-  let best = -1;
-  for (let k = 0; k < scores.length; k++)
-    if (scores[k]! >= thresholds[k]! && (best < 0 || scores[k]! > scores[best]!)) best = k;
-  return best;
 }
 
 /** The index of the highest score; of equal ones the first. */
@@ -163,12 +154,9 @@ class Tally {
     this.#logLoss -= Math.log(Math.max(scores[label]!, LEAST_PROBABILITY));
   }
 
-  /** The mean score of each class over the rows with its label; no score reaches that of a class without rows. */
-  thresholds(): Float64Array {
-    return this.#own.map((sum, k) => {
-      const count = this.confusion[k]!.reduce((all, own) => all + own, 0);
-      return count === 0 ? Infinity : sum / count;
-    });
+  /** The mean score of each class over the rows with its label. */
+  usualScores(): Float64Array {
+    return this.#own.map((sum, k) => sum / this.confusion[k]!.reduce((all, own) => all + own, 0));
   }
 
   calibration(): Calibration {
@@ -199,6 +187,13 @@ class Tally {
 class SuspectList {
   #kept: Suspect[] = [];
   count = 0;
+  readonly #isProbability: boolean;
+  readonly #usual: Float64Array;
+
+  constructor(isProbability: boolean, usualScores: Float64Array) {
+    this.#isProbability = isProbability;
+    this.#usual = usualScores;
+  }
 
   add(suspect: Suspect): void {
     this.count++;
@@ -207,9 +202,31 @@ class SuspectList {
   }
 
   sorted(): readonly Suspect[] {
-    const margin = ({ givenScore, suggestedScore }: Suspect): number => suggestedScore - givenScore;
-    return this.#kept.toSorted((a, b) => margin(b) - margin(a) || a.row - b.row).slice(0, MOST_SUSPECTS);
+    return this.#kept.toSorted((a, b) => this.#compare(a, b)).slice(0, MOST_SUSPECTS);
   }
+
+  #compare(a: Suspect, b: Suspect): number {
+    return (
+      (this.#isProbability ? descending(ratioOf(a), ratioOf(b)) : 0) ||
+      descending(differenceOf(a), differenceOf(b)) ||
+      descending(this.#usual[a.given]!, this.#usual[b.given]!) ||
+      a.row - b.row
+    );
+  }
+}
+
+/** The margin of a softmax's scores, before the softmax: the logarithm of this ratio. */
+function ratioOf({ givenScore, suggestedScore }: Suspect): number {
+  return suggestedScore / givenScore;
+}
+
+function differenceOf({ givenScore, suggestedScore }: Suspect): number {
+  return suggestedScore - givenScore;
+}
+
+/** The greater one first; infinities are equal. */
+function descending(a: number, b: number): number {
+  return a === b ? 0 : a > b ? -1 : 1;
 }
 
 function describeClass(label: string, k: number, confusion: readonly (readonly number[])[]): ClassResult {

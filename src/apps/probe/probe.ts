@@ -45,7 +45,7 @@ export interface StrengthResult {
   readonly logLoss: number | null;
 }
 
-/** A row whose label is probably wrong, with its path. */
+/** A row whose label may be wrong, with its path. */
 export interface SuspectImage extends Omit<Suspect, 'row' | 'given' | 'suggested'> {
   /** As the dataset records it; null for an image given as bytes. */
   readonly path: string | null;
@@ -60,7 +60,10 @@ export interface ProbeResults extends Omit<Evaluation, 'suspects'> {
   readonly folds: number;
   /** Labelled rows. */
   readonly rows: number;
-  /** The most suspicious first, at most 1000 of them. */
+  /**
+   * Images that a classifier which has not seen them takes for another class than their label, at most 1000. The largest margin between both
+   * classes comes first: the ratio of probabilities, the difference of other scores. Wrong labels gather at the top; hard images follow.
+   */
   readonly suspects: readonly SuspectImage[];
 }
 

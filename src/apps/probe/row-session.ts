@@ -7,6 +7,9 @@ import { wholePart } from '../../tensor/tensor-part.js';
 import { nameTensor, type NamedTensor, type Tensor } from '../../tensor/tensor.js';
 import type { LabelledBlock } from './labelled-rows.js';
 
+/** Short runs of several sessions alternate: threads that spin after each run would take the cores from the next one. */
+const QUIET = { extra: { session: { intra_op: { allow_spinning: '0' } } } };
+
 /** Feeds by name. */
 export type Feeds = Readonly<Record<string, Tensor>>;
 
@@ -39,7 +42,7 @@ export async function openRowSession(
   const device = readDevice('device', 'cpu');
   const replica = await openReplica(
     { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' },
-    async () => ({ model, externalFolder: undefined, device, session: readSessionOptions({}) }),
+    async () => ({ model, externalFolder: undefined, device, session: readSessionOptions(QUIET) }),
   );
   return new RowSession(replica, signal);
 }

@@ -82,10 +82,11 @@ function renderConfusion({ classes, confusion }: ProbeResults): Markup {
 }
 
 function renderSuspects({ suspectCount }: ProbeResults, suspects: readonly PicturedSuspect[]): Markup {
-  if (suspectCount === 0) return markup`<h3>Suspected labels</h3><p class="note">No label looks wrong.</p>`;
+  if (suspectCount === 0)
+    return markup`<h3>Suspected labels</h3><p class="note">Every image is classified as its label says.</p>`;
   const more = suspectCount - suspects.length;
   return markup`<h3>Suspected labels</h3>
-  <p class="lead">${formatCount(suspectCount)} labels look wrong: another class fits the image at least as well as it fits that class’s own images on average. The widest margins come first; some are wrong labels, some are hard images.</p>
+  <p class="lead">${formatCount(suspectCount)} images are classified as another class than their label. The clearest come first: wrong labels gather at the top, hard images follow.</p>
   <div class="suspects">${suspects.map(renderSuspect)}</div>
   ${more > 0 ? markup`<p class="note">and ${formatCount(more)} more; the probe’s file lists up to 1000</p>` : null}`;
 }

@@ -61,7 +61,7 @@ function confusionTable({ classes, confusion }: ProbeResults): string {
 }
 
 function suspectTable({ suspects, suspectCount }: ProbeResults): string {
-  if (suspectCount === 0) return '\nno label looks wrong\n';
+  if (suspectCount === 0) return '\nevery image is classified as its label says\n';
   const rows = suspects
     .slice(0, MOST_LISTED)
     .map(({ path, given, suggested, givenScore, suggestedScore }) => [
@@ -73,7 +73,8 @@ function suspectTable({ suspects, suspectCount }: ProbeResults): string {
     ]);
   const table = formatTable([['label', 'score', 'rather', 'score', 'path'], ...rows], [1, 3]);
   const more = suspectCount > rows.length ? `and ${suspectCount - rows.length} more\n` : '';
-  return `\n${printable(`${suspectCount} labels look wrong:`)}\n${table}${more}`;
+  const count = `${suspectCount} images are not classified as their label says; look at the first ones`;
+  return `\n${printable(`${count}:`)}\n${table}${more}`;
 }
 
 function formatShare(share: number): string {
