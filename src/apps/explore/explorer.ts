@@ -17,7 +17,15 @@ import { makeTensor } from '../../tensor/tensor.js';
 import { shown } from '../pages/html.js';
 import { describeModel } from './describe/describe-model.js';
 import { measureModel } from './describe/measure.js';
-import type { PageCut, PageFeatures, PageHeat, PageMeasure, PageModel, PagePhoto } from './page/data.js';
+import type {
+  PageCut,
+  PageFeatures,
+  PageHeat,
+  PageMeasure,
+  PageModel,
+  PagePhoto,
+  PhotoCode,
+} from './page/data.js';
 import { Photos, type HeldPhoto } from './photos.js';
 import { describeAttention, describeFeatures, topClasses } from './see/describe-features.js';
 import { toBytes } from './see/draw-maps.js';
@@ -83,9 +91,9 @@ export class Explorer {
     return this.#photos?.note ?? '';
   }
 
-  /** The argument that prepares photos in code; see {@link Photos.code}. */
-  get photoCode(): string {
-    return this.#photos?.code ?? '';
+  /** How code prepares a photo; see {@link Photos.code}. */
+  get photoCode(): PhotoCode {
+    return this.#photos?.code ?? { transform: '', isTensor: true };
   }
 
   /** Adds a photo. Throws `OPTION_INVALID` if the model takes none, and those of {@link loadImage}. */

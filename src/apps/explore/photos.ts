@@ -1,16 +1,16 @@
 /** Photos as a model takes them. */
-import { invalidOption } from '../../base/checks.js';
-import { fitTransform } from '../../embed/image-input.js';
+import { fitTransform, type ImageInput } from '../../embed/image-input.js';
 import { encodeWebp } from '../../image/encode-webp.js';
 import { chooseTransform, type TransformRequest } from '../../image/configs/find-transform.js';
 import type { ImageSource } from '../../image/file/image-source.js';
 import { loadImage, type LoadedImage } from '../../image/load-image.js';
 import { createTransform, type Transform } from '../../image/transform.js';
 import { encodeFloat16 } from '../../tensor/float16.js';
+import { fillFeed } from '../../tensor/image-feed.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { shown } from '../pages/html.js';
-import type { PagePhoto } from './page/data.js';
+import type { PagePhoto, PhotoCode } from './page/data.js';
 
 /** The most photos that are held at a time; a further one replaces the oldest. */
 const MOST_PHOTOS = 24;
@@ -51,18 +51,18 @@ function preparationOf(inputs: readonly TensorInfo[], request: TransformRequest,
   };
 }
 
-/** The options that differ from those of a transform without any. */
+/** The options that differ from those of a transform without any, as an object literal; empty for none. */
 function codeOf({ options }: Transform): string {
   const defaults = createTransform({}).options;
   const given = (Object.keys(options) as (keyof typeof options)[])
     .filter((name) => JSON.stringify(options[name]) !== JSON.stringify(defaults[name]))
     .map((name) => `${name}: ${JSON.stringify(options[name])}`);
-  return given.length === 0 ? '' : `, { ${given.join(', ')} }`;
+  return given.length === 0 ? '' : `{ ${given.join(', ')} }`;
 }
 
 /** The photos of a page. */
 export class Photos {
-  readonly #input: TensorInfo;
+  readonly #input: ImageInput;
   readonly #transform: Transform;
   readonly #held = new Map<string, HeldPhoto>();
   #count = 0;
@@ -70,21 +70,19 @@ export class Photos {
   /** How photos are prepared, in a sentence. */
   readonly note: string;
 
-  /** The transform as an argument of code: `, { resize: 64, crop: 64 }`; empty for the default. */
-  get code(): string {
-    return codeOf(this.#transform);
+  /** How code prepares a photo as this does. */
+  get code(): PhotoCode {
+    const { feed, multiple } = this.#input;
+    const isTensor = feed.dtype === 'float32' && (multiple === null || multiple === 1);
+    return { transform: codeOf(this.#transform), isTensor };
   }
 
   /** Throws `OPTION_INVALID` if the model takes no photo that the transform makes; the message says what would fit. */
   constructor(inputs: readonly TensorInfo[], request: TransformRequest, model: string) {
     const { transform, note } = preparationOf(inputs, request, model);
     this.note = note;
-    const { feed } = fitTransform({ inputs, imageNormalization: null }, transform);
-    const [input] = inputs;
-    if (feed.dtype === 'uint8')
-      throw invalidOption('model', 'one whose input is float32 or float16', 'uint8');
-    this.#input = input!;
-    this.#transform = transform.with({ layout: feed.isLast ? 'nhwc' : 'nchw' });
+    this.#input = fitTransform({ inputs, imageNormalization: null }, transform);
+    this.#transform = transform.with({ layout: this.#input.feed.isLast ? 'nhwc' : 'nchw' });
   }
 
   /** The photos, in the order in which they came. */
@@ -118,13 +116,18 @@ export class Photos {
 
   /** The tensor of a photo, as often as a fixed batch wants it. */
   #feed(image: LoadedImage): Tensor {
-    const { dims, data } = image.toTensor();
-    const rows = typeof this.#input.dims?.[0] === 'number' ? this.#input.dims[0] : 1;
+    const { feed, axes, multiple, takesPixels } = this.#input;
+    const rows = multiple ?? 1;
+    const dims = [rows, ...axes];
+    if (takesPixels) {
+      const images = Array.from({ length: rows }, () => 0);
+      return fillFeed({ ...feed, dims, pixels: image.data, images });
+    }
+    const { data } = image.toTensor();
     const repeated = new Float32Array(rows * data.length);
     for (let row = 0; row < rows; row++) repeated.set(data, row * data.length);
-    const all = [rows, ...dims.slice(1)];
-    return this.#input.dtype === 'float16'
-      ? makeTensor('float16', all, encodeFloat16(repeated))
-      : makeTensor('float32', all, repeated);
+    return feed.dtype === 'float16'
+      ? makeTensor('float16', dims, encodeFloat16(repeated))
+      : makeTensor('float32', dims, repeated);
   }
 }

@@ -1,7 +1,14 @@
 /** A model → one page in one file. */
 import { basename, resolve } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
-import { checkSignal, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import {
+  checkBoolean,
+  checkSignal,
+  checkText,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
 import type { TransformRequest } from '../../image/configs/find-transform.js';
 import type { ModelSource } from '../../model/open-model.js';
 import type { Device } from '../../runtime/device.js';
@@ -45,6 +52,11 @@ export interface ExplorerOptions {
    */
   readonly labels: readonly string[] | undefined;
   /**
+   * Whether to time each node on the CPU, which runs the model eight times. The page can then colour by time.
+   * @default false
+   */
+  readonly time: boolean;
+  /**
    * How photos are prepared, as for {@link embedFolder}.
    * @default 'auto'
    */
@@ -68,6 +80,7 @@ export const EXPLORER_DEFAULTS: ExplorerOptions = {
   layer: '',
   class: '',
   labels: undefined,
+  time: false,
   transform: 'auto',
   device: 'cpu',
   signal: undefined,
@@ -112,6 +125,7 @@ export async function writeExplorer(
   ] as const)
     if (!Array.isArray(list) || list.some((one) => typeof one !== 'string'))
       throw invalidOption(name, 'a list of texts', list);
+  checkBoolean('time', options.time);
   const path = resolve(checkText('out', options.out));
   const signal = checkSignal(options.signal);
   await checkReplaceable(path, 'explore');
@@ -160,13 +174,14 @@ function measured(explorer: Explorer): Promise<PageMeasure | undefined> {
 function questionsOf(
   { page, photos }: Explorer,
   measure: PageMeasure | undefined,
-  { returnNodes, layer, class: target }: ExplorerOptions,
+  { returnNodes, layer, class: target, time }: ExplorerOptions,
 ): string[] {
   const attention = lastAttention(page, measure);
   const ask = (name: string, fields: Readonly<Record<string, string>>): string =>
     `${name}?${new URLSearchParams(fields).toString()}`;
   return [
     'measure',
+    ...(time ? [ask('measure', { times: '1' })] : []),
     ...photos.flatMap(({ id: photo }) => [
       ask('classes', { photo }),
       ...returnNodes.map((node) => ask('features', { node, photo })),

@@ -23,6 +23,7 @@ interface ExploreFlags {
   readonly return?: readonly string[];
   readonly cam?: string;
   readonly class?: string;
+  readonly time: boolean;
   readonly labels?: string;
   readonly transform: string;
   readonly device: string;
@@ -47,6 +48,7 @@ export function addExploreCommand(program: Command, terminal: Terminal): void {
     )
     .option('--cam <layer>', 'with --out: show Grad-CAM of this layer, such as layer4, for each photo')
     .option('--class <class>', 'with --cam: index of the class, or its label (default: the predicted class)')
+    .option('--time', 'with --out: also time each node on the CPU', false)
     .option('--labels <file>', LABELS_HELP)
     .option('--transform <name>', 'preprocessing, as for embed', EXPLORER_DEFAULTS.transform as string)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
@@ -66,6 +68,8 @@ async function runExplore(
   readDevice('--device', flags.device);
   if (flags.out === undefined && flags.cam !== undefined)
     throw invalidOption('--cam', 'left out without --out: a served page draws it on demand', flags.cam);
+  if (flags.out === undefined && flags.time)
+    throw invalidOption('--time', 'left out without --out: a served page measures it on demand', true);
   const path = await findModelFile(given, terminal, flags.yes);
   const labels = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
   if (flags.out === undefined) return serve(terminal, path, photos, labels, flags);
@@ -80,6 +84,7 @@ async function runExplore(
     layer: flags.cam,
     class: flags.class,
     labels,
+    time: flags.time,
     transform: flags.transform,
     device: flags.device as Device,
     signal: terminal.signal,

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { createFeatureExtractor, createModel, loadImage, writeExplorer } from 'onnx-tapir';
+import { createFeatureExtractor, createModel, loadImage, pruneModel, writeExplorer } from 'onnx-tapir';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
@@ -310,6 +310,32 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     expect(readFileSync(join(scratch, 'saved.onnx'))).toEqual(readFileSync(join(scratch, words.at(-1)!)));
     expect(problems).toEqual([]);
     expect((await served.stop()).code).toBe(0);
+  });
+
+  it('takes photos of a model that takes bytes; its code runs', async () => {
+    const model = join(scratch, 'bytes.onnx');
+    const size = { height: 64, width: 64 };
+    await (await pruneModel(tiny, ['layer2', 'layer4'], { input: 'image-uint8' })).save(model);
+    const options = { photos: [photo], returnNodes: ['layer2'], time: true };
+    const { page, problems } = await open(
+      await fileUrl(model, { ...options, transform: { resize: size, crop: size } }),
+    );
+    await page.click('[data-cost=milliseconds]');
+    await page.waitForSelector('[data-measured=times]');
+    await page.fill('#find', 'layer2');
+    await page.press('#find', 'Enter');
+    await page.waitForSelector('.map-figure canvas');
+    await page.waitForSelector('pre.code');
+    const code = (await page.textContent('pre.code'))!.replace("'photo.jpg'", JSON.stringify(photo));
+    const printing = code.replace('\n}\n', '\n  process.stdout.write(JSON.stringify([dims, data[0]]));\n}\n');
+    const ran = await runNode(['--input-type=module'], { input: printing });
+    expect(ran).toMatchObject({ code: 0 });
+    const [dims, first] = JSON.parse(ran.stdout) as [number[], number];
+    await using extractor = await createFeatureExtractor(tiny, ['layer2']);
+    const { layer2 } = await extractor.run((await loadImage(photo, { resize: size, crop: size })).toTensor());
+    expect(dims).toEqual(layer2!.dims.slice(1));
+    expect(first).toBeCloseTo((layer2!.data as Float32Array)[0]!, 5);
+    expect(problems).toEqual([]);
   });
 
   it('draws a ResNet-50 with a photo and four nodes in less than 3 MB, and is there in 2 s', async () => {

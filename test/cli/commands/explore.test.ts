@@ -55,6 +55,7 @@ describe('tapir explore', () => {
     const out = join(scratch, 'refused.html');
     for (const flags of [
       ['--cam', 'layer4'],
+      ['--time'],
       ['--device', 'toaster'],
       ['--port', 'any'],
       ['--port', '70000', '--no-open'],

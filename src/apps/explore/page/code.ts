@@ -1,4 +1,5 @@
 /** The code that makes a cut: TypeScript, the command line, Python. This file uses no part of the browser. */
+import type { PhotoCode } from './data.js';
 
 export type Language = 'typescript' | 'shell' | 'python';
 
@@ -27,23 +28,35 @@ function stemOf(path: string): string {
 /**
  * The code for some names.
  *
- * @param photoCode - The argument that prepares a photo, with the comma before it.
+ * @param photoCode - How a photo is prepared.
  */
 export function writeCode(
   language: Language,
   path: string,
   names: readonly string[],
-  photoCode: string,
+  photoCode: PhotoCode,
 ): string {
   if (language === 'typescript') return writeTypeScript(path, names, photoCode);
   return language === 'shell' ? writeShell(path, names) : writePython(path, names);
 }
 
-function writeTypeScript(path: string, names: readonly string[], photoCode: string): string {
+function writeTypeScript(path: string, names: readonly string[], { transform, isTensor }: PhotoCode): string {
+  const cut = `const extractor = await createFeatureExtractor(${quote(path)}, [${names.map(quote).join(', ')}]);`;
+  // What floats do not fit goes through the loader, which makes any feed, and fills fixed batches.
+  if (!isTensor)
+    return `import { createFeatureExtractor, embedImages } from 'onnx-tapir';
+
+${cut}
+for await (const { features, error } of embedImages(extractor, ['photo.jpg']${transform && `, { transform: ${transform} }`})) {
+  if (error) throw error;
+  const { dims, data } = features[${quote(names[0]!)}];
+}
+await extractor.close();
+`;
   return `import { createFeatureExtractor, loadImage } from 'onnx-tapir';
 
-const extractor = await createFeatureExtractor(${quote(path)}, [${names.map(quote).join(', ')}]);
-const image = await loadImage('photo.jpg'${photoCode});
+${cut}
+const image = await loadImage('photo.jpg'${transform && `, ${transform}`});
 const features = await extractor.run(image.toTensor());
 const { dims, data } = features[${quote(names[0]!)}];
 await extractor.close();

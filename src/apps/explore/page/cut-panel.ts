@@ -3,7 +3,7 @@ import { byId, make } from '../../pages/browser/elements.js';
 import { formatBytes, formatCount, formatLarge } from '../../pages/numbers.js';
 import { cutFile, LANGUAGES, writeCode, type Language } from './code.js';
 import { keepFor } from './cut.js';
-import type { PageCut } from './data.js';
+import type { PageCut, PhotoCode } from './data.js';
 import { formatShare } from './format.js';
 import { ROOT, type Id, type ModelGraph } from './graph.js';
 import type { Source } from './source.js';
@@ -13,7 +13,7 @@ export class CutPanel {
   readonly #card: HTMLElement;
   readonly #graph: ModelGraph;
   readonly #source: Source;
-  readonly #photoCode: string;
+  readonly #photoCode: PhotoCode;
   readonly #onDrop: (id: Id) => void;
   #language: Language = 'typescript';
   #latest = 0;
@@ -22,7 +22,7 @@ export class CutPanel {
     card: HTMLElement,
     graph: ModelGraph,
     source: Source,
-    photoCode: string,
+    photoCode: PhotoCode,
     onDrop: (id: Id) => void,
   ) {
     this.#photoCode = photoCode;

@@ -183,6 +183,14 @@ export interface PageCut {
 /** Answers that a written page carries, by their question: `features?node=layer4&photo=0`. */
 export type Recorded = Readonly<Record<string, unknown>>;
 
+/** How code prepares a photo. */
+export interface PhotoCode {
+  /** Options as an object literal: `{ resize: 64 }`; empty for the default. */
+  readonly transform: string;
+  /** Whether the model takes the tensor of `loadImage`: float32, and one row. */
+  readonly isTensor: boolean;
+}
+
 /** What the page carries. */
 export interface PageData {
   readonly model: PageModel;
@@ -196,6 +204,5 @@ export interface PageData {
   readonly noPhotos: string | null;
   /** How photos are prepared. */
   readonly photoNote: string;
-  /** The argument that prepares them in code: `, { resize: 64 }`; empty for the default. */
-  readonly photoCode: string;
+  readonly photoCode: PhotoCode;
 }

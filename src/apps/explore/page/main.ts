@@ -127,7 +127,7 @@ function startControls(view: PathView, source: Source, graph: ModelGraph, onMeas
   const times = document.querySelector<HTMLButtonElement>('[data-cost=milliseconds]')!;
   if (!source.has('measure', { times: '1' })) {
     times.disabled = true;
-    times.title = 'A served page measures it: tapir explore without --out.';
+    times.title = 'A served page measures it; a file has it if it was written with --time.';
   }
   onPress('fold', (value) => view.foldAll(value === 'open'));
   const aside = byId('aside') as HTMLInputElement;

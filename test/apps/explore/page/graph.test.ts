@@ -117,20 +117,23 @@ describe('the graph of the page', () => {
   });
 });
 
+/** A model that takes what loadImage gives by default. */
+const PLAIN = { transform: '', isTensor: true };
+
 describe('code and text', () => {
   it('quotes what a shell or a language would read', () => {
     const names = ["it's", 'layer4', '$(rm -rf x)'];
-    expect(writeCode('shell', 'my net.onnx', names, '')).toBe(
+    expect(writeCode('shell', 'my net.onnx', names, PLAIN)).toBe(
       `tapir extract 'my net.onnx' --return 'it'\\''s' --return layer4 --return '$(rm -rf x)' --out net.onnx\n`.replace(
         'net.onnx\n',
         `'${cutFile('my net.onnx', names)}'\n`,
       ),
     );
-    expect(writeCode('typescript', "a'b.onnx", ["it's"], '')).toContain(
+    expect(writeCode('typescript', "a'b.onnx", ["it's"], PLAIN)).toContain(
       `createFeatureExtractor('a\\'b.onnx', ['it\\'s'])`,
     );
-    expect(writeCode('python', 'resnet50.onnx', ['layer4'], '')).toContain('return_nodes=["layer4"]');
-    expect(writeCode('python', 'resnet50.onnx', ['tensor:/x'], '')).toBe(
+    expect(writeCode('python', 'resnet50.onnx', ['layer4'], PLAIN)).toContain('return_nodes=["layer4"]');
+    expect(writeCode('python', 'resnet50.onnx', ['tensor:/x'], PLAIN)).toBe(
       '# torchvision has no such nodes: "tensor:/x"\n',
     );
   });
