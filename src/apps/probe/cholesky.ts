@@ -6,13 +6,36 @@ export function factorize(matrix: Float64Array, size: number): void {
   for (let i = 0; i < size; i++) largest = Math.max(largest, matrix[i * size + i]!);
   const least = size * Number.EPSILON * largest;
   for (let i = 0; i < size; i++) {
+    const row = i * size;
+    const inFours = i - (i % 4);
     for (let j = 0; j <= i; j++) {
-      let sum = matrix[i * size + j]!;
-      for (let k = 0, a = i * size, b = j * size; k < j; k++) sum -= matrix[a++]! * matrix[b++]!;
-      if (j < i) matrix[i * size + j] = sum / matrix[j * size + j]!;
-      else matrix[i * size + i] = sum > least ? Math.sqrt(sum) : Infinity;
+      if (j % 4 === 0 && j < inFours) subtractFour(matrix, size, row, j);
+      let sum = matrix[row + j]!;
+      const done = j < inFours ? j - (j % 4) : 0;
+      for (let k = done, b = j * size + done; k < j; k++) sum -= matrix[row + k]! * matrix[b++]!;
+      if (j < i) matrix[row + j] = sum / matrix[j * size + j]!;
+      else matrix[row + i] = sum > least ? Math.sqrt(sum) : Infinity;
     }
   }
+}
+
+/** Subtracts from four elements of a row what the columns before the first one contribute: sums that do not wait for each other. */
+function subtractFour(matrix: Float64Array, size: number, row: number, first: number): void {
+  let a = matrix[row + first]!;
+  let b = matrix[row + first + 1]!;
+  let c = matrix[row + first + 2]!;
+  let d = matrix[row + first + 3]!;
+  for (let k = 0, at = first * size; k < first; k++, at++) {
+    const value = matrix[row + k]!;
+    a -= value * matrix[at]!;
+    b -= value * matrix[at + size]!;
+    c -= value * matrix[at + 2 * size]!;
+    d -= value * matrix[at + 3 * size]!;
+  }
+  matrix[row + first] = a;
+  matrix[row + first + 1] = b;
+  matrix[row + first + 2] = c;
+  matrix[row + first + 3] = d;
 }
 
 /** Solves L·x = vector, in place. */

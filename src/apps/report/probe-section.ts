@@ -99,8 +99,13 @@ function renderSuspect({ suspect, picture }: PicturedSuspect): Markup {
     : markup`<div class="no-picture"></div>`;
   return markup`<figure class="suspect">
     ${image}
-    <figcaption><bdi>${shown(given)}</bdi><span>${givenScore.toFixed(2)}</span><bdi class="rather">rather ${shown(suggested)}</bdi><span>${suggestedScore.toFixed(2)}</span><bdi class="path">${name}</bdi></figcaption>
+    <figcaption><bdi>${shown(given)}</bdi><span>${formatScore(givenScore)}</span><bdi class="rather">rather ${shown(suggested)}</bdi><span>${formatScore(suggestedScore)}</span><bdi class="path">${name}</bdi></figcaption>
   </figure>`;
+}
+
+/** Two decimals; one digit of smaller scores, whose ratio to others counts. */
+function formatScore(score: number): string {
+  return score !== 0 && Math.abs(score) < 0.005 ? score.toPrecision(1) : score.toFixed(2);
 }
 
 function formatPercent(share: number): string {
