@@ -95,13 +95,14 @@ function acceptDrops(onPhoto: (file: File) => void): void {
 /** A result. It is a button if the map has the image. */
 function makeHit({ name, row, cosine, picture }: PageHit, onPress: (() => void) | undefined): HTMLElement {
   const image = picture === null ? make('span', 'picture missing', 'no picture') : makeImage(picture);
-  const note = make('span', 'tile-note', cosine.toFixed(3));
+  const score = cosine.toFixed(3).replace('-', '−');
+  const note = make('span', 'tile-note', score);
   const label = make('bdi', 'tile-name', shortName(name));
   const tile = onPress ? make('button', 'tile', image, note, label) : make('div', 'tile', image, note, label);
   tile.title = `${name}, row ${row}`;
   if (onPress) {
     (tile as HTMLButtonElement).type = 'button';
-    tile.setAttribute('aria-label', `${name}, cosine ${cosine.toFixed(3)}: show it on the map`);
+    tile.setAttribute('aria-label', `${name}, cosine ${score}: show it on the map`);
     tile.addEventListener('click', onPress);
   }
   return tile;
