@@ -91,7 +91,7 @@ export async function findDuplicates(
   checkDataset(dataset);
   const options = withDefaults(DUPLICATE_DEFAULTS, given, 'findDuplicates');
   const { device, onProgress } = options;
-  const cosine = checkCosine(options.cosine);
+  const cosine = checkCosine('cosine', options.cosine);
   const signal = checkSignal(options.signal);
   const key = chooseKey(dataset, options.key);
   const elements = elementCount(dataset.manifest.features[key]!.dims);
@@ -117,9 +117,10 @@ export async function findDuplicates(
   }
 }
 
-function checkCosine(given: unknown): number {
+/** Checks the threshold of near-duplicates. */
+export function checkCosine(option: string, given: unknown): number {
   if (typeof given === 'number' && given > 0 && given <= 1) return given;
-  throw invalidOption('cosine', 'a number above 0, at most 1', given);
+  throw invalidOption(option, 'a number above 0, at most 1', given);
 }
 
 function countRows({ manifest }: Dataset): number {

@@ -2,10 +2,10 @@
 import { checkBoolean, checkInteger, checkSignal, checkText, invalidOption } from '../../base/checks.js';
 import { packageVersion } from '../../base/package.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
-import { findDuplicates, type Duplicates } from '../dedupe/find-duplicates.js';
+import { checkCosine, findDuplicates, type Duplicates } from '../dedupe/find-duplicates.js';
 import { readPageFiles } from '../pages/document.js';
-import { createBreathe } from '../pages/vectors/breathe.js';
-import { collectInputs } from './collect/collect-inputs.js';
+import { createBreathe, type Breathe } from '../pages/vectors/breathe.js';
+import { collectInputs, type Inputs } from './collect/collect-inputs.js';
 import { collectOutput, type CollectedOutput } from './collect/collect-output.js';
 import { readFacts } from './facts.js';
 import { makeHeatmaps, readHeatmapOptions, type Heatmaps, type ReportHeatmaps } from './heatmaps.js';
@@ -42,6 +42,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   const sample = checkInteger('sample', options.sample, 1, MAX_SAMPLE);
   const withUmap = checkBoolean('umap', options.umap);
   const wanted = options.heatmaps === null ? undefined : readHeatmapOptions(options.heatmaps);
+  const cosine = options.duplicates === null ? null : checkCosine('duplicates', options.duplicates);
   const breathe = createBreathe(checkSignal(options.signal));
   const say = options.onPhase ?? (() => undefined);
   const dataset = await openDataset(checkText('folder', folder));
@@ -60,22 +61,11 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   const probed = options.probe
     ? await showProbe(dataset, options.probe, inputs.images, imageFolder, breathe)
     : undefined;
-  const outputs: CollectedOutput[] = [];
-  const pageOutputs: PageOutput[] = [];
-  for (const key of keys) {
-    say(`reading ${key}`);
-    const output = await collectOutput(dataset, key, inputs, breathe);
-    say(`comparing ${output.members.length} vectors of ${key}`);
-    pageOutputs.push(await describeOutput(output, withUmap, breathe));
-    // Memory holds the vectors of one output at a time.
-    outputs.push({ ...output, vectors: { rows: 0, columns: 0, data: new Float32Array() } });
-  }
+  const { outputs, pageOutputs } = await describeOutputs(dataset, keys, inputs, withUmap, breathe, say);
   const duplicates: Duplicates[] = [];
-  for (const key of options.duplicates === null ? [] : keys) {
+  for (const key of cosine === null ? [] : keys) {
     say(`comparing every pair of ${key}`);
-    duplicates.push(
-      await findDuplicates(dataset, { key, cosine: options.duplicates!, signal: options.signal }),
-    );
+    duplicates.push(await findDuplicates(dataset, { key, cosine: cosine!, signal: options.signal }));
   }
   const files = await readPageFiles('report');
   const render = (
@@ -113,6 +103,27 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     notes,
     render: (server) => render(thumbnails, notes, server ?? null),
   };
+}
+
+/** Computes what the page shows of each output. Memory holds the vectors of one output at a time. */
+async function describeOutputs(
+  dataset: Dataset,
+  keys: readonly string[],
+  inputs: Inputs,
+  withUmap: boolean,
+  breathe: Breathe,
+  say: (phase: string) => void,
+): Promise<{ readonly outputs: readonly CollectedOutput[]; readonly pageOutputs: readonly PageOutput[] }> {
+  const outputs: CollectedOutput[] = [];
+  const pageOutputs: PageOutput[] = [];
+  for (const key of keys) {
+    say(`reading ${key}`);
+    const output = await collectOutput(dataset, key, inputs, breathe);
+    say(`comparing ${output.members.length} vectors of ${key}`);
+    pageOutputs.push(await describeOutput(output, withUmap, breathe));
+    outputs.push({ ...output, vectors: { rows: 0, columns: 0, data: new Float32Array() } });
+  }
+  return { outputs, pageOutputs };
 }
 
 function chooseOutputs({ manifest }: Dataset, wanted: readonly string[]): readonly string[] {

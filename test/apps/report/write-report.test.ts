@@ -70,7 +70,9 @@ describe('tapir report', () => {
     // The hostile path is text.
     expect(html).not.toContain('<img src=x');
     expect(readFileSync(page, 'utf8')).not.toContain('Near-duplicates among all images');
-    expect((await runTapir(['report', dataset, '--duplicates', '2', '--out', out])).code).toBe(2);
+    const wrong = await runTapir(['report', dataset, '--duplicates', '2', '--out', out]);
+    expect(wrong.code).toBe(2);
+    expect(wrong.stderr).toContain('"duplicates" must be a number above 0');
   });
 
   it('writes one file into the dataset, the same bytes every time', async () => {
