@@ -1,6 +1,6 @@
 /** Files that appear complete or not at all: written under a temporary name, brought to disk, then renamed. */
 import { randomBytes } from 'node:crypto';
-import { constants, statfsSync } from 'node:fs';
+import { constants, existsSync, statfsSync } from 'node:fs';
 import { copyFile, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { TapirError, reasonOf } from './errors.js';
@@ -9,13 +9,23 @@ import { TapirError, reasonOf } from './errors.js';
 export function unwritable(path: string, error: unknown): TapirError<'OUTPUT_UNWRITABLE'> {
   const { code = '' } = (error ?? {}) as NodeJS.ErrnoException;
   const free = code === 'ENOSPC' ? freeBytes(dirname(path)) : null;
-  const reason = free === null ? reasonOf(error) : `no space left (${free} bytes are free)`;
+  const reason = free === null ? systemReason(path, error) : `no space left (${free} bytes are free)`;
   const isFull = code === 'ENOSPC' || code === 'EDQUOT';
   const advice = isFull ? '; free some space and run the same command again to resume' : '';
   return new TapirError('OUTPUT_UNWRITABLE', `cannot write "${path}": ${reason}${advice}`, {
     details: { path, reason },
     cause: error,
   });
+}
+
+/** The system's reason. It leaves out the call and the temporary name, which is not the one that the user gave. */
+function systemReason(path: string, error: unknown): string {
+  const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
+  const folder = dirname(path);
+  if (code === 'ENOENT' && !existsSync(folder))
+    return `there is no folder "${folder}" (ENOENT); create it first`;
+  const reason = reasonOf(error);
+  return syscall === undefined ? reason : reason.replace(new RegExp(`, ${syscall}(?: '.*')?$`, 's'), '');
 }
 
 /** Returns the bytes that the file system of a folder has free for this user; null if it does not say. */

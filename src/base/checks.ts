@@ -26,13 +26,17 @@ function toJson(value: object, replace: (key: string, inner: unknown) => unknown
   }
 }
 
-/** Makes the error for a bad option, in one form: `option "batch" must be an integer from 1 to 1024, got -1`. */
+/**
+ * Makes the error for a bad option, in one form: `option "batch" must be an integer from 1 to 1024, got -1`. Of an option that was left
+ * out, it says only what it must be.
+ */
 export function invalidOption(
   option: string,
   expected: string,
   actual: unknown,
 ): TapirError<'OPTION_INVALID'> {
-  return new TapirError('OPTION_INVALID', `option "${option}" must be ${expected}, got ${show(actual)}`, {
+  const got = actual === undefined ? '' : `, got ${show(actual)}`;
+  return new TapirError('OPTION_INVALID', `option "${option}" must be ${expected}${got}`, {
     details: { option, expected, actual: show(actual) },
   });
 }

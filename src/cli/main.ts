@@ -10,6 +10,7 @@ const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
 async function main(): Promise<number> {
   ownSharp();
+  showWarnings();
   const abort = new AbortController();
   let stopped: number | undefined;
   let isReading = false;
@@ -78,6 +79,16 @@ async function main(): Promise<number> {
     // So would a reader that stalls. Everything else is closed; output that it has not read is lost.
     if (isStreaming && stopped !== undefined) process.exit(stopped);
   }
+}
+
+/** Shows the package's own warnings as lines of text. Node would add the number of the process and advice for developers. */
+function showWarnings(): void {
+  const [showAsNode] = process.listeners('warning');
+  process.removeAllListeners('warning').on('warning', (warning) => {
+    if ('code' in warning && String(warning.code).startsWith('TAPIR_'))
+      process.stderr.write(`warning: ${warning.message}\n`);
+    else showAsNode?.(warning);
+  });
 }
 
 /** The exit code of an error of commander. Its class is not imported, so that this file loads fast. */

@@ -1,4 +1,5 @@
 /** Reads `manifest.json` without trusting its content. */
+import { existsSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDType } from '../tensor/tensor.js';
@@ -28,6 +29,7 @@ export async function readManifest(folder: string): Promise<Manifest> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw datasetUnreadable(path, error);
+    if (!existsSync(folder)) throw datasetInvalid(folder, 'there is no such folder', error);
     const reason = 'it is not a dataset, or it is unfinished; to finish it, run the same tapir embed again';
     throw datasetInvalid(folder, `${reason} (there is no ${MANIFEST_FILE})`, error);
   }

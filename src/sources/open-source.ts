@@ -102,7 +102,10 @@ const ACCEPTED =
 function openLocation(source: string, options: SourceOptions, signal?: AbortSignal): OpenedSource {
   const stats = statOf(source);
   if (!stats && isHttpUrl(source))
-    throw invalidSource(labelOfUrl(source), 'it is a URL; put it in a list, or in an array');
+    throw invalidSource(
+      labelOfUrl(source),
+      'it is a URL; put it in a list or in an array, with allowHttp (tapir: --allow-http)',
+    );
   if (!stats && isPattern(source)) return openPattern(source);
   if (!stats) throw invalidSource(source, `no such file or folder; ${ACCEPTED}`);
   if (stats.isDirectory()) return opened('folder', source, (unread) => listImages(source, unread));

@@ -5,13 +5,23 @@ import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
-import { scratchFolder } from '../support/fixtures.js';
+import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { runTapir } from '../support/run.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'tiny.onnx');
 writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);
 const out = join(scratch, 'out.onnx');
+const embed = [
+  'embed',
+  projectPath('examples/photos/sea'),
+  '--model',
+  model,
+  '--return',
+  'avgpool',
+  '--out',
+  join(scratch, 'dataset'),
+];
 
 describe('advice', () => {
   it.each([
@@ -42,12 +52,68 @@ describe('advice', () => {
       3,
       /no file ".*none\.onnx".*MODEL_UNREADABLE/,
     ],
+    [
+      'a pattern that fits no network',
+      ['create', '--list', 'resnext9*'],
+      2,
+      /a pattern that fits a network.*got "resnext9\*"/,
+    ],
+    ['a dataset that is not there', ['report', join(scratch, 'none')], 2, /there is no such folder/],
+    [
+      'a transform that is no JSON',
+      [...embed, '--transform', '{"resize":3'],
+      2,
+      /"transform" must be JSON that can be parsed/,
+    ],
+    [
+      'options that no library has',
+      [...embed, '--transform', '{"resze":3}'],
+      3,
+      /options of onnx-tapir have the field resize/,
+    ],
+    [
+      'a flag that another one needs',
+      ['create', 'resnet18'],
+      2,
+      /"--out" must be given: the ONNX file to write \[/,
+    ],
+    [
+      'weights that torchvision lacks',
+      ['models', 'pull', 'torchvision/nope', '-o', out],
+      2,
+      /tapir create --list/,
+    ],
     ['a name like a known model', ['nodes', 'resnet5'], 3, /nearest: "resnet-50".*tapir models list/],
   ])('for %s', async (_, args, code, message) => {
     const ended = await runTapir(args);
     expect(ended.stderr).toMatch(message);
     expect(ended.stderr).not.toMatch(/ENOENT/);
     expect(ended.code).toBe(code);
+  });
+
+  it.each([
+    [
+      'a folder that is missing',
+      ['extract', model, '--return', 'fc', '-o', join(scratch, 'no/such/a.onnx')],
+      /there is no folder ".*no\/such" \(ENOENT\); create it first/,
+    ],
+    [
+      'a folder that is a file',
+      ['split', model, '--stages', '2', '-o', join(model, 'stages')],
+      /cannot write ".*stages": ENOTDIR: not a directory \[/,
+    ],
+  ])('for %s', async (_, args, message) => {
+    const ended = await runTapir(args);
+    expect(ended.stderr).toMatch(message);
+    expect(ended.stderr).not.toMatch(/partial|mkdir/);
+    expect(ended.code).toBe(4);
+  });
+
+  it('as a line of text, where the package warns', async () => {
+    const ended = await runTapir([...embed, '--devices', 'cpu:0,cpu:1', '--pipeline']);
+    expect(ended.stderr).toMatch(/^warning: the whole model fits on each of these devices/m);
+    expect(ended.stderr).not.toMatch(/\(node:|trace-warnings/);
+    expect(ended.code).toBe(0);
   });
 
   it('for a port that is taken', async () => {

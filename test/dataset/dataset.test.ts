@@ -107,7 +107,7 @@ describe('openDataset', () => {
   });
 
   it.each([
-    ['a folder that is not there', (folder: string) => rmSync(folder, { recursive: true }), /run the same/],
+    ['a folder that is not there', (folder: string) => rmSync(folder, { recursive: true }), /no such folder/],
     ['an unfinished one', (folder: string) => rmSync(join(folder, 'manifest.json')), /run the same/],
     ['no JSON', (folder: string) => writeFileSync(join(folder, 'manifest.json'), '{'), /JSON/],
     ['no manifest', (folder: string) => changeManifest(folder, (it) => (it.format = 'x')), /no manifest/],

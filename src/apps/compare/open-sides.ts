@@ -54,7 +54,11 @@ export async function openSides(
     if (keys.length === 0) {
       const text = (names: Iterable<string>): string => [...names].map((name) => `"${name}"`).join(', ');
       const expected = `for both models, so that outputs have the same keys (B has ${text(keysOfB)})`;
-      throw invalidOption('returnNodes', expected, text(a.outputs.map(({ name }) => name)));
+      throw invalidOption(
+        'returnNodes',
+        expected,
+        a.outputs.map(({ name }) => name),
+      );
     }
     return { a, b, keys, [Symbol.asyncDispose]: close };
   } catch (error) {

@@ -55,10 +55,7 @@ export function addCreateCommand(program: Command, terminal: Terminal): void {
 
 async function runCreate(terminal: Terminal, name: string | undefined, flags: CreateFlags): Promise<void> {
   const { list, out, overwrite, weights, numClasses, imageSize, seed, opset } = flags;
-  if (list !== undefined) {
-    for (const known of listModels(list === true ? '*' : list)) terminal.out(`${known}\n`);
-    return;
-  }
+  if (list !== undefined) return listNetworks(terminal, list === true ? '*' : list);
   if (name === undefined) throw invalidOption('name', 'given, or --list', name);
   if (out === undefined) throw invalidOption('--out', 'given: the ONNX file to write', out);
   if (!overwrite) checkAbsent(out);
@@ -67,8 +64,16 @@ async function runCreate(terminal: Terminal, name: string | undefined, flags: Cr
       ? await withProgress(terminal, flags.allowHttp, (options) => pullWeights(weights, options))
       : weights;
   const model = await createModel(name, { weights: file, numClasses, imageSize, seed, opset });
+  terminal.signal.throwIfAborted();
   await model.save(out, { overwrite });
   if (weights === undefined)
     terminal.err('untrained: the weights are seeded random numbers (--weights gives trained ones)\n');
   terminal.out(`written: ${out} (${formatBytes(statSync(out).size)})\n`);
+}
+
+function listNetworks(terminal: Terminal, pattern: string): void {
+  const found = listModels(pattern);
+  if (found.length === 0)
+    throw invalidOption('--list', 'a pattern that fits a network ("tapir create --list" lists all)', pattern);
+  for (const name of found) terminal.out(`${name}\n`);
 }

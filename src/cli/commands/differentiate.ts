@@ -56,6 +56,7 @@ async function runDifferentiate(terminal: Terminal, path: string, flags: Differe
   const recompute = flags.recompute ?? [];
   const request = { of, withRespectTo: wrt, returnNodes, inputSizes, recompute };
   const gradients = await differentiate(file, request);
+  terminal.signal.throwIfAborted();
   await gradients.save(out, saving);
   const { kept, added, resolved, notes } = gradients.plan;
   if (json) {

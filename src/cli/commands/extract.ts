@@ -124,6 +124,7 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= verified.tolerance;
   let transformed: string | null = null;
+  terminal.signal.throwIfAborted();
   if (isRight) {
     await pruned.save(flags.out, saving);
     transformed = await saveTransform(terminal, path, flags);

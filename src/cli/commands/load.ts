@@ -49,6 +49,7 @@ async function runLoad(terminal: Terminal, path: string, flags: LoadFlags): Prom
     epsilon,
     reference,
   });
+  terminal.signal.throwIfAborted();
   await model.save(out, saving);
   if (json) {
     terminal.out(`${JSON.stringify(report, null, 2)}\n`);

@@ -31,6 +31,7 @@ export async function runNodeCosts(terminal: Terminal, path: string, flags: Cost
   const model = await openModel(await findModelFile(path, terminal, flags.yes));
   const { batch, time, threads } = flags;
   const profile = await profileModel(model, { batch, time, threads, inputSizes: readSizeFlags(flags) });
+  terminal.signal.throwIfAborted();
   if (flags.json) {
     terminal.out(`${JSON.stringify(profile, null, 2)}\n`);
     return;

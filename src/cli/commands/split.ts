@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { formatBytes, formatLarge } from '../../apps/pages/numbers.js';
-import { outputExists, writeAtomically } from '../../base/atomic-file.js';
+import { outputExists, unwritable, writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { openModel } from '../../model/open-model.js';
@@ -80,7 +80,10 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
   const names = split.stages.map((_, i) => `stage-${i}.onnx`);
   const index = join(out, INDEX);
   if (!saving.overwrite && existsSync(index)) throw outputExists(index);
-  await makeFolder(out);
+  terminal.signal.throwIfAborted();
+  await makeFolder(out).catch((error: unknown) => {
+    throw unwritable(out, error);
+  });
   for (const [i, stage] of split.stages.entries()) await stage.model.save(join(out, names[i]!), saving);
   const description = {
     format: 'onnx-tapir stages 1',

@@ -4,6 +4,9 @@ import { nearestNames } from '../../base/nearest-names.js';
 import { isTextList, type ClassLabels } from '../class-labels.js';
 import type { AttributionTarget, IndexTarget } from './targets.js';
 
+/** Most labels that a message lists when no label is near. */
+const MOST_LISTED = 12;
+
 /** Labels that were given. Throws `OPTION_INVALID` for anything but a list of texts. */
 export function readGivenLabels(given: unknown): ClassLabels {
   if (isTextList(given)) return { labels: [...given] };
@@ -47,6 +50,8 @@ function classOfLabel(label: string, known: ClassLabels): number {
   if (found.length > 1)
     throw invalidOption('target', `an index: classes ${found.join(' and ')} have one label`, label);
   const nearest = nearestNames(label, known.labels).map((name) => `"${name}"`);
-  const hint = nearest.length === 0 ? '' : `; nearest are ${nearest.join(', ')}`;
+  const few = known.labels.length <= MOST_LISTED ? known.labels.map((name) => `"${name}"`) : [];
+  const hint =
+    nearest.length > 0 ? `; nearest are ${nearest.join(', ')}` : few.length > 0 ? `: ${few.join(', ')}` : '';
   throw invalidOption('target', `one of the ${known.labels.length} labels${hint}`, label);
 }

@@ -160,7 +160,8 @@ async function readTable(path: string | undefined): Promise<WeightsTable> {
 
 function unknown(reference: string, nearest: readonly string[]): TapirError<'NAME_NOT_FOUND'> {
   const hint = nearest.length > 0 ? `; nearest: ${nearest.join(', ')}` : '';
-  return new TapirError('NAME_NOT_FOUND', `torchvision has no weights "${reference}"${hint}`, {
+  const advice = ' (listModels() and "tapir create --list" list its networks)';
+  return new TapirError('NAME_NOT_FOUND', `torchvision has no weights "${reference}"${hint}${advice}`, {
     details: { names: [{ request: reference, nearest: [...nearest] }] },
   });
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { invalidOption, type Options } from '../../base/checks.js';
 import { TRANSFORM_FILES } from '../../base/config-files.js';
-import { TapirError } from '../../base/errors.js';
+import { reasonOf, TapirError } from '../../base/errors.js';
 import { TRANSFORM_PRESETS, type TransformPreset } from '../transform-options.js';
 import { createTransform, type Transform, type TransformLike, type TransformSource } from '../transform.js';
 import type { ModelConfig } from './hugging-face.js';
@@ -123,8 +123,8 @@ export function chooseTransform(request: TransformRequest, model: string | undef
     return (
       (model === undefined ? null : lookUpTransform(model))?.transform ?? createTransform('ImageNet1K_V1')
     );
-  if (request.startsWith('torchvision:') || request.trimStart().startsWith('{'))
-    return transformFromConfig(request);
+  if (request.trimStart().startsWith('{')) return transformFromConfig(parseOptions(request));
+  if (request.startsWith('torchvision:')) return transformFromConfig(request);
   const presets = Object.keys(TRANSFORM_PRESETS);
   if (presets.some((name) => name.toLowerCase() === request.toLowerCase()))
     return createTransform(request as TransformPreset);
@@ -133,7 +133,15 @@ export function chooseTransform(request: TransformRequest, model: string | undef
   const names = presets.map((name) => `"${name}"`).join(', ');
   throw invalidOption(
     'transform',
-    `"auto", ${names}, "torchvision:WEIGHTS", a file that exists, or options`,
+    `"auto", ${names}, "torchvision:WEIGHTS", a file that exists, or options (as text: JSON)`,
     request,
   );
+}
+
+function parseOptions(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw invalidOption('transform', `JSON that can be parsed (${reasonOf(error)})`, text);
+  }
 }

@@ -20,6 +20,8 @@ export async function* readTableColumn(
   column: string,
   delimiter: ',' | '\t',
 ): AsyncGenerator<string> {
+  // An error that comes while the parser loads is thrown by the pipeline below.
+  bytes.on('error', () => undefined);
   const { parse } = await import('csv-parse');
   const parser = parse({
     delimiter,
