@@ -1,6 +1,7 @@
 /** Labels in tables: CSV, TSV and Parquet files, and the metadata of a dataset. */
-import { createReadStream } from 'node:fs';
 import { extname } from 'node:path';
+import { isTapirError, TapirError } from '../../base/errors.js';
+import { PARQUET_COMPRESSORS } from '../../base/files/parquet-compressors.js';
 import type { Dataset } from '../../dataset/dataset.js';
 import { datasetInvalid, datasetUnreadable } from '../../dataset/formats/dataset-invalid.js';
 import { locateFile } from '../../dataset/locate-file.js';
@@ -28,9 +29,18 @@ export async function readTableLabels(file: string): Promise<Map<string, string>
       labels.set(path, label);
     }
   } catch (error) {
-    throw asInvalidSource(file, error);
+    throw asInvalidLabels(file, error);
   }
   return labels;
+}
+
+/** The errors of sources are about images to embed: these are about labels. */
+function asInvalidLabels(file: string, error: unknown): Error {
+  const found = asInvalidSource(file, error);
+  if (!isTapirError(found, 'SOURCE_INVALID')) return found;
+  const { details, cause } = found;
+  const message = `"${file}" cannot be read as labels: ${details.reason}`;
+  return new TapirError('SOURCE_INVALID', message, { details, cause });
 }
 
 function pairsOf(file: string): AsyncIterable<readonly [string, string]> {
@@ -41,11 +51,9 @@ function pairsOf(file: string): AsyncIterable<readonly [string, string]> {
 /** Reads one column, then the other beside it: each is a stream over the file. */
 async function* textPairs(file: string, delimiter: ',' | '\t'): AsyncGenerator<readonly [string, string]> {
   const labels: string[] = [];
-  for await (const label of readTableColumn(createReadStream(file), file, LABEL, delimiter))
-    labels.push(label);
+  for await (const label of readTableColumn(file, LABEL, delimiter)) labels.push(label);
   let row = 0;
-  for await (const path of readTableColumn(createReadStream(file), file, PATH, delimiter))
-    yield [path, labels[row++]!];
+  for await (const path of readTableColumn(file, PATH, delimiter)) yield [path, labels[row++]!];
 }
 
 async function* parquetPairs(file: string): AsyncGenerator<readonly [string, string]> {
@@ -109,7 +117,14 @@ async function* readParquetRows(
   const count = Number(metadata.num_rows);
   for (let rowStart = 0; rowStart < count; rowStart += ROWS_AT_ONCE) {
     const rowEnd = Math.min(count, rowStart + ROWS_AT_ONCE);
-    yield* await parquetReadObjects({ file, metadata, columns: [...columns], rowStart, rowEnd });
+    yield* await parquetReadObjects({
+      file,
+      metadata,
+      columns: [...columns],
+      compressors: PARQUET_COMPRESSORS,
+      rowStart,
+      rowEnd,
+    });
   }
 }
 

@@ -1,6 +1,7 @@
 /** The metadata of a shard: a Parquet file with a row per input. */
 import type * as writer from 'hyparquet-writer';
 import type { FileStamp } from '../../base/file-stamp.js';
+import { PARQUET_COMPRESSORS } from '../../base/files/parquet-compressors.js';
 import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 
 /** An input of a dataset and its outcome. */
@@ -120,7 +121,14 @@ export async function* readMetadata(path: string, totalRows: number = Infinity):
     const count = Number(metadata.num_rows);
     for (let rowStart = 0; rowStart < count; rowStart += ROWS_AT_ONCE) {
       const rowEnd = Math.min(count, rowStart + ROWS_AT_ONCE);
-      const records = await parquetReadObjects({ file, metadata, columns: COLUMNS, rowStart, rowEnd });
+      const records = await parquetReadObjects({
+        file,
+        metadata,
+        columns: COLUMNS,
+        compressors: PARQUET_COMPRESSORS,
+        rowStart,
+        rowEnd,
+      });
       for (const record of records) yield toRow(record, path, totalRows);
     }
   } catch (error) {

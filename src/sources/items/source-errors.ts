@@ -6,6 +6,8 @@ import { checkOpenFiles } from '../../base/open-files.js';
 interface Place {
   /** From 1. */
   readonly line?: number;
+  /** What helps, for the message. */
+  readonly hint?: string;
   readonly cause?: unknown;
 }
 
@@ -13,11 +15,12 @@ interface Place {
 export function invalidSource(
   source: string,
   reason: string,
-  { line, ...more }: Place = {},
+  { line, hint, ...more }: Place = {},
 ): TapirError<'SOURCE_INVALID'> {
   checkOpenFiles(more.cause);
   const where = line === undefined ? reason : `line ${line}: ${reason}`;
-  return new TapirError('SOURCE_INVALID', `"${source}" cannot be embedded: ${where}`, {
+  const help = hint === undefined ? '' : ` (${hint})`;
+  return new TapirError('SOURCE_INVALID', `"${source}" cannot be embedded: ${where}${help}`, {
     details: { source, reason: where, ...(line === undefined ? {} : { line }) },
     ...more,
   });
@@ -30,7 +33,9 @@ export function missingColumn(
   names: readonly string[],
 ): TapirError<'SOURCE_INVALID'> {
   const shown = names.slice(0, 10).join(', ') + (names.length > 10 ? ', …' : '');
-  return invalidSource(source, `it has no column "${column}" but ${shown} (--column names another)`);
+  return invalidSource(source, `it has no column "${column}" but ${shown}`, {
+    hint: '--column names another',
+  });
 }
 
 /** Turns what a step on a source has thrown into an error of the source. Typed errors stay. */

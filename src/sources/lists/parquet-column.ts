@@ -1,20 +1,14 @@
 /** A column of text in a Parquet file. */
-import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import type { AsyncBuffer, Compressors, RowGroup } from 'hyparquet';
+import type { AsyncBuffer, RowGroup } from 'hyparquet';
+import { PARQUET_COMPRESSORS } from '../../base/files/parquet-compressors.js';
+import { SharedFile } from '../../base/files/shared-file.js';
 import { asInvalidSource, invalidSource, missingColumn } from '../items/source-errors.js';
 import { checkPages } from './parquet-pages.js';
-import { SharedFile } from '../../base/files/shared-file.js';
 
 /** The most bytes that are read at once: the index of the file, or a column of a row group. */
 const MAX_RANGE_BYTES = 256 * 1024 ** 2;
 /** The most rows of a row group. */
 const MAX_GROUP_ROWS = 2 ** 26;
-
-/** The reader itself knows Snappy. */
-const COMPRESSORS: Compressors = {
-  GZIP: (bytes, maxOutputLength) => gunzipSync(bytes, { maxOutputLength }),
-  BROTLI: (bytes, maxOutputLength) => brotliDecompressSync(bytes, { maxOutputLength }),
-};
 
 /**
  * Reads the values of a column of text, row group by row group.
@@ -47,7 +41,7 @@ async function* valuesOf(source: string, file: AsyncBuffer, column: string): Asy
       file: await readChunk(file, group, column),
       metadata: { ...metadata, row_groups: [group] },
       columns: [column],
-      compressors: COMPRESSORS,
+      compressors: PARQUET_COMPRESSORS,
       onChunk: ({ columnData }) => parts.push(columnData),
     });
     const read = parts.reduce((sum, { length }) => sum + length, 0);

@@ -51,9 +51,9 @@ export async function* readPathStream(
 function entriesOf(file: string, { column, nulSeparated }: SourceOptions): AsyncIterable<string> {
   const extension = extname(file).toLowerCase();
   if (extension === '.parquet') return readParquetColumn(file, column);
-  const bytes = createReadStream(file);
   if (extension === '.csv' || extension === '.tsv')
-    return readTableColumn(bytes, file, column, extension === '.csv' ? ',' : '\t');
+    return readTableColumn(file, column, extension === '.csv' ? ',' : '\t');
+  const bytes = createReadStream(file);
   return extension === '.txt' ? plainEntries(bytes, file, nulSeparated) : readJsonField(bytes, file, column);
 }
 

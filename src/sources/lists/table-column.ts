@@ -1,8 +1,9 @@
 /** A column of a CSV or TSV file. */
-import { pipeline, type Readable } from 'node:stream';
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream';
 import { reasonOf } from '../../base/errors.js';
-import { invalidSource, missingColumn } from '../items/source-errors.js';
 import { MAX_LINE_BYTES } from '../items/lines.js';
+import { invalidSource, missingColumn } from '../items/source-errors.js';
 
 interface Row {
   readonly record: readonly Buffer[];
@@ -15,13 +16,10 @@ interface Row {
  * @throws {@link TapirError} `SOURCE_INVALID`, naming the line.
  */
 export async function* readTableColumn(
-  bytes: Readable,
-  source: string,
+  file: string,
   column: string,
   delimiter: ',' | '\t',
 ): AsyncGenerator<string> {
-  // An error that comes while the parser loads is thrown by the pipeline below.
-  bytes.on('error', () => undefined);
   const { parse } = await import('csv-parse');
   const parser = parse({
     delimiter,
@@ -29,30 +27,32 @@ export async function* readTableColumn(
     encoding: null,
     info: true,
     max_record_size: MAX_LINE_BYTES,
+    // All of them: programs that append to a file end lines in their own way.
+    record_delimiter: ['\r\n', '\n', '\r'],
     // In TSV, a quotation mark inside a value is usually just a character.
     relax_quotes: delimiter === '\t',
     skip_empty_lines: true,
   });
   // The parser throws the file's errors, and closes the file if the loop below is left early.
-  pipeline(bytes, withoutMark, parser, () => undefined);
+  pipeline(createReadStream(file), withoutMark, parser, () => undefined);
   let place: number | undefined;
   try {
     for await (const { record, info } of parser as AsyncIterable<Row>) {
       const line = info.lines;
       if (place === undefined) {
-        const names = record.map((name) => textOf(name, source, line));
+        const names = record.map((name) => textOf(name, file, line));
         place = names.indexOf(column);
-        if (place < 0) throw missingColumn(source, column, names);
+        if (place < 0) throw missingColumn(file, column, names);
         continue;
       }
-      const text = textOf(record[place]!, source, line);
-      if (text === '') throw invalidSource(source, `its column "${column}" is empty`, { line });
+      const text = textOf(record[place]!, file, line);
+      if (text === '') throw invalidSource(file, `its column "${column}" is empty`, { line });
       yield text;
     }
   } catch (error) {
     const { lines } = error as { readonly lines?: number };
     if (lines === undefined) throw error;
-    throw invalidSource(source, reasonOf(error), { line: lines, cause: error });
+    throw invalidSource(file, reasonOf(error), { line: lines, cause: error });
   }
 }
 

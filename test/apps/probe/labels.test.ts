@@ -1,6 +1,7 @@
 /** Where labels come from, what is left out, and what is refused. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import {
   createFeatureExtractor,
   embedFolder,
@@ -43,6 +44,27 @@ describe('labels', () => {
       '1 images could not be embedded and are left out',
       '2 labels are for paths that the dataset does not have',
     ]);
+  });
+
+  it('come from a table whose lines end in several ways', async () => {
+    const file = join(scratch, 'ends.csv');
+    const lines = easy.labels.map((label, i) => `${label}/${i}.png,${label}${['\n', '\r\n', '\r'][i % 3]!}`);
+    writeFileSync(file, `\uFEFFpath,label\r\n${lines.join('')}`);
+    expect((await train(datasetOf(easy), file)).results).toMatchObject({ rows: 20, accuracy: 1 });
+  });
+
+  it.each(['GZIP', 'BROTLI'] as const)('come from a Parquet file with %s', async (codec) => {
+    const { parquetWriteBuffer } = await import('hyparquet-writer');
+    const file = join(scratch, `${codec}.parquet`);
+    const path = easy.labels.map((label, i) => `${label}/${i}.png`);
+    const label = [...easy.labels];
+    const columnData = [
+      { name: 'path', type: 'STRING', data: path } as const,
+      { name: 'label', type: 'INT32', data: label } as const,
+    ];
+    const compressors = { GZIP: gzipSync, BROTLI: brotliCompressSync };
+    writeFileSync(file, new Uint8Array(parquetWriteBuffer({ columnData, codec, compressors })));
+    expect((await train(datasetOf(easy), file)).results).toMatchObject({ rows: 20, accuracy: 1 });
   });
 
   it('come from a Parquet file; integers are classes by value', async () => {

@@ -148,6 +148,7 @@ describe('limits', () => {
     await expect(left).rejects.toThrow();
     await until(async () => (await metric(url, 'tapir_queue_images')) === 0);
     expect(await metric(url, 'tapir_requests_total{route="/embed",status="499"}')).toBe(1);
+    expect(await metric(url, 'tapir_images_total{code="CLIENT_GONE"}')).toBe(2);
     // None of the batch that is run now is theirs.
     expect((await postForm(url, 4)).status).toBe(200);
     expect(await metric(url, 'tapir_batch_images_sum')).toBe(4);

@@ -17,6 +17,8 @@ const STATUS = {
   URL_FAILED: 422,
   TOO_MANY_REQUESTS: 429,
   HEADERS_TOO_LARGE: 431,
+  // Not sent, because nobody listens: the client left before the answer. The number is nginx's.
+  CLIENT_GONE: 499,
   INTERNAL: 500,
   NOT_IMPLEMENTED: 501,
   QUEUE_FULL: 503,

@@ -29,8 +29,6 @@ export interface RequestRules {
   readonly onError: ((error: unknown) => void) | undefined;
 }
 
-/** Status of a request whose client left before the answer, as nginx logs it. */
-const CLIENT_GONE = 499;
 /** Time between two looks while the service stops. */
 const POLL_MS = 5;
 
@@ -117,8 +115,9 @@ export class Requests {
       this.#countOn(socket, -1);
       release();
       const isDone = reply.raw.writableFinished;
-      if (!isDone) controller.abort(new Error('the client went away'));
-      const status = isDone ? reply.statusCode : CLIENT_GONE;
+      const gone = new HttpError('CLIENT_GONE', 'the client went away');
+      if (!isDone) controller.abort(gone);
+      const status = isDone ? reply.statusCode : gone.status;
       this.#rules.onDone(route, status, (performance.now() - started) / 1000);
     });
     if (config.isOpen) return;
@@ -174,7 +173,9 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket
       ? new HttpError('REQUEST_TIMEOUT', 'the request took too long to arrive')
       : error.code === 'HPE_HEADER_OVERFLOW'
         ? new HttpError('HEADERS_TOO_LARGE', 'the headers are too long')
-        : new HttpError('REQUEST_INVALID', 'this is not an HTTP request');
+        : error.code === 'HPE_INVALID_EOF_STATE'
+          ? new HttpError('REQUEST_INVALID', 'the request ended early')
+          : new HttpError('REQUEST_INVALID', 'this is not an HTTP request');
   const { status, code, message } = refused;
   const body = JSON.stringify({ error: { code, message } });
   const head = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;

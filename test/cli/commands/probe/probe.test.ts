@@ -166,7 +166,7 @@ describe('tapir probe', () => {
     expect(plain.stderr).toContain('its metadata has no labels');
   });
 
-  it('refuses another model, and -o without --attach', async () => {
+  it('refuses another model, -o without --attach, and labels that are not there', async () => {
     const probe = await readProbe(saved);
     const other = join(scratch, 'other.onnx');
     writeFileSync(other, Buffer.concat([readFileSync(model), Buffer.from([0x32, 0])]));
@@ -175,6 +175,8 @@ describe('tapir probe', () => {
     });
     const alone = await runTapir(['probe', dataset, '--labels', 'by-folder', '-o', out]);
     expect(alone.stderr).toContain('--attach');
+    const absent = await runTapir(['probe', dataset, '--labels', join(scratch, 'absent.csv')]);
+    expect(absent.stderr).toMatch(/absent.csv" cannot be read as labels: ENOENT.* \[SOURCE_INVALID\]/);
     writeFileSync(other, '{}');
     expect(await failureOf(readProbe(other), TapirError)).toMatchObject({ code: 'OPTION_INVALID' });
   });
