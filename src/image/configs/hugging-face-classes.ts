@@ -17,7 +17,8 @@ export interface ProcessorClass {
   readonly mean: Channels;
   readonly std: Channels;
   /** What it does otherwise than the plain steps. */
-  readonly special?: 'crop_pct' | 'crop_pct below 384' | '256/224' | 'bgr' | 'include_top' | 'float';
+  readonly special?:
+    'never crops' | 'crop_pct' | 'crop_pct below 384' | '256/224' | 'bgr' | 'include_top' | 'float';
   /** Default of `crop_pct`. */
   readonly share?: number;
 }
@@ -44,9 +45,12 @@ const IMAGENET = { mean: IMAGENET_MEAN, std: IMAGENET_STD } as const;
 /** By the class's name without `ImageProcessor`, `FeatureExtractor` and `Fast`. */
 export const PROCESSOR_CLASSES: Readonly<Record<string, ProcessorClass>> = {
   CLIP,
+  ChineseCLIP: CLIP,
   Bit: CLIP,
   Siglip: { ...PLAIN, size: square(224), isSquare: false, resample: BICUBIC },
   ViT: { ...PLAIN, size: square(224), resample: BILINEAR },
+  Pvt: { ...PLAIN, ...IMAGENET, size: square(224), resample: BICUBIC },
+  Segformer: { ...PLAIN, ...IMAGENET, size: square(512), resample: BILINEAR, special: 'never crops' },
   Blip: { ...PLAIN, size: square(384), resample: BICUBIC, mean: CLIP_MEAN, std: CLIP_STD },
   Beit: { ...PLAIN, size: square(224), crop: 224, resample: BICUBIC },
   DeiT: { ...PLAIN, size: square(256), crop: 224, crops: true, resample: BICUBIC },
@@ -67,13 +71,16 @@ export const PROCESSOR_CLASSES: Readonly<Record<string, ProcessorClass>> = {
   EfficientNet: { ...PLAIN, size: square(346), crop: 289, resample: BICUBIC, special: 'include_top' },
 };
 
-/** The class of a nameless processor, by the model's type in `config.json`. */
+/** The class of a nameless processor, by the model's type in `config.json`, as transformers' AutoImageProcessor chooses it. */
 export const CLASS_OF_MODEL: Readonly<Record<string, string>> = {
-  vit: 'ViT', deit: 'DeiT', beit: 'Beit', clip: 'CLIP', clip_vision_model: 'CLIP', dinov2: 'Bit', siglip: 'Siglip',
-  siglip_vision_model: 'Siglip', convnext: 'ConvNext', convnextv2: 'ConvNext', resnet: 'ConvNext', regnet: 'ConvNext', swin: 'ViT',
-  swinv2: 'ViT', cvt: 'ConvNext', van: 'ConvNext', poolformer: 'PoolFormer', levit: 'Levit', mobilenet_v1: 'MobileNetV1',
-  mobilenet_v2: 'MobileNetV2', mobilevit: 'MobileViT', mobilevitv2: 'MobileViT', efficientnet: 'EfficientNet', bit: 'Bit',
-  blip: 'Blip', 'data2vec-vision': 'Beit', vit_mae: 'ViT', vit_msn: 'ViT', dinov3_vit: 'DINOv3ViT',
+  aimv2: 'CLIP', aimv2_vision_model: 'CLIP', altclip: 'CLIP', beit: 'Beit', bit: 'Bit', blip: 'Blip', 'blip-2': 'Blip',
+  chinese_clip: 'ChineseCLIP', clip: 'CLIP', clip_vision_model: 'CLIP', clipseg: 'ViT', convnext: 'ConvNext', convnextv2: 'ConvNext',
+  cvt: 'ConvNext', 'data2vec-vision': 'Beit', deit: 'DeiT', dinat: 'ViT', dinov2: 'Bit', dinov3_vit: 'DINOv3ViT',
+  efficientnet: 'EfficientNet', focalnet: 'Bit', groupvit: 'CLIP', hiera: 'Bit', ijepa: 'ViT', levit: 'Levit', metaclip_2: 'CLIP',
+  mlcd: 'CLIP', mobilenet_v1: 'MobileNetV1', mobilenet_v2: 'MobileNetV2', mobilevit: 'MobileViT', mobilevitv2: 'MobileViT',
+  poolformer: 'PoolFormer', pvt: 'Pvt', pvt_v2: 'Pvt', regnet: 'ConvNext', resnet: 'ConvNext', segformer: 'Segformer', siglip: 'Siglip',
+  siglip_vision_model: 'Siglip', swiftformer: 'ViT', swin: 'ViT', swinv2: 'ViT', van: 'ConvNext', vit: 'ViT', vit_mae: 'ViT',
+  vit_msn: 'ViT', xclip: 'CLIP',
 }; // prettier-ignore
 
 /** Why a processor cannot be a transform of one image to one tensor, by its class. */

@@ -20,20 +20,23 @@ export function readGeometry(
     fields.checkSet('crop_pct', 'do_resize');
     const share = fields.positive('crop_pct', own.share);
     const whole = { height: side, width: side };
-    return side >= 384 ? { resize: whole, crop } : { resize: Math.trunc(side / share), crop: whole };
+    if (side >= 384) return { resize: whole, crop };
+    if (crop !== null && (crop.height !== side || crop.width !== side))
+      throw fields.refuse('do_center_crop', `below 384, this class crops to ${side}×${side} already`);
+    return { resize: Math.trunc(side / share), crop: whole };
   }
   if (own.special === 'crop_pct' && !fields.isNull('crop_pct'))
     return { resize: shareOf(size, fields.positive('crop_pct', own.share)), crop };
   if (own.special === '256/224' && side !== undefined)
     return { resize: Math.trunc((256 / 224) * side), crop };
-  return { resize: resizeOf(size), crop };
+  return { resize: resizeOf(fields, size), crop };
 }
 
 function readCrop(fields: ConfigFields, own: ProcessorClass): Size | null {
   const crops = fields.flag('do_center_crop', own.crops);
   const stated = readSize(fields, 'crop_size', true);
   const side = fields.isNull('crop_size') ? null : own.crop;
-  if (!crops) return null;
+  if (!crops || own.special === 'never crops') return null;
   if (!stated && side === null)
     throw fields.refuse('crop_size', 'a crop is asked for, and neither the file nor its class gives a size');
   const { height, width } = stated ?? { height: side!, width: side! };
@@ -69,10 +72,13 @@ function readSize(fields: ConfigFields, name: string, isSquare: boolean): SizeFi
   return Object.fromEntries(entries.map(([kind, side]) => [kind, fields.pixels(name, side)]));
 }
 
-function resizeOf(size: SizeFields): ResizeTarget {
+function resizeOf(fields: ConfigFields, size: SizeFields): ResizeTarget {
   const { height, width, shortest_edge: shortest, longest_edge: longest } = size;
   if (shortest === undefined) return { height: height!, width: width! };
-  return longest === undefined ? shortest : { shortest, longest };
+  if (longest === undefined) return shortest;
+  if (longest < shortest)
+    throw fields.refuse('size', `longest_edge is ${longest}, less than shortest_edge, which is ${shortest}`);
+  return { shortest, longest };
 }
 
 /** PoolFormer's sizes, enlarged by the share that is cropped. */

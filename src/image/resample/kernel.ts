@@ -33,6 +33,9 @@ interface Filter {
   weight(x: number): number;
 }
 
+/** Pillow writes these two as numbers of single precision. */
+const HAMMING_SHARES = [Math.fround(0.54), Math.fround(0.46)] as const;
+
 const FILTERS: Readonly<Record<Exclude<Interpolation, 'nearest'>, Filter>> = {
   box: { support: 0.5, weight: (x) => (x > -0.5 && x <= 0.5 ? 1 : 0) },
   bilinear: {
@@ -47,7 +50,7 @@ const FILTERS: Readonly<Record<Exclude<Interpolation, 'nearest'>, Filter>> = {
     weight(x) {
       const at = Math.abs(x) * Math.PI;
       if (at === 0) return 1;
-      return at < Math.PI ? (Math.sin(at) / at) * (0.54 + 0.46 * Math.cos(at)) : 0;
+      return at < Math.PI ? (Math.sin(at) / at) * (HAMMING_SHARES[0] + HAMMING_SHARES[1] * Math.cos(at)) : 0;
     },
   },
   bicubic: {

@@ -94,6 +94,47 @@ describe(`transformFromConfig${sharedNote}`, () => {
     );
   });
 
+  // Hashes of the tensors of transformers 5.23 with Pillow 12.3.
+  it.each([
+    ['ChineseCLIP', 'pil', 224, '51d1d7e0a091845d'],
+    ['ChineseCLIP', 'torchvision', 224, '71e57e471d7bbad4'],
+    ['Pvt', 'pil', 224, '2a7f3431653fe5e3'],
+    ['Pvt', 'torchvision', 224, 'eba89d017fdca018'],
+    ['Segformer', 'pil', 512, '97463978d955985b'],
+    ['Segformer', 'torchvision', 512, '292d340a9175fdd7'],
+  ] as const)(
+    'gives the bits of %sImageProcessor with its defaults, backend %s',
+    async (name, backend, side, floats) => {
+      const transform = transformFromConfig({ image_processor_type: `${name}ImageProcessor` }, { backend });
+      const tensor = (
+        await loadImage(fixturePath('preprocess/images/png_rgb_333x500.png'), transform)
+      ).toTensor();
+      expect(tensor.dims).toEqual([1, 3, side, side]);
+      expect(hash(tensor.data)).toBe(floats);
+    },
+  );
+
+  it('never crops for SegFormer, as its processor ignores the request', () => {
+    const config = { image_processor_type: 'SegformerImageProcessor', do_center_crop: true, crop_size: 100 };
+    expect(transformFromConfig(config).options).toMatchObject({
+      resize: { height: 512, width: 512 },
+      crop: null,
+    });
+  });
+
+  it('refuses two crops of a ConvNeXt, and edges that contradict each other', () => {
+    const convNext = { image_processor_type: 'ConvNextImageProcessor', size: 224, do_center_crop: true };
+    expect(transformFromConfig({ ...convNext, crop_size: 224 }).options.crop).toEqual({
+      height: 224,
+      width: 224,
+    });
+    expect(() => transformFromConfig({ ...convNext, crop_size: 200 })).toThrow(/"do_center_crop": below 384/);
+    const size = { shortest_edge: 64, longest_edge: 40 };
+    expect(() => transformFromConfig({ image_processor_type: 'CLIPImageProcessor', size })).toThrow(
+      /"size": longest_edge is 40, less than shortest_edge/,
+    );
+  });
+
   it('rounds the colour of timm’s border half to even', () => {
     const pretrained_cfg = { crop_mode: 'border', mean: [0.5, 0.3, 0.1] };
     expect(transformFromConfig({ architecture: 'x', pretrained_cfg }).options.fill).toEqual([128, 76, 26]);
