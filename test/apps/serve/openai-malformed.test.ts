@@ -120,6 +120,11 @@ describe('malformed bodies', () => {
       body: photo('city/city-0.jpg'),
     });
     expect(response.status).toBe(415);
-    expect(await response.json()).toMatchObject({ error: { code: 'media_type_unsupported' } });
+    expect(await response.json()).toMatchObject({
+      error: {
+        code: 'media_type_unsupported',
+        message: '/v1/embeddings takes application/json, not image/jpeg',
+      },
+    });
   });
 });

@@ -141,8 +141,20 @@ export class Requests {
   #sendError(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
     const state = this.#states.get(request.raw);
     if (replyOf(error).status === 500 && state?.signal.aborted !== true) this.#rules.onError?.(error);
-    return sendError(request, reply, error);
+    return sendError(request, reply, isMediaTypeError(error) ? wrongMediaType(request, error) : error);
   }
+}
+
+/** Whether Fastify has found no parser for the body. */
+function isMediaTypeError(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE';
+}
+
+function wrongMediaType({ url, headers, routeOptions }: FastifyRequest, cause: unknown): HttpError {
+  const types = routeOptions.config.mediaTypes?.join(', ') ?? '';
+  const given = headers['content-type']?.slice(0, 100) ?? 'a body without Content-Type';
+  const path = url.split('?', 1)[0]!;
+  return new HttpError('MEDIA_TYPE_UNSUPPORTED', `${path} takes ${types}, not ${given}`, { cause });
 }
 
 /** Bytes of the body in memory, if the request tells. */

@@ -59,6 +59,7 @@ export function addRoutes(app: FastifyInstance, routes: readonly Route[], defaul
         isOpen,
         isQueued,
         takesCompressed,
+        mediaTypes: Object.keys(route.body ?? {}),
         // Fastify validates parsed bodies only; the document describes all of them.
         swaggerTransform: ({ schema, url }: { schema: FastifySchema; url: string }) => ({
           schema: { ...schema, body: route.body && { content: documentContents(route.body) } },
@@ -126,5 +127,7 @@ declare module 'fastify' {
     isQueued?: boolean;
     /** See {@link Route.takesCompressed}. */
     takesCompressed?: boolean;
+    /** Those of {@link Route.body}. */
+    mediaTypes?: readonly string[];
   }
 }

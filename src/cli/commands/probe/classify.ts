@@ -9,6 +9,7 @@ import { invalidOption } from '../../../base/checks.js';
 import { readDevice, type Device } from '../../../runtime/device.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { parseCount } from '../../flags/flag-values.js';
+import { EXIT } from '../../terminal/exit-code.js';
 import { printable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
@@ -54,7 +55,9 @@ async function runClassify(terminal: Terminal, source: string, flags: ClassifyFl
     if (image.error) failures++;
     terminal.out(`${describe(image)}\n`);
   }
-  if (failures > 0) terminal.err(`note: ${failures} images could not be read\n`);
+  if (failures === 0) return;
+  terminal.err(`note: ${failures} images could not be read\n`);
+  terminal.exitCode(EXIT.someFailed);
 }
 
 function describeAsText({ path, classes, error }: ClassifiedImage): string {

@@ -155,7 +155,7 @@ describe('tapir probe', () => {
 
   it('classifies from the command line', async () => {
     const made = await runTapir(['classify', photos, '--model', out, '--top', '1', '--json']);
-    expect(made).toMatchObject({ code: 0, stderr: 'note: 1 images could not be read\n' });
+    expect(made).toMatchObject({ code: 1, stderr: 'note: 1 images could not be read\n' });
     const lines = made.stdout.trimEnd().split('\n');
     expect(lines).toHaveLength(25);
     expect(JSON.parse(lines[1]!)).toMatchObject({
