@@ -3,15 +3,17 @@ import { isFloatType } from '../../../onnx/schema.js';
 import type { Backward } from '../build/backward.js';
 import type { Rule, Rules } from '../build/rule.js';
 
-/** Added to scores that are masked out. */
+/** The score of what is masked out. */
 const LOWEST = -3.4028234663852886e38;
 
 const turned = (b: Backward, matrices: string): string => b.transpose(matrices, [0, 1, 3, 2]);
 
-/** The weights of all values, computed again. */
+/** The weights of all values, computed again. A row that is masked out altogether has none, as in ONNX Runtime and in torch. */
 function weights(b: Backward, scale: number): string {
+  const isCausal = b.int('is_causal', 0) === 1;
+  const isMasked = isCausal || b.has(3);
   let scores = b.mul(b.matmul(b.input(0), turned(b, b.input(1))), scale);
-  if (b.int('is_causal', 0) === 1) {
+  if (isCausal) {
     const square = b.expand(1, b.sizes(scores));
     const isBefore = b.greater(b.nodes.add('Trilu', [square], { upper: 0 }), 0);
     scores = b.where(isBefore, scores, LOWEST);
@@ -20,7 +22,8 @@ function weights(b: Backward, scale: number): string {
     const isNumber = isFloatType(b.elemTypeOf(b.value(3)) ?? 0);
     scores = isNumber ? b.add(scores, b.input(3)) : b.where(b.input(3), scores, LOWEST);
   }
-  return b.nodes.add('Softmax', [scores], { axis: -1 });
+  const shares = b.nodes.add('Softmax', [scores], { axis: -1 });
+  return isMasked ? b.where(b.greater(scores, LOWEST), shares, 0) : shares;
 }
 
 const attention: Rule = (b) => {
