@@ -87,9 +87,10 @@ async function checkRequest(
   const port = portOf(app);
   if (![`${HOST}:${port}`, `localhost:${port}`].includes(request.headers.host ?? ''))
     return reply.code(403).send({ problem: 'this page is for this machine only' });
-  const { pathname, searchParams } = new URL(request.url, `http://${HOST}`);
-  if (pathname === '/favicon.ico') return;
-  const given = pathname === '/' ? searchParams.get('key') : request.headers[KEY_HEADER];
+  const { url: route } = request.routeOptions;
+  if (route === '/favicon.ico') return;
+  const { key: inAddress } = request.query as Readonly<Record<string, unknown>>;
+  const given = route === '/' ? inAddress : request.headers[KEY_HEADER];
   if (typeof given !== 'string' || !isSame(given, key))
     return reply.code(403).send({ problem: 'the key is missing: use the address that the terminal shows' });
 }

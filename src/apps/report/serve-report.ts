@@ -19,6 +19,12 @@ export interface ReportServing {
   readonly onError: (error: unknown) => void;
 }
 
+/** {@link SearchFields} as JSON Schema. */
+const SEARCH_FIELDS = {
+  type: 'object',
+  properties: { output: { type: 'string' }, text: { type: 'string' } },
+} as const;
+
 /**
  * Serves a report on a port of this machine, to this machine. Models of queries stay open until it is closed.
  *
@@ -39,6 +45,7 @@ export async function serveReport(report: MadeReport, serving: ReportServing): P
       app.route<{ Querystring: SearchFields }>({
         method: ['GET', 'POST'],
         url: '/api/search',
+        schema: { querystring: SEARCH_FIELDS },
         handler: async ({ query, body }) => search.run(query, body as Buffer | undefined).catch(problemOf),
       }),
   });

@@ -6,7 +6,7 @@ import { datasetInvalid, datasetUnreadable } from './dataset-invalid.js';
 
 /** An input of a dataset and its outcome. */
 export interface DatasetRow {
-  /** As listed when it was embedded; null for inputs given as bytes. */
+  /** As listed when it was embedded; inputs given as bytes have their position: `#0`, `#1`, … Null only if the file says so. */
   readonly path: string | null;
   readonly status: 'ok' | 'error';
   /** The number of its row in the features, over all shards; null for an error. */

@@ -93,6 +93,9 @@ describe('the search of a served report', () => {
   it('is for whoever has the key', async () => {
     expect((await fetch(`${origin}/api/search?text=x`)).status).toBe(403);
     expect((await fetch(`${origin}/`)).status).toBe(403);
+    expect((await fetch(`${origin}//`)).status).toBe(403);
+    const twice = await fetch(`${origin}/api/search?text=x&text=y`, { headers: { 'x-tapir-key': key } });
+    expect(twice.status).toBe(400);
   });
 });
 
