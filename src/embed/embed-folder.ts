@@ -199,7 +199,8 @@ async function nonEmpty(source: OpenedSource): Promise<AsyncIterable<SourceItem>
   if (first.done === true) {
     const label = source.description.location ?? 'the source';
     const unread = describeUnread(source.unread).map((line) => `; ${line}`);
-    const reason = `it holds no image (${FORMATS_SHOWN}, by file extension)${unread.join('')}`;
+    const what = source.description.kind === 'glob' ? 'no image fits the pattern' : 'it holds no image';
+    const reason = `${what} (${FORMATS_SHOWN}, by file extension)${unread.join('')}`;
     throw new TapirError('SOURCE_INVALID', `"${label}" cannot be embedded: ${reason}`, {
       details: { source: label, reason },
     });

@@ -140,7 +140,8 @@ export function downloadRules(options: DownloadOptions & Authorized): HttpRules 
 
 function downloadFailed(address: string, error: HttpFailure): TapirError<'DOWNLOAD_FAILED'> {
   const advice = {
-    transient: '; the next download resumes from there',
+    transient:
+      '; check the connection (HTTPS_PROXY names a proxy), and try again: a download resumes where it stopped',
     unencrypted: '; --allow-http (allowHttp: true) allows it',
   };
   const url = labelOfUrl(address);

@@ -411,6 +411,12 @@ describe('wrong input ends with one clear message and the right code', () => {
       /it holds no image/,
     ],
     [
+      'a pattern without images',
+      ['embed', `${photos}/*.nothing`, '--model', model, ...base],
+      2,
+      /no image fits the pattern/,
+    ],
+    [
       'an unusable device',
       ['embed', photos, '--model', model, ...base, '--device', 'cuda'],
       3,
