@@ -9,7 +9,7 @@ import { toFloat64 } from '../../model/encode-values.js';
 import { modelInternals, type ModelState } from '../../model/model-state.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { readInitializer } from '../../model/read-initializer.js';
-import { readAttributes } from '../../onnx/attributes.js';
+import { readAttributes, type Attribute } from '../../onnx/attributes.js';
 import { operatorKey } from '../../onnx/scan-body.js';
 import { WireReader } from '../../onnx/wire.js';
 import type { ChannelStatistics } from './channel-moments.js';
@@ -40,7 +40,7 @@ const DIGITS = 6;
 export async function listNormNodes(model: OnnxModel): Promise<NormLayer[]> {
   const state = modelInternals.of(model);
   const { graph } = state;
-  const nodes = graph.nodes.filter((node) => node.domain === '' && node.opType === 'BatchNormalization');
+  const nodes = normNodes(graph);
   const inside = findInside(graph);
   if (inside !== undefined)
     throw unavailable(`a BatchNorm is inside ${inside}`, 'inline it first (onnx.inliner)', [inside]);
@@ -49,10 +49,8 @@ export async function listNormNodes(model: OnnxModel): Promise<NormLayer[]> {
     const reader = new WireReader(source);
     return nodes.map((node) => {
       const attributes = readAttributes(reader, node.scanned);
-      const isTraining = attributes.get('training_mode')?.int === 1 || node.outputs.length > 1;
       const name = names.get(node)!;
-      if (isTraining)
-        throw unavailable(`"${name}" is in training mode`, 'export the model after model.eval()', [name]);
+      checkFixed(node, attributes, name);
       const momentum = attributes.get('momentum')?.float ?? 1 - MOMENTUM;
       return Object.assign(readNorm(node, name), {
         name,
@@ -61,6 +59,31 @@ export async function listNormNodes(model: OnnxModel): Promise<NormLayer[]> {
       });
     });
   });
+}
+
+/**
+ * Checks that the norms of a model take their statistics from the file, not from the batch.
+ *
+ * @throws {@link TapirError} `NORMS_UNAVAILABLE` for a norm in training mode.
+ */
+export async function checkFixedNorms(model: OnnxModel): Promise<void> {
+  const state = modelInternals.of(model);
+  const nodes = normNodes(state.graph);
+  const names = namesOf(state.graph, nodes);
+  await state.withSource((source) => {
+    const reader = new WireReader(source);
+    for (const node of nodes) checkFixed(node, readAttributes(reader, node.scanned), names.get(node)!);
+  });
+}
+
+function normNodes(graph: Graph): Node[] {
+  return graph.nodes.filter((node) => node.domain === '' && node.opType === 'BatchNormalization');
+}
+
+/** Throws `NORMS_UNAVAILABLE` for a norm in training mode. */
+function checkFixed(node: Node, attributes: ReadonlyMap<string, Attribute>, name: string): void {
+  if (attributes.get('training_mode')?.int !== 1 && node.outputs.length === 1) return;
+  throw unavailable(`"${name}" is in training mode`, 'export the model after model.eval()', [name]);
 }
 
 /** `NORMS_UNAVAILABLE`. */

@@ -6,6 +6,7 @@ import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
 import { extractorInternals, type Extractor } from '../extractor.js';
 import { inheritFrom, readSession } from '../inherit-options.js';
 import { readPlace } from '../place-options.js';
+import { checkFixedNorms } from '../statistics/norm-layers.js';
 import { formOf } from './losses/targets.js';
 import { findTrainable, ownTensors, type TrainedTensor, type WantedTensor } from './trained-tensors.js';
 import { newTrainer, type Trainer } from './trainer.js';
@@ -22,7 +23,8 @@ import { TrainingState, type NormStatistics, type TrainedParameter } from './tra
  * @param given - See {@link TrainerOptions}.
  * @returns The trainer; close it after use.
  * @throws {@link TapirError} those of {@link differentiate}; `OPTION_INVALID`; `NAME_NOT_FOUND` for parameters; `PARAMETER_FOLDED`;
- * `NORMS_UNAVAILABLE` if BatchNorm is to be trained and an exporter folded it; `OUTPUT_MISFIT`.
+ * `NORMS_UNAVAILABLE` if BatchNorm is to be trained and an exporter folded it, or if it is in training mode in the file;
+ * `OUTPUT_MISFIT`.
  *
  * @example Fine-tunes the head of a ResNet-50.
  * ```ts
@@ -57,6 +59,7 @@ export async function createTrainer(
   const owned = await ownTensors(base, [...[...wanted.values()].map(({ tensor }) => tensor), ...statistics]);
   const place = readPlace(owned.model, setup.place);
   const loss = await addLoss(owned.model, setup.output, formOf(setup.loss), setup.inputSizes);
+  if (setup.batchNorm === 'frozen') await checkFixedNorms(loss.model);
   const parameters = [...wanted.values()].flatMap(
     ({ tensor: { name }, group: { optimizer } }): TrainedParameter[] => {
       const tensor = owned.tensors.get(name)!;

@@ -14,6 +14,7 @@ import { writeModel } from '../../../src/onnx/write-model.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
 import { floats, linearModel } from '../../support/linear-models.js';
+import { normNode, normWeights } from '../../support/norm-graphs.js';
 
 const scratch = scratchFolder();
 const CLASSES = { loss: 'cross-entropy', optimizer: { kind: 'sgd', lr: 0.1 } } as const;
@@ -403,5 +404,22 @@ describe('resume', () => {
     const attempt = trainer.resume(`${scratch}/nothing`);
     await expect(attempt).rejects.toBeInstanceOf(TapirError);
     await expect(attempt).rejects.toMatchObject({ code: 'CHECKPOINT_INVALID' });
+  });
+});
+
+describe('createTrainer', () => {
+  it('refuses a norm that takes its statistics from the batch by itself', async () => {
+    const dims = ['n', 3];
+    const model = modelBytes({
+      inputs: [{ name: 'x', dims }],
+      outputs: [{ name: 'y', dims }],
+      nodes: [{ ...normNode('bn', 'x', 'y'), outputs: ['y', 'm', 'v'], ints: { training_mode: 1 } }],
+      initializers: normWeights('bn', 3),
+    });
+    for (const batchNorm of ['frozen', 'batch', 'synced'] as const)
+      await expect(open({ batchNorm }, model)).rejects.toMatchObject({
+        code: 'NORMS_UNAVAILABLE',
+        details: { layers: ['bn'] },
+      });
   });
 });

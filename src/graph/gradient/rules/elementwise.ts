@@ -69,6 +69,9 @@ const cast: Rule = (b) => [
   () => b.cast(b.dy, b.elemTypeOf(b.value(0)) ?? b.refuse('the type of its input is unknown')),
 ];
 
+/** The second input only states the type, and has no gradient. */
+const castLike: Rule = (b) => [...cast(b), () => undefined];
+
 /** For inference it gives its input. In training mode, the mask of this very run says what was kept and scaled. */
 const dropout: Rule = (b) => {
   const isTraining = b.has(2) ? b.constant(2)?.[0] : 0;
@@ -96,6 +99,7 @@ export const arithmetic: Rules = {
   Where: where,
   Mod: modulo,
   Cast: cast,
+  CastLike: castLike,
   Dropout: dropout,
   Identity: same,
   Neg: (b) => [() => b.one('Neg', b.dy)],
