@@ -59,7 +59,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   'sources/records': ['sources/lists', 'tensor/arrow'],
   'sources/sampling': ['sources/items'],
   sources: ['sources/archives', 'sources/records', 'sources/sampling', 'image'],
-  'dataset/formats': ['tensor/arrow'],
+  'dataset/formats': ['tensor/arrow', 'base/files'],
   dataset: ['dataset/formats'],
   embed: ['extract', 'sources', 'dataset', 'image/configs', 'image/lanes'],
   'embed/measure': ['embed'],
