@@ -5,6 +5,7 @@ import { PARTIAL_ENDING, unwritable } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import { FEATURES, isShardFile, JOURNAL_FILE, MANIFEST_FILE, METADATA } from './file-names.js';
 import { LOCK_FILE, lockFolder, type FolderLock } from '../base/folder-lock.js';
+import { locateFile } from './locate-file.js';
 import { readJournal, type JournalContent, type JournalShard } from './journal.js';
 import { makeFolder } from '../base/make-folder.js';
 
@@ -36,12 +37,17 @@ export async function takeFolder(path: string, overwrite: boolean): Promise<Data
   }
 }
 
-/** Removes the files of unfinished shards, and makes the folders that are missing. Throws `OUTPUT_UNWRITABLE`. */
+/**
+ * Removes the files of unfinished shards, and makes the folders that are missing.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` if a file of a finished shard is missing; `OUTPUT_UNWRITABLE`.
+ */
 export async function clearLeftovers(
   { path, before }: DatasetFolder,
   featureFolders: Iterable<string>,
 ): Promise<void> {
   const finished = new Set(before?.shards.flatMap(filesOf) ?? []);
+  for (const file of finished) await locateFile(path, file);
   try {
     for (const folder of [METADATA, ...[...featureFolders].map((name) => `${FEATURES}/${name}`)])
       await makeFolder(join(path, folder));

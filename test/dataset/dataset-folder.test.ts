@@ -1,5 +1,5 @@
 /** The folder of a dataset: who may take it, and which files in it are ever removed. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { clearLeftovers, listShardFiles, takeFolder } from '../../src/dataset/dataset-folder.js';
@@ -80,6 +80,21 @@ describe('resuming', () => {
         .concat('features/w')
         .toSorted(),
     );
+  });
+});
+
+describe('a dataset that has lost a file', () => {
+  it.each([featurePath('v', 0, 'npy'), metadataPath(0)])('is not resumed: %s', async (file) => {
+    const folder = await newDataset(LEFTOVERS);
+    rmSync(join(folder, file));
+    const before = entriesOf(folder);
+    const taken = await takeFolder(folder, false);
+    await expect(clearLeftovers(taken, ['v'])).rejects.toMatchObject({
+      code: 'DATASET_INVALID',
+      message: expect.stringMatching(/00000.*it is missing/) as unknown,
+    });
+    await taken.lock.release();
+    expect(entriesOf(folder)).toEqual(before);
   });
 });
 
