@@ -37,8 +37,15 @@ export function parameterNames(
   isShared: boolean,
 ): string[] {
   const attribute = slotName(node, slot);
-  const ofModule = module === undefined || attribute === undefined ? [] : [joinPath(module, attribute)];
-  if (written === undefined) return namedByBias(node, module) ?? ofModule;
+  const ofModules = (paths: readonly string[]): string[] =>
+    attribute === undefined ? [] : paths.map((path) => joinPath(path, attribute));
+  const modules = module === undefined ? [] : [module];
+  if (written === undefined) {
+    // A matrix that is read at several places may be that of a module that runs again.
+    const paths = isShared ? unique([...modules, ...modules.map(calledOnce)]) : modules;
+    return namedByBias(node, paths) ?? ofModules(paths);
+  }
+  const ofModule = ofModules(modules);
   if (module === undefined || !isShared || isUnder(written, calledOnce(module)))
     return unique([written, ...ofModule]);
   const relocated = relocate(written, module);
@@ -52,13 +59,14 @@ function calledOnce(module: string): string {
 }
 
 /** The weight of a product goes by the bias that is added to it: `attn.in_proj_weight` with `attn.in_proj_bias`. */
-function namedByBias(node: Node, module: string | undefined): string[] | undefined {
+function namedByBias(node: Node, modules: readonly string[]): string[] | undefined {
   const product = node.outputs[0];
   const sum = product?.uses.find(({ opType }) => opType === 'Add');
   const bias = node.opType === 'Gemm' ? node.inputs[2] : sum?.inputs.find((input) => input !== product);
   if (!bias || isMadeUp(bias.name) || !bias.name.endsWith('bias')) return undefined;
-  const names =
-    module === undefined || isUnder(bias.name, module) ? [bias.name] : relocate(bias.name, module);
+  const [module] = modules;
+  const isOwn = module === undefined || modules.some((path) => isUnder(bias.name, path));
+  const names = isOwn ? [bias.name] : relocate(bias.name, module);
   return names.map((name) => name.replace(/bias$/, 'weight'));
 }
 

@@ -1,6 +1,13 @@
 /** Names of parameters, read from names and structure alone. */
 import { describe, expect, it } from 'vitest';
-import { createModel, loadStateDict, openModel, type OnnxModel, type Tensor } from 'onnx-tapir';
+import {
+  createFeatureExtractor,
+  createModel,
+  loadStateDict,
+  openModel,
+  type OnnxModel,
+  type Tensor,
+} from 'onnx-tapir';
 import { modelBytes, type GraphSpec } from '../../support/graphs.js';
 
 const square = { dims: [2, 2], values: [1, 2, 3, 4] };
@@ -57,6 +64,48 @@ describe('the parameters of a TorchScript file', () => {
       ['a.weight', 'exact', [2, 2]],
     ]);
   });
+
+  it.each([true, false])(
+    'are loaded wherever a transposed matrix is read again (with a bias: %s)',
+    async (hasBias) => {
+      const layer = (name: string, matrix: string, input: string, output: string) => [
+        { op: 'MatMul', name: `/${name}/MatMul`, inputs: [input, matrix], outputs: [`${name}_p`] },
+        hasBias
+          ? { op: 'Add', name: `/${name}/Add`, inputs: ['a.bias', `${name}_p`], outputs: [output] }
+          : { op: 'Relu', name: `/${name}/Relu`, inputs: [`${name}_p`], outputs: [output] },
+      ];
+      // As the exporter writes it: one transposed matrix for each run, the later ones as an Identity of the first.
+      const model = modelBytes({
+        inputs: [{ name: 'x', dims: ['n', 2] }],
+        outputs: ['y'],
+        initializers: { 'onnx::MatMul_7': square, ...(hasBias ? { 'a.bias': [1, 1] } : {}) },
+        nodes: [
+          { op: 'Identity', inputs: ['onnx::MatMul_7'], outputs: ['onnx::MatMul_8'] },
+          ...layer('a', 'onnx::MatMul_7', 'x', 'q'),
+          ...layer('a_1', 'onnx::MatMul_8', 'q', 'y'),
+        ],
+      });
+      const tensor = (dims: number[], values: number[]): Tensor => ({
+        dtype: 'float32',
+        dims,
+        data: Float32Array.from(values),
+      });
+      const state = (weight: number[], bias: number[]) =>
+        new Map([
+          ['a.weight', tensor([2, 2], weight)],
+          ...(hasBias ? [['a.bias', tensor([2], bias)] as const] : []),
+        ]);
+      const wanted = state([2, 0, 1, 3], [5, 6]);
+      for (const reference of [undefined, state([1, 3, 2, 4], [1, 1])]) {
+        const { model: loaded, report } = await loadStateDict(model, wanted, { reference });
+        expect(report.entries.map(({ key }) => key)).toEqual([...wanted.keys()]);
+        await using extractor = await createFeatureExtractor(loaded, ['y']);
+        const { y } = await extractor.run(tensor([1, 2], [1, 2]));
+        // W·x + b is (2, 7) + b; twice.
+        expect([...y!.data]).toEqual(hasBias ? [19, 52] : [4, 23]);
+      }
+    },
+  );
 
   it('are folded where a convolution has neither its own weight nor its own bias', async () => {
     const conv = (weight: string, bias?: string) =>
