@@ -149,11 +149,17 @@ export async function splitModel(
   return {
     stages,
     crossing: crossingOf(parts, costs),
-    balance: sizes.reduce((sum, size) => sum + size, 0) / (sizes.length * Math.max(...sizes)),
+    balance: balanceOf(sizes),
     uncounted: [...costs.nodes].flatMap(([node, { macs }]) =>
       macs === undefined ? [describeNode(node)] : [],
     ),
   };
+}
+
+/** The mean of sizes divided by the largest; stages that all cost nothing are balanced. */
+function balanceOf(sizes: readonly number[]): number {
+  const largest = Math.max(...sizes);
+  return largest === 0 ? 1 : sizes.reduce((sum, size) => sum + size, 0) / (sizes.length * largest);
 }
 
 /** The figure of a node and a stage that each choice balances. */

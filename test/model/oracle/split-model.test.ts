@@ -183,6 +183,12 @@ describe('splitModel', () => {
     );
   });
 
+  it('is balanced where no stage costs anything', async () => {
+    const { stages, balance } = await splitModel(modelBytes(chain(4)), { stages: 2 });
+    expect(stages.map(({ macs }) => macs)).toEqual([0, 0]);
+    expect(balance).toBe(1);
+  });
+
   it('balances what nodes take on this machine', async () => {
     const { stages, balance } = await splitModel(stagesModel('resnet'), { stages: 2 }, { by: 'time' });
     const times = stages.map(({ milliseconds }) => milliseconds!);
