@@ -17,8 +17,8 @@ export interface Metrics {
   request(route: string, status: number, seconds: number): void;
   /** Counts an image; the code is `ok`, or that of its error. */
   image(code: string): void;
-  /** Counts a text. */
-  texts(outcome: 'fulfilled' | 'rejected'): void;
+  /** Counts a text in the same way. */
+  texts(code: string): void;
   /** Counts a finished run of images. */
   run(images: number, seconds: number): void;
   readonly contentType: string;
@@ -65,7 +65,7 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
   });
   const texts = new Counter({
     name: 'tapir_texts_total',
-    help: 'Texts embedded (code "ok") or failed (code "failed")',
+    help: 'Texts embedded (code "ok") or failed, by code',
     labelNames: ['code'],
     registers,
   });
@@ -94,7 +94,7 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
       latency.observe({ route }, seconds);
     },
     image: (code) => images.inc({ code }),
-    texts: (outcome) => texts.inc({ code: outcome === 'fulfilled' ? 'ok' : 'failed' }),
+    texts: (code) => texts.inc({ code }),
     run(count, seconds) {
       batches.observe(count);
       runs.observe(seconds);
@@ -106,5 +106,14 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
 
 /** Counts an image, embedded or failed. */
 export function countImage(metrics: Metrics, settled: PromiseSettledResult<unknown>): void {
-  metrics.image(settled.status === 'fulfilled' ? 'ok' : replyOf(settled.reason).code);
+  metrics.image(codeOf(settled));
+}
+
+/** Counts a text, embedded or failed. */
+export function countText(metrics: Metrics, settled: PromiseSettledResult<unknown>): void {
+  metrics.texts(codeOf(settled));
+}
+
+function codeOf(settled: PromiseSettledResult<unknown>): string {
+  return settled.status === 'fulfilled' ? 'ok' : replyOf(settled.reason).code;
 }

@@ -5,7 +5,7 @@ import { HttpError, isAboutImage } from './http/http-error.js';
 import { FieldError } from './http/openai-error.js';
 import type { RequestState } from './http/requests.js';
 import type { ImageFeatures } from './image-batcher.js';
-import { countImage } from './metrics.js';
+import { countImage, countText } from './metrics.js';
 import type { EmbeddingItem } from './openai-input.js';
 import type { EncodedText } from './text-batcher.js';
 import { listVectorOutputs, toFloats, unitVector, type VectorOutput } from './vector-outputs.js';
@@ -124,7 +124,7 @@ async function startRows(
     bytes ? embedded.shift()! : Promise.reject<ImageFeatures>(error!),
   );
   void Promise.allSettled(images).then((all) => all.forEach((one) => countImage(metrics, one)));
-  void Promise.allSettled(encoded).then((all) => all.forEach((one) => metrics.texts(one.status)));
+  void Promise.allSettled(encoded).then((all) => all.forEach((one) => countText(metrics, one)));
   return items.map(({ type }) =>
     type === 'text' ? encoded.shift()! : images.shift()!.then((features) => ({ features })),
   );
