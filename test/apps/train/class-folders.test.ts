@@ -48,7 +48,7 @@ describe('class folders', () => {
   it.each([
     [['a/1.jpg', 'b/1.jpg', 'c/', 'd/readme.txt'], /class folders without images: "c", "d"; fill or remove/],
     [['a/1.jpg'], /"a" is its only class; two or more/],
-    [['1.jpg', '2.jpg'], /no class folders; put the images of each class into a folder/],
+    [['1.jpg', '2.jpg'], /no class folders; put the images of each class into its own folder/],
     [[], /no class folders/],
   ])('refuses %j', async (files, message) => {
     await expect(readClassFolders(folderOf(...files))).rejects.toMatchObject({
