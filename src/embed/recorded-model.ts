@@ -5,7 +5,7 @@ import type { Dataset } from '../dataset/dataset.js';
 import { datasetInvalid } from '../dataset/formats/dataset-invalid.js';
 import type { TransformOptions } from '../image/transform-options.js';
 import { identifyFile } from '../model/identify-model.js';
-import { openModel, type OnnxModel } from '../model/open-model.js';
+import { modelPathOf, openModel, type OnnxModel } from '../model/open-model.js';
 
 /** What a dataset was made with. */
 export interface RecordedModel {
@@ -30,15 +30,17 @@ export function readRecordedModel({ folder, manifest }: Dataset): RecordedModel 
 /**
  * Opens the model of a dataset.
  *
+ * @param given - Its path; or the model itself, which is then only compared.
  * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model; those of {@link openModel}.
  */
 export async function openRecordedModel(
   { file, sha256: expected }: RecordedModel,
-  path: string,
+  given: string | OnnxModel,
 ): Promise<OnnxModel> {
-  const model = await openModel(path);
+  const model = typeof given === 'string' ? await openModel(given) : given;
   const { sha256: actual } = await identifyFile(model);
   if (actual === expected) return model;
+  const path = typeof given === 'string' ? given : (modelPathOf(model) ?? 'model bytes');
   const message = `"${path}" is not the model of the dataset (${file}): its SHA-256 is ${actual}, not ${expected}`;
   throw new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
 }

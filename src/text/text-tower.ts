@@ -29,7 +29,7 @@ export async function openTextTower(path: string): Promise<OnnxModel> {
   throw invalidOption('textModel', expected, path);
 }
 
-/** As {@link openTextTower}, but gives undefined if there is none. */
+/** Opens the text tower as {@link openTextTower} does; gives undefined if the model has no text tower. */
 export async function findTextTower(path: string): Promise<OnnxModel | undefined> {
   const given = await openModel(path);
   if (tokenInputsOf(given.inputs) !== undefined) return given;

@@ -1,5 +1,6 @@
 /** Compares all rows of a dataset with each other, in bounded memory. */
 import type { Dataset } from '../../dataset/dataset.js';
+import { runAhead } from '../../runtime/run-ahead.js';
 import { slackOf } from '../search/metric.js';
 import type { Multiplier, TileProducts } from './multiplier.js';
 import type { RowGroups } from './row-groups.js';
@@ -29,17 +30,14 @@ export async function compareRows(dataset: Dataset, comparison: Comparison): Pro
   const { multiplier, tiles, signal } = comparison;
   const slack = slackOf(tiles.elements, multiplier.isOnCpu);
   let compared = 0;
-  let running: Promise<TileProducts> | undefined;
-  for await (const [left, right] of pairTiles(dataset, comparison)) {
+  const multiply = async ([left, right]: readonly [Tile, Tile]): Promise<TileProducts> => {
     signal?.throwIfAborted();
-    const before = running;
-    running = multiplier.multiply(left, right, signal);
-    // The failure is handled one pair later; until then it must not count as unhandled.
-    running.catch(() => undefined);
-    if (before) joinRows(comparison, await before, slack);
+    return multiplier.multiply(left, right, signal);
+  };
+  for await (const [[left, right], products] of runAhead(pairTiles(dataset, comparison), multiply)) {
+    joinRows(comparison, products, slack);
     if (left === right) compared += left.rows.length;
   }
-  if (running) joinRows(comparison, await running, slack);
   return compared;
 }
 

@@ -1,8 +1,7 @@
 /** A session that multiplies tiles. */
-import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
-import { readDevice, type Device } from '../../runtime/device.js';
-import { openReplica, type Replica } from '../../runtime/replica.js';
-import { readSessionOptions } from '../../runtime/session-options.js';
+import type { Device } from '../../runtime/device.js';
+import { openMadeModel } from '../../runtime/made-model.js';
+import type { Replica } from '../../runtime/replica.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import { encodeProductModel, PRODUCT_INPUTS, PRODUCT_OUTPUTS } from './product-model.js';
@@ -48,16 +47,6 @@ function feedOf(name: string, tile: Tile): NamedTensor {
 }
 
 /** Opens a session for rows of `elements` numbers. */
-export async function openMultiplier(elements: number, given: Device): Promise<Multiplier> {
-  const device = readDevice('device', given);
-  const replica = await openReplica(
-    { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' },
-    async () => ({
-      model: encodeProductModel(elements),
-      externalFolder: undefined,
-      device,
-      session: readSessionOptions({}),
-    }),
-  );
-  return new Multiplier(replica);
+export async function openMultiplier(elements: number, device: Device): Promise<Multiplier> {
+  return new Multiplier(await openMadeModel(encodeProductModel(elements), device));
 }

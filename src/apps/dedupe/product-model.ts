@@ -16,7 +16,7 @@ const OPSET = 13;
  *
  * @param elements - D.
  */
-export function encodeProductModel(elements: number): Uint8Array {
+export function encodeProductModel(elements: number): Uint8Array<ArrayBuffer> {
   const [left, right] = PRODUCT_INPUTS;
   const [dots, most] = PRODUCT_OUTPUTS;
   const value = (name: string, dims: readonly Dim[]): NewValue => ({

@@ -1,8 +1,9 @@
 /** Sums over the rows of each fold: of each class, and of the products of all pairs of elements. */
+import { runAhead } from '../../runtime/run-ahead.js';
 import { ELEMENT_TYPE } from '../../onnx/schema.js';
 import { integerTensor, writeModel } from '../../onnx/write-model.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
-import { doubles, openRowSession, overBlocks, rowsTensor } from './row-session.js';
+import { doubles, openRowSession, rowsTensor } from './row-session.js';
 
 /** Weighted sums over rows. Elements are taken from the mean of all rows, so that little is lost to rounding. */
 export interface Moments {
@@ -50,7 +51,7 @@ export async function addUpFolds(request: MomentsRequest): Promise<Moments[]> {
       if (products) addTo(target.products, products.data as Float64Array);
     }
   };
-  for await (const done of overBlocks<void>(rows.blocks(), run)) void done;
+  for await (const done of runAhead(rows.blocks(), run)) void done;
   return moments;
 }
 

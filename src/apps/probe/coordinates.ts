@@ -5,7 +5,7 @@
 import { factorize, invertLower, multiplyUpper } from './cholesky.js';
 import { addUpFolds } from './class-moments.js';
 import type { LabelledRows } from './labelled-rows.js';
-import type { Evaluation } from './lbfgs.js';
+import { dot, type Evaluation } from './lbfgs.js';
 import type { ClassScorer } from './linear-scores.js';
 import type { LogisticData, LogisticProblem } from './logistic-problem.js';
 import { columnsOf } from './objective-model.js';
@@ -216,10 +216,4 @@ export class Coordinates {
     }
     return { value: loss / this.#total + penalty, gradient };
   }
-}
-
-function dot(a: Float64Array, b: Float64Array): number {
-  let sum = 0;
-  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!;
-  return sum;
 }

@@ -170,7 +170,8 @@ function lengthOf(vector: Float64Array): number {
   return Math.sqrt(dot(vector, vector));
 }
 
-function dot(a: Float64Array, b: Float64Array): number {
+/** The sum of the products of the elements. */
+export function dot(a: Float64Array, b: Float64Array): number {
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!;
   return sum;

@@ -1,8 +1,9 @@
 /** Linear classifiers over the rows: the scores of each row by the classifier of its fold. */
+import { runAhead } from '../../runtime/run-ahead.js';
 import { ELEMENT_TYPE } from '../../onnx/schema.js';
 import { writeModel } from '../../onnx/write-model.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
-import { doubles, openRowSession, overBlocks, rowsTensor, type RowSession } from './row-session.js';
+import { doubles, openRowSession, rowsTensor, type RowSession } from './row-session.js';
 
 /** A score for each class: weight · x + bias. */
 export interface ClassScorer {
@@ -49,7 +50,7 @@ export async function* scoreRows(
   const run = (block: LabelledBlock): ReturnType<RowSession['run']> =>
     session.run({ ...fixed, rows: rowsTensor(block) }, ['scores']);
   const mostRows = Math.max(16, Math.floor(MOST_SCORES / width));
-  for await (const [{ first, rows: count }, [scores]] of overBlocks(rows.blocks(mostRows), run))
+  for await (const [{ first, rows: count }, [scores]] of runAhead(rows.blocks(mostRows), run))
     yield { first, rows: count, scores: scores!.data as Float64Array };
 }
 

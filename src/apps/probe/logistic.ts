@@ -1,4 +1,5 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
+import { runAhead } from '../../runtime/run-ahead.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { Coordinates, openScaling, type Curvatures, type Scaling } from './coordinates.js';
 import type { LogisticData, LogisticProblem } from './logistic-problem.js';
@@ -6,14 +7,7 @@ import type { LabelledBlock } from './labelled-rows.js';
 import { minimize, type Evaluation, type Minimum } from './lbfgs.js';
 import type { ClassScorer } from './linear-scores.js';
 import { columnsOf, encodeObjectiveModel, OBJECTIVE_OUTPUTS } from './objective-model.js';
-import {
-  doubles,
-  openRowSession,
-  overBlocks,
-  rowsTensor,
-  type Feeds,
-  type RowSession,
-} from './row-session.js';
+import { doubles, openRowSession, rowsTensor, type Feeds, type RowSession } from './row-session.js';
 
 /** A solved problem. */
 export interface LogisticFit extends Pick<Minimum, 'iterations' | 'isConverged'> {
@@ -109,7 +103,7 @@ async function evaluate(
   const mostRows = Math.max(16, Math.floor(MOST_LOGITS / (open.length * classes)));
   const run = (block: LabelledBlock): ReturnType<RowSession['run']> =>
     session.run({ ...fixed, ...feedsOf(block, rows.labels, foldOf, problems) }, OBJECTIVE_OUTPUTS);
-  for await (const [, outputs] of overBlocks(rows.blocks(mostRows), run)) {
+  for await (const [, outputs] of runAhead(rows.blocks(mostRows), run)) {
     const sums = [losses, weightGradient, biasGradient];
     for (const [k, { data }] of outputs.entries()) addTo(sums[k]!, data as Float64Array);
   }

@@ -1,10 +1,11 @@
 /** Nearest neighbours among the labelled rows: exact, in double precision. */
+import { runAhead } from '../../runtime/run-ahead.js';
 import { invalidOption } from '../../base/checks.js';
 import { ELEMENT_TYPE } from '../../onnx/schema.js';
 import { writeModel } from '../../onnx/write-model.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
 import type { ScoredBlock } from './linear-scores.js';
-import { doubles, openRowSession, overBlocks, rowsTensor, type RowSession } from './row-session.js';
+import { doubles, openRowSession, rowsTensor, type RowSession } from './row-session.js';
 
 /** Rows that are compared with all rows at once. */
 const QUERIES = 512;
@@ -49,7 +50,7 @@ export async function* voteByNeighbours(request: NeighbourRequest): AsyncGenerat
         },
         ['distances'],
       );
-    for await (const [block, [distances]] of overBlocks(rows.blocks(), run)) {
+    for await (const [block, [distances]] of runAhead(rows.blocks(), run)) {
       const values = distances!.data as Float64Array;
       for (let q = 0, at = 0; q < queries.rows; q++)
         for (let i = 0; i < block.rows; i++, at++)

@@ -1,8 +1,6 @@
 /** A small model that ONNX Runtime runs over blocks of rows, in double precision and on all cores of the CPU. */
-import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
-import { openReplica, type Replica } from '../../runtime/replica.js';
-import { readSessionOptions } from '../../runtime/session-options.js';
-import { readDevice } from '../../runtime/device.js';
+import { openMadeModel } from '../../runtime/made-model.js';
+import type { Replica } from '../../runtime/replica.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import { nameTensor, type NamedTensor, type Tensor } from '../../tensor/tensor.js';
 import type { LabelledBlock } from './labelled-rows.js';
@@ -39,28 +37,7 @@ export async function openRowSession(
   model: Uint8Array<ArrayBuffer>,
   signal: AbortSignal | undefined,
 ): Promise<RowSession> {
-  const device = readDevice('device', 'cpu');
-  const replica = await openReplica(
-    { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' },
-    async () => ({ model, externalFolder: undefined, device, session: readSessionOptions(QUIET) }),
-  );
-  return new RowSession(replica, signal);
-}
-
-/** Computes something of each block, in order; the next block is read meanwhile. */
-export async function* overBlocks<Result>(
-  blocks: AsyncIterable<LabelledBlock>,
-  compute: (block: LabelledBlock) => Promise<Result>,
-): AsyncGenerator<readonly [LabelledBlock, Result]> {
-  let running: Promise<readonly [LabelledBlock, Result]> | undefined;
-  for await (const block of blocks) {
-    const before = running;
-    running = compute(block).then((result) => [block, result] as const);
-    // The failure is handled one block later; until then it must not count as unhandled.
-    running.catch(() => undefined);
-    if (before) yield await before;
-  }
-  if (running) yield await running;
+  return new RowSession(await openMadeModel(model, 'cpu', QUIET), signal);
 }
 
 /** The rows of a block as a tensor `[rows, elements]`. */

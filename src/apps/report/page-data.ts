@@ -55,6 +55,11 @@ function describeVectors(points: number, { averaged, channels }: RowLayout, notF
   return `${points} vectors of ${channels} numbers${mean}.${without}`;
 }
 
+/** The name of an image on the page. */
+export function nameOf({ path, row }: { readonly path: string | null; readonly row: number }): string {
+  return path === null ? `(row ${row}, given as bytes)` : shown(path);
+}
+
 /**
  * Puts the data of the page together.
  *
@@ -71,7 +76,7 @@ export function assemblePageData(
   const { names, places } = labels ? groupNames(labels) : groupByFolder(images.map(({ path }) => path));
   return {
     images: {
-      names: images.map(({ path, row }) => (path === null ? `(row ${row}, given as bytes)` : shown(path))),
+      names: images.map(nameOf),
       rows: images.map(({ row }) => row),
       sizes: images.map(({ width, height }) =>
         width === null || height === null ? null : ([width, height] as const),

@@ -6,7 +6,7 @@ import type { Probe, ProbeResults, SuspectImage } from '../probe/probe.js';
 /** A suspected label and the picture of its image. */
 export interface PicturedSuspect {
   readonly suspect: SuspectImage;
-  /** WebP in base64; null if there is none. */
+  /** WebP in base64; null if the image has no picture. */
   readonly picture: string | null;
 }
 

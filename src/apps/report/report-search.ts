@@ -1,11 +1,11 @@
 /** The searches of a served report. */
 import { invalidOption } from '../../base/checks.js';
 import { makeThumbnail } from '../../image/thumbnail.js';
-import { shown } from '../pages/html.js';
 import { QueryModels, type QueryModelOptions } from '../search/query-models.js';
 import { chooseKey, searchDataset, type SearchHit } from '../search/search-dataset.js';
 import { readSearchQuery } from '../search/search-query.js';
 import type { MadeReport } from './make-report.js';
+import { nameOf } from './page-data.js';
 import type { PageHit, PageHits } from './page/data.js';
 import { MOST_CHARACTERS } from './search-section.js';
 import { makePicture } from './thumbnails.js';
@@ -65,14 +65,10 @@ export class ReportSearch {
     return models;
   }
 
-  async #show({ path, row, score }: SearchHit): Promise<PageHit> {
+  async #show(hit: SearchHit): Promise<PageHit> {
     const { imageFolder } = this.#report;
+    const { path, row, score } = hit;
     const picture = imageFolder === undefined ? null : await makePicture(imageFolder, path, PICTURE_SIDE);
-    return {
-      name: path === null ? `(row ${row}, given as bytes)` : shown(path),
-      row,
-      cosine: score,
-      picture,
-    };
+    return { name: nameOf(hit), row, cosine: score, picture };
   }
 }

@@ -32,11 +32,15 @@ const SEARCH_FIELDS = {
  * {@link openModel}.
  */
 export async function serveReport(report: MadeReport, serving: ReportServing): Promise<ServedPage> {
-  const { port, model, textModel, onError } = serving;
-  if (model !== undefined) await openRecordedModel(readRecordedModel(report.dataset), model);
-  const tower = textModel ?? model;
+  const { port, textModel, device, onError } = serving;
+  // Its SHA-256 is computed once: queries take the open model.
+  const model =
+    serving.model === undefined
+      ? undefined
+      : await openRecordedModel(readRecordedModel(report.dataset), serving.model);
+  const tower = textModel ?? serving.model;
   const takesTexts = tower !== undefined && (await findTextTower(tower)) !== undefined;
-  const search = new ReportSearch(report, serving);
+  const search = new ReportSearch(report, { model, textModel, device });
   const page = await servePage({
     port,
     onError,

@@ -6,6 +6,7 @@ import { openRecordedModel, readRecordedModel } from '../../embed/recorded-model
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { FeatureExtractor } from '../../extract/feature-extractor.js';
 import { createTransform } from '../../image/transform.js';
+import { modelPathOf, type OnnxModel } from '../../model/open-model.js';
 import type { Device } from '../../runtime/device.js';
 import { elementCount, type Tensor } from '../../tensor/tensor.js';
 import { widen } from '../../tensor/widen.js';
@@ -16,8 +17,8 @@ import { readRecipe } from './query-vectors.js';
 export interface QueryModelOptions {
   /** Output key. */
   readonly key: string;
-  /** Path of the model file that made the dataset. */
-  readonly model: string | undefined;
+  /** The model that made the dataset, or its path. */
+  readonly model: string | OnnxModel | undefined;
   /** Path of the text tower; undefined for the one beside `model`. */
   readonly textModel: string | undefined;
   readonly device: Device;
@@ -103,7 +104,7 @@ export class QueryModels {
 
   async #openTower(): Promise<TextTower> {
     const { model, textModel, device } = this.#options;
-    const path = textModel ?? model;
+    const path = textModel ?? (typeof model === 'object' ? modelPathOf(model) : model);
     if (path === undefined)
       throw invalidOption(
         'textModel',
@@ -111,7 +112,7 @@ export class QueryModels {
         path,
       );
     // The tower beside another image model would give vectors of another space.
-    if (textModel === undefined) await openRecordedModel(readRecordedModel(this.#dataset), path);
+    if (textModel === undefined) await openRecordedModel(readRecordedModel(this.#dataset), model!);
     return createTextEncoder(path, { device });
   }
 }

@@ -17,7 +17,11 @@ const QUERIES = 'queries';
  * @param queries - `count × elements` numbers; part of the model, so that the runtime can lay them out once.
  * @param elements - D.
  */
-export function encodeScoreModel(queries: Float32Array, count: number, elements: number): Uint8Array {
+export function encodeScoreModel(
+  queries: Float32Array,
+  count: number,
+  elements: number,
+): Uint8Array<ArrayBuffer> {
   const [dots, squares] = SCORE_OUTPUTS;
   const data = new Uint8Array(queries.buffer, queries.byteOffset, queries.byteLength);
   const value = (name: string, dims: readonly Dim[]): NewValue => ({

@@ -1,9 +1,8 @@
 /** A session that scores blocks of rows. */
 import type { FeatureBlock } from '../../dataset/dataset.js';
-import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
-import { readDevice, type Device } from '../../runtime/device.js';
-import { openReplica, type Replica } from '../../runtime/replica.js';
-import { readSessionOptions } from '../../runtime/session-options.js';
+import type { Device } from '../../runtime/device.js';
+import { openMadeModel } from '../../runtime/made-model.js';
+import type { Replica } from '../../runtime/replica.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import { encodeScoreModel, SCORE_INPUT, SCORE_OUTPUTS } from './score-model.js';
 
@@ -56,19 +55,10 @@ export class Scorer {
 export async function openScorer(
   vectors: readonly Float32Array[],
   elements: number,
-  given: Device,
+  device: Device,
 ): Promise<Scorer> {
-  const device = readDevice('device', given);
   const queries = new Float32Array(vectors.length * elements);
   for (const [i, vector] of vectors.entries()) queries.set(vector, i * elements);
-  const replica = await openReplica(
-    { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' },
-    async () => ({
-      model: encodeScoreModel(queries, vectors.length, elements),
-      externalFolder: undefined,
-      device,
-      session: readSessionOptions({}),
-    }),
-  );
+  const replica = await openMadeModel(encodeScoreModel(queries, vectors.length, elements), device);
   return new Scorer(replica, elements);
 }

@@ -25,9 +25,10 @@ import {
   type Metric,
   type Query,
 } from './metric.js';
+import { runAhead } from '../../runtime/run-ahead.js';
 import { QueryModels } from './query-models.js';
 import { readSearchQuery, type SearchQuery } from './search-query.js';
-import { openScorer, type BlockScores, type Scorer } from './scorer.js';
+import { openScorer, type BlockScores } from './scorer.js';
 
 /** Options of {@link searchDataset}. */
 export interface SearchOptions {
@@ -153,7 +154,9 @@ export async function searchDataset(
     const search: Search = { metric, queries, best, live, exclude, slack: slackOf(elements, scorer.isOnCpu) };
     const widest = Math.max(elements, queries.length);
     const rowsPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / (4 * Math.max(1, widest))));
-    for await (const scores of scoreBlocks(dataset, key, rowsPerBlock, scorer, signal)) merge(search, scores);
+    const blocks = dataset.blocks(key, { rowsPerBlock });
+    for await (const [, scores] of runAhead(blocks, (block) => scorer.score(block, signal)))
+      merge(search, scores);
     return await describeHits(dataset, metric, best);
   } finally {
     await scorer.close();
@@ -222,25 +225,6 @@ function readExclude(given: readonly (number | null)[], queries: number): readon
     given.every((row: unknown) => row === null || Number.isSafeInteger(row));
   if (isRight) return given;
   throw invalidOption('exclude', 'a row or null for each query', given);
-}
-
-/** Scores the blocks in order, and reads the next block while the session scores one. */
-async function* scoreBlocks(
-  dataset: Dataset,
-  key: string,
-  rowsPerBlock: number,
-  scorer: Scorer,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<BlockScores> {
-  let running: Promise<BlockScores> | undefined;
-  for await (const block of dataset.blocks(key, { rowsPerBlock })) {
-    const before = running;
-    running = scorer.score(block, signal);
-    // The failure is handled one block later; until then it must not count as unhandled.
-    running.catch(() => undefined);
-    if (before) yield await before;
-  }
-  if (running) yield await running;
 }
 
 /** The state of a search. */

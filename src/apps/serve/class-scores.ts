@@ -22,7 +22,7 @@ export interface ClassScores {
  *
  * @param given - Labels; undefined for those in the model's metadata.
  * @param sample - Features of an image, for their dims.
- * @returns The output, or why there is none.
+ * @returns The output, or the reason why the model has no such output.
  * @throws {@link TapirError} `OPTION_INVALID` for given labels that fit no output.
  */
 export async function readClassScores(

@@ -6,7 +6,7 @@ import { embedSent, type ImageResult } from './embed-route.js';
 import { HttpError, replyOf } from './http/http-error.js';
 import type { Route } from './http/route.js';
 import { toFloats } from './vector-outputs.js';
-import { CLASSIFIED, EMBED_REQUEST, jsonAnswer } from './schemas.js';
+import { CLASSIFIED, SENT_IMAGES, jsonAnswer } from './schemas.js';
 
 const DEFAULT_TOP = 5;
 
@@ -19,12 +19,7 @@ export function classifyRoute(context: ServiceContext): Route {
     summary:
       'Names the classes of one image or several, the likeliest first; ?top=N for another number than 5',
     isQueued: true,
-    body: {
-      'image/*': null,
-      'application/octet-stream': null,
-      'multipart/form-data': null,
-      'application/json': EMBED_REQUEST,
-    },
+    body: SENT_IMAGES,
     answers: {
       200: jsonAnswer(CLASSIFIED, 'classes; if there are several images, some may have an error instead'),
       413: { description: 'too many bytes, too many images, or a single image with too many pixels' },

@@ -16,7 +16,7 @@ export interface ServiceContext {
   readonly sample: ImageFeatures;
   /** The text tower's queue; undefined without a tower. */
   readonly texts: TextBatcher | undefined;
-  /** The output with a score per class, or why there is none. */
+  /** The output with a score per class, or the reason why the model has no such output. */
   readonly classes: ClassScores | { readonly problem: string };
   readonly metrics: Metrics;
   /** Version of this package. */

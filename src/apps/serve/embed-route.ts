@@ -13,7 +13,7 @@ import type { Route } from './http/route.js';
 import { scanJson } from './http/scan-json.js';
 import type { ImageFeatures } from './image-batcher.js';
 import { countImage } from './metrics.js';
-import { EMBED_REQUEST, EMBEDDED } from './schemas.js';
+import { SENT_IMAGES, EMBEDDED } from './schemas.js';
 import type { ServiceSetup } from './service-options.js';
 
 /** An image of a request: its features, or its error. */
@@ -52,12 +52,7 @@ export function embedRoute(context: ServiceContext): Route {
     path: '/embed',
     summary: 'Embeds one image or several',
     isQueued: true,
-    body: {
-      'image/*': null,
-      'application/octet-stream': null,
-      'multipart/form-data': null,
-      'application/json': EMBED_REQUEST,
-    },
+    body: SENT_IMAGES,
     answers: {
       200: {
         description:

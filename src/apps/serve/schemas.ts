@@ -35,6 +35,14 @@ export const EMBED_REQUEST: Schema = {
   maxProperties: 1,
 };
 
+/** What routes take that embed images: a picture, a form, or {@link EMBED_REQUEST}. */
+export const SENT_IMAGES: Readonly<Record<string, Schema | null>> = {
+  'image/*': null,
+  'application/octet-stream': null,
+  'multipart/form-data': null,
+  'application/json': EMBED_REQUEST,
+};
+
 /** The answer of `POST /embed`. */
 export const EMBEDDED: Schema = object(
   {

@@ -21,7 +21,7 @@ export async function showPage(
   terminal.exitCode(EXIT.done);
 }
 
-/** Opens the system's browser. Where there is none, the printed address remains. */
+/** Opens the system's browser. On a system without a browser, the user opens the printed address. */
 function openBrowser(url: string): void {
   const [command, ...words] =
     process.platform === 'darwin'

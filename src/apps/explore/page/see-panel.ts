@@ -1,4 +1,5 @@
 /** The card of photos: which photo, how its features are shown, and two views side by side. */
+import { acceptDrops } from '../../pages/browser/accept-drops.js';
 import { make } from '../../pages/browser/elements.js';
 import type { PageClass, PageData, PagePhoto } from './data.js';
 import { formatShare } from './format.js';
@@ -37,7 +38,7 @@ export class SeePanel {
     this.#onGo = onGo;
     this.#photos = [...data.photos];
     this.#photo = this.#photos[0];
-    this.#acceptDrops();
+    if (source.isServed) acceptDrops(card, (files) => void this.#add(files));
   }
 
   /** Shows a node or a module. */
@@ -189,20 +190,6 @@ export class SeePanel {
       make('span', '', this.#photos.length === 0 ? 'Choose a photo' : 'Add'),
     );
     return label;
-  }
-
-  #acceptDrops(): void {
-    if (!this.#source.isServed) return;
-    document.addEventListener('dragover', (event) => {
-      event.preventDefault();
-      this.#card.classList.add('dropping');
-    });
-    document.addEventListener('dragleave', () => this.#card.classList.remove('dropping'));
-    document.addEventListener('drop', (event) => {
-      event.preventDefault();
-      this.#card.classList.remove('dropping');
-      void this.#add([...(event.dataTransfer?.files ?? [])]);
-    });
   }
 
   async #add(files: readonly File[]): Promise<void> {

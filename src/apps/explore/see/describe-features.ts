@@ -53,7 +53,7 @@ export function describeFeatures(asked: Asked, tensor: Tensor, layout: FeatureIn
 }
 
 /**
- * The attention of the class token, or of all tokens on average where there is none.
+ * The attention of the class token. If the model has no class token, the average over all tokens.
  *
  * @param tensor - `[1, heads, tokens, tokens]` or `[heads, tokens, tokens]`.
  * @returns undefined for other tensors, and where the tokens are no grid of patches.

@@ -3,7 +3,7 @@
 /** The header that requests of the page carry. Pages of other sites cannot set it without a permission that nobody gives. */
 export const KEY_HEADER = 'x-tapir-key';
 
-/** A value, or why there is none. */
+/** A value, or the reason why the server has no value. */
 export type Outcome<Value> = { readonly value: Value } | { readonly problem: string };
 
 /** Reads an answer: `{ problem }`, or the value itself. */

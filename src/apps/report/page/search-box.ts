@@ -1,8 +1,9 @@
 /** The search of a served page: words and a photo in, the nearest images out. */
+import { acceptDrops } from '../../pages/browser/accept-drops.js';
 import { askServer } from '../../pages/browser/ask-server.js';
 import { byId, make } from '../../pages/browser/elements.js';
 import type { PageHit, PageHits, PageServer } from './data.js';
-import { shortName } from './tiles.js';
+import { makePictureOf, shortName } from './tiles.js';
 
 /** What the search needs of the rest of the page. */
 export interface SearchPlace {
@@ -54,7 +55,7 @@ export function startSearch({ key, takesTexts, takesPhotos }: PageServer, place:
     remove.setAttribute('aria-label', `Remove the photo ${name}`);
     remove.addEventListener('click', () => setPhoto(undefined));
     byId('chosen').replaceChildren(
-      ...(picture === null ? [] : [makeImage(picture)]),
+      ...(picture === null ? [] : [makePictureOf(picture)]),
       make('bdi', '', name),
       remove,
     );
@@ -71,30 +72,17 @@ export function startSearch({ key, takesTexts, takesPhotos }: PageServer, place:
     if (field.files?.[0]) setPhoto(field.files[0]);
     field.value = '';
   });
-  acceptDrops(setPhoto);
-}
-
-/** A photo may be dropped anywhere on the page. */
-function acceptDrops(onPhoto: (file: File) => void): void {
   const section = byId('search-section');
-  document.addEventListener('dragover', (event) => {
-    event.preventDefault();
-    section.classList.add('dropping');
-  });
-  document.addEventListener('dragleave', () => section.classList.remove('dropping'));
-  document.addEventListener('drop', (event) => {
-    event.preventDefault();
-    section.classList.remove('dropping');
-    const file = event.dataTransfer?.files[0];
+  acceptDrops(section, ([file]) => {
     if (!file) return;
     section.scrollIntoView({ block: 'nearest' });
-    onPhoto(file);
+    setPhoto(file);
   });
 }
 
 /** A result. It is a button if the map has the image. */
 function makeHit({ name, row, cosine, picture }: PageHit, onPress: (() => void) | undefined): HTMLElement {
-  const image = picture === null ? make('span', 'picture missing', 'no picture') : makeImage(picture);
+  const image = makePictureOf(picture);
   const score = cosine.toFixed(3).replace('-', '−');
   const note = make('span', 'tile-note', score);
   const label = make('bdi', 'tile-name', shortName(name));
@@ -106,11 +94,4 @@ function makeHit({ name, row, cosine, picture }: PageHit, onPress: (() => void) 
     tile.addEventListener('click', onPress);
   }
   return tile;
-}
-
-function makeImage(picture: string): HTMLImageElement {
-  const image = make('img', 'picture');
-  image.src = `data:image/webp;base64,${picture}`;
-  image.alt = '';
-  return image;
 }

@@ -4,13 +4,21 @@ import type { PageImages } from './data.js';
 
 /** The address of an image's picture; undefined if it has no picture. */
 export function pictureUrl(images: PageImages, image: number): string | undefined {
-  const data = images.thumbnails[image];
-  return typeof data === 'string' ? `data:image/webp;base64,${data}` : undefined;
+  return urlOf(images.thumbnails[image] ?? null);
+}
+
+function urlOf(webp: string | null): string | undefined {
+  return webp === null ? undefined : `data:image/webp;base64,${webp}`;
 }
 
 /** An image's picture, or a placeholder. */
 export function makePicture(images: PageImages, image: number): HTMLElement {
-  const url = pictureUrl(images, image);
+  return makePictureOf(images.thumbnails[image] ?? null);
+}
+
+/** A picture of WebP in base64, or a placeholder. */
+export function makePictureOf(webp: string | null): HTMLElement {
+  const url = urlOf(webp);
   if (url === undefined) {
     const placeholder = make('span', 'picture missing', 'no picture');
     placeholder.setAttribute('aria-hidden', 'true');
