@@ -8,8 +8,8 @@ import type { Value } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
 import type { FreshNames } from '../rewrite/fresh-names.js';
 import type { Cut } from '../rewrite/prune.js';
-import { Backward, unsupported, type Walk } from './build/backward.js';
-import type { GradientFacts } from './build/gradient-facts.js';
+import { Backward, unsupported, type Walk } from './backward/backward.js';
+import type { GradientFacts } from './backward/gradient-facts.js';
 import { isDetached, ruleOf } from './rule-of.js';
 
 /** Before, operators that rules need have other forms. */

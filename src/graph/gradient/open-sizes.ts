@@ -5,7 +5,7 @@
 import type { Dim } from '../../onnx/schema.js';
 import type { Node, Value } from '../graph.js';
 import type { Cut } from '../rewrite/prune.js';
-import type { GradientFacts } from './build/gradient-facts.js';
+import type { GradientFacts } from './backward/gradient-facts.js';
 
 type Dims = readonly Dim[];
 

@@ -2,7 +2,7 @@
 import type { Attribute } from '../../onnx/attributes.js';
 import type { Dim } from '../../onnx/schema.js';
 import type { Node, Value } from '../graph.js';
-import type { GradientFacts } from './build/gradient-facts.js';
+import type { GradientFacts } from './backward/gradient-facts.js';
 
 /** What lies between a layer and the scores, where that is a mean over the places, a linear layer, and nothing else. */
 export interface PoolingHead {

@@ -15,7 +15,7 @@ import { NodeBuilder } from '../rewrite/node-builder.js';
 import type { Cut } from '../rewrite/prune.js';
 import type { BackNode, RepeatedNode } from '../rewrite/rewrite.js';
 import { nodeRoles } from '../roles.js';
-import { GraphMath } from './build/graph-math.js';
+import { GraphMath } from './backward/graph-math.js';
 
 /** The way back, and what may be computed again on it. */
 export interface RecomputeRequest {

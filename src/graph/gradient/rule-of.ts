@@ -1,7 +1,7 @@
 /** All rules by operator. */
 import type { Node } from '../graph.js';
-import { unsupported } from './build/backward.js';
-import { detached, type Rule } from './build/rule.js';
+import { unsupported } from './backward/backward.js';
+import { detached, type Rule } from './backward/rule.js';
 import { activations } from './rules/activation.js';
 import { arithmetic } from './rules/elementwise.js';
 import { attentions } from './rules/attention.js';

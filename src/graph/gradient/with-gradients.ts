@@ -7,8 +7,8 @@ import { NodeBuilder } from '../rewrite/node-builder.js';
 import { cutGraph, type Cut, type CutOutput } from '../rewrite/prune.js';
 import { startRewrite, type BackNode, type Rewrite, type RewriteOutput } from '../rewrite/rewrite.js';
 import { backpropagate, type Gradients } from './backpropagate.js';
-import type { GradientFacts } from './build/gradient-facts.js';
-import { GraphMath } from './build/graph-math.js';
+import type { GradientFacts } from './backward/gradient-facts.js';
+import { GraphMath } from './backward/graph-math.js';
 import { nameOpenSizes } from './open-sizes.js';
 import { recompute } from './recompute.js';
 

@@ -6,7 +6,7 @@
 import { TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE, type Dim } from '../../onnx/schema.js';
 import type { NewValue } from '../../onnx/write-model.js';
-import { GraphMath } from '../gradient/build/graph-math.js';
+import { GraphMath } from '../gradient/backward/graph-math.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from '../rewrite/node-builder.js';
 import type { Rewrite, RewriteOutput } from '../rewrite/rewrite.js';

@@ -1,6 +1,6 @@
 /** Rules of activation functions. At a kink they give PyTorch's slope. */
-import type { Backward } from '../build/backward.js';
-import type { Rule, Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import type { Rule, Rules } from '../backward/rule.js';
 
 /** A function of one element: `gradient` is that of its input. */
 const activation =

@@ -1,8 +1,8 @@
 /** Rules of convolutions. docs/decisions/031-gradients.md says why weights have three forms. */
 import type { Value } from '../../graph.js';
-import type { Backward } from '../build/backward.js';
-import { TO_THE_END } from '../build/graph-math.js';
-import type { Rule, Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import { TO_THE_END } from '../backward/graph-math.js';
+import type { Rule, Rules } from '../backward/rule.js';
 import { readWindow, slicesByOffset, spreadWindows, type Sliding, type WindowAxis } from './window.js';
 
 /** With so few input channels, one convolution with the gradient as its kernel is faster than a product per offset. */

@@ -1,7 +1,7 @@
 /** The rule of Einsum: an Einsum of the gradient with all other operands. */
 import type { Dim } from '../../../onnx/schema.js';
-import type { Backward } from '../build/backward.js';
-import type { Rule } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import type { Rule } from '../backward/rule.js';
 
 interface Equation {
   readonly operands: readonly string[];

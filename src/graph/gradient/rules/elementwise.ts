@@ -1,6 +1,6 @@
 /** Rules of operators on single elements, with broadcasting. */
-import type { Backward } from '../build/backward.js';
-import { detached, type InputGradient, type Rule, type Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import { detached, type InputGradient, type Rule, type Rules } from '../backward/rule.js';
 
 /** An operator with one input: `slope` is its derivative. */
 const unary =

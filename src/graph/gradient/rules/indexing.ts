@@ -1,8 +1,8 @@
 /** Rules of operators that pick elements: their gradients go back to where the elements came from. */
 import { ELEMENT_TYPE } from '../../../onnx/schema.js';
-import type { Backward } from '../build/backward.js';
-import { TO_THE_END } from '../build/graph-math.js';
-import type { Rule, Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import { TO_THE_END } from '../backward/graph-math.js';
+import type { Rule, Rules } from '../backward/rule.js';
 
 /** Since this operator set, scatters can add. */
 const SCATTER_ADDS = 16;

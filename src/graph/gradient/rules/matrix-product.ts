@@ -1,9 +1,9 @@
 /** Rules of matrix products. */
 import type { Dim } from '../../../onnx/schema.js';
 import type { Value } from '../../graph.js';
-import type { Backward } from '../build/backward.js';
-import { TO_THE_END } from '../build/graph-math.js';
-import type { Rule, Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import { TO_THE_END } from '../backward/graph-math.js';
+import type { Rule, Rules } from '../backward/rule.js';
 import { einsum } from './einsum.js';
 
 /** A matrix in place of a vector: a row on the left of a product, a column on the right. */

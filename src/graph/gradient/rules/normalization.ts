@@ -1,7 +1,7 @@
 /** Rules of normalisations. Statistics are computed again from the input: they are small beside it. */
 import type { Value } from '../../graph.js';
-import type { Backward } from '../build/backward.js';
-import type { Rule, Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import type { Rule, Rules } from '../backward/rule.js';
 
 /** The axes from one on. */
 function axesFrom(first: number, rank: number): number[] {

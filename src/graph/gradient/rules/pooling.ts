@@ -1,7 +1,7 @@
 /** Rules of pools. */
 import { ELEMENT_TYPE } from '../../../onnx/schema.js';
-import type { Backward } from '../build/backward.js';
-import type { Rule, Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import type { Rule, Rules } from '../backward/rule.js';
 import { readWindow, slicesByOffset, spanOf, spreadWindows, type WindowAxis } from './window.js';
 
 /** Since this operator set, scatters can add. */

@@ -1,6 +1,6 @@
 /** Rules of reductions, and of functions that compare the elements along an axis. */
-import type { Backward } from '../build/backward.js';
-import { type Rule, type Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import { type Rule, type Rules } from '../backward/rule.js';
 
 /** Since this operator set, Softmax works along one axis; before, it flattened all axes from that one on. */
 const SOFTMAX_ONE_AXIS = 13;

@@ -4,8 +4,8 @@
  */
 import { ELEMENT_TYPE } from '../../../onnx/schema.js';
 import type { NewAttribute } from '../../../onnx/write-model.js';
-import type { Backward } from '../build/backward.js';
-import type { Rule, Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import type { Rule, Rules } from '../backward/rule.js';
 
 /** The size of an axis of the input, and of the result, as tensors of one element. */
 function sizeBefore(b: Backward, axis: number): string {

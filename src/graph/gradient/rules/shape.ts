@@ -1,6 +1,6 @@
 /** Rules of operators that only move elements. */
-import type { Backward } from '../build/backward.js';
-import { detached, type Rule, type Rules } from '../build/rule.js';
+import type { Backward } from '../backward/backward.js';
+import { detached, type Rule, type Rules } from '../backward/rule.js';
 
 /** The same elements in the same order. */
 const relabelled: Rule = (b) => [() => b.reshapeLike(b.dy, b.value(0)), () => undefined];

@@ -1,7 +1,7 @@
 /** Windows that slide over the axes after the channels: the geometry of convolutions and pools, and their adjoint. */
 import type { Dim } from '../../../onnx/schema.js';
 import type { Value } from '../../graph.js';
-import type { Backward } from '../build/backward.js';
+import type { Backward } from '../backward/backward.js';
 
 /** How a window slides along one axis. */
 export interface WindowAxis {

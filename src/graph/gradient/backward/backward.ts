@@ -193,7 +193,8 @@ export class Backward extends GraphMath {
         `whether "${to.name}" is broadcast is known only when the graph runs, which needs operator set ${OPEN_AXES}; convert the model first (onnx.version_converter)`,
       );
     const sizes = this.sizes(to.name);
-    const aligned = added === 0 ? sizes : this.concat([this.ints(Array.from({ length: added }, () => 1)), sizes], 0);
+    const aligned =
+      added === 0 ? sizes : this.concat([this.ints(Array.from({ length: added }, () => 1)), sizes], 0);
     const ones = this.nodes.add('Equal', [aligned, this.scalar(1, ELEMENT_TYPE.int64)]);
     const axes = this.reshape(this.one('NonZero', ones), [-1]);
     const summed = this.nodes.add('ReduceSum', [gradient, axes], { noop_with_empty_axes: 1 });
