@@ -30,7 +30,7 @@ export interface TrainingParts {
 }
 
 /** A checkpoint of the best epoch so far, in the folder of checkpoints: trained tensors only, which a head has few of. */
-const BEST_FOLDER = 'best';
+export const BEST_FOLDER = 'best';
 const RECORD_FILE = 'checkpoint.json';
 
 /** A training between its checkpoints. */
