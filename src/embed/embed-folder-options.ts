@@ -1,14 +1,6 @@
 /** The options of embedFolder, checked against each other and the extractor. */
 import { resolve } from 'node:path';
-import {
-  checkBoolean,
-  checkInteger,
-  checkOneOf,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../base/checks.js';
+import { checkBoolean, checkFunction, checkInteger, checkOneOf, checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { folderNames } from '../dataset/folder-name.js';
 import { FEATURE_FORMATS, type FeatureFormat } from '../dataset/formats/feature-files.js';
 import { checkShard, type Shard } from '../dataset/input-names.js';
@@ -107,9 +99,7 @@ export function readFolderOptions(
   checkBoolean('overwrite', options.overwrite);
   const shardSize =
     Math.ceil(checkInteger('shardSize', options.shardSize, 1, 1e7) / setup.batch) * setup.batch;
-  if (options.onProgress !== undefined && typeof options.onProgress !== 'function') {
-    throw invalidOption('onProgress', 'a function', options.onProgress);
-  }
+  checkFunction('onProgress', options.onProgress);
   const { minCosine } = options;
   if (minCosine !== undefined && !(typeof minCosine === 'number' && minCosine >= 0 && minCosine <= 1))
     throw invalidOption('minCosine', 'a number from 0 to 1', minCosine);

@@ -1,12 +1,5 @@
 /** The options of a service, and their checks. */
-import {
-  checkBoolean,
-  checkInteger,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+import { checkBoolean, checkFunction, checkInteger, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import {
   EMBED_DEFAULTS,
   setUpEmbedding,
@@ -206,7 +199,6 @@ export function setUpService(extractor: Extractor, given: Options<ServiceOptions
   ] as const)
     checkInteger(option, options[option], 1, HOUR_MS);
   checkInteger('shutdownTimeoutMs', options.shutdownTimeoutMs, 0, HOUR_MS);
-  if (options.onError !== undefined && typeof options.onError !== 'function')
-    throw invalidOption('onError', 'a function', options.onError);
+  checkFunction('onError', options.onError);
   return { ...options, maxBatch: embed.batch, maxImages, maxJsonBytes, embed };
 }

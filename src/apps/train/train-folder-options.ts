@@ -1,15 +1,6 @@
 /** The options of trainFolder, checked. */
 import { availableParallelism } from 'node:os';
-import {
-  checkBoolean,
-  checkInteger,
-  checkOneOf,
-  checkSignal,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+import { checkBoolean, checkFunction, checkInteger, checkOneOf, checkSignal, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/place-options.js';
 import type { GivenOptimizer, OptimizerOptions } from '../../extract/train/optimizers/optimizer-options.js';
 import { readOptimizerOptions } from '../../extract/train/optimizers/optimizer-options.js';
@@ -179,8 +170,7 @@ export function readTrainFolderOptions(given: GivenTrainFolderOptions): TrainFol
   const out = checkText('out', options.out);
   if (typeof holdout !== 'number' || !(holdout >= 0 && holdout < 1))
     throw invalidOption('holdout', 'a number from 0 to below 1', holdout);
-  if (onEvent !== undefined && typeof onEvent !== 'function')
-    throw invalidOption('onEvent', 'a function', onEvent);
+  checkFunction('onEvent', onEvent);
   checkInteger('epochs', epochs, 1, 100_000);
   return {
     ...options,

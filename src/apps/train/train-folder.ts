@@ -180,7 +180,6 @@ function openTrainer(
 /** The options that decide about the weights. */
 const DECIDING = [
   'train',
-  'epochs',
   'batch',
   'optimizer',
   'schedule',
@@ -225,14 +224,16 @@ interface Finished {
 async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder> {
   const { data, options, trainer, transform, settings } = parts;
   const { out, weights, overwrite, state } = options;
+  const planned = options.epochs;
   const { classes } = data;
   const { epochs, failures } = run;
   const best = bestEpoch(epochs)!;
-  const log = { classes, settings, parameters: trainer.parameters, epochs, best: best.epoch, failures };
+  const shownSettings = { ...settings, epochs: planned };
+  const log = { classes, settings: shownSettings, parameters: trainer.parameters, epochs, best: best.epoch, failures };
   await writeAtomically(join(state, 'log.json'), toJson(log));
   const page = pageOf(out);
   const devices = readDevices('devices', options.devices).map(deviceName).join(', ');
-  const texts = Object.entries({ ...settings, parameters: trainer.parameters.join(', '), devices }).map(
+  const texts = Object.entries({ ...shownSettings, parameters: trainer.parameters.join(', '), devices }).map(
     ([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)] as const,
   );
   const shown = { classes: countClasses(data), epochs, best, settings: texts, failures };

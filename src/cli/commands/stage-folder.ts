@@ -1,10 +1,11 @@
 /** The folder of `tapir split`: the index is there only when all its stages are. */
 import { existsSync } from 'node:fs';
-import { readFile, realpath, rm } from 'node:fs/promises';
+import { realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { unwritable, writeAtomically } from '../../base/atomic-file.js';
 import { lockFolder } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
+import { readJson } from '../../base/read-json.js';
 import { checkAbsent, dataPathOf, type SaveOptions } from '../../model/save-whole.js';
 
 /** The index that is written beside the stages. */
@@ -45,8 +46,8 @@ export async function writeStages(folder: string, files: StageFiles, saving: Sav
   await makeFolder(folder);
   await using _lock = await lockFolder(folder);
   checkNoSplit(folder, saving);
-  const unfinished = await readNames(unfinishedPath, 'files');
-  const former = new Set([...(await readNames(indexPath, 'stages')), ...unfinished]);
+  const unfinished = readNames(unfinishedPath, 'files');
+  const former = new Set([...readNames(indexPath, 'stages'), ...unfinished]);
   for (const name of former) await checkNotSource(join(folder, name), source);
   for (const name of stages.keys())
     if (!saving.overwrite && !unfinished.includes(name))
@@ -60,19 +61,17 @@ export async function writeStages(folder: string, files: StageFiles, saving: Sav
   await remove(unfinishedPath);
 }
 
-/** The names of stages in a JSON file; empty if it does not exist or is not one of this package. */
-async function readNames(path: string, key: 'files' | 'stages'): Promise<string[]> {
-  if (!existsSync(path)) return [];
-  const text = await readFile(path, 'utf8').catch((error: unknown) => {
-    throw unwritable(path, error);
-  });
-  try {
-    const listed = (JSON.parse(text) as Record<string, readonly { readonly file?: unknown }[]>)[key] ?? [];
-    // Any other name could lead out of the folder.
-    return listed.map(({ file }) => String(file)).filter((name) => STAGE_FILE.test(name));
-  } catch {
-    return [];
-  }
+/** The names of stages in a JSON file; empty if there is no such file, or another program has written it. */
+function readNames(path: string, key: 'files' | 'stages'): string[] {
+  const content = readJson(path, (reason, cause) =>
+    unwritable(path, new Error(`it is not the index of a split (${reason}); remove it`, { cause })),
+  ) as Record<string, unknown> | null | undefined;
+  const listed = content?.[key];
+  if (!Array.isArray(listed)) return [];
+  // Any other name could lead out of the folder.
+  return listed
+    .map((entry: { readonly file?: unknown } | null) => String(entry?.file))
+    .filter((name) => STAGE_FILE.test(name));
 }
 
 async function checkNotSource(path: string, source: string): Promise<void> {
