@@ -276,7 +276,8 @@ export async function haveSameBytes(a: string, b: string): Promise<boolean> {
       ]);
       if (first.bytesRead !== second.bytesRead) return false;
       if (first.bytesRead === 0) return true;
-      if (!pieces[0].subarray(0, first.bytesRead).equals(pieces[1].subarray(0, first.bytesRead))) return false;
+      if (!pieces[0].subarray(0, first.bytesRead).equals(pieces[1].subarray(0, first.bytesRead)))
+        return false;
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;

@@ -60,7 +60,9 @@ export async function retryTransient<Result>(
       const { retryAfterMs = 0 } = error;
       if (pauseMs === undefined) throw failures === 0 ? error : countAttempts(error, failures + 1);
       if (retryAfterMs > MOST_WAIT_MS) throw tooLong(error, retryAfterMs);
-      await delay(Math.max(pauseMs, retryAfterMs), undefined, signal ? { signal } : {}).catch(() => signal?.throwIfAborted());
+      await delay(Math.max(pauseMs, retryAfterMs), undefined, signal ? { signal } : {}).catch(() =>
+        signal?.throwIfAborted(),
+      );
     }
   }
 }

@@ -1,6 +1,15 @@
 /** The options of embedFolder, checked against each other and the extractor. */
 import { resolve } from 'node:path';
-import { checkBoolean, checkFunction, checkInteger, checkOneOf, checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkOneOf,
+  checkText,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../base/checks.js';
 import { folderNames } from '../dataset/folder-name.js';
 import { FEATURE_FORMATS, type FeatureFormat } from '../dataset/formats/feature-files.js';
 import { checkShard, type Shard } from '../dataset/input-names.js';

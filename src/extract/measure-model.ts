@@ -1,5 +1,12 @@
 /** The batch size at which a model runs fastest: times batches of made-up input, larger and larger. */
-import { checkFunction, checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import {
+  checkFunction,
+  checkInteger,
+  checkSignal,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../base/checks.js';
 import { isTapirError, reasonOf } from '../base/errors.js';
 import type { Device } from '../runtime/device.js';
 import { LANE_DEFAULTS, type EngineName, type Precision } from '../runtime/lane-options.js';

@@ -111,7 +111,10 @@ export async function writeBoth(
   await using _lock = await lockOutput(dataPath);
   const files: AtomicFile[] = [];
   try {
-    for (const [to, content] of [[dataPath, weights], [path, chunks]] as const) {
+    for (const [to, content] of [
+      [dataPath, weights],
+      [path, chunks],
+    ] as const) {
       const file = await AtomicFile.create(to);
       files.push(file);
       await appendChunks(file, source, content);

@@ -1,5 +1,12 @@
 /** A dataset → all that its page shows. */
-import { checkBoolean, checkFunction, checkInteger, checkSignal, checkText, invalidOption } from '../../base/checks.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkSignal,
+  checkText,
+  invalidOption,
+} from '../../base/checks.js';
 import { packageVersion } from '../../base/package.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
 import { checkCosine, findDuplicates, type Duplicates } from '../dedupe/find-duplicates.js';

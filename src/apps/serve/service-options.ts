@@ -1,5 +1,13 @@
 /** The options of a service, and their checks. */
-import { checkBoolean, checkFunction, checkInteger, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkText,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
 import {
   EMBED_DEFAULTS,
   setUpEmbedding,

@@ -1,6 +1,16 @@
 /** The options of trainFolder, checked. */
 import { availableParallelism } from 'node:os';
-import { checkBoolean, checkFunction, checkInteger, checkOneOf, checkSignal, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkOneOf,
+  checkSignal,
+  checkText,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
 import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/place-options.js';
 import type { GivenOptimizer, OptimizerOptions } from '../../extract/train/optimizers/optimizer-options.js';
 import { readOptimizerOptions } from '../../extract/train/optimizers/optimizer-options.js';

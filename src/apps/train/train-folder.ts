@@ -229,7 +229,14 @@ async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder>
   const { epochs, failures } = run;
   const best = bestEpoch(epochs)!;
   const shownSettings = { ...settings, epochs: planned };
-  const log = { classes, settings: shownSettings, parameters: trainer.parameters, epochs, best: best.epoch, failures };
+  const log = {
+    classes,
+    settings: shownSettings,
+    parameters: trainer.parameters,
+    epochs,
+    best: best.epoch,
+    failures,
+  };
   await writeAtomically(join(state, 'log.json'), toJson(log));
   const page = pageOf(out);
   const devices = readDevices('devices', options.devices).map(deviceName).join(', ');

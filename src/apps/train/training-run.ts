@@ -199,7 +199,10 @@ function addStep(
 /** The notes of a checkpoint, before its tensors are read; undefined only if there is no checkpoint. */
 function readNotes(state: string): TrainingNotes | undefined {
   const record = readJson(join(state, RECORD_FILE), (reason) =>
-    invalid(state, `${RECORD_FILE} cannot be read (${reason}); make it readable, or give another folder (--state)`),
+    invalid(
+      state,
+      `${RECORD_FILE} cannot be read (${reason}); make it readable, or give another folder (--state)`,
+    ),
   );
   if (record === undefined) return undefined;
   const { facts } = (record ?? {}) as { readonly facts?: { readonly notes?: Partial<TrainingNotes> | null } };

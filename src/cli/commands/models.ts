@@ -194,6 +194,7 @@ async function copyOut({ files, path }: PulledModel, out: string): Promise<void>
   const copy = async (): Promise<void> => {
     for (const { from, to } of copies.toReversed()) await copyNew(from, to);
   };
+  await makeFolder(dirname(out));
   const found = await findTransform(path).catch(() => null);
   if (found === null) return copy();
   const text = `${JSON.stringify(found.transform.options, null, 2)}\n`;
