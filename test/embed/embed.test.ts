@@ -295,7 +295,7 @@ describe('embedFolder', () => {
 
   it.runIf(existsSync('/proc/self/fd'))('closes an archive that it does not embed', async () => {
     const archive = join(scratch, 'held.tar');
-    const [name] = readdirSync(photos, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    const name = readdirSync(photos, { recursive: true, encoding: 'utf8' }).find((file) =>
       file.endsWith('.jpg'),
     );
     writeFileSync(archive, await makeTar([{ name: 'a.jpg', bytes: readFileSync(join(photos, name!)) }]));

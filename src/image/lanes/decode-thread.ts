@@ -14,8 +14,6 @@ const port = parentPort!;
 const { transform: options, checksum, stop, sharpState } = workerData as DecodeThreadData;
 joinSharpState(sharpState);
 const transform = new Transform(options, null);
-/** What is cropped at random is resized to the transform's size, and not cropped again. */
-let afterCrop: Transform | undefined;
 // Compiles while the session opens, before the first image waits for it.
 sharedSimdModule();
 
@@ -23,10 +21,7 @@ async function decode({ id, source, into, isMeasured, augmentSeed }: DecodeReque
   const taker: StampTaker = { checksum };
   try {
     // Blocks on the file: this thread does nothing else, and the thread pool takes five times the CPU time.
-    if (augmentSeed !== undefined)
-      afterCrop ??= transform.with({ resize: transform.outputSize, crop: null, decode: 'exact' });
-    const used = augmentSeed === undefined ? transform : afterCrop!;
-    const loaded = await loadPixels(source, used, into, taker, augmentSeed);
+    const loaded = await loadPixels(source, transform, into, taker, augmentSeed);
     const { from, reduction, decodeMs, resampleMs } = loaded;
     const deviation =
       isMeasured && reduction > 1 ? { deviation: await measureDeviation(source, transform) } : {};
