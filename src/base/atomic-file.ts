@@ -1,8 +1,8 @@
 /** Files that appear complete or not at all: written under a temporary name, brought to disk, then renamed. */
 import { randomBytes } from 'node:crypto';
 import { constants, existsSync, statfsSync } from 'node:fs';
-import { copyFile, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { copyFile, lstat, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { TapirError, reasonOf } from './errors.js';
 
 /** Makes the error for a path that cannot be written. It gives the system's reason, and how much space a full disk has. */
@@ -44,44 +44,58 @@ export function outputExists(path: string, cause?: unknown): TapirError<'OUTPUT_
   return new TapirError('OUTPUT_EXISTS', message, { details: { path }, cause });
 }
 
-/** Ending of temporary names. A file with this ending is being written, or an interrupted run left it behind. */
+/** Ending of a file that can be continued, such as a download: its bytes so far lie at its path and this ending. */
 export const PARTIAL_ENDING = '.partial';
 
-/** How an {@link AtomicFile} is created. */
-export interface AtomicOptions {
-  /**
-   * Use a temporary name that no other process uses, for a path that several processes may write at the same time. Otherwise
-   * the name is the path and {@link PARTIAL_ENDING}, and the next run writes over what an interrupted run left behind.
-   */
-  readonly isShared?: boolean;
-  /** Continue the temporary file of an interrupted run after this many bytes. */
-  readonly resumeAt?: number;
-}
-
-/** A file that is being written. All methods throw `OUTPUT_UNWRITABLE`, with the final path. */
+/**
+ * A file that is being written. All methods throw `OUTPUT_UNWRITABLE`, with the final path.
+ *
+ * @remarks The temporary name is unique and is created, never opened: two writers of one path do not share a file, and a file or a
+ * link of the user is not touched.
+ */
 export class AtomicFile {
   /** The final path. */
   readonly path: string;
-  readonly #temporary: string;
+  /** Where the bytes lie until the file is finished. */
+  readonly temporary: string;
   readonly #handle: FileHandle;
   #end: number;
+  #isOpen = true;
 
   private constructor(path: string, temporary: string, handle: FileHandle, end: number) {
     this.path = path;
-    this.#temporary = temporary;
+    this.temporary = temporary;
     this.#handle = handle;
     this.#end = end;
   }
 
-  static async create(
+  static create(path: string): Promise<AtomicFile> {
+    return AtomicFile.#open(path, temporaryName(path), 'wx', 0);
+  }
+
+  /**
+   * Opens the file that {@link pause} has left at the path and {@link PARTIAL_ENDING}, or a new one there.
+   *
+   * @param offset - The number of its bytes that are kept. 0 needs a free name.
+   */
+  static resume(path: string, offset: number): Promise<AtomicFile> {
+    // A link could lead to any file of the user.
+    const flags = offset > 0 ? constants.O_RDWR | (constants.O_NOFOLLOW ?? 0) : 'wx';
+    return AtomicFile.#open(path, path + PARTIAL_ENDING, flags, offset);
+  }
+
+  static async #open(
     path: string,
-    { isShared = false, resumeAt = 0 }: AtomicOptions = {},
+    temporary: string,
+    flags: string | number,
+    end: number,
   ): Promise<AtomicFile> {
     try {
       await checkReplaceable(path);
-      const temporary = isShared ? uniqueName(path) : path + PARTIAL_ENDING;
-      const flags = resumeAt > 0 ? 'r+' : isShared ? 'wx' : 'w';
-      return new AtomicFile(path, temporary, await open(temporary, flags), resumeAt);
+      const folder = dirname(resolve(path));
+      if (!searched.has(folder)) await removeLeftovers(folder, LEFTOVER_MS);
+      searched.add(folder);
+      return new AtomicFile(path, temporary, await open(temporary, flags), end);
     } catch (error) {
       throw unwritable(path, error);
     }
@@ -109,8 +123,10 @@ export class AtomicFile {
     }
   }
 
-  /** Brings the bytes to disk and closes the file, which keeps its temporary name: `resumeAt` continues it. */
+  /** Brings the bytes to disk and closes the file, which keeps its temporary name. */
   async pause(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
     try {
       await this.#handle.sync();
     } catch (error) {
@@ -123,25 +139,51 @@ export class AtomicFile {
   /** Gives the file its final name, after its bytes are on disk; when this returns, the name is on disk too. */
   async finish(): Promise<void> {
     await this.pause();
-    await publish(this.#temporary, this.path);
+    await publish(this.temporary, this.path);
   }
 
   /** Closes and removes the temporary file. Does nothing after {@link finish}. */
   async discard(): Promise<void> {
     await this.#handle.close().catch(() => undefined);
-    await rm(this.#temporary, { force: true }).catch(() => undefined);
+    await rm(this.temporary, { force: true }).catch(() => undefined);
   }
 }
 
-/** Renaming over a device or a pipe would replace it. */
+/** Renaming over a device or a pipe would replace it. A name of spaces is a mistake, and hard to see and to remove. */
 async function checkReplaceable(path: string): Promise<void> {
+  if (basename(path).trim() === '') throw new Error('its name consists of spaces');
   const there = await stat(path).catch(() => undefined);
   if (there && !there.isFile()) throw new Error('it is not a regular file');
 }
 
+const TEMPORARY = /^\.tapir-\d+-[0-9a-f]{8}\.partial$/;
+
 /** A hidden name in the same folder. It does not contain the file's own name, which may be as long as the system allows. */
-function uniqueName(path: string): string {
+function temporaryName(path: string): string {
   return join(dirname(path), `.tapir-${process.pid}-${randomBytes(4).toString('hex')}${PARTIAL_ENDING}`);
+}
+
+/** Whether a name is one that this package gives to a file until it is finished. */
+export function isTemporary(name: string): boolean {
+  return TEMPORARY.test(name);
+}
+
+/** A file that nobody has written to for this time belongs to a process that was killed. */
+const LEFTOVER_MS = 86_400_000;
+const searched = new Set<string>();
+
+/**
+ * Removes the temporary files that killed processes of this user left in a folder.
+ *
+ * @param ageMs - How long a file must not have been written to. 0 only under a lock of the folder.
+ */
+export async function removeLeftovers(folder: string, ageMs: number): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const path of names.filter(isTemporary).map((name) => join(folder, name))) {
+    const found = await lstat(path).catch(() => undefined);
+    const isOwn = found?.isFile() === true && found.uid === (process.getuid?.() ?? found.uid);
+    if (isOwn && Date.now() - found.mtimeMs >= ageMs) await rm(path, { force: true }).catch(() => undefined);
+  }
 }
 
 /**
@@ -193,9 +235,8 @@ async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
 export async function writeAtomically(
   path: string,
   content: Uint8Array | ((file: AtomicFile) => Promise<void>),
-  options: AtomicOptions = {},
 ): Promise<void> {
-  const file = await AtomicFile.create(path, options);
+  const file = await AtomicFile.create(path);
   try {
     await (typeof content === 'function' ? content(file) : file.append(content));
     await file.finish();
@@ -211,29 +252,37 @@ export async function writeAtomically(
  * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
  */
 export async function copyAtomically(from: string, path: string): Promise<void> {
-  const temporary = uniqueName(path);
+  const file = await AtomicFile.create(path);
   try {
-    await checkReplaceable(path);
-    await copyFile(from, temporary, constants.COPYFILE_FICLONE);
-    await syncFile(temporary);
-    await publish(temporary, path);
+    await copyFile(from, file.temporary, constants.COPYFILE_FICLONE);
+    await file.finish();
   } catch (error) {
-    await rm(temporary, { force: true }).catch(() => undefined);
+    await file.discard();
     throw error instanceof TapirError ? error : unwritable(path, error);
   }
 }
 
-/**
- * Creates an empty file. If several processes try at the same time, exactly one succeeds.
- *
- * @throws {@link TapirError} `OUTPUT_EXISTS` if the path exists; `OUTPUT_UNWRITABLE`.
- */
-export async function reserveFile(path: string): Promise<void> {
+/** Whether two files exist and hold the same bytes. */
+export async function haveSameBytes(a: string, b: string): Promise<boolean> {
   try {
-    await (await open(path, 'wx')).close();
+    await using one = await open(a);
+    await using other = await open(b);
+    const pieces = [Buffer.alloc(COMPARED_BYTES), Buffer.alloc(COMPARED_BYTES)] as const;
+    if ((await one.stat()).size !== (await other.stat()).size) return false;
+    for (let at = 0; ; at += COMPARED_BYTES) {
+      const [first, second] = await Promise.all([
+        one.read(pieces[0], 0, COMPARED_BYTES, at),
+        other.read(pieces[1], 0, COMPARED_BYTES, at),
+      ]);
+      if (first.bytesRead !== second.bytesRead) return false;
+      if (first.bytesRead === 0) return true;
+      if (!pieces[0].subarray(0, first.bytesRead).equals(pieces[1].subarray(0, first.bytesRead)))
+        return false;
+    }
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).code === 'EEXIST'
-      ? outputExists(path, error)
-      : unwritable(path, error);
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
   }
 }
+
+const COMPARED_BYTES = 1 << 20;

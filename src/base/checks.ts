@@ -70,6 +70,12 @@ export function checkText(option: string, value: unknown): string {
   throw invalidOption(option, 'a string that is not empty', value);
 }
 
+/** Returns a function or undefined, or throws `OPTION_INVALID`. */
+export function checkFunction<Value>(option: string, value: Value): Value {
+  if (value === undefined || typeof value === 'function') return value;
+  throw invalidOption(option, 'a function', value);
+}
+
 /** Returns an `AbortSignal` or undefined, or throws `OPTION_INVALID`. */
 export function checkSignal(value: unknown): AbortSignal | undefined {
   if (value === undefined || value instanceof AbortSignal) return value;

@@ -299,14 +299,25 @@ export interface PackedError {
 
 /** Packs an error for another thread or process; {@link unpackError} rebuilds it. */
 export function packError(error: unknown): PackedError {
+  return pack(error, new Set());
+}
+
+/** More causes than a person reads; a chain could be endless, or lead back to itself. */
+const MOST_CAUSES = 16;
+
+/** @param above - The errors that lead to this one. */
+function pack(error: unknown, above: ReadonlySet<Error>): PackedError {
   if (!(error instanceof Error)) return { message: String(error) };
+  const here = new Set([...above, error]);
+  const isPacked = (cause: unknown): boolean =>
+    cause !== undefined && here.size <= MOST_CAUSES && !here.has(cause as Error);
   return {
     message: error.message,
     ...(error.stack === undefined ? {} : { stack: error.stack }),
     ...(error instanceof TapirError ? { code: error.code, details: error.details } : {}),
-    ...(error.cause === undefined ? {} : { cause: packError(error.cause) }),
+    ...(isPacked(error.cause) ? { cause: pack(error.cause, here) } : {}),
     ...(error instanceof TapirError && error.errors.length > 0
-      ? { errors: error.errors.map(packError) }
+      ? { errors: error.errors.filter(isPacked).map((one) => pack(one, here)) }
       : {}),
   };
 }

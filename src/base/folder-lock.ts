@@ -1,8 +1,8 @@
-/** Only one process at a time writes to a folder: it holds a lock file there. */
+/** Only one process at a time writes to a folder, or files that belong together: it holds a lock file there. */
 import { createHash } from 'node:crypto';
 import { link, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { unwritable } from './atomic-file.js';
+import { outputExists, unwritable, writeAtomically } from './atomic-file.js';
 import { TapirError } from './errors.js';
 import { identifyProcess, isRunning, type ProcessIdentity } from './process-identity.js';
 
@@ -16,7 +16,7 @@ interface LockHolder extends ProcessIdentity {
 }
 
 /** A lock that this process holds. */
-export class FolderLock {
+export class FolderLock implements AsyncDisposable {
   readonly #path: string;
   readonly #text: string;
 
@@ -30,6 +30,10 @@ export class FolderLock {
     const text = await readFile(this.#path, 'utf8').catch(() => undefined);
     if (text === this.#text) await rm(this.#path, { force: true }).catch(() => undefined);
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
 }
 
 /**
@@ -37,12 +41,53 @@ export class FolderLock {
  *
  * @throws {@link TapirError} `OUTPUT_LOCKED` if another process holds the lock; `OUTPUT_UNWRITABLE`.
  */
-export async function lockFolder(folder: string): Promise<FolderLock> {
+export function lockFolder(folder: string): Promise<FolderLock> {
   const path = join(folder, LOCK_FILE);
+  return lock(path, path);
+}
+
+/**
+ * Takes the lock of a file and of those that belong to it, such as its weights or its transform: two writers would mix them.
+ *
+ * @throws {@link TapirError} `OUTPUT_LOCKED` if another process holds the lock; `OUTPUT_UNWRITABLE`.
+ */
+export function lockOutput(path: string): Promise<FolderLock> {
+  const name = createHash('sha256').update(basename(path)).digest('hex').slice(0, 16);
+  return lock(join(dirname(path), `${LOCK_FILE}-${name}`), path);
+}
+
+/**
+ * Writes a file and, before it, a small one that belongs to it, such as the transform of a model: a file that is there is complete.
+ *
+ * @param write - Writes the file. If it fails, the small one is as before.
+ * @throws {@link TapirError} `OUTPUT_EXISTS` for a small file of another content, unless it may be overwritten; `OUTPUT_LOCKED`;
+ * `OUTPUT_UNWRITABLE`; what `write` throws.
+ */
+export async function writeWithCompanion(
+  path: string,
+  content: Uint8Array,
+  overwrite: boolean,
+  write: () => Promise<void>,
+): Promise<void> {
+  await using _lock = await lockOutput(path);
+  const before = await readFile(path).catch(() => undefined);
+  if (before?.equals(content) === true) return write();
+  if (before && !overwrite) throw outputExists(path);
+  await writeAtomically(path, content);
+  try {
+    await write();
+  } catch (error) {
+    await (before ? writeAtomically(path, before) : rm(path, { force: true }));
+    throw error;
+  }
+}
+
+/** @param output - What the lock protects, for messages. */
+async function lock(path: string, output: string): Promise<FolderLock> {
   try {
     return await acquire(path);
   } catch (error) {
-    throw error instanceof TapirError ? error : unwritable(path, error);
+    throw error instanceof TapirError ? error : unwritable(output, error);
   }
 }
 

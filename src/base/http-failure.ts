@@ -3,30 +3,43 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * `refused`: the address must not be fetched. `unencrypted`: nor must this one, because it is not encrypted. `too-large`: the
- * answer has more bytes than allowed. `transient`: another attempt may succeed (the network, or a server that is busy).
+ * answer has more bytes than allowed. `certificate`: the server's is not trusted. `transient`: another attempt may succeed (the network, or a server that is busy).
  * `failed`: anything else.
  */
-export type FailureKind = 'refused' | 'unencrypted' | 'too-large' | 'transient' | 'failed';
+export type FailureKind = 'refused' | 'unencrypted' | 'too-large' | 'certificate' | 'transient' | 'failed';
 
 /** The failure of a request. Its message does not contain the address, which may hold a password or a signature. */
 export class HttpFailure extends Error {
   readonly kind: FailureKind;
   /** The status of the answer; undefined if another reason ended the request. */
   readonly status: number | undefined;
+  /** How long the server asks to wait; undefined if it does not say. */
+  readonly retryAfterMs: number | undefined;
 
   constructor(
     kind: FailureKind,
     message: string,
-    { status, ...options }: ErrorOptions & { readonly status?: number } = {},
+    {
+      status,
+      retryAfterMs,
+      ...options
+    }: ErrorOptions & {
+      readonly status?: number | undefined;
+      readonly retryAfterMs?: number | undefined;
+    } = {},
   ) {
     super(message, options);
     this.kind = kind;
     this.status = status;
+    this.retryAfterMs = retryAfterMs;
   }
 }
 
+/** The longest pause that a server can ask for (`Retry-After`). */
+const MOST_WAIT_MS = 120_000;
+
 /**
- * Repeats a step after transient failures.
+ * Repeats a step after transient failures. A server that asks for a longer pause gets it, up to two minutes.
  *
  * @param delaysMs - The pause before each further attempt. Their number limits the attempts.
  * @throws What the last attempt throws, with the number of attempts; the signal's reason.
@@ -44,12 +57,23 @@ export async function retryTransient<Result>(
       signal?.throwIfAborted();
       if (!(error instanceof HttpFailure)) throw error;
       const pauseMs = error.kind === 'transient' ? delaysMs[failures] : undefined;
+      const { retryAfterMs = 0 } = error;
       if (pauseMs === undefined) throw failures === 0 ? error : countAttempts(error, failures + 1);
-      await delay(pauseMs, undefined, signal ? { signal } : {}).catch(() => signal?.throwIfAborted());
+      if (retryAfterMs > MOST_WAIT_MS) throw tooLong(error, retryAfterMs);
+      await delay(Math.max(pauseMs, retryAfterMs), undefined, signal ? { signal } : {}).catch(() =>
+        signal?.throwIfAborted(),
+      );
     }
   }
 }
 
 function countAttempts(error: HttpFailure, attempts: number): HttpFailure {
-  return new HttpFailure(error.kind, `${error.message} (${attempts} attempts)`, { cause: error });
+  const { kind, message, status } = error;
+  return new HttpFailure(kind, `${message} (${attempts} attempts)`, { status, cause: error });
+}
+
+function tooLong(error: HttpFailure, retryAfterMs: number): HttpFailure {
+  const { kind, message, status } = error;
+  const asked = `and asks to wait ${Math.ceil(retryAfterMs / 1000)} s`;
+  return new HttpFailure(kind, `${message}, ${asked}`, { status, cause: error });
 }

@@ -103,12 +103,22 @@ async function follow(text: string, rules: HttpRules, clock: RequestClock): Prom
     if (!IS_REDIRECT.has(statusCode) || typeof location !== 'string') {
       const isTransient = statusCode >= 500 || IS_TRANSIENT.has(statusCode);
       const said = `the server answers ${statusCode} ${statusText}`.trim();
-      throw new HttpFailure(isTransient ? 'transient' : 'failed', said, { status: statusCode });
+      throw new HttpFailure(isTransient ? 'transient' : 'failed', said, {
+        status: statusCode,
+        retryAfterMs: retryAfterOf(answer.headers['retry-after']),
+      });
     }
     if (redirects === MAX_REDIRECTS)
       throw new HttpFailure('failed', `it redirects more than ${MAX_REDIRECTS} times`);
     url = readUrl(location, url, rules);
   }
+}
+
+/** Reads `Retry-After`: seconds or a date. */
+function retryAfterOf(header: string | string[] | undefined): number | undefined {
+  if (typeof header !== 'string') return undefined;
+  const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
+  return ms > 0 ? ms : undefined;
 }
 
 /** Reads an address, relative to the one that redirects to it, and checks it. Its host is checked when it is connected to. */
@@ -199,7 +209,7 @@ async function* readBody(
         throw clock.explain(error);
       });
       if (done === true) return;
-      clock.touch();
+      clock.touch(value.byteLength);
       yield value;
     }
   } finally {

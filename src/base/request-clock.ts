@@ -2,10 +2,13 @@
 import { reasonOf } from './errors.js';
 import { HttpFailure } from './http-failure.js';
 
+/** A server that sends a byte a second is not silent, and yet nobody gets a file from it. */
+export const LEAST_BYTES = 1024;
+
 /** A limit of time. */
 export interface TimeLimit {
   readonly ms: number;
-  /** What may take that long: the whole request with its redirects, or a silence of the server. */
+  /** What may take that long: the whole request with its redirects, or {@link LEAST_BYTES}. */
   readonly of: 'whole' | 'silence';
 }
 
@@ -15,6 +18,8 @@ export class RequestClock {
   readonly #given: AbortSignal | undefined;
   readonly #timeout = new AbortController();
   readonly #timer: NodeJS.Timeout;
+  /** Bytes since the timer started. */
+  #bytes = 0;
   /** Fires when the time is over, and when the caller's signal fires. */
   readonly signal: AbortSignal;
 
@@ -26,8 +31,11 @@ export class RequestClock {
   }
 
   /** Notes that bytes have arrived. */
-  touch(): void {
-    if (this.#limit.of === 'silence') this.#timer.refresh();
+  touch(bytes: number): void {
+    this.#bytes += bytes;
+    if (this.#limit.of === 'whole' || this.#bytes < LEAST_BYTES) return;
+    this.#bytes = 0;
+    this.#timer.refresh();
   }
 
   stop(): void {
@@ -39,16 +47,29 @@ export class RequestClock {
     if (this.#given?.aborted === true) return this.#given.reason;
     if (error instanceof HttpFailure) return error;
     if (this.#timeout.signal.aborted) {
-      const what = this.#limit.of === 'whole' ? 'it took longer than' : 'nothing arrived for';
+      const little = this.#bytes === 0 ? 'nothing arrived for' : `only ${this.#bytes} bytes arrived in`;
+      const what = this.#limit.of === 'whole' ? 'it took longer than' : little;
       return new HttpFailure('transient', `${what} ${this.#limit.ms} ms`, { cause: error });
     }
+    const code = codeOf(error);
+    // Another attempt meets the same certificate.
+    if (IS_CERTIFICATE.test(code))
+      return new HttpFailure('certificate', `its certificate is not trusted (${code})`, { cause: error });
     return new HttpFailure('transient', networkReason(error), { cause: error });
   }
 }
 
+/** The codes of OpenSSL and Node for a certificate that cannot be verified. */
+const IS_CERTIFICATE = /CERT|^UNABLE_TO_|^INVALID_(?:CA|PURPOSE)$|^HOSTNAME_MISMATCH$|^PATH_LENGTH_EXCEEDED$/;
+
+function codeOf(error: unknown): string {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  return typeof code === 'string' ? code : '';
+}
+
 /** The messages of network errors may contain the address: their codes do not. */
 function networkReason(error: unknown): string {
-  const { code } = (error ?? {}) as { readonly code?: unknown };
-  if (typeof code !== 'string') return reasonOf(error);
+  const code = codeOf(error);
+  if (code === '') return reasonOf(error);
   return code.startsWith('UND_ERR') ? 'the connection broke' : `the server cannot be reached (${code})`;
 }

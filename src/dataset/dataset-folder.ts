@@ -1,7 +1,7 @@
 /** The folder of a dataset: a run takes it, and removes what earlier runs left unfinished. */
 import { readdir, rm, rmdir, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PARTIAL_ENDING, unwritable } from '../base/atomic-file.js';
+import { unwritable } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import { FEATURES, isShardFile, JOURNAL_FILE, MANIFEST_FILE, METADATA } from './file-names.js';
 import { LOCK_FILE, lockFolder, type FolderLock } from '../base/folder-lock.js';
@@ -53,9 +53,8 @@ export async function clearLeftovers(
       await makeFolder(join(path, folder));
     for (const file of await listShardFiles(path))
       if (!finished.has(file)) await rm(join(path, file), { force: true });
-    await rm(join(path, MANIFEST_FILE + PARTIAL_ENDING), { force: true });
   } catch (error) {
-    throw unwritable(path, error);
+    throw error instanceof TapirError ? error : unwritable(path, error);
   }
 }
 
@@ -92,8 +91,8 @@ function readEntries(path: string) {
 
 /** A folder may be written to if it holds a journal, or nothing but what a first run makes before its journal. */
 async function checkOwn(path: string): Promise<void> {
+  await makeFolder(path);
   try {
-    await makeFolder(path);
     const entries = await readFolder(path);
     if (entries.some(({ name }) => name === JOURNAL_FILE)) return;
     const others = entries.filter(({ name }) => !name.startsWith(LOCK_FILE));

@@ -54,11 +54,7 @@ async function writeMerged(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const writer = new ChangedFiles(out);
-  try {
-    await makeFolder(join(out, METADATA));
-  } catch (error) {
-    throw unwritable(out, error);
-  }
+  await makeFolder(join(out, METADATA));
   let number = 0;
   let firstRow = 0;
   for (const { folder, manifest: part } of parts) {

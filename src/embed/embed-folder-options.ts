@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import {
   checkBoolean,
+  checkFunction,
   checkInteger,
   checkOneOf,
   checkText,
@@ -107,9 +108,7 @@ export function readFolderOptions(
   checkBoolean('overwrite', options.overwrite);
   const shardSize =
     Math.ceil(checkInteger('shardSize', options.shardSize, 1, 1e7) / setup.batch) * setup.batch;
-  if (options.onProgress !== undefined && typeof options.onProgress !== 'function') {
-    throw invalidOption('onProgress', 'a function', options.onProgress);
-  }
+  checkFunction('onProgress', options.onProgress);
   const { minCosine } = options;
   if (minCosine !== undefined && !(typeof minCosine === 'number' && minCosine >= 0 && minCosine <= 1))
     throw invalidOption('minCosine', 'a number from 0 to 1', minCosine);

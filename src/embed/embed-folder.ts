@@ -107,7 +107,7 @@ export async function embedWarm(
   const options = readFolderOptions(extractor, given);
   const { setup, shard } = options;
   const opened = openSource(source, setup.source, setup.signal);
-  const all = await nonEmpty(opened);
+  await using all = await nonEmpty(opened);
   // The source must not be empty, but a share of it may be.
   const items = shard ? takeShare(all, shard) : all;
   await using lanes = openDecodeLanes(extractor, setup, warm);
@@ -193,7 +193,7 @@ function countBeside(
 }
 
 /** Returns the items of a source that has at least one. Otherwise throws `SOURCE_INVALID`, before anything is written. */
-async function nonEmpty(source: OpenedSource): Promise<AsyncIterable<SourceItem>> {
+async function nonEmpty(source: OpenedSource): Promise<AsyncIterable<SourceItem> & AsyncDisposable> {
   const iterator = source[Symbol.asyncIterator]();
   const first = await iterator.next();
   if (first.done === true) {
@@ -205,8 +205,16 @@ async function nonEmpty(source: OpenedSource): Promise<AsyncIterable<SourceItem>
       details: { source: label, reason },
     });
   }
-  return (async function* () {
-    yield first.value;
-    yield* { [Symbol.asyncIterator]: () => iterator };
-  })();
+  let isTaken = false;
+  return {
+    async *[Symbol.asyncIterator]() {
+      isTaken = true;
+      yield first.value;
+      yield* { [Symbol.asyncIterator]: () => iterator };
+    },
+    // What takes the items ends them. Otherwise, an archive would stay open.
+    async [Symbol.asyncDispose]() {
+      if (!isTaken) await iterator.return?.();
+    },
+  };
 }

@@ -1,5 +1,12 @@
 /** The batch size at which a model runs fastest: times batches of made-up input, larger and larger. */
-import { checkInteger, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import {
+  checkFunction,
+  checkInteger,
+  checkSignal,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../base/checks.js';
 import { isTapirError, reasonOf } from '../base/errors.js';
 import type { Device } from '../runtime/device.js';
 import { LANE_DEFAULTS, type EngineName, type Precision } from '../runtime/lane-options.js';
@@ -166,8 +173,7 @@ function checkMeasuring({ sizes, sessions, seconds, signal, onMeasured }: Measur
     throw invalidOption('sizes', 'a list of batch sizes', sizes);
   sizes?.forEach((rows, i) => checkInteger(`sizes[${i}]`, rows, 1, 1_000_000));
   checkSignal(signal);
-  if (onMeasured !== undefined && typeof onMeasured !== 'function')
-    throw invalidOption('onMeasured', 'a function', onMeasured);
+  checkFunction('onMeasured', onMeasured);
 }
 
 /** The measurements with one number of sessions. */

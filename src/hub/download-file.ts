@@ -1,7 +1,7 @@
 /** Downloads a file. What has arrived is kept, so that the next attempt, or the next call, resumes from there. */
 import { dirname } from 'node:path';
 import { freeBytes, type AtomicFile } from '../base/atomic-file.js';
-import { checkInteger, checkSignal, invalidOption } from '../base/checks.js';
+import { checkFunction, checkInteger, checkSignal } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { HttpFailure, retryTransient } from '../base/http-failure.js';
 import { openUrl, type HttpResponse, type HttpRules } from '../base/http.js';
@@ -17,7 +17,7 @@ export interface DownloadOptions {
    */
   readonly allowHttp: boolean;
   /**
-   * An attempt ends when nothing has arrived for this time, in milliseconds, from 1 to 3,600,000.
+   * An attempt ends when less than 1,024 bytes have arrived in this time, in milliseconds, from 1 to 3,600,000.
    * @default 30000
    */
   readonly stallMs: number;
@@ -71,8 +71,7 @@ export function checkDownloadOptions(options: DownloadOptions): void {
   checkInteger('attempts', options.attempts, 1, 100);
   checkInteger('retryDelayMs', options.retryDelayMs, 0, HOUR_MS);
   checkInteger('limitBytes', options.limitBytes, 1, Number.MAX_SAFE_INTEGER);
-  if (options.onProgress !== undefined && typeof options.onProgress !== 'function')
-    throw invalidOption('onProgress', 'a function', options.onProgress);
+  checkFunction('onProgress', options.onProgress);
 }
 
 /** The progress of a download. */
@@ -142,6 +141,8 @@ function downloadFailed(address: string, error: HttpFailure): TapirError<'DOWNLO
   const advice = {
     transient:
       '; check the connection (HTTPS_PROXY names a proxy), and try again: a download resumes where it stopped',
+    certificate:
+      '; if your network inspects encrypted connections, the environment variable NODE_EXTRA_CA_CERTS names the file with its certificates',
     unencrypted: '; --allow-http (allowHttp: true) allows it',
   };
   const url = labelOfUrl(address);

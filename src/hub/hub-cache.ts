@@ -4,7 +4,7 @@
  */
 import { lstat, readdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
-import { copyAtomically, unwritable, writeAtomically } from '../base/atomic-file.js';
+import { copyAtomically, writeAtomically } from '../base/atomic-file.js';
 import { makeFolder } from '../base/make-folder.js';
 import { sizeOfFile } from './partial-file.js';
 
@@ -41,8 +41,8 @@ export class CachedRepository {
   async writeCommit(revision: string, commit: string): Promise<void> {
     if (revision === commit || (await this.readCommit(revision)) === commit) return;
     const path = join(this.folder, 'refs', ...revision.split('/'));
-    await this.#makeFolderOf(path);
-    await writeAtomically(path, Buffer.from(commit), { isShared: true });
+    await makeFolder(dirname(path));
+    await writeAtomically(path, Buffer.from(commit));
   }
 
   /** Lists the cached files of a commit by name, without broken links. */
@@ -63,7 +63,7 @@ export class CachedRepository {
     const [blob, path] = [this.blob(etag), this.file(commit, name)];
     const target = relative(dirname(path), blob);
     if ((await readlink(path).catch(() => null)) === target) return;
-    await this.#makeFolderOf(path);
+    await makeFolder(dirname(path));
     try {
       await rm(path, { force: true });
       await symlink(target, path, 'file');
@@ -79,19 +79,11 @@ export class CachedRepository {
 
   /** Creates the folder of blobs, and marks the cache so that backup programs skip it. */
   async prepare(): Promise<void> {
-    await this.#makeFolderOf(this.blob('x'));
+    await makeFolder(join(this.folder, 'blobs'));
     const tag = join(dirname(this.folder), 'CACHEDIR.TAG');
     if (await lstat(tag).catch(() => null)) return;
     const text =
       'Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache: https://bford.info/cachedir/\n';
-    await writeAtomically(tag, Buffer.from(text), { isShared: true });
-  }
-
-  async #makeFolderOf(path: string): Promise<void> {
-    try {
-      await makeFolder(dirname(path));
-    } catch (error) {
-      throw unwritable(path, error);
-    }
+    await writeAtomically(tag, Buffer.from(text));
   }
 }

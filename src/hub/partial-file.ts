@@ -1,8 +1,8 @@
 /** A file that is being downloaded: its bytes so far in `FILE.partial`, and their origin in `FILE.partial.json`. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { AtomicFile, PARTIAL_ENDING, publish, unwritable } from '../base/atomic-file.js';
+import { readFile, rm, stat } from 'node:fs/promises';
+import { AtomicFile, PARTIAL_ENDING, publish, writeAtomically } from '../base/atomic-file.js';
 
 /** Where the bytes so far come from. */
 interface PartialRecord {
@@ -72,13 +72,9 @@ export class PartialFile {
   async open(offset: number, record: PartialRecord): Promise<AtomicFile> {
     if (offset === 0) {
       await this.discard();
-      try {
-        await writeFile(this.#recordPath, JSON.stringify(record));
-      } catch (error) {
-        throw unwritable(this.path, error);
-      }
+      await writeAtomically(this.#recordPath, Buffer.from(JSON.stringify(record)));
     }
-    return AtomicFile.create(this.#target, { resumeAt: offset });
+    return AtomicFile.resume(this.#target, offset);
   }
 
   /** Gives the complete file its name. */

@@ -1,7 +1,7 @@
 /** Downloads a known model, or one of a repository, into a cache, and checks it. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { unwritable, writeAtomically } from '../base/atomic-file.js';
+import { writeAtomically } from '../base/atomic-file.js';
 import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
@@ -97,11 +97,7 @@ export async function pullModel(
       : checkKnownModel(model);
   const settings = await readHubSettings();
   const folder = modelFolder(known, options.folder);
-  try {
-    await makeFolder(folder);
-  } catch (error) {
-    throw unwritable(folder, error);
-  }
+  await makeFolder(folder);
   const lock = await lockFolder(folder);
   try {
     const files: PulledFile[] = [];

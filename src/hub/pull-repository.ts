@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
-import { unwritable } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
@@ -191,12 +190,8 @@ function listStatedWeights(path: string, model: string): string[] {
  */
 export async function pullRepository(plan: RepositoryPlan): Promise<PulledModel> {
   const { cache, listing, reference } = plan;
-  try {
-    await makeFolder(cache.lockFolder);
-    await cache.prepare();
-  } catch (error) {
-    throw error instanceof TapirError ? error : unwritable(cache.folder, error);
-  }
+  await makeFolder(cache.lockFolder);
+  await cache.prepare();
   const lock = await lockFolder(cache.lockFolder);
   try {
     const [first, ...others] = plan.files;

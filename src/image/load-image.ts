@@ -38,12 +38,15 @@ export interface LoadedPixels {
  */
 export async function loadPixels(
   file: ImageFile,
-  transform: Transform,
+  given: Transform,
   into?: Uint8Array,
   taker?: StampTaker,
   augmentSeed?: number,
 ): Promise<LoadedPixels> {
   const started = performance.now();
+  // What is cropped at random is resized to the transform's size, and not cropped again.
+  const transform =
+    augmentSeed === undefined ? given : given.with({ resize: given.outputSize, crop: null, decode: 'exact' });
   const bytes = readImageFile(file, taker);
   const isDirect = augmentSeed === undefined && isWholeJpeg(bytes, transform.options);
   const direct = isDirect ? transformJpeg(transform, bytes, into) : undefined;

@@ -1,13 +1,15 @@
 /** Writing a model to a file: what is checked first, and where external weights go. */
-import { realpathSync, rmSync, statSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
-import { reserveFile } from '../base/atomic-file.js';
+import { AtomicFile, haveSameBytes } from '../base/atomic-file.js';
 import { checkBoolean, checkOneOf, checkText, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
+import { lockOutput } from '../base/folder-lock.js';
 import { allExternalTensors } from '../graph/rewrite/describe.js';
 import { patchOwner } from '../graph/rewrite/lay-out.js';
 import { sizeOf, type Chunk } from '../onnx/chunk.js';
-import { layOut, writeChunks } from '../onnx/emit.js';
+import { appendChunks, layOut, writeChunks } from '../onnx/emit.js';
 import { locateExternal } from '../onnx/external-data.js';
 import { inlineWeights, repackWeights, type MovedWeights } from '../onnx/move-weights.js';
 import type { ScannedModel } from '../onnx/scan.js';
@@ -57,10 +59,9 @@ export function readSave(
   const isMoved = weights !== 'keep' && externalFiles.length > 0;
   if (!isMoved) checkSameFolder(model, externalFiles, target);
   const targets = isMoved && weights === 'repack' ? [target, dataPathOf(target)] : [target];
-  for (const one of targets) {
-    checkNotSource(model, allFiles, one);
-    if (!overwrite) checkAbsent(one);
-  }
+  for (const one of targets) checkNotSource(model, allFiles, one);
+  // The weights are checked when they are known: a killed run may have written the same.
+  if (!overwrite) checkAbsent(target);
   return { target, weights, overwrite, isMoved };
 }
 
@@ -93,7 +94,12 @@ function layOutMoved(model: ScannedModel, reader: WireReader, weights: MovedWeig
   return layOut(model, { dropped: new Set(), replaced, added: [] });
 }
 
-/** Writes a file of weights, then the model. */
+/**
+ * Writes a model and the file of its weights.
+ *
+ * @remarks Both are written under temporary names. Then the old model is removed, before its weights are replaced: a model with the
+ * weights of another one would give wrong values.
+ */
 export async function writeBoth(
   source: ByteSource,
   path: string,
@@ -101,15 +107,27 @@ export async function writeBoth(
   chunks: readonly Chunk[],
   overwrite: boolean,
 ): Promise<void> {
-  const data = dataPathOf(path);
-  // Of several calls that write to the same place, only one may.
-  if (!overwrite) await reserveFile(data);
+  const dataPath = dataPathOf(path);
+  await using _lock = await lockOutput(dataPath);
+  const files: AtomicFile[] = [];
   try {
-    await writeChunks(source, weights, data);
-    await writeChunks(source, chunks, path);
-  } catch (error) {
-    if (!overwrite) rmSync(data, { force: true });
-    throw error;
+    for (const [to, content] of [
+      [dataPath, weights],
+      [path, chunks],
+    ] as const) {
+      const file = await AtomicFile.create(to);
+      files.push(file);
+      await appendChunks(file, source, content);
+      await file.pause();
+    }
+    if (overwrite) await rm(path, { force: true });
+    else {
+      checkAbsent(path);
+      if (!(await haveSameBytes(files[0]!.temporary, dataPath))) checkAbsent(dataPath);
+    }
+    for (const file of files) await file.finish();
+  } finally {
+    for (const file of files) await file.discard();
   }
 }
 

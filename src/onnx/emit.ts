@@ -153,8 +153,14 @@ export async function collectChunks(source: ByteSource, chunks: readonly Chunk[]
  * @throws {@link TapirError} `OUTPUT_UNWRITABLE` with the system's reason.
  */
 export async function writeChunks(source: ByteSource, chunks: readonly Chunk[], path: string): Promise<void> {
-  const write = async (file: AtomicFile): Promise<void> => {
-    for (const piece of pieces(source, chunks)) await file.append(piece);
-  };
-  await writeAtomically(path, write, { isShared: true });
+  await writeAtomically(path, (file) => appendChunks(file, source, chunks));
+}
+
+/** Appends chunks to a file that is being written. */
+export async function appendChunks(
+  file: AtomicFile,
+  source: ByteSource,
+  chunks: readonly Chunk[],
+): Promise<void> {
+  for (const piece of pieces(source, chunks)) await file.append(piece);
 }

@@ -7,6 +7,7 @@ import { lstat, mkdir, readdir, readFile, realpath, rename, rm, utimes } from 'n
 import { dirname, join, resolve } from 'node:path';
 import { defaultCacheFolder } from '../base/cache-folder.js';
 import { publish, syncFile, writeAtomically } from '../base/atomic-file.js';
+import { makeFolder } from '../base/make-folder.js';
 import type { LaneOptions } from './lane-options.js';
 import { PREPARED_GRAPH, PREPARED_WEIGHTS } from './prepared-files.js';
 
@@ -136,7 +137,7 @@ export async function dropEntry({ folder }: CacheSettings, key: string): Promise
 
 /** Makes a temporary folder in the cache. If the process dies before it is removed, a later one removes it. */
 export async function makeRemnant(folder: string): Promise<string> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder, 0o700);
   const temporary = remnant(await realpath(folder), 'new');
   await mkdir(temporary, { mode: 0o700 });
   return temporary;

@@ -1,12 +1,13 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
   AtomicFile,
   copyAtomically,
   freeBytes,
+  haveSameBytes,
   publish,
-  reserveFile,
+  removeLeftovers,
   unwritable,
   writeAtomically,
 } from '../../src/base/atomic-file.js';
@@ -30,39 +31,66 @@ describe('AtomicFile', () => {
     await file.append(text('hello'));
     await file.overwrite(0, text('J'));
     expect(file.size).toBe(5);
-    expect(readdirSync(folder)).toEqual(['a.partial']);
+    expect(readdirSync(folder)).toEqual([basename(file.temporary)]);
     await file.finish();
     await file.discard();
     expect(readdirSync(folder)).toEqual(['a']);
     expect(readFileSync(file.path, 'utf8')).toBe('Jello');
   });
 
-  it('writes over what an interrupted run left behind', async () => {
+  it('touches neither a file nor a link of the user beside it', async () => {
     const folder = emptyFolder();
-    writeFileSync(join(folder, 'a.partial'), 'left over from before');
-    await writeAtomically(join(folder, 'a'), text('new'));
-    expect(readFileSync(join(folder, 'a'), 'utf8')).toBe('new');
-    expect(readdirSync(folder)).toEqual(['a']);
+    writeFileSync(join(folder, 'a.partial'), 'my own notes');
+    writeFileSync(join(folder, 'victim'), 'mine');
+    symlinkSync('victim', join(folder, 'b.partial'));
+    for (const name of ['a', 'b']) await writeAtomically(join(folder, name), text('new'));
+    expect(readFileSync(join(folder, 'a.partial'), 'utf8')).toBe('my own notes');
+    expect(readFileSync(join(folder, 'victim'), 'utf8')).toBe('mine');
+    expect(readdirSync(folder).toSorted()).toEqual(['a', 'a.partial', 'b', 'b.partial', 'victim']);
+  });
+
+  it('removes what killed processes left more than a day ago, and nothing else', async () => {
+    const folder = emptyFolder();
+    const [old, recent, other] = [
+      '.tapir-1-00000000.partial',
+      '.tapir-1-0000000f.partial',
+      '.tapir-x.partial',
+    ];
+    for (const name of [old, recent, other]) writeFileSync(join(folder, name), '');
+    for (const name of [old, other]) utimesSync(join(folder, name), 1, Date.now() / 1000 - 86_500);
+    await writeAtomically(join(folder, 'a'), text('x'));
+    expect(readdirSync(folder).toSorted()).toEqual([recent, other, 'a']);
+    await removeLeftovers(folder, 0);
+    expect(readdirSync(folder).toSorted()).toEqual([other, 'a']);
   });
 
   it('can be paused and resumed', async () => {
     const path = join(emptyFolder(), 'a');
-    const first = await AtomicFile.create(path);
+    const first = await AtomicFile.resume(path, 0);
     await first.append(text('hello'));
     await first.pause();
-    const second = await AtomicFile.create(path, { resumeAt: 4 });
+    const second = await AtomicFile.resume(path, 4);
     await second.append(text('!'));
     await second.pause();
     await publish(`${path}.partial`, path);
     expect(readFileSync(path, 'utf8')).toBe('hell!');
   });
 
-  it('has a temporary name of its own if others may write the same path', async () => {
+  it('does not resume what a link leads to', async () => {
+    const folder = emptyFolder();
+    writeFileSync(join(folder, 'victim'), 'mine');
+    symlinkSync('victim', join(folder, 'a.partial'));
+    for (const offset of [0, 2])
+      await expect(AtomicFile.resume(join(folder, 'a'), offset)).rejects.toMatchObject({
+        code: 'OUTPUT_UNWRITABLE',
+      });
+    expect(readFileSync(join(folder, 'victim'), 'utf8')).toBe('mine');
+  });
+
+  it('gives one whole file of several writers', async () => {
     const folder = emptyFolder();
     const path = join(folder, 'a');
-    const files = await Promise.all(
-      Array.from({ length: 4 }, () => AtomicFile.create(path, { isShared: true })),
-    );
+    const files = await Promise.all(Array.from({ length: 4 }, () => AtomicFile.create(path)));
     await Promise.all(files.map((file, i) => file.append(text(String(i).repeat(1000)))));
     expect(readdirSync(folder).filter((name) => /^\.tapir-.*\.partial$/.test(name)).length).toBe(4);
     for (const file of files) await file.finish();
@@ -70,10 +98,13 @@ describe('AtomicFile', () => {
     expect(readdirSync(folder)).toEqual(['a']);
   });
 
-  it('takes a name as long as the system allows, if it is shared', async () => {
+  it('takes a name as long as the system allows, and none of spaces', async () => {
     const path = join(emptyFolder(), 'n'.repeat(255));
-    await writeAtomically(path, text('x'), { isShared: true });
+    await writeAtomically(path, text('x'));
     expect(readFileSync(path, 'utf8')).toBe('x');
+    await expect(writeAtomically(join(emptyFolder(), '  '), text('x'))).rejects.toThrow(
+      'its name consists of spaces',
+    );
   });
 
   it('says why a path cannot be written, and names the path', async () => {
@@ -109,7 +140,6 @@ describe('writeAtomically', () => {
       throw new RangeError('the source failed');
     };
     await expect(writeAtomically(path, fail)).rejects.toThrow(RangeError);
-    await expect(writeAtomically(path, fail, { isShared: true })).rejects.toThrow(RangeError);
     expect(readFileSync(path, 'utf8')).toBe('old');
     expect(readdirSync(folder)).toEqual(['a']);
   });
@@ -129,16 +159,21 @@ describe('copyAtomically', () => {
   });
 });
 
-describe('reserveFile', () => {
-  it('succeeds for one of several', async () => {
-    const path = join(emptyFolder(), 'a');
-    const results = await Promise.allSettled(Array.from({ length: 5 }, () => reserveFile(path)));
-    const failures = results.filter((result) => result.status === 'rejected');
-    expect(failures.length).toBe(4);
-    for (const { reason } of failures)
-      expect(reason).toMatchObject({ code: 'OUTPUT_EXISTS', details: { path } });
-    expect(existsSync(path)).toBe(true);
-    await expect(reserveFile(join(path, 'b'))).rejects.toMatchObject({ code: 'OUTPUT_UNWRITABLE' });
+describe('haveSameBytes', () => {
+  it('compares whole files', async () => {
+    const folder = emptyFolder();
+    const long = Buffer.alloc(1_100_000, 'x');
+    for (const [name, content] of [
+      ['a', long],
+      ['b', long],
+      ['c', Buffer.concat([long.subarray(1), Buffer.from('y')])],
+      ['d', long.subarray(1)],
+    ] as const)
+      writeFileSync(join(folder, name), content);
+    const compared = ['b', 'c', 'd', 'none'].map((name) =>
+      haveSameBytes(join(folder, 'a'), join(folder, name)),
+    );
+    expect(await Promise.all(compared)).toEqual([true, false, false, false]);
   });
 });
 

@@ -46,6 +46,17 @@ describe('TapirError', () => {
     expect(error).not.toBeInstanceOf(Special);
   });
 
+  it('ends at causes that lead back, and at many', () => {
+    const [first, second] = [new Error('first'), new Error('second', { cause: error })];
+    first.cause = second;
+    second.cause = first;
+    expect(packError(first)).toMatchObject({ message: 'first', cause: { message: 'second' } });
+    expect(packError(first).cause).not.toHaveProperty('cause');
+    let deep = new Error('deepest');
+    for (let depth = 0; depth < 100_000; depth++) deep = new Error('above', { cause: deep });
+    expect(unpackError(packError(deep)).message).toBe('above');
+  });
+
   it('packs what is no error too', () => {
     expect(unpackError(packError('text')).message).toBe('text');
     expect(reasonOf('a\n  b')).toBe('a b');

@@ -41,6 +41,19 @@ describe('retryTransient', () => {
     await expect(retryTransient([0], undefined, failing(transient, other).step)).rejects.toBe(other);
   });
 
+  it('waits as long as the server asks for, up to two minutes', async () => {
+    const busy = new HttpFailure('transient', 'busy', { retryAfterMs: 150 });
+    const since = performance.now();
+    expect(await retryTransient([0], undefined, failing(busy).step)).toBe('done');
+    expect(performance.now() - since).toBeGreaterThan(140);
+    const long = failing(new HttpFailure('transient', 'busy', { status: 503, retryAfterMs: 3_600_000 }));
+    await expect(retryTransient([0, 0], undefined, long.step)).rejects.toMatchObject({
+      message: 'busy, and asks to wait 3600 s',
+      status: 503,
+    });
+    expect(long.count()).toBe(1);
+  });
+
   it('ends a pause with the reason of the signal', async () => {
     const abort = new AbortController();
     setTimeout(() => abort.abort(new Error('stopped')), 20);

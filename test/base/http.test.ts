@@ -20,7 +20,7 @@ const RULES: HttpRules = {
 };
 
 const textOf = async (url: string, rules: Partial<HttpRules> = {}): Promise<string> =>
-  String((await fetchUrl(url, { ...RULES, ...rules }, 1000)).bytes);
+  String((await fetchUrl(url, { ...RULES, ...rules }, 10_000)).bytes);
 
 describe('fetchUrl', () => {
   it('fetches content, with its headers', async () => {
@@ -188,7 +188,7 @@ describe('time', () => {
   });
 
   // The clock is a false one, so that a busy machine changes nothing.
-  it('of a silence is limited, and starts again with each byte', async () => {
+  it('of a silence or a drip is limited, and starts again with each kilobyte', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const answers: ServerResponse[] = [];
@@ -197,9 +197,9 @@ describe('time', () => {
     const until = async (holds: () => boolean): Promise<void> => {
       while (!holds()) await setImmediate(); // oxlint-disable-line no-await-in-loop
     };
-    const sent = async (): Promise<void> => {
+    const sent = async (bytes: string): Promise<void> => {
       arrived.mockClear();
-      answers.at(-1)!.write('x');
+      answers.at(-1)!.write(bytes);
       await until(() => arrived.mock.calls.length > 0);
       vi.advanceTimersByTime(300);
     };
@@ -207,15 +207,22 @@ describe('time', () => {
 
     const whole = textOf(server.url, { timeout });
     await until(() => answers.length === 1);
-    for (let byte = 0; byte < 4; byte++) await sent(); // oxlint-disable-line no-await-in-loop
+    const kilobyte = 'x'.repeat(1024);
+    for (let count = 0; count < 4; count++) await sent(kilobyte); // oxlint-disable-line no-await-in-loop
     answers[0]!.end();
-    expect(await whole).toBe('xxxx');
+    expect(await whole).toBe(kilobyte.repeat(4));
 
     const stopped = failureOf(textOf(server.url, { timeout }), HttpFailure);
     await until(() => answers.length === 2);
-    await sent();
+    await sent(kilobyte);
     vi.advanceTimersByTime(200);
     expect(await stopped).toMatchObject({ kind: 'transient', message: 'nothing arrived for 400 ms' });
+
+    const dripping = failureOf(textOf(server.url, { timeout }), HttpFailure);
+    await until(() => answers.length === 3);
+    await sent('x');
+    await sent('x');
+    expect(await dripping).toMatchObject({ message: 'only 2 bytes arrived in 400 ms' });
   });
 
   it('ends with the caller’s signal, before, during and after the headers', async () => {

@@ -2,6 +2,7 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { makeFolder } from '../../src/base/make-folder.js';
+import { writeCheckpoint } from '../../src/extract/train/checkpoint.js';
 import { scratchFolder } from '../support/fixtures.js';
 
 const scratch = scratchFolder();
@@ -22,10 +23,23 @@ it('creates the same folder many times at once', async () => {
 it('refuses a path through a file, or of a file', async () => {
   const file = join(scratch, 'file');
   writeFileSync(file, '');
-  await expect(makeFolder(file)).rejects.toMatchObject({ code: 'EEXIST' });
-  await expect(makeFolder(join(file, 'a/b'))).rejects.toMatchObject({ code: 'ENOTDIR' });
+  for (const [path, reason] of [
+    [file, 'EEXIST'],
+    [join(file, 'a/b'), 'ENOTDIR'],
+    [join(scratch, '  '), 'its name consists of spaces'],
+  ] as const)
+    await expect(makeFolder(path)).rejects.toMatchObject({
+      code: 'OUTPUT_UNWRITABLE',
+      details: { path, reason: expect.stringContaining(reason) },
+    });
 });
 
 it.runIf(process.platform === 'linux')('returns where no folder can be created', async () => {
   await expect(makeFolder('/proc/self/none/deeper')).rejects.toThrow();
+  // A second caller of mkdir was missed once.
+  await expect(writeCheckpoint('/proc/self/none/x', { tensors: new Map(), facts: {} })).rejects.toMatchObject(
+    {
+      code: 'OUTPUT_UNWRITABLE',
+    },
+  );
 });

@@ -10,7 +10,11 @@ import { NOTHING_REDUCED } from '../../src/dataset/reduced-images.js';
 import { scratchFolder } from '../support/fixtures.js';
 
 const identity = { dtype: 'float32', format: 'npy' } as DatasetIdentity;
-const LEFTOVERS = ['features/v/v-00001.npy', 'features/v/v-00001.npy.partial', 'features/w/w-00000.arrow'];
+const LEFTOVERS = [
+  'features/v/v-00001.npy',
+  'features/v/.tapir-7-0123abcd.partial',
+  'features/w/w-00000.arrow',
+];
 const FOREIGN = [
   'features/v/index.faiss',
   'features/v/v-1.npy',
@@ -64,7 +68,7 @@ async function newDataset(more: readonly string[] = []): Promise<string> {
 
 describe('resuming', () => {
   it('removes the files of unfinished shards, and no others', async () => {
-    const folder = await newDataset([...LEFTOVERS, ...FOREIGN, 'manifest.json.partial']);
+    const folder = await newDataset([...LEFTOVERS, ...FOREIGN]);
     const taken = await takeFolder(folder, false);
     expect(taken.before?.shards).toHaveLength(1);
     await clearLeftovers(taken, ['v']);

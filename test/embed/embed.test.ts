@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
@@ -21,6 +22,7 @@ import {
 } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../models/resnet.js';
+import { makeTar } from '../support/archives.js';
 import { fixturePath, projectPath, scratchFolder } from '../support/fixtures.js';
 import { chain, modelBytes } from '../support/graphs.js';
 import { readNpy } from '../support/npy.js';
@@ -289,6 +291,29 @@ describe('embedFolder', () => {
       });
     }
     expect(readdirSync(other).toSorted()).toEqual(['features', 'manifest.json']);
+  });
+
+  it.runIf(existsSync('/proc/self/fd'))('closes an archive that it does not embed', async () => {
+    const archive = join(scratch, 'held.tar');
+    const name = readdirSync(photos, { recursive: true, encoding: 'utf8' }).find((file) =>
+      file.endsWith('.jpg'),
+    );
+    writeFileSync(archive, await makeTar([{ name: 'a.jpg', bytes: readFileSync(join(photos, name!)) }]));
+    const taken = join(scratch, 'occupied');
+    mkdirSync(taken);
+    writeFileSync(join(taken, 'mine'), '');
+    for (let call = 0; call < 3; call++)
+      await expect(embedFolder(extractor, archive, { out: taken })).rejects.toMatchObject({
+        code: 'OUTPUT_EXISTS',
+      });
+    const open = readdirSync('/proc/self/fd').map((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`);
+      } catch {
+        return ''; // The descriptor that lists the folder.
+      }
+    });
+    expect(open).not.toContain(archive);
   });
 
   it('refuses an output whose rows differ from batch to batch, and leaves no dataset', async () => {

@@ -133,7 +133,7 @@ describe('the parts of a dataset', () => {
     const first = contentOf(out);
     const vectors = await vectorsOf(out);
     // What a merge that was killed may leave.
-    writeFileSync(join(out, 'metadata/metadata-00000.parquet.partial'), 'left over');
+    writeFileSync(join(out, 'metadata/.tapir-7-0123abcd.partial'), 'left over');
     writeFileSync(join(out, 'metadata/metadata-00090.parquet'), 'left over');
     rmSync(join(out, 'manifest.json'));
     writeFileSync(join(out, 'metadata/NOTES.md'), 'mine');

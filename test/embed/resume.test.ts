@@ -101,7 +101,7 @@ describe('a run that was stopped', () => {
     const foreign = ['features/f/index.faiss', 'features/f/f-1.npy', 'metadata/NOTES.md'];
     for (const file of foreign) writeFileSync(join(out, file), 'mine');
     writeFileSync(join(out, 'features/f/f-00009.npy'), 'left over');
-    writeFileSync(join(out, 'metadata/metadata-00002.parquet.partial'), 'left over');
+    writeFileSync(join(out, 'metadata/.tapir-7-0123abcd.partial'), 'left over');
     await run(photos, out);
     expect(Object.keys(contentOf(out)).filter((file) => /00009|partial/.test(file))).toEqual([]);
     await run(photos, out, { overwrite: true });

@@ -1,5 +1,5 @@
 /** Near-duplicates over a whole dataset, exactly. */
-import { checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkFunction, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import type { Dataset } from '../../dataset/dataset.js';
 import type { Device } from '../../runtime/device.js';
 import { elementCount } from '../../tensor/tensor.js';
@@ -93,6 +93,7 @@ export async function findDuplicates(
   const { device, onProgress } = options;
   const cosine = checkCosine('cosine', options.cosine);
   const signal = checkSignal(options.signal);
+  checkFunction('onProgress', options.onProgress);
   const key = chooseKey(dataset, options.key);
   const elements = elementCount(dataset.manifest.features[key]!.dims);
   const tileRows = Math.max(1, Math.min(TILE_ROWS, Math.floor(TILE_BYTES / (4 * Math.max(1, elements)))));

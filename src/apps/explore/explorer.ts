@@ -104,8 +104,12 @@ export class Explorer {
 
   /** Sizes and costs of a run; with times if asked for. */
   measure(isTimed: boolean): Promise<PageMeasure> {
-    let measure = this.#measures.get(isTimed);
-    if (!measure) this.#measures.set(isTimed, (measure = measureModel(this.#model, isTimed)));
+    const known = this.#measures.get(isTimed);
+    if (known) return known;
+    const measure = measureModel(this.#model, isTimed);
+    this.#measures.set(isTimed, measure);
+    // The next call measures again.
+    measure.catch(() => this.#measures.delete(isTimed));
     return measure;
   }
 

@@ -20,7 +20,10 @@ export class Shelf<Item extends Closable> {
     const item = this.#items.get(key) ?? open();
     this.#items.delete(key);
     this.#items.set(key, item);
-    item.catch(() => this.#items.delete(key));
+    item.catch(() => {
+      // By now, another item may have the key.
+      if (this.#items.get(key) === item) this.#items.delete(key);
+    });
     const [oldest] = this.#items.keys();
     if (this.#items.size > this.#most) this.#drop(oldest!);
     return item;

@@ -2,6 +2,7 @@
 import {
   checkInteger,
   checkOneOf,
+  checkFunction,
   checkSignal,
   invalidOption,
   withDefaults,
@@ -184,6 +185,7 @@ function readOptions(options: TrainProbeOptions): TrainProbeOptions {
   checkInteger('seed', options.seed, 0, 2 ** 32 - 1);
   checkInteger('maxIterations', options.maxIterations, 1, 1_000_000);
   checkSignal(options.signal);
+  checkFunction('onPhase', options.onPhase);
   const isPenalised = kind === 'logistic' || kind === 'ridge';
   if (folds === 1) throw invalidOption('folds', '0, or an integer from 2 to 100', folds);
   if (strength !== 'auto' && !(Number.isFinite(strength) && strength > 0))

@@ -1,5 +1,12 @@
 /** A dataset → all that its page shows. */
-import { checkBoolean, checkInteger, checkSignal, checkText, invalidOption } from '../../base/checks.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkSignal,
+  checkText,
+  invalidOption,
+} from '../../base/checks.js';
 import { packageVersion } from '../../base/package.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
 import { checkCosine, findDuplicates, type Duplicates } from '../dedupe/find-duplicates.js';
@@ -44,7 +51,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   const wanted = options.heatmaps === null ? undefined : readHeatmapOptions(options.heatmaps);
   const cosine = options.duplicates === null ? null : checkCosine('duplicates', options.duplicates);
   const breathe = createBreathe(checkSignal(options.signal));
-  const say = options.onPhase ?? (() => undefined);
+  const say = checkFunction('onPhase', options.onPhase) ?? (() => undefined);
   const dataset = await openDataset(checkText('folder', folder));
   const keys = chooseOutputs(dataset, options.outputs);
   const facts = readFacts(dataset.manifest);

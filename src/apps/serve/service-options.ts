@@ -1,6 +1,7 @@
 /** The options of a service, and their checks. */
 import {
   checkBoolean,
+  checkFunction,
   checkInteger,
   checkText,
   invalidOption,
@@ -206,7 +207,6 @@ export function setUpService(extractor: Extractor, given: Options<ServiceOptions
   ] as const)
     checkInteger(option, options[option], 1, HOUR_MS);
   checkInteger('shutdownTimeoutMs', options.shutdownTimeoutMs, 0, HOUR_MS);
-  if (options.onError !== undefined && typeof options.onError !== 'function')
-    throw invalidOption('onError', 'a function', options.onError);
+  checkFunction('onError', options.onError);
   return { ...options, maxBatch: embed.batch, maxImages, maxJsonBytes, embed };
 }

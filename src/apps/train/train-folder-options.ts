@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os';
 import {
   checkBoolean,
+  checkFunction,
   checkInteger,
   checkOneOf,
   checkSignal,
@@ -179,8 +180,7 @@ export function readTrainFolderOptions(given: GivenTrainFolderOptions): TrainFol
   const out = checkText('out', options.out);
   if (typeof holdout !== 'number' || !(holdout >= 0 && holdout < 1))
     throw invalidOption('holdout', 'a number from 0 to below 1', holdout);
-  if (onEvent !== undefined && typeof onEvent !== 'function')
-    throw invalidOption('onEvent', 'a function', onEvent);
+  checkFunction('onEvent', onEvent);
   checkInteger('epochs', epochs, 1, 100_000);
   return {
     ...options,

@@ -1,9 +1,9 @@
 /** A folder of images by class → a classifier: an ONNX file with its labels, and a page with its curves. */
 import { createHash } from 'node:crypto';
 import { basename, join } from 'node:path';
-import { unwritable, writeAtomically } from '../../base/atomic-file.js';
+import { removeLeftovers, writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
-import { lockFolder } from '../../base/folder-lock.js';
+import { lockFolder, writeWithCompanion, type FolderLock } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { withClassLabels } from '../../extract/class-labels.js';
 import { createTrainer } from '../../extract/train/create-trainer.js';
@@ -27,7 +27,7 @@ import {
 } from './train-folder-options.js';
 import { TrainingPhotos, type TrainFailure } from './training-photos.js';
 import { bestEpoch, type EpochRecord } from './training-records.js';
-import { TrainingRun } from './training-run.js';
+import { BEST_FOLDER, TrainingRun } from './training-run.js';
 
 /** A finished training. */
 export interface TrainedFolder {
@@ -137,14 +137,12 @@ function pageOf(out: string): string {
   return `${out}.html`;
 }
 
-async function lockState(state: string): Promise<AsyncDisposable> {
-  try {
-    await makeFolder(state);
-  } catch (error) {
-    throw unwritable(state, error);
-  }
+async function lockState(state: string): Promise<FolderLock> {
+  await makeFolder(state);
   const lock = await lockFolder(state);
-  return { [Symbol.asyncDispose]: () => lock.release() };
+  // A kill in each of many runs would leave a file of weights each.
+  for (const folder of [state, join(state, BEST_FOLDER)]) await removeLeftovers(folder, 0);
+  return lock;
 }
 
 function openTrainer(
@@ -182,7 +180,6 @@ function openTrainer(
 /** The options that decide about the weights. */
 const DECIDING = [
   'train',
-  'epochs',
   'batch',
   'optimizer',
   'schedule',
@@ -227,21 +224,31 @@ interface Finished {
 async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder> {
   const { data, options, trainer, transform, settings } = parts;
   const { out, weights, overwrite, state } = options;
+  const planned = options.epochs;
   const { classes } = data;
   const { epochs, failures } = run;
   const best = bestEpoch(epochs)!;
-  const log = { classes, settings, parameters: trainer.parameters, epochs, best: best.epoch, failures };
+  const shownSettings = { ...settings, epochs: planned };
+  const log = {
+    classes,
+    settings: shownSettings,
+    parameters: trainer.parameters,
+    epochs,
+    best: best.epoch,
+    failures,
+  };
   await writeAtomically(join(state, 'log.json'), toJson(log));
   const page = pageOf(out);
   const devices = readDevices('devices', options.devices).map(deviceName).join(', ');
-  const texts = Object.entries({ ...settings, parameters: trainer.parameters.join(', '), devices }).map(
+  const texts = Object.entries({ ...shownSettings, parameters: trainer.parameters.join(', '), devices }).map(
     ([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)] as const,
   );
   const shown = { classes: countClasses(data), epochs, best, settings: texts, failures };
   await writeAtomically(page, await renderTraining({ title: basename(out), ...shown }));
-  await writeAtomically(sidecarOf(out), toJson(transform.options));
   const labelled = await withClassLabels(await run.best(), classes);
-  await labelled.save(out, { weights, overwrite });
+  const save = (): Promise<void> => labelled.save(out, { weights, overwrite });
+  // Whether it may be replaced was found out before the training, by the model itself.
+  await writeWithCompanion(sidecarOf(out), toJson(transform.options), true, save);
   return { out, page, classes, epochs, best, parameters: trainer.parameters, failures };
 }
 

@@ -31,23 +31,15 @@ export interface PhotoPlan {
 export class TrainingPhotos {
   readonly #plan: PhotoPlan;
   readonly #input: ImageInput;
-  readonly #plain: DecodeLanes;
-  readonly #augmented: DecodeLanes;
+  readonly #lanes: DecodeLanes;
   readonly #failures = new Map<string, TrainFailure>();
 
   /** @throws {@link TapirError} `OPTION_INVALID` for a transform that does not fit the model. */
   constructor(model: OnnxModel, plan: PhotoPlan) {
-    const { transform, threads, isAugmented } = plan;
+    const { transform, threads } = plan;
     this.#plan = plan;
     this.#input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
-    this.#plain = new DecodeLanes(transform, threads);
-    // What is cropped at random is resized to the size of the model's input, and not cropped again.
-    this.#augmented = isAugmented
-      ? new DecodeLanes(
-          transform.with({ resize: transform.outputSize, crop: null, decode: 'exact' }),
-          threads,
-        )
-      : this.#plain;
+    this.#lanes = new DecodeLanes(transform, threads);
   }
 
   /** The photos that could not be read so far. */
@@ -64,21 +56,21 @@ export class TrainingPhotos {
   epoch(images: readonly ClassImage[], epoch: number, from: number): AsyncGenerator<TrainBatch | null> {
     const { batch, isAugmented, seed } = this.#plan;
     const order = shuffled(images, createRandom(seedOf(seed, 'order', epoch))).slice(from * batch);
-    if (!isAugmented) return this.#load(order, this.#plain);
+    if (!isAugmented) return this.#load(order);
     const withSeed = (image: ClassImage): ClassImage => ({
       ...image,
       augmentSeed: seedOf(seed, 'crop', epoch, image.path),
     });
-    return this.#load(order.map(withSeed), this.#augmented);
+    return this.#load(order.map(withSeed));
   }
 
   /** Batches to evaluate on: as the model's own transform makes them. */
   async *heldOut(images: readonly ClassImage[]): AsyncGenerator<TrainBatch> {
-    for await (const batch of this.#load(images, this.#plain)) if (batch) yield batch;
+    for await (const batch of this.#load(images)) if (batch) yield batch;
   }
 
-  async *#load(images: readonly ClassImage[], lanes: DecodeLanes): AsyncGenerator<TrainBatch | null> {
-    for await (const { feed, items, read } of loadFeeds(images, lanes, this.#input, this.#plan.batch)) {
+  async *#load(images: readonly ClassImage[]): AsyncGenerator<TrainBatch | null> {
+    for await (const { feed, items, read } of loadFeeds(images, this.#lanes, this.#input, this.#plan.batch)) {
       for (const { path, error } of items)
         if (error) this.#failures.set(path!, { path: path!, code: error.code, message: error.message });
       const target = read.map(({ index }) => images[index]!.label);
@@ -86,8 +78,8 @@ export class TrainingPhotos {
     }
   }
 
-  async close(): Promise<void> {
-    await Promise.all([this.#plain.close(), this.#augmented.close()]);
+  close(): Promise<void> {
+    return this.#lanes.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

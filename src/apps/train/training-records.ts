@@ -56,6 +56,8 @@ export const NO_SUMS: EpochSums = { loss: 0, correct: 0, rows: 0, seconds: 0, lr
 export interface TrainingNotes {
   /** What decides about the weights: a training with other settings is another one. */
   readonly settings: Readonly<Record<string, unknown>>;
+  /** The number of epochs that the learning rate was planned for. */
+  readonly planned?: number;
   readonly epochs: readonly EpochRecord[];
   /** Batches of the epoch in progress that are done. */
   readonly batches: number;

@@ -1,9 +1,10 @@
 /** The epochs of a training: steps, evaluation, checkpoints, and going on from one. */
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { show } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import { readJson } from '../../base/read-json.js';
 import type { Trainer } from '../../extract/train/trainer.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { unusable, type ImageSplit } from './class-folders.js';
@@ -30,7 +31,7 @@ export interface TrainingParts {
 }
 
 /** A checkpoint of the best epoch so far, in the folder of checkpoints: trained tensors only, which a head has few of. */
-const BEST_FOLDER = 'best';
+export const BEST_FOLDER = 'best';
 const RECORD_FILE = 'checkpoint.json';
 
 /** A training between its checkpoints. */
@@ -63,21 +64,25 @@ export class TrainingRun {
   async resume(): Promise<void> {
     const { options, trainer, settings } = this.#parts;
     const { state, overwrite, epochs, tell } = options;
-    const notes = await readNotes(state);
+    const notes = readNotes(state);
     if (!notes) return;
     const other = Object.keys(settings).find((key) => !isDeepStrictEqual(notes.settings[key], settings[key]));
-    const isFinished = notes.epochs.length === epochs;
+    const done = notes.epochs.length;
+    const isFinished = done >= epochs;
     if (overwrite && (other !== undefined || isFinished)) {
       await rm(join(state, RECORD_FILE), { force: true });
       return;
     }
     if (other !== undefined) throw isOther(state, other, notes.settings[other], settings[other]);
+    if (done > epochs) throw isLonger(state, done, epochs);
     await trainer.resume(state);
     this.#epochs = [...notes.epochs];
     this.#batches = notes.batches;
     this.#sums = notes.sums;
     this.#former = notes.failures;
-    tell({ kind: 'note', text: `goes on in epoch ${notes.epochs.length + 1}, step ${notes.batches + 1}` });
+    if (done < epochs) tell({ kind: 'note', text: `goes on in ${this.#place()}` });
+    if (options.schedule !== 'none' && notes.planned !== undefined && notes.planned !== epochs)
+      tell({ kind: 'warning', text: isReplanned(options.schedule, notes.planned, epochs) });
   }
 
   /** Trains the epochs that are left. Stopped by the signal, it saves a checkpoint first. */
@@ -86,9 +91,17 @@ export class TrainingRun {
     try {
       while (this.#epochs.length < options.epochs) await this.#epoch(this.#epochs.length + 1);
     } catch (error) {
-      if (options.signal?.aborted === true) await this.#save();
+      if (options.signal?.aborted === true) {
+        await this.#save();
+        const text = `stopped in ${this.#place()}, which is saved in "${options.state}"; run the same training again to go on`;
+        options.tell({ kind: 'note', text });
+      }
       throw error;
     }
+  }
+
+  #place(): string {
+    return `epoch ${this.#epochs.length + 1}, step ${this.#batches + 1}`;
   }
 
   /** The model of the best epoch. The trainer has its weights from then on. */
@@ -155,6 +168,7 @@ export class TrainingRun {
     const { options, trainer, settings } = this.#parts;
     const notes: TrainingNotes = {
       settings,
+      planned: options.epochs,
       epochs: this.#epochs,
       batches: this.#batches,
       sums: this.#sums,
@@ -182,21 +196,30 @@ function addStep(
   };
 }
 
-/** The notes of a checkpoint, before its tensors are read; undefined if there is no checkpoint. */
-async function readNotes(state: string): Promise<TrainingNotes | undefined> {
-  let text: string;
-  try {
-    text = await readFile(join(state, RECORD_FILE), 'utf8');
-  } catch {
-    return undefined;
-  }
-  try {
-    const { notes } = (JSON.parse(text) as { facts: { notes: TrainingNotes } }).facts;
-    if (Array.isArray(notes.epochs) && typeof notes.settings === 'object') return notes;
-  } catch {
-    // Answered below.
-  }
+/** The notes of a checkpoint, before its tensors are read; undefined only if there is no checkpoint. */
+function readNotes(state: string): TrainingNotes | undefined {
+  const record = readJson(join(state, RECORD_FILE), (reason) =>
+    invalid(
+      state,
+      `${RECORD_FILE} cannot be read (${reason}); make it readable, or give another folder (--state)`,
+    ),
+  );
+  if (record === undefined) return undefined;
+  const { facts } = (record ?? {}) as { readonly facts?: { readonly notes?: Partial<TrainingNotes> | null } };
+  const notes = facts?.notes;
+  if (Array.isArray(notes?.epochs) && typeof notes.settings === 'object') return notes as TrainingNotes;
   throw invalid(state, 'it is no checkpoint of a folder training');
+}
+
+function isLonger(state: string, done: number, epochs: number): Error {
+  return invalid(
+    state,
+    `it has trained ${done} epochs, more than ${epochs}; give at least ${done} (--epochs), another folder (--state), or overwrite it (--overwrite)`,
+  );
+}
+
+function isReplanned(schedule: string, planned: number, epochs: number): string {
+  return `the learning rate (${schedule}) goes on as in a training of ${epochs} epochs, and it began as in one of ${planned}: the weights are not those of a training of ${epochs} epochs from the start`;
 }
 
 function notFinite(step: number, loss: number): TapirError<'LOSS_NOT_FINITE'> {

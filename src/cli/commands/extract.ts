@@ -1,9 +1,8 @@
 /** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
-import { existsSync } from 'node:fs';
 import { Option, type Command } from 'commander';
-import { outputExists, writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
+import { writeWithCompanion } from '../../base/folder-lock.js';
 import { QUANTIZE_DEFAULTS, quantizeModel } from '../../apps/learn/quantize-model.js';
 import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
 import { PRUNE_DEFAULTS, type PruneOptions } from '../../model/cut-model.js';
@@ -15,6 +14,7 @@ import {
   type LoweredPrecision,
 } from '../../model/precision/lower-precision.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
+import { checkAbsent } from '../../model/save-whole.js';
 import { verifyModel } from '../../model/oracle/verify.js';
 import type { PrunedModel } from '../../model/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
@@ -112,6 +112,7 @@ export function addExtractCommand(program: Command, terminal: Terminal): void {
 async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
   const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy } = flags;
   const saving = readSaveFlags(flags);
+  if (!saving.overwrite) checkAbsent(flags.out);
   const path = await findModelFile(model, terminal, flags.yes);
   const inputSizes = readSizeFlags(flags);
   const options = { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inputSizes };
@@ -126,8 +127,13 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   let transformed: string | null = null;
   terminal.signal.throwIfAborted();
   if (isRight) {
-    await pruned.save(flags.out, saving);
-    transformed = await saveTransform(terminal, path, flags);
+    const save = (): Promise<void> => pruned.save(flags.out, saving);
+    const text = await readTransform(terminal, path, flags);
+    if (text === undefined) await save();
+    else {
+      transformed = sidecarOf(flags.out);
+      await writeWithCompanion(transformed, Buffer.from(text), saving.overwrite, save);
+    }
   } else terminal.exitCode(EXIT.model);
   if (flags.json) {
     const precision = lowered && { precision: lowered.report };
@@ -159,23 +165,18 @@ async function lower(
   return lowered;
 }
 
-/** Writes the transform of the whole model beside the new one, so that `findTransform` finds it. Returns its path, or null if the model has no transform. */
-async function saveTransform(
+/** The transform of the whole model, which is written beside the new one, so that `findTransform` finds it; undefined if it has no transform. */
+async function readTransform(
   terminal: Terminal,
   path: string,
-  { out, overwrite }: ExtractFlags,
-): Promise<string | null> {
+  { out }: ExtractFlags,
+): Promise<string | undefined> {
   try {
     const found = await findTransform(path);
-    if (!found) return null;
-    const text = `${JSON.stringify(found.transform.options, null, 2)}\n`;
-    const to = sidecarOf(out);
-    if (!overwrite && existsSync(to)) throw outputExists(to);
-    await writeAtomically(to, Buffer.from(text));
-    return to;
+    return found ? `${JSON.stringify(found.transform.options, null, 2)}\n` : undefined;
   } catch (error) {
     terminal.err(`note: no transform is written beside ${out}: ${reasonOf(error)}\n`);
-    return null;
+    return undefined;
   }
 }
 

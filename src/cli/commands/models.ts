@@ -2,7 +2,8 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import type { Command } from 'commander';
-import { copyAtomically, outputExists, writeAtomically } from '../../base/atomic-file.js';
+import { copyAtomically, haveSameBytes, outputExists } from '../../base/atomic-file.js';
+import { writeWithCompanion } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
 import { listKnownModels } from '../../hub/list-known-models.js';
@@ -120,7 +121,7 @@ async function pullTimmWeights(terminal: Terminal, name: string, flags: PullFlag
 async function pullKnown(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
   const { out, allowHttp, manifest, file, variant } = flags;
   const model = findKnownModel(await listKnownModels({ manifest }), name);
-  if (out !== undefined) checkFree(out, model.files);
+  if (out !== undefined) checkFree(out);
   terminal.err(`${printable(model.description)}\n${licenceLine(model.licence)}`);
   if (model.files.some(({ sha256 }) => sha256 === null))
     terminal.err(
@@ -131,7 +132,7 @@ async function pullKnown(terminal: Terminal, name: string, flags: PullFlags): Pr
 
 async function pullWeights(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
   const { model } = await findTorchvisionModel(name, flags.manifest);
-  if (flags.out !== undefined) checkFree(flags.out, [{ name: flags.out }]);
+  if (flags.out !== undefined) checkFree(flags.out);
   terminal.err(`${printable(model.description)}\n${licenceLine(model.licence)}`);
   const { allowHttp, manifest } = flags;
   return withProgress(terminal, allowHttp, ({ signal, onProgress }) =>
@@ -145,7 +146,7 @@ async function pullFromRepository(terminal: Terminal, name: string, flags: PullF
   if (cached) return cached;
   return withProgress(terminal, flags.allowHttp, async (options) => {
     const plan = await planRepository(reference, options);
-    if (flags.out !== undefined) checkFree(flags.out, plan.files.filter(isModelPart));
+    if (flags.out !== undefined) checkFree(flags.out);
     showPlan(terminal, plan);
     return pullRepository(plan);
   });
@@ -180,20 +181,29 @@ function targets(out: string, files: readonly { readonly name: string }[]): stri
   return files.map(({ name }, i) => (i === 0 ? out : join(dirname(out), posix.relative(folder, name))));
 }
 
-function checkFree(out: string, files: readonly { readonly name: string }[]): void {
-  const taken = [...targets(out, files), sidecarOf(out)].find((path) => existsSync(path));
-  if (taken !== undefined) throw outputExists(taken);
+/** Refuses before the download. Whether other files may stay is known after it: a killed run may have written the same. */
+function checkFree(out: string): void {
+  if (existsSync(out)) throw outputExists(out);
 }
 
 async function copyOut({ files, path }: PulledModel, out: string): Promise<void> {
+  checkFree(out);
   const parts: PulledFile[] = files.filter(isModelPart);
-  checkFree(out, parts);
-  for (const [i, to] of targets(out, parts).entries()) {
-    await makeFolder(dirname(to));
-    await copyAtomically(parts[i]!.path, to);
-  }
+  const copies = targets(out, parts).map((to, i) => ({ from: parts[i]!.path, to }));
+  // The model comes last: where it is, its weights and its transform are.
+  const copy = async (): Promise<void> => {
+    for (const { from, to } of copies.toReversed()) await copyNew(from, to);
+  };
+  await makeFolder(dirname(out));
   const found = await findTransform(path).catch(() => null);
-  if (found === null) return;
+  if (found === null) return copy();
   const text = `${JSON.stringify(found.transform.options, null, 2)}\n`;
-  await writeAtomically(sidecarOf(out), Buffer.from(text));
+  await writeWithCompanion(sidecarOf(out), Buffer.from(text), false, copy);
+}
+
+async function copyNew(from: string, to: string): Promise<void> {
+  if (await haveSameBytes(from, to)) return;
+  if (existsSync(to)) throw outputExists(to);
+  await makeFolder(dirname(to));
+  await copyAtomically(from, to);
 }

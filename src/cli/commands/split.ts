@@ -1,11 +1,8 @@
 /** `tapir split`: writes the stages of a model as ONNX files, with an index that says how to chain them. */
-import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { formatBytes, formatLarge } from '../../apps/pages/numbers.js';
-import { outputExists, unwritable, writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
-import { makeFolder } from '../../base/make-folder.js';
 import { openModel } from '../../model/open-model.js';
 import {
   SPLIT_DEFAULTS,
@@ -19,6 +16,7 @@ import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
+import { checkNoSplit, INDEX, writeStages } from './stage-folder.js';
 
 interface SplitFlags extends SizeFlags, SaveFlags {
   readonly stages?: number;
@@ -31,9 +29,6 @@ interface SplitFlags extends SizeFlags, SaveFlags {
   readonly json: boolean;
   readonly yes: boolean;
 }
-
-/** The index that is written beside the stages. */
-const INDEX = 'stages.json';
 
 /** Adds `tapir split`. */
 export function addSplitCommand(program: Command, terminal: Terminal): void {
@@ -68,6 +63,7 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
   const saving = readSaveFlags(flags);
   if ((stages === undefined) === (at === undefined))
     throw invalidOption('--stages', 'given, or else --at', stages ?? 'nothing');
+  checkNoSplit(out, saving);
   const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);
   const split = await splitModel(model, at === undefined ? { stages: stages! } : { cuts: at }, {
@@ -77,14 +73,8 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
     inputSizes: readSizeFlags(flags),
     ...(memory === undefined ? {} : { memoryBytes: memory }),
   });
-  const names = split.stages.map((_, i) => `stage-${i}.onnx`);
-  const index = join(out, INDEX);
-  if (!saving.overwrite && existsSync(index)) throw outputExists(index);
   terminal.signal.throwIfAborted();
-  await makeFolder(out).catch((error: unknown) => {
-    throw unwritable(out, error);
-  });
-  for (const [i, stage] of split.stages.entries()) await stage.model.save(join(out, names[i]!), saving);
+  const names = split.stages.map((_, i) => `stage-${i}.onnx`);
   const description = {
     format: 'onnx-tapir stages 1',
     model: basename(file),
@@ -95,9 +85,9 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
     balance: split.balance,
     uncounted: split.uncounted,
   };
-  // Written last: where the index is, all stages are.
   const text = `${JSON.stringify(description, null, 2)}\n`;
-  await writeAtomically(index, Buffer.from(text));
+  const stageModels = new Map(split.stages.map((stage, i) => [names[i]!, stage.model]));
+  await writeStages(out, { source: file, stages: stageModels, index: text }, saving);
   terminal.out(flags.json ? text : describe(split, names, out));
 }
 

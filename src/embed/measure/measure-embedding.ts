@@ -1,5 +1,5 @@
 /** Where the time of embedding goes: the speed of decoding alone, of the model alone, and of both together. */
-import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkFunction, checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { medianOf } from '../../base/median.js';
 import { isOnCpu, type Extractor } from '../../extract/extractor.js';
 import type { SourceItem } from '../../sources/items/source-item.js';
@@ -137,8 +137,7 @@ export async function measureEmbedding(
   if (!(typeof seconds === 'number' && seconds >= 0.1 && seconds <= 3600))
     throw invalidOption('seconds', 'a number from 0.1 to 3600', seconds);
   checkInteger('rounds', rounds, 1, 100);
-  if (onPhase !== undefined && typeof onPhase !== 'function')
-    throw invalidOption('onPhase', 'a function', onPhase);
+  checkFunction('onPhase', onPhase);
   const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
   const { signal } = setup;
   const items = await takeItems(openSource(source, setup.source, signal));

@@ -1,11 +1,12 @@
 /** Checkpoints of training: tensors and facts that always belong together, whenever the process that writes them is killed. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PARTIAL_ENDING, unwritable, writeAtomically } from '../../base/atomic-file.js';
+import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption, show } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
+import { makeFolder } from '../../base/make-folder.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
 import { writeStateDict } from '../../model/parameters/write-state-dict.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -27,7 +28,7 @@ interface CheckpointRecord {
 
 const FORMAT = 'onnx-tapir checkpoint 1';
 const RECORD_FILE = 'checkpoint.json';
-/** A file of tensors; with the ending, one that a killed process was writing. */
+/** A file of tensors. */
 const TENSOR_FILE = /^tensors-([0-9]{1,15})\.safetensors$/;
 
 /**
@@ -126,27 +127,16 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
   return isObject(value) && [Object.prototype, null].includes(Object.getPrototypeOf(value) as object | null);
 }
 
-async function makeFolder(folder: string): Promise<void> {
-  try {
-    await mkdir(folder, { recursive: true });
-  } catch (error) {
-    throw unwritable(folder, error);
-  }
-}
-
 async function tensorNumbers(folder: string): Promise<number[]> {
   const names = await readdir(folder);
   return names.map((name) => Number(TENSOR_FILE.exec(name)?.[1] ?? 0));
 }
 
-/** Removes the tensors of former checkpoints and of interrupted writes. What cannot be removed is left to the next write. */
+/** Removes the tensors of former checkpoints. What cannot be removed is left to the next write. */
 async function removeOthers(folder: string, file: string): Promise<void> {
-  for (const name of await readdir(folder)) {
-    const isTensorFile = TENSOR_FILE.test(
-      name.endsWith(PARTIAL_ENDING) ? name.slice(0, -PARTIAL_ENDING.length) : name,
-    );
-    if (isTensorFile && name !== file) await rm(join(folder, name), { force: true }).catch(() => undefined);
-  }
+  for (const name of await readdir(folder))
+    if (TENSOR_FILE.test(name) && name !== file)
+      await rm(join(folder, name), { force: true }).catch(() => undefined);
 }
 
 /** The SHA-256 of a file. */

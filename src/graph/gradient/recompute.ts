@@ -197,7 +197,8 @@ class Segments {
     for (const [value, name] of gradients) {
       if (!value.initializer) continue;
       const users = value.uses.filter((node) => this.#isRun(node));
-      const first = Math.min(...users.map((node) => this.#of.get(node) ?? this.#keep.length));
+      const segments = users.map((node) => this.#of.get(node) ?? this.#keep.length);
+      const first = segments.reduce((least, segment) => Math.min(least, segment), Infinity);
       earlier[first - 1]?.push(name);
     }
     return earlier;

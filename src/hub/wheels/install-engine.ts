@@ -175,7 +175,6 @@ async function installWheels(
     }
   }
   await unpackEngine(fetched, folder, options.signal);
-  for (const { path, isOurs } of fetched) if (isOurs) await rm(path, { force: true });
 }
 
 /** Unpacks into a folder of another name, which gets its final name when everything is on disk. */
@@ -194,6 +193,8 @@ async function unpackEngine(
     const wheels = fetched.map(({ wheel: { filename, sha256 } }) => ({ filename, sha256 }));
     const record: EngineRecord = { wheels, sizes };
     await writeAtomically(join(temporary, ENGINE_RECORD), Buffer.from(JSON.stringify(record, null, 2)));
+    // First: once the engine is there, no later call looks at its wheels.
+    for (const { path, isOurs } of fetched) if (isOurs) await rm(path, { force: true });
     await discardEngine(folder);
     await publish(temporary, folder);
   } finally {

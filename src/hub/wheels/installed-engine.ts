@@ -88,11 +88,7 @@ export function remnantOf(folder: string, kind: 'new' | 'gone'): string {
  */
 export async function lockEngines(): Promise<FolderLock> {
   const root = enginesFolder();
-  try {
-    await makeFolder(root);
-  } catch (error) {
-    throw unwritable(root, error);
-  }
+  await makeFolder(root);
   const lock = await lockFolder(root);
   const names = await readdir(root).catch(() => []);
   for (const left of names.filter((other) => IS_REMNANT.test(other)))

@@ -88,7 +88,8 @@ function readJson(text: string): StatedFile[] {
 
 /** Reads the links of a page. The last part of an address is the name of the file. */
 function readHtml(text: string): StatedFile[] {
-  const links = text.matchAll(/<a\s((?:[^<>"']|"[^"]*"|'[^']*')*)>/gi);
+  // A tag of any length would use up the stack.
+  const links = text.matchAll(/<a\s((?:[^<>"']|"[^"]{0,4096}"|'[^']{0,4096}'){0,4096})>/gi);
   return Array.from(links).flatMap(([, inner = '']) => {
     const attributes = new Map(
       Array.from(inner.matchAll(/([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+)))?/g)).map(

@@ -89,11 +89,7 @@ function checkSpace(folder: string, needed: number): void {
 }
 
 async function unpackEntry(file: SharedFile, entry: ZipEntry, path: string): Promise<void> {
-  try {
-    await makeFolder(dirname(path));
-  } catch (error) {
-    throw unwritable(path, error);
-  }
+  await makeFolder(dirname(path));
   try {
     await writeAtomically(path, async (output) => {
       for await (const chunk of streamZipEntry(file, entry)) await output.append(chunk);

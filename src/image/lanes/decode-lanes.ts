@@ -95,7 +95,7 @@ export class DecodeLanes {
    * @param source - A path, or the bytes of a file, which are copied.
    * @param into - Receives the pixels: `height × width × 3` bytes of the transform's size, in a SharedArrayBuffer.
    * @param isMeasured - Whether to compare the pixels of a fast mode with the exact ones.
-   * @param augmentSeed - Chooses a random crop and flip; see `loadPixels`.
+   * @param augmentSeed - Chooses a random crop, in place of the transform's own, and flip; see `loadPixels`.
    * @returns The size of the image in the file, and the file's stamp.
    * @throws {@link TapirError} `IMAGE_*` ({@link stampOfFailed} gives the stamp); `DEPENDENCY_MISSING`; `DECODER_DIED` if
    * the thread ends; `CLOSED`.

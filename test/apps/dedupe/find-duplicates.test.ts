@@ -181,6 +181,10 @@ describe('findDuplicates', () => {
 
   it('refuses a threshold that is no cosine, and stops', async () => {
     const dataset = createDataset({ rows: plant(50, 3, 5, 0.1) });
+    await expect(findDuplicates(dataset, { onProgress: 7 as never })).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      details: { option: 'onProgress' },
+    });
     for (const cosine of [0, 1.01, NaN, '0.9'])
       await expect(findDuplicates(dataset, { cosine: cosine as number })).rejects.toSatisfy((error) =>
         isTapirError(error, 'OPTION_INVALID'),

@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -221,6 +222,66 @@ describe('trainFolder', () => {
     });
     writeFileSync(join(place, 'mine.onnx.html'), 'mine');
     await expect(train({ out: join(place, 'mine.onnx') })).rejects.toMatchObject({ code: 'OUTPUT_EXISTS' });
+  });
+
+  it('says where a stopped training is kept, and how to go on', async () => {
+    const options = optionsFor();
+    const notes: string[] = [];
+    const abort = new AbortController();
+    const onEvent = (event: TrainEvent): void => {
+      if (event.kind === 'note') notes.push(event.text);
+      if (event.kind === 'step' && event.step === 2) abort.abort(new Error('enough'));
+    };
+    await expect(trainFolder(model, photos, { ...options, signal: abort.signal, onEvent })).rejects.toThrow(
+      'enough',
+    );
+    const state = `${options.out}.training`;
+    expect(notes.at(-1)).toMatch(
+      /^stopped in epoch 1, step \d, which is saved in ".*"; run the same training again/,
+    );
+    expect(notes.at(-1)).toContain(JSON.stringify(state));
+    // What cannot be read is no reason to start again.
+    const record = join(state, 'checkpoint.json');
+    const whole = readFileSync(record);
+    for (const spoil of [
+      () => writeFileSync(record, whole.subarray(0, 20)),
+      () => {
+        rmSync(record);
+        mkdirSync(record);
+      },
+    ]) {
+      spoil();
+      await expect(trainFolder(model, photos, options)).rejects.toMatchObject({
+        code: 'CHECKPOINT_INVALID',
+        message: expect.stringMatching(/checkpoint\.json cannot be read/),
+      });
+    }
+    expect(readdirSync(state)).toContain('tensors-1.safetensors');
+  });
+
+  it('may be given more epochs, and no fewer than it has done', async () => {
+    const options = optionsFor({ epochs: 1, schedule: 'none' });
+    await trainFolder(model, photos, options);
+    const longer = { ...options, epochs: 2, overwrite: true };
+    const { epochs, out } = await trainFolder(model, photos, longer);
+    expect(epochs.map(({ epoch }) => epoch)).toEqual([1, 2]);
+    const atOnce = await train({ epochs: 2, schedule: 'none' });
+    expect(readFileSync(out).equals(readFileSync(atOnce.out))).toBe(true);
+    rmSync(out);
+    await expect(trainFolder(model, photos, options)).rejects.toMatchObject({
+      code: 'CHECKPOINT_INVALID',
+      message: expect.stringMatching(/it has trained 2 epochs, more than 1/),
+    });
+    const warnings: string[] = [];
+    const onEvent = ({ kind, ...event }: TrainEvent): void => {
+      if (kind === 'warning' && 'text' in event) warnings.push(event.text);
+    };
+    const planned = optionsFor({ epochs: 1, schedule: 'cosine' });
+    await trainFolder(model, photos, planned);
+    await trainFolder(model, photos, { ...planned, epochs: 2, overwrite: true, onEvent });
+    expect(warnings).toEqual([
+      expect.stringMatching(/^the learning rate \(cosine\) goes on as in a training of 2/),
+    ]);
   });
 
   it.each([

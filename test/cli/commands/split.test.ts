@@ -1,8 +1,9 @@
 /** `tapir split`: stages that chain to the whole model, by the index that is written beside them. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFeatureExtractor, openModel, type Tensor } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { isTemporary } from '../../../src/base/atomic-file.js';
 import { seededImages } from '../../support/exports.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
@@ -112,5 +113,68 @@ describe('tapir split', () => {
     const ended = await runTapir(['split', model, ...args, '-o', join(scratch, 'none')]);
     expect(ended.code).toBe(code);
     expect(readdirSync(scratch)).not.toContain('none');
+  });
+
+  const contentOf = (folder: string): Record<string, string> =>
+    Object.fromEntries(
+      readdirSync(folder)
+        .filter((name) => !isTemporary(name))
+        .map((name) => [name, readFileSync(join(folder, name)).toString('base64')]),
+    );
+  const splitTo = (out: string, ...more: readonly string[]): string[] => ['split', model, '-o', out, ...more];
+
+  it('goes on after a kill at any stage, and holds no index meanwhile', async () => {
+    const [whole, out] = [join(scratch, 'whole'), join(scratch, 'killed')];
+    await runTapir(splitTo(whole, '--stages', '3'));
+    for (const name of ['stage-0.onnx', 'stage-2.onnx']) {
+      rmSync(out, { recursive: true, force: true });
+      const signal = { name: 'SIGKILL', when: () => existsSync(join(out, name)) } as const;
+      const killed = await runTapir(splitTo(out, '--stages', '3'), { signal });
+      if (killed.signal !== null && existsSync(join(out, 'stages.json')))
+        expect(contentOf(out)).toMatchObject(contentOf(whole));
+      // The state of a kill before the index, if this one came later.
+      else if (killed.signal === null) {
+        rmSync(join(out, 'stages.json'));
+        writeFileSync(join(out, '.tapir-split.json'), JSON.stringify({ files: [{ file: name }] }));
+        rmSync(join(out, 'stage-1.onnx'));
+        for (const other of ['stage-0.onnx', 'stage-2.onnx']) if (other !== name) rmSync(join(out, other));
+      }
+      const again = await runTapir(splitTo(out, '--stages', '3', '--overwrite'));
+      expect(again).toMatchObject({ code: 0, stderr: '' });
+      expect(contentOf(out)).toEqual(contentOf(whole));
+    }
+  });
+
+  it('of an unfinished split, replaces its own stages unasked, and no others', async () => {
+    const out = join(scratch, 'unfinished');
+    mkdirSync(out);
+    writeFileSync(join(out, 'stage-0.onnx'), 'torn');
+    const args = splitTo(out, '--stages', '2');
+    expect((await runTapir(args)).stderr).toContain('[OUTPUT_EXISTS]');
+    expect(readFileSync(join(out, 'stage-0.onnx'), 'utf8')).toBe('torn');
+    const files = ['stage-0.onnx', 'stage-4.onnx', '../outside.onnx'].map((file) => ({ file }));
+    writeFileSync(join(out, '.tapir-split.json'), JSON.stringify({ files }));
+    for (const name of ['stage-4.onnx', 'stage-5.onnx', '../outside.onnx'])
+      writeFileSync(join(out, name), 'mine');
+    expect(await runTapir(args)).toMatchObject({ code: 0, stderr: '' });
+    expect(readdirSync(out).toSorted()).toEqual([
+      'stage-0.onnx',
+      'stage-1.onnx',
+      'stage-5.onnx',
+      'stages.json',
+    ]);
+    expect(existsSync(join(scratch, 'outside.onnx'))).toBe(true);
+  });
+
+  it('leaves no stage of a longer split behind, and never removes the model that it reads', async () => {
+    const out = join(scratch, 'shorter');
+    await runTapir(splitTo(out, '--stages', '3'));
+    const ended = await runTapir(splitTo(out, '--stages', '2', '--overwrite'));
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(readdirSync(out).toSorted()).toEqual(['stage-0.onnx', 'stage-1.onnx', 'stages.json']);
+    const before = contentOf(out);
+    const own = ['split', join(out, 'stage-1.onnx'), '-o', out, '--stages', '2', '--overwrite'];
+    expect((await runTapir(own)).stderr).toContain('it is the model that is read');
+    expect(contentOf(out)).toEqual(before);
   });
 });

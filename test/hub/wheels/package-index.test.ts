@@ -25,6 +25,13 @@ async function page(type: string, text: string): Promise<string> {
 }
 
 describe('listWheels', () => {
+  it('reads a page with a tag of 10 MB', async () => {
+    const url = await page('text/html', `<a ${'a '.repeat(5_000_000)}<a href="${wheelNamed()}">`);
+    expect((await listWheels(at(url), 'openvino', options))?.map(({ filename }) => filename)).toEqual([
+      wheelNamed(),
+    ]);
+  });
+
   it.each(['json', 'html'] as const)('reads an index in %s, with relative addresses', async (form) => {
     const { url, requests } = await startIndex({ files, form });
     const wheels = await listWheels(at(`${url}/simple/`), 'OpenVINO', options);

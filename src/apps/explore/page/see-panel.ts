@@ -212,25 +212,20 @@ export class SeePanel {
     if (!photo || !this.#source.has('classes', { photo: photo.id })) return [];
     const list = make('ol', 'classes');
     list.setAttribute('aria-label', 'Classes with the highest scores');
-    void this.#source.ask<readonly PageClass[]>('classes', { photo: photo.id }).then((outcome) => {
-      if ('problem' in outcome) list.remove();
-      else
-        list.append(
-          ...outcome.value.map(({ index, label, probability }) => {
-            const bar = make('span', 'bar');
-            bar.style.setProperty('--share', `${(100 * probability).toFixed(1)}%`);
-            bar.style.setProperty('--heat', '55%');
-            return make(
-              'li',
-              '',
-              make('bdi', '', label ?? `class ${index}`),
-              make('span', 'amount', formatShare(probability)),
-              bar,
-            );
-          }),
-        );
-    });
+    void this.#fillClasses(list, photo.id).catch(() => list.remove());
     return [list];
+  }
+
+  async #fillClasses(list: HTMLElement, photo: string): Promise<void> {
+    const outcome = await this.#source.ask<readonly PageClass[]>('classes', { photo });
+    if ('problem' in outcome) return list.remove();
+    for (const { index, label, probability } of outcome.value) {
+      const bar = make('span', 'bar');
+      bar.style.setProperty('--share', `${(100 * probability).toFixed(1)}%`);
+      bar.style.setProperty('--heat', '55%');
+      const name = make('bdi', '', label ?? `class ${index}`);
+      list.append(make('li', '', name, make('span', 'amount', formatShare(probability)), bar));
+    }
   }
 
   #makeModes(view: View | undefined): HTMLElement[] {

@@ -4,7 +4,7 @@ import { attachProbe } from '../../../apps/probe/attach-probe.js';
 import { PROBE_KINDS, type Probe, type ProbeKind } from '../../../apps/probe/probe.js';
 import { saveProbe } from '../../../apps/probe/probe-file.js';
 import { trainProbe, TRAIN_PROBE_DEFAULTS } from '../../../apps/probe/train-probe.js';
-import { writeAtomically } from '../../../base/atomic-file.js';
+import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openDataset } from '../../../dataset/dataset.js';
 import { readRecordedModel } from '../../../embed/recorded-model.js';
@@ -123,8 +123,8 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
     const classifier = await attachProbe(model, probe);
     const { transform } = readRecordedModel(dataset);
     const text = JSON.stringify(createTransform(transform).options, null, 2);
-    await classifier.save(out, { overwrite });
-    await writeAtomically(sidecarOf(out), Buffer.from(`${text}\n`));
+    const save = (): Promise<void> => classifier.save(out, { overwrite });
+    await writeWithCompanion(sidecarOf(out), Buffer.from(`${text}\n`), overwrite, save);
   }
   print(terminal, probe, flags);
 }
