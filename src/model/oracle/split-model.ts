@@ -7,7 +7,7 @@ import { lineUp } from '../../graph/partition/cut-line.js';
 import { formStages, stagesAt, stagesBehind, type StagePart } from '../../graph/partition/stages.js';
 import { cutGraph, describeNode, graphOutputs } from '../../graph/rewrite/prune.js';
 import type { TensorType } from '../../onnx/write-model.js';
-import { elementCount } from '../../tensor/tensor.js';
+
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { readInputSizes, type InputSizes } from '../input-sizes.js';
 import { modelInternals } from '../model-state.js';
@@ -16,7 +16,7 @@ import { prunedInternals, type PrunedModel } from '../pruned-model.js';
 import { checkNames } from '../return-nodes.js';
 import { describeType } from '../value-info.js';
 import { cutStages, deriveRewritten } from './cut-stages.js';
-import { bytesOf, measureCosts, sum, type MeasuredShape, type ModelCosts } from './model-costs.js';
+import { bytesOf, countElements, measureCosts, sum, type MeasuredShape, type ModelCosts } from './model-costs.js';
 import { timeNodes } from './time-nodes.js';
 
 /** Where to split: into a number of stages with balanced costs, or after the values of these names, in execution order. */
@@ -221,14 +221,14 @@ function describeStage(
   times: ReadonlyMap<Node, number> | undefined,
 ): ModelStage {
   const { rewrite, inputs, typeOf } = prunedInternals.of(model);
-  const weights = [...rewrite.cut.values].flatMap(({ initializer }) => initializer ?? []);
+  const weights = [...rewrite.cut.values].filter(({ initializer }) => initializer !== undefined);
   return {
     model,
     macs: sum(nodes, (node) => costs.get(node)!.macs ?? 0) / batch,
     activationBytes: sum(nodes, (node) => costs.get(node)!.activationBytes) / batch,
     milliseconds: times ? sum(nodes, (node) => times.get(node) ?? 0) : null,
-    parameters: sum(weights, ({ dims }) => elementCount(dims)),
-    weightBytes: sum(weights, bytesOf),
+    parameters: countElements(rewrite.cut.graph, weights).parameters,
+    weightBytes: sum(weights, ({ initializer }) => bytesOf(initializer!)),
     inputs,
     outputs: rewrite.outputs.map(({ tensor, value }) => describeType(tensor, typeOf(value) ?? UNKNOWN)),
   };
