@@ -119,7 +119,8 @@ export async function replaceTensors(
   for (const { node, slot, name, elemType, dims, bytes } of newInputs)
     changes.setInput(node, slot, changes.add(name, elemType, dims, bytes));
   for (const [field, pieces] of restated) changes.replaced.set(field, pieces);
-  if (inPlace.size + resizedTensors.size + changes.replaced.size + changes.added.length === 0) return undefined;
+  if (inPlace.size + resizedTensors.size + changes.replaced.size + changes.added.length === 0)
+    return undefined;
   return withSource((source) => {
     const reader = new WireReader(source);
     const replace = ({ initializer, producer }: Value, chunks: Chunk[]): void => {

@@ -38,7 +38,17 @@ export async function runNodeCosts(terminal: Terminal, path: string, flags: Cost
   }
   const inputs = profile.inputs.map(({ name, dims }) => `${printable(name)} ${formatDims(dims)}`).join(', ');
   terminal.out(`one run with ${inputs}${time ? '; times without optimisation' : ''}\n\n`);
-  const head = ['name', 'op', 'MACs', 'parameters', 'buffers', 'constants', 'weights', 'activations', ...(time ? ['ms'] : [])];
+  const head = [
+    'name',
+    'op',
+    'MACs',
+    'parameters',
+    'buffers',
+    'constants',
+    'weights',
+    'activations',
+    ...(time ? ['ms'] : []),
+  ];
   const rows = listCosts(profile, flags.depth ?? Infinity).map(({ name, depth, op, cost }) =>
     ['  '.repeat(depth) + name, op].concat(formatCost(cost)),
   );

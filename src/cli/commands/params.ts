@@ -71,7 +71,10 @@ function parameterTable(parameters: readonly Parameter[], terminal: Terminal): s
   const header = ['name', 'dtype', 'dims', 'kind', 'origin', 'in the file', 'shared with'];
   const totals = (['parameter', 'buffer', 'constant'] as const).flatMap((wanted) => {
     const ofKind = parameters.filter(({ kind }) => kind === wanted);
-    const count = ofKind.reduce((sum, { dims }) => sum + dims.reduce((product, size) => product * size, 1), 0);
+    const count = ofKind.reduce(
+      (sum, { dims }) => sum + dims.reduce((product, size) => product * size, 1),
+      0,
+    );
     const what = wanted === 'parameter' ? 'parameters' : `elements of ${wanted}s`;
     return count === 0 && wanted !== 'parameter' ? [] : [`${count.toLocaleString('en')} ${what}`];
   });

@@ -99,7 +99,8 @@ function kindsOf({ uses, folded, unnamed }: Omit<GraphParameters, 'kinds'>): Map
 /** The unnamed tensors that hold numbers of the network, each once: not a lone number, which is an epsilon or a factor. */
 export function unnamedTensors({ uses, folded, unnamed }: GraphParameters): UnnamedSite[] {
   const seen = new Set(uses.map(({ site }) => site.initializer));
-  for (const { weight, bias } of folded) for (const site of [weight, bias]) if (site) seen.add(site.initializer);
+  for (const { weight, bias } of folded)
+    for (const site of [weight, bias]) if (site) seen.add(site.initializer);
   return unnamed.filter(({ node, slot, initializer }) => {
     const count = initializer.initializer!.dims.reduce((product, size) => product * size, 1);
     const isListed = !seen.has(initializer) && (isWeightSlot(node, slot) ? count > 0 : count > 1);

@@ -68,12 +68,13 @@ function foldedNames(node: Node): Pick<FoldedLayer, 'layer' | 'norms' | 'isProve
       ? { layer, norms: batchNormNames(layer, () => false), isProven: false }
       : { layer, norms: [place.path], isProven: true };
   }
-  // A bias or a weight under its own name was not touched. Folding makes a bias; without one, the weight is a constant that the exporter
-  // computed: a transposed matrix, or the weight of another framework in torch's order.
-  if (!isMadeUp(weight!.name) || !bias || !isMadeUp(bias.name)) return undefined;
+  // TorchScript folds nothing else into a weight. A bias or a weight under its own name was not touched.
+  if (!isMadeUp(weight!.name) || (bias && !isMadeUp(bias.name))) return undefined;
+  // A linear layer's weight is made up if it was transposed, too; folded ones have both.
+  if (node.opType === 'Gemm' && !bias) return undefined;
   const first = firstPlaceOf(node);
   const layer = (first ?? place).path;
-  // Code of the model itself ran it: no module has a name for what was folded.
+  // The model's own code ran it. Files of other frameworks look like that, and no module has a name for the weight.
   if (layer === '') return undefined;
   if (first && first.path !== place.path) return { layer, norms: [place.path], isProven: true };
   return { layer, norms: batchNormNames(layer, () => false), isProven: false };

@@ -4,7 +4,7 @@ import { findParameters } from '../../graph/parameters/find-parameters.js';
 import { nodeMacs } from '../../graph/partition/macs.js';
 import { cutGraph, graphOutputs } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import { ELEMENT_BITS } from '../../onnx/schema.js';
+import { ELEMENT_BITS, ELEMENT_TYPE } from '../../onnx/schema.js';
 import type { ScannedTensor } from '../../onnx/scan-value.js';
 import { WireReader } from '../../onnx/wire.js';
 import { elementCount } from '../../tensor/tensor.js';
@@ -21,7 +21,10 @@ export interface Elements {
   readonly parameters: number;
   /** Of running statistics and of integers that a module holds. */
   readonly buffers: number;
-  /** Of all other tensors: constants of the network, and what the exporter computed of parameters. */
+  /**
+   * Of all other tensors: constants of the network, and what the exporter computed of parameters. Without lone numbers, and without int64,
+   * the type of sizes, axes and indices.
+   */
   readonly constants: number;
 }
 
@@ -74,7 +77,9 @@ export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<Mo
     const needed = graph.nodes.filter((node) => rewrite.cut.nodes.has(node));
     const nodes = await withSource((source) => {
       const facts = readFacts(new WireReader(source), measured);
-      return new Map(needed.map((node) => [node, costsOf(graph, node, nodeMacs(graph, node, facts), shapes)]));
+      return new Map(
+        needed.map((node) => [node, costsOf(graph, node, nodeMacs(graph, node, facts), shapes)]),
+      );
     });
     return { rewrite, nodes, shapes, inputs, batch };
   } finally {
@@ -111,13 +116,24 @@ function costsOf(
 export function countElements(graph: Graph, initializers: readonly Value[]): Elements {
   const { kinds } = findParameters(graph);
   const counts = { parameter: 0, buffer: 0, constant: 0 };
-  for (const value of initializers) counts[kinds.get(value) ?? 'constant'] += elementsOf(value);
+  for (const value of initializers) {
+    const kind = kinds.get(value) ?? 'constant';
+    const count = elementsOf(value);
+    const isCounted =
+      value.initializer!.elemType !== ELEMENT_TYPE.int64 && (kind !== 'constant' || count > 1);
+    if (isCounted) counts[kind] += count;
+  }
   return { parameters: counts.parameter, buffers: counts.buffer, constants: counts.constant };
 }
 
 /** Elements of an initializer. */
 function elementsOf({ initializer }: Value): number {
   return elementCount(initializer!.dims);
+}
+
+/** Elements of tensors of all kinds. */
+export function allElements({ parameters, buffers, constants }: Elements): number {
+  return parameters + buffers + constants;
 }
 
 /** Bytes of a tensor. Small types are packed. */

@@ -35,10 +35,7 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
     inputs: graph.inputs.map((value) => describeTensor(value, value.name)),
     outputs: graph.outputs.map(placeOf).filter((place) => place !== undefined),
     nodes,
-    weights: weights.map((value) => [
-      countElements(graph, [value]).parameters,
-      bytesOf(value.initializer!),
-    ]),
+    weights: weights.map((value) => [countElements(graph, [value]).parameters, bytesOf(value.initializer!)]),
     boxes: listBoxes(graph, tree),
     refusals: listRefusals(graph),
     facts: exporterFacts(graph, nodes),
