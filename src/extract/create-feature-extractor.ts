@@ -3,6 +3,7 @@ import { givenFields, invalidOption, pickFields, withDefaults, type Options } fr
 import type { ModelSource, OnnxModel } from '../model/open-model.js';
 import { inPrecision, loweredPrecision } from '../model/precision/lower-precision.js';
 import { pruneModel } from '../model/oracle/prune-model.js';
+import { deriveRewritten } from '../model/oracle/cut-stages.js';
 import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
@@ -104,7 +105,8 @@ export type ExtractorOf<
  * results come in the order of the request, and a name whose value the exporter folded away is refused.
  *
  * @param model - A model, or where to open one. From an extractor, the new one takes the source model, and every option that you
- * leave out of its devices, sessions and lanes. From a pruned model, it takes the source model.
+ * leave out of its devices, sessions and lanes. From a pruned model, it takes the source model; from what {@link differentiate} gives, that
+ * model itself, whose outputs are named `gradient/NAME`.
  * @param returnNodes - Names to return, or names mapped to output keys. Leave them out to run a pruned model, or the model of an
  * extractor, as it is; options that change what is computed are refused then.
  * @param given - See {@link FeatureExtractorOptions}.
@@ -195,13 +197,21 @@ async function pruneSource(
   asked: Options<FeatureExtractorOptions>,
 ): Promise<PrunedModel> {
   const pruned = extractorInternals.has(model) ? model.model : prunedInternals.has(model) ? model : undefined;
-  if (returnNodes !== undefined)
-    return pruneModel(pruned?.source ?? (model as ModelSource | OnnxModel), returnNodes, rewriting);
+  if (returnNodes !== undefined) {
+    const source = pruned ? await sourceOf(pruned) : (model as ModelSource | OnnxModel);
+    return pruneModel(source, returnNodes, rewriting);
+  }
   // Anything else needs names; what is no model at all is refused first.
   if (!pruned) return pruneModel(model as ModelSource | OnnxModel, returnNodes as never, rewriting);
   const changed = Object.keys(REWRITE_DEFAULTS).find((option) => Object.hasOwn(asked, option));
   if (changed === undefined) return pruned;
   throw invalidOption(changed, 'left out without "returnNodes": the pruned model runs as it is', 'a value');
+}
+
+/** The model that the names of a request are looked up in. The gradients of a model are tensors of the model that computes them. */
+async function sourceOf(pruned: PrunedModel): Promise<OnnxModel> {
+  const { isGradient, rewrite } = prunedInternals.of(pruned);
+  return isGradient === true ? deriveRewritten(pruned.source, rewrite, 'keys') : pruned.source;
 }
 
 async function createSingle(

@@ -115,7 +115,7 @@ class Definitions {
       const value = valueOf(name);
       if (isConstant(node) && !(value.producer && !isConstant(value.producer))) {
         this.#checkSameType(value, constantTensor(node));
-        value.initializer = undefined;
+        value.initializer = constantTensor(node);
         value.producer = node;
       } else if (value.producer || value.initializer || value.input) {
         this.#refuse(value, 'is computed by a node and defined a second time', node);
@@ -125,7 +125,7 @@ class Definitions {
   }
 
   #checkSameType(value: Draft, tensor: ScannedTensor | undefined): void {
-    const before = value.producer ? constantTensor(value.producer) : value.initializer;
+    const before = value.initializer;
     if (!before || !tensor) return;
     const isSame = before.elemType === tensor.elemType && before.dims.join() === tensor.dims.join();
     if (!isSame) this.#refuse(value, 'is defined twice, with different types or sizes');

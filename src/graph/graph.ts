@@ -9,6 +9,10 @@ export interface Value {
   readonly name: string;
   /** The graph input of this name. An initializer may also be listed as an input (always before IR 4). */
   readonly input: ScannedValueInfo | undefined;
+  /**
+   * The elements that the file holds for it: an initializer, or the tensor of a Constant node, which ONNX Runtime turns into one. Only
+   * the latter has a producer.
+   */
   readonly initializer: ScannedTensor | undefined;
   /** The node that computes it. */
   readonly producer: Node | undefined;

@@ -1,6 +1,12 @@
 /** The parameters of a model under the names of the source network. Values stay in the file until they are read. */
 import { TapirError } from '../base/errors.js';
-import { findParameters, type ParameterUse } from '../graph/parameters/find-parameters.js';
+import {
+  findParameters,
+  unnamedTensors,
+  type ParameterUse,
+  type TensorKind,
+  type UnnamedSite,
+} from '../graph/parameters/find-parameters.js';
 import { RUNNING_STATISTICS } from '../graph/parameters/parameter-slots.js';
 import { inverse, torchDims, type Site } from '../graph/parameters/site.js';
 import { channelsOf, type FoldedLayer } from '../graph/parameters/folded-layer.js';
@@ -29,16 +35,19 @@ export type ParameterOrigin =
 
 /** A learnable tensor or a buffer of a model. */
 export interface Parameter {
-  /** Its name in torch's state dict, or the initializer's where the file was not exported from torch. */
+  /** Its name in torch's state dict; the tensor's own name where the file does not prove another. */
   readonly name: string;
-  /** The initializers that hold it, or into which it was folded. */
+  /** The initializers, or tensors of Constant nodes, that hold it or into which it was folded. */
   readonly initializers: readonly string[];
   /** Element type in the file: `float32`, `float16`, `bfloat16`, `int8`, … */
   readonly dtype: string;
   /** Sizes as torch has them. */
   readonly dims: readonly number[];
-  /** `buffer` for running statistics and integers. */
-  readonly kind: 'parameter' | 'buffer';
+  /**
+   * `buffer` for running statistics and integers; `constant` for floats that neither a name nor the operator proves to be a parameter:
+   * constants of the network, and what the exporter computed of parameters. State dicts leave constants out.
+   */
+  readonly kind: TensorKind;
   readonly origin: ParameterOrigin;
   /** Names of other parameters that the same initializer holds: tied ones, or ones whose values are equal. */
   readonly mergedWith: readonly string[];
@@ -71,7 +80,8 @@ interface Draft {
 }
 
 function makeParameters(model: ModelState): readonly Parameter[] {
-  const { uses, folded } = findParameters(model.graph);
+  const parameters = findParameters(model.graph);
+  const { uses, folded, kinds } = parameters;
   const byName = new Map<string, ParameterUse[]>();
   for (const use of uses) {
     const name = use.names[0]!;
@@ -80,6 +90,7 @@ function makeParameters(model: ModelState): readonly Parameter[] {
   const drafts = [
     ...[...byName].map(([name, ofName]) => draftOf(model, name, ofName)),
     ...folded.flatMap((layer) => draftsOf(model, layer)),
+    ...unnamedTensors(parameters).map((site) => unnamedDraft(model, site, kinds.get(site.initializer)!)),
   ].toSorted((a, b) => a.index - b.index);
   const holders = new Map<Value, Set<string>>();
   for (const { parameter, values } of drafts)
@@ -113,6 +124,21 @@ function draftOf(model: ModelState, name: string, uses: readonly ParameterUse[])
     read: () => load(model, use.site, use.perm),
   };
   return { parameter, index: uses[0]!.node.index, values };
+}
+
+/** A tensor that nothing names, under its own name. */
+function unnamedDraft(model: ModelState, site: UnnamedSite, kind: TensorKind): Draft {
+  const { node, initializer } = site;
+  const parameter = {
+    name: initializer.name,
+    initializers: [initializer.name],
+    dtype: dtypeOf(initializer),
+    dims: initializer.initializer!.dims,
+    kind,
+    origin: { kind: 'exact' } as const,
+    read: () => load(model, site, null),
+  };
+  return { parameter, index: node.index, values: [initializer] };
 }
 
 /** A folded layer: its weight, and the norm where the file says which one it was. */

@@ -126,7 +126,7 @@ function withRequestedParts(cut: Rewrite, known: Known, imageInput?: Value): Rew
 /** The tensors to feed. A weight is refused, because its value is in the file. */
 function readCutInputs(resolved: readonly { readonly request: string; readonly value: Value }[]): Value[] {
   for (const { request, value } of resolved) {
-    if (!value.initializer || value.producer) continue;
+    if (!value.initializer) continue;
     throw new TapirError(
       'INPUT_MISMATCH',
       `"${request}" is a weight (tensor "${value.name}"): its value is in the file; only graph inputs and computed tensors can be "inputs"`,

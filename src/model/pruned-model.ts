@@ -45,7 +45,8 @@ export class PrunedModel {
 
   /** Those of the source's parameters and buffers that are kept, in execution order: the same objects. */
   namedParameters(): readonly Parameter[] {
-    const kept = new Set(this.plan.kept.initializers);
+    const { cut } = prunedInternals.of(this).rewrite;
+    const kept = new Set([...cut.values].map(({ name }) => name));
     return this.source
       .namedParameters()
       .filter(({ initializers }) => initializers.some((name) => kept.has(name)));

@@ -10,10 +10,9 @@ import type { Chunk } from '../onnx/chunk.js';
 import { layOut } from '../onnx/emit.js';
 import { replaceElements } from '../onnx/replace-elements.js';
 import { patchField, type Patch } from '../onnx/patch.js';
-import type { ScannedTensor } from '../onnx/scan-value.js';
 import { GRAPH, NODE } from '../onnx/schema.js';
 import { WireReader, type Field } from '../onnx/wire.js';
-import { writeInitializer, writeName, writeValue } from '../onnx/write-model.js';
+import { writeInitializer, writeName, writeTensor, writeValue, type NewTensor } from '../onnx/write-model.js';
 import type { ModelState } from './model-state.js';
 import { readInitializerBytes } from './read-initializer.js';
 
@@ -90,14 +89,14 @@ export async function replaceTensors(
     const { initializer } = edit.site;
     byInitializer.set(initializer, [...(byInitializer.get(initializer) ?? []), edit]);
   }
-  const inPlace = new Map<ScannedTensor, Uint8Array>();
+  const inPlace = new Map<Value, Uint8Array>();
+  const resizedTensors = new Map<Value, NewTensor>();
   for (const [value, ofValue] of byInitializer) {
     const tensor = value.initializer!;
     const resized = ofValue.find(({ dims }) => dims !== undefined);
     if (resized) {
       const { name, elemType } = tensor;
-      const changed = { name, elemType, dims: resized.dims!, data: resized.bytes };
-      changes.replaced.set(tensor.field, writeInitializer(changed));
+      resizedTensors.set(value, { name, elemType, dims: resized.dims!, data: resized.bytes });
       continue;
     }
     const now = await readInitializerBytes(model, tensor);
@@ -105,12 +104,12 @@ export async function replaceTensors(
     const isWhole = ofValue.length === countReads(graph, value);
     const isOwned = ofValue.some(({ owner }) => owner !== undefined);
     const same = isOwned ? undefined : groups.find(([{ bytes }]) => Buffer.compare(bytes, now) === 0);
-    const namesake = groups.find(([{ name }]) => name === tensor.name);
+    const namesake = groups.find(([{ name }]) => name === value.name);
     const keeps = same ?? (isWhole ? (namesake ?? groups[0]) : undefined);
     for (const group of groups) {
       const { name, bytes } = group[0];
       if (group === keeps) {
-        if (Buffer.compare(bytes, now) !== 0) inPlace.set(tensor, bytes);
+        if (Buffer.compare(bytes, now) !== 0) inPlace.set(value, bytes);
         continue;
       }
       const added = changes.add(name, tensor.elemType, tensor.dims, bytes);
@@ -120,11 +119,21 @@ export async function replaceTensors(
   for (const { node, slot, name, elemType, dims, bytes } of newInputs)
     changes.setInput(node, slot, changes.add(name, elemType, dims, bytes));
   for (const [field, pieces] of restated) changes.replaced.set(field, pieces);
-  if (inPlace.size + changes.replaced.size + changes.added.length === 0) return undefined;
+  if (inPlace.size + resizedTensors.size + changes.replaced.size + changes.added.length === 0)
+    return undefined;
   return withSource((source) => {
     const reader = new WireReader(source);
-    for (const [tensor, bytes] of inPlace)
-      changes.replaced.set(tensor.field, replaceElements(reader, tensor.field, bytes));
+    const replace = ({ initializer, producer }: Value, chunks: Chunk[]): void => {
+      const { field } = initializer!;
+      // The tensor of a Constant lies inside its node.
+      const owner = producer?.scanned.field;
+      if (owner) changes.replaced.set(owner, patchField(reader, owner, [{ field, chunks }]));
+      else changes.replaced.set(field, chunks);
+    };
+    for (const [value, bytes] of inPlace)
+      replace(value, replaceElements(reader, value.initializer!.field, bytes));
+    for (const [value, tensor] of resizedTensors)
+      replace(value, writeTensor(value.initializer!.field.number, tensor));
     for (const [node, names] of changes.inputs)
       changes.replaced.set(node.scanned.field, withInputs(reader, node.scanned.field, names));
     return layOut(graph.model, { dropped: new Set(), replaced: changes.replaced, added: changes.added });

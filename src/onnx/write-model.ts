@@ -106,13 +106,16 @@ function attributeValue(value: NewAttribute): {
 }
 
 /** An initializer of a graph. */
-export function writeInitializer<Data extends Chunk>({
-  name,
-  elemType,
-  dims,
-  data,
-}: NewTensor<Data>): (Data | Uint8Array)[] {
-  return fieldChunks<Data | Uint8Array>(GRAPH.initializer, [
+export function writeInitializer<Data extends Chunk>(tensor: NewTensor<Data>): (Data | Uint8Array)[] {
+  return writeTensor(GRAPH.initializer, tensor);
+}
+
+/** A tensor as a field of any message, by its number there. */
+export function writeTensor<Data extends Chunk>(
+  fieldNumber: number,
+  { name, elemType, dims, data }: NewTensor<Data>,
+): (Data | Uint8Array)[] {
+  return fieldChunks<Data | Uint8Array>(fieldNumber, [
     proto()
       .TensorProto.encode({ dims: [...dims], dataType: elemType })
       .finish(),

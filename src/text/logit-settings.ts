@@ -58,8 +58,6 @@ async function readNumber(state: ModelState, value: Value | undefined): Promise<
     const exponent = await readNumber(state, producer.inputs[0]);
     return exponent === undefined ? undefined : Math.exp(exponent);
   }
-  const isConstant = producer?.opType === 'Constant';
-  const tensor = isConstant ? producer.scanned.tensors[0]?.tensor : initializer;
-  if (!tensor || tensor.dims.some((size) => size !== 1)) return undefined;
-  return toFloat64(await readInitializer(state, tensor))[0];
+  if (!initializer || initializer.dims.some((size) => size !== 1)) return undefined;
+  return toFloat64(await readInitializer(state, initializer))[0];
 }

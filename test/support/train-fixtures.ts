@@ -41,7 +41,7 @@ export const { schedules } = readTrain('schedules.json') as { readonly schedules
 const NAMES: Readonly<Record<string, string>> = {
   weight_decay: 'weightDecay',
   lr_decay: 'lrDecay',
-  initial_accumulator_value: 'initialAccumulator',
+  initial_accumulator_value: 'initialAccumulatorValue',
 };
 
 /** The optimizer of a run. */

@@ -38,7 +38,17 @@ export async function runNodeCosts(terminal: Terminal, path: string, flags: Cost
   }
   const inputs = profile.inputs.map(({ name, dims }) => `${printable(name)} ${formatDims(dims)}`).join(', ');
   terminal.out(`one run with ${inputs}${time ? '; times without optimisation' : ''}\n\n`);
-  const head = ['name', 'op', 'MACs', 'parameters', 'weights', 'activations', ...(time ? ['ms'] : [])];
+  const head = [
+    'name',
+    'op',
+    'MACs',
+    'parameters',
+    'buffers',
+    'constants',
+    'weights',
+    'activations',
+    ...(time ? ['ms'] : []),
+  ];
   const rows = listCosts(profile, flags.depth ?? Infinity).map(({ name, depth, op, cost }) =>
     ['  '.repeat(depth) + name, op].concat(formatCost(cost)),
   );
@@ -93,12 +103,15 @@ function operatorsOf(nodes: readonly NodeCost[]): string {
 }
 
 /** Zeros stay blank, so that the nodes that matter stand out. */
-function formatCost({ macs, parameters, weightBytes, activationBytes, milliseconds }: Cost): string[] {
+function formatCost(cost: Cost): string[] {
+  const { macs, parameters, buffers, constants, weightBytes, activationBytes, milliseconds } = cost;
   const orBlank = (number: number, format: (number: number) => string): string =>
     number === 0 ? '' : format(number);
   return [
     macs === null ? '?' : orBlank(macs, formatLarge),
     orBlank(parameters, formatLarge),
+    orBlank(buffers, formatLarge),
+    orBlank(constants, formatLarge),
     orBlank(weightBytes, formatBytes),
     orBlank(activationBytes, formatBytes),
     milliseconds === null ? '' : milliseconds.toFixed(3),

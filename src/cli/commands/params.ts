@@ -33,14 +33,23 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
   const model = await openModel(await findModelFile(path, terminal, yes));
   const parameters = model.namedParameters();
   if (save !== undefined) {
-    const stored = parameters.filter(({ origin }) => origin.kind !== 'folded');
+    const stored = parameters.filter(isSaved);
     await writeStateDict(save, await readAll(stored), { overwrite });
-    const left = parameters.length - stored.length;
-    const note = left === 0 ? '' : `; ${left} are folded into others, and left out`;
+    const constants = parameters.filter(({ kind }) => kind === 'constant').length;
+    const folded = parameters.length - stored.length - constants;
+    const note = [
+      ...(folded === 0 ? [] : [`; ${folded} are folded into others, and left out`]),
+      ...(constants === 0 ? [] : [`; ${constants} are constants, and left out`]),
+    ].join('');
     terminal.err(`written: ${save} (${stored.length} tensors${note})\n`);
   }
   if (json) terminal.out(`${JSON.stringify(parameters, null, 2)}\n`);
   else if (save === undefined) terminal.out(parameterTable(parameters, terminal));
+}
+
+/** State dicts hold what a network learns and its buffers. */
+function isSaved({ kind, origin }: Parameter): boolean {
+  return kind !== 'constant' && origin.kind !== 'folded';
 }
 
 async function readAll(parameters: readonly Parameter[]): Promise<Map<string, Tensor>> {
@@ -60,9 +69,15 @@ function parameterTable(parameters: readonly Parameter[], terminal: Terminal): s
     mergedWith.join(', '),
   ]);
   const header = ['name', 'dtype', 'dims', 'kind', 'origin', 'in the file', 'shared with'];
-  const count = parameters
-    .filter(({ kind }) => kind === 'parameter')
-    .reduce((sum, { dims }) => sum + dims.reduce((product, size) => product * size, 1), 0);
+  const totals = (['parameter', 'buffer', 'constant'] as const).flatMap((wanted) => {
+    const ofKind = parameters.filter(({ kind }) => kind === wanted);
+    const count = ofKind.reduce(
+      (sum, { dims }) => sum + dims.reduce((product, size) => product * size, 1),
+      0,
+    );
+    const what = wanted === 'parameter' ? 'parameters' : `elements of ${wanted}s`;
+    return count === 0 && wanted !== 'parameter' ? [] : [`${count.toLocaleString('en')} ${what}`];
+  });
   const table = formatTable([header, ...rows], [], { columns: terminal.columns, names: [0, 5] });
-  return `${table}\n${parameters.length} tensors, ${count.toLocaleString('en')} parameters\n`;
+  return `${table}\n${parameters.length} tensors: ${totals.join(', ')}\n`;
 }

@@ -169,7 +169,9 @@ export class Trainer {
   /** All parameters and buffers of the model by torch's names, in torch's layout, and what is trained by other names: copies. */
   async stateDict(): Promise<Map<string, Tensor>> {
     const model = await this.model();
-    const kept = model.namedParameters().filter(({ origin }) => origin.kind !== 'folded');
+    const kept = model
+      .namedParameters()
+      .filter(({ kind, origin }) => kind !== 'constant' && origin.kind !== 'folded');
     const read = await Promise.all(
       kept.map(async (parameter) => [parameter.name, await parameter.read()] as const),
     );

@@ -28,7 +28,11 @@ export function mayHoldBatchNorm(node: Node, place: Place): boolean {
   if ([weight, bias].some((value) => value && FUSED_WEIGHT.test(value.name))) return true;
   // The bias of an equal tensor proves nothing: a BatchNorm that shifts by zero leaves a bias like many others.
   if (!bias || behindIdentity(bias).name.startsWith(`${place.path}.`)) return false;
-  return weight === undefined || !/\.weight(_\w+)?$/.test(behindIdentity(weight).name);
+  if (weight === undefined) return true;
+  const { name } = behindIdentity(weight);
+  // The model's own code calls the convolution with a parameter of any name.
+  const isOwn = place.path === '' && /^[A-Za-z_][\w.]*$/.test(name);
+  return !isOwn && !/\.weight(_\w+)?$/.test(name);
 }
 
 /** The exporter shares equal weights through Identity nodes: the name is then that of an equal tensor. */

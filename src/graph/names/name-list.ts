@@ -2,6 +2,7 @@
 import { batchNormNames } from './batch-norm.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { layerNames } from './keras-names.js';
+import { layerEnds } from './keras2onnx-names.js';
 import { nodeRoles } from '../roles.js';
 import { joinPath } from './module-path.js';
 import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
@@ -23,7 +24,8 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
   const roles = nodeRoles(graph);
   const torchvision = new Map([...tree.torchvision].map(([name, node]) => [node, name]));
   const known = knownNames(graph);
-  const layers = layerNames(graph);
+  const layers = new Map(layerNames(graph));
+  for (const [name, end] of layerEnds(graph)) if (end.kind === 'node') layers.set(end.node, name);
   const names = new Map<Value, string>(graph.inputs.map((value) => [value, value.name]));
   for (const node of graph.nodes) {
     if (roles.get(node) !== 'data') continue;

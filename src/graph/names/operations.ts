@@ -12,6 +12,7 @@ const OPERATORS: Readonly<Record<string, readonly string[]>> = {
   cat: ['Concat'],
   relu: ['Relu'],
   max_pool2d: ['MaxPool'],
+  conv2d: ['Conv'],
   flatten: ['Flatten', 'Reshape'],
   reshape: ['Reshape'],
   view: ['Reshape'],
@@ -112,7 +113,7 @@ export function callsOfOperation(tree: ModuleTree, module: Module, operation: st
 
 function findCalls(tree: ModuleTree, module: Module, operation: string): Calls {
   const operators = OPERATORS[operation]!;
-  const isSuch = (node: Node): boolean => operators.includes(node.opType);
+  const isSuch = (node: Node): boolean => operators.includes(node.opType) && isOfRank(node, operation);
   const all = (operation === 'expand' ? [...module.own, ...module.aside] : module.own).filter(isSuch);
   const siblings = new Set(module.own);
   const named = tree.scheme === 'dynamo' ? all.filter((node) => isFxName(tree, node, operation)) : all;
@@ -121,6 +122,11 @@ function findCalls(tree: ModuleTree, module: Module, operation: string): Calls {
     COUNTED.has(operation) ? named.filter((node) => !isBiasOfLinear(node, siblings)) : named,
   );
   return { nodes, unsure: whyUnsure(tree, module, operation, nodes, isSuch) };
+}
+
+/** A convolution of images has a weight of four axes. */
+function isOfRank({ inputs }: Node, operation: string): boolean {
+  return operation !== 'conv2d' || inputs[1]?.initializer?.dims.length === 4;
 }
 
 function whyUnsure(

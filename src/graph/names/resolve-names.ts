@@ -5,6 +5,7 @@ import { operatorKey } from '../../onnx/scan-body.js';
 import { isDefined, type Graph, type Node, type Value } from '../graph.js';
 import { readModulePath, type ModuleReading } from './module-names.js';
 import { moduleTree } from './module-tree.js';
+import { layerEnds } from './keras2onnx-names.js';
 import { findInside } from '../scopes.js';
 import { nearestNames } from '../../base/nearest-names.js';
 
@@ -86,7 +87,9 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
   const readings: Reading[] = [];
   if (tensor && isDefined(tensor))
     readings.push({ kind: 'tensor', request: `tensor:${request}`, value: tensor, why: 'tensor' });
-  const byNode = readNodeName(graph, request);
+  const layer = layerEnds(graph).get(request);
+  if (layer?.kind === 'unsure') return unsure(request, layer.why, nodeReadings(layer.candidates));
+  const byNode = layer ? readLayerEnd(layer.node) : readNodeName(graph, request);
   if (byNode && 'code' in byNode && readings.length === 0) return byNode;
   if (byNode && !('code' in byNode)) readings.push(byNode);
   const byModule =
@@ -104,6 +107,12 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
   if (readings[0]) return { value: readings[0].value, why: readings[0].why };
   if (byModule && byModule.kind !== 'value') return moduleFailure(request, byModule);
   return readPrefixed(graph, request) ?? readForwardArgument(graph, request);
+}
+
+/** A Keras layer of several nodes is the last of them. */
+function readLayerEnd(node: Node): Reading | undefined {
+  const [value] = node.outputs;
+  return value && { kind: 'node', request: `tensor:${value.name}`, value, why: 'layer' };
 }
 
 function readNodeName(graph: Graph, request: string): Reading | Failure | undefined {

@@ -6,9 +6,15 @@ import { isFloatType } from '../../onnx/schema.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { firstPlaceOf, placeOf } from '../names/module-path.js';
 import { foldedLayer, type FoldedLayer } from './folded-layer.js';
-import { isMadeUp, parameterNames } from './parameter-names.js';
-import { RUNNING_STATISTICS, slotName } from './parameter-slots.js';
+import { isMadeUp, isPaddleName, parameterNames } from './parameter-names.js';
+import { holdsSizes, isWeightSlot, RUNNING_STATISTICS, slotName } from './parameter-slots.js';
 import { isIdentity, siteOf, type Site } from './site.js';
+
+/**
+ * What a tensor of the file is to the network: learnable; running statistics and integers of a module; or a constant of the network,
+ * and what an exporter computed of parameters.
+ */
+export type TensorKind = 'parameter' | 'buffer' | 'constant';
 
 /** A place in the graph where a parameter is read. */
 export interface ParameterUse {
@@ -36,6 +42,8 @@ export interface GraphParameters {
   readonly folded: readonly FoldedLayer[];
   /** Where initializers of floats are read that nothing names. */
   readonly unnamed: readonly UnnamedSite[];
+  /** What each tensor of the file is that a node reads; tensors that are not here are constants. */
+  readonly kinds: ReadonlyMap<Value, TensorKind>;
 }
 
 const found = new WeakMap<Graph, GraphParameters>();
@@ -67,7 +75,39 @@ function searchGraph(graph: Graph): GraphParameters {
         unnamed.push({ ...site, module: moduleOf(node) });
     });
   }
-  return { uses: [...uses.values()], folded, unnamed };
+  const found = { uses: [...uses.values()], folded, unnamed };
+  return { ...found, kinds: kindsOf(found) };
+}
+
+/** An initializer that several nodes read in different roles is a parameter if it is one anywhere. */
+function kindsOf({ uses, folded, unnamed }: Omit<GraphParameters, 'kinds'>): Map<Value, TensorKind> {
+  const kinds = new Map<Value, TensorKind>();
+  const add = ({ initializer }: Site, kind: TensorKind): void => {
+    const before = kinds.get(initializer);
+    if (before === undefined || before === 'constant' || kind === 'parameter') kinds.set(initializer, kind);
+  };
+  for (const { site, kind } of uses) add(site, kind);
+  for (const { weight, bias } of folded) {
+    add(weight, 'parameter');
+    // The exporter computed it of the norm, and of a bias if there was one.
+    if (bias) add(bias, 'constant');
+  }
+  for (const site of unnamed) add(site, isWeightSlot(site.node, site.slot) ? 'parameter' : 'constant');
+  return kinds;
+}
+
+/** The unnamed tensors that hold numbers of the network, each once: not a lone number, which is an epsilon or a factor. */
+export function unnamedTensors({ uses, folded, unnamed }: GraphParameters): UnnamedSite[] {
+  const seen = new Set(uses.map(({ site }) => site.initializer));
+  for (const { weight, bias } of folded)
+    for (const site of [weight, bias]) if (site) seen.add(site.initializer);
+  return unnamed.filter(({ node, slot, initializer }) => {
+    const count = initializer.initializer!.dims.reduce((product, size) => product * size, 1);
+    const isListed = !seen.has(initializer) && (isWeightSlot(node, slot) ? count > 0 : count > 1);
+    if (!isListed || holdsSizes(node, slot)) return false;
+    seen.add(initializer);
+    return true;
+  });
 }
 
 /** The path of the module that runs a node. */
@@ -102,14 +142,20 @@ function readUse(
   const { name } = torch && torch.isShared ? node.inputs[slot]! : site.initializer;
   if (!torch) {
     // Other exporters' names say nothing, so only the operator tells weights from constants.
-    return attribute !== undefined && isFloatType(elemType)
+    return (attribute !== undefined || isPaddleName(site.initializer.name)) && isFloatType(elemType)
       ? { node, site, names: [site.initializer.name], perm: null, kind, isGuess: false }
       : undefined;
   }
   const written = isMadeUp(name) ? undefined : name;
   const isGuess = written === undefined;
-  if (isGuess && !(isFloatType(elemType) && isMatrixOfProduct(node, slot, dims))) return undefined;
-  const names = parameterNames(node, slot, written, moduleOf(node), torch.isShared);
+  const module = moduleOf(node);
+  const isMatrix = isMatrixOfProduct(node, slot, dims);
+  if (isGuess && module === '' && !isMatrix && isWeightSlot(node, slot) && isFloatType(elemType)) {
+    // The model's own code runs it, so no module has a name for its weight.
+    return { node, site, names: [site.initializer.name], perm: null, kind, isGuess: false };
+  }
+  if (isGuess && !(isFloatType(elemType) && isMatrix)) return undefined;
+  const names = parameterNames(node, slot, written, module, torch.isShared);
   if (names.length === 0) return undefined;
   return { node, site, names, perm: isGuess ? permOf(node) : null, kind, isGuess };
 }

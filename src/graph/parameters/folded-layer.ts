@@ -74,6 +74,8 @@ function foldedNames(node: Node): Pick<FoldedLayer, 'layer' | 'norms' | 'isProve
   if (node.opType === 'Gemm' && !bias) return undefined;
   const first = firstPlaceOf(node);
   const layer = (first ?? place).path;
+  // The model's own code ran it. Files of other frameworks look like that, and no module has a name for the weight.
+  if (layer === '') return undefined;
   if (first && first.path !== place.path) return { layer, norms: [place.path], isProven: true };
   return { layer, norms: batchNormNames(layer, () => false), isProven: false };
 }

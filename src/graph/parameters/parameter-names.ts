@@ -16,6 +16,14 @@ export function isMadeUp(name: string): boolean {
   return !TORCH_NAME.test(name) || MADE_UP.test(name) || isOperation(name);
 }
 
+/** Paddle's parameters: `conv2d_0.w_0`, `layer_norm_44.b_0`, and `batch_norm2d_2.w_1` for a running mean. */
+const PADDLE_NAME = /\.[wb]_\d+$/;
+
+/** Whether a tensor has a name that Paddle gives to parameters, and to nothing else. */
+export function isPaddleName(name: string): boolean {
+  return PADDLE_NAME.test(name);
+}
+
 /** Whether a tensor is called by the operation that dynamo's exporter computed it with. */
 export function isOperation(name: string): boolean {
   return OPERATION.test(name);

@@ -27,6 +27,11 @@ const OWN_LAYERS = new Set([
   'RMSNormalization',
 ]);
 
+/** Operators whose inputs hold weights under names of their own. */
+const RECURRENT = new Set(['LSTM', 'GRU', 'RNN']);
+/** Inputs with factors of sizes, by operator: floats that no network learns. */
+const SIZES: Readonly<Record<string, readonly number[]>> = { Resize: [1, 2], Upsample: [1] };
+
 export const RUNNING_STATISTICS: ReadonlySet<string> = new Set(['running_mean', 'running_var']);
 
 /** The attribute that an input of a node is, if the operator tells: `weight` for the second input of a Conv. */
@@ -34,6 +39,17 @@ export function slotName(node: Node, slot: number): string | undefined {
   if (node.domain !== '') return undefined;
   if (node.opType === 'Add') return isProduct(node.inputs[1 - slot]?.producer) ? 'bias' : undefined;
   return SLOTS[node.opType]?.[slot];
+}
+
+/** Whether the operator tells that an input holds a weight of a layer, whatever its name is. */
+export function isWeightSlot(node: Node, slot: number): boolean {
+  const isRecurrent = node.domain === '' && RECURRENT.has(node.opType) && slot >= 1 && slot <= 3;
+  return isRecurrent || slotName(node, slot) !== undefined;
+}
+
+/** Whether an input holds factors of sizes. */
+export function holdsSizes({ domain, opType }: Node, slot: number): boolean {
+  return domain === '' && SIZES[opType]?.includes(slot) === true;
 }
 
 /** Whether a torch layer becomes this node alone. */

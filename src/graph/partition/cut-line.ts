@@ -3,6 +3,7 @@
  * in front from those behind, and the tensors that cross it are what the later stages take. Pure.
  */
 import type { Node, Value } from '../graph.js';
+import { nodeRoles } from '../roles.js';
 import type { Cut } from '../rewrite/prune.js';
 
 /** A place between two nodes of the line. */
@@ -11,6 +12,11 @@ export interface CutPlace {
   readonly front: number;
   /** What crosses it: computed in front, or a graph input, and read behind. In execution order. */
   readonly crossing: readonly Value[];
+  /**
+   * Those of them that hold data which nodes behind compute with. The others are sizes, a few integers, and tensors of which only the
+   * sizes are read behind: later stages compute sizes again, or take them.
+   */
+  readonly data: readonly Value[];
 }
 
 /** The nodes that depend on an input, in an order in which they can run, and the places between them. */
@@ -53,14 +59,24 @@ function dependents(cut: Cut): Dependents {
 }
 
 function placesOf(cut: Cut, nodes: readonly Node[], values: ReadonlySet<Value>): CutPlace[] {
+  const roles = nodeRoles(cut.graph);
   const lastUse = new Map<Value, number>();
-  for (const [i, node] of nodes.entries())
-    for (const value of node.reads) if (values.has(value)) lastUse.set(value, i);
+  /** Of data, by nodes that compute data. */
+  const lastDataUse = new Map<Value, number>();
+  for (const [i, node] of nodes.entries()) {
+    const isData = roles.get(node) === 'data';
+    for (const value of node.reads) {
+      if (!values.has(value)) continue;
+      lastUse.set(value, i);
+      if (isData && (!value.producer || roles.get(value.producer) === 'data')) lastDataUse.set(value, i);
+    }
+  }
   const live = new Set(cut.inputs.filter((value) => lastUse.has(value)));
   return nodes.slice(0, -1).map((node, i) => {
     for (const value of node.outputs) if (value && lastUse.has(value)) live.add(value);
     for (const value of node.reads) if (lastUse.get(value) === i) live.delete(value);
-    return { front: i + 1, crossing: [...live] };
+    const crossing = [...live];
+    return { front: i + 1, crossing, data: crossing.filter((value) => (lastDataUse.get(value) ?? -1) > i) };
   });
 }
 

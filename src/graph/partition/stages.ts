@@ -1,6 +1,7 @@
 /** Nodes with the number of their stage → what each stage computes, takes and gives. Pure. */
 import { TapirError } from '../../base/errors.js';
 import type { Node, Value } from '../graph.js';
+import { nodeRoles } from '../roles.js';
 import type { Cut } from '../rewrite/prune.js';
 import type { CutLine } from './cut-line.js';
 
@@ -57,9 +58,18 @@ export function impossible(reason: string): TapirError<'SPLIT_IMPOSSIBLE'> {
   });
 }
 
-/** Forms the stages `0` to `count − 1`. */
-export function formStages(cut: Cut, stageOf: StageOf, count: number): StagePart[] {
+/**
+ * Forms the stages `0` to `count − 1`. Sizes are computed as early as possible. A later stage computes them again where it has the tensors
+ * whose sizes they are, and takes them as tensors of a few integers elsewhere.
+ */
+export function formStages(cut: Cut, assigned: StageOf, count: number): StagePart[] {
   const given = new Set(cut.inputs);
+  const roles = nodeRoles(cut.graph);
+  const isSize = ({ producer }: Value): boolean =>
+    producer !== undefined && roles.get(producer) === 'shape' && assigned.has(producer);
+  const early = withEarlySizes(assigned, roles);
+  // A stage that computes nothing but sizes keeps them.
+  const stageOf = new Set(early.values()).size === new Set(assigned.values()).size ? early : assigned;
   const parts = Array.from({ length: count }, () => ({
     nodes: [] as Node[],
     inputs: new Set<Value>(),
@@ -68,15 +78,26 @@ export function formStages(cut: Cut, stageOf: StageOf, count: number): StagePart
   /** The stage that computes a value; undefined for a graph input, and for what depends on none. */
   const madeIn = (value: Value): number | undefined =>
     given.has(value) || !value.producer ? undefined : stageOf.get(value.producer);
+  const take = (stage: number, value: Value): void => {
+    const from = madeIn(value);
+    if (from === stage || (from === undefined && !given.has(value))) return;
+    parts[stage]!.inputs.add(value);
+    if (from !== undefined) parts[from]!.outputs.add(value);
+  };
+  const sizes = parts.map(() => new Set<Value>());
   for (const [node, stage] of stageOf) {
     parts[stage]!.nodes.push(node);
-    for (const value of node.reads) {
-      const from = madeIn(value);
-      if (from === stage || (from === undefined && !given.has(value))) continue;
-      parts[stage]!.inputs.add(value);
-      if (from !== undefined) parts[from]!.outputs.add(value);
-    }
+    for (const value of node.reads)
+      if (isSize(value)) sizes[stage]!.add(value);
+      else take(stage, value);
   }
+  for (const [stage, wanted] of sizes.entries())
+    for (const value of wanted) {
+      const isHere = (source: Value): boolean =>
+        parts[stage]!.inputs.has(source) ||
+        (!given.has(source) && [undefined, stage].includes(madeIn(source)));
+      if (!sourcesOf(value, isSize).every(isHere)) take(stage, value);
+    }
   // An output that depends on no input, or is one, comes from the first stage.
   for (const { value } of cut.outputs) parts[madeIn(value) ?? 0]!.outputs.add(value);
   for (const { value } of cut.outputs) if (given.has(value)) parts[0]!.inputs.add(value);
@@ -85,4 +106,28 @@ export function formStages(cut: Cut, stageOf: StageOf, count: number): StagePart
     inputs: [...inputs],
     outputs: [...outputs],
   }));
+}
+
+/** The assignment with each computation of sizes in the first stage that has what it reads. */
+function withEarlySizes(assigned: StageOf, roles: ReadonlyMap<Node, string>): StageOf {
+  const stageOf = new Map<Node, number>();
+  for (const [node, stage] of assigned) {
+    const sources = node.reads.map(({ producer }) => (producer && stageOf.get(producer)) ?? 0);
+    stageOf.set(node, roles.get(node) === 'shape' ? Math.max(0, ...sources) : stage);
+  }
+  return stageOf;
+}
+
+/** The tensors whose sizes a value is computed from. */
+function sourcesOf(value: Value, isSize: (value: Value) => boolean): Value[] {
+  const sources = new Set<Value>();
+  const seen = new Set<Value>();
+  const open = [value];
+  for (let at = open.pop(); at; at = open.pop()) {
+    if (seen.has(at)) continue;
+    seen.add(at);
+    if (isSize(at)) open.push(...at.producer!.reads);
+    else if (!at.initializer) sources.add(at);
+  }
+  return [...sources];
 }

@@ -18,7 +18,9 @@ export function externalTensors({
   retyped,
 }: Pick<Rewrite, 'cut' | 'retyped'>): ExternalTensor[] {
   const tensors = [
-    ...listExternalInitializers([...values].flatMap((value) => value.initializer ?? [])),
+    ...listExternalInitializers(
+      [...values].flatMap(({ initializer, producer }) => (producer ? [] : (initializer ?? []))),
+    ),
     ...listExternalInNodes([...nodes].map((node) => node.scanned)),
     ...listExternalInFunctions(functions),
   ];

@@ -1,9 +1,10 @@
 /** What the nodes of a model cost: multiply-accumulates, weights and activations, at given sizes of its inputs. */
 import type { Graph, Node, Value } from '../../graph/graph.js';
+import { findParameters } from '../../graph/parameters/find-parameters.js';
 import { nodeMacs } from '../../graph/partition/macs.js';
 import { cutGraph, graphOutputs } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import { ELEMENT_BITS } from '../../onnx/schema.js';
+import { ELEMENT_BITS, ELEMENT_TYPE } from '../../onnx/schema.js';
 import type { ScannedTensor } from '../../onnx/scan-value.js';
 import { WireReader } from '../../onnx/wire.js';
 import { elementCount } from '../../tensor/tensor.js';
@@ -14,14 +15,25 @@ import { fixInputs, type MeasuredAt } from './fix-inputs.js';
 import { measureValues, readFacts } from './measure-values.js';
 import { SessionHolder } from './session-holder.js';
 
+/** Elements of tensors by what they are to the network. */
+export interface Elements {
+  /** Of learnable tensors. */
+  readonly parameters: number;
+  /** Of running statistics and of integers that a module holds. */
+  readonly buffers: number;
+  /**
+   * Of all other tensors: constants of the network, and what the exporter computed of parameters. Without lone numbers, and without int64,
+   * the type of sizes, axes and indices.
+   */
+  readonly constants: number;
+}
+
 /** What one node costs. */
-export interface NodeCosts {
+export interface NodeCosts extends Elements {
   /** Multiply-accumulates; undefined if the operator has no rule. */
   readonly macs: number | undefined;
   /** The initializers that it reads, each once, also inside its bodies. */
   readonly initializers: readonly Value[];
-  /** Elements of these initializers. */
-  readonly parameters: number;
   readonly weightBytes: number;
   /** Of its outputs. Sequences, maps and texts count zero. */
   readonly activationBytes: number;
@@ -65,7 +77,9 @@ export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<Mo
     const needed = graph.nodes.filter((node) => rewrite.cut.nodes.has(node));
     const nodes = await withSource((source) => {
       const facts = readFacts(new WireReader(source), measured);
-      return new Map(needed.map((node) => [node, costsOf(node, nodeMacs(graph, node, facts), shapes)]));
+      return new Map(
+        needed.map((node) => [node, costsOf(graph, node, nodeMacs(graph, node, facts), shapes)]),
+      );
     });
     return { rewrite, nodes, shapes, inputs, batch };
   } finally {
@@ -79,12 +93,17 @@ function rewriteWhole(graph: Graph): Rewrite {
   return startRewrite(cut, () => ({ elemType: 0, dims: null }), true);
 }
 
-function costsOf(node: Node, macs: number | undefined, shapes: ReadonlyMap<Value, MeasuredShape>): NodeCosts {
+function costsOf(
+  graph: Graph,
+  node: Node,
+  macs: number | undefined,
+  shapes: ReadonlyMap<Value, MeasuredShape>,
+): NodeCosts {
   const initializers = node.reads.filter((value) => value.initializer !== undefined);
   return {
     macs,
     initializers,
-    parameters: sum(initializers, elementsOf),
+    ...countElements(graph, initializers),
     weightBytes: sum(initializers, ({ initializer }) => bytesOf(initializer!)),
     activationBytes: sum(node.outputs, (value) => {
       const shape = value && shapes.get(value);
@@ -93,9 +112,28 @@ function costsOf(node: Node, macs: number | undefined, shapes: ReadonlyMap<Value
   };
 }
 
+/** Counts the elements of initializers. */
+export function countElements(graph: Graph, initializers: readonly Value[]): Elements {
+  const { kinds } = findParameters(graph);
+  const counts = { parameter: 0, buffer: 0, constant: 0 };
+  for (const value of initializers) {
+    const kind = kinds.get(value) ?? 'constant';
+    const count = elementsOf(value);
+    const isCounted =
+      value.initializer!.elemType !== ELEMENT_TYPE.int64 && (kind !== 'constant' || count > 1);
+    if (isCounted) counts[kind] += count;
+  }
+  return { parameters: counts.parameter, buffers: counts.buffer, constants: counts.constant };
+}
+
 /** Elements of an initializer. */
-export function elementsOf({ initializer }: Value): number {
+function elementsOf({ initializer }: Value): number {
   return elementCount(initializer!.dims);
+}
+
+/** Elements of tensors of all kinds. */
+export function allElements({ parameters, buffers, constants }: Elements): number {
+  return parameters + buffers + constants;
 }
 
 /** Bytes of a tensor. Small types are packed. */

@@ -7,7 +7,7 @@ import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { checkInputSizes, readInputSizes, type InputSizes } from '../input-sizes.js';
 import { modelInternals } from '../model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
-import { bytesOf, elementsOf, measureCosts, sum, type NodeCosts } from './model-costs.js';
+import { bytesOf, countElements, measureCosts, sum, type Elements, type NodeCosts } from './model-costs.js';
 import { timeNodes } from './time-nodes.js';
 
 /** Options of {@link profileModel}. */
@@ -38,15 +38,13 @@ export interface ProfileOptions {
 export const PROFILE_DEFAULTS: ProfileOptions = { batch: undefined, inputSizes: {}, time: false, threads: 0 };
 
 /** What a part of a model costs in one run. */
-export interface Cost {
+export interface Cost extends Elements {
   /**
    * Multiply-accumulates of matrix products, convolutions, attention and recurrent layers, as fvcore counts them; one is two
    * floating-point operations. null for a node that cannot be counted; a sum leaves such nodes out.
    */
   readonly macs: number | null;
-  /** Elements of the initializers that it reads, each initializer once. */
-  readonly parameters: number;
-  /** Bytes of these initializers. */
+  /** Bytes of the tensors in the file that it reads, each once. */
   readonly weightBytes: number;
   /** Bytes of all tensors that its nodes compute; not all of them exist at the same time. */
   readonly activationBytes: number;
@@ -120,7 +118,7 @@ interface Measured extends NodeCosts {
  * import { profileModel } from 'onnx-tapir';
  *
  * const { total, modules } = await profileModel('resnet50.onnx');
- * console.log(total.macs, total.parameters); // 4089184256 25610152
+ * console.log(total.macs, total.parameters); // 4089184256 25557032
  * console.log(modules.find(({ name }) => name === 'layer4')?.macs); // 809238528
  * ```
  */
@@ -149,7 +147,7 @@ export async function profileModel(
     inputs: costs.inputs,
     nodes,
     modules: listModules(graph, measured, time),
-    total: addUp([...measured.values()], time),
+    total: addUp(graph, [...measured.values()], time),
     uncounted: listUncounted(nodes),
   };
 }
@@ -165,6 +163,8 @@ function listNodes(graph: Graph, measured: ReadonlyMap<Node, Measured>): NodeCos
       module: places.get(node)?.path ?? null,
       macs,
       parameters: cost.parameters,
+      buffers: cost.buffers,
+      constants: cost.constants,
       weightBytes: cost.weightBytes,
       activationBytes: cost.activationBytes,
       milliseconds,
@@ -183,16 +183,16 @@ function listModules(graph: Graph, measured: ReadonlyMap<Node, Measured>, isTime
     }
   }
   return [...modules].map(([name, costs]) =>
-    Object.assign({ name, nodes: costs.length }, addUp(costs, isTimed)),
+    Object.assign({ name, nodes: costs.length }, addUp(graph, costs, isTimed)),
   );
 }
 
 /** Weights that several nodes read count once. */
-function addUp(costs: readonly Measured[], isTimed: boolean): Cost {
+function addUp(graph: Graph, costs: readonly Measured[], isTimed: boolean): Cost {
   const initializers = [...new Set(costs.flatMap((cost): readonly Value[] => cost.initializers))];
   return {
     macs: sum(costs, ({ macs = 0 }) => macs),
-    parameters: sum(initializers, elementsOf),
+    ...countElements(graph, initializers),
     weightBytes: sum(initializers, ({ initializer }) => bytesOf(initializer!)),
     activationBytes: sum(costs, ({ activationBytes }) => activationBytes),
     milliseconds: isTimed ? sum(costs, ({ milliseconds = 0 }) => milliseconds) : null,

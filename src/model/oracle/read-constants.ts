@@ -25,8 +25,6 @@ export function readConstants(reader: WireReader): Constants {
     if (source.initializer) return readIntegers(reader, source.initializer);
     if (source.producer?.opType !== 'Constant') return undefined;
     const constant = attributesOf(source.producer);
-    const tensor = constant.get('value')?.tensor;
-    if (tensor) return readIntegers(reader, tensor);
     const int = constant.get('value_int')?.int;
     return int === undefined ? constant.get('value_ints')?.ints : [int];
   };

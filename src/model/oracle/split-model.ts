@@ -7,7 +7,7 @@ import { lineUp } from '../../graph/partition/cut-line.js';
 import { formStages, stagesAt, stagesBehind, type StagePart } from '../../graph/partition/stages.js';
 import { cutGraph, describeNode, graphOutputs } from '../../graph/rewrite/prune.js';
 import type { TensorType } from '../../onnx/write-model.js';
-import { elementCount } from '../../tensor/tensor.js';
+
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { readInputSizes, type InputSizes } from '../input-sizes.js';
 import { modelInternals } from '../model-state.js';
@@ -16,7 +16,15 @@ import { prunedInternals, type PrunedModel } from '../pruned-model.js';
 import { checkNames } from '../return-nodes.js';
 import { describeType } from '../value-info.js';
 import { cutStages, deriveRewritten } from './cut-stages.js';
-import { bytesOf, measureCosts, sum, type MeasuredShape, type ModelCosts } from './model-costs.js';
+import {
+  allElements,
+  bytesOf,
+  countElements,
+  measureCosts,
+  sum,
+  type MeasuredShape,
+  type ModelCosts,
+} from './model-costs.js';
 import { timeNodes } from './time-nodes.js';
 
 /** Where to split: into a number of stages with balanced costs, or after the values of these names, in execution order. */
@@ -31,7 +39,8 @@ export interface SplitOptions {
    */
   readonly by: 'macs' | 'time' | 'activations' | 'parameters';
   /**
-   * The most tensors that may cross from one stage to the next. More give more places to cut: a U-Net has few that one tensor
+   * The most tensors that may cross from one stage to the next. Sizes do not count: a later stage computes them again from tensors that
+   * it takes, or takes them as well. More give more places to cut: a U-Net has few that one tensor
    * crosses. With `cuts`, any number may cross.
    * @default 1
    */
@@ -71,7 +80,7 @@ export interface ModelStage {
   readonly milliseconds: number | null;
   /** Bytes of what its nodes compute, per row. */
   readonly activationBytes: number;
-  /** Elements of its weights. A weight that several stages read counts in each. */
+  /** Elements of its weights, of running statistics and constants, too. A tensor that several stages read counts in each. */
   readonly parameters: number;
   /** Bytes of its weights. */
   readonly weightBytes: number;
@@ -135,8 +144,11 @@ export async function splitModel(
   const costs = await measureCosts(whole, request);
   const times = request.by === 'time' ? await timeNodes(whole, costs, 1) : undefined;
   const figure = FIGURES[request.by];
-  const costOf = (node: Node): number =>
-    (figure === 'milliseconds' ? times!.get(node) : costs.nodes.get(node)![figure]) ?? 0;
+  const costOf = (node: Node): number => {
+    if (figure === 'milliseconds') return times!.get(node) ?? 0;
+    const cost = costs.nodes.get(node)!;
+    return (figure === 'parameters' ? allElements(cost) : cost[figure]) ?? 0;
+  };
   const stageOf =
     'cuts' in request
       ? stagesBehind(line, resolveCuts(graph, request.cuts))
@@ -221,14 +233,14 @@ function describeStage(
   times: ReadonlyMap<Node, number> | undefined,
 ): ModelStage {
   const { rewrite, inputs, typeOf } = prunedInternals.of(model);
-  const weights = [...rewrite.cut.values].flatMap(({ initializer }) => initializer ?? []);
+  const weights = [...rewrite.cut.values].filter(({ initializer }) => initializer !== undefined);
   return {
     model,
     macs: sum(nodes, (node) => costs.get(node)!.macs ?? 0) / batch,
     activationBytes: sum(nodes, (node) => costs.get(node)!.activationBytes) / batch,
     milliseconds: times ? sum(nodes, (node) => times.get(node) ?? 0) : null,
-    parameters: sum(weights, ({ dims }) => elementCount(dims)),
-    weightBytes: sum(weights, bytesOf),
+    parameters: allElements(countElements(rewrite.cut.graph, weights)),
+    weightBytes: sum(weights, ({ initializer }) => bytesOf(initializer!)),
     inputs,
     outputs: rewrite.outputs.map(({ tensor, value }) => describeType(tensor, typeOf(value) ?? UNKNOWN)),
   };

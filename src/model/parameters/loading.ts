@@ -95,7 +95,9 @@ export class Loading {
     for (const match of matches.found) this.#checkUse(match);
     const layers = await this.#matchLayers(folded);
     this.#findDroppedBiases(matches.found);
-    await this.#sortLeftovers([...unnamed, ...matches.unexplained.map(unnamedSite)], matches.found);
+    // Constant nodes hold what the code states. What an exporter computes of parameters becomes an initializer.
+    const computed = unnamed.filter(({ initializer }) => !initializer.producer);
+    await this.#sortLeftovers([...computed, ...matches.unexplained.map(unnamedSite)], matches.found);
     const { missing, unexpected, misshapen, derived } = this.#misfits;
     const isRefused = strict && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)

@@ -12,7 +12,15 @@ const file = join(scratch, 'tiny.onnx');
 writeFileSync(file, tinyResNet());
 
 describe('listCosts', () => {
-  const cost = { macs: 1, parameters: 1, weightBytes: 4, activationBytes: 4, milliseconds: null };
+  const cost = {
+    macs: 1,
+    parameters: 1,
+    buffers: 0,
+    constants: 0,
+    weightBytes: 4,
+    activationBytes: 4,
+    milliseconds: null,
+  };
   const node = (name: string, op: string, module: string | null): ModelProfile['nodes'][number] => ({
     name,
     op,

@@ -137,7 +137,10 @@ describe('the parameters of other files', () => {
       { op: 'MatMul', name: 'dense', inputs: ['x', 'dense/kernel:0'], outputs: ['p'] },
       { op: 'Mul', name: 'mul', inputs: ['p', 'scale_of_something'], outputs: ['y'] },
     ];
-    expect(await listed({ initializers, nodes })).toEqual([['dense/kernel:0', 'exact', [2, 2]]]);
+    expect(await listed({ initializers, nodes })).toEqual([
+      ['dense/kernel:0', 'exact', [2, 2]],
+      ['scale_of_something', 'exact', [2]],
+    ]);
   });
 });
 

@@ -63,18 +63,21 @@ function interrupted(graph: Graph, chains: readonly (readonly string[])[]): Set<
     }
   });
   const found = new Set<string>();
-  for (const [path, nodes] of members) if (reenters(graph, nodes)) found.add(path);
+  const isData = (node: Node): boolean => roles.get(node) === 'data';
+  for (const [path, nodes] of members) if (reenters(graph, nodes, isData)) found.add(path);
   return found;
 }
 
-/** Whether a path of nodes leaves a set and comes back. The members are in execution order. */
-function reenters(graph: Graph, members: readonly number[]): boolean {
+/** Whether a path of nodes with data leaves a set and comes back. The members are in execution order. */
+function reenters(graph: Graph, members: readonly number[], isData: (node: Node) => boolean): boolean {
   const [first, last] = [members[0]!, members.at(-1)!];
   if (last - first + 1 === members.length) return false;
   const inside = new Set(members);
   const behind = new Set<Node>();
   for (let i = first; i <= last; i++) {
     const node = graph.nodes[i]!;
+    // Sizes that a module computes of its input, and reads again, are no way out of it.
+    if (!isData(node)) continue;
     const producers = node.reads.flatMap((value) => value.producer ?? []);
     const isBehind = producers.some((producer) => behind.has(producer));
     if (inside.has(i)) {

@@ -7,7 +7,7 @@ import { moduleTree } from '../../../graph/names/module-tree.js';
 import { nameValues } from '../../../graph/names/name-list.js';
 import { nodeRoles } from '../../../graph/roles.js';
 import { modelInternals } from '../../../model/model-state.js';
-import { bytesOf, elementsOf } from '../../../model/oracle/model-costs.js';
+import { bytesOf, countElements } from '../../../model/oracle/model-costs.js';
 import type { OnnxModel } from '../../../model/open-model.js';
 import { describeValue } from '../../../model/value-info.js';
 import { shown } from '../../pages/html.js';
@@ -35,7 +35,7 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
     inputs: graph.inputs.map((value) => describeTensor(value, value.name)),
     outputs: graph.outputs.map(placeOf).filter((place) => place !== undefined),
     nodes,
-    weights: weights.map((value) => [elementsOf(value), bytesOf(value.initializer!)]),
+    weights: weights.map((value) => [countElements(graph, [value]).parameters, bytesOf(value.initializer!)]),
     boxes: listBoxes(graph, tree),
     refusals: listRefusals(graph),
     facts: exporterFacts(graph, nodes),

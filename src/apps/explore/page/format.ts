@@ -3,12 +3,11 @@ import { formatBytes, formatLarge } from '../../pages/numbers.js';
 import type { PageDims } from './data.js';
 import type { Metric } from './graph.js';
 
-/** `256 × 56 × 56`: the sizes of one image, without the batch. */
+/** `256 × 56 × 56`: sizes without the batch. */
 export function formatDims(dims: PageDims | null): string {
   if (dims === null) return '';
   if (dims.length === 0) return 'scalar';
-  const inner = dims.length > 1 ? dims.slice(1) : dims;
-  return inner.map((size) => (size === null ? '?' : String(size))).join(' × ');
+  return dims.map((size) => (size === null ? '?' : String(size))).join(' × ');
 }
 
 /** `4.09 G`, `102 MB`, `1.2 ms`; empty for nothing. */
@@ -47,17 +46,21 @@ export function splitName(name: string, around: string): readonly [before: strin
   return [before === `${around}.` ? '' : before, last];
 }
 
-/** Height and width in pixels of the sign for a tensor: as high as its resolution, as wide as its channels, both by logarithm. */
+/**
+ * Height and width in pixels of the sign for a tensor: as high as its resolution, as wide as its channels, both by logarithm.
+ *
+ * @param dims - Its sizes without the batch.
+ */
 export function signOf(dims: PageDims | null): readonly [height: number, width: number] | undefined {
-  const [, ...sizes] = dims ?? [];
-  if (sizes.some((size) => typeof size !== 'number') || sizes.length === 0) return undefined;
+  const sizes = (dims ?? []).filter((size) => size !== 1);
+  if (sizes.some((size) => typeof size !== 'number') || (dims ?? []).length === 0) return undefined;
   const known = sizes as number[];
   const [channels, side] =
     known.length >= 3
       ? [known[0]!, known[1]!]
       : known.length === 2
         ? [known[1]!, Math.sqrt(known[0]!)]
-        : [known[0]!, 1];
+        : [known[0] ?? 1, 1];
   return [2 + 2.9 * Math.log2(Math.max(1, side)), 2 + 3.1 * Math.log2(Math.max(1, channels))];
 }
 

@@ -116,6 +116,20 @@ export class ModelGraph {
     return this.measure?.dims[node]?.[output] ?? this.model.nodes[node]!.outputs[output]?.dims ?? null;
   }
 
+  /** {@link dimsOf} without the batch. Exporters put other axes first, too. */
+  innerDimsOf(id: Id): readonly (number | string | null)[] | null {
+    return this.withoutBatch(this.dimsOf(id));
+  }
+
+  /** Sizes without their first axis, if that is as long as the batch. */
+  withoutBatch(dims: readonly (number | string | null)[] | null): readonly (number | string | null)[] | null {
+    if (!dims || dims.length < 2) return dims;
+    const stated = this.model.inputs[0]?.dims?.[0];
+    // An open batch is measured with one row.
+    const batch = typeof dims[0] === 'number' && typeof stated !== 'number' ? 1 : stated;
+    return dims[0] === batch ? dims.slice(1) : dims;
+  }
+
   lastData(id: Id): number | undefined {
     return this.nodesIn(id).findLast((node) => this.model.nodes[node]!.role === 'data');
   }

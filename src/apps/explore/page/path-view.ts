@@ -198,7 +198,9 @@ export class PathView {
   /** What goes in at the top, and what comes out at the bottom. */
   #showPorts(): void {
     const { model } = this.#graph;
-    const inputs = model.inputs.map(({ tensor, dims }) => `${tensor} ${formatDims(dims)}`.trim());
+    const inputs = model.inputs.map(({ tensor, dims }) =>
+      `${tensor} ${formatDims(this.#graph.withoutBatch(dims))}`.trim(),
+    );
     const outputs = model.outputs.map(([node, output]) => model.nodes[node]!.outputs[output]!.tensor);
     const [top, bottom] = this.#ports;
     top.textContent = `in: ${inputs.join(', ')}`;

@@ -95,7 +95,7 @@ function makeKind(graph: ModelGraph, id: Id): HTMLElement {
 }
 
 function makeShape(graph: ModelGraph, id: Id): HTMLElement {
-  const dims = graph.dimsOf(id);
+  const dims = graph.innerDimsOf(id);
   const sizes = signOf(dims);
   const sign = make('span', 'tensor');
   if (sizes) Object.assign(sign.style, { height: `${sizes[0]}px`, width: `${sizes[1]}px` });
@@ -123,7 +123,11 @@ function makePick(graph: ModelGraph, id: Id): HTMLElement {
 
 /** What a screen reader says of a row. */
 function labelOf(graph: ModelGraph, id: Id): string {
-  const parts = [graph.nameOf(id), id >= 0 ? graph.model.nodes[id]!.op : '', formatDims(graph.dimsOf(id))];
+  const parts = [
+    graph.nameOf(id),
+    id >= 0 ? graph.model.nodes[id]!.op : '',
+    formatDims(graph.innerDimsOf(id)),
+  ];
   return parts.filter((part) => part !== '').join(', ');
 }
 

@@ -8,7 +8,7 @@ export function adagradRule(options: AdagradOptions): UpdateRule {
   const sign = options.maximize ? -1 : 1;
   return {
     keeps: ['sum'],
-    initial: options.initialAccumulator,
+    initial: options.initialAccumulatorValue,
     hasMomentum: false,
     update(parameter, gradient, state, { step, lr }) {
       const rate = lr / (1 + (step - 1) * lrDecay);

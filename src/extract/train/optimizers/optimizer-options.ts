@@ -108,7 +108,7 @@ export interface AdagradOptions extends CommonOptimizerOptions {
    * The sum of squares before the first step, from 0.
    * @default 0
    */
-  readonly initialAccumulator: number;
+  readonly initialAccumulatorValue: number;
   /**
    * Added to the divisor, from 0.
    * @default 1e-10
@@ -142,7 +142,7 @@ const OPTIMIZER_DEFAULTS: { readonly [Kind in OptimizerKind]: OptionsOf<Kind> } 
   adam: { ...MOMENTS, kind: 'adam' },
   adamw: { ...MOMENTS, kind: 'adamw', weightDecay: 0.01 },
   rmsprop: { ...COMMON, kind: 'rmsprop', lr: 0.01, alpha: 0.99, eps: 1e-8, momentum: 0, centered: false },
-  adagrad: { ...COMMON, kind: 'adagrad', lr: 0.01, lrDecay: 0, initialAccumulator: 0, eps: 1e-10 },
+  adagrad: { ...COMMON, kind: 'adagrad', lr: 0.01, lrDecay: 0, initialAccumulatorValue: 0, eps: 1e-10 },
 };
 
 const KINDS = Object.keys(OPTIMIZER_DEFAULTS) as OptimizerKind[];
@@ -165,7 +165,15 @@ export function readOptimizerOptions(given: GivenOptimizer): OptimizerOptions {
 }
 
 /** Numbers that have no upper limit. */
-const FROM_ZERO = new Set(['lr', 'weightDecay', 'momentum', 'alpha', 'eps', 'lrDecay', 'initialAccumulator']);
+const FROM_ZERO = new Set([
+  'lr',
+  'weightDecay',
+  'momentum',
+  'alpha',
+  'eps',
+  'lrDecay',
+  'initialAccumulatorValue',
+]);
 const SWITCHES = new Set(['maximize', 'nesterov', 'amsgrad', 'centered']);
 
 function checkRanges(options: OptimizerOptions): void {

@@ -151,11 +151,11 @@ describe('code and text', () => {
   });
 
   it('shows sizes without the batch, and the sign for them', () => {
-    expect(formatDims(['batch', 64, null, 7])).toBe('64 × ? × 7');
+    expect(formatDims([64, null, 7])).toBe('64 × ? × 7');
     expect(formatDims([])).toBe('scalar');
-    const [[h1, w1], [h2, w2]] = [signOf([1, 64, 112, 112])!, signOf([1, 2048, 7, 7])!];
+    const [[h1, w1], [h2, w2]] = [signOf([64, 112, 112])!, signOf([2048, 7, 7])!];
     expect(h1).toBeGreaterThan(h2);
     expect(w1).toBeLessThan(w2);
-    expect(signOf(['batch', 'c', 'h', 'w'])).toBeUndefined();
+    expect(signOf(['c', 'h', 'w'])).toBeUndefined();
   });
 });

@@ -72,7 +72,7 @@ describe('readOptimizer', () => {
       mean: new Float32Array(2),
       square: new Float32Array(2),
     });
-    const adagrad = readOptimizer({ kind: 'adagrad', initialAccumulator: 0.5 });
+    const adagrad = readOptimizer({ kind: 'adagrad', initialAccumulatorValue: 0.5 });
     expect(adagrad.start(2)).toEqual({ sum: Float32Array.of(0.5, 0.5) });
   });
 
@@ -95,7 +95,7 @@ describe('readOptimizer', () => {
     [{ kind: 'rmsprop', alpha: Infinity }, 'optimizer.alpha', /finite/],
     [{ kind: 'rmsprop', centered: 'yes' }, 'optimizer.centered', /true or false/],
     [{ kind: 'adagrad', lrDecay: -1 }, 'optimizer.lrDecay', /from 0/],
-    [{ kind: 'adagrad', initialAccumulator: -1 }, 'optimizer.initialAccumulator', /from 0/],
+    [{ kind: 'adagrad', initialAccumulatorValue: -1 }, 'optimizer.initialAccumulatorValue', /from 0/],
   ])('refuses %j', (given, option, message) => {
     const read = (): unknown => readOptimizer(given as GivenOptimizer);
     expect(read).toThrow(message);
