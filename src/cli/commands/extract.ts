@@ -1,4 +1,5 @@
 /** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
+import { shown } from '../../base/printable.js';
 import { existsSync } from 'node:fs';
 import { Option, type Command } from 'commander';
 import { outputExists, writeAtomically } from '../../base/atomic-file.js';
@@ -27,7 +28,7 @@ import { withReturnNodes } from '../flags/return-flags.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
-import { formatDims, formatTable, printable } from '../terminal/table.js';
+import { formatDims, formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
@@ -155,7 +156,7 @@ async function lower(
   const options = { sample, minCosine, transform, signal: terminal.signal };
   const { failures, ...lowered } = await quantizeModel(exact, samples, options);
   for (const { path, error } of failures)
-    terminal.err(`note: ${printable(path ?? 'a photo')} is left out: ${error.message}\n`);
+    terminal.err(`note: ${shown(path ?? 'a photo')} is left out: ${error.message}\n`);
   return lowered;
 }
 

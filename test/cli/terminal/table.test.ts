@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatTable, printable, shortenMiddle } from '../../../src/cli/terminal/table.js';
+import { formatTable, shortenMiddle } from '../../../src/cli/terminal/table.js';
 
 describe('formatTable', () => {
   const long = `/model/${'block/'.repeat(100)}Add`;
