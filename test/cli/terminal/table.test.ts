@@ -36,6 +36,7 @@ describe('shortenMiddle', () => {
   ])('of %s to %i is %s', (text, most, short) => expect(shortenMiddle(text, most)).toBe(short));
 });
 
-describe('printable', () => {
-  it('spells out control characters', () => expect(printable('a\u001b[2J\n')).toBe('a\\x1b[2J\\x0a'));
+describe('cells of a table', () => {
+  it('spells out control characters', () =>
+    expect(formatTable([['a\u001b[2J\n']])).toBe('a\\u001b[2J\\u000a\n'));
 });
