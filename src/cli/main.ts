@@ -1,30 +1,29 @@
 /** The command `tapir`: signals, streams and exit codes. program.ts holds the commands. */
 import { reasonOf, TapirError } from '../base/errors.js';
+import { printable, shown } from '../base/printable.js';
 import { ownSharp } from '../image/decode/open-sharp.js';
 import { warmLane } from '../runtime/lane-start.js';
 import { writeErrorFile } from './terminal/error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './terminal/exit-code.js';
 import type { Terminal } from './terminal/terminal.js';
 
-const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+type Signal = 'SIGINT' | 'SIGTERM';
+const SIGNALS: ReadonlyMap<Signal, number> = new Map([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+]);
 
 async function main(): Promise<number> {
   ownSharp();
   showWarnings();
-  const abort = new AbortController();
   let stopped: number | undefined;
   let isReading = false;
   let isStreaming = false;
-  for (const [signal, code] of Object.entries(SIGNALS)) {
-    process.on(signal, () => {
-      // A second signal ends the process at once, apart from the exit guard, which waits for onnxruntime.
-      if (stopped !== undefined) process.exit(code);
-      stopped = code;
-      abort.abort(new Error(`stopped by ${signal}`));
-      // Ends the wait for more input.
-      if (isReading) process.stdin.destroy();
-    });
-  }
+  const hearSignals = signalHearer((signal) => {
+    stopped = SIGNALS.get(signal);
+    // Ends the wait for more input.
+    if (isReading) process.stdin.destroy();
+  });
   // A reader that goes away (`tapir nodes … | head`) is not a failure.
   const onOutputError = (error: NodeJS.ErrnoException): void => {
     const isGone = error.code === 'EPIPE';
@@ -35,18 +34,21 @@ async function main(): Promise<number> {
   process.stdout.on('error', onOutputError);
   let code: number | undefined;
   const terminal: Terminal = {
-    signal: abort.signal,
+    get signal() {
+      return hearSignals();
+    },
     input: () => {
       isReading = true;
       return process.stdin;
     },
-    confirm: (question) => confirm(question, abort.signal),
-    out: (text) => void process.stdout.write(text),
+    confirm: (question) => confirm(question, hearSignals()),
+    out: (text) => void process.stdout.write(printable(text)),
     write: (bytes) => {
       isStreaming = true;
-      return writeData(bytes, abort.signal, onOutputError);
+      return writeData(bytes, hearSignals(), onOutputError);
     },
-    err: (text) => void process.stderr.write(text),
+    err: printError,
+    rewrite: (text) => void process.stderr.write(`\r\u001b[K${shown(text)}`),
     columns: process.stdout.columns ?? (Number(process.env['COLUMNS']) || undefined),
     isTerminal: process.stderr.isTTY === true,
     exitCode: (value) => {
@@ -70,8 +72,7 @@ async function main(): Promise<number> {
     if (stopped === undefined) writeErrorFile(process.env, error);
     // Commander has printed its own message.
     if (usage !== undefined) return EXIT.usage;
-    if (stopped !== EXIT.done)
-      process.stderr.write(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
+    if (stopped !== EXIT.done) printError(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
   } finally {
     // A pending read would keep a stopped command alive.
@@ -81,12 +82,31 @@ async function main(): Promise<number> {
   }
 }
 
+/**
+ * Returns a function that gives the signal of the first SIGINT or SIGTERM. Before its first call, both end the process at once: Node
+ * calls no handler while synchronous work runs, and a command that only computes has nothing to clean up. The second one always does.
+ */
+function signalHearer(onStop: (signal: Signal) => void): () => AbortSignal {
+  let abort: AbortController | undefined;
+  return () => {
+    if (abort) return abort.signal;
+    const heard = (abort = new AbortController());
+    const stop = (signal: Signal): void => {
+      for (const one of SIGNALS.keys()) process.off(one, stop);
+      onStop(signal);
+      heard.abort(new Error(`stopped by ${signal}`));
+    };
+    for (const one of SIGNALS.keys()) process.on(one, stop);
+    return heard.signal;
+  };
+}
+
 /** Shows the package's own warnings as lines of text. Node would add the number of the process and advice for developers. */
 function showWarnings(): void {
   const [showAsNode] = process.listeners('warning');
   process.removeAllListeners('warning').on('warning', (warning) => {
     if ('code' in warning && String(warning.code).startsWith('TAPIR_'))
-      process.stderr.write(`warning: ${warning.message}\n`);
+      printError(`warning: ${warning.message}\n`);
     else showAsNode?.(warning);
   });
 }
@@ -101,7 +121,7 @@ function exitCodeOfUsage(error: unknown): unknown {
 async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
   const { createInterface } = await import('node:readline');
-  process.stderr.write(`${question} [y/N] `);
+  printError(`${question} [y/N] `);
   const lines = createInterface({ input: process.stdin, terminal: false });
   try {
     const answer = await new Promise<string>((resolve, reject) => {
@@ -112,6 +132,11 @@ async function confirm(question: string, signal: AbortSignal): Promise<boolean> 
   } finally {
     lines.close();
   }
+}
+
+/** Messages hold names from files. */
+function printError(text: string): void {
+  process.stderr.write(printable(text));
 }
 
 /** Resolves when the bytes have been written, and rejects when they cannot be. */

@@ -63,50 +63,56 @@ const SAME_AXES = new Set([
 ]);
 /** Operators that keep the axes if what they read has as many. */
 const REDUCTIONS = new Set(['ReduceMean', 'ReduceMax', 'ReduceSum']);
-/** Residual networks have two ways back per block; they end at the next convolution or linear layer. */
-const MAX_NODES = 512;
+/** By rank: for each node, the axes of what it gives that operators name as channels, as bits. The bit at the rank stands for no axis. */
+const NAMED_AXES = new WeakMap<Graph, Map<number, ReadonlyMap<Node, number>>>();
 
 /**
- * The axis of the channels, found by walking back to the operators that fix it.
+ * The axis of the channels, by the operators that fix it. The first question about a rank walks the graph once.
  *
  * @param rank - Rank of the value.
  * @returns undefined where no operator fixes it, or several disagree.
  */
 export function channelAxis(graph: Graph, value: Value, rank: number): number | undefined {
+  if (!value.producer || (rankOf(value) ?? rank) !== rank) return undefined;
+  const ofRanks = NAMED_AXES.get(graph) ?? new Map<number, ReadonlyMap<Node, number>>();
+  const named = ofRanks.get(rank) ?? nameAxes(graph, rank);
+  NAMED_AXES.set(graph, ofRanks.set(rank, named));
+  const axes = named.get(value.producer) ?? 0;
+  return Array.from({ length: rank }, (_, at) => at).find((at) => axes === 1 << at);
+}
+
+/** The axes that each node's operator names, or inherits from what it reads. Nodes that depend on no input have no axes. */
+function nameAxes(graph: Graph, rank: number): ReadonlyMap<Node, number> {
   const roles = nodeRoles(graph);
   const isData = (read: Value | undefined): boolean =>
     read?.producer !== undefined && roles.get(read.producer) === 'data';
-  const found = new Set<number>();
-  const seen = new Set<Node>();
-  // With each node, where the axes of the value stood in what the node gives.
-  const stack: { readonly node: Node; readonly axes: readonly number[] }[] = [];
-  const push = (read: Value | undefined, axes: readonly number[]): void => {
-    if (!isData(read) || (rankOf(read) ?? rank) !== rank) return;
-    const { producer } = read!;
-    if (seen.has(producer!) || seen.size > MAX_NODES) return;
-    seen.add(producer!);
-    stack.push({ node: producer!, axes });
-  };
-  push(
-    value,
-    Array.from({ length: rank }, (_, axis) => axis),
-  );
-  for (let top = stack.pop(); top; top = stack.pop()) {
-    const { node, axes } = top;
+  const named = new Map<Node, number>();
+  const axesOf = (read: Value | undefined): number =>
+    read?.producer && (rankOf(read) ?? rank) === rank ? (named.get(read.producer) ?? 0) : 0;
+  for (const node of graph.nodes) {
+    if (roles.get(node) !== 'data') continue;
     const { perm } = node.scanned;
     const isLinear = PRODUCTS.has(node.opType) && !isData(node.inputs[1]) && isFedByWeight(node);
-    if (CHANNELS_SECOND.has(node.opType)) found.add(axes.indexOf(1));
-    else if (isLinear || normalizesLast(node)) found.add(axes.indexOf(rank - 1));
-    else if (node.opType === 'Transpose' && perm?.length === rank)
-      push(
-        node.inputs[0],
-        axes.map((axis) => perm[axis]!),
-      );
-    else if (REDUCTIONS.has(node.opType) && rankOf(node.inputs[0]) === rank) push(node.inputs[0], axes);
-    else if (SAME_AXES.has(node.opType)) for (const read of node.inputs) push(read, axes);
+    let axes = 0;
+    if (CHANNELS_SECOND.has(node.opType)) axes = 1 << 1;
+    else if (isLinear || normalizesLast(node)) axes = 1 << (rank - 1);
+    else if (node.opType === 'Transpose' && perm?.length === rank) axes = turn(axesOf(node.inputs[0]), perm);
+    else if (REDUCTIONS.has(node.opType) && rankOf(node.inputs[0]) === rank) axes = axesOf(node.inputs[0]);
+    else if (SAME_AXES.has(node.opType)) for (const read of node.inputs) axes |= axesOf(read);
+    if (axes !== 0) named.set(node, axes);
   }
-  const [axis] = found;
-  return found.size === 1 && axis! >= 0 ? axis : undefined;
+  return named;
+}
+
+/** Where axes are after a transposition. A damaged `perm` may lose some. */
+function turn(axes: number, perm: readonly number[]): number {
+  let turned = axes & (1 << perm.length);
+  for (let from = 0; from < perm.length; from++) {
+    if ((axes & (1 << from)) === 0) continue;
+    const to = perm.indexOf(from);
+    turned |= 1 << (to < 0 ? perm.length : to);
+  }
+  return turned;
 }
 
 /** Layer normalisation over one axis, the last: its scale has one as well. */

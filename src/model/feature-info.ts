@@ -113,6 +113,14 @@ export interface ImageAxes {
 
 /** The image input: an input with four axes, preferably with three channels. */
 export function imageInput(graph: Graph): ImageAxes | undefined {
+  // Every value of a listing asks, and a graph may have as many inputs as values.
+  if (!IMAGE_INPUTS.has(graph)) IMAGE_INPUTS.set(graph, findImageInput(graph));
+  return IMAGE_INPUTS.get(graph);
+}
+
+const IMAGE_INPUTS = new WeakMap<Graph, ImageAxes | undefined>();
+
+function findImageInput(graph: Graph): ImageAxes | undefined {
   const sizes = graph.inputs.flatMap((value) => {
     const { dims } = describeValue(value);
     return dims?.length === 4 ? [{ value, dims, layout: likelyLayout(dims) }] : [];

@@ -1,10 +1,11 @@
 /** A comparison → one page to look at. */
+import { shown } from '../../base/printable.js';
 import { isTapirError } from '../../base/errors.js';
 import { packageVersion } from '../../base/package.js';
 import { makeThumbnail } from '../../image/thumbnail.js';
 import type { SourceItem } from '../../sources/items/source-item.js';
 import { readPageFiles, renderPage } from '../pages/document.js';
-import { markup, shown, type Markup } from '../pages/html.js';
+import { markup, type Markup } from '../pages/html.js';
 import { formatBytes, formatCount, formatValue } from '../pages/numbers.js';
 import type { ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';
 import type { Agreement, ComparedImage } from './compare-outputs.js';

@@ -1,4 +1,5 @@
 /** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
+import { shown } from '../../base/printable.js';
 import { invalidOption } from '../../base/checks.js';
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import { createAttribution, type Attribution } from '../../extract/attribution/attribution.js';
@@ -14,7 +15,6 @@ import type { Device } from '../../runtime/device.js';
 import { takeRow } from '../../tensor/rows.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { makeTensor } from '../../tensor/tensor.js';
-import { shown } from '../pages/html.js';
 import { describeModel } from './describe/describe-model.js';
 import { measureModel } from './describe/measure.js';
 import type {

@@ -1,4 +1,5 @@
 /** Photos as a model takes them. */
+import { shown } from '../../base/printable.js';
 import { fitTransform, type ImageInput } from '../../embed/image-input.js';
 import { encodeWebp } from '../../image/encode-webp.js';
 import { chooseTransform, type TransformRequest } from '../../image/configs/find-transform.js';
@@ -9,7 +10,6 @@ import { encodeFloat16 } from '../../tensor/float16.js';
 import { fillFeed } from '../../tensor/image-feed.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
-import { shown } from '../pages/html.js';
 import type { PagePhoto, PhotoCode } from './page/data.js';
 
 /** The most photos that are held at a time; a further one replaces the oldest. */

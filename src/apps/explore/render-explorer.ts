@@ -1,7 +1,8 @@
 /** A described model → its page. */
+import { shown } from '../../base/printable.js';
 import { packageVersion } from '../../base/package.js';
 import { readPageFiles, renderPage } from '../pages/document.js';
-import { markup, shown, type Markup } from '../pages/html.js';
+import { markup, type Markup } from '../pages/html.js';
 import { formatBytes, formatCount, formatLarge } from '../pages/numbers.js';
 import type { PageData, PageModel } from './page/data.js';
 

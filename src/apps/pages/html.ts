@@ -1,4 +1,5 @@
 /** HTML from text that comes from files, escaped so that it cannot act on the page. */
+import { printable, spellOut } from '../../base/printable.js';
 
 /** HTML that is safe to insert. */
 export class Markup {
@@ -39,26 +40,14 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Safe between tags and inside quoted attributes. */
+/** Safe between tags and inside quoted attributes. Characters that act on text are spelled out. */
 function escapeText(text: string): string {
-  return text.replace(/[&<>"']/g, (char) => ENTITIES[char]!);
+  return printable(text).replace(/[&<>"']/g, (char) => ENTITIES[char]!);
 }
 
-/** JSON that is safe inside a script element: without `<`, which could end it, and without U+2028 and U+2029. */
+/** JSON that is safe inside a script element: without `<`, which could end it, and without marks that change how the file reads. */
 export function toScriptJson(value: unknown): string {
-  return JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, spellOut);
-}
-
-/**
- * A name as the page shows it. Control characters, halves of characters and marks that reverse the direction of text could make a
- * name look like another one, so they are spelled out as `\u202e`. Emoji keep their joiners.
- */
-export function shown(name: string): string {
-  return name.replace(/[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu, spellOut);
-}
-
-function spellOut(char: string): string {
-  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return printable(JSON.stringify(value)).replace(/[<>&]/g, spellOut);
 }
 
 /** Numbers for {@link toScriptJson}: little-endian bytes in base64. Node runs on little-endian machines only. */

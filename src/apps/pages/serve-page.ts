@@ -1,9 +1,9 @@
 /** Serves a page to this machine, and to nobody else. */
+import { shown } from '../../base/printable.js';
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
 import { KEY_HEADER } from './browser/ask-server.js';
-import { shown } from './html.js';
 
 const HOST = '127.0.0.1';
 const MAX_BODY_BYTES = 64 * 1024 ** 2;

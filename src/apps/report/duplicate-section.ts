@@ -1,6 +1,7 @@
 /** Near-duplicates of the whole dataset, as text: the map shows those of its sample. */
+import { shown } from '../../base/printable.js';
 import type { Duplicates } from '../dedupe/find-duplicates.js';
-import { markup, shown, type Markup } from '../pages/html.js';
+import { markup, type Markup } from '../pages/html.js';
 import { formatCount } from '../pages/numbers.js';
 
 /** Groups that are listed. */

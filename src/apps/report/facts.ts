@@ -1,6 +1,6 @@
 /** The manifest as rows of text. Opening the dataset checks only what reading needs; every other field may hold anything. */
+import { shown } from '../../base/printable.js';
 import { describeCosines } from '../../dataset/float32-comparison.js';
-import { shown } from '../pages/html.js';
 import { formatBytes, formatCount, formatSeconds } from '../pages/numbers.js';
 
 /** A name and its text. */

@@ -1,6 +1,7 @@
 /** The heat maps on the page: each photo beside its map. A reader needs no script for them. */
+import { shown } from '../../base/printable.js';
 import { colourOf, INFERNO } from '../pages/colour-map.js';
-import { markup, shown, type Markup } from '../pages/html.js';
+import { markup, type Markup } from '../pages/html.js';
 import { formatCount } from '../pages/numbers.js';
 import type { HeatmapPair, Heatmaps } from './heatmaps.js';
 

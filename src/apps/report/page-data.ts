@@ -1,5 +1,6 @@
 /** The computed part of a report → the data of its page. */
-import { encodeNumbers, shown } from '../pages/html.js';
+import { shown } from '../../base/printable.js';
+import { encodeNumbers } from '../pages/html.js';
 import type { SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import type { RowLayout } from '../pages/vectors/row-layout.js';

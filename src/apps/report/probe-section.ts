@@ -1,5 +1,6 @@
 /** A probe on the page: its classes, confusions and suspected labels. A reader needs no script for it. */
-import { markup, shown, type Markup } from '../pages/html.js';
+import { shown } from '../../base/printable.js';
+import { markup, type Markup } from '../pages/html.js';
 import { formatCount } from '../pages/numbers.js';
 import type { Probe, ProbeResults, SuspectImage } from '../probe/probe.js';
 

@@ -1,6 +1,7 @@
 /** The report's page: its parts in their order. */
+import { shown } from '../../base/printable.js';
 import { renderPage, type PageFiles } from '../pages/document.js';
-import { markup, shown, type Markup } from '../pages/html.js';
+import { markup, type Markup } from '../pages/html.js';
 import { formatCount } from '../pages/numbers.js';
 import type { Inputs } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';

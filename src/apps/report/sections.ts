@@ -1,8 +1,9 @@
 /** The parts of the page that are text. A reader needs no script for them. */
+import { shown } from '../../base/printable.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import type { FailureGroup, Inputs } from './collect/collect-inputs.js';
 import type { Fact, Facts } from './facts.js';
-import { markup, shown, type Markup } from '../pages/html.js';
+import { markup, type Markup } from '../pages/html.js';
 import { formatCount, formatSeconds, formatValue } from '../pages/numbers.js';
 import { countInBins, type Histogram } from './collect/statistics.js';
 

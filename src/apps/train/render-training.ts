@@ -1,7 +1,8 @@
 /** A training → one page to look at: its curves, its settings and its classes. */
+import { shown } from '../../base/printable.js';
 import { packageVersion } from '../../base/package.js';
 import { readPageFiles, renderPage } from '../pages/document.js';
-import { markup, shown, type Markup } from '../pages/html.js';
+import { markup, type Markup } from '../pages/html.js';
 import { formatCount, formatSeconds, formatValue } from '../pages/numbers.js';
 import { renderCurve, type Curve } from './render-curve.js';
 import type { TrainFailure } from './training-photos.js';

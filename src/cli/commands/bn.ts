@@ -1,4 +1,5 @@
 /** `tapir bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
+import { shown } from '../../base/printable.js';
 import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import {
@@ -26,7 +27,6 @@ import { parseCount } from '../flags/flag-values.js';
 import { describeTransform } from '../flags/open-extractor.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 /** Flags that estimating and merging share. */
@@ -133,7 +133,7 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
       );
     const measured = await measureMoments(model, photos, common);
     await writeMoments(moments, measured.moments);
-    terminal.out(`written: ${printable(moments)} (moments of ${measured.moments.layers.length} layers)\n`);
+    terminal.out(`written: ${shown(moments)} (moments of ${measured.moments.layers.length} layers)\n`);
     reportFailures(terminal, measured.failures);
     return;
   }
@@ -206,9 +206,9 @@ async function report(
     return;
   }
   const [first] = layers;
-  const seen = `${layers.length} norms, mode ${moments.mode}; ${printable(first!.name)} saw ${first!.count} values per channel`;
-  if (out !== undefined) terminal.out(`written: ${printable(out)} (${seen})\n`);
-  if (file !== undefined) terminal.out(`written: ${printable(file)} (moments of ${layers.length} layers)\n`);
+  const seen = `${layers.length} norms, mode ${moments.mode}; ${shown(first!.name)} saw ${first!.count} values per channel`;
+  if (out !== undefined) terminal.out(`written: ${shown(out)} (${seen})\n`);
+  if (file !== undefined) terminal.out(`written: ${shown(file)} (moments of ${layers.length} layers)\n`);
 }
 
 /** Names photos that are not in the statistics. Exit code 1 if there are some. */
@@ -217,7 +217,7 @@ function reportFailures(terminal: Terminal, failures: readonly PhotoFailure[]): 
   terminal.exitCode(EXIT.someFailed);
   terminal.err(`${failures.length} photos could not be read, and are not in the statistics:\n`);
   for (const { path, error } of failures.slice(0, FAILURES_SHOWN))
-    terminal.err(`  ${printable(path ?? '(bytes)')}: ${printable(error.message)}\n`);
+    terminal.err(`  ${shown(path ?? '(bytes)')}: ${shown(error.message)}\n`);
 }
 
 async function writeMoments(path: string, moments: BatchNormMoments): Promise<void> {

@@ -1,4 +1,5 @@
 /** `tapir cam`: draws where in a photo a score comes from. */
+import { shown } from '../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { drawHeatmap } from '../../apps/attribution/draw-heatmap.js';
 import { fitPhotos } from '../../apps/attribution/fit-photos.js';
@@ -18,7 +19,6 @@ import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { describeTransform } from '../flags/open-extractor.js';
-import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface CamFlags {
@@ -88,11 +88,11 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
     terminal.out(`${JSON.stringify({ model, photo, method, layer: layer ?? null, ...facts }, null, 2)}\n`);
     return;
   }
-  const name = facts.label === null ? '' : ` (${printable(facts.label)})`;
+  const name = facts.label === null ? '' : ` (${shown(facts.label)})`;
   terminal.out(
     `class ${facts.class}${name}, score ${facts.score.toFixed(3)}, ${method} of ${facts.dims.slice(1).join('×')}\n`,
   );
-  for (const file of [out, map]) if (file !== undefined) terminal.out(`written: ${printable(file)}\n`);
+  for (const file of [out, map]) if (file !== undefined) terminal.out(`written: ${shown(file)}\n`);
 }
 
 function describe({ classes, labels, scores, map }: AttributionResult): {

@@ -1,4 +1,5 @@
 /** `tapir compare`: two models on the same photos. */
+import { shown } from '../../base/printable.js';
 import type { Command } from 'commander';
 import { COMPARE_DEFAULTS, compareModels } from '../../apps/compare/compare-models.js';
 import type { Agreement } from '../../apps/compare/compare-outputs.js';
@@ -15,7 +16,7 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { readReturnFlags } from '../flags/return-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { formatTable, printable } from '../terminal/table.js';
+import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface CompareFlags {
@@ -84,7 +85,7 @@ async function runCompare(
     signal: terminal.signal,
   });
   terminal.out(json ? `${JSON.stringify(found, jsonOfError, 2)}\n` : describe(found));
-  if (out !== '' && !json) terminal.out(`page: ${printable(out)}\n`);
+  if (out !== '' && !json) terminal.out(`page: ${shown(out)}\n`);
   if (found.failures.length > 0) terminal.exitCode(EXIT.someFailed);
 }
 
@@ -100,16 +101,16 @@ function describe(found: ModelComparison): string {
   const blocks = outputs.map((output) => {
     const worst = output.worst
       .slice(0, WORST_SHOWN)
-      .map(({ path, cosine }) => `  least alike: ${formatCosine(cosine)}  ${printable(path ?? '(bytes)')}\n`);
-    return `${printable(output.key)}: ${describeAgreement(output)}\n${tableOf(output, output.onPixelsOfA)}${worst.join('')}`;
+      .map(({ path, cosine }) => `  least alike: ${formatCosine(cosine)}  ${shown(path ?? '(bytes)')}\n`);
+    return `${shown(output.key)}: ${describeAgreement(output)}\n${tableOf(output, output.onPixelsOfA)}${worst.join('')}`;
   });
   const failed = failures
     .slice(0, WORST_SHOWN)
-    .map(({ path, error }) => `  ${printable(path ?? '(bytes)')}: ${printable(error.message)}\n`);
+    .map(({ path, error }) => `  ${shown(path ?? '(bytes)')}: ${shown(error.message)}\n`);
   const lines = [
-    `A: ${printable(a.file)}\nB: ${printable(b.file)}\n${sampled} of ${seen} images\n\n`,
+    `A: ${shown(a.file)}\nB: ${shown(b.file)}\n${sampled} of ${seen} images\n\n`,
     `${blocks.join('\n')}\n`,
-    ...describePixels(found).map((line) => `${printable(line)}\n`),
+    ...describePixels(found).map((line) => `${shown(line)}\n`),
     ...(failures.length > 0 ? [`${failures.length} images could not be embedded:\n`, ...failed] : []),
   ];
   return lines.join('');

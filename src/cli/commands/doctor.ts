@@ -1,4 +1,5 @@
 /** `tapir doctor`: what runs here, what does not run and why, and what to do next. */
+import { shown } from '../../base/printable.js';
 import type { Command } from 'commander';
 import type { ProbedEngine } from '../../runtime/devices/probe-engines.js';
 import type { CudaDevice } from '../../runtime/devices/device-list.js';
@@ -6,7 +7,6 @@ import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devic
 import { CAN_INSTALL_CUDA, INSTALL_CUDA } from '../../runtime/devices/installed-cuda.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
-import { printable } from '../terminal/table.js';
 import { CUDA_LIBS_HELP } from '../flags/extractor-flags.js';
 import { parseCount } from '../flags/flag-values.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -56,9 +56,9 @@ export function formatDiagnosis(diagnosis: Diagnosis): string {
   ];
   const width = Math.max(...lines.map(([, what]) => what.length));
   const block = lines.map(
-    ([mark, what, text]) => `${MARKS[mark]} ${printable(what).padEnd(width)}  ${printable(text)}`,
+    ([mark, what, text]) => `${MARKS[mark]} ${shown(what).padEnd(width)}  ${shown(text)}`,
   );
-  const next = nextSteps(diagnosis).map((step) => `  ${printable(step)}`);
+  const next = nextSteps(diagnosis).map((step) => `  ${shown(step)}`);
   return `${[...block, ...(next.length > 0 ? ['', 'next:', ...next] : [])].join('\n')}\n`;
 }
 

@@ -1,4 +1,5 @@
 /** `tapir engines`: installs, lists and removes libraries that do not come with this package: other engines, and CUDA. */
+import { shown } from '../../base/printable.js';
 import { Argument, type Command } from 'commander';
 import { ENGINE_PACKAGES, engineFolder, type InstallableEngine } from '../../base/engine-packages.js';
 import { TapirError } from '../../base/errors.js';
@@ -16,7 +17,7 @@ import { formatBytes } from '../../apps/pages/numbers.js';
 import { linkInstalledProvider } from '../../runtime/devices/installed-cuda.js';
 import { YES_FLAG } from '../flags/find-model.js';
 import { licenceLine, withProgress } from '../flags/pull-model.js';
-import { formatTable, printable } from '../terminal/table.js';
+import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface InstallFlags {
@@ -78,7 +79,7 @@ async function runEngineInstall(
   );
   const missing = missingPackage(name);
   const unlinked = name === 'cuda' ? linkInstalledProvider() : undefined;
-  if (unlinked !== undefined) terminal.err(`tapir: ${printable(unlinked)}\n`);
+  if (unlinked !== undefined) terminal.err(`tapir: ${shown(unlinked)}\n`);
   if (json) {
     const isNew = plan.installed === null;
     terminal.out(`${JSON.stringify({ ...engine, isNew, missingPackage: missing }, null, 2)}\n`);
@@ -86,7 +87,7 @@ async function runEngineInstall(
   }
   const what = plan.installed ? 'already installed' : 'installed';
   const size = formatBytes(engine.sizeBytes);
-  terminal.out(`${name} ${engine.version}: ${what}, ${size} in ${printable(engine.folder)}\n`);
+  terminal.out(`${name} ${engine.version}: ${what}, ${size} in ${shown(engine.folder)}\n`);
   if (missing !== null)
     terminal.out(`one more step: npm install ${missing} (it calls the libraries of ${name})\n`);
   terminal.out(`use it with ${ENGINE_PACKAGES[name].use}\n`);
@@ -95,7 +96,7 @@ async function runEngineInstall(
 /** Prints what an installation downloads, from where and to where, and each licence. */
 function showPlan(terminal: Terminal, { name, folder, wheels }: InstallPlan): void {
   const { content } = ENGINE_PACKAGES[name];
-  const say = (line: string): void => terminal.err(`${printable(line)}\n`);
+  const say = (line: string): void => terminal.err(`${shown(line)}\n`);
   for (const line of wheels.flatMap((one) => wheelLines(name, one))) say(line);
   const sources = wheels.map(({ wheel: { from } }) =>
     'index' in from ? `package index: ${from.index}` : '',
@@ -181,6 +182,6 @@ async function runList(terminal: Terminal, json: boolean): Promise<void> {
 
 async function runRemove(terminal: Terminal, name: InstallableEngine): Promise<void> {
   const removed = await removeEngine(name);
-  for (const path of removed) terminal.out(`removed ${printable(path)}\n`);
+  for (const path of removed) terminal.out(`removed ${shown(path)}\n`);
   if (removed.length === 0) terminal.out(`${name} is not installed\n`);
 }

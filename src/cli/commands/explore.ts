@@ -1,4 +1,5 @@
 /** `tapir explore`: one page about a model, in the browser or as a file. */
+import { shown } from '../../base/printable.js';
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
@@ -9,7 +10,6 @@ import { formatBytes } from '../../apps/pages/numbers.js';
 import { readDevice, type Device } from '../../runtime/device.js';
 import { messageOf } from '../terminal/exit-code.js';
 import { showPage } from '../terminal/show-page.js';
-import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
@@ -87,11 +87,10 @@ async function runExplore(
     time: flags.time,
     transform: flags.transform,
     device: flags.device as Device,
-    signal: terminal.signal,
   });
-  for (const problem of problems) terminal.err(`note: ${printable(problem)}\n`);
+  for (const problem of problems) terminal.err(`note: ${shown(problem)}\n`);
   if (flags.json) terminal.out(`${JSON.stringify({ path: written, bytes, problems }, null, 2)}\n`);
-  else terminal.out(`${printable(written)}: ${formatBytes(bytes)}\n`);
+  else terminal.out(`${shown(written)}: ${formatBytes(bytes)}\n`);
 }
 
 /** Serves the page until it is stopped, which is a success. */

@@ -3,6 +3,7 @@ import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
+import { shown } from '../../base/printable.js';
 import { QUANTIZE_DEFAULTS, quantizeModel } from '../../apps/learn/quantize-model.js';
 import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
 import { PRUNE_DEFAULTS, type PruneOptions } from '../../model/cut-model.js';
@@ -27,7 +28,7 @@ import { withReturnNodes } from '../flags/return-flags.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
-import { formatDims, formatTable, printable } from '../terminal/table.js';
+import { formatDims, formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
@@ -161,7 +162,7 @@ async function lower(
   const options = { sample, minCosine, transform, signal: terminal.signal };
   const { failures, ...lowered } = await quantizeModel(exact, samples, options);
   for (const { path, error } of failures)
-    terminal.err(`note: ${printable(path ?? 'a photo')} is left out: ${error.message}\n`);
+    terminal.err(`note: ${shown(path ?? 'a photo')} is left out: ${error.message}\n`);
   return lowered;
 }
 

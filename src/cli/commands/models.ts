@@ -1,4 +1,5 @@
 /** `tapir models`: lists the known models, and downloads them into the cache. */
+import { shown } from '../../base/printable.js';
 import { existsSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import type { Command } from 'commander';
@@ -20,7 +21,7 @@ import { isRepositoryReference, parseRepositoryReference } from '../../hub/repos
 import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { licenceLine, showPlan, withProgress } from '../flags/pull-model.js';
-import { formatTable, printable } from '../terminal/table.js';
+import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface ListFlags {
@@ -122,7 +123,7 @@ async function pullKnown(terminal: Terminal, name: string, flags: PullFlags): Pr
   const { out, allowHttp, manifest, file, variant } = flags;
   const model = findKnownModel(await listKnownModels({ manifest }), name);
   if (out !== undefined) checkFree(out);
-  terminal.err(`${printable(model.description)}\n${licenceLine(model.licence)}`);
+  terminal.err(`${shown(model.description)}\n${licenceLine(model.licence)}`);
   if (model.files.some(({ sha256 }) => sha256 === null))
     terminal.err(
       'its SHA-256 is not in the list: the first download is trusted, and its checksum recorded beside it\n',
@@ -133,7 +134,7 @@ async function pullKnown(terminal: Terminal, name: string, flags: PullFlags): Pr
 async function pullWeights(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
   const { model } = await findTorchvisionModel(name, flags.manifest);
   if (flags.out !== undefined) checkFree(flags.out);
-  terminal.err(`${printable(model.description)}\n${licenceLine(model.licence)}`);
+  terminal.err(`${shown(model.description)}\n${licenceLine(model.licence)}`);
   const { allowHttp, manifest } = flags;
   return withProgress(terminal, allowHttp, ({ signal, onProgress }) =>
     pullTorchvision(name, { allowHttp, manifest, signal, onProgress }),
@@ -160,13 +161,12 @@ function report(terminal: Terminal, { model, files }: PulledModel, path: string)
       first: 'not compared: the first download is trusted',
     }[checked];
     const what = isNew ? 'downloaded' : 'already there';
-    terminal.out(`${printable(name)}: ${what}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256} (${how})\n`);
+    terminal.out(`${shown(name)}: ${what}, ${formatBytes(sizeBytes)}, SHA-256 ${sha256} (${how})\n`);
   }
-  for (const { name, meaning } of model.nodes)
-    terminal.out(`  --return ${printable(name)}  ${printable(meaning)}\n`);
+  for (const { name, meaning } of model.nodes) terminal.out(`  --return ${shown(name)}  ${shown(meaning)}\n`);
   if (model.transform !== null)
     terminal.out(`  --transform auto: ${transformText(model)}, beside the model\n`);
-  if (model.note !== '') terminal.out(`  ${printable(model.note)}\n`);
+  if (model.note !== '') terminal.out(`  ${shown(model.note)}\n`);
   terminal.out(`${path}\n`);
 }
 

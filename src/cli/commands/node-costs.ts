@@ -1,4 +1,5 @@
 /** `tapir nodes --cost`: what each module and node costs, as a tree. */
+import { shown } from '../../base/printable.js';
 import { formatBytes, formatLarge } from '../../apps/pages/numbers.js';
 import { openModel } from '../../model/open-model.js';
 import {
@@ -9,7 +10,7 @@ import {
 } from '../../model/oracle/profile-model.js';
 import { findModelFile } from '../flags/find-model.js';
 import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
-import { formatDims, formatTable, printable } from '../terminal/table.js';
+import { formatDims, formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 export interface CostFlags extends SizeFlags {
@@ -31,12 +32,11 @@ export async function runNodeCosts(terminal: Terminal, path: string, flags: Cost
   const model = await openModel(await findModelFile(path, terminal, flags.yes));
   const { batch, time, threads } = flags;
   const profile = await profileModel(model, { batch, time, threads, inputSizes: readSizeFlags(flags) });
-  terminal.signal.throwIfAborted();
   if (flags.json) {
     terminal.out(`${JSON.stringify(profile, null, 2)}\n`);
     return;
   }
-  const inputs = profile.inputs.map(({ name, dims }) => `${printable(name)} ${formatDims(dims)}`).join(', ');
+  const inputs = profile.inputs.map(({ name, dims }) => `${shown(name)} ${formatDims(dims)}`).join(', ');
   terminal.out(`one run with ${inputs}${time ? '; times without optimisation' : ''}\n\n`);
   const head = [
     'name',
@@ -57,7 +57,7 @@ export async function runNodeCosts(terminal: Terminal, path: string, flags: Cost
   terminal.out(formatTable([head, ...rows, ['total', '', ...formatCost(profile.total)]], right, width));
   for (const { op, nodes } of profile.uncounted) {
     const more = nodes.length > NODES_NAMED ? ' …' : '';
-    terminal.out(`not counted: ${printable(`${op} (${nodes.slice(0, NODES_NAMED).join(', ')}${more})`)}\n`);
+    terminal.out(`not counted: ${shown(`${op} (${nodes.slice(0, NODES_NAMED).join(', ')}${more})`)}\n`);
   }
 }
 

@@ -1,4 +1,5 @@
 /** `tapir search`: finds the nearest images of a dataset. */
+import { shown } from '../../base/printable.js';
 import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
@@ -20,7 +21,7 @@ import {
 import { collect, parseCount } from '../flags/flag-values.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';
-import { formatTable, printable } from '../terminal/table.js';
+import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface SearchFlags {
@@ -233,5 +234,5 @@ function blockOf(query: string, hits: readonly SearchHit[], metric: Metric, isNa
     hit.path ?? '(bytes)',
   ]);
   const table = formatTable([['rank', score, 'row', 'path'], ...rows], [0, 1, 2]);
-  return isNamed ? `${printable(query)}\n${table}` : table;
+  return isNamed ? `${shown(query)}\n${table}` : table;
 }

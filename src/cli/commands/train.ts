@@ -1,4 +1,5 @@
 /** `tapir train`: trains a classifier on a folder with a subfolder of photos per class. */
+import { shown } from '../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { formatAccuracy } from '../../apps/train/render-training.js';
 import {
@@ -20,7 +21,6 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { parseCount } from '../flags/flag-values.js';
 import { describeTransform } from '../flags/open-extractor.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { createTrainView } from '../terminal/train-progress.js';
 
@@ -187,8 +187,8 @@ function report(terminal: Terminal, trained: TrainedFolder, { json }: TrainFlags
   const { out, page, best, classes, failures } = trained;
   if (json) terminal.out(`${JSON.stringify(trained, null, 2)}\n`);
   else {
-    terminal.out(`written: ${printable(out)} (${classes.length} classes, ${describeBest(best)})\n`);
-    terminal.out(`written: ${printable(page)}\n`);
+    terminal.out(`written: ${shown(out)} (${classes.length} classes, ${describeBest(best)})\n`);
+    terminal.out(`written: ${shown(page)}\n`);
   }
   reportFailures(terminal, failures);
 }
@@ -204,5 +204,5 @@ function reportFailures(terminal: Terminal, failures: readonly TrainFailure[]): 
   terminal.exitCode(EXIT.someFailed);
   terminal.err(`${failures.length} photos could not be read, and were left out:\n`);
   for (const { path, message } of failures.slice(0, FAILURES_SHOWN))
-    terminal.err(`  ${printable(path)}: ${printable(message)}\n`);
+    terminal.err(`  ${shown(path)}: ${shown(message)}\n`);
 }

@@ -1,16 +1,16 @@
 /** Downloads from the command line: the summary before, and the line of progress. */
+import { shown } from '../../base/printable.js';
 import type { DownloadProgress } from '../../hub/download-file.js';
 import type { KnownModel } from '../../hub/known-models.js';
 import { PULL_DEFAULTS, type PullOptions } from '../../hub/pull-model.js';
 import { pullRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
 import type { PulledModel } from '../../hub/pulled-model.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
-import { printable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 /** Formats the licence. Print it before the download, because it may be a reason not to start. */
 export function licenceLine({ spdx, url }: KnownModel['licence'], whose = ''): string {
-  return `licence${whose}: ${printable(`${spdx} (${url})`)}\n`;
+  return `licence${whose}: ${shown(`${spdx} (${url})`)}\n`;
 }
 
 /** Prints commit, files, size and licence of a planned download. */
@@ -21,7 +21,7 @@ export function showPlan(terminal: Terminal, { reference, listing, files, missin
   const size = `${sizes.includes(null) ? 'at least ' : ''}${formatBytes(total)} to download`;
   const what = `${model!.name} and ${others.length} more ${others.length === 1 ? 'file' : 'files'}`;
   const where = `${reference.repository} at ${listing.commit.slice(0, 12)}`;
-  terminal.err(`${printable(`${where}: ${what}, ${missing.length === 0 ? 'all in the cache' : size}`)}\n`);
+  terminal.err(`${shown(`${where}: ${what}, ${missing.length === 0 ? 'all in the cache' : size}`)}\n`);
   terminal.err(licenceLine(listing.licence));
 }
 
@@ -62,7 +62,7 @@ function createProgress(terminal: Terminal): ProgressLine {
       shown = Date.now();
       isOpen = true;
       const of = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
-      terminal.err(`\r\u001b[K${printable(file)}: ${formatBytes(bytes)}${of}`);
+      terminal.rewrite(`${file}: ${formatBytes(bytes)}${of}`);
     },
     end() {
       if (isOpen) terminal.err('\n');

@@ -31,7 +31,7 @@ function createLog(terminal: Terminal): ProgressView {
 }
 
 function createLine(terminal: Terminal): ProgressView {
-  const view = throttle(REDRAW_EVERY_SECONDS, (progress) => terminal.err(`\r\u001b[K${describe(progress)}`));
+  const view = throttle(REDRAW_EVERY_SECONDS, (progress) => terminal.rewrite(describe(progress)));
   let isOpen = false;
   return {
     show(progress) {

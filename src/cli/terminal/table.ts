@@ -1,9 +1,5 @@
 /** Text tables and numbers for people. */
-
-/** Spells out control characters, because names come from files and could act on the terminal. */
-export function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`);
-}
+import { shown } from '../../base/printable.js';
 
 /** A limit for the lines of a table. */
 export interface TableWidth {
@@ -23,7 +19,7 @@ export function formatTable(
   right: readonly number[] = [],
   { columns, names }: TableWidth = { columns: undefined, names: [] },
 ): string {
-  let rows = given.map((row) => row.map(printable));
+  let rows = given.map((row) => row.map(shown));
   let widths = widthsOf(rows);
   const total = widths.reduce((sum, width) => sum + width + GAP, -GAP);
   if (columns !== undefined && total > columns) {

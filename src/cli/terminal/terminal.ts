@@ -1,17 +1,22 @@
 /** The surroundings of a command. */
 export interface Terminal {
-  /** Fires when the user stops the command. */
+  /**
+   * Fires when the user stops the command. Until a command reads it for the first time, SIGINT and SIGTERM end the process at once: read it
+   * where something begins that must end tidily. The second signal always ends the process at once.
+   */
   readonly signal: AbortSignal;
   /** Standard input, opened on the first call. */
   input(): AsyncIterable<Uint8Array>;
   /** Asks a question with yes or no as its answer; false where there is no terminal to answer on. */
   confirm(question: string): Promise<boolean>;
-  /** Writes to standard output: results. */
+  /** Writes to standard output: results. Characters that act on a terminal are spelled out; see {@link printable}. */
   out(text: string): void;
   /** Writes data to standard output, and waits for a slow reader. Rejects when the reader goes away, or when `signal` fires. */
   write(bytes: Uint8Array): Promise<void>;
-  /** Writes to standard error: progress and errors. */
+  /** Writes to standard error, in the same way: notes and errors. */
   err(text: string): void;
+  /** Replaces the last line of standard error, which must be a terminal: progress. */
+  rewrite(text: string): void;
   /** Characters per line of standard output; undefined unless it is a terminal, or COLUMNS is set. */
   readonly columns: number | undefined;
   /** Whether standard error is a terminal, where a line can be rewritten. */

@@ -1,7 +1,7 @@
 /** The progress of `tapir train`, on standard error. */
+import { shown } from '../../base/printable.js';
 import { formatAccuracy } from '../../apps/train/render-training.js';
 import type { EpochRecord, TrainEvent } from '../../apps/train/training-records.js';
-import { printable } from './table.js';
 import type { Terminal } from './terminal.js';
 
 /** Shows what happens. */
@@ -15,7 +15,7 @@ export interface TrainView {
 export function createTrainView(terminal: Terminal, epochs: number): TrainView {
   let isOpen = false;
   const clear = (): void => {
-    if (isOpen) terminal.err('\r\u001b[K');
+    if (isOpen) terminal.rewrite('');
     isOpen = false;
   };
   return {
@@ -23,15 +23,15 @@ export function createTrainView(terminal: Terminal, epochs: number): TrainView {
       if (event.kind === 'step') {
         if (!terminal.isTerminal) return;
         const { epoch, step, steps, loss, imagesPerSecond } = event;
-        terminal.err(
-          `\r\u001b[Kepoch ${epoch}/${epochs}, step ${step}/${steps}: loss ${loss.toFixed(4)}, ${imagesPerSecond.toFixed(1)} images/s`,
+        terminal.rewrite(
+          `epoch ${epoch}/${epochs}, step ${step}/${steps}: loss ${loss.toFixed(4)}, ${imagesPerSecond.toFixed(1)} images/s`,
         );
         isOpen = true;
         return;
       }
       clear();
       if (event.kind === 'epoch') terminal.err(`${describeEpoch(event.record, epochs, event.isBest)}\n`);
-      else terminal.err(`${event.kind === 'warning' ? 'warning: ' : ''}${printable(event.text)}\n`);
+      else terminal.err(`${event.kind === 'warning' ? 'warning: ' : ''}${shown(event.text)}\n`);
     },
     end: clear,
   };

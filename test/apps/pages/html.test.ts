@@ -1,6 +1,7 @@
 /** Names from files on their way into a page. */
+import { shown } from '../../../src/base/printable.js';
 import { describe, expect, it } from 'vitest';
-import { markup, shown, toScriptJson } from '../../../src/apps/pages/html.js';
+import { markup, toScriptJson } from '../../../src/apps/pages/html.js';
 
 const HOSTILE = [
   '</script><script>alert(1)</script>.jpg',

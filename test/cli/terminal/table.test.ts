@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatTable, printable, shortenMiddle } from '../../../src/cli/terminal/table.js';
+import { formatTable, shortenMiddle } from '../../../src/cli/terminal/table.js';
 
 describe('formatTable', () => {
   const long = `/model/${'block/'.repeat(100)}Add`;
@@ -36,6 +36,7 @@ describe('shortenMiddle', () => {
   ])('of %s to %i is %s', (text, most, short) => expect(shortenMiddle(text, most)).toBe(short));
 });
 
-describe('printable', () => {
-  it('spells out control characters', () => expect(printable('a\u001b[2J\n')).toBe('a\\x1b[2J\\x0a'));
+describe('cells of a table', () => {
+  it('spells out control characters', () =>
+    expect(formatTable([['a\u001b[2J\n']])).toBe('a\\u001b[2J\\u000a\n'));
 });

@@ -1,4 +1,5 @@
 /** A model → what the page shows of it, known without running it. */
+import { shown } from '../../../base/printable.js';
 import { basename } from 'node:path';
 import type { Graph, Node, Value } from '../../../graph/graph.js';
 import { marksOf } from '../../../graph/names/marks.js';
@@ -10,7 +11,6 @@ import { modelInternals } from '../../../model/model-state.js';
 import { bytesOf, countElements } from '../../../model/oracle/model-costs.js';
 import type { OnnxModel } from '../../../model/open-model.js';
 import { describeValue } from '../../../model/value-info.js';
-import { shown } from '../../pages/html.js';
 import type { PageBox, PageModel, PageNode, PageRefusal, PageTensor } from '../page/data.js';
 import { buildTree } from './box-tree.js';
 import { containersOf } from './containers.js';
@@ -103,7 +103,7 @@ function listBoxes(graph: Graph, root: Box): PageBox[] {
   for (let box = open.pop(); box; box = open.pop()) {
     places.set(box, order.length);
     order.push(box);
-    open.push(...box.children.flatMap((child) => (typeof child === 'number' ? [] : child)).toReversed());
+    for (const child of box.children.toReversed()) if (typeof child !== 'number') open.push(child);
   }
   return order.map((box) => {
     const children = box.children.map((child) =>

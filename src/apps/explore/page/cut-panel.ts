@@ -1,4 +1,5 @@
 /** The card of the cut: what was picked, what stays, and the code that does it. */
+import { printable } from '../../../base/printable.js';
 import { byId, make } from '../../pages/browser/elements.js';
 import { formatBytes, formatCount, formatLarge } from '../../pages/numbers.js';
 import { cutFile, LANGUAGES, writeCode, type Language } from './code.js';
@@ -132,7 +133,7 @@ export class CutPanel {
     tabs.setAttribute('role', 'group');
     tabs.setAttribute('aria-label', 'Language');
     const write = (): void => {
-      code.textContent = writeCode(this.#language, this.#graph.model.path, names, this.#photoCode);
+      code.textContent = printable(writeCode(this.#language, this.#graph.model.path, names, this.#photoCode));
       for (const tab of tabs.querySelectorAll('button'))
         tab.setAttribute('aria-pressed', String(tab.dataset['language'] === this.#language));
     };
@@ -178,8 +179,8 @@ export class CutPanel {
       void this.#source.save(names, field.value).then((outcome) => {
         const isDone = 'value' in outcome;
         said.textContent = isDone
-          ? `Saved: ${outcome.value.path} (${formatBytes(outcome.value.bytes)})`
-          : outcome.problem;
+          ? printable(`Saved: ${outcome.value.path} (${formatBytes(outcome.value.bytes)})`)
+          : printable(outcome.problem);
         said.classList.toggle('bad', !isDone);
       });
     });

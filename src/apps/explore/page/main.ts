@@ -1,4 +1,5 @@
 /** Starts the page: connects the picture of the model, the search, and the three cards. */
+import { printable } from '../../../base/printable.js';
 import { byId, make, onPress, press, readPageData } from '../../pages/browser/elements.js';
 import { startTheme } from '../../pages/browser/theme.js';
 import { CutPanel } from './cut-panel.js';
@@ -44,7 +45,9 @@ function start(): void {
     const at = picks.indexOf(id);
     if (at < 0) picks.push(id);
     else picks.splice(at, 1);
-    byId('live').textContent = `${graph.nameOf(id)} is ${at < 0 ? 'picked' : 'not picked any more'}.`;
+    byId('live').textContent = printable(
+      `${graph.nameOf(id)} is ${at < 0 ? 'picked' : 'not picked any more'}.`,
+    );
     showPicks();
   };
   const actions = { onPick: pick, onGo: (id: Id) => view.choose(id), isPicked };
@@ -56,7 +59,7 @@ function start(): void {
     if (id === undefined) {
       const instead = data.model.refusals.find((refusal) => refusal.name === name)?.instead;
       showRefusal(byId('node'), name, about, instead ? makeLink(instead, () => goTo(instead)) : undefined);
-      byId('live').textContent = `${name} is refused: ${about}`;
+      byId('live').textContent = printable(`${name} is refused: ${about}`);
       return;
     }
     view.choose(id);
@@ -144,7 +147,7 @@ async function measure(source: Source, graph: ModelGraph, isTimed: boolean): Pro
   const outcome = await source.ask<PageMeasure>('measure', isTimed ? { times: '1' } : {});
   const at = byId('at');
   if ('problem' in outcome) {
-    at.textContent = ` · ${isTimed ? 'not timed' : 'not measured'}: ${outcome.problem}`;
+    at.textContent = printable(` · ${isTimed ? 'not timed' : 'not measured'}: ${outcome.problem}`);
     return;
   }
   graph.setMeasure(outcome.value);

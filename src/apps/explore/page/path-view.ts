@@ -1,4 +1,5 @@
 /** The model as nested boxes: only the rows in sight are in the page. */
+import { printable } from '../../../base/printable.js';
 import { make } from '../../pages/browser/elements.js';
 import { formatDims } from './format.js';
 import { ROOT, type Id, type Metric, type ModelGraph } from './graph.js';
@@ -203,8 +204,8 @@ export class PathView {
     );
     const outputs = model.outputs.map(([node, output]) => model.nodes[node]!.outputs[output]!.tensor);
     const [top, bottom] = this.#ports;
-    top.textContent = `in: ${inputs.join(', ')}`;
-    bottom.textContent = `out: ${outputs.join(', ')}`;
+    top.textContent = printable(`in: ${inputs.join(', ')}`);
+    bottom.textContent = printable(`out: ${outputs.join(', ')}`);
     top.style.left = bottom.style.left = `${(this.#layout.rows[0]?.x ?? 0) + 22}px`;
     bottom.style.top = `${this.#layout.height - 30}px`;
   }

@@ -1,4 +1,5 @@
 /** The elements of a row: sign, name, marks, shape, cost, and the box to pick it. */
+import { printable } from '../../../base/printable.js';
 import { make } from '../../pages/browser/elements.js';
 import { formatCount } from '../../pages/numbers.js';
 import { formatCost, formatDims, formatShare, MARKS, signOf, splitName } from './format.js';
@@ -68,14 +69,14 @@ function makeName(graph: ModelGraph, id: Id): HTMLElement {
   const isRun = id < 0 && graph.model.boxes[-1 - id]!.kind === 'run';
   const [before, last] = isRun ? ['', full] : splitName(full, graph.nameOf(graph.parentOf(id)!));
   const name = make('span', 'name', make('span', 'before', before), make('bdi', 'last', last));
-  name.title = full;
+  name.title = printable(full);
   return name;
 }
 
 function makeMarks(graph: ModelGraph, { id, isOpen }: Row): HTMLElement[] {
   const makeMark = (kind: string, text: string, why: string): HTMLElement => {
     const mark = make('span', `mark ${kind}`, text);
-    mark.title = why;
+    mark.title = printable(why);
     return mark;
   };
   if (id >= 0) return graph.model.nodes[id]!.marks.map((mark) => makeMark(mark, ...MARKS[mark]!));

@@ -1,4 +1,5 @@
 /** The card of photos: which photo, how its features are shown, and two views side by side. */
+import { printable } from '../../../base/printable.js';
 import { acceptDrops } from '../../pages/browser/accept-drops.js';
 import { make } from '../../pages/browser/elements.js';
 import type { PageClass, PageData, PagePhoto } from './data.js';
@@ -164,7 +165,7 @@ export class SeePanel {
       image.alt = photo.name;
       const button = make('button', 'thumb', image);
       button.type = 'button';
-      button.title = photo.name;
+      button.title = printable(photo.name);
       button.setAttribute('aria-pressed', String(photo === this.#photo));
       button.addEventListener('click', () => {
         this.#photo = photo;

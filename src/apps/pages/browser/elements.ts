@@ -1,4 +1,5 @@
 /** Elements of a page, and the data it carries. Text is set as text, never as HTML. */
+import { printable } from '../../../base/printable.js';
 
 /** The element with an id that the page is known to have. */
 export function byId(id: string): HTMLElement {
@@ -20,7 +21,7 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
 ): HTMLElementTagNameMap[Tag] {
   const element = document.createElement(tag);
   if (className !== '') element.className = className;
-  element.append(...children);
+  element.append(...children.map((child) => (typeof child === 'string' ? printable(child) : child)));
   return element;
 }
 

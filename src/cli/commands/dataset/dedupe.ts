@@ -51,7 +51,7 @@ async function runDedupe(terminal: Terminal, folder: string, flags: DedupeFlags)
 }
 
 function showProgress(terminal: Terminal, share: number): void {
-  terminal.err(share < 1 ? `\r\u001B[Kcompared ${Math.floor(share * 100)} % of all pairs` : '\r\u001B[K');
+  terminal.rewrite(share < 1 ? `compared ${Math.floor(share * 100)} % of all pairs` : '');
 }
 
 /** A table of the best copy and the others. */

@@ -1,4 +1,5 @@
 /** `tapir report`: writes or serves a page about a dataset. */
+import { shown } from '../../../base/printable.js';
 import type { Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
 import { HEATMAP_DEFAULTS, type GivenReportHeatmaps } from '../../../apps/report/heatmaps.js';
@@ -14,7 +15,6 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { findTextModels } from '../../flags/find-text-models.js';
 import { messageOf } from '../../terminal/exit-code.js';
 import { showPage } from '../../terminal/show-page.js';
-import { printable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 interface ReportFlags {
@@ -90,7 +90,7 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
     probe: flags.probe === undefined ? null : await readProbe(flags.probe),
     signal: terminal.signal,
     onPhase: (phase: string) => {
-      if (terminal.isTerminal) terminal.err(`${printable(phase)}\n`);
+      if (terminal.isTerminal) terminal.err(`${shown(phase)}\n`);
     },
   };
   if (flags.serve) return serve(terminal, await makeReport(folder, contents), model, flags);
@@ -101,7 +101,7 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
   }
   for (const note of summary.notes) terminal.err(`note: ${note}\n`);
   terminal.out(
-    `${printable(summary.path)}: ${summary.images} images, ${summary.pictures} with a picture, ${contents.heatmaps ? `${summary.heatmaps} with a heat map, ` : ''}${formatBytes(summary.bytes)}\n`,
+    `${shown(summary.path)}: ${summary.images} images, ${summary.pictures} with a picture, ${contents.heatmaps ? `${summary.heatmaps} with a heat map, ` : ''}${formatBytes(summary.bytes)}\n`,
   );
 }
 

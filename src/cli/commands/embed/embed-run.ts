@@ -1,4 +1,5 @@
 /** The beginning and the end of both kinds of `tapir embed`. */
+import { shown } from '../../../base/printable.js';
 import type { EmbedFailure } from '../../../embed/embed-folder.js';
 import type { MaxFailures } from '../../../embed/failure-limit.js';
 import type { InputFormat } from '../../../sources/records/source-record.js';
@@ -18,7 +19,6 @@ import {
 } from '../../flags/open-extractor.js';
 import type { ShardFlag } from '../../flags/shard-flag.js';
 import { describeUnread, type UnreadCounts } from '../../../sources/items/unread-files.js';
-import { printable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 /** The flags of `tapir embed`. */
@@ -89,7 +89,7 @@ export function reportFailures(
   if (failed === 0) return;
   terminal.err(`${failed} of ${embedded} images could not be embedded:\n`);
   for (const { path, error } of failures.slice(0, FAILURES_SHOWN))
-    terminal.err(`  ${printable(path ?? '(bytes)')}: ${printable(error.details.reason)} [${error.code}]\n`);
+    terminal.err(`  ${shown(path ?? '(bytes)')}: ${shown(error.details.reason)} [${error.code}]\n`);
   if (failed > FAILURES_SHOWN) terminal.err(`  … ${whereAll}\n`);
 }
 

@@ -1,4 +1,5 @@
 /** `tapir classify`: classes of images, by a model with labels. */
+import { shown } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import {
   classifyImages,
@@ -10,7 +11,6 @@ import { readDevice, type Device } from '../../../runtime/device.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { EXIT } from '../../terminal/exit-code.js';
-import { printable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 interface ClassifyFlags {
@@ -64,7 +64,7 @@ function describeAsText({ path, classes, error }: ClassifiedImage): string {
   const found = error
     ? `${error.code}: ${error.message}`
     : classes.map(({ label, score }) => `${label} ${score.toFixed(4)}`).join(', ');
-  return printable(`${path ?? '(bytes)'}: ${found}`);
+  return shown(`${path ?? '(bytes)'}: ${found}`);
 }
 
 function describeAsJson({ path, classes, error }: ClassifiedImage): string {

@@ -1,6 +1,7 @@
 /** The results of a probe as text. */
+import { shown } from '../../../base/printable.js';
 import type { Probe, ProbeResults } from '../../../apps/probe/probe.js';
-import { formatTable, printable } from '../../terminal/table.js';
+import { formatTable } from '../../terminal/table.js';
 
 /** Confusions and suspects that are listed. */
 const MOST_LISTED = 20;
@@ -74,7 +75,7 @@ function suspectTable({ suspects, suspectCount }: ProbeResults): string {
   const table = formatTable([['label', 'score', 'rather', 'score', 'path'], ...rows], [1, 3]);
   const more = suspectCount > rows.length ? `and ${suspectCount - rows.length} more\n` : '';
   const count = `${suspectCount} images are not classified as their label says; look at the first ones`;
-  return `\n${printable(`${count}:`)}\n${table}${more}`;
+  return `\n${shown(`${count}:`)}\n${table}${more}`;
 }
 
 function formatShare(share: number): string {

@@ -1,4 +1,5 @@
 /** `tapir probe`: trains a classifier on the vectors of a dataset, and puts it into the model. */
+import { shown } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { attachProbe } from '../../../apps/probe/attach-probe.js';
 import { PROBE_KINDS, type Probe, type ProbeKind } from '../../../apps/probe/probe.js';
@@ -15,7 +16,6 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { describeProbe } from './probe-text.js';
 import { runZeroShot, type ZeroShotFlags } from './zero-shot.js';
-import { printable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 interface ProbeFlags extends ZeroShotFlags {
@@ -115,7 +115,7 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
     seed: flags.seed,
     signal: terminal.signal,
     onPhase: (phase) => {
-      if (terminal.isTerminal) terminal.err(`${printable(phase)}\n`);
+      if (terminal.isTerminal) terminal.err(`${shown(phase)}\n`);
     },
   });
   if (save !== undefined) await saveProbe(probe, save, { overwrite });
@@ -137,9 +137,9 @@ function print(terminal: Terminal, probe: Probe, { json, save, out }: ProbeFlags
     );
     return;
   }
-  for (const warning of probe.warnings) terminal.err(`note: ${printable(warning)}\n`);
+  for (const warning of probe.warnings) terminal.err(`note: ${shown(warning)}\n`);
   terminal.out(describeProbe(probe));
-  for (const file of [save, out]) if (file !== undefined) terminal.out(`written: ${printable(file)}\n`);
+  for (const file of [save, out]) if (file !== undefined) terminal.out(`written: ${shown(file)}\n`);
 }
 
 function readStrength(text: string): number | 'auto' {

@@ -1,4 +1,5 @@
 /** `tapir probe --zero-shot`: labels from words alone, and how many are right. */
+import { shown } from '../../../base/printable.js';
 import { readFile } from 'node:fs/promises';
 import { NO_LABEL, readLabels } from '../../../apps/probe/labels.js';
 import { classifyZeroShot, type ZeroShotLabel } from '../../../apps/search/zero-shot.js';
@@ -6,7 +7,7 @@ import { invalidOption } from '../../../base/checks.js';
 import { reasonOf } from '../../../base/errors.js';
 import { openDataset, type Dataset } from '../../../dataset/dataset.js';
 import { findTextModels, type TextModelFlags } from '../../flags/find-text-models.js';
-import { formatTable, printable } from '../../terminal/table.js';
+import { formatTable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 /** The flags of labels from words. */
@@ -60,7 +61,7 @@ async function compare(
   found: readonly ZeroShotLabel[],
 ): Promise<Agreement> {
   const { classes, ofRow, warnings } = await readLabels(dataset, source);
-  for (const warning of warnings) terminal.err(`note: ${printable(warning)}\n`);
+  for (const warning of warnings) terminal.err(`note: ${shown(warning)}\n`);
   const labelled = found.filter(({ row }) => ofRow[row] !== NO_LABEL);
   const right = labelled.filter(({ row, label }) => classes[ofRow[row]!] === label).length;
   return { images: labelled.length, right, accuracy: right / labelled.length };

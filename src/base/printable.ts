@@ -1,0 +1,22 @@
+/** Text from files and from the network as terminals and pages show it. */
+
+/**
+ * Control characters act on a terminal; halves of characters and marks that reverse the direction of text make a name look like
+ * another one. Emoji keep their joiners.
+ */
+const UNPRINTABLE = /[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu;
+
+/** A name in which such characters are spelled out as `\u202e`, line ends too. */
+export function shown(name: string): string {
+  return name.replace(UNPRINTABLE, spellOut);
+}
+
+/** Lines of text, or JSON, with the same characters spelled out. JSON keeps its value. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, (char) => (char === '\n' ? char : spellOut(char)));
+}
+
+/** A character as JavaScript and JSON write it in a string. */
+export function spellOut(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
