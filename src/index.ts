@@ -248,6 +248,7 @@ export { type FeatureFormat } from './dataset/formats/feature-files.js';
 export { type InputFormat } from './sources/records/source-record.js';
 export { type FileStamp } from './base/file-stamp.js';
 export { type EmbedProgress } from './embed/progress.js';
+export { type InputCounts } from './dataset/dataset-inputs.js';
 export { openDataset, type BlockOptions, type Dataset, type FeatureBlock } from './dataset/dataset.js';
 export { type DatasetRow } from './dataset/formats/metadata.js';
 export {

@@ -7,10 +7,19 @@ import type { JournalShard } from './journal.js';
 import { KnownInputs, type Outcome } from './known-inputs.js';
 import type { TriedInput } from './tried-input.js';
 
-/** The number of inputs in a shard that no later shard holds. */
+/** The number of inputs in a shard that no later shard holds, without those that were removed. */
 export interface LiveCounts {
   readonly inputs: number;
   readonly ok: number;
+}
+
+/** The inputs of a dataset. Each counts once. */
+export interface InputCounts {
+  readonly inputs: number;
+  readonly ok: number;
+  readonly errors: number;
+  /** Inputs that `removeMissing` marked. They do not count in `inputs`. Missing if there are 0. */
+  readonly removed?: number;
 }
 
 /** The inputs of a dataset. An input counts once, with the outcome in the latest shard that holds it. */
@@ -18,6 +27,7 @@ export class DatasetInputs {
   readonly known: KnownInputs;
   /** By shard. */
   readonly #live: { inputs: number; ok: number }[] = [];
+  #removed = 0;
   /** Shards with inputs that a later shard holds, too. */
   readonly #stale = new Set<number>();
 
@@ -29,9 +39,9 @@ export class DatasetInputs {
   static async read(folder: string, shards: readonly JournalShard[]): Promise<DatasetInputs> {
     const inputs = new DatasetInputs(shards.reduce((sum, shard) => sum + shard.inputs, 0));
     for (const { number, metadata } of shards) {
-      for await (const { path, errorCode, stamp } of readMetadata(join(folder, metadata)))
+      for await (const { path, status, errorCode, stamp } of readMetadata(join(folder, metadata)))
         // This package wrote the code, so it is one of its codes.
-        inputs.#set(path ?? '', (errorCode as ImageErrorCode | null) ?? 'ok', stamp, number);
+        inputs.#set(path ?? '', status === 'error' ? (errorCode as ImageErrorCode) : status, stamp, number);
     }
     return inputs;
   }
@@ -46,6 +56,20 @@ export class DatasetInputs {
     this.#set(path ?? '', error?.code ?? 'ok', stamp, shard);
   }
 
+  /** Marks an input as removed in a shard. */
+  remove({ path, stamp }: MetadataRow, shard: number): void {
+    this.#set(path ?? '', 'removed', stamp, shard);
+  }
+
+  /** Reads the rows of inputs that this run has not seen in the source. It reads the metadata again: memory holds no paths. */
+  async *unseen(folder: string, shards: readonly JournalShard[]): AsyncGenerator<MetadataRow> {
+    for (const { number, metadata } of shards)
+      for await (const row of readMetadata(join(folder, metadata))) {
+        const known = this.known.find(row.path ?? '');
+        if (known?.shard === number && !known.isSeen && row.status !== 'removed') yield row;
+      }
+  }
+
   /** Whether the outcome of an input that was tried again differs from the earlier one. */
   isNews({ path, error }: TriedInput): boolean {
     return this.known.find(path ?? '')?.outcome !== (error?.code ?? 'ok');
@@ -56,10 +80,10 @@ export class DatasetInputs {
     return this.#live[shard] ?? { inputs: 0, ok: 0 };
   }
 
-  get counts(): { readonly inputs: number; readonly ok: number; readonly errors: number } {
+  get counts(): InputCounts {
     const inputs = this.#live.reduce((sum, live) => sum + live.inputs, 0);
     const ok = this.#live.reduce((sum, live) => sum + live.ok, 0);
-    return { inputs, ok, errors: inputs - ok };
+    return { inputs, ok, errors: inputs - ok, ...(this.#removed > 0 && { removed: this.#removed }) };
   }
 
   /** Removes inputs from the metadata of older shards that later shards hold. Throws `OUTPUT_UNWRITABLE`. */
@@ -89,6 +113,10 @@ export class DatasetInputs {
 
   #count(shard: number, outcome: Outcome, by: 1 | -1): void {
     const live = (this.#live[shard] ??= { inputs: 0, ok: 0 });
+    if (outcome === 'removed') {
+      this.#removed += by;
+      return;
+    }
     live.inputs += by;
     if (outcome === 'ok') live.ok += by;
   }

@@ -4,7 +4,7 @@ import { elementCount } from '../tensor/tensor.js';
 import { cutBlocks } from './formats/cut-blocks.js';
 import { readFeatureRows } from './formats/feature-files.js';
 import type { FeatureFile } from './formats/feature-format.js';
-import { readMetadata, type DatasetRow } from './formats/metadata.js';
+import { readMetadata, type DatasetRow, type MetadataRow } from './formats/metadata.js';
 import { locateFile } from './locate-file.js';
 import type { Manifest } from './manifest.js';
 import { readManifest } from './read-manifest.js';
@@ -25,7 +25,7 @@ export interface Dataset {
   readonly folder: string;
   readonly manifest: Manifest;
   /**
-   * The inputs and their outcomes, in the order of the metadata. Find features by the `row` of an input: feature rows that no input
+   * The inputs and their outcomes, in the order of the metadata, without those that `removeMissing` removed. Find features by the `row` of an input: feature rows that no input
    * names belong to older outcomes.
    */
   rows(): AsyncIterable<DatasetRow>;
@@ -92,7 +92,12 @@ async function* rowsOf(folder: string, manifest: Manifest): AsyncGenerator<Datas
   const last = manifest.shards.at(-1);
   const totalRows = last === undefined ? 0 : last.firstRow + last.rows;
   for (const { metadata } of manifest.shards)
-    yield* readMetadata(await locateFile(folder, metadata), totalRows);
+    for await (const row of readMetadata(await locateFile(folder, metadata), totalRows))
+      if (isInput(row)) yield row;
+}
+
+function isInput(row: MetadataRow): row is DatasetRow {
+  return row.status !== 'removed';
 }
 
 async function* blocksOf(

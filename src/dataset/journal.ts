@@ -28,7 +28,7 @@ export interface ShardFeatures {
 export interface JournalShard {
   readonly type: 'shard';
   readonly number: number;
-  /** The number of inputs, including those that failed. */
+  /** The number of rows in its metadata: inputs, including those that failed, and removals. */
   readonly inputs: number;
   /** The number of feature rows. */
   readonly rows: number;

@@ -3,14 +3,16 @@ import { hash } from 'node:crypto';
 import type { ImageErrorCode } from '../base/errors.js';
 import type { FileStamp } from '../base/file-stamp.js';
 
-/** The outcome of an input: `ok`, or the code of its error. */
-export type Outcome = 'ok' | ImageErrorCode;
+/** The outcome of an input: `ok`, the code of its error, or `removed` if a run marked it so. */
+export type Outcome = 'ok' | 'removed' | ImageErrorCode;
 
 /** An input as the dataset holds it. */
 export interface KnownInput {
   readonly outcome: Outcome;
   /** The number of the latest shard that holds it. */
   readonly shard: number;
+  /** Whether this run has seen it in the source. */
+  readonly isSeen: boolean;
   /** Whether its file had this stamp when it was read. */
   isAs(stamp: FileStamp): boolean;
 }
@@ -54,6 +56,7 @@ export class KnownInputs {
     return {
       outcome: this.#outcomes[(slots[at + OUTCOME]! & ~SEEN) - 1]!,
       shard: slots[at + SHARD]!,
+      isSeen: (slots[at + OUTCOME]! & SEEN) !== 0,
       isAs: (stamp) => {
         const [high, low] = stampHash(stamp);
         return slots[at + STAMP] === high && slots[at + STAMP + 1] === low;

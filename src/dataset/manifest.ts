@@ -1,7 +1,7 @@
 /** The manifest of a dataset: what was embedded, how, and where it lies. It is written last: without it, a dataset is unfinished. */
 import { packageVersion } from '../base/package.js';
 import { latestWeights } from './dataset-identity.js';
-import type { DatasetInputs } from './dataset-inputs.js';
+import type { DatasetInputs, InputCounts } from './dataset-inputs.js';
 import { FEATURES } from './file-names.js';
 import { latestComparison, type Float32Comparison } from './float32-comparison.js';
 import type { FeatureFormat } from './formats/feature-files.js';
@@ -21,11 +21,11 @@ export const DATASET_FORMAT = 'onnx-tapir dataset';
 
 /** A finished shard. Paths are relative to the dataset, with `/`. */
 export interface ShardRecord {
-  /** The number of inputs in its metadata, including those that failed. */
+  /** The number of inputs in its metadata, including those that failed, without those that were removed. */
   readonly inputs: number;
   /** The number of rows in its feature files. */
   readonly rows: number;
-  /** The number of those rows that no metadata names, because a later shard holds the same input. */
+  /** The number of those rows that no metadata names, because a later shard holds the same input or its removal. */
   readonly deadRows: number;
   /** The number of the first row, over all shards. */
   readonly firstRow: number;
@@ -87,8 +87,8 @@ export interface Manifest {
   };
   /** All runs that wrote shards, in order. */
   readonly runs: readonly JournalRun[];
-  /** The inputs of the whole dataset. Each counts once. */
-  readonly counts: { readonly inputs: number; readonly ok: number; readonly errors: number };
+  /** The inputs of the whole dataset. */
+  readonly counts: InputCounts;
   /** By output key. */
   readonly features: Readonly<Record<string, FeatureRecord>>;
   readonly shards: readonly ShardRecord[];

@@ -27,7 +27,9 @@ export async function checkInputs(
       for (const path of Object.values(shard.features)) await locateFile(folder, path);
       const path = await locateFile(folder, shard.metadata);
       let inputs = 0;
-      for await (const { path: input, row } of readMetadata(path)) {
+      for await (const { path: input, status, row } of readMetadata(path)) {
+        // If it is in the source again, it must be embedded again.
+        if (status === 'removed') continue;
         inputs++;
         checkRow(path, row, shard);
         const name = input ?? '';

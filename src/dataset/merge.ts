@@ -62,7 +62,8 @@ async function writeMerged(
       signal?.throwIfAborted();
       const table = new MetadataTable();
       for await (const input of readMetadata(join(folder, metadata)))
-        table.add({ ...input, row: input.row === null ? null : firstRow + input.row });
+        if (input.status !== 'removed')
+          table.add({ ...input, row: input.row === null ? null : firstRow + input.row });
       await writer.write(manifest.shards[number++]!.metadata, await table.encode());
     }
     firstRow += rowsOf(part);

@@ -77,6 +77,12 @@ export class ShardWriter {
     if (this.#pending.length >= this.#plan.shardSize) await this.finish();
   }
 
+  /** Appends a row that marks an input as removed, and completes the shard if it is full. Its features stay where they are. */
+  async appendRemoved(row: MetadataRow): Promise<void> {
+    this.#pending.add({ ...row, status: 'removed', row: null, errorCode: null, errorMessage: null });
+    if (this.#pending.length >= this.#plan.shardSize) await this.finish();
+  }
+
   /** Completes the current shard, unless it is empty. */
   async finish(): Promise<void> {
     if (this.#pending.length === 0) return;
@@ -141,5 +147,5 @@ export class ShardWriter {
 function metadataRow({ path, width, height, stamp, error }: TriedInput, row: number | null): MetadataRow {
   // The stack of the error is not kept.
   const [errorCode, errorMessage] = error ? [error.code, error.details.reason] : [null, null];
-  return { path, row, errorCode, errorMessage, width, height, stamp };
+  return { path, status: error ? 'error' : 'ok', row, errorCode, errorMessage, width, height, stamp };
 }

@@ -1,4 +1,4 @@
-/** A run into a dataset: it appends new inputs shard by shard, then inputs that failed before or changed. */
+/** A run into a dataset: it appends new inputs shard by shard, then inputs that failed before or changed, then removals. */
 import type { Extractor } from '../extract/extractor.js';
 import { extractorInternals } from '../extract/extractor.js';
 import type { DecodeLanes } from '../image/lanes/decode-lanes.js';
@@ -11,6 +11,7 @@ import { packageVersion } from '../base/package.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../dataset/shard-writer.js';
 import type { SourceItem } from '../sources/items/source-item.js';
+import { noneFound, type Removal } from './missing-inputs.js';
 import type { PrecisionCheck } from './precision-check.js';
 import type { RunWeights } from '../dataset/run-record.js';
 import type { TriedInput } from '../dataset/tried-input.js';
@@ -25,6 +26,8 @@ export interface RunPlan extends ShardPlan {
   readonly check: PrecisionCheck | undefined;
   /** Returns the external weights that the run uses. */
   readonly weights: () => Promise<readonly RunWeights[]>;
+  /** How inputs that the source no longer has are marked as removed. Undefined leaves them as they are. */
+  readonly removal: Removal | undefined;
   /** Called after each batch that was handed to the writer, with the number of inputs skipped so far. */
   readonly onBatch: (batch: EmbeddedBatch, skipped: number) => void;
 }
@@ -38,6 +41,10 @@ export interface RunResult {
   readonly skipped: number;
   /** The number of inputs that the source repeated. */
   readonly duplicates: number;
+  /** The number of inputs of the dataset that the source does not have and that are not marked as removed. */
+  readonly missing: number;
+  /** The number of inputs that this run marked as removed. */
+  readonly removed: number;
 }
 
 /** A run into a dataset's folder. */
@@ -71,6 +78,7 @@ export class DatasetRun {
     source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
     inputs: DatasetInputs,
   ): Promise<RunResult> {
+    const held = inputs.counts;
     const pending = new PendingInputs(source, inputs.known, this.#plan.pending);
     const writer = new ShardWriter(this.#folder.path, this.#plan, this.#shards, (shard) =>
       this.#commit(shard),
@@ -78,13 +86,16 @@ export class DatasetRun {
     try {
       await this.#append(pending, inputs, writer);
       await this.#appendAgain(pending, inputs, writer);
+      const missing = held.inputs - pending.found;
+      const removed = missing > 0 ? await this.#remove(held.ok, pending.foundOk, inputs, writer) : 0;
       await inputs.dropStale(this.#folder.path, this.#shards);
+      const { skipped, duplicates } = pending;
+      const counts = { skipped, duplicates, missing: missing - removed, removed };
+      return { shards: this.#shards, runs: this.#runs, inputs, ...counts };
     } catch (error) {
       await writer.discard();
       throw error;
     }
-    const { skipped, duplicates } = pending;
-    return { shards: this.#shards, runs: this.#runs, inputs, skipped, duplicates };
   }
 
   async #append(pending: PendingInputs, inputs: DatasetInputs, writer: ShardWriter): Promise<void> {
@@ -110,6 +121,28 @@ export class DatasetRun {
       onBatch(batch, pending.skipped);
     }
     await writer.finish();
+  }
+
+  /** Removals come last, in their own shards: they count only after the whole source was read. Returns their number. */
+  async #remove(
+    heldOk: number,
+    foundOk: number,
+    inputs: DatasetInputs,
+    writer: ShardWriter,
+  ): Promise<number> {
+    const { removal, setup } = this.#plan;
+    if (!removal) return 0;
+    if (heldOk > 0 && foundOk === 0) throw noneFound(removal.source, heldOk);
+    let removed = 0;
+    for await (const row of inputs.unseen(this.#folder.path, [...this.#shards])) {
+      setup.signal?.throwIfAborted();
+      if (!(await removal.isGone(row.path ?? ''))) continue;
+      inputs.remove(row, writer.number);
+      await writer.appendRemoved(row);
+      removed++;
+    }
+    await writer.finish();
+    return removed;
   }
 
   async #commit(written: JournalShard): Promise<void> {

@@ -60,6 +60,13 @@ export interface EmbedFolderOptions extends EmbedOptions {
    */
   readonly shard: Shard | undefined;
   /**
+   * Mark inputs of the dataset that the source no longer has as removed: `status` `'removed'` in the metadata, without a `row`.
+   * Readers leave them out; their features stay where they are. With `shard`, only inputs of this part. A file is removed only if it
+   * is gone: inputs in a folder that cannot be read stay. An input of a list or stream is removed if it is not listed.
+   * @default false
+   */
+  readonly removeMissing: boolean;
+  /**
    * Replace an existing dataset instead of adding to it; with `shard`, replace this part. Only the files of the dataset are
    * removed. Other files in its folder stay.
    * @default false
@@ -80,6 +87,7 @@ export const EMBED_FOLDER_DEFAULTS: Omit<EmbedFolderOptions, 'out'> = {
   maxFailures: undefined,
   minCosine: undefined,
   shard: undefined,
+  removeMissing: false,
   overwrite: false,
   onProgress: undefined,
 };
@@ -105,6 +113,7 @@ export function readFolderOptions(
   const out = resolve(checkText('out', options.out));
   checkOneOf('dtype', options.dtype, ['float32', 'float16']);
   checkOneOf('format', options.format, FEATURE_FORMATS);
+  checkBoolean('removeMissing', options.removeMissing);
   checkBoolean('overwrite', options.overwrite);
   const shardSize =
     Math.ceil(checkInteger('shardSize', options.shardSize, 1, 1e7) / setup.batch) * setup.batch;

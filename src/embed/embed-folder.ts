@@ -27,6 +27,7 @@ import { openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
 import { readFolderOptions, type EmbedFolderOptions, type EmbedFolderSetup } from './embed-folder-options.js';
 import { checkFailures } from './failure-limit.js';
 import type { ImageError } from './loader.js';
+import { planRemoval } from './missing-inputs.js';
 import { createPrecisionCheck } from './precision-check.js';
 import { ProgressMeter } from './progress.js';
 import { identifyWeights } from './run-weights.js';
@@ -52,6 +53,10 @@ export interface EmbedSummary {
   readonly skipped: number;
   /** The number of repetitions in the source. Each input is embedded once. */
   readonly duplicates: number;
+  /** The number of inputs of the dataset that the source does not have. They stay in the dataset. */
+  readonly missing: number;
+  /** The number of inputs that this run marked as removed: `removeMissing`. */
+  readonly removed: number;
   /**
    * Files that look like images and are not read (HEIC without libheif-js, JPEG XL, SVG, camera raw): their number by extension,
    * such as `{ '.heic': 12 }`. The manifest has it as `run.unreadFiles`.
@@ -68,13 +73,15 @@ const MAX_FAILURES_LISTED = 1000;
  * An image that cannot be read becomes a metadata row with its error, and the run continues. The manifest is written last: a folder
  * without a manifest is an unfinished dataset. Repeat the call to resume a run that was killed, or to add to a finished dataset: it
  * embeds inputs that are new, inputs that failed, and files whose size or time changed (with `checksum`, files whose content
- * changed). Rows are appended. Existing rows never move.
+ * changed). Rows are appended. Existing rows never move. `removeMissing` marks inputs that are gone as removed; they are embedded
+ * again if they come back.
  *
  * @param extractor - From {@link createFeatureExtractor}. It stays open.
  * @param source - A folder (searched recursively, in the order of the paths' bytes), or paths or file contents.
  * @param given - See {@link EmbedFolderOptions}; `out` is required.
  * @returns The manifest and the failures.
- * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` for a folder without images; `OUTPUT_EXISTS` if `out` holds
+ * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` for a folder without images, or with
+ * `removeMissing` for a source with no image of the dataset; `OUTPUT_EXISTS` if `out` holds
  * something else, or parts of another count; `DATASET_MISMATCH` if it holds a dataset of another model, other weights, another
  * request or transform; `OUTPUT_LOCKED` while another process writes to it; `OUTPUT_UNWRITABLE` (finished shards are kept);
  * `TOO_MANY_FAILURES`; `PRECISION_TOO_LOW`; the errors of {@link embedImages}.
@@ -136,7 +143,8 @@ export async function embedWarm(
     const before = latestComparison(folder.before?.shards ?? []);
     await using check = createPrecisionCheck(extractor, setup, { before, minCosine: options.minCosine });
     await using journal = await JournalWriter.open(out, identity, folder.before);
-    const plan = { ...options.plan, extractor, setup, lanes, pending, check, weights, onBatch };
+    const removal = options.removeMissing ? planRemoval(opened.description) : undefined;
+    const plan = { ...options.plan, extractor, setup, lanes, pending, check, weights, removal, onBatch };
     // The first shard makes an earlier manifest wrong.
     const run = new DatasetRun(folder, plan, journal, () => rm(join(out, MANIFEST_FILE), { force: true }));
     const result = await run.embed(items, inputs);
@@ -145,9 +153,10 @@ export async function embedWarm(
     const manifest = createManifest(describeRun(extractor, setup, model), state);
     await writeAtomically(join(out, MANIFEST_FILE), encodeManifest(manifest));
     checkFailures(options.limit, meter, true);
-    const { skipped, duplicates } = result;
+    const { skipped, duplicates, missing, removed } = result;
     const { done: embedded, failed } = meter;
-    return { out, manifest, failures, embedded, failed, skipped, duplicates, unreadFiles };
+    const seen = { skipped, duplicates, missing, removed, unreadFiles };
+    return { out, manifest, failures, embedded, failed, ...seen };
   } finally {
     ending.abort();
     await folder.lock.release();

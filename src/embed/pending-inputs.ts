@@ -1,4 +1,7 @@
-/** The inputs of a source that a run must embed: those that the dataset does not hold, and those that failed or changed. */
+/**
+ * The inputs of a source that a run must embed: those that the dataset does not hold, those that failed or changed, and those that
+ * are back after they were removed.
+ */
 import { createHash } from 'node:crypto';
 import type { FileStamp } from '../base/file-stamp.js';
 import { stampOf } from '../image/file/image-file.js';
@@ -21,10 +24,14 @@ export class PendingInputs {
   readonly #source: AsyncIterable<SourceItem> | Iterable<SourceItem>;
   readonly #known: KnownInputs;
   readonly #options: PendingOptions;
-  /** The inputs that failed or changed, in the source's order. Complete when {@link fresh} has ended. */
+  /** The inputs that failed, changed or are back, in the source's order. Complete when {@link fresh} has ended. */
   readonly again: Named<SourceItem>[] = [];
   /** The number of inputs that the dataset holds unchanged. */
   skipped = 0;
+  /** The number of inputs of the dataset that the source has, without those that were removed before. */
+  found = 0;
+  /** Those of them that were embedded before. */
+  foundOk = 0;
   /** The number of inputs that the source repeated. Each is embedded once. */
   duplicates = 0;
 
@@ -67,6 +74,8 @@ export class PendingInputs {
       return Promise.resolve('fresh');
     }
     if (this.#known.markSeen(item.path)) return Promise.resolve('duplicate');
+    if (known.outcome !== 'removed') this.found++;
+    if (known.outcome === 'ok') this.foundOk++;
     return known.outcome === 'ok' ? this.#compare(item, known) : Promise.resolve('again');
   }
 

@@ -297,7 +297,15 @@ describe('tapir embed', () => {
     const events = json.stdout.trim().split('\n');
     const { manifest, ...done } = JSON.parse(events.at(-1)!) as { manifest: Manifest };
     expect(manifest.run.batch).toBe(7);
-    expect(done).toEqual({ event: 'done', embedded: 24, failed: 0, skipped: 0, duplicates: 0 });
+    expect(done).toEqual({
+      event: 'done',
+      embedded: 24,
+      failed: 0,
+      skipped: 0,
+      duplicates: 0,
+      missing: 0,
+      removed: 0,
+    });
     expect(JSON.parse(events.at(-2)!)).toMatchObject({
       event: 'progress',
       done: 24,

@@ -28,6 +28,7 @@ async function newDataset(): Promise<{ folder: string; shards: JournalShard[] }>
       table.add({
         ...nothing,
         path: name.replace('!', ''),
+        status: failed ? 'error' : 'ok',
         row: failed ? null : firstRow++,
         errorCode: failed ? 'IMAGE_EMPTY' : null,
       });

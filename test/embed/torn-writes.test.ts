@@ -55,10 +55,11 @@ function firstPhotos(): string {
   return photos;
 }
 
-/** One that could not be read can, one has changed, and there are new ones. */
+/** One that could not be read can, one has changed, two are gone, and there are new ones. */
 function changePhotos(photos: string): void {
   copyFileSync(photo, join(photos, 'zero.jpg'));
   copyFileSync(other, join(photos, '3.jpg'));
+  for (const name of ['cut.jpg', '5.jpg']) rmSync(join(photos, name));
   for (let i = 0; i < 5; i++) copyFileSync(other, join(photos, `new-${i}.jpg`));
 }
 
@@ -75,7 +76,17 @@ function embedArguments(photos: string, out: string, format: string, shard?: str
     '--format',
     format,
   ];
-  const settings = ['--batch', '2', '--shard-size', '4', '--sessions', '1', '--threads', '1'];
+  const settings = [
+    '--batch',
+    '2',
+    '--shard-size',
+    '4',
+    '--sessions',
+    '1',
+    '--threads',
+    '1',
+    '--remove-missing',
+  ];
   return ['embed', photos, ...request, ...settings, ...(shard === undefined ? [] : ['--shard', shard])];
 }
 
@@ -156,7 +167,7 @@ it.each(['npy', 'arrow', 'parquet'])(`embed survives ${KILLS} kills, as %s`, { t
       await checkReadable(out);
     }
     const { manifest } = await openDataset(out);
-    expect(manifest.counts).toEqual({ inputs: 17, ok: 16, errors: 1 });
+    expect(manifest.counts).toEqual({ inputs: 15, ok: 15, errors: 0, removed: 2 });
     rmSync(out, { recursive: true });
     rmSync(whole, { recursive: true });
   }

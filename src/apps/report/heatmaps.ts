@@ -21,7 +21,7 @@ export interface ReportHeatmaps {
   readonly model: string;
   /**
    * As for {@link createAttribution}: the layer of a CAM method.
-   * @default undefined
+   * @default undefined, which is the last one with places
    */
   readonly layer: string | undefined;
   /**
@@ -30,8 +30,8 @@ export interface ReportHeatmaps {
    */
   readonly method: AttributionMethod;
   /**
-   * As for {@link createAttribution}: the logits.
-   * @default undefined, which is the first output
+   * As for {@link createAttribution}: the scores.
+   * @default undefined, which is the first output, or what its final Softmax or Sigmoid reads
    */
   readonly output: string | undefined;
   /**
@@ -72,7 +72,7 @@ export interface HeatmapPair {
 /** The heat maps of a report. */
 export interface Heatmaps {
   readonly method: AttributionMethod;
-  readonly layer: string | undefined;
+  readonly layer: string | null;
   readonly pairs: readonly HeatmapPair[];
   /** Chosen photos that could not be read again. */
   readonly unreadable: number;
@@ -122,7 +122,7 @@ export async function makeHeatmaps(
     if (pair) pairs.push(pair);
     else unreadable++;
   }
-  return { method, layer, pairs, unreadable };
+  return { method, layer: attribution.layer, pairs, unreadable };
 }
 
 /** At most `count` elements, evenly spread. */

@@ -1,6 +1,7 @@
 /** The head of a classifier: its last linear layer. */
 import { invalidOption } from '../../base/checks.js';
 import { createRandom, seedOf } from '../../base/random.js';
+import { findProbabilities } from '../../graph/probabilities.js';
 import { modelInternals } from '../../model/model-state.js';
 import type { Parameter } from '../../model/named-parameters.js';
 import type { OnnxModel } from '../../model/open-model.js';
@@ -25,9 +26,6 @@ export function findHead(model: OnnxModel): Head | undefined {
   return { name, weight, bias: parameters.find((parameter) => parameter.name === `${name}.bias`) };
 }
 
-/** Operators that make probabilities of logits. */
-const PROBABILITIES: ReadonlySet<string> = new Set(['Softmax', 'Sigmoid']);
-
 /**
  * Checks that a classifier gives logits: the loss takes their softmax itself.
  *
@@ -35,8 +33,9 @@ const PROBABILITIES: ReadonlySet<string> = new Set(['Softmax', 'Sigmoid']);
  */
 export function checkLogits(model: OnnxModel): void {
   const [output] = modelInternals.of(model).graph.outputs;
-  const { producer } = output!;
-  if (!producer || !PROBABILITIES.has(producer.opType)) return;
+  const producer = findProbabilities(output!);
+  // A LogSoftmax leaves log probabilities, whose softmax gives the same loss.
+  if (!producer || producer.opType === 'LogSoftmax') return;
   const logits = producer.inputs[0]!.name;
   throw invalidOption(
     'model',

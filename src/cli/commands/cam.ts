@@ -6,7 +6,11 @@ import { fitPhotos } from '../../apps/attribution/fit-photos.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { encodeNpyHeader } from '../../dataset/formats/npy.js';
-import { createAttribution, type AttributionResult } from '../../extract/attribution/attribution.js';
+import {
+  createAttribution,
+  type Attribution,
+  type AttributionResult,
+} from '../../extract/attribution/attribution.js';
 import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../extract/attribution/methods.js';
 import { ATTRIBUTION_DEFAULTS } from '../../extract/attribution/options.js';
 import type { AttributionTarget } from '../../extract/attribution/targets.js';
@@ -43,7 +47,10 @@ export function addCamCommand(program: Command, terminal: Terminal): void {
     .description('draw where in a photo the score of a class comes from')
     .argument('<model>', MODEL_HELP)
     .argument('<photo>', 'image file')
-    .option('--layer <name>', 'layer of the CAM methods: the last one with places, such as layer4')
+    .option(
+      '--layer <name>',
+      'layer of the CAM methods (default: the last map or grid of tokens, such as layer4)',
+    )
     .addOption(
       new Option('--method <name>', 'how; methods without "cam" in their names take no layer')
         .choices([...LAYER_METHODS, ...INPUT_METHODS])
@@ -51,7 +58,10 @@ export function addCamCommand(program: Command, terminal: Terminal): void {
     )
     .option('--class <class>', 'index of the class, or its label (default: the predicted class)')
     .option('--labels <file>', LABELS_HELP)
-    .option('--output <name>', 'the logits, before a softmax (default: the first output)')
+    .option(
+      '--output <name>',
+      'the scores (default: the first output, or what its final Softmax or Sigmoid reads)',
+    )
     .option('-o, --out <file>', 'PNG to write: the heat map over the photo as the model sees it')
     .option('--map <file>', '.npy to write: the map as the method defines it, with negative values')
     .option('--transform <name>', 'preprocessing, as for embed', 'auto')
@@ -74,6 +84,7 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   terminal.err(describeTransform(transform, flags));
   const device = flags.device as Device;
   await using attribution = await createAttribution(model, { method, layer, output, device, labels: given });
+  for (const line of describeChoice(attribution, flags)) terminal.err(`${line}\n`);
   const target = readClass(flags.class, attribution.labels);
   const image = await loadImage(photo, fitPhotos(attribution, transform));
   const { signal } = terminal;
@@ -85,7 +96,9 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   }
   const facts = describe(result);
   if (json) {
-    terminal.out(`${JSON.stringify({ model, photo, method, layer: layer ?? null, ...facts }, null, 2)}\n`);
+    terminal.out(
+      `${JSON.stringify({ model, photo, method, layer: result.layer, output: result.output, ...facts }, null, 2)}\n`,
+    );
     return;
   }
   const name = facts.label === null ? '' : ` (${shown(facts.label)})`;
@@ -93,6 +106,16 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
     `class ${facts.class}${name}, score ${facts.score.toFixed(3)}, ${method} of ${facts.dims.slice(1).join('×')}\n`,
   );
   for (const file of [out, map]) if (file !== undefined) terminal.out(`written: ${shown(file)}\n`);
+}
+
+/** Says which scores and which layer were chosen where the flags name neither. */
+function describeChoice({ output, skipped, layer }: Attribution, flags: CamFlags): string[] {
+  const scores = `scores: ${printable(output)}, before the ${skipped} at the end (--output names another value)`;
+  const places = `layer: ${printable(layer ?? '')}, the last one with places (--layer names another one)`;
+  return [
+    ...(skipped === null ? [] : [scores]),
+    ...(layer === null || flags.layer !== undefined ? [] : [places]),
+  ];
 }
 
 function describe({ classes, labels, scores, map }: AttributionResult): {

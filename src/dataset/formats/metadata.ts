@@ -20,8 +20,10 @@ export interface DatasetRow {
   readonly stamp: FileStamp | null;
 }
 
-/** An input and its outcome, to be written. */
-export type MetadataRow = Omit<DatasetRow, 'status'>;
+/** A row of the metadata: an input with its outcome, or with `removed` if it is no longer in the source. */
+export interface MetadataRow extends Omit<DatasetRow, 'status'> {
+  readonly status: DatasetRow['status'] | 'removed';
+}
 
 /** The number of rows that are read at once. */
 const ROWS_AT_ONCE = 16_384;
@@ -41,6 +43,7 @@ const COLUMNS = [
 /** The metadata of a shard under construction, column by column: row objects would take ten times the memory. */
 export class MetadataTable {
   readonly #paths: (string | null)[] = [];
+  readonly #statuses: MetadataRow['status'][] = [];
   readonly #rows: (number | null)[] = [];
   readonly #widths: (number | null)[] = [];
   readonly #heights: (number | null)[] = [];
@@ -56,12 +59,13 @@ export class MetadataTable {
     return this.#paths.length;
   }
 
-  add({ path, row, errorCode, errorMessage, width, height, stamp }: MetadataRow): void {
+  add({ path, status, row, errorCode, errorMessage, width, height, stamp }: MetadataRow): void {
     if (errorCode !== null) this.#errors.set(this.length, { errorCode, errorMessage });
     if (stamp && stamp.sha256 !== null) this.#hashes.set(this.length, stamp.sha256);
     this.#sizes.push(stamp?.sizeBytes ?? null);
     this.#times.push(stamp?.modifiedMs ?? null);
     this.#paths.push(path);
+    this.#statuses.push(status);
     this.#rows.push(row);
     this.#widths.push(width);
     this.#heights.push(height);
@@ -77,7 +81,7 @@ export class MetadataTable {
     const buffer = parquetWriteBuffer({
       columnData: [
         { name: 'path', type: 'STRING', data: this.#paths },
-        { name: 'status', type: 'STRING', data: perItem((at) => (errorAt(at) ? 'error' : 'ok')) },
+        { name: 'status', type: 'STRING', data: this.#statuses },
         { name: 'row', type: 'INT64', data: this.#rows.map(toBigInt) },
         { name: 'error_code', type: 'STRING', data: perItem((at) => errorAt(at)?.errorCode ?? null) },
         { name: 'error_message', type: 'STRING', data: perItem((at) => errorAt(at)?.errorMessage ?? null) },
@@ -113,7 +117,7 @@ function toBigInt(value: number | null): bigint | null {
  * @param totalRows - The number of feature rows of the whole dataset, if known: each `row` must be below it.
  * @throws {@link TapirError} `DATASET_INVALID`.
  */
-export async function* readMetadata(path: string, totalRows: number = Infinity): AsyncGenerator<DatasetRow> {
+export async function* readMetadata(path: string, totalRows: number = Infinity): AsyncGenerator<MetadataRow> {
   const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
   try {
     const file = await asyncBufferFromFile(path);
@@ -136,7 +140,7 @@ export async function* readMetadata(path: string, totalRows: number = Infinity):
   }
 }
 
-function toRow(record: Readonly<Record<string, unknown>>, path: string, totalRows: number): DatasetRow {
+function toRow(record: Readonly<Record<string, unknown>>, path: string, totalRows: number): MetadataRow {
   const text = (name: string): string | null => {
     const value = record[name] ?? null;
     if (value === null || typeof value === 'string') return value;
@@ -155,7 +159,8 @@ function toRow(record: Readonly<Record<string, unknown>>, path: string, totalRow
     throw datasetInvalid(path, 'column "modified" holds values that are not times');
   const status = record['status'];
   const row = integer('row');
-  if (status !== 'ok' && status !== 'error') throw datasetInvalid(path, 'a status is neither ok nor error');
+  if (status !== 'ok' && status !== 'error' && status !== 'removed')
+    throw datasetInvalid(path, 'a status is neither ok, error nor removed');
   if ((status === 'ok') !== (row !== null) || (row ?? 0) > Math.max(0, totalRows - 1))
     throw datasetInvalid(path, `row ${row} of an input with status ${status} does not exist`);
   return {

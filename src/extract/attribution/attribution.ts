@@ -57,6 +57,10 @@ export interface AttributionResult {
   readonly labels: readonly (string | null)[];
   /** The score of each row. */
   readonly scores: readonly number[];
+  /** The value of the model whose elements are the scores. */
+  readonly output: string;
+  /** The layer of a CAM method; `null` for the other methods. */
+  readonly layer: string | null;
 }
 
 /** A batch and what its rows are scored by. */
@@ -93,6 +97,15 @@ export class Attribution {
    * and one linear layer, whose gradient is that layer's weights.
    */
   readonly gradients: PrunedModel | null;
+  /** The value of the model whose elements are the scores: the given one, else the first output or what its final Softmax reads. */
+  readonly output: string;
+  /**
+   * The operator at the end of the model that is left out, because its probabilities are no scores: `'Softmax'`, `'LogSoftmax'` or
+   * `'Sigmoid'`. `null` if there is no such operator, or if `output` is given.
+   */
+  readonly skipped: string | null;
+  /** The layer of a CAM method: the given one, else the last with places. `null` for the other methods. */
+  readonly layer: string | null;
   /** The labels of the classes in order: the given ones, else the model's own. `null` where the model has none. */
   readonly labels: readonly string[] | null;
   readonly #passes: Passes;
@@ -106,6 +119,9 @@ export class Attribution {
   private constructor(passes: Passes, options: AttributionOptions, labels: ClassLabels) {
     this.inputs = passes.inputs;
     this.gradients = passes.gradients ?? null;
+    this.output = passes.scores.output;
+    this.skipped = passes.scores.skipped;
+    this.layer = passes.layer ?? null;
     this.labels = 'labels' in labels ? labels.labels : null;
     this.#passes = passes;
     this.#options = options;
@@ -149,6 +165,8 @@ export class Attribution {
       classes: counted,
       labels: counted.map((index) => ('labels' in labels ? labels.labels[index]! : null)),
       scores: scoresOf(found.logits, seeds),
+      output: this.output,
+      layer: this.layer,
     };
   }
 
@@ -171,7 +189,7 @@ export class Attribution {
 
   async #ofLayer(method: LayerMethod, job: Job): Promise<Found> {
     const { image, forward } = job;
-    const layer = this.#options.layer!;
+    const layer = this.layer!;
     const read = (tensor: Tensor): Maps => readMaps(layer, tensor, this.#passes.layerLayout, image.size);
     const isForward = method === 'score-cam' || method === 'eigen-cam';
     const pass = isForward

@@ -19,18 +19,18 @@ import { PATH_RULES, type PathRule } from './quadrature.js';
 export interface AttributionOptions
   extends LaneOptions, Pick<FeatureExtractorOptions, 'devices' | 'parallel' | 'session'> {
   /**
-   * How the map is computed. The CAM methods need a `layer`; the others attribute the score to pixels.
+   * How the map is computed. The CAM methods read a `layer`; the others attribute the score to pixels.
    * @default 'grad-cam'
    */
   readonly method: AttributionMethod;
   /**
-   * The layer whose map is weighted: the last one with places, such as `layer4` of a ResNet or the `ln_1` of a ViT's last block.
-   * @default undefined
+   * The layer whose map is weighted.
+   * @default undefined, which is the last one with places: the end of `layer4` of a ResNet, the `ln_1` of a ViT's last block
    */
   readonly layer: string | undefined;
   /**
-   * The logits `[N, classes]`, before a softmax; by default the first output of the model.
-   * @default undefined
+   * The scores `[N, classes]`.
+   * @default undefined, which is the first output of the model; if that comes from a Softmax, LogSoftmax or Sigmoid, what this reads
    */
   readonly output: string | undefined;
   /**
@@ -126,9 +126,7 @@ export function readAttributionOptions(given: GivenAttributionOptions): Attribut
     throw invalidOption('noise', 'a finite number from 0', noise);
   if (output !== undefined) checkText('output', output);
   if (layer !== undefined) checkText('layer', layer);
-  if (isLayerMethod(method) === (layer !== undefined)) return options;
-  const expected = isLayerMethod(method)
-    ? `the name of a layer with places, for method "${method}"`
-    : `left out for method "${method}", which attributes the score to pixels`;
+  if (isLayerMethod(method) || layer === undefined) return options;
+  const expected = `left out for method "${method}", which attributes the score to pixels`;
   throw invalidOption('layer', expected, layer);
 }

@@ -1,6 +1,7 @@
 /** The forward and the backward pass of a model, each with a session that opens when it is first needed. */
 import type { Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import { resolveNames } from '../../graph/names/resolve-names.js';
 import { imageInput, type Layout } from '../../model/feature-info.js';
 import { modelInternals } from '../../model/model-state.js';
 import type { OnnxModel } from '../../model/open-model.js';
@@ -13,7 +14,8 @@ import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
 import { createFeatureExtractor, type FeatureExtractorOptions } from '../create-feature-extractor.js';
 import type { Extractor } from '../extractor.js';
-import { hasGradient } from './methods.js';
+import { chooseLayer, chooseScores, type ChosenScores } from './chosen-ends.js';
+import { hasGradient, isLayerMethod } from './methods.js';
 import type { AttributionOptions } from './options.js';
 import { pooledGradient, readPoolingHead, type PoolingWeights } from './pooled-gradient.js';
 import { checkScores } from './targets.js';
@@ -36,7 +38,7 @@ interface State {
   readonly image: string;
   readonly imageLayout: Layout;
   readonly layerLayout: Layout | null;
-  readonly output: string;
+  readonly scores: ChosenScores;
   readonly layer: string | undefined;
   readonly classes: number | undefined;
   readonly forward: PrunedModel;
@@ -56,6 +58,9 @@ export class Passes {
   readonly layerLayout: Layout | null;
   /** The number of classes, if the file states it. */
   readonly classes: number | undefined;
+  readonly scores: ChosenScores;
+  /** The layer of a CAM method. */
+  readonly layer: string | undefined;
   /** The backward pass; `undefined` where the gradients need no such pass. */
   readonly gradients: PrunedModel | undefined;
   readonly #state: State;
@@ -68,6 +73,8 @@ export class Passes {
     this.imageLayout = state.imageLayout;
     this.layerLayout = state.layerLayout;
     this.classes = state.classes;
+    this.scores = state.scores;
+    this.layer = state.layer;
     this.gradients = state.backward;
     this.#state = state;
   }
@@ -93,9 +100,9 @@ export class Passes {
     signal: AbortSignal | undefined,
     known?: Pass,
   ): Promise<Pass> {
-    const { output, backward, head } = this.#state;
+    const { scores, backward, head } = this.#state;
     if (backward)
-      return await this.#run(backward, [...feeds, { ...seeds, name: `gradient/${output}` }], signal);
+      return await this.#run(backward, [...feeds, { ...seeds, name: `gradient/${scores.output}` }], signal);
     const pass = known ?? (await this.forward(feeds, signal));
     return { ...pass, gradient: pooledGradient(head!, pass.layer!.dims, seeds) };
   }
@@ -105,7 +112,8 @@ export class Passes {
     feeds: readonly NamedTensor[],
     signal: AbortSignal | undefined,
   ): Promise<Pass> {
-    const { output, layer, image } = this.#state;
+    const { layer, image } = this.#state;
+    const { output } = this.#state.scores;
     const extractor = await this.#open(model);
     const needed = new Set(extractor.inputs.map(({ name }) => name));
     const fed = feeds.filter(({ name }) => needed.has(name)).map((feed) => [feed.name, feed] as const);
@@ -145,7 +153,7 @@ export class Passes {
 /** Cuts and differentiates the model. Opens the session that every run needs. */
 export async function createPasses(
   model: OnnxModel,
-  { method, layer, output: given, inputSizes }: AttributionOptions,
+  { method, layer: givenLayer, output: givenOutput, inputSizes }: AttributionOptions,
   place: Place,
 ): Promise<Passes> {
   const { graph } = modelInternals.of(model);
@@ -160,7 +168,11 @@ export async function createPasses(
       },
     );
   }
-  const output = given ?? `tensor:${graph.outputs[0]!.name}`;
+  const ends = givenOutput === undefined ? chooseScores(model) : { output: givenOutput, skipped: null };
+  const { output } = ends;
+  const isChosen = isLayerMethod(method) && givenLayer === undefined;
+  const [resolved] = resolveNames(graph, [output]);
+  const layer = isChosen ? await chooseLayer(model, resolved!.value, method, inputSizes) : givenLayer;
   const returnNodes = layer === undefined ? [output] : [layer, output];
   const [scores, places] = await featureInfo(model, layer === undefined ? [output] : [output, layer]);
   const classes = scores?.dims?.[1];
@@ -176,7 +188,7 @@ export async function createPasses(
     image: image.value.name,
     imageLayout: image.axis === 1 ? 'NHWC' : 'NCHW',
     layerLayout: places?.layout ?? null,
-    output,
+    scores: ends,
     layer,
     classes: typeof classes === 'number' ? classes : undefined,
     forward,

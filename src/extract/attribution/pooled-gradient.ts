@@ -37,12 +37,15 @@ export async function readPoolingHead(
     findPoolingHead({ ...ends, layerDims }, readConstants(new WireReader(source))),
   );
   if (!head) return undefined;
-  const { dtype, dims, data } = await readInitializer(state, head.weight.initializer!);
+  const { dtype, dims, data } = await readInitializer(state, head.weight);
   if (dtype !== 'float32') return undefined;
   const [rows, columns] = dims as [number, number];
   const { channelAxis, isTransposed, scale } = head;
   const classes = isTransposed ? rows : columns;
-  if (scores.dims?.length !== 2 || scores.dims[1] !== classes) return undefined;
+  const stated = scores.dims;
+  // What the file leaves open is checked when the logits are read.
+  if (stated && (stated.length !== 2 || (typeof stated[1] === 'number' && stated[1] !== classes)))
+    return undefined;
   return {
     channelAxis,
     channels: isTransposed ? columns : rows,

@@ -1,5 +1,6 @@
 /** A head of global average pooling and one linear layer: the gradient of the layer in front of it needs no backward pass. */
 import type { Attribute } from '../../onnx/attributes.js';
+import type { ScannedTensor } from '../../onnx/scan-value.js';
 import type { Dim } from '../../onnx/schema.js';
 import type { Node, Value } from '../graph.js';
 import type { GradientFacts } from './backward/gradient-facts.js';
@@ -8,8 +9,8 @@ import type { GradientFacts } from './backward/gradient-facts.js';
 export interface PoolingHead {
   /** The axis of the layer that is not averaged. */
   readonly channelAxis: number;
-  /** The initializer of the linear layer, of two axes. */
-  readonly weight: Value;
+  /** The weight of the linear layer, of two axes: an initializer, or the tensor of a Constant. */
+  readonly weight: ScannedTensor;
   /** Whether the weight is `[classes, channels]`, as torch has it, and not `[channels, classes]`. */
   readonly isTransposed: boolean;
   /** What the product is multiplied by. */
@@ -30,7 +31,7 @@ type HeadFacts = Pick<GradientFacts, 'attributesOf' | 'integersOf'>;
  * the layer in this one way.
  *
  * The nodes around the linear layer keep the order of the elements. So a row of the layer becomes a row of the scores, whatever dims
- * are in between, if the scores are `[N, classes]` and N is that of the layer: the caller checks this.
+ * are in between, if the scores are `[N, classes]` and N is that of the layer: the caller checks this, at the latest when the graph runs.
  *
  * @returns undefined where anything else lies between the ends, or sizes that the proof needs are unknown.
  */
@@ -79,39 +80,47 @@ interface Linear {
 }
 
 /** A Gemm, or a MatMul with or without the sum of a bias. */
-function linearLayer(scores: Value, { attributesOf }: HeadFacts): Linear | undefined {
-  const product = scores.producer?.opType === 'Add' ? withoutBias(scores.producer) : scores;
+function linearLayer(scores: Value, facts: HeadFacts): Linear | undefined {
+  const product = scores.producer?.opType === 'Add' ? withoutBias(scores.producer, facts) : scores;
   const node = product?.producer;
   if (!node || !isPlain(node) || (node.opType !== 'Gemm' && node.opType !== 'MatMul')) return undefined;
-  const [input, weight, bias] = node.inputs;
-  const attributes = node.opType === 'Gemm' ? attributesOf(node) : NO_ATTRIBUTES;
-  const dims = weight && constantDims(weight);
-  if (!dims || dims.length !== 2 || (attributes.get('transA')?.int ?? 0) !== 0) return undefined;
-  if (bias && !isRow(bias)) return undefined;
+  const [input, factor, bias] = node.inputs;
+  const attributes = node.opType === 'Gemm' ? facts.attributesOf(node) : NO_ATTRIBUTES;
+  const weight = factor && constantOf(factor, facts);
+  if (weight?.dims.length !== 2 || (attributes.get('transA')?.int ?? 0) !== 0) return undefined;
+  if (bias && !isRow(bias, facts)) return undefined;
   const isTransposed = (attributes.get('transB')?.int ?? 0) !== 0;
   const scale = attributes.get('alpha')?.float ?? 1;
-  return { input: input!, channels: dims[isTransposed ? 1 : 0]!, head: { weight, isTransposed, scale } };
+  return {
+    input: input!,
+    channels: weight.dims[isTransposed ? 1 : 0]!,
+    head: { weight, isTransposed, scale },
+  };
 }
 
 const NO_ATTRIBUTES: ReadonlyMap<string, Attribute> = new Map();
 
 /** What a bias is added to; undefined for other sums. */
-function withoutBias({ inputs: [a, b] }: Node): Value | undefined {
+function withoutBias({ inputs: [a, b] }: Node, facts: HeadFacts): Value | undefined {
   if (!a || !b) return undefined;
-  return isRow(b) ? a : isRow(a) ? b : undefined;
+  return isRow(b, facts) ? a : isRow(a, facts) ? b : undefined;
 }
 
 /** Whether a value is a constant that is added to each row alike. */
-function isRow(value: Value): boolean {
+function isRow(value: Value, facts: HeadFacts): boolean {
   return (
-    constantDims(value)
-      ?.slice(0, -1)
+    constantOf(value, facts)
+      ?.dims.slice(0, -1)
       .every((size) => size === 1) ?? false
   );
 }
 
-function constantDims({ initializer, producer }: Value): readonly number[] | undefined {
-  return producer ? undefined : initializer?.dims;
+function constantOf(
+  { initializer, producer }: Value,
+  { attributesOf }: HeadFacts,
+): ScannedTensor | undefined {
+  if (!producer) return initializer;
+  return producer.opType === 'Constant' ? attributesOf(producer).get('value')?.tensor : undefined;
 }
 
 /** The axes that a node takes the mean over; undefined if it does something else. */

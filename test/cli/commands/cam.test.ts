@@ -39,6 +39,14 @@ describe('tapir cam', () => {
     expect(await cam('--layer', 'layer3', '-o', out, '--overwrite')).toMatchObject({ code: 0 });
   });
 
+  it('says which scores and which layer it takes', async () => {
+    const ended = await cam('--json');
+    expect(ended.stderr).toBe(
+      'layer: layer4.0.relu_2, the last one with places (--layer names another one)\n',
+    );
+    expect(JSON.parse(ended.stdout)).toMatchObject({ layer: 'layer4.0.relu_2', dims: [1, 2, 2] });
+  });
+
   it('prints JSON, with the label of the class', async () => {
     const ended = await cam('--method', 'saliency', '--class', 'thing 7', '--labels', labels, '--json');
     const facts = { method: 'saliency', layer: null, class: 7, label: 'thing 7', dims: [1, 64, 64] };
@@ -66,7 +74,6 @@ describe('tapir cam', () => {
 
   it.each<[string, readonly string[]]>([
     ['nothing to write', ['--layer', 'layer4']],
-    ['no layer', ['--json']],
     ['a label of a model without labels', ['--layer', 'layer4', '--class', 'thing 7', '--json']],
     ['another label', ['--layer', 'layer4', '--class', 'thing', '--labels', labels, '--json']],
     ['a class out of range', ['--layer', 'layer4', '--class', '10', '--json']],

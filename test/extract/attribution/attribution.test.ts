@@ -314,7 +314,6 @@ describe('targets and batches', () => {
 
   it.each<[string, object, object]>([
     ['another method', { method: 'guided' }, {}],
-    ['no layer', { method: 'grad-cam' }, {}],
     ['a layer for pixels', { method: 'saliency', layer: 'layer4' }, {}],
     ['one step', { method: 'integrated-gradients', steps: 1 }, {}],
     ['another option', { methods: [] }, {}],

@@ -167,7 +167,7 @@ describe('the gradient of a layer in front of a pooling head', () => {
   });
 
   it.each(Object.entries(OTHERS))('%s: the backward pass', async (_, head) => {
-    await using attribution = await createAttribution(classifier(head), { layer: LAYER });
+    await using attribution = await createAttribution(classifier(head), { layer: LAYER, output: 'tensor:y' });
     expect(attribution.gradients).not.toBeNull();
   });
 

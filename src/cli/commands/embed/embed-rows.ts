@@ -57,12 +57,13 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
 
 /** Refuses flags that make no sense for rows. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
-  const { format, json, overwrite, checksum, shardSize, shard, minCosine } = flags;
+  const { format, json, overwrite, removeMissing, checksum, shardSize, shard, minCosine } = flags;
   const found = ROW_FORMATS.find((one) => one === format);
   if (!found) throw invalidOption('--format', 'jsonl or arrow with --out -', format);
   const refuse = (flag: string, value: unknown): Error =>
     invalidOption(flag, 'left out with --out -, where only rows are written', value);
   if (json) throw refuse('--json', json);
+  if (removeMissing) throw refuse('--remove-missing', removeMissing);
   if (overwrite) throw refuse('--overwrite', overwrite);
   if (checksum) throw refuse('--checksum', checksum);
   if (shardSize !== EMBED_FOLDER_DEFAULTS.shardSize) throw refuse('--shard-size', shardSize);

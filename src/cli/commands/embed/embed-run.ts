@@ -38,6 +38,7 @@ export interface EmbedFlags extends ExtractorFlags {
   readonly column: string;
   readonly null: boolean;
   readonly allowHttp: boolean;
+  readonly removeMissing: boolean;
   readonly overwrite: boolean;
   readonly json: boolean;
   readonly inputFormat: InputFormat;

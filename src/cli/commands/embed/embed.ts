@@ -90,6 +90,11 @@ export function addEmbedCommand(program: Command, terminal: Terminal): void {
       parseNumber,
     )
     .option(
+      '--remove-missing',
+      'mark images that are no longer in the source as removed: search, dedupe, report and probe leave them out',
+      EMBED_FOLDER_DEFAULTS.removeMissing,
+    )
+    .option(
       '--overwrite',
       'replace a dataset that exists; only files of the dataset are removed',
       EMBED_FOLDER_DEFAULTS.overwrite,
@@ -133,18 +138,19 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   try {
     const { signal } = terminal;
     const onProgress = (now: EmbedProgress): void => view.show(now);
-    const { checksum, maxFailures, minCosine } = flags;
+    const { checksum, maxFailures, minCosine, removeMissing } = flags;
+    const limits = { checksum, maxFailures, minCosine };
     const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
     const reading = { column, nulSeparated, allowHttp };
     const images = source === '-' ? { paths: terminal.input(), format: flags.inputFormat } : source;
     const summary = await embedWarm(
       extractor,
       images,
-      { ...settings, ...reading, shard, overwrite, checksum, maxFailures, minCosine, signal, onProgress },
+      { ...settings, ...reading, ...limits, shard, overwrite, removeMissing, signal, onProgress },
       lanes,
     );
     view.end();
-    report(terminal, summary, flags.json);
+    report(terminal, summary, flags);
     if (shard && !flags.json)
       terminal.out(`  part ${shard.index} of ${shard.count}; when all parts are done: tapir merge ${out}\n`);
     if (summary.failures.length > 0 && !shard) terminal.exitCode(EXIT.someFailed);
@@ -154,14 +160,22 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   }
 }
 
-function report(terminal: Terminal, summary: EmbedSummary, isJson: boolean): void {
-  const { out, manifest, failures, embedded, failed, skipped, duplicates, unreadFiles } = summary;
+/** @param isRemoving - The run removes inputs, so those that are left could not be looked at. */
+function describeMissing(isRemoving: boolean): string {
+  return isRemoving
+    ? 'not listed in the source but not proven gone (they exist, or a folder or link cannot be read); they stay in the dataset'
+    : 'no longer in the source and stay in the dataset; --remove-missing marks them as removed';
+}
+
+function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing }: EmbedFlags): void {
+  const { out, manifest, failures, embedded, failed, skipped, duplicates, missing, removed, unreadFiles } =
+    summary;
   const { counts, run, features } = manifest;
   const whereAll = "all of them are in the metadata (status = 'error'); the same command tries them again";
   reportFailures(terminal, failures, failed, embedded, whereAll);
   reportUnread(terminal, unreadFiles);
-  if (isJson) {
-    const event = { event: 'done', embedded, failed, skipped, duplicates, manifest };
+  if (json) {
+    const event = { event: 'done', embedded, failed, skipped, duplicates, missing, removed, manifest };
     terminal.out(`${JSON.stringify(event)}\n`);
     return;
   }
@@ -173,6 +187,8 @@ function report(terminal: Terminal, summary: EmbedSummary, isJson: boolean): voi
     terminal.out(`  ${skipped} were there already; the dataset has ${counts.inputs} inputs now\n`);
   if (duplicates > 0)
     terminal.out(`  ${duplicates} were given more than once; each is in the dataset once\n`);
+  if (removed > 0) terminal.out(`  ${removed} were no longer in the source and are marked as removed\n`);
+  if (missing > 0) terminal.out(`  ${missing} are ${describeMissing(removeMissing)}\n`);
   if (run.againstFloat32) {
     const { images, cosine } = run.againstFloat32;
     terminal.out(`  ${run.precision} against float32 on ${images} images: ${describeCosines(cosine)}\n`);

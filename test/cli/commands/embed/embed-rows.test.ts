@@ -161,6 +161,7 @@ describe('tapir embed --out -, JSON lines', () => {
     ['--format npy', '--format'],
     ['--format jsonl --json', '--json'],
     ['--format jsonl --overwrite', '--overwrite'],
+    ['--format jsonl --remove-missing', '--remove-missing'],
     ['--format jsonl --checksum', '--checksum'],
     ['--format jsonl --shard-size 5', '--shard-size'],
     ['--format jsonl --shard 0/2', '--shard'],

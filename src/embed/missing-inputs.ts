@@ -1,0 +1,65 @@
+/** Inputs of a dataset that the source no longer has: which of them are gone. */
+import { lstat, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { invalidSource } from '../sources/items/source-errors.js';
+import { readPattern } from '../sources/folders/pattern.js';
+import type { SourceDescription } from '../sources/open-source.js';
+
+/** How inputs are marked as removed. */
+export interface Removal {
+  /** For messages. */
+  readonly source: string;
+  /** Whether an input that the source does not list is gone. */
+  readonly isGone: (name: string) => Promise<boolean>;
+}
+
+/** Files of a folder or pattern are gone if they do not exist. Lists, archives and streams say themselves what exists. */
+export function planRemoval({ kind, location }: SourceDescription): Removal {
+  const source = location ?? 'the source';
+  const isOnDisk = location !== null && (kind === 'folder' || kind === 'glob');
+  if (!isOnDisk) return { source, isGone: () => Promise.resolve(true) };
+  const root = resolve(kind === 'glob' ? readPattern(location).base : location);
+  return { source, isGone: (name) => isGone(root, name) };
+}
+
+/**
+ * A file that exists is not gone, whatever the listing says, and neither is a file in a folder that cannot be read or behind a link that leads
+ * nowhere (an unmounted disk). A folder that could not be read is an input, too, as long as it is listed.
+ */
+async function isGone(root: string, name: string): Promise<boolean> {
+  if (name.endsWith('/')) return true;
+  const file = join(root, name);
+  for (let place = file; place !== dirname(root); place = dirname(place)) {
+    try {
+      await lstat(place);
+    } catch (error) {
+      if (isMissing(error)) continue;
+      return false;
+    }
+    return place !== file && (await exists(place));
+  }
+  return false;
+}
+
+/** Follows links. */
+async function exists(place: string): Promise<boolean> {
+  try {
+    await stat(place);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' || code === 'ENOTDIR';
+}
+
+/** Makes the error for a source that has no image of the dataset: an unmounted disk, or another folder. */
+export function noneFound(source: string, held: number): Error {
+  return invalidSource(
+    source,
+    `it has none of the ${held} images of the dataset, so none is marked as removed; check that the source is the right one and mounted, run without --remove-missing (removeMissing), or replace the dataset (--overwrite)`,
+  );
+}
