@@ -14,6 +14,8 @@ const DIRECTORY_SIGNATURE = 0x02014b50;
 /** The file type in the mode of Unix, which the directory may state. */
 const MODE = { type: 0o170000, file: 0o100000, folder: 0o040000 };
 const CHUNK_BYTES = 1 << 20;
+/** Bytes of the directory that are read at once: a thousand entries. */
+const DIRECTORY_BYTES = 1 << 16;
 
 /** An entry as the directory of the zip describes it. The directory may lie: reading checks size and checksum. */
 export interface ZipEntry {
@@ -41,19 +43,48 @@ export interface ZipEntry {
  * @throws Error if the directory is damaged, or has more entries than it declares.
  */
 export async function* listZipEntries(file: SharedFile): AsyncGenerator<ZipEntry> {
-  const { openPromise, getFileNameLowLevel } = await import('yauzl');
+  const yauzl = await import('yauzl');
+  const { fromRandomAccessReaderPromise, getFileNameLowLevel } = yauzl;
   // Without options yauzl refuses the whole archive for one unsafe name. Here a name is only a name. Sizes are checked below.
   const options = { autoClose: false, decodeStrings: false, validateEntrySizes: false };
-  const zip = await openPromise(file.path, options);
+  const { size } = await (await file.acquire()).stat();
   try {
+    const reader = new (class extends yauzl.RandomAccessReader {
+      override read = chunkReader(file);
+    })();
+    const zip = await fromRandomAccessReaderPromise(reader, size, options);
     for await (const entry of zip.eachEntry()) {
       const { generalPurposeBitFlag, fileNameRaw, extraFields } = entry;
       yield describe(entry, getFileNameLowLevel(generalPurposeBitFlag, fileNameRaw, extraFields, false));
     }
     await checkEnd(zip, file);
   } finally {
-    zip.close();
+    await file.release();
   }
+}
+
+type ReadRange = (
+  buffer: Buffer,
+  offset: number,
+  length: number,
+  position: number,
+  callback: (error: Error | null, bytesRead?: number) => void,
+) => void;
+
+/** Answers yauzl, which asks for two small ranges per entry, from chunks of the file. */
+function chunkReader(file: SharedFile): ReadRange {
+  let chunk = Buffer.alloc(0);
+  let start = 0;
+  return (buffer, offset, length, position, callback) => {
+    const answer = (): void =>
+      callback(null, chunk.copy(buffer, offset, position - start, position - start + length));
+    if (position >= start && position + length <= start + chunk.length) return answer();
+    start = position;
+    file.read(position, Math.max(length, DIRECTORY_BYTES)).then((bytes) => {
+      chunk = bytes;
+      answer();
+    }, callback);
+  };
 }
 
 function describe(entry: Entry, name: string): ZipEntry {

@@ -1,13 +1,14 @@
 /** The transform that belongs to a model: the configuration file beside it. */
-import { readFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { invalidOption, type Options } from '../../base/checks.js';
 import { TRANSFORM_FILES } from '../../base/config-files.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
+import { readJson } from '../../base/read-json.js';
 import { TRANSFORM_PRESETS, type TransformPreset } from '../transform-options.js';
 import { createTransform, type Transform, type TransformLike, type TransformSource } from '../transform.js';
-import type { ModelConfig } from './hugging-face.js';
-import { readText, readTransform, transformFromConfig, type ConfigReading } from './transform-from-config.js';
+import { isHuggingFace, type ModelConfig } from './hugging-face.js';
+import { isTimm } from './timm.js';
+import { readTransform, transformFromConfig, type ConfigReading } from './transform-from-config.js';
 
 /** A transform that was found. */
 export interface FoundTransform {
@@ -18,8 +19,6 @@ export interface FoundTransform {
   readonly kind: TransformSource['kind'];
 }
 
-const MOST_BYTES = 1_048_576;
-
 /**
  * Finds the transform of a model: `MODEL.onnx.transform.json`, `transform.json`, Hugging Face's, OpenCLIP's, Immich's or timm's file, beside
  * the model or one folder up.
@@ -27,7 +26,7 @@ const MOST_BYTES = 1_048_576;
  * @param model - Path of the model file.
  * @param given - See {@link ConfigReading}.
  * @returns The transform and where it is from; null if there is no such file.
- * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for a file that cannot be followed; the message names it.
+ * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for a file that cannot be read or followed; the message names it.
  *
  * @example
  * ```ts
@@ -53,9 +52,9 @@ function lookUpTransform(model: string, given: Options<ConfigReading> = {}): Fou
     ...[folder, dirname(folder)].flatMap((place) => TRANSFORM_FILES.map((name) => join(place, name))),
   ];
   for (const from of candidates) {
-    const text = readSmall(from);
-    if (text === undefined || !mayHoldTransform(from, text)) continue;
-    const transform = readTransformFile(from, text, given);
+    const json = readConfig(from);
+    if (json === undefined || !mayHoldTransform(from, json)) continue;
+    const transform = readTransformFile(from, json, given);
     return { transform, from, kind: transform.source!.kind };
   }
   return null;
@@ -66,30 +65,29 @@ export function sidecarOf(model: string): string {
   return `${model}.transform.json`;
 }
 
-/** Reads a file. Returns undefined if it is missing or larger than a configuration. */
-function readSmall(path: string): string | undefined {
-  try {
-    const text = readFileSync(path, 'utf8');
-    return text.length > MOST_BYTES ? undefined : text;
-  } catch {
-    return undefined;
-  }
+/** Reads a configuration; undefined only if there is no such file. */
+function readConfig(path: string): unknown {
+  return readJson(
+    path,
+    (reason, cause) =>
+      new TapirError('TRANSFORM_UNSUPPORTED', `"${path}" cannot be read: ${reason}; mend or remove it`, {
+        details: { field: '(file)', reason },
+        cause,
+      }),
+  );
 }
 
 /** Every model has a config.json, and only timm's tells pixels. A processor_config.json may hold no image processor. */
-function mayHoldTransform(path: string, text: string): boolean {
+function mayHoldTransform(path: string, json: unknown): boolean {
   const name = basename(path);
-  if (name === 'config.json')
-    return (
-      text.includes('"pretrained_cfg"') ||
-      /"architecture"[^]*"input_size"|"input_size"[^]*"architecture"/.test(text)
-    );
-  return name !== 'processor_config.json' || text.includes('"image_processor"');
+  if (name === 'config.json') return isObject(json) && isTimm(json);
+  return name !== 'processor_config.json' || (isObject(json) && 'image_processor' in json);
 }
 
-function readTransformFile(from: string, text: string, given: Options<ConfigReading>): Transform {
+function readTransformFile(from: string, json: unknown, given: Options<ConfigReading>): Transform {
   try {
-    return readTransform(text, from, { ...given, model: given.model ?? readModel(from) });
+    const model = given.model ?? (isNameless(json) ? readModel(from) : undefined);
+    return readTransform(json, from, { ...given, model });
   } catch (error) {
     if (!(error instanceof TapirError)) throw error;
     const { field, reason } = { field: '(file)', reason: error.message, ...(error.details as object) };
@@ -100,10 +98,21 @@ function readTransformFile(from: string, text: string, given: Options<ConfigRead
   }
 }
 
-/** The model's config.json beside a configuration; undefined if it is missing or damaged. */
+/** Whether only the model's own configuration tells the class of a processor. */
+function isNameless(json: unknown): boolean {
+  if (!isObject(json)) return false;
+  const inner = isObject(json['image_processor']) ? json['image_processor'] : json;
+  return isHuggingFace(inner) && !('image_processor_type' in inner) && !('feature_extractor_type' in inner);
+}
+
+/** The model's config.json beside a configuration; undefined if it is missing. */
 function readModel(from: string): ModelConfig | undefined {
-  const json = readText(readSmall(join(dirname(from), 'config.json')));
-  return typeof json === 'object' && json !== null ? (json as ModelConfig) : undefined;
+  const json = readConfig(join(dirname(from), 'config.json'));
+  return isObject(json) ? json : undefined;
+}
+
+function isObject(json: unknown): json is Readonly<Record<string, unknown>> {
+  return typeof json === 'object' && json !== null && !Array.isArray(json);
 }
 
 /** What functions that know a model take as a transform; `'auto'` is what belongs to the model. */
@@ -128,8 +137,8 @@ export function chooseTransform(request: TransformRequest, model: string | undef
   const presets = Object.keys(TRANSFORM_PRESETS);
   if (presets.some((name) => name.toLowerCase() === request.toLowerCase()))
     return createTransform(request as TransformPreset);
-  const text = readSmall(request);
-  if (text !== undefined) return readTransformFile(resolve(request), text, {});
+  const json = readConfig(resolve(request));
+  if (json !== undefined) return readTransformFile(resolve(request), json, {});
   const names = presets.map((name) => `"${name}"`).join(', ');
   throw invalidOption(
     'transform',

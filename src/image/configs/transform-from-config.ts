@@ -83,8 +83,8 @@ function resolveConfig(config: unknown, given: Options<ConfigReading>): Resolved
   );
 }
 
-/** Parses the text of a file. A name is a name with and without the quotes of JSON. What cannot be parsed is returned unchanged. */
-export function readText(config: unknown): unknown {
+/** Parses the text of a configuration. A name is a name with and without the quotes of JSON. What cannot be parsed is returned unchanged. */
+function readText(config: unknown): unknown {
   try {
     return typeof config === 'string' ? (JSON.parse(config) as unknown) : config;
   } catch {

@@ -1,4 +1,5 @@
 /** Finds the state dict in what torch.save wrote: the state dict itself, or a checkpoint that holds it under some key. */
+import { show } from '../../base/checks.js';
 import { PickledTensor } from './torch-pickle.js';
 
 interface ChosenTensors {
@@ -22,16 +23,13 @@ export function chooseStateDict(value: unknown, key: string | undefined): Chosen
   if (Array.isArray(value)) throw new Error(`it holds a list, and no state dict; ${ADVICE}`);
   if (!(value instanceof Map)) throw new Error(`it holds no state dict; ${ADVICE}`);
   const checkpoint = value as ReadonlyMap<unknown, unknown>;
-  const inner = Array.from(checkpoint).filter(([name, one]) => isNested(name, one)) as [
-    string,
-    Map<unknown, unknown>,
-  ][];
-  const names = inner.map(([name]) => JSON.stringify(name)).join(', ');
+  const inner = listNested(checkpoint);
+  const names = listNames(inner.map(([name]) => show(name)));
   if (key !== undefined) {
     const chosen = inner.find(([name]) => name === key);
     if (chosen) return unwrap(checkpoint, chosen);
     throw new Error(
-      `it holds no state dict under ${JSON.stringify(key)}; ${names === '' ? ADVICE : `it has ${names}`}`,
+      `it holds no state dict under ${show(key)}; ${names === '' ? ADVICE : `it has ${names}`}`,
     );
   }
   if (inner.length > 1)
@@ -40,10 +38,25 @@ export function chooseStateDict(value: unknown, key: string | undefined): Chosen
   return tensorsOf(checkpoint, []);
 }
 
-/** Whether an item of a checkpoint is a state dict. Modules may keep a dict of tensors in their state dict, as extra state. */
-function isNested(name: unknown, value: unknown): boolean {
-  if (typeof name !== 'string' || name.endsWith('_extra_state') || !(value instanceof Map)) return false;
-  return Array.from(value as ReadonlyMap<unknown, unknown>).some(isTensorItem);
+/** The items of a checkpoint that are state dicts. Modules may keep a dict of tensors in their state dict, as extra state. */
+function listNested(checkpoint: ReadonlyMap<unknown, unknown>): [string, Map<unknown, unknown>][] {
+  // Each dict is looked through once: a file can name one dict under many keys.
+  const known = new Map<unknown, boolean>();
+  const hasTensors = (dict: Map<unknown, unknown>): boolean => {
+    const found = known.get(dict) ?? Array.from(dict).some(isTensorItem);
+    known.set(dict, found);
+    return found;
+  };
+  const nested: [string, Map<unknown, unknown>][] = [];
+  for (const [name, value] of checkpoint)
+    if (
+      typeof name === 'string' &&
+      !name.endsWith('_extra_state') &&
+      value instanceof Map &&
+      hasTensors(value)
+    )
+      nested.push([name, value]);
+  return nested;
 }
 
 function isTensorItem([name, value]: readonly [unknown, unknown]): boolean {
@@ -56,7 +69,7 @@ function unwrap(
 ): ChosenTensors {
   const others = Array.from(checkpoint.keys()).filter((one) => one !== name);
   const left = others.length > 0 ? `; left out: ${listNames(others)}` : '';
-  return tensorsOf(inner, [`it is a checkpoint: its ${JSON.stringify(name)} was read${left}`]);
+  return tensorsOf(inner, [`it is a checkpoint: its ${show(name)} was read${left}`]);
 }
 
 function tensorsOf(dict: ReadonlyMap<unknown, unknown>, notes: readonly string[]): ChosenTensors {
@@ -68,10 +81,10 @@ function tensorsOf(dict: ReadonlyMap<unknown, unknown>, notes: readonly string[]
   return { tensors, notes: [...notes, `left out, because they are not tensors: ${listNames(others)}`] };
 }
 
-/** The first names, as text. A name may be any value, also a large one. */
+/** The first names, as text. A name may be any value, also a long text. */
 function listNames(names: readonly unknown[]): string {
   const first = names
     .slice(0, 10)
-    .map((name) => (typeof name === 'string' ? name : `(a key of type ${typeof name})`));
+    .map((name) => (typeof name === 'string' ? name.slice(0, 100) : '(keys that are not text)'));
   return names.length > 10 ? `${first.join(', ')} and ${names.length - 10} more` : first.join(', ');
 }

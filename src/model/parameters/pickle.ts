@@ -3,10 +3,12 @@
  * values, and calls nothing but the builders that it is given. Opcodes: https://github.com/python/cpython/blob/main/Lib/pickletools.py
  */
 
+import { WorkLimit } from '../../base/files/work-limit.js';
+
 /** A global that a pickle may call. */
 export interface PickleBuilder {
-  /** Makes a value from its arguments. Throws if they do not fit. */
-  readonly build: (args: readonly unknown[]) => unknown;
+  /** Makes a value from its arguments, and charges the limit for each item that it touches. Throws if they do not fit. */
+  readonly build: (args: readonly unknown[], limit: WorkLimit) => unknown;
 }
 
 /** What a pickle may refer to outside itself. */
@@ -20,7 +22,7 @@ export interface PickleWorld {
 /** Longer integers are refused. The longest one that torch writes is a magic number of 10 bytes. */
 const MAX_INTEGER_BYTES = 64;
 
-/** Enough for 18 000 tensors. Each step of a hostile pickle can make an object of 80 bytes, or take a microsecond. */
+/** Enough for 18 000 tensors. */
 const MAX_STEPS = 2 ** 20;
 /** Dicts, bytes, long integers and globals count as several steps: they take more memory or time than others. */
 const STEPS_OF_LARGE = 8;
@@ -44,12 +46,18 @@ export interface PickledValue {
  * Runs a pickle and returns its value: lists and tuples become arrays, dicts maps, integers of more than 53 bits bigints.
  *
  * @param start - Where the pickle starts in the bytes.
+ * @param limit - For the pickles of one file together: see {@link pickleLimit}.
  * @throws PickleCutError if the bytes end before the pickle; Error if it is damaged, or uses what the world does not give.
  */
-export function readPickle(bytes: Buffer, world: PickleWorld, start = 0): PickledValue {
-  const machine = new PickleMachine(bytes, world, start);
+export function readPickle(
+  bytes: Buffer,
+  world: PickleWorld,
+  start = 0,
+  limit: WorkLimit = pickleLimit(),
+): PickledValue {
+  const machine = new PickleMachine(bytes, world, start, limit);
   for (;;) {
-    machine.spend(1);
+    limit.spend(1);
     const at = machine.position;
     const code = machine.takeByte();
     if (code === STOP) return { value: machine.pop(), end: machine.position };
@@ -62,26 +70,29 @@ export function readPickle(bytes: Buffer, world: PickleWorld, start = 0): Pickle
   }
 }
 
+/** The work that the pickles of one file may ask for. */
+export function pickleLimit(): WorkLimit {
+  return new WorkLimit('its pickle', MAX_STEPS);
+}
+
+/** Stands for all keys of dicts that are not text: nothing is looked up by them, and a file can choose numbers that slow a Map down. */
+const OTHER_KEY = Symbol('a key that is not text');
+
 class PickleMachine {
   readonly world: PickleWorld;
+  readonly limit: WorkLimit;
   readonly #bytes: Buffer;
   position: number;
-  #steps = 0;
   readonly #stack: unknown[] = [];
   /** Lengths of the stack where marks were set. */
   readonly #marks: number[] = [];
   readonly memo: Map<number, unknown> = new Map();
 
-  constructor(bytes: Buffer, world: PickleWorld, start: number) {
+  constructor(bytes: Buffer, world: PickleWorld, start: number, limit: WorkLimit) {
     this.#bytes = bytes;
     this.world = world;
     this.position = start;
-  }
-
-  /** Counts steps, and refuses too many. */
-  spend(steps: number): void {
-    this.#steps += steps;
-    if (this.#steps > MAX_STEPS) throw new Error(`its pickle has more than ${MAX_STEPS} steps`);
+    this.limit = limit;
   }
 
   /** Takes the next bytes of the pickle. */
@@ -153,6 +164,9 @@ class PickleMachine {
   }
 
   remember(index: number): void {
+    // Python counts from 0, or from 1. A Map is slow with numbers that a file chooses.
+    if (index > this.memo.size + 1)
+      throw new Error(`its pickle stores value ${index} after ${this.memo.size} values`);
     this.memo.set(index, this.top());
   }
 
@@ -164,7 +178,7 @@ class PickleMachine {
 }
 
 function takeInteger(machine: PickleMachine, length: number): number | bigint {
-  machine.spend(STEPS_OF_LARGE);
+  machine.limit.spend(STEPS_OF_LARGE);
   if (length > MAX_INTEGER_BYTES) throw new Error(`its pickle has an integer of ${length} bytes`);
   if (length === 0) return 0;
   const hex = Buffer.from(machine.take(length)).reverse().toString('hex');
@@ -173,24 +187,29 @@ function takeInteger(machine: PickleMachine, length: number): number | bigint {
 }
 
 function makeDict(machine: PickleMachine): Map<unknown, unknown> {
-  machine.spend(STEPS_OF_LARGE);
+  machine.limit.spend(STEPS_OF_LARGE);
   return new Map();
 }
 
 function takeBytes(machine: PickleMachine, length: number): Buffer {
-  machine.spend(STEPS_OF_LARGE);
+  machine.limit.spend(STEPS_OF_LARGE);
   return machine.take(length);
 }
 
 function findGlobal(machine: PickleMachine, name: string): unknown {
-  machine.spend(STEPS_OF_LARGE);
+  machine.limit.spend(STEPS_OF_LARGE);
   return machine.world.findGlobal(name);
 }
 
 function setItems(dict: unknown, items: readonly unknown[]): void {
   if (!(dict instanceof Map)) throw new Error('its pickle sets an item of something that is not a dict');
   if (items.length % 2 === 1) throw new Error('its pickle has a key without a value');
-  for (let i = 0; i < items.length; i += 2) dict.set(items[i], items[i + 1]);
+  for (let i = 0; i < items.length; i += 2) setItem(dict, items[i], items[i + 1]);
+}
+
+/** Sets an item of a dict. */
+export function setItem(dict: Map<unknown, unknown>, key: unknown, value: unknown): void {
+  dict.set(typeof key === 'string' ? key : OTHER_KEY, value);
 }
 
 function addItems(list: unknown, items: readonly unknown[]): void {
@@ -199,12 +218,12 @@ function addItems(list: unknown, items: readonly unknown[]): void {
 }
 
 function callBuilder(machine: PickleMachine): void {
-  machine.spend(STEPS_OF_CALL);
+  machine.limit.spend(STEPS_OF_CALL);
   const args = machine.pop();
   const builder = machine.pop() as Partial<PickleBuilder> | null | undefined;
   if (typeof builder?.build !== 'function' || !Array.isArray(args))
     throw new Error('its pickle calls something that is not a function');
-  machine.push(builder.build(args));
+  machine.push(builder.build(args, machine.limit));
 }
 
 /** Ignores the attributes of a dict: torch keeps versions of modules there. */

@@ -4,8 +4,9 @@
  * the number of elements (8 bytes, little-endian) and the elements (little-endian on every machine).
  */
 import type { SharedFile } from '../../base/files/shared-file.js';
+import type { WorkLimit } from '../../base/files/work-limit.js';
 import { chooseStateDict } from './checkpoint.js';
-import { PickleCutError } from './pickle.js';
+import { PickleCutError, pickleLimit } from './pickle.js';
 import type { StateContent } from './state-dict.js';
 import { readRange, type StateFile } from './state-file.js';
 import type { StateTensor } from './state-tensor.js';
@@ -54,9 +55,10 @@ export async function readTorchLegacy(file: StateFile, key: string | undefined):
 /** Reads more of the file until it holds all pickles: nothing says how long they are. */
 async function findPickles(file: SharedFile, sizeBytes: number): Promise<Pickles> {
   const most = Math.min(sizeBytes, MAX_PICKLE_BYTES);
+  const limit = pickleLimit();
   for (let length = Math.min(FIRST_READ, most); ; length = Math.min(length * 4, most)) {
     try {
-      return readPickles(await file.read(0, length));
+      return readPickles(await file.read(0, length), limit);
     } catch (error) {
       if (!(error instanceof PickleCutError) || length === sizeBytes) throw error;
       if (length === most) throw new Error(`its pickles have more than ${most} bytes`, { cause: error });
@@ -64,15 +66,15 @@ async function findPickles(file: SharedFile, sizeBytes: number): Promise<Pickles
   }
 }
 
-function readPickles(bytes: Buffer): Pickles {
-  const magic = readTorchPickle(bytes);
+function readPickles(bytes: Buffer, limit: WorkLimit): Pickles {
+  const magic = readTorchPickle(bytes, 0, limit);
   if (magic.value !== MAGIC_NUMBER) throw new Error('it is a pickle that torch.save did not write');
-  const version = readTorchPickle(bytes, magic.end);
+  const version = readTorchPickle(bytes, magic.end, limit);
   if (version.value !== VERSION)
     throw new Error(`its version is not ${VERSION}, the only one that torch wrote`);
-  const machine = readTorchPickle(bytes, version.end);
-  const { value, storages, end } = readTorchPickle(bytes, machine.end);
-  const keys = readTorchPickle(bytes, end);
+  const machine = readTorchPickle(bytes, version.end, limit);
+  const { value, storages, end } = readTorchPickle(bytes, machine.end, limit);
+  const keys = readTorchPickle(bytes, end, limit);
   if (!Array.isArray(keys.value)) throw new Error('its pickles list no storages');
   return { value, storages, keys: keys.value, end: keys.end };
 }

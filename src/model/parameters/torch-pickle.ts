@@ -2,8 +2,9 @@
  * What the pickles of torch.save may refer to: tensors, their storages, torch.Size and ordered dicts. Any other global is refused,
  * because a pickle that calls arbitrary functions can do anything.
  */
+import type { WorkLimit } from '../../base/files/work-limit.js';
 import { elementCount } from '../../tensor/tensor.js';
-import { readPickle, type PickleBuilder, type PickledValue } from './pickle.js';
+import { readPickle, setItem, type PickleBuilder, type PickledValue } from './pickle.js';
 import type { StridedView } from '../../tensor/strided.js';
 import { STORAGE_TYPES, TORCH_TYPES, storedBytes, type StoredType } from './stored-types.js';
 
@@ -72,7 +73,7 @@ const MAX_RANK = 64;
 const MAX_EXPANDED = 2 ** 20;
 
 const BUILDERS: ReadonlyMap<string, PickleBuilder> = new Map<string, PickleBuilder>([
-  ['collections.OrderedDict', { build: ([pairs]) => orderedDict(pairs) }],
+  ['collections.OrderedDict', { build: ([pairs], limit) => orderedDict(pairs, limit) }],
   ['torch._utils._rebuild_tensor', { build: rebuildTensor }],
   ['torch._utils._rebuild_tensor_v2', { build: rebuildTensorV2 }],
   ['torch._utils._rebuild_tensor_v3', { build: rebuildTensorV3 }],
@@ -94,9 +95,10 @@ interface TorchPickle extends PickledValue {
  * Reads a pickle of torch.save.
  *
  * @param start - Where the pickle starts in the bytes.
+ * @param limit - For the pickles of one file together; left out, this pickle has one for itself.
  * @throws PickleCutError if the bytes end before the pickle; Error if it is damaged, or refers to anything else.
  */
-export function readTorchPickle(bytes: Buffer, start = 0): TorchPickle {
+export function readTorchPickle(bytes: Buffer, start = 0, limit?: WorkLimit): TorchPickle {
   const storages = new Map<string, PickledStorage>();
   const findPersistent = (id: unknown): PickledStorage => {
     const storage = readStorageId(id);
@@ -106,7 +108,7 @@ export function readTorchPickle(bytes: Buffer, start = 0): TorchPickle {
     storages.set(storage.key, storage);
     return storage;
   };
-  return { ...readPickle(bytes, { findGlobal, findPersistent }, start), storages };
+  return { ...readPickle(bytes, { findGlobal, findPersistent }, start, limit), storages };
 }
 
 function findGlobal(name: string): unknown {
@@ -119,7 +121,7 @@ function findGlobal(name: string): unknown {
   const dtype = TORCH_TYPES.get(torchName);
   if (dtype !== undefined) return new TorchType(dtype);
   throw new Error(
-    `it refers to ${name}, and only tensors, numbers, texts and dicts of them are read; save the state dict alone: torch.save(model.state_dict(), path)`,
+    `it refers to ${name.slice(0, 100)}, and only tensors, numbers, texts and dicts of them are read; save the state dict alone: torch.save(model.state_dict(), path)`,
   );
 }
 
@@ -137,53 +139,67 @@ function readStorageId(id: unknown): PickledStorage {
   return new PickledStorage(key, type.dtype, elements, view[1]);
 }
 
-function orderedDict(pairs: unknown): Map<unknown, unknown> {
+function orderedDict(given: unknown, limit: WorkLimit): Map<unknown, unknown> {
   const dict = new Map<unknown, unknown>();
   // Python 2 wrote the items as a list of pairs.
-  for (const pair of Array.isArray(pairs) ? (pairs as readonly unknown[]) : []) {
+  const pairs = Array.isArray(given) ? (given as readonly unknown[]) : [];
+  limit.spend(pairs.length);
+  for (const pair of pairs) {
     if (!Array.isArray(pair) || pair.length !== 2)
       throw new Error('its pickle has an ordered dict that is damaged');
-    dict.set(pair[0], pair[1]);
+    setItem(dict, pair[0], pair[1]);
   }
   return dict;
 }
 
-function rebuildTensor([storage, offset, dims, strides]: readonly unknown[]): PickledTensor {
+function rebuildTensor(
+  [storage, offset, dims, strides]: readonly unknown[],
+  limit: WorkLimit,
+): PickledTensor {
   if (!(storage instanceof PickledStorage)) throw new Error('its pickle has a tensor that is damaged');
-  return viewStorage(storage, storage.dtype, offset, dims, strides);
+  return viewStorage({ storage, dtype: storage.dtype, offset, dims, strides }, limit);
 }
 
-function rebuildTensorV2(args: readonly unknown[]): PickledTensor {
-  checkBits(args[6]);
-  return rebuildTensor(args);
+function rebuildTensorV2(args: readonly unknown[], limit: WorkLimit): PickledTensor {
+  checkBits(args[6], limit);
+  return rebuildTensor(args, limit);
 }
 
 /** torch writes element types that are newer than its storage classes so: float8 and unsigned integers. */
-function rebuildTensorV3(args: readonly unknown[]): PickledTensor {
+function rebuildTensorV3(args: readonly unknown[], limit: WorkLimit): PickledTensor {
   const [storage, offset, dims, strides, , , type, bits] = args;
   if (!(storage instanceof PickledStorage) || !(type instanceof TorchType))
     throw new Error('its pickle has a tensor that is damaged');
-  checkBits(bits);
-  return viewStorage(storage, type.dtype, offset, dims, strides);
+  checkBits(bits, limit);
+  return viewStorage({ storage, dtype: type.dtype, offset, dims, strides }, limit);
 }
 
 /** A tensor may be stored conjugated or negated: a dict of marks then says that its values are not those of the storage. */
-function checkBits(bits: unknown): void {
-  if (bits instanceof Map && Array.from(bits.values()).includes(true))
+function checkBits(bits: unknown, limit: WorkLimit): void {
+  if (!(bits instanceof Map)) return;
+  limit.spend(bits.size);
+  if (Array.from(bits.values()).includes(true))
     throw new Error('its pickle has a tensor that is stored negated or conjugated; save it as a new tensor');
 }
 
+/** A tensor as a pickle states it. */
+interface StatedTensor {
+  readonly storage: PickledStorage;
+  readonly dtype: StoredType;
+  readonly offset: unknown;
+  readonly dims: unknown;
+  readonly strides: unknown;
+}
+
 function viewStorage(
-  storage: PickledStorage,
-  dtype: StoredType,
-  offset: unknown,
-  dims: unknown,
-  strides: unknown,
+  { storage, dtype, offset, dims, strides }: StatedTensor,
+  limit: WorkLimit,
 ): PickledTensor {
   if (!isSize(offset) || !isSizes(dims) || !isSizes(strides))
     throw new Error('its pickle has a tensor that is damaged');
   if (dims.length !== strides.length || dims.length > MAX_RANK)
     throw new Error(`its pickle has a tensor of ${dims.length} dims and ${strides.length} strides`);
+  limit.spend(dims.length);
   const count = elementCount(dims);
   const available = Math.floor(storage.sizeBytes / storedBytes(dtype, 1));
   const start = storage.first + offset;

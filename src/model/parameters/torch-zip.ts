@@ -28,8 +28,12 @@ export async function readTorchZip(file: StateFile, key: string | undefined): Pr
       throw new Error(`its data.pkl has ${pickle.sizeBytes} bytes; at most ${MAX_PICKLE_BYTES} are read`);
     const { value } = readTorchPickle(Buffer.from(await readStored(bytes, pickle)));
     const { tensors, notes } = chooseStateDict(value, key);
+    // By the key of the storage, whose hash its text keeps: a file can have many tensors in a storage of a long name.
+    const storages = new Map<string, ZipEntry>();
+    for (const [name, entry] of entries)
+      if (name.startsWith(`${root}data/`)) storages.set(name.slice(root.length + 'data/'.length), entry);
     const read = Array.from(tensors, ([name, tensor]): [string, StateTensor] => {
-      const entry = findStorage(entries, root, tensor, file.path, name);
+      const entry = findStorage(storages, tensor, file.path, name);
       return [name, openTensor(file, name, tensor, entry)];
     });
     return { tensors: new Map(read), metadata: {}, notes };
@@ -83,15 +87,14 @@ function checkStored({ name, isStored, refusal, sizeBytes, packedBytes }: ZipEnt
 }
 
 function findStorage(
-  entries: ReadonlyMap<string, ZipEntry>,
-  root: string,
+  storages: ReadonlyMap<string, ZipEntry>,
   { storage }: PickledTensor,
   path: string,
   key: string,
 ): ZipEntry {
-  const name = `${root}data/${storage.key}`;
-  const entry = entries.get(name);
-  if (!entry) throw invalidState(path, `its storage ${name} is missing`, { key });
+  const entry = storages.get(storage.key);
+  if (!entry) throw invalidState(path, `its storage data/${storage.key.slice(0, 100)} is missing`, { key });
+  const { name } = entry;
   const needed = storage.sizeBytes;
   if (entry.sizeBytes < needed || entry.sizeBytes >= needed + storedBytes(storage.dtype, 1))
     throw invalidState(path, `its storage ${name} has ${entry.sizeBytes} bytes instead of ${needed}`, {

@@ -1,6 +1,6 @@
 /** The transform beside a model. */
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { chooseTransform, findTransform } from '../../../src/image/configs/find-transform.js';
 import { createTransform } from '../../../src/image/transform.js';
@@ -103,6 +103,44 @@ describe('findTransform', () => {
       message: expect.stringMatching(/preprocessor_config\.json.*"do_thumbnail"/),
       details: { field: 'do_thumbnail' },
     });
+  });
+
+  it('reads timm’s configuration with 21,841 label names', async () => {
+    const names = Array.from({ length: 21_841 }, (_, i) => `n${String(i).padStart(8, '0')}`);
+    const label_descriptions = Object.fromEntries(names.map((name) => [name, 'x'.repeat(60)]));
+    const config = {
+      ...TIMM,
+      pretrained_cfg: { ...TIMM.pretrained_cfg, label_descriptions },
+      label_names: names,
+    };
+    const model = layOut({ 'config.json': config });
+    expect(await findTransform(model)).toMatchObject({
+      kind: 'timm',
+      transform: { options: { crop: { height: 160 } } },
+    });
+  });
+
+  it.each([
+    ['config.json', '{"pretrained_cfg": {'],
+    ['preprocessor_config.json', ''],
+    ['onnx/vision_model.onnx.transform.json', '{"crop": 96,}'],
+    ['preprocessor_config.json', `{"image_mean":${'['.repeat(1000)}`],
+  ])('never counts %s as absent if it cannot be read: %j', async (name, text) => {
+    const model = layOut({ 'onnx/config.json': { model_type: 'vit' }, [name]: text });
+    const refused = {
+      code: 'TRANSFORM_UNSUPPORTED',
+      message: expect.stringContaining(`${basename(name)}" cannot be read: `),
+    };
+    await expect(findTransform(model)).rejects.toMatchObject(refused);
+    expect(() => chooseTransform('auto', model)).toThrow(expect.objectContaining(refused));
+  });
+
+  it('reads the model’s own configuration only where a processor needs it', async () => {
+    const damaged = { 'config.json': '{', 'preprocessor_config.json': SIGLIP };
+    expect(await findTransform(layOut(damaged))).toMatchObject({ kind: 'transformers' });
+    await expect(
+      findTransform(layOut({ ...damaged, 'preprocessor_config.json': { size: 219, do_resize: true } })),
+    ).rejects.toThrow(/config\.json" cannot be read/);
   });
 
   it('lists the fields that change nothing', async () => {

@@ -33,7 +33,7 @@ describe('chooseStateDict', () => {
     const others = Array.from({ length: 12 }, (_, i) => [`k${i}`, i]);
     const given = new Map<unknown, unknown>([['a', tensor], [7, 7], ...(others as [string, number][])]);
     expect(chooseStateDict(given, undefined).notes[0]).toMatch(
-      /\(a key of type number\), k0, .*k8 and 3 more$/,
+      /\(keys that are not text\), k0, .*k8 and 3 more$/,
     );
   });
 
