@@ -110,8 +110,8 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
 
 /** Says which scores and which layer were chosen where the flags name neither. */
 function describeChoice({ output, skipped, layer }: Attribution, flags: CamFlags): string[] {
-  const scores = `scores: ${printable(output)}, before the ${skipped} at the end (--output names another value)`;
-  const places = `layer: ${printable(layer ?? '')}, the last one with places (--layer names another one)`;
+  const scores = `scores: ${shown(output)}, before the ${skipped} at the end (--output names another value)`;
+  const places = `layer: ${shown(layer ?? '')}, the last one with places (--layer names another one)`;
   return [
     ...(skipped === null ? [] : [scores]),
     ...(layer === null || flags.layer !== undefined ? [] : [places]),
