@@ -64,7 +64,7 @@ const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
   embed: ['extract', 'sources', 'dataset', 'image/configs', 'image/lanes'],
   'embed/measure': ['embed'],
   'embed/streams': ['embed'],
-  'apps/pages/browser': [],
+  'apps/pages/browser': ['base'],
   'apps/pages': ['base', 'apps/pages/browser'],
   'apps/pages/vectors': ['base'],
   'apps/search': ['embed', 'text'],

@@ -1,4 +1,4 @@
-/** Text from files and from the network as terminals and pages show it. */
+/** Text from files and from the network, and addresses, as messages and pages show them. */
 
 /**
  * Control characters act on a terminal; halves of characters and marks that reverse the direction of text make a name look like
@@ -19,4 +19,11 @@ export function printable(text: string): string {
 /** A character as JavaScript and JSON write it in a string. */
 export function spellOut(char: string): string {
   return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** Returns an address for a message: without user, password and query, which may hold a signature. */
+export function labelOfUrl(text: string): string {
+  if (!URL.canParse(text)) return 'a URL that cannot be read';
+  const { origin, pathname, protocol } = new URL(text);
+  return origin === 'null' ? protocol : origin + pathname;
 }

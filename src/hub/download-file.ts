@@ -5,7 +5,7 @@ import { checkFunction, checkInteger, checkSignal } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { HttpFailure, retryTransient } from '../base/http-failure.js';
 import { openUrl, type HttpResponse, type HttpRules } from '../base/http.js';
-import { labelOfUrl } from '../base/url-label.js';
+import { labelOfUrl } from '../base/printable.js';
 import type { KnownModelFile } from './known-models.js';
 import type { PartialFile } from './partial-file.js';
 

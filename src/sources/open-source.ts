@@ -16,7 +16,7 @@ import { archiveKind, listArchive, listShards } from './archives/archives.js';
 import { itemOfEntry, type EntryPlan } from './items/entries.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
 import { isHttpUrl } from '../base/http.js';
-import { labelOfUrl } from '../base/url-label.js';
+import { labelOfUrl } from '../base/printable.js';
 import { invalidSource } from './items/source-errors.js';
 import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from './items/source-options.js';

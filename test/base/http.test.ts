@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { HttpFailure } from '../../src/base/http-failure.js';
 import { fetchUrl, isHttpUrl, openUrl, type HttpRules } from '../../src/base/http.js';
-import { labelOfUrl } from '../../src/base/url-label.js';
+import { labelOfUrl } from '../../src/base/printable.js';
 import { RequestClock } from '../../src/base/request-clock.js';
 import { runNode } from '../support/run.js';
 import { projectPath } from '../support/fixtures.js';

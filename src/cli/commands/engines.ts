@@ -1,10 +1,9 @@
 /** `tapir engines`: installs, lists and removes libraries that do not come with this package: other engines, and CUDA. */
-import { shown } from '../../base/printable.js';
+import { labelOfUrl, shown } from '../../base/printable.js';
 import { Argument, type Command } from 'commander';
 import { ENGINE_PACKAGES, engineFolder, type InstallableEngine } from '../../base/engine-packages.js';
 import { TapirError } from '../../base/errors.js';
 import { packageRequire } from '../../base/package.js';
-import { labelOfUrl } from '../../base/url-label.js';
 import {
   INSTALL_DEFAULTS,
   planInstall,

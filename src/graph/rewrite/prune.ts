@@ -99,7 +99,8 @@ function checkComplete(
   needed: readonly Value[],
   given: readonly Value[],
 ): void {
-  const missing = needed.filter((value) => !given.includes(value)).map((value) => value.name);
+  const isGiven = new Set(given);
+  const missing = needed.filter((value) => !isGiven.has(value)).map((value) => value.name);
   if (missing.length === 0) return;
   const list = missing.map((name) => `"${name}"`).join(', ');
   const asked = outputs.map(({ request }) => `"${request}"`).join(', ');

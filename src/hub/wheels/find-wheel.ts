@@ -2,7 +2,7 @@
 import { basename, join, resolve } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-import { labelOfUrl } from '../../base/url-label.js';
+import { labelOfUrl } from '../../base/printable.js';
 import { checksumMismatch, downloadFile, type Authorized, type DownloadOptions } from '../download-file.js';
 import { PartialFile, sha256OfFile, sizeOfFile } from '../partial-file.js';
 import { readPackageIndexes } from './index-settings.js';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { posix } from 'node:path';
 import type { Options } from '../../base/checks.js';
-import { labelOfUrl } from '../../base/url-label.js';
+import { labelOfUrl } from '../../base/printable.js';
 import { checksumMismatch } from '../download-file.js';
 import type { KnownModel } from '../known-models.js';
 import { pullModel, type PullOptions } from '../pull-model.js';

@@ -4,7 +4,7 @@ import { invalidOption } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { missingRemoteImage, tooLongFile, unreadableImage } from './image-errors.js';
 import { MAX_FILE_BYTES, type ImageFile } from './image-file.js';
-import { labelOfUrl } from '../../base/url-label.js';
+import { labelOfUrl } from '../../base/printable.js';
 
 /**
  * An image to read: a path, a `file:` URL, the bytes of a file, or a Blob, a Response or a web stream that gives these bytes.

@@ -87,7 +87,7 @@ function checkOpenable({ cut: { nodes, outputs } }: Rewrite): void {
   const reason = `${count(size)} nodes or outputs are more than ${count(MOST_NODES)}, and ONNX Runtime takes minutes to look at them`;
   throw new TapirError(
     'SESSION_FAILED',
-    `the model is not opened to measure it: ${reason}; cut it first (tapir extract), or write shapes into the file when you export it`,
+    `the model is not opened to measure it: ${reason}; cut it first (tapir extract)`,
     { details: { device: 'cpu', reason } },
   );
 }

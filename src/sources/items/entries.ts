@@ -2,7 +2,7 @@
 import { isAbsolute, sep } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
 import { isHttpUrl } from '../../base/http.js';
-import { labelOfUrl } from '../../base/url-label.js';
+import { labelOfUrl } from '../../base/printable.js';
 import { itemOfUrl } from './http-image.js';
 import type { SourceItem } from './source-item.js';
 import type { SourceOptions } from './source-options.js';

@@ -3,7 +3,7 @@ import { reasonOf } from '../../base/errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import { HttpFailure, retryTransient } from '../../base/http-failure.js';
 import { fetchUrl } from '../../base/http.js';
-import { labelOfUrl } from '../../base/url-label.js';
+import { labelOfUrl } from '../../base/printable.js';
 import type { SourceItem } from './source-item.js';
 import { unavailableImage } from './source-errors.js';
 

@@ -104,6 +104,30 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
   const rowNames = (page: Page): Promise<string[]> =>
     page.$$eval('.row .last', (all) => all.map((one) => one.textContent));
 
+  it('spells out marks that turn text around', async () => {
+    const evil = '\u202e\u2066\u200f\u009b';
+    const spec = {
+      inputs: [`x${evil}`],
+      outputs: [`y${evil}`],
+      nodes: [
+        { op: 'Relu', inputs: [`x${evil}`], outputs: [`m${evil}`], name: `/block${evil}/a${evil}/Relu` },
+        { op: 'Neg', inputs: [`m${evil}`], outputs: [`y${evil}`], name: `/block${evil}/b/Neg` },
+      ],
+    };
+    const { page } = await open(await fileUrl(put('turned.onnx', modelBytes(spec))));
+    await page.click('.row');
+    await page.keyboard.press('Space');
+    const raw = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
+    const texts = await page.$$eval('body *', (all) =>
+      all.flatMap((one) => [
+        one.textContent,
+        ...one.getAttributeNames().map((name: string) => one.getAttribute(name)!),
+      ]),
+    );
+    expect(texts.filter((text) => raw.test(text.replaceAll(/\s/g, ' ')))).toEqual([]);
+    expect(texts.join()).toContain(String.raw`\u202e`);
+  });
+
   it('is worked by keyboard alone: find, move, open, close, pick', async () => {
     const url = await fileUrl(tiny, { photos: [photo], returnNodes: ['layer4'] });
     const { page, problems } = await open(url);

@@ -151,7 +151,7 @@ async function measure(source: Source, graph: ModelGraph, isTimed: boolean): Pro
     return;
   }
   graph.setMeasure(outcome.value);
-  at.textContent = ` · measured at ${outcome.value.at}`;
+  at.textContent = printable(` · measured at ${outcome.value.at}`);
   document.documentElement.dataset['measured'] = isTimed ? 'times' : 'sizes';
 }
 
