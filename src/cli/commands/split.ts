@@ -47,7 +47,7 @@ export function addSplitCommand(program: Command, terminal: Terminal): void {
     )
     .option(
       '--max-tensors <n>',
-      'the most tensors that may cross a place',
+      'the most tensors that may cross a place; sizes do not count',
       parseCount,
       SPLIT_DEFAULTS.maxTensors,
     )

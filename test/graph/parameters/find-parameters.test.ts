@@ -130,6 +130,29 @@ describe('the parameters of a TorchScript file', () => {
   });
 });
 
+describe('tensors whose names prove nothing', () => {
+  it('have their own names, also those of norms that are written as arithmetic', async () => {
+    const initializers = {
+      'onnx::Conv_1': filter,
+      'onnx::Sub_2': { dims: [1, 1, 1, 2], values: [1, 2] },
+      'onnx::Mul_3': { dims: [1, 1, 1, 2], values: [3, 4] },
+      'onnx::Conv_4': filter,
+    };
+    const nodes = [
+      { op: 'Conv', name: '/Conv', inputs: ['x', 'onnx::Conv_1'], outputs: ['a'] },
+      { op: 'Sub', name: '/Sub', inputs: ['a', 'onnx::Sub_2'], outputs: ['b'] },
+      { op: 'Mul', name: '/Mul', inputs: ['b', 'onnx::Mul_3'], outputs: ['c'] },
+      { op: 'Conv', name: '/Conv_1', inputs: ['c', 'onnx::Conv_4'], outputs: ['y'] },
+    ];
+    expect(await listed({ initializers, nodes })).toEqual([
+      ['onnx::Conv_1', 'exact', [1, 1, 1, 1]],
+      ['onnx::Sub_2', 'exact', [1, 1, 1, 2]],
+      ['onnx::Mul_3', 'exact', [1, 1, 1, 2]],
+      ['onnx::Conv_4', 'exact', [1, 1, 1, 1]],
+    ]);
+  });
+});
+
 describe('the parameters of other files', () => {
   it('have the initializers’ names, where an operator takes weights', async () => {
     const initializers = { 'dense/kernel:0': square, scale_of_something: [2, 2] };

@@ -217,3 +217,9 @@ describe('differentiate', () => {
     await expect(verifyModel(gradients)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
   });
 });
+
+it('gives an extractor the gradients by their names', async () => {
+  const gradients = await differentiate(tinyResNet(), { of: ['fc'], withRespectTo: ['layer1', 'layer4'] });
+  await using extractor = await createFeatureExtractor(gradients, { 'gradient/layer4': 'slope' });
+  expect(extractor.outputs.map(({ name }) => name)).toEqual(['slope']);
+});

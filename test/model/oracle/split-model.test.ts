@@ -79,7 +79,10 @@ describe.each(CUT_NETWORKS)('splitting %s', (name) => {
     const outputs = graph.outputs.map((value) => ({ request: '', key: value.name, value, why: '' }));
     const { nodes: inLine, places } = lineUp(cutGraph(graph, { outputs }));
     // The known optima count sizes as tensors that cross.
-    const line = { nodes: inLine, places: places.map((place) => ({ ...place, data: place.crossing })) };
+    const line = {
+      nodes: inLine,
+      places: places.map(({ front, crossing }) => ({ front, crossing, data: crossing })),
+    };
     const { nodes, shapes } = await measureCosts(model, { batch: undefined, inputSizes: NO_SIZES });
     const single = facts.balanced.map((known) => ({ ...known, max_tensors: 1 }));
     for (const { stages, max_tensors: maxTensors, max_macs } of [...single, ...facts.file_order.balanced]) {
@@ -171,6 +174,39 @@ describe('splitModel', () => {
       ['a', 'x'],
       ['b', 'x'],
     ]);
+  });
+
+  it('lets sizes cross, or computes them again, and refuses a stage that computes nothing', async () => {
+    const square = { dims: [4, 4], values: Array.from({ length: 16 }, (_, i) => i / 16) };
+    const spec = (isSkipped: boolean): GraphSpec => ({
+      inputs: [{ name: 'x', dims: ['n', 4] }],
+      outputs: [{ name: 'y', dims: ['n', 4] }],
+      initializers: { w: square, v: square },
+      nodes: [
+        { op: 'Shape', inputs: ['x'], outputs: ['size'] },
+        { op: 'MatMul', inputs: ['x', 'w'], outputs: ['a'] },
+        { op: 'Relu', inputs: ['a'], outputs: ['b'] },
+        { op: 'Shape', inputs: ['b'], outputs: ['again'] },
+        { op: 'MatMul', inputs: ['b', 'v'], outputs: ['c'] },
+        { op: 'Reshape', inputs: ['c', 'size'], outputs: ['d'] },
+        { op: 'Reshape', inputs: ['d', 'again'], outputs: isSkipped ? ['e'] : ['y'] },
+        ...(isSkipped ? [{ op: 'Add', inputs: ['e', 'x'], outputs: ['y'] }] : []),
+      ],
+    });
+    const split = await splitModel(modelBytes(spec(false)), { stages: 2 });
+    expect(split.stages.map(({ macs }) => macs)).toEqual([16, 16]);
+    // The sizes of "b" are computed again; those of the input are taken.
+    expect([...split.crossing[0]!.tensors].toSorted()).toEqual(['a', 'size']);
+    const x: Tensor = { dtype: 'float32', dims: [3, 4], data: Float32Array.from({ length: 12 }, Math.cos) };
+    const whole = await runWhole(modelBytes(spec(false)), ['y'], { x });
+    expect((await runStages(split, { x }))['y']!.data).toEqual(whole['y']!.data);
+    // With the input needed at the end, two tensors of data cross all places.
+    await expect(splitModel(modelBytes(spec(true)), { stages: 2 })).rejects.toMatchObject({
+      code: 'SPLIT_IMPOSSIBLE',
+      message: expect.stringMatching(/maxTensors 2, which suffices/) as string,
+    });
+    const wider = await splitModel(modelBytes(spec(true)), { stages: 2 }, { maxTensors: 2 });
+    expect(wider.balance).toBe(1);
   });
 
   it('balances what nodes write', async () => {

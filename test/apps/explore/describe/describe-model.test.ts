@@ -5,7 +5,7 @@ import type { PageModel } from '../../../../src/apps/explore/page/data.js';
 import { openModel } from '../../../../src/model/open-model.js';
 import { tinyUNet } from '../../../support/explore.js';
 import { tinyResNet } from '../../../support/fixtures.js';
-import { chain, modelBytes } from '../../../support/graphs.js';
+import { chain, modelBytes, type GraphSpec } from '../../../support/graphs.js';
 
 const read = async (bytes: Uint8Array): Promise<PageModel> =>
   describeModel(await openModel(bytes), 'folder/net.onnx');
@@ -42,6 +42,18 @@ describe('describeModel', () => {
   it('takes modules apart that others interrupt: the path of a U-Net stays a path', async () => {
     const names = outline(await read(tinyUNet()), 0, 0);
     expect(names).toEqual(['down.0', 'max_pool2d', 'down.1', 'up', 'cat', 'merge']);
+  });
+
+  it('keeps a module that computes sizes of its input together', async () => {
+    const block = (name: string, from: string, to: string): GraphSpec['nodes'] => [
+      { op: 'Relu', name: `/${name}/act/Relu`, inputs: [from], outputs: [`/${name}/act/Relu_output_0`] },
+      { op: 'Shape', name: `/${name}/Shape`, inputs: [`/${name}/act/Relu_output_0`], outputs: [`${to}s`] },
+      { op: 'Neg', name: `/${name}/Neg`, inputs: [`/${name}/act/Relu_output_0`], outputs: [`${to}n`] },
+      { op: 'Reshape', name: `/${name}/Reshape`, inputs: [`${to}n`, `${to}s`], outputs: [to] },
+    ];
+    const nodes = [...block('one', 'x', 'a'), ...block('two', 'a', 'y')];
+    const model = await read(modelBytes({ inputs: ['x'], outputs: ['y'], nodes }));
+    expect(outline(model, 0, 0)).toEqual(['one', 'two']);
   });
 
   it('puts a long row of nodes without modules into runs of runs', async () => {
