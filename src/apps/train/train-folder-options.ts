@@ -39,7 +39,7 @@ export interface TrainFolderOptions extends PlaceOptions {
    */
   readonly train: string | readonly string[] | undefined;
   /**
-   * Passes over the photos, an integer from 1 to 100,000.
+   * Passes over the photos, an integer from 1 to 100,000. A training that goes on may get more.
    * @default 20
    */
   readonly epochs: number;

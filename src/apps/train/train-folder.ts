@@ -55,7 +55,7 @@ export interface TrainedFolder {
  * @param given - See {@link TrainFolderOptions}; `out` is required.
  * @returns What was written, and how each epoch went.
  * @throws {@link TapirError} `SOURCE_INVALID` for a folder without class folders; `OPTION_INVALID`; `OUTPUT_EXISTS`; `OUTPUT_LOCKED` if
- * another process trains there; `CHECKPOINT_INVALID` if the state belongs to a training with other settings; those of
+ * another process trains there; `CHECKPOINT_INVALID` if the state cannot be read, belongs to a training with other settings, or has more epochs; those of
  * {@link createTrainer} and {@link Trainer.step}.
  *
  * @remarks A checkpoint is saved after each epoch, and when `signal` fires. The same call then goes on where it stopped, in the middle of an

@@ -12,6 +12,7 @@ import type { PhotoFailure } from '../../apps/learn/photo-batches.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
+import { lockOutput } from '../../base/folder-lock.js';
 import type { FoldedOptions } from '../../extract/statistics/estimate-options.js';
 import type { BatchNormEstimate } from '../../extract/statistics/estimate-statistics.js';
 import { MODES, type BatchNormMode } from '../../extract/statistics/modes.js';
@@ -193,6 +194,7 @@ async function report(
   flags: WriteFlags,
 ): Promise<void> {
   const { out, moments: file, json } = flags;
+  await using _lock = file === undefined ? undefined : await lockOutput(file);
   if (out !== undefined) await model.save(out, readSaveFlags(flags));
   if (file !== undefined) await writeMoments(file, moments);
   if (json) {
