@@ -29,7 +29,7 @@ describe('profileModel', () => {
       expect(total.macs).toBe(typeof macs === 'number' ? macs : macs.all_outputs);
       expect(uncounted).toEqual([]);
       if (!nodeMacs) return;
-      expect(total.parameters).toBe(weights);
+      expect(total.parameters + total.buffers + total.constants).toBe(weights);
       expect(total.weightBytes).toBeGreaterThanOrEqual(4 * weights!);
       expect(nodes.flatMap((node) => (node.macs ? [node.macs] : []))).toEqual(
         nodeMacs.map((node) => node.macs),
@@ -73,14 +73,18 @@ describe('profileModel', () => {
     const conv = {
       macs: 2 * 4 * 36 * 27,
       parameters: 4 * 27,
+      buffers: 0,
+      constants: 0,
       weightBytes: 4 * 108,
       activationBytes: 4 * 2 * 144,
       milliseconds: null,
     };
-    const none = { macs: 0, parameters: 0, weightBytes: 0, milliseconds: null };
+    const none = { macs: 0, parameters: 0, buffers: 0, constants: 0, weightBytes: 0, milliseconds: null };
     const gemm = {
       macs: 2 * 144 * 5,
       parameters: 720,
+      buffers: 0,
+      constants: 0,
       weightBytes: 2880,
       activationBytes: 40,
       milliseconds: null,
@@ -103,6 +107,8 @@ describe('profileModel', () => {
     expect(total).toEqual({
       macs: conv.macs + 2 * gemm.macs,
       parameters: 108 + 720,
+      buffers: 0,
+      constants: 0,
       weightBytes: 432 + 2880,
       activationBytes: 3 * 1152 + 80,
       milliseconds: null,
