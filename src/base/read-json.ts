@@ -36,8 +36,12 @@ export function readJson(path: string, refuse: (reason: string, cause: unknown) 
 export function parseJson(bytes: Buffer): unknown {
   checkSize(bytes.length);
   checkExtent(bytes);
-  // Drops a byte order mark as well.
-  return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  try {
+    // Drops a byte order mark as well.
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    throw new Error(`it is no JSON in UTF-8 (${reasonOf(error)})`, { cause: error });
+  }
 }
 
 function checkSize(bytes: number): void {

@@ -14,7 +14,7 @@ export interface DatasetIdentity {
     readonly computed: readonly string[];
   }[];
   /** Without the limit on pixels: raising it changes no image that was embedded. */
-  readonly transform: Omit<TransformRecord, 'preset' | 'source' | 'limitPixels'>;
+  readonly transform: Omit<TransformRecord, 'preset' | 'source' | 'assumed' | 'limitPixels'>;
   /** The library that ran the model, and its arithmetic. Datasets that do not record them: see {@link completeIdentity}. */
   readonly engine: string;
   readonly precision: string;

@@ -20,6 +20,8 @@ export interface RequestRecord {
 export interface TransformRecord {
   /** The name of the preset; null if there is none. */
   readonly preset: string | null;
+  /** True if nobody stated it: no configuration lay beside the model. Left out otherwise. */
+  readonly assumed?: true;
   /** The configuration that it was read from. */
   readonly source?: {
     readonly file: string | null;

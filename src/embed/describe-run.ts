@@ -13,7 +13,13 @@ export function describeIdentity(
   { transform, keepDims, checksum }: EmbedSetup,
   { dtype, format }: Pick<DatasetIdentity, 'dtype' | 'format'>,
 ): DatasetIdentity {
-  const { limitPixels: _, preset: _preset, source: _source, ...options } = recordTransform(transform);
+  const {
+    limitPixels: _,
+    preset: _preset,
+    source: _source,
+    assumed: _assumed,
+    ...options
+  } = recordTransform(transform);
   const { resolved } = extractor.model.plan;
   return {
     model: { bytes, sha256 },
@@ -60,7 +66,7 @@ const ALWAYS: ReadonlySet<string> = new Set([
 ]);
 
 /** The record of a transform. */
-export function recordTransform({ preset, source, options }: Transform): TransformRecord {
+export function recordTransform({ preset, source, assumed, options }: Transform): TransformRecord {
   const defaults: Readonly<Record<string, unknown>> = { ...TRANSFORM_PRESETS.ImageNet1K_V1 };
   const told = Object.entries(options).filter(
     ([name, value]) => ALWAYS.has(name) || value !== defaults[name],
@@ -68,6 +74,7 @@ export function recordTransform({ preset, source, options }: Transform): Transfo
   // The fields that are left out are optional in a record.
   return {
     preset,
+    ...(assumed ? { assumed } : {}),
     ...(source ? { source } : {}),
     ...(Object.fromEntries(told) as Omit<TransformRecord, 'preset'>),
   };

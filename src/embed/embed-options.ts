@@ -1,17 +1,18 @@
 /** The options of embedding, checked against the model. */
 import { checkBoolean, checkInteger, checkSignal } from '../base/checks.js';
 import { extractorInternals, isOnCpu, type Extractor } from '../extract/extractor.js';
-import { chooseTransform, type TransformRequest } from '../image/configs/find-transform.js';
+import type { TransformRequest } from '../image/configs/find-transform.js';
 import type { Transform } from '../image/transform.js';
 import { fitTransform, type ImageInput } from './image-input.js';
-import { modelPathOf } from '../model/open-model.js';
+import { chooseModelTransform } from './model-transform.js';
 import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
 
 /** Options of {@link embedImages}. */
 export interface EmbedOptions extends SourceOptions {
   /**
    * Preprocessing: `'auto'`, the name of a preset, `torchvision:WEIGHTS`, the path of a configuration file, options, or a transform
-   * from {@link createTransform}. Its results must fit the model's input. `'auto'` takes what {@link findTransform} finds beside the model, else `ImageNet1K_V1`.
+   * from {@link createTransform}. Its results must fit the model's input. `'auto'` takes what {@link findTransform}
+   * finds beside the model; else it assumes `ImageNet1K_V1`, unless the model's file contradicts it.
    * @default 'auto'
    */
   readonly transform: TransformRequest;
@@ -71,7 +72,7 @@ export interface EmbedSetup {
 export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): EmbedSetup {
   // First: a forgotten await, or an extractor of another copy of this package.
   extractorInternals.of(extractor);
-  const transform = chooseTransform(options.transform, modelPathOf(extractor.model.source));
+  const transform = chooseModelTransform(options.transform, extractor.model.source);
   return {
     transform,
     batch: checkInteger('batch', options.batch, 0, 4096) || (isOnCpu(extractor) ? 8 : 32),

@@ -1,6 +1,7 @@
 /** The image input of a model, and whether a transform fits it. */
 import { invalidOption } from '../base/checks.js';
 import type { Extractor } from '../extract/extractor.js';
+import { hasChannelsLast } from '../graph/names/pixel-input.js';
 import { valuesOf, type Transform } from '../image/transform.js';
 import { isNormalizedBy } from '../image/value-table.js';
 import { encodeFloat16 } from '../tensor/float16.js';
@@ -88,10 +89,7 @@ function chooseLayout(
 ): boolean {
   const [isFirst, isLast] = [wanted[0] === channels, wanted[2] === channels];
   if (isFirst !== isLast) return isLast;
-  // A number of channels that no transform here has tells the layout, too.
-  const isCount = (axis: unknown): boolean => axis === 1 || axis === RGB;
-  if (isCount(wanted[0]) !== isCount(wanted[2])) return isCount(wanted[2]);
-  return dtype === 'uint8' || options.layout === 'nhwc';
+  return hasChannelsLast(wanted) ?? (dtype === 'uint8' || options.layout === 'nhwc');
 }
 
 function fits(wanted: readonly unknown[], axes: readonly number[]): boolean {
@@ -101,6 +99,8 @@ function fits(wanted: readonly unknown[], axes: readonly number[]): boolean {
 /** What would fit, in words. */
 function adviseFit(wanted: readonly unknown[], isLast: boolean): string {
   const [height, width, channels] = isLast ? wanted : [wanted[1], wanted[2], wanted[0]];
+  if (typeof channels === 'number' && channels !== 1 && channels !== RGB)
+    return `, which a transform cannot be: it takes ${channels} channels${isLast ? ', channels last' : ''}, and an image has ${RGB}, or 1 (feed it tensors instead)`;
   const advice = [
     ...(channels === 1 ? ['channelOrder "grey"'] : channels === RGB ? [`${RGB} channels`] : []),
     ...(typeof height === 'number' && typeof width === 'number' ? [`crop ${height} × ${width}`] : []),

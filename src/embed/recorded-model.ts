@@ -22,9 +22,19 @@ export function readRecordedModel({ folder, manifest }: Dataset): RecordedModel 
   const isRecorded = typeof model?.file === 'string' && typeof model.sha256 === 'string';
   if (!isRecorded || transform === null || typeof transform !== 'object')
     throw datasetInvalid(folder, 'its manifest does not say with which model and transform it was made');
-  const { preset: _preset, source: _source, ...options } = transform;
+  const { preset: _preset, source: _source, assumed: _assumed, ...options } = transform;
   // createTransform checks them.
   return { file: model.file, sha256: model.sha256, transform: options as Options<TransformOptions> };
+}
+
+/** A note where the pixels of a dataset were assumed; else nothing. */
+export function noteAssumed({ manifest }: Dataset): string[] {
+  // Opening the dataset has checked only what reading features needs.
+  const { transform } = manifest as Partial<Dataset['manifest']>;
+  if (transform?.assumed !== true) return [];
+  return [
+    `the preprocessing of this dataset was assumed (${transform.preset ?? 'options'}): no configuration lay beside its model`,
+  ];
 }
 
 /**

@@ -2,6 +2,7 @@
 import { TapirError } from '../base/errors.js';
 import { HttpFailure } from '../base/http-failure.js';
 import { fetchUrl, openUrl } from '../base/http.js';
+import { parseJson } from '../base/read-json.js';
 import { downloadRules, retryDownload, type DownloadOptions } from './download-file.js';
 import { IS_COMMIT } from './hub-cache.js';
 import type { HubSettings } from './hub-settings.js';
@@ -54,7 +55,7 @@ export async function listRepository(
   const code = response.header('x-error-code') ?? '';
   if (response.status !== 200) throw refused(reference, access.settings, response.status, code);
   try {
-    return readListing(JSON.parse(Buffer.from(bytes).toString('utf8')), reference, endpoint);
+    return readListing(parseJson(Buffer.from(bytes)), reference, endpoint);
   } catch (error) {
     throw failed(`${endpoint}/${repository}`, 'its answer is not a list of the repository’s files', error);
   }

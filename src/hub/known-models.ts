@@ -1,9 +1,9 @@
 /** The list of known models, `models/manifest.json` of this package: their addresses, licences, checksums and useful names. */
-import { readFile } from 'node:fs/promises';
 import { invalidOption } from '../base/checks.js';
 import { reasonOf, TapirError } from '../base/errors.js';
 import { packageFile } from '../base/package.js';
 import { nearestNames } from '../base/nearest-names.js';
+import { readJson } from '../base/read-json.js';
 
 /** A file of a known model: the graph, or external weights. */
 export interface KnownModelFile {
@@ -55,8 +55,11 @@ const IS_SHA256 = /^[0-9a-f]{64}$/;
 export async function readModelList(
   path: string = packageFile('models/manifest.json'),
 ): Promise<KnownModel[]> {
+  const wrong = (reason: string): Error =>
+    invalidOption('manifest', `a readable list of models (${reason})`, path);
+  const list = readJson(path, wrong);
+  if (list === undefined) throw wrong('there is no such file');
   try {
-    const list: unknown = JSON.parse(await readFile(path, 'utf8'));
     const models = isRecord(list) && Array.isArray(list['models']) ? list['models'] : null;
     if (models === null) throw new Error('it has no array "models"');
     const read = models.map(readModel);
@@ -64,7 +67,7 @@ export async function readModelList(
     if (names.size < read.length) throw new Error('two models have the same name');
     return read;
   } catch (error) {
-    throw invalidOption('manifest', `a readable list of models (${reasonOf(error)})`, path);
+    throw wrong(reasonOf(error));
   }
 }
 

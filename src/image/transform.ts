@@ -38,6 +38,8 @@ export class Transform {
   readonly source: TransformSource | null;
   /** Height and width of every result; null if they depend on the image. */
   readonly outputSize: Size | null;
+  /** Whether nobody stated it: no configuration lay beside the model, and its file did not contradict. */
+  readonly assumed: boolean;
   /** Channels of the tensor: 3, or 1 for grey. */
   readonly channels: 1 | 3;
   #values: Float32Array | undefined;
@@ -51,10 +53,12 @@ export class Transform {
     options: TransformOptions,
     preset: TransformPreset | null,
     source: TransformSource | null = null,
+    assumed = false,
   ) {
     this.options = options;
     this.preset = preset;
     this.source = source;
+    this.assumed = assumed;
     const fixed = isFixedSize(options.resize) ? options.resize : null;
     this.outputSize = options.crop === null ? fixed : toSize(options.crop);
     this.channels = options.channelOrder === 'grey' ? 1 : 3;
@@ -71,7 +75,7 @@ export class Transform {
     const isSame = Object.entries(options).every(
       ([name, value]) => value === this.options[name as keyof TransformOptions],
     );
-    return isSame ? this : new Transform(checkTransform(options), null, this.source);
+    return isSame ? this : new Transform(checkTransform(options), null, this.source, this.assumed);
   }
 
   /** Whether resizing gives floats, so that its results are no bytes. */

@@ -16,6 +16,8 @@ export interface ModelState {
   readonly path: string | undefined;
   /** Runs a step with the source open. Throws `MODEL_CHANGED` if the file is not the one that was indexed. */
   readonly withSource: <Result>(step: (source: ByteSource) => Result | Promise<Result>) => Promise<Result>;
+  /** The same for a step that reads a few bytes, at once. */
+  readonly readNow: <Result>(step: (source: ByteSource) => Result) => Result;
 }
 
 export const EXPECTED_MODEL = 'a path, a file: URL, bytes, or what openModel gives';

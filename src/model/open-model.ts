@@ -198,6 +198,7 @@ function indexSource(from: ModelSource, options: OpenOptions): OnnxModel {
       file: undefined,
       path: undefined,
       withSource: async (step) => await step(memory),
+      readNow: (step) => step(memory),
     });
   }
   const path = pathOf(from);
@@ -213,6 +214,14 @@ function indexSource(from: ModelSource, options: OpenOptions): OnnxModel {
         const again = reopenFileSource(file);
         try {
           return await step(again);
+        } finally {
+          again.close();
+        }
+      },
+      readNow: (step) => {
+        const again = reopenFileSource(file);
+        try {
+          return step(again);
         } finally {
           again.close();
         }
@@ -234,8 +243,10 @@ export async function deriveModel(model: OnnxModel, chunks: readonly Chunk[]): P
   const pieces = chunks as readonly SourceChunk[];
   const withSource: ModelState['withSource'] = (step) =>
     base.withSource((source) => step(chunkSource(source, pieces)));
+  const readNow: ModelState['readNow'] = (step) =>
+    base.readNow((source) => step(chunkSource(source, pieces)));
   const graph = await withSource((source) => buildGraph(scanModel(source), base.graph.sidecar));
-  return createModel({ graph, folder: base.folder, file: undefined, path: base.path, withSource });
+  return createModel({ graph, folder: base.folder, file: undefined, path: base.path, withSource, readNow });
 }
 
 /** Scans a model and adds the names of its source network; `beside` is the default names file. */

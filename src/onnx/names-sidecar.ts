@@ -3,8 +3,8 @@
  * docs/names-sidecar.md is the format.
  */
 import { createHash } from 'node:crypto';
-import { readFileSync, statSync, type Stats } from 'node:fs';
-import { TapirError, reasonOf } from '../base/errors.js';
+import { TapirError } from '../base/errors.js';
+import { readJson } from '../base/read-json.js';
 import type { ScannedModel } from './scan.js';
 import { encodeText } from './wire.js';
 
@@ -18,7 +18,6 @@ export interface NamesSidecar {
 }
 
 const FORMAT = 'onnx-tapir-names';
-const LIMIT_BYTES = 16 * 1024 * 1024;
 
 /** The place of a model's names: beside it. */
 export function sidecarPath(model: string): string {
@@ -38,23 +37,8 @@ export function readNamesSidecar(path: string, model: ScannedModel): NamesSideca
       `the names in "${path}" cannot be used: ${reason}; write them again (models/export_torchvision.py), or remove the file`,
       { details: { path, reason }, ...(cause === undefined ? {} : { cause }) },
     );
-  let stats: Stats | undefined;
-  try {
-    stats = statSync(path, { throwIfNoEntry: false });
-  } catch (error) {
-    // A model's name may be so long that none fits beside it.
-    if (error instanceof Error && 'code' in error && error.code === 'ENAMETOOLONG') return undefined;
-    throw invalid(reasonOf(error), error);
-  }
-  if (!stats) return undefined;
-  if (!stats.isFile()) throw invalid('it is no regular file');
-  if (stats.size > LIMIT_BYTES) throw invalid(`it has ${stats.size} bytes, more than ${LIMIT_BYTES}`);
-  let content: unknown;
-  try {
-    content = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''));
-  } catch (error) {
-    throw invalid(`it is no JSON (${reasonOf(error)})`, error);
-  }
+  const content = readJson(path, invalid);
+  if (content === undefined) return undefined;
   if (!isRecord(content) || content['format'] !== FORMAT || content['version'] !== 1)
     throw invalid(`it is not of format "${FORMAT}", version 1`);
   const { names, absent = {}, model: stated } = content;

@@ -1,8 +1,8 @@
 /** Where the text half of a pair of image and text models lies, and its configuration files. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { invalidOption } from '../base/checks.js';
-import { reasonOf } from '../base/errors.js';
+import { readJson } from '../base/read-json.js';
 import { openModel, type OnnxModel } from '../model/open-model.js';
 import { tokenInputsOf } from './token-inputs.js';
 import type { TokenizerJson } from './tokenizer.js';
@@ -70,8 +70,6 @@ export interface TokenizerFiles {
   readonly config: JsonFields;
 }
 
-const MOST_BYTES = 256 * 2 ** 20;
-
 /**
  * Reads the files of a tokenizer: each from the model's folder, else from the folder above it.
  *
@@ -81,21 +79,23 @@ const MOST_BYTES = 256 * 2 ** 20;
 export function readTokenizerFiles(place: string): TokenizerFiles {
   const folder = isFolder(place) ? resolve(place) : dirname(resolve(place));
   const folders = [folder, dirname(folder)];
-  const path = folders.map((one) => join(one, 'tokenizer.json')).find((one) => existsSync(one));
-  if (path === undefined)
-    throw tokenizerInvalid(join(folder, 'tokenizer.json'), 'it is missing, here and one folder up');
-  const tokenizer = readJson(path);
+  const read = (name: string): { readonly path: string; readonly fields: JsonFields } | undefined => {
+    for (const path of folders.map((one) => join(one, name))) {
+      const fields = readFields(path);
+      if (fields) return { path, fields };
+    }
+    return undefined;
+  };
+  const found = read('tokenizer.json');
+  if (!found) throw tokenizerInvalid(join(folder, 'tokenizer.json'), 'it is missing, here and one folder up');
+  const { path, fields: tokenizer } = found;
   if (typeof tokenizer['model'] !== 'object' || tokenizer['model'] === null)
     throw tokenizerInvalid(path, 'it has no section "model"');
-  const read = (name: string): JsonFields => {
-    const file = folders.map((one) => join(one, name)).find((one) => existsSync(one));
-    return file === undefined ? {} : readJson(file);
-  };
   return {
     path,
     tokenizer: tokenizer as unknown as TokenizerJson,
-    settings: { ...read('special_tokens_map.json'), ...read('tokenizer_config.json') },
-    config: read('config.json'),
+    settings: { ...read('special_tokens_map.json')?.fields, ...read('tokenizer_config.json')?.fields },
+    config: read('config.json')?.fields ?? {},
   };
 }
 
@@ -108,15 +108,10 @@ function isFolder(place: string): boolean {
   }
 }
 
-function readJson(path: string): JsonFields {
-  let value: unknown;
-  try {
-    const text = readFileSync(path, 'utf8');
-    if (text.length > MOST_BYTES) throw new Error(`it is larger than ${MOST_BYTES} bytes`);
-    value = JSON.parse(text);
-  } catch (error) {
-    throw tokenizerInvalid(path, reasonOf(error), error);
-  }
+/** Reads a JSON object; undefined only if there is no such file. */
+function readFields(path: string): JsonFields | undefined {
+  const value = readJson(path, (reason, cause) => tokenizerInvalid(path, reason, cause));
+  if (value === undefined) return undefined;
   if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as JsonFields;
   throw tokenizerInvalid(path, 'it is no JSON object');
 }

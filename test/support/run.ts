@@ -75,4 +75,4 @@ export function runTapir(args: readonly string[], options: RunOptions = {}): Pro
 
 /** What embedding says about a model without a configuration. */
 export const AUTO_TRANSFORM =
-  'transform: ImageNet1K_V1, because no configuration lies beside the model (--transform states another)\n';
+  'warning: ImageNet1K_V1 is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong; --transform states its own\n';

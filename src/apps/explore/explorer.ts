@@ -64,7 +64,7 @@ export class Explorer {
     this.page = describeModel(model, path);
     let problem: string | null = null;
     try {
-      this.#photos = new Photos(model.inputs, setup.transform, path);
+      this.#photos = new Photos(model, setup.transform);
     } catch (error) {
       if (!isTapirError(error)) throw error;
       problem = shown(reasonOf(error));

@@ -1,14 +1,15 @@
 /** Photos as a model takes them. */
 import { shown } from '../../base/printable.js';
 import { fitTransform, type ImageInput } from '../../embed/image-input.js';
+import { chooseModelTransform } from '../../embed/model-transform.js';
 import { encodeWebp } from '../../image/encode-webp.js';
-import { chooseTransform, type TransformRequest } from '../../image/configs/find-transform.js';
+import type { TransformRequest } from '../../image/configs/find-transform.js';
 import type { ImageSource } from '../../image/file/image-source.js';
 import { loadImage, type LoadedImage } from '../../image/load-image.js';
+import type { OnnxModel } from '../../model/open-model.js';
 import { createTransform, type Transform } from '../../image/transform.js';
 import { encodeFloat16 } from '../../tensor/float16.js';
 import { fillFeed } from '../../tensor/image-feed.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import type { PagePhoto, PhotoCode } from './page/data.js';
 
@@ -24,31 +25,24 @@ export interface HeldPhoto {
   readonly feed: Tensor;
 }
 
+const ASSUMED_NOTE =
+  'Photos are prepared by ImageNet1K_V1. That is assumed: no configuration lies beside the model (--transform states another).';
+
 /** A transform, and why it is that one. */
 interface Preparation {
   readonly transform: Transform;
   readonly note: string;
 }
 
-/** The transform that was asked for; where nothing belongs to the model, ImageNet's normalisation at the size that the model fixes. */
-function preparationOf(inputs: readonly TensorInfo[], request: TransformRequest, model: string): Preparation {
-  const transform = chooseTransform(request, model);
+function preparationOf(request: TransformRequest, model: OnnxModel): Preparation {
+  const transform = chooseModelTransform(request, model);
   if (request !== 'auto') return { transform, note: 'Photos are prepared as --transform says.' };
   if (transform.source)
     return {
       transform,
       note: `Photos are prepared as ${shown(transform.source.file ?? transform.source.kind)} says.`,
     };
-  const why = 'because no configuration lies beside the model; --transform states another';
-  const [, first, second, third] = inputs[0]?.dims ?? [];
-  const [height, width] = third === 3 && first !== 3 ? [first, second] : [second, third];
-  if (typeof height !== 'number' || typeof width !== 'number' || (height === 224 && width === 224))
-    return { transform, note: `Photos are prepared by ImageNet1K_V1, ${why}.` };
-  const size = { height, width };
-  return {
-    transform: transform.with({ resize: size, crop: size }),
-    note: `Photos are resized to ${height} × ${width} and normalised as ImageNet’s, ${why}.`,
-  };
+  return { transform, note: ASSUMED_NOTE };
 }
 
 /** The options that differ from those of a transform without any, as an object literal; empty for none. */
@@ -78,10 +72,10 @@ export class Photos {
   }
 
   /** Throws `OPTION_INVALID` if the model takes no photo that the transform makes; the message says what would fit. */
-  constructor(inputs: readonly TensorInfo[], request: TransformRequest, model: string) {
-    const { transform, note } = preparationOf(inputs, request, model);
+  constructor(model: OnnxModel, request: TransformRequest) {
+    const { transform, note } = preparationOf(request, model);
     this.note = note;
-    this.#input = fitTransform({ inputs, imageNormalization: null }, transform);
+    this.#input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
     this.#transform = transform.with({ layout: this.#input.feed.isLast ? 'nhwc' : 'nchw' });
   }
 

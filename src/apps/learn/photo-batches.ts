@@ -1,14 +1,15 @@
 /** Photos → batches of tensors, for what takes tensors. */
 import { availableParallelism } from 'node:os';
 import { checkInteger } from '../../base/checks.js';
+import { chooseModelTransform } from '../../embed/model-transform.js';
 import { fitTransform } from '../../embed/image-input.js';
 import { loadFeeds } from '../../embed/load-feeds.js';
 import type { ImageError } from '../../embed/loader.js';
 import type { BatchSource } from '../../extract/batch-pieces.js';
 import type { RunInput } from '../../extract/run-options.js';
-import { chooseTransform, type TransformRequest } from '../../image/configs/find-transform.js';
+import type { TransformRequest } from '../../image/configs/find-transform.js';
 import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
-import { modelPathOf, type OnnxModel } from '../../model/open-model.js';
+import { type OnnxModel } from '../../model/open-model.js';
 import {
   checkSourceOptions,
   SOURCE_DEFAULTS,
@@ -23,8 +24,8 @@ export type LearnSource = BatchSource | EmbedSource;
 /** How photos become batches. */
 export interface PhotoOptions extends SourceOptions {
   /**
-   * Preprocessing of photos, as for `embedImages`; `'auto'` takes what {@link findTransform} finds beside the model, else
-   * `ImageNet1K_V1`.
+   * Preprocessing of photos, as for `embedImages`; `'auto'` takes what {@link findTransform} finds beside the model; else it assumes
+   * `ImageNet1K_V1`, unless the model's file contradicts it.
    * @default 'auto'
    */
   readonly transform: TransformRequest;
@@ -76,7 +77,7 @@ export async function openBatches(
   const threads = checkInteger('decodeThreads', options.decodeThreads, 0, 1024) || availableParallelism();
   const given = await lookAt(source);
   if (given.areTensors) return { batches: given.source as BatchSource, failures: [] };
-  const transform = chooseTransform(options.transform, modelPathOf(model));
+  const transform = chooseModelTransform(options.transform, model);
   const input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
   const items = openSource(given.source as EmbedSource, sourceOptions, signal);
   const failures: PhotoFailure[] = [];

@@ -1,12 +1,12 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
 import { checkInteger, withDefaults, type Options } from '../../base/checks.js';
+import { chooseModelTransform } from '../../embed/model-transform.js';
 import { fitTransform } from '../../embed/image-input.js';
 import { loadFeeds } from '../../embed/load-feeds.js';
-import { chooseTransform } from '../../image/configs/find-transform.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { DecodeLanes } from '../../image/lanes/decode-lanes.js';
-import { modelPathOf, readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
+import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
 import {
   LOWERING_DEFAULTS,
   lowerPrecision,
@@ -89,8 +89,8 @@ export async function quantizeModel(
   const size = checkInteger('sample', sample, 1, 1024);
   const threads = checkInteger('decodeThreads', decodeThreads, 0, 1024) || availableParallelism();
   const source = prunedInternals.has(model) ? model : readModel(model);
-  const { path: file, ...taker } = describeTaker(source);
-  const chosen = chooseTransform(transform, file);
+  const { whole, ...taker } = describeTaker(source);
+  const chosen = chooseModelTransform(transform, whole);
   const input = fitTransform(taker, chosen);
   const { items } = await sampleItems(openSource(photos, checkSourceOptions(options), options.signal), size);
   const rows = input.multiple ?? 1;
@@ -108,12 +108,11 @@ export async function quantizeModel(
   return { ...(await lowerPrecision(source as PrunedModel, lowering)), failures };
 }
 
-/** How a model takes images, and its file. */
+/** How a model takes images, and the model that it was cut from. */
 function describeTaker(
   model: OnnxModel | PrunedModel,
-): Pick<Extractor, 'inputs' | 'imageNormalization'> & { readonly path: string | undefined } {
-  if (!prunedInternals.has(model))
-    return { inputs: model.inputs, imageNormalization: null, path: modelPathOf(model) };
+): Pick<Extractor, 'inputs' | 'imageNormalization'> & { readonly whole: OnnxModel } {
+  if (!prunedInternals.has(model)) return { inputs: model.inputs, imageNormalization: null, whole: model };
   const { inputs, request } = prunedInternals.of(model);
-  return { inputs, imageNormalization: request.image ?? null, path: modelPathOf(model.source) };
+  return { inputs, imageNormalization: request.image ?? null, whole: model.source };
 }

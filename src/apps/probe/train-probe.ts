@@ -9,6 +9,7 @@ import {
   type Options,
 } from '../../base/checks.js';
 import type { Dataset } from '../../dataset/dataset.js';
+import { noteAssumed } from '../../embed/recorded-model.js';
 import { chooseKey } from '../search/search-dataset.js';
 import { readPaths } from '../search/live-rows.js';
 import { evaluate } from './evaluate.js';
@@ -171,7 +172,12 @@ export async function trainProbe(
     results,
     labels: typeof labels === 'string' ? labels : null,
     source: sourceOf(dataset, key),
-    warnings: [...warnings, ...warnOfSingles(rows, classes, folds), ...fitted.warnings],
+    warnings: [
+      ...noteAssumed(dataset),
+      ...warnings,
+      ...warnOfSingles(rows, classes, folds),
+      ...fitted.warnings,
+    ],
   };
 }
 

@@ -8,6 +8,7 @@ import {
   invalidOption,
 } from '../../base/checks.js';
 import { packageVersion } from '../../base/package.js';
+import { noteAssumed } from '../../embed/recorded-model.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
 import { checkCosine, findDuplicates, type Duplicates } from '../dedupe/find-duplicates.js';
 import { readPageFiles } from '../pages/document.js';
@@ -97,6 +98,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   say(`making ${inputs.images.length} pictures`);
   const thumbnails = await makeThumbnails(inputs.images, imageFolder, room, breathe);
   const notes = [
+    ...noteAssumed(dataset),
     ...notesOf(thumbnails, imageFolder),
     ...heatmapNotes(wanted, heatmaps),
     ...(probed?.notes ?? []),

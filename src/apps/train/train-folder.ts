@@ -1,4 +1,5 @@
 /** A folder of images by class → a classifier: an ONNX file with its labels, and a page with its curves. */
+import { chooseModelTransform } from '../../embed/model-transform.js';
 import { createHash } from 'node:crypto';
 import { basename, join } from 'node:path';
 import { removeLeftovers, writeAtomically } from '../../base/atomic-file.js';
@@ -8,11 +9,11 @@ import { makeFolder } from '../../base/make-folder.js';
 import { withClassLabels } from '../../extract/class-labels.js';
 import { createTrainer } from '../../extract/train/create-trainer.js';
 import type { Trainer } from '../../extract/train/trainer.js';
-import { chooseTransform, sidecarOf } from '../../image/configs/find-transform.js';
+import { sidecarOf } from '../../image/configs/find-transform.js';
 import type { Transform } from '../../image/transform.js';
 import { identifyFile } from '../../model/identify-model.js';
 import { modelInternals } from '../../model/model-state.js';
-import { modelPathOf, readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
+import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
 import { readSave } from '../../model/save-whole.js';
 import { deviceName, readDevices } from '../../runtime/device.js';
 import { checkReplaceable } from '../pages/check-replaceable.js';
@@ -79,7 +80,7 @@ export async function trainFolder(
   await checkOutputs(source, options);
   const data = await readImages(folder, options);
   const { model, train } = await fitModel(source, data.classes.length, options);
-  const transform = chooseTransform(options.transform, modelPathOf(source));
+  const transform = chooseModelTransform(options.transform, source);
   await using photos = new TrainingPhotos(model, {
     transform,
     batch: options.batch,

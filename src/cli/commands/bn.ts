@@ -1,6 +1,5 @@
 /** `tapir bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
 import { shown } from '../../base/printable.js';
-import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import {
   ESTIMATE_BATCH_NORM_DEFAULTS,
@@ -11,14 +10,16 @@ import {
 import type { PhotoFailure } from '../../apps/learn/photo-batches.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
-import { reasonOf, TapirError } from '../../base/errors.js';
+import { TapirError } from '../../base/errors.js';
 import { lockOutput } from '../../base/folder-lock.js';
+import { readJson } from '../../base/read-json.js';
 import type { FoldedOptions } from '../../extract/statistics/estimate-options.js';
 import type { BatchNormEstimate } from '../../extract/statistics/estimate-statistics.js';
 import { MODES, type BatchNormMode } from '../../extract/statistics/modes.js';
 import type { Momentum } from '../../extract/statistics/running-statistics.js';
 import type { BatchNormMoments } from '../../extract/statistics/saved-moments.js';
-import { chooseTransform } from '../../image/configs/find-transform.js';
+import { chooseModelTransform } from '../../embed/model-transform.js';
+import { openModel } from '../../model/open-model.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
 import { checkAbsent } from '../../model/save-whole.js';
 import { readDevices, type Device } from '../../runtime/device.js';
@@ -114,8 +115,8 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
   const { mode, momentum, moments, cudaLibs: cudaLibraries } = flags;
   const names = flags.devices.split(',').map((device) => device.trim());
   readDevices('--devices', names);
-  const model = await findModelFile(path, terminal, flags.yes);
-  const transform = chooseTransform(flags.transform, model);
+  const model = await openModel(await findModelFile(path, terminal, flags.yes));
+  const transform = chooseModelTransform(flags.transform, model);
   terminal.err(describeTransform(transform, flags));
   const common = {
     devices: names as Device[],
@@ -138,8 +139,7 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
     reportFailures(terminal, measured.failures);
     return;
   }
-  const sourceMoments =
-    flags.sourceMoments === undefined ? undefined : await readMoments(flags.sourceMoments);
+  const sourceMoments = flags.sourceMoments === undefined ? undefined : readMoments(flags.sourceMoments);
   const estimate = await estimateBatchNorm(model, photos, {
     ...common,
     ...(await readFoldedFlags(flags)),
@@ -160,7 +160,7 @@ async function runMerge(
 ): Promise<void> {
   checkOutputs(flags);
   const model = await findModelFile(path, terminal, flags.yes);
-  const moments = await Promise.all(files.map(readMoments));
+  const moments = files.map(readMoments);
   await report(terminal, await mergeBatchNorm(model, moments, await readFoldedFlags(flags)), flags);
 }
 
@@ -227,14 +227,15 @@ async function writeMoments(path: string, moments: BatchNormMoments): Promise<vo
 }
 
 /** What a file of moments holds; {@link estimateBatchNorm} checks it. */
-async function readMoments(path: string): Promise<BatchNormMoments> {
-  try {
-    return JSON.parse(await readFile(path, 'utf8')) as BatchNormMoments;
-  } catch (error) {
-    const reason = `"${path}" cannot be read: ${reasonOf(error)}`;
-    throw new TapirError('MOMENTS_INVALID', `the moments cannot be used: ${reason}`, {
+function readMoments(path: string): BatchNormMoments {
+  const refuse = (why: string, cause?: unknown): Error => {
+    const reason = `"${path}" cannot be read: ${why}`;
+    return new TapirError('MOMENTS_INVALID', `the moments cannot be used: ${reason}`, {
       details: { reason },
-      cause: error,
+      cause,
     });
-  }
+  };
+  const moments = readJson(path, refuse);
+  if (moments === undefined) throw refuse('there is no such file');
+  return moments as BatchNormMoments;
 }

@@ -14,7 +14,8 @@ import {
 import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../extract/attribution/methods.js';
 import { ATTRIBUTION_DEFAULTS } from '../../extract/attribution/options.js';
 import type { AttributionTarget } from '../../extract/attribution/targets.js';
-import { chooseTransform } from '../../image/configs/find-transform.js';
+import { chooseModelTransform } from '../../embed/model-transform.js';
+import { openModel } from '../../model/open-model.js';
 import { loadImage } from '../../image/load-image.js';
 import { checkAbsent } from '../../model/save-whole.js';
 import { readDevice, type Device } from '../../runtime/device.js';
@@ -79,8 +80,9 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   for (const file of [out, map]) if (file !== undefined && !overwrite) checkAbsent(file);
   readDevice('--device', flags.device);
   const given = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
-  const model = await findModelFile(path, terminal, flags.yes);
-  const transform = chooseTransform(flags.transform, model);
+  const file = await findModelFile(path, terminal, flags.yes);
+  const model = await openModel(file);
+  const transform = chooseModelTransform(flags.transform, model);
   terminal.err(describeTransform(transform, flags));
   const device = flags.device as Device;
   await using attribution = await createAttribution(model, { method, layer, output, device, labels: given });
@@ -97,7 +99,7 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   const facts = describe(result);
   if (json) {
     terminal.out(
-      `${JSON.stringify({ model, photo, method, layer: result.layer, output: result.output, ...facts }, null, 2)}\n`,
+      `${JSON.stringify({ model: file, photo, method, layer: result.layer, output: result.output, ...facts }, null, 2)}\n`,
     );
     return;
   }

@@ -6,6 +6,7 @@ import { invalidOption } from '../../base/checks.js';
 import { openDataset, type Dataset } from '../../dataset/dataset.js';
 import { reasonOf } from '../../base/errors.js';
 import { readDevice, type Device } from '../../runtime/device.js';
+import { noteAssumed } from '../../embed/recorded-model.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { METRICS, type Metric } from '../../apps/search/metric.js';
 import { QueryModels } from '../../apps/search/query-models.js';
@@ -96,6 +97,7 @@ async function runSearch(
   readDevice('--device', flags.device);
   const device = flags.device as Device;
   const dataset = await openDataset(folder);
+  for (const note of noteAssumed(dataset)) terminal.err(`note: ${note}\n`);
   const key = chooseKey(dataset, flags.output, '--output');
   const queries = combine(
     dataset,

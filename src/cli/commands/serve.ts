@@ -109,7 +109,8 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   const { keepDims, allowUrls, allowPrivateUrls, decodeThreads } = flags;
   const token = flags.token ?? (process.env['TAPIR_TOKEN'] || undefined);
   const path = await findModelFile(flags.model, terminal, flags.yes);
-  const transform = readTransformFlags(path, flags).with({
+  const model = await openModel(path);
+  const transform = readTransformFlags(model, flags).with({
     limitPixels: checkInteger('--max-pixels', flags.maxPixels, 1, 2 ** 31 - 1),
   });
   terminal.err(describeTransform(transform, flags));
@@ -136,7 +137,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   const [device] = readDeviceFlags(flags);
   const textTower = await openTextTowerFlag(flags, path, device!, terminal);
   await using _ = { [Symbol.asyncDispose]: async () => textTower?.close() };
-  const extractor = await openExtractor(await openModel(path), flags, transform);
+  const extractor = await openExtractor(model, flags, transform);
   try {
     if (textTower) terminal.err(`text tower: ${textTower.model.label}, output ${textTower.output}\n`);
     await using service = createService(extractor, {

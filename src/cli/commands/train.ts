@@ -14,7 +14,8 @@ import type { EpochRecord } from '../../apps/train/training-records.js';
 import type { TrainFailure } from '../../apps/train/training-photos.js';
 import type { GivenOptimizer, OptimizerKind } from '../../extract/train/optimizers/optimizer-options.js';
 import type { BatchNormTraining } from '../../extract/train/trainer-options.js';
-import { chooseTransform } from '../../image/configs/find-transform.js';
+import { chooseModelTransform } from '../../embed/model-transform.js';
+import { openModel } from '../../model/open-model.js';
 import { readDevices, type Device } from '../../runtime/device.js';
 import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
@@ -126,8 +127,8 @@ function addDataFlags(command: Command): void {
 async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): Promise<void> {
   const devices = flags.devices.split(',').map((device) => device.trim());
   readDevices('--devices', devices);
-  const model = await findModelFile(flags.model, terminal, flags.yes);
-  const transform = chooseTransform(flags.transform, model);
+  const model = await openModel(await findModelFile(flags.model, terminal, flags.yes));
+  const transform = chooseModelTransform(flags.transform, model);
   terminal.err(describeTransform(transform, flags));
   const view = createTrainView(terminal, flags.epochs);
   try {

@@ -8,7 +8,7 @@ import {
 import type { Extractor } from '../../extract/extractor.js';
 import { Pipeline } from '../../extract/stages/pipeline.js';
 import type { OnnxModel } from '../../model/open-model.js';
-import { chooseTransform } from '../../image/configs/find-transform.js';
+import { chooseModelTransform } from '../../embed/model-transform.js';
 import { valuesOf, type Transform } from '../../image/transform.js';
 import { isNormalizedBy } from '../../image/value-table.js';
 import type { DecodeMode } from '../../image/decode/decode-options.js';
@@ -100,18 +100,20 @@ export function openExtractor(
 }
 
 /** The transform that the flags describe: `auto` is the one that belongs to the model. */
-export function readTransformFlags(modelPath: string, { transform, decode }: ExtractorFlags): Transform {
-  return chooseTransform(transform, modelPath).with({ decode });
+export function readTransformFlags(model: OnnxModel, { transform, decode }: ExtractorFlags): Transform {
+  return chooseModelTransform(transform, model).with({ decode });
 }
 
-/** A line that says which transform `auto` is and where it came from; empty for one that the user stated. */
+const ASSUMED =
+  'warning: ImageNet1K_V1 is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong; --transform states its own\n';
+
+/** A line that says which transform `auto` is and where it came from, and a warning if it is assumed; empty for one that the user stated. */
 export function describeTransform(
-  { preset, source, options }: Transform,
+  { source, options }: Transform,
   { transform }: Pick<ExtractorFlags, 'transform'>,
 ): string {
   if (transform !== 'auto') return '';
-  if (!source)
-    return `transform: ${preset ?? 'ImageNet1K_V1'}, because no configuration lies beside the model (--transform states another)\n`;
+  if (!source) return ASSUMED;
   const text = (size: unknown): string =>
     JSON.stringify(size)
       .replaceAll(/["{}]/g, '')

@@ -1,6 +1,7 @@
 /** Lists the wheels of a project on a Python package index: its JSON (PEP 691), or its HTML page (PEP 503). */
 import { HttpFailure } from '../../base/http-failure.js';
 import { fetchUrl } from '../../base/http.js';
+import { parseJson } from '../../base/read-json.js';
 import { downloadRules, retryDownload, type DownloadOptions } from '../download-file.js';
 import { splitCredentials, type PackageIndex } from './index-settings.js';
 import { normalizeProject, parseWheelName, type WheelName } from './wheel-name.js';
@@ -50,9 +51,9 @@ export async function listWheels(
   return retryDownload(page, options, async () => {
     try {
       const { bytes, response } = await fetchUrl(page, rules, MOST_PAGE_BYTES);
-      const text = Buffer.from(bytes).toString('utf8');
       const isJson = response.header('content-type')?.startsWith(JSON_TYPE) === true;
-      const files = isJson ? readJson(text) : readHtml(text);
+      const body = Buffer.from(bytes);
+      const files = isJson ? readFiles(body) : readHtml(body.toString('utf8'));
       const origin = { origin: new URL(url).origin, authorization };
       return files.flatMap((file) => readFile(file, response.url, origin) ?? []);
     } catch (error) {
@@ -71,9 +72,9 @@ function refused(error: unknown, from: string, isNamed: boolean): HttpFailure {
   return new HttpFailure('failed', `${(error as Error).message}; ${advice}`, { cause: error });
 }
 
-function readJson(text: string): StatedFile[] {
+function readFiles(bytes: Buffer): StatedFile[] {
   try {
-    const page = JSON.parse(text) as { readonly files: readonly Record<string, unknown>[] };
+    const page = parseJson(bytes) as { readonly files: readonly Record<string, unknown>[] };
     return page.files.map(({ filename, url, hashes, size, yanked }) => ({
       filename: String(filename),
       url: String(url),

@@ -1,11 +1,11 @@
 /** timm's trained weights, where timm's network is torchvision's: the ONNX file is built of them, without Python. */
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { nearestNames } from '../../base/nearest-names.js';
+import { readJson } from '../../base/read-json.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
 import { invalidState } from '../../model/parameters/state-file.js';
 import { DOWNLOAD_DEFAULTS, type DownloadOptions } from '../download-file.js';
@@ -117,7 +117,7 @@ export async function buildTimm(
 ): Promise<PulledModel> {
   const network = networkOf(reference);
   const config = files.find(({ name }) => name === 'config.json');
-  const transform = config ? await readConfig(config.path, network) : null;
+  const transform = config ? readConfig(config.path, network) : null;
   const known = {
     ...model,
     name: model.name.replace('/', '-'),
@@ -140,14 +140,9 @@ export async function buildTimm(
 }
 
 /** timm's configuration. What it changes in the network cannot be built. */
-async function readConfig(path: string, network: string): Promise<Readonly<Record<string, unknown>>> {
-  let config: unknown;
-  try {
-    config = JSON.parse(await readFile(path, 'utf8'));
-  } catch {
-    throw invalidState(path, 'it is no JSON');
-  }
-  if (config === null || typeof config !== 'object') throw invalidState(path, 'it is no configuration');
+function readConfig(path: string, network: string): Readonly<Record<string, unknown>> {
+  const config = readJson(path, (reason, cause) => invalidState(path, reason, { cause }));
+  if (typeof config !== 'object' || config === null) throw invalidState(path, 'it is no configuration');
   const { architecture = network, model_args: args = {} } = config as Readonly<Record<string, unknown>>;
   if (architecture !== network)
     throw invalidState(path, `its architecture is ${JSON.stringify(architecture)}, not "${network}"`);

@@ -1,11 +1,11 @@
 /** torchvision's trained weights: the checkpoint is downloaded and checked, and the ONNX file is built of it, without Python. */
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import { reasonOf, TapirError } from '../../base/errors.js';
+import { TapirError } from '../../base/errors.js';
 import { nearestNames } from '../../base/nearest-names.js';
 import { packageFile } from '../../base/package.js';
+import { readJson } from '../../base/read-json.js';
 import { DOWNLOAD_DEFAULTS, type DownloadOptions } from '../download-file.js';
 import type { KnownModel } from '../known-models.js';
 import { saveTransform } from '../model-cache.js';
@@ -113,7 +113,7 @@ export async function findTorchvisionModel(
 }> {
   if (!isTorchvisionReference(reference))
     throw invalidOption('reference', '"torchvision/NETWORK" or "torchvision/NETWORK@WEIGHTS"', reference);
-  const table = await readTable(manifest);
+  const table = readTable(manifest);
   const [network = '', asked] = reference.slice(PREFIX.length).split('@');
   const entry = Object.hasOwn(table.networks, network) ? table.networks[network] : undefined;
   if (!entry)
@@ -145,17 +145,16 @@ export async function findTorchvisionModel(
   return { model, network, imageSize: entry.imageSizes?.[weights] };
 }
 
-async function readTable(path: string | undefined): Promise<WeightsTable> {
+function readTable(path: string | undefined): WeightsTable {
   if (path !== undefined) checkText('manifest', path);
-  try {
-    const text = await readFile(path ?? packageFile('models/torchvision-weights.json'), 'utf8');
-    const table = JSON.parse(text) as Partial<WeightsTable>;
-    if (typeof table.baseUrl !== 'string' || typeof table.networks !== 'object')
-      throw new Error('it has no "baseUrl" and "networks"');
-    return table as WeightsTable;
-  } catch (error) {
-    throw invalidOption('manifest', `a readable list of torchvision's weights (${reasonOf(error)})`, path);
-  }
+  const wrong = (reason: string): Error =>
+    invalidOption('manifest', `a readable list of torchvision's weights (${reason})`, path);
+  const table = readJson(path ?? packageFile('models/torchvision-weights.json'), wrong) as
+    Partial<WeightsTable> | null | undefined;
+  if (table === undefined) throw wrong('there is no such file');
+  if (typeof table?.baseUrl !== 'string' || typeof table.networks !== 'object')
+    throw wrong('it has no "baseUrl" and "networks"');
+  return table as WeightsTable;
 }
 
 function unknown(reference: string, nearest: readonly string[]): TapirError<'NAME_NOT_FOUND'> {

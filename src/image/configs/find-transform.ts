@@ -121,17 +121,15 @@ export type TransformRequest = 'auto' | TransformLike | (string & {});
 /**
  * The transform that a request means.
  *
- * @param request - `'auto'` looks beside the model, and falls back to `ImageNet1K_V1`. Other texts are a preset's name,
+ * @param request - `'auto'` looks beside the model. Other texts are a preset's name,
  * `torchvision:WEIGHTS`, JSON, or the path of a configuration file.
  * @param model - Path of the model; undefined for one that was opened from bytes.
+ * @returns Undefined where `'auto'` finds nothing.
  * @throws {@link TapirError} `OPTION_INVALID`, `TRANSFORM_UNSUPPORTED`.
  */
-export function chooseTransform(request: TransformRequest, model: string | undefined): Transform {
+export function chooseTransform(request: TransformRequest, model: string | undefined): Transform | undefined {
   if (typeof request !== 'string') return createTransform(request);
-  if (request === 'auto')
-    return (
-      (model === undefined ? null : lookUpTransform(model))?.transform ?? createTransform('ImageNet1K_V1')
-    );
+  if (request === 'auto') return (model === undefined ? null : lookUpTransform(model))?.transform;
   if (request.trimStart().startsWith('{')) return transformFromConfig(parseOptions(request));
   if (request.startsWith('torchvision:')) return transformFromConfig(request);
   const presets = Object.keys(TRANSFORM_PRESETS);

@@ -154,10 +154,10 @@ describe('chooseTransform', () => {
     const model = layOut({ 'preprocessor_config.json': SIGLIP });
     const file = join(model, '../../preprocessor_config.json');
     const side = (request: Parameters<typeof chooseTransform>[0], of?: string): unknown =>
-      chooseTransform(request, of).outputSize;
+      chooseTransform(request, of)?.outputSize;
     expect(side('auto', model)).toEqual({ height: 256, width: 256 });
-    expect(side('auto')).toEqual({ height: 224, width: 224 });
-    expect(chooseTransform('imagenet1k_v2', model).preset).toBe('ImageNet1K_V2');
+    expect(chooseTransform('auto', undefined)).toBeUndefined();
+    expect(chooseTransform('imagenet1k_v2', model)?.preset).toBe('ImageNet1K_V2');
     expect(side('torchvision:ViT_H_14_Weights.IMAGENET1K_SWAG_E2E_V1')).toEqual({ height: 518, width: 518 });
     expect(side(JSON.stringify(SIGLIP))).toEqual({ height: 256, width: 256 });
     expect(side(file)).toEqual({ height: 256, width: 256 });

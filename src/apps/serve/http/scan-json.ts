@@ -2,6 +2,7 @@
  * JSON from callers, bounded before it is parsed. `JSON.parse` blocks the event loop for a second per megabyte of tiny objects, and
  * takes many times their memory: so nesting and the number of values are limited, and lists of numbers stay bytes.
  */
+import { endOfText } from '../../../base/read-json.js';
 import { HttpError } from './http-error.js';
 
 /** A parsed body. */
@@ -17,7 +18,7 @@ const MAX_DEPTH = 32;
 /** Maximum number of values besides the elements of lists; parsing so many takes a few milliseconds. */
 const MAX_VALUES = 65_536;
 
-const [QUOTE, BACKSLASH, COLON, COMMA] = [0x22, 0x5c, 0x3a, 0x2c];
+const [QUOTE, COLON, COMMA] = [0x22, 0x3a, 0x2c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
@@ -69,16 +70,6 @@ function parse(bytes: Uint8Array): unknown {
     // The parser's own message repeats the text, which may be anything.
     throw invalid('it is not JSON in UTF-8', error);
   }
-}
-
-/** The place of the quote that ends a text; the last byte if it does not end. */
-function endOfText(bytes: Buffer, start: number): number {
-  for (let end = bytes.indexOf(QUOTE, start + 1); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
-    let backslashes = 0;
-    while (bytes[end - 1 - backslashes] === BACKSLASH) backslashes++;
-    if (backslashes % 2 === 0) return end;
-  }
-  return bytes.length - 1;
 }
 
 /** The place of the list that follows the text if the text is the key of a list of elements; else -1. */

@@ -58,8 +58,8 @@ export async function runBenchEmbed(
     if (terminal.isTerminal) terminal.err(`${text}\n`);
   };
   const path = await findModelFile(flags.model, terminal, flags.yes);
-  const transform = readTransformFlags(path, flags);
   const model = await openModel(path);
+  const transform = readTransformFlags(model, flags);
   const batch = flags.batch || (await findBatch(terminal, model, flags, say));
   const extractor = await openExtractor(model, flags, transform);
   try {

@@ -63,12 +63,12 @@ export async function openRun(
   hasFew: Promise<boolean>,
 ): Promise<OpenedRun> {
   const path = await findModelFile(flags.model, terminal, flags.yes);
-  const transform = readTransformFlags(path, flags);
+  const model = await openModel(path);
+  const transform = readTransformFlags(model, flags);
   terminal.err(describeTransform(transform, flags));
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
   lanes.warm();
-  const model = await openModel(path);
   const opening = openExtractor(model, flags, transform, await hasFew);
   // For the manifest, in the meantime too; a failure shows again there.
   if (flags.out !== '-') void identifyFile(model).catch(() => undefined);
