@@ -9,7 +9,7 @@ import {
   type ScannedTensor,
   type ScannedValueInfo,
 } from './scan-value.js';
-import { ANNOTATION, ENTRY, GRAPH, NODE, NODE_METADATA, normalDomain } from './schema.js';
+import { ANNOTATION, ENTRY, GRAPH, NODE, NODE_METADATA, normalDomain, TORCH_CALL } from './schema.js';
 import type { Field, WireReader } from './wire.js';
 
 export interface ScannedNode {
@@ -32,6 +32,11 @@ export interface ScannedNode {
   readonly layout: ReadonlyMap<string, number>;
   /** Entries of `metadata_props` named in `NODE_METADATA`. */
   readonly metadata: ReadonlyMap<string, string>;
+  /**
+   * The parameters and buffers that the node's torch call reads, as dynamo's exporter spells them: `layer1_0_conv1_weight`. Undefined
+   * if the file does not state the call.
+   */
+  readonly torchParameters: readonly string[] | undefined;
 }
 
 export interface ScannedGraph {
@@ -106,6 +111,7 @@ function scanNode(reader: WireReader, field: Field): ScannedNode {
   let bodies: BodyScanner | undefined;
   let tensors: { attribute: string; tensor: ScannedTensor }[] | undefined;
   let metadata: Map<string, string> | undefined;
+  let torchParameters: readonly string[] | undefined;
   let perm: readonly number[] | undefined;
   let layout: Map<string, number> | undefined;
   let name = '';
@@ -136,8 +142,9 @@ function scanNode(reader: WireReader, field: Field): ScannedNode {
       if (attribute.integer !== undefined && LAYOUT_ATTRIBUTES.has(attribute.name))
         (layout ??= new Map()).set(attribute.name, attribute.integer);
     } else if (inner.number === NODE.metadataProps) {
-      const entry = scanMetadata(reader, inner);
-      if (entry) (metadata ??= new Map()).set(...entry);
+      const [key, value] = scanMetadata(reader, inner) ?? [];
+      if (key === TORCH_CALL) torchParameters = parametersOf(value!);
+      else if (key !== undefined) (metadata ??= new Map()).set(key, value!);
     }
   });
   for (const place of places) Object.assign(place, { opType, node: name || (outputs[0] ?? '') });
@@ -154,6 +161,7 @@ function scanNode(reader: WireReader, field: Field): ScannedNode {
     perm,
     layout: layout ?? NO_LAYOUT,
     metadata: metadata ?? NO_METADATA,
+    torchParameters,
   };
 }
 
@@ -168,7 +176,14 @@ function scanMetadata(reader: WireReader, field: Field): [key: string, value: st
   reader.readBody(field, (inner) => {
     if (inner.number === ENTRY.key) key = reader.readName(inner);
   });
-  return NODE_METADATA.has(key) ? [key, scanEntry(reader, field).value] : undefined;
+  const isKept = key === TORCH_CALL || NODE_METADATA.has(key);
+  return isKept ? [key, scanEntry(reader, field).value] : undefined;
+}
+
+/** dynamo's exporter calls the placeholders of parameters `p_…`, and those of buffers `b_…`. */
+function parametersOf(call: string): readonly string[] {
+  const names = call.match(/(?<=%[pb]_)\w+/g);
+  return names ? [...new Set(names)] : NO_NAMES;
 }
 
 /** An entry of a node's metadata that the index does not keep. */

@@ -87,6 +87,9 @@ export const NODE_METADATA: ReadonlySet<string> = new Set([
   'pkg.onnxscript.rewriter.rule_name',
 ]);
 
+/** Where dynamo's exporter keeps the torch call that a node comes from. */
+export const TORCH_CALL = 'pkg.torch.onnx.fx_node';
+
 /** ONNX's element types (TensorProto.DataType) in onnxruntime's spelling, with their numbers. */
 export const ELEMENT_TYPE = {
   float32: 1,

@@ -31,7 +31,11 @@ export function addLoadCommand(program: Command, terminal: Terminal): void {
       'state dict of the model’s present weights: proves what was folded into what',
     )
     .option('--prefix <text>', 'what all keys begin with, such as "model."')
-    .option('--epsilon <x>', 'of folded norms, if neither the file nor --reference tells it', Number)
+    .option(
+      '--epsilon <x>',
+      'of folded norms, if neither the file nor --reference proves it (torch’s default is 1e-5)',
+      Number,
+    )
     .option('--no-strict', 'load what fits, although keys are missing or unexpected');
   addSaveFlags(command)
     .option('--json', 'print the report as JSON', false)

@@ -6,10 +6,10 @@ import { siteOf } from '../../graph/parameters/site.js';
 import { toFloat64 } from '../../model/encode-values.js';
 import { modelInternals } from '../../model/model-state.js';
 import { deriveModel, type OnnxModel } from '../../model/open-model.js';
-import { NormFinder } from '../../model/parameters/find-norm.js';
-import { ambiguous } from '../../model/parameters/load-errors.js';
+import { NormFinder } from '../../model/parameters/folding/find-norm.js';
+import { ambiguous, unknownEpsilon } from '../../model/parameters/load-errors.js';
 import { Loading } from '../../model/parameters/loading.js';
-import type { StateValue } from '../../model/parameters/state-values.js';
+import type { StateValue } from '../../model/parameters/folding/state-value.js';
 import { makeTensor } from '../../tensor/tensor.js';
 import type { ChannelStatistics } from './channel-moments.js';
 import { listNormNodes, MOMENTUM, unavailable, uniqueNames, type NormLayer } from './norm-layers.js';
@@ -145,6 +145,7 @@ async function unfold(
   const norms = folded.map((layer) => {
     const { norm, epsilon: own, candidates } = found.get(layer)!;
     if (norm === undefined) throw ambiguous(`${layer.layer}.weight`, candidates);
+    if (own === undefined) throw unknownEpsilon(layer.layer, norm);
     const channels = channelsOf(layer);
     // Folding this norm changes nothing.
     for (const [key, value] of [
@@ -160,6 +161,7 @@ async function unfold(
     state: without,
     reference,
     epsilon,
+    norms: found,
     notes: [],
   }).run(true);
   const base = chunks ? await deriveModel(model, chunks) : model;

@@ -4,7 +4,7 @@ import { MEAN_SLOT, VARIANCE_SLOT } from '../../graph/rewrite/norm-statistics.js
 import { encodeValues, toFloat64 } from '../../model/encode-values.js';
 import { modelInternals, type ModelState } from '../../model/model-state.js';
 import { deriveModel, type OnnxModel } from '../../model/open-model.js';
-import { foldBatchNorm } from '../../model/parameters/fold-batch-norm.js';
+import { foldBatchNorm } from '../../model/parameters/folding/fold-batch-norm.js';
 import { readInitializer } from '../../model/read-initializer.js';
 import { replaceTensors, type NewInput, type SiteEdit } from '../../model/replace-tensors.js';
 import { permute } from '../../tensor/permute.js';

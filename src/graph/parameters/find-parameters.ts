@@ -6,8 +6,8 @@ import { isFloatType } from '../../onnx/schema.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { firstPlaceOf, placeOf } from '../names/module-path.js';
 import { foldedLayer, type FoldedLayer } from './folded-layer.js';
-import { isMadeUp, isPaddleName, parameterNames } from './parameter-names.js';
-import { holdsSizes, isWeightSlot, RUNNING_STATISTICS, slotName } from './parameter-slots.js';
+import { isMadeUp, isPaddleName, parameterNames, readSpelled, torchParameterAt } from './parameter-names.js';
+import { holdsSizes, isOwnLayer, isWeightSlot, RUNNING_STATISTICS, slotName } from './parameter-slots.js';
 import { isIdentity, siteOf, type Site } from './site.js';
 
 /**
@@ -28,6 +28,10 @@ export interface ParameterUse {
   readonly kind: 'parameter' | 'buffer';
   /** Whether the name is a guess, because the file's own is made up. */
   readonly isGuess: boolean;
+  /** The name as dynamo's exporter spelled it in the torch call, where the file's own name does not tell it. */
+  readonly spelled: string | undefined;
+  /** Whether the file tells which of several merged parameters this is: by an Identity, by the torch call, by the layer. */
+  readonly isCertain: boolean;
 }
 
 /** An initializer that nothing names: a constant, or what an exporter computed of parameters. */
@@ -68,7 +72,7 @@ function searchGraph(graph: Graph): GraphParameters {
     node.inputs.forEach((_, slot) => {
       const site = siteOf(node, slot);
       if (!site || (layer && slot > 0)) return;
-      const use = readUse(node, slot, site, isTorch && { isShared: reads.get(site.initializer)! > 1 });
+      const use = readUse(node, slot, site, isTorch && reads.get(site.initializer)!);
       const key = `${site.node.index} ${site.slot}`;
       if (use) uses.set(key, uses.get(key) ?? use);
       else if (isFloatType(site.initializer.initializer!.elemType))
@@ -115,49 +119,68 @@ export function moduleOf(node: Node): string | undefined {
   return (firstPlaceOf(node) ?? placeOf(node))?.path;
 }
 
-/** How many inputs read each initializer, directly or behind Identity nodes. */
-function countReads(graph: Graph): ReadonlyMap<Value, number> {
-  const reads = new Map<Value, number>();
+/** How an initializer is read. */
+interface Reads {
+  /** By several inputs, directly or behind Identity nodes. */
+  readonly isShared: boolean;
+  /** By some of them behind Identity nodes, which have the names of merged parameters: so the others read that of its own name. */
+  readonly isSplit: boolean;
+}
+
+function countReads(graph: Graph): ReadonlyMap<Value, Reads> {
+  const reads = new Map<Value, Reads>();
   for (const node of graph.nodes) {
     if (isIdentity(node)) continue;
     for (const slot of node.inputs.keys()) {
       const site = siteOf(node, slot);
-      if (site) reads.set(site.initializer, (reads.get(site.initializer) ?? 0) + 1);
+      if (!site) continue;
+      const before = reads.get(site.initializer);
+      const isSplit = node.inputs[slot] !== site.initializer || before?.isSplit === true;
+      reads.set(site.initializer, { isShared: before !== undefined, isSplit });
     }
   }
   return reads;
 }
 
 /** @param torch - False for a file that was not exported from torch. */
-function readUse(
-  node: Node,
-  slot: number,
-  site: Site,
-  torch: false | { readonly isShared: boolean },
-): ParameterUse | undefined {
+function readUse(node: Node, slot: number, site: Site, torch: false | Reads): ParameterUse | undefined {
   const { elemType, dims } = site.initializer.initializer!;
   const attribute = slotName(node, slot);
   const kind = RUNNING_STATISTICS.has(attribute ?? '') || !isFloatType(elemType) ? 'buffer' : 'parameter';
   // Exporters name the outputs of Identity nodes after the parameters that share an initializer.
   const { name } = torch && torch.isShared ? node.inputs[slot]! : site.initializer;
+  const underOwnName: ParameterUse = {
+    node,
+    site,
+    names: [site.initializer.name],
+    perm: null,
+    kind,
+    isGuess: false,
+    spelled: undefined,
+    isCertain: true,
+  };
   if (!torch) {
     // Other exporters' names say nothing, so only the operator tells weights from constants.
     return (attribute !== undefined || isPaddleName(site.initializer.name)) && isFloatType(elemType)
-      ? { node, site, names: [site.initializer.name], perm: null, kind, isGuess: false }
+      ? underOwnName
       : undefined;
   }
   const written = isMadeUp(name) ? undefined : name;
   const isGuess = written === undefined;
   const module = moduleOf(node);
   const isMatrix = isMatrixOfProduct(node, slot, dims);
-  if (isGuess && module === '' && !isMatrix && isWeightSlot(node, slot) && isFloatType(elemType)) {
-    // The model's own code runs it, so no module has a name for its weight.
-    return { node, site, names: [site.initializer.name], perm: null, kind, isGuess: false };
-  }
+  // The model's own code runs it, so no module has a name for its weight.
+  if (isGuess && module === '' && !isMatrix && isWeightSlot(node, slot) && isFloatType(elemType))
+    return underOwnName;
   if (isGuess && !(isFloatType(elemType) && isMatrix)) return undefined;
-  const names = parameterNames(node, slot, written, module, torch.isShared);
+  const guesses = parameterNames(node, slot, written, module, torch.isShared);
+  const spelled = isGuess || torch.isShared ? torchParameterAt(node, slot) : undefined;
+  const stated = spelled === undefined ? undefined : readSpelled(spelled, guesses, module);
+  const names = stated === undefined ? guesses : [stated];
   if (names.length === 0) return undefined;
-  return { node, site, names, perm: isGuess ? permOf(node) : null, kind, isGuess };
+  const isNamed = torch.isSplit && written !== undefined;
+  const isCertain = !torch.isShared || isNamed || spelled !== undefined || isOwnLayer(node);
+  return { node, site, names, perm: isGuess ? permOf(node) : null, kind, isGuess, spelled, isCertain };
 }
 
 /** Whether an input is the matrix of a linear layer: exporters rename it when they transpose it. */

@@ -61,8 +61,49 @@ export function parameterNames(
   return unique([...guesses, written]);
 }
 
+/**
+ * The parameter that an input of a node reads, as dynamo's exporter spells it in the torch call: `layer1_0_conv1_weight`. Undefined if
+ * the call does not state it, or states several that it may be.
+ */
+export function torchParameterAt(node: Node, slot: number): string | undefined {
+  const all = node.scanned.torchParameters ?? [];
+  if (all.length <= 1) return all[0];
+  const attribute = slotName(node, slot);
+  const fitting = all.filter((name) => name === attribute || name.endsWith(`_${attribute}`));
+  return fitting.length === 1 ? fitting[0] : undefined;
+}
+
+/** A name as dynamo's exporter spells it. */
+export function spellForTorch(name: string): string {
+  return name.replaceAll(/\W/g, '_');
+}
+
+/** The name of a parameter that dynamo's exporter spelled, as far as names and the module around the node tell it. */
+export function readSpelled(
+  spelled: string,
+  names: readonly string[],
+  module: string | undefined,
+): string | undefined {
+  const known = names.find((name) => spellForTorch(name) === spelled);
+  if (known !== undefined) return known;
+  const start = module === undefined || module === '' ? '' : `${spellForTorch(module)}_`;
+  if (module === undefined || !spelled.startsWith(start)) return undefined;
+  const inside = spelled.slice(start.length);
+  if (start !== '' || !inside.includes('_')) return joinPath(module, inside);
+  // `scales_0` is `scales.0` where an equal parameter is `scales.1`.
+  return names.map((name) => readAs(inside, name)).find((name) => name !== undefined);
+}
+
+/** A spelled name with dots where a name of as many words has them. */
+function readAs(spelled: string, like: string): string | undefined {
+  const words = spelled.split('_');
+  const marks = like.match(/[._]/g) ?? [];
+  if (words.length !== marks.length + 1) return undefined;
+  return words.map((word, i) => word + (marks[i] ?? '')).join('');
+}
+
 /** TorchScript marks a module that runs again: `block.0_1` is `block.0`. */
-function calledOnce(module: string): string {
+export function calledOnce(module: string): string {
   return module.replaceAll(/(?<=\.|^)(\w+?)_\d+(?=\.|$)/g, '$1');
 }
 

@@ -2,41 +2,8 @@
 import { TapirError } from '../../base/errors.js';
 import { checkText } from '../../base/checks.js';
 import { nearestNames } from '../../base/nearest-names.js';
-import { ALEXNETS } from './families/alexnet.js';
-import { CONVNEXTS } from './families/convnext.js';
-import { DENSENETS } from './families/densenet.js';
-import { EFFICIENTNETS } from './families/efficientnet.js';
-import { INCEPTIONS } from './families/inception.js';
-import { MAXVITS } from './families/maxvit.js';
-import { MNASNETS } from './families/mnasnet.js';
-import { MOBILENETS } from './families/mobilenet.js';
-import { REGNETS } from './families/regnet.js';
-import { RESNETS } from './families/resnet.js';
-import { SHUFFLENETS } from './families/shufflenet.js';
-import { SQUEEZENETS } from './families/squeezenet.js';
-import { SWINS } from './families/swin.js';
-import { VGGS } from './families/vgg.js';
-import { VITS } from './families/vit.js';
-import type { Architecture, Family } from './network/architecture.js';
-
-const FAMILIES: readonly Family[] = [
-  ALEXNETS,
-  CONVNEXTS,
-  DENSENETS,
-  EFFICIENTNETS,
-  INCEPTIONS,
-  MAXVITS,
-  MNASNETS,
-  MOBILENETS,
-  REGNETS,
-  RESNETS,
-  SHUFFLENETS,
-  SQUEEZENETS,
-  SWINS,
-  VGGS,
-  VITS,
-];
-const ARCHITECTURES = new Map<string, Architecture>(FAMILIES.flatMap((family) => Object.entries(family)));
+import { ARCHITECTURES } from './families/all-families.js';
+import type { Architecture } from './network/architecture.js';
 
 /**
  * Lists the networks that {@link createModel} builds, under torchvision's names.

@@ -1,23 +1,17 @@
 /** A state dict → the values of a network's parameters. */
 import { misfitsError } from '../../model/parameters/load-errors.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
-import {
-  dropPrefix,
-  stateValues,
-  wrapperPrefix,
-  type StateValue,
-} from '../../model/parameters/state-values.js';
+import type { StateValue } from '../../model/parameters/folding/state-value.js';
+import { dropPrefix, stateValues, wrapperPrefix } from '../../model/parameters/state-values.js';
 import type { StateSource } from '../../model/parameters/write-state-dict.js';
 import { encodeValues, fitsType } from '../../model/encode-values.js';
 import { elementTypeName } from '../../onnx/schema.js';
+import { COUNTER } from './families/recognise-network.js';
 import type { Architecture } from './network/architecture.js';
 import { isComputed, type Parameter } from './network/network.js';
 
 /** Reads the bytes of a parameter's values. */
 export type Load = () => Promise<Uint8Array>;
-
-/** Counts batches while torch trains; no network computes with it. */
-const COUNTER = /(?:^|\.)num_batches_tracked$/;
 
 /** How a state dict is matched. */
 export interface MatchOptions {

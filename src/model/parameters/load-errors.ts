@@ -43,12 +43,22 @@ export function misfitsError(
   );
 }
 
-/** What to do about a state dict of so many keys that does not fit a model. */
-export function adviceFor({ missing, unexpected, misshapen, derived }: Misfits, keys: number): string {
+/**
+ * What to do about a state dict that does not fit a model.
+ *
+ * @param keys - How many keys the state dict has.
+ * @param hasReference - Whether a reference was given, which does not prove that the unexpected keys are unused.
+ */
+export function adviceFor(
+  { missing, unexpected, misshapen, derived }: Misfits,
+  keys: number,
+  hasReference: boolean,
+): string {
   if (missing.length > 0 && unexpected.length === keys)
     return 'no key matches; state the prefix that its keys have, or load the state dict of this network';
-  return misshapen.length + derived.length > 0
-    ? 'load the state dict of the network that was exported'
+  if (misshapen.length + derived.length > 0) return 'load the state dict of the network that was exported';
+  return hasReference
+    ? 'the file does not prove that unexpected keys are unused; pass strict: false to load the rest, or export the model again without optimisation (optimize=False)'
     : 'pass strict: false to load the rest, or the state dict of the present weights as reference, which shows what is not in the file';
 }
 
@@ -59,6 +69,15 @@ export function ambiguous(key: string, candidates: readonly string[]): TapirErro
     'STATE_AMBIGUOUS',
     `the model does not show what belongs to "${key}"${among}; pass the state dict of the model's present weights as reference, or export the model again without folding (do_constant_folding=False, training=PRESERVE)`,
     { details: { key, candidates } },
+  );
+}
+
+/** `STATE_AMBIGUOUS`, for the epsilon of a folded norm. */
+export function unknownEpsilon(layer: string, norm: string): TapirError<'STATE_AMBIGUOUS'> {
+  return new TapirError(
+    'STATE_AMBIGUOUS',
+    `the model does not show the epsilon of "${norm}", which was folded into "${layer}.weight"; state it (option epsilon, --epsilon: torch's default is 1e-5, many networks have 1e-3), or pass the state dict of the model's present weights (option reference, --reference)`,
+    { details: { key: `${norm}.running_var`, candidates: [] } },
   );
 }
 

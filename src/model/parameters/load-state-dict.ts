@@ -10,7 +10,8 @@ import {
 import { modelInternals } from '../model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open-model.js';
 import { Loading, type LoadReport } from './loading.js';
-import { dropPrefix, stateValues, wrapperPrefix, type StateValue } from './state-values.js';
+import type { StateValue } from './folding/state-value.js';
+import { dropPrefix, stateValues, wrapperPrefix } from './state-values.js';
 import type { StateSource } from './write-state-dict.js';
 
 /** Options of {@link loadStateDict}. */
@@ -27,8 +28,8 @@ export interface LoadStateOptions {
    */
   readonly prefix: string | undefined;
   /**
-   * The epsilon of folded norms, where neither the file (dynamo's exporter writes it) nor `reference` tells it. torch's default is 1e-5;
-   * MobileNetV3, EfficientNetV2, GoogLeNet and Inception have 1e-3.
+   * The epsilon of folded norms, where neither the file (dynamo's exporter writes it) nor `reference` proves it. Without it, tapir knows
+   * the epsilon of torchvision's networks, and takes that of norms of the same part of the network that were not folded.
    * @default undefined
    */
   readonly epsilon: number | undefined;
@@ -60,8 +61,9 @@ export const LOAD_DEFAULTS: LoadStateOptions = {
  * or if no key matches; `STATE_AMBIGUOUS` if the file does not show what a key belongs to; `STATE_INVALID`; `MODEL_CHANGED`;
  * `OPTION_INVALID`; those of {@link openModel}.
  *
- * @remarks A TorchScript file does not tell the epsilon of folded norms. Without `reference` and `epsilon` it is taken as 1e-5, and the
- * report says so.
+ * @remarks A TorchScript file does not state the epsilon of folded norms. Layers whose weights the file has already keep their bytes. For
+ * others the epsilon is proven by `reference`, or known from `epsilon`, from a norm beside them that was not folded, or from torchvision's
+ * network with the same keys and dims. Otherwise the load is refused.
  *
  * @example
  * ```ts

@@ -1,6 +1,5 @@
 /** Matching a state dict with a model, and what changes in the file. */
-import type { Node, Value } from '../../graph/graph.js';
-import { isUnder, splitPath } from '../../graph/names/module-path.js';
+import type { Node } from '../../graph/graph.js';
 import {
   findParameters,
   moduleOf,
@@ -9,21 +8,27 @@ import {
 } from '../../graph/parameters/find-parameters.js';
 import { torchDims, type Site } from '../../graph/parameters/site.js';
 import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
-import { isOperation } from '../../graph/parameters/parameter-names.js';
+import { recogniseNetwork } from '../../hub/zoo/families/recognise-network.js';
 import type { Chunk } from '../../onnx/chunk.js';
 import { elementTypeName } from '../../onnx/schema.js';
 import { encodeValues, fitsType } from '../encode-values.js';
 import type { ModelState } from '../model-state.js';
 import type { ParameterOrigin } from '../named-parameters.js';
-import { elementCount } from '../../tensor/tensor.js';
-import { readInitializerBytes } from '../read-initializer.js';
 import { replaceTensors, type NewInput, type SiteEdit } from '../replace-tensors.js';
-import { NormFinder } from './find-norm.js';
-import { foldLayer, foldedKeys } from './fold-layer.js';
-import { adviceFor, ambiguous, notPresent, misfitsError, type Misfits } from './load-errors.js';
+import { NormFinder, type FoundNorm } from './folding/find-norm.js';
+import { foldLayer, foldedKeys } from './folding/fold-layer.js';
+import { checkMerged, sortLeftovers } from './leftovers.js';
+import {
+  adviceFor,
+  ambiguous,
+  notPresent,
+  misfitsError,
+  unknownEpsilon,
+  type Misfits,
+} from './load-errors.js';
 import { mapAtOnce } from './map-at-once.js';
 import { disproved, matchKeys, type KeyMatch } from './match-keys.js';
-import { isConstant, isEqual, type StateValue } from './state-values.js';
+import type { StateValue } from './folding/state-value.js';
 
 /** What {@link loadStateDict} did. */
 export interface LoadReport {
@@ -33,7 +38,7 @@ export interface LoadReport {
   readonly missing: readonly string[];
   /** Keys that the model has no parameter for. */
   readonly unexpected: readonly string[];
-  /** Keys of the source network that have no tensor in the file: counters, parameters that no output needs. */
+  /** Keys of the source network that no output needs, as the file proves: counters, parameters of parts that were cut off. */
   readonly absent: readonly string[];
   /** What was assumed or changed on the way. */
   readonly notes: readonly string[];
@@ -44,6 +49,8 @@ export interface LoadInput {
   readonly state: ReadonlyMap<string, StateValue>;
   readonly reference: ReadonlyMap<string, StateValue> | undefined;
   readonly epsilon: number | undefined;
+  /** The norms of folded layers, if they were found before. */
+  readonly norms?: ReadonlyMap<FoldedLayer, FoundNorm>;
   /** Receives what was assumed. */
   readonly notes: string[];
 }
@@ -64,6 +71,7 @@ export class Loading {
   readonly #state: ReadonlyMap<string, StateValue>;
   readonly #reference: ReadonlyMap<string, StateValue> | undefined;
   readonly #epsilon: number | undefined;
+  readonly #norms: ReadonlyMap<FoldedLayer, FoundNorm> | undefined;
   readonly #notes: string[];
   readonly #origins = new Map<string, ParameterOrigin>();
   readonly #edits: SiteEdit[] = [];
@@ -80,11 +88,12 @@ export class Loading {
   /** Keys of layers that cannot be folded, as others are missing. */
   readonly #unused = new Set<string>();
 
-  constructor(model: ModelState, { state, reference, epsilon, notes }: LoadInput) {
+  constructor(model: ModelState, { state, reference, epsilon, norms, notes }: LoadInput) {
     this.#model = model;
     this.#state = state;
     this.#reference = reference;
     this.#epsilon = epsilon;
+    this.#norms = norms;
     this.#notes = notes;
   }
 
@@ -101,14 +110,22 @@ export class Loading {
     const { missing, unexpected, misshapen, derived } = this.#misfits;
     const isRefused = strict && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
-      throw misfitsError('the model', this.#misfits, adviceFor(this.#misfits, this.#state.size));
+      throw misfitsError(
+        'the model',
+        this.#misfits,
+        adviceFor(this.#misfits, this.#state.size, this.#reference !== undefined),
+      );
     const wrong = this.#reference && (await disproved(this.#model, matches.found, this.#reference));
     if (wrong) throw notPresent(wrong.key);
+    await checkMerged(this.#model, this.#state, matches.found);
     // Only now: nothing is read of a state dict that does not fit.
     const places = matches.found.map(({ use, key }) => ({ site: use.site, key, perm: use.perm }));
     places.push(...this.#reshaped.map(({ site, key }) => ({ site, key, perm: null })));
     this.#edits.push(...(await mapAtOnce(places, READS_AT_ONCE, (place) => this.#edit(place))));
-    for (const { layer, norm, epsilon } of layers) await this.#fold(layer, norm, epsilon);
+    for (const { layer, norm, epsilon } of layers) {
+      if (epsilon === undefined) throw unknownEpsilon(layer.layer, norm);
+      await this.#fold(layer, norm, epsilon);
+    }
     for (const { node, key, elemType } of this.#droppedBiases) {
       const tensor = await this.#state.get(key)!.read();
       this.#addBias(node, key, elemType, encodeValues(tensor, elemType, null), tensor.dims);
@@ -144,17 +161,17 @@ export class Loading {
   /** Finds the norm of each folded layer whose tensors are there. */
   async #matchLayers(
     folded: readonly FoldedLayer[],
-  ): Promise<{ readonly layer: FoldedLayer; readonly norm: string; readonly epsilon: number }[]> {
+  ): Promise<{ readonly layer: FoldedLayer; readonly norm: string; readonly epsilon: number | undefined }[]> {
     const given = folded.filter(({ layer }) => {
       const isGiven = this.#state.has(`${layer}.weight`);
       if (!isGiven) this.#misfits.missing.push(`${layer}.weight`);
       return isGiven;
     });
     const finder = new NormFinder(this.#model, this.#state, this.#reference, this.#epsilon);
-    const found = await finder.find(given);
+    const found = this.#norms ?? (await finder.find(given));
     const layers = [];
     for (const layer of given) {
-      const { norm, epsilon, candidates } = found.get(layer)!;
+      const { norm, epsilon, isPresent, candidates } = found.get(layer)!;
       if (norm === undefined) throw ambiguous(`${layer.layer}.weight`, candidates);
       const keys = foldedKeys(layer, norm);
       const { elemType } = layer.weight.initializer.initializer!;
@@ -171,13 +188,9 @@ export class Loading {
       for (const key of all) if (key !== `${layer.layer}.weight`) this.#check(key, [channels], elemType);
       const origin: ParameterOrigin = { kind: 'folded', layer: layer.layer, norm, axis: layer.axis };
       for (const key of all) this.#origins.set(key, origin);
+      if (isPresent) continue;
       layers.push({ layer, norm, epsilon });
     }
-    const isUnknown = this.#reference === undefined && this.#epsilon === undefined;
-    if (isUnknown && layers.some(({ layer }) => !layer.isProven))
-      this.#notes.push(
-        'folded norms are taken to have epsilon 1e-5, torch’s default; if this network has another, state it (epsilon), or pass the present weights as reference',
-      );
     return layers;
   }
 
@@ -209,85 +222,26 @@ export class Loading {
       // Counters and indices are not weights, and exporters keep none of them.
       (isFloat(dtype) ? floats : this.#absent).push(key);
     }
-    for (const key of floats) {
-      const isKnown = this.#reference?.has(key) === true;
-      const near = unnamed.filter((site) => isNear(site, key));
-      if (isKnown && (await this.#findByValue(key, near))) continue;
-      const { dims } = this.#state.get(key)!;
-      const isDerived =
-        isKnown && near.some(({ initializer }) => elementCount(initializer.initializer!.dims) > 1);
-      if (isDerived || unnamed.some(({ initializer }) => isResult(initializer, dims)))
-        this.#misfits.derived.push(key);
+    if (floats.length === 0) return;
+    const dims = new Map(Array.from(this.#state, ([key, value]) => [key, value.dims]));
+    const network = recogniseNetwork(dims);
+    const sorted = await sortLeftovers(floats, {
+      model: this.#model,
+      state: this.#state,
+      reference: this.#reference,
+      matches,
+      unnamed,
+      isTrainingOnly: (key) => network?.trainingOnly?.test(key) === true,
+    });
+    this.#absent.push(...sorted.absent);
+    this.#misfits.unexpected.push(...sorted.unexpected);
+    this.#misfits.derived.push(...sorted.derived);
+    for (const { key, other } of sorted.equal) this.#origins.set(key, this.#origins.get(other)!);
+    for (const { site, key } of sorted.reshaped) {
+      this.#reshaped.push({ site, key });
+      this.#check(key, this.#state.get(key)!.dims, site.initializer.initializer!.elemType);
+      this.#origins.set(key, { kind: 'reshaped' });
     }
-    if (this.#misfits.derived.length > 0) return;
-    for (const key of floats) {
-      if (this.#origins.has(key)) continue; // Found by value.
-      const merged = await this.#mergedWith(key, matches);
-      if (merged) throw ambiguous(key, sitesOf(merged, matches));
-      if (this.#origins.has(key)) continue; // Equal to another.
-      if (this.#reference?.has(key)) this.#absent.push(key);
-      else this.#misfits.unexpected.push(key);
-    }
-  }
-
-  /** Finds the tensors that hold the reference's values of a key, with other dims: a parameter that the exporter reshaped. */
-  async #findByValue(key: string, sites: readonly UnnamedSite[]): Promise<boolean> {
-    const value = this.#reference!.get(key)!;
-    const fitting = sites.filter(
-      ({ initializer }) => elementCount(initializer.initializer!.dims) === elementCount(value.dims),
-    );
-    if (fitting.length === 0) return false;
-    const before = await value.read();
-    const holding: UnnamedSite[] = [];
-    for (const site of fitting) {
-      const tensor = site.initializer.initializer!;
-      const now = await readInitializerBytes(this.#model, tensor);
-      if (
-        fitsType(value.dtype, tensor.elemType) &&
-        Buffer.compare(now, encodeValues(before, tensor.elemType, null)) === 0
-      )
-        holding.push(site);
-    }
-    if (new Set(holding.map(({ initializer }) => initializer)).size !== 1) return false;
-    for (const site of holding) this.#reshaped.push({ site, key });
-    this.#check(key, value.dims, holding[0]!.initializer.initializer!.elemType);
-    this.#origins.set(key, { kind: 'reshaped' });
-    return true;
-  }
-
-  /**
-   * The match of another key whose initializer may hold this one, too: equal parameters were merged, and nothing tells apart where each
-   * is read. If its values are still those of the other, it is loaded with it.
-   */
-  async #mergedWith(key: string, matches: readonly KeyMatch[]): Promise<KeyMatch | undefined> {
-    const { dims } = this.#state.get(key)!;
-    for (const match of matches) {
-      const { initializer } = match.use.site;
-      if (match.key === key || String(initializer.initializer!.dims) !== String(dims)) continue;
-      const isEqualNow = await isEqual(this.#state.get(key)!, this.#state.get(match.key)!);
-      if (
-        isEqualNow ? !(await isConstant(this.#state.get(key)!)) : await this.#wasEqual(key, match, matches)
-      ) {
-        if (!isEqualNow) return match;
-        this.#origins.set(key, this.#origins.get(match.key)!);
-        return undefined;
-      }
-    }
-    return undefined;
-  }
-
-  /** Whether a key had the values of another one when the model was exported: as the reference says, or as its name suggests. */
-  async #wasEqual(key: string, match: KeyMatch, matches: readonly KeyMatch[]): Promise<boolean> {
-    const { initializer } = match.use.site;
-    const ofInitializer = matches.filter(({ use }) => use.site.initializer === initializer);
-    const isShared = ofInitializer.length > 1 && ofInitializer.every((other) => other.key === match.key);
-    const before = this.#reference?.get(key);
-    const other = this.#reference?.get(match.key);
-    if (this.#reference)
-      return before && other
-        ? (await isEqual(before, other)) && (isShared || !(await isConstant(before)))
-        : false;
-    return isShared && splitPath(key)[0] === splitPath(match.key)[0];
   }
 
   async #edit({ site, key, perm }: KeyedSite): Promise<SiteEdit> {
@@ -312,27 +266,6 @@ function isFloat(dtype: string): boolean {
   return dtype.startsWith('float') || dtype === 'bfloat16';
 }
 
-/** Whether an initializer is what an operation gave, by its name, and may have been computed of a parameter of these dims. */
-function isResult({ name, initializer }: Value, dims: readonly number[]): boolean {
-  return isOperation(name) && String(initializer!.dims) === String(dims);
-}
-
-/** Whether a parameter belongs to the module that reads a tensor. The model's own module has the parameters without a dot. */
-function isNear({ module }: UnnamedSite, key: string): boolean {
-  return module === '' ? !key.includes('.') : module !== undefined && isUnder(key, module);
-}
-
 function unnamedSite({ node, site }: ParameterUse): UnnamedSite {
   return { ...site, module: moduleOf(node) };
-}
-
-/** The places that read the initializer of a match, in words. */
-function sitesOf({ use }: KeyMatch, matches: readonly KeyMatch[]): string[] {
-  const { initializer } = use.site;
-  return matches
-    .filter((match) => match.use.site.initializer === initializer)
-    .map(
-      (match) =>
-        `input ${match.use.site.slot} of ${match.use.site.node.opType} "${match.use.site.node.name}"`,
-    );
 }

@@ -1,9 +1,12 @@
 /** Which key of a state dict each parameter of a graph takes. */
 import type { ParameterUse } from '../../graph/parameters/find-parameters.js';
+import { spellForTorch } from '../../graph/parameters/parameter-names.js';
 import { encodeValues, fitsType } from '../encode-values.js';
 import type { ModelState } from '../model-state.js';
 import { readInitializer, readInitializerBytes } from '../read-initializer.js';
-import { isConstant, isEqual, type StateValue } from './state-values.js';
+import { ambiguous } from './load-errors.js';
+import type { StateValue } from './folding/state-value.js';
+import { isConstant, isEqual } from './state-values.js';
 
 type State = ReadonlyMap<string, StateValue>;
 
@@ -25,16 +28,18 @@ export interface Matches {
  * Matches places with keys.
  *
  * @param reference - The state dict of the present weights. A name that is not in it is that of a constant, or only a guess.
+ * @throws {@link TapirError} `STATE_AMBIGUOUS` if two keys are spelled as a torch call spells one.
  */
 export async function matchKeys(
   model: ModelState,
-  uses: readonly ParameterUse[],
+  given: readonly ParameterUse[],
   state: State,
   reference: State | undefined,
 ): Promise<Matches> {
   const found: KeyMatch[] = [];
   const missing = new Set<string>();
   const unexplained: ParameterUse[] = [];
+  const uses = takeStatedKeys(given, new Set([...state.keys(), ...(reference?.keys() ?? [])]));
   for (const use of uses) {
     const names = reference ? use.names.filter((name) => reference.has(name)) : use.names;
     const key = names.find((name) => state.has(name));
@@ -44,6 +49,27 @@ export async function matchKeys(
     else if (use.isGuess) unexplained.push(use);
   }
   return { ...(await foundWithTied(model, uses, found, missing, state, reference)), unexplained };
+}
+
+/** Places with the keys that dynamo's exporter spelled in torch calls: dots and underscores are the same there. */
+function takeStatedKeys(uses: readonly ParameterUse[], keys: ReadonlySet<string>): ParameterUse[] {
+  const bySpelling = new Map<string, string>();
+  const doubtful = new Set<string>();
+  for (const key of keys) {
+    const spelled = spellForTorch(key);
+    if (bySpelling.has(spelled)) doubtful.add(spelled);
+    bySpelling.set(spelled, key);
+  }
+  return uses.map((use) => {
+    const stated = use.spelled === undefined ? undefined : bySpelling.get(use.spelled);
+    if (stated === undefined) return use;
+    if (doubtful.has(use.spelled!))
+      throw ambiguous(
+        stated,
+        [...keys].filter((key) => spellForTorch(key) === use.spelled),
+      );
+    return { ...use, names: [stated] };
+  });
 }
 
 /**

@@ -1,17 +1,11 @@
 /** Tensors of a state dict, whatever it was made of, and their keys. */
 import { bytesOf } from '../../tensor/bits.js';
-import { readTensor, type Tensor } from '../../tensor/tensor.js';
+import { readTensor } from '../../tensor/tensor.js';
+import type { StateValue } from './folding/state-value.js';
 import type { StateSource } from './write-state-dict.js';
 
 /** What DataParallel puts in front of all keys. */
 const WRAPPER = 'module.';
-
-/** A tensor of a state dict; read when its values are needed. */
-export interface StateValue {
-  readonly dtype: string;
-  readonly dims: readonly number[];
-  read(): Promise<Tensor>;
-}
 
 /** The tensors of a state dict by key. Throws `INPUT_MISMATCH` for an object that is no tensor. */
 export function stateValues(state: StateSource): Map<string, StateValue> {

@@ -1,7 +1,7 @@
 /** Which BatchNorm of a state dict was folded into which layer. */
-import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
-import { splitPath } from '../../graph/names/module-path.js';
-import type { StateValue } from './state-values.js';
+import { channelsOf, type FoldedLayer } from '../../../graph/parameters/folded-layer.js';
+import { splitPath } from '../../../graph/names/module-path.js';
+import type { StateValue } from './state-value.js';
 
 type State = ReadonlyMap<string, StateValue>;
 

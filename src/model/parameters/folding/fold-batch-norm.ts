@@ -22,19 +22,22 @@ export interface ChannelLayout {
 /** `weight · s` and `(bias − mean) · s + beta`, with `s = gamma / sqrt(variance + epsilon)`. */
 export function foldBatchNorm(
   { weight, dims, bias, gamma, beta, mean, variance }: FoldedTensors,
-  { axis, groups }: ChannelLayout,
+  layout: ChannelLayout,
   epsilon: number,
 ): { readonly weight: Float64Array; readonly bias: Float64Array } {
   const scale = variance.map((value, c) => (gamma?.[c] ?? 1) / Math.sqrt(value + epsilon));
   const shifted = mean.map((value, c) => ((bias?.[c] ?? 0) - value) * scale[c]! + (beta?.[c] ?? 0));
+  const channel = channelOf(dims, layout);
+  return { weight: weight.map((value, i) => value * scale[channel(i)]!), bias: shifted };
+}
+
+/** The output channel of each element of a weight. */
+export function channelOf(dims: readonly number[], { axis, groups }: ChannelLayout): (i: number) => number {
   const inner = dims.slice(axis + 1).reduce((product, size) => product * size, 1);
   const [rows, columns] = [dims[0]!, dims[axis]!];
+  if (axis === 0) return (i) => Math.floor(i / inner);
   // A transposed convolution has its weight as [in, out / groups, …].
-  const channelOf =
-    axis === 0
-      ? (i: number): number => Math.floor(i / inner)
-      : (i: number): number =>
-          Math.floor(Math.floor(i / (inner * columns)) / (rows / groups)) * columns +
-          (Math.floor(i / inner) % columns);
-  return { weight: weight.map((value, i) => value * scale[channelOf(i)]!), bias: shifted };
+  return (i) =>
+    Math.floor(Math.floor(i / (inner * columns)) / (rows / groups)) * columns +
+    (Math.floor(i / inner) % columns);
 }
