@@ -81,7 +81,7 @@ describe.each(CUT_NETWORKS)('splitting %s', (name) => {
     // The known optima count sizes as tensors that cross.
     const line = {
       nodes: inLine,
-      spans: spans.map((span) => ({ ...span, lastData: span.last })),
+      spans: spans.map(({ value, first, last }) => ({ value, first, last, lastData: last })),
     };
     const { nodes, shapes } = await measureCosts(model, { batch: undefined, inputSizes: NO_SIZES });
     const single = facts.balanced.map((known) => ({ ...known, max_tensors: 1 }));
