@@ -1,92 +1,101 @@
-/** Choosing where to cut a line of costs: the largest stage is as small as possible. Exact, by dynamic programming. Pure. */
+/** Choosing where to cut a line of costs: the largest stage is as small as possible. Exact. Pure. */
 
 /** A line of nodes with costs, and the places where it may be cut. */
 export interface CostLine {
-  /** Cost of each node. */
+  /** Cost of each node, at least 0. */
   readonly costs: readonly number[];
   /** The places, in order: how many nodes are in front of each, and what crossing it costs. */
   readonly places: readonly { readonly front: number; readonly bytes: number }[];
-  /** Whether the nodes `[from, to)` fit into the memory of a stage. */
-  readonly fits: (from: number, to: number, stage: number) => boolean;
+  /** The first node from which the nodes up to `to`, without it, fit into the memory of a stage; grows with `to`. */
+  readonly firstThatFits: (to: number, stage: number) => number;
+  /** Whether a stage may cost nothing. */
+  readonly mayIdle: boolean;
 }
 
 /**
  * Cuts a line into stages.
  *
- * Of all ways with the least largest stage, one that crosses the fewest bytes.
+ * Of all ways with the least largest stage, one that crosses the fewest bytes. Takes the time of places × stages × 60.
  *
  * @param stages - How many, at least 1.
  * @returns The indices of the places in order, one fewer than stages; undefined if there is no way.
  */
 export function balance(line: CostLine, stages: number): number[] | undefined {
-  const { costs, places, fits } = line;
   const before = [0];
-  for (const cost of costs) before.push(before.at(-1)! + cost);
-  const ends = [...places.map(({ front }) => front), costs.length];
-  const crossed = [...places.map(({ bytes }) => bytes), 0];
-  const costOf = (from: number, to: number): number => before[to]! - before[from]!;
-  const largest = cheapest(
-    ends,
-    stages,
-    (from, to, stage) => (fits(from, ends[to]!, stage) ? costOf(from, ends[to]!) : Infinity),
-    Math.max,
-  );
-  if (!largest) return undefined;
-  const limit = largest.cost;
-  const way = cheapest(
-    ends,
-    stages,
-    (from, to, stage) =>
-      costOf(from, ends[to]!) <= limit && fits(from, ends[to]!, stage) ? crossed[to]! : Infinity,
-    (a, b) => a + b,
-  );
-  return way?.places;
+  for (const cost of line.costs) before.push(before.at(-1)! + cost);
+  const total = before.at(-1)!;
+  const wayBelow = createSearch(line, before, stages);
+  const largestOf = (way: readonly number[]): number => {
+    const ends = [0, ...way.map((place) => line.places[place]!.front), line.costs.length];
+    return ends.slice(1).reduce((most, end, i) => Math.max(most, before[end]! - before[ends[i]!]!), 0);
+  };
+  let way = wayBelow(total);
+  if (!way) return undefined;
+  let least = largestOf(way);
+  // No way is below the mean. A cap that has a way falls to its largest stage, so the last one is exact.
+  let tooSmall = total / (stages + 1);
+  for (let cap = middleOf(tooSmall, least); cap > tooSmall && cap < least; cap = middleOf(tooSmall, least)) {
+    const smaller = wayBelow(cap);
+    if (smaller) [way, least] = [smaller, largestOf(smaller)];
+    else tooSmall = cap;
+  }
+  // The last way found has the cap of an earlier search, and so may have been chosen among more.
+  return wayBelow(least) ?? way;
 }
 
-/** A way to cut, and its cost. */
-interface Way {
-  readonly cost: number;
-  readonly places: number[];
+function middleOf(a: number, b: number): number {
+  return a + (b - a) / 2;
 }
 
 /**
- * The way with the least combined cost.
+ * The search for the way that crosses the fewest bytes, with no stage above a cap.
  *
- * @param ends - Where stages may end; the last entry is the end of the line.
- * @param costOf - The cost of a stage that starts at a node and ends at `ends[to]`; infinite if it must not be.
+ * Stages that may end at a place start in a window of places, and both its ends only move on: one walk with a queue of the window's
+ * minima serves all places.
  */
-function cheapest(
-  ends: readonly number[],
+function createSearch(
+  { places, costs, firstThatFits, mayIdle }: CostLine,
+  before: readonly number[],
   stages: number,
-  costOf: (from: number, to: number, stage: number) => number,
-  combine: (a: number, b: number) => number,
-): Way | undefined {
-  // best[s][i]: the stages up to s end at ends[i].
-  let best: { readonly cost: number; readonly from: number }[] = ends.map((_, to) => ({
-    cost: costOf(0, to, 0),
-    from: -1,
-  }));
-  const table = [best];
-  for (let stage = 1; stage < stages; stage++) {
-    const previous = best;
-    best = ends.map((_, to) => {
-      let least = { cost: Infinity, from: -1 };
-      for (let from = stage - 1; from < to; from++) {
-        if (previous[from]!.cost >= least.cost) continue;
-        const cost = combine(previous[from]!.cost, costOf(ends[from]!, to, stage));
-        if (cost < least.cost) least = { cost, from };
+): (cap: number) => number[] | undefined {
+  /** Where stages start and end; the line's own ends included. */
+  const at = [0, ...places.map(({ front }) => front), costs.length];
+  const crossed = [0, ...places.map(({ bytes }) => bytes), 0];
+  const last = at.length - 1;
+  /** By stage and end: the start that crosses the fewest bytes. */
+  const starts = Array.from({ length: stages }, () => new Int32Array(at.length));
+  const queue = new Int32Array(at.length);
+  let [ended, ending] = [new Float64Array(at.length), new Float64Array(at.length)];
+
+  const fill = (stage: number, cap: number): void => {
+    let [head, tail, next, first] = [0, 0, 0, 0];
+    ending[0] = Infinity;
+    for (let to = 1; to <= last; to++) {
+      const end = at[to]!;
+      const costBefore = before[end]!;
+      while (next < to && (mayIdle || before[at[next]!]! < costBefore)) {
+        while (tail > head && ended[queue[tail - 1]!]! > ended[next]!) tail--;
+        queue[tail++] = next++;
       }
-      return least;
-    });
-    table.push(best);
-  }
-  const { cost } = best.at(-1)!;
-  if (cost === Infinity) return undefined;
-  const places: number[] = [];
-  let at = ends.length - 1;
-  for (let stage = stages - 1; stage > 0; stage--) {
-    at = table[stage]![at]!.from;
-    places.unshift(at);
-  }
-  return { cost, places };
+      const fit = firstThatFits(end, stage);
+      while (first < to && (at[first]! < fit || costBefore - before[at[first]!]! > cap)) first++;
+      while (head < tail && queue[head]! < first) head++;
+      ending[to] = head < tail ? ended[queue[head]!]! + crossed[to]! : Infinity;
+      starts[stage]![to] = head < tail ? queue[head]! : -1;
+    }
+    [ended, ending] = [ending, ended];
+  };
+
+  return (cap) => {
+    ended.fill(Infinity);
+    ended[0] = 0;
+    for (let stage = 0; stage < stages; stage++) fill(stage, cap);
+    if (ended[last] === Infinity) return undefined;
+    const way: number[] = [];
+    for (let [stage, to] = [stages - 1, last]; stage > 0; stage--) {
+      to = starts[stage]![to]!;
+      way.push(to - 1);
+    }
+    return way.toReversed();
+  };
 }

@@ -30,27 +30,24 @@ export function choosePlaces(line: CutLine, costs: PlaceCosts): number[] {
   const { stages, maxTensors, limits } = costs;
   if (limits.length > 1 && limits.length !== stages)
     throw impossible(`memoryBytes has ${limits.length} limits for ${stages} stages`);
-  const bytes = line.places.map(({ crossing }) => sumOf(crossing, costs.bytesOf));
+  const { bytes, tensors } = crossingFigures(line, costs.bytesOf);
   const usableWith = (most: number): UsablePlace[] =>
-    line.places.flatMap(({ front, data }, at) => {
-      const crossed = bytes[at];
-      return crossed !== undefined && data.length <= most ? [{ at, front, bytes: crossed }] : [];
-    });
-  const memoryOf = limits.length === 0 ? undefined : stageMemory(line, bytes, costs);
-  const fits = (from: number, to: number, stage: number): boolean =>
-    memoryOf === undefined || memoryOf(from, to) <= limits[limits.length > 1 ? stage : 0]!;
+    bytes.flatMap((crossed, at) =>
+      Number.isNaN(crossed) || tensors[at]! > most ? [] : [{ at, front: at + 1, bytes: crossed }],
+    );
+  const windows = new Map(limits.map((limit) => [limit, memoryWindows(line, bytes, costs, limit)]));
+  const firstThatFits = (to: number, stage: number): number =>
+    windows.get(limits[limits.length > 1 ? stage : 0]!)?.[to] ?? 0;
   const nodeCosts = line.nodes.map(costs.costOf);
-  const before = runningSums(nodeCosts);
-  const isWorth = (from: number, to: number): boolean => before.at(-1) === 0 || before[to]! > before[from]!;
-  const chooseAmong = (places: readonly UsablePlace[], mayIdle: boolean): number[] | undefined => {
-    const isFine = (from: number, to: number, stage: number): boolean =>
-      (mayIdle || isWorth(from, to)) && fits(from, to, stage);
-    return balance({ costs: nodeCosts, places, fits: isFine }, stages)?.map((place) => places[place]!.at);
-  };
+  const isFree = nodeCosts.every((cost) => cost === 0);
+  const chooseAmong = (places: readonly UsablePlace[], mayIdle: boolean): number[] | undefined =>
+    balance({ costs: nodeCosts, places, firstThatFits, mayIdle: mayIdle || isFree }, stages)?.map(
+      (place) => places[place]!.at,
+    );
   const usable = usableWith(maxTensors);
   const chosen = usable.length < stages - 1 ? undefined : chooseAmong(usable, false);
   if (chosen) return chosen;
-  const counts = new Set(line.places.map(({ data }) => data.length));
+  const counts = new Set(tensors);
   const enough = [...counts]
     .filter((count) => count > maxTensors)
     .toSorted((a, b) => a - b)
@@ -65,7 +62,7 @@ export function choosePlaces(line: CutLine, costs: PlaceCosts): number[] {
     throw impossible(
       `at the places that at most ${maxTensors} tensors cross, one of ${stages} stages would compute nothing of what is balanced; ${advice}, or name the tensors to cut at (cuts)`,
     );
-  const whole = memoryOf!(0, line.nodes.length);
+  const whole = wholeMemory(line, bytes, costs);
   throw impossible(
     `no ${stages} stages keep to the memory given: the model needs ${whole} bytes on one device; use more stages, a smaller batch, or a larger maxTensors`,
   );
@@ -82,46 +79,72 @@ interface UsablePlace {
 /** How many larger numbers of tensors an error tries out, for its advice. */
 const WIDER_TRIES = 8;
 
-/** The sum in front of each number, and of all. */
-function runningSums(numbers: readonly number[]): number[] {
-  const sums = [0];
-  for (const number of numbers) sums.push(sums.at(-1)! + number);
-  return sums;
-}
-
-function sumOf(values: readonly Value[], bytesOf: PlaceCosts['bytesOf']): number | undefined {
-  let sum = 0;
-  for (const value of values) {
-    const bytes = bytesOf(value);
-    if (bytes === undefined) return undefined;
-    sum += bytes;
+/** For each place of a line, what crosses it: bytes, NaN if something that is no tensor crosses, and the number of tensors with data. */
+function crossingFigures(
+  { nodes, spans }: CutLine,
+  bytesOf: PlaceCosts['bytesOf'],
+): { readonly bytes: readonly number[]; readonly tensors: readonly number[] } {
+  const [bytes, others, tensors] = [1, 2, 3].map(() => nodes.map(() => 0)) as [number[], number[], number[]];
+  const add = (to: number[], amount: number, first: number, last: number): void => {
+    to[first]! += amount;
+    to[last + 1]! -= amount;
+  };
+  for (const { value, first, last, lastData } of spans) {
+    const size = bytesOf(value);
+    if (size === undefined) add(others, 1, first, last);
+    else add(bytes, size, first, last);
+    if (lastData >= first) add(tensors, 1, first, lastData);
   }
-  return sum;
+  for (const changes of [bytes, others, tensors])
+    for (let i = 1; i < changes.length; i++) changes[i]! += changes[i - 1]!;
+  const places = nodes.length - 1;
+  return {
+    bytes: bytes.slice(0, places).map((sum, at) => (others[at] === 0 ? sum : NaN)),
+    tensors: tensors.slice(0, places),
+  };
 }
 
-/** The bytes that the nodes `[from, to)` need: their weights, each once, and the most that is alive at once. */
-function stageMemory(
+/** The bytes that all nodes need: their weights, each once, and the most that is alive at once. */
+function wholeMemory({ nodes }: CutLine, alive: readonly number[], { weightsOf }: PlaceCosts): number {
+  const weights = new Map(
+    nodes.flatMap((node) => weightsOf(node).map(({ value, bytes }) => [value, bytes] as const)),
+  );
+  const most = alive.reduce((a, b) => Math.max(a, b || 0), 0);
+  return [...weights.values()].reduce((a, b) => a + b, most);
+}
+
+/** For each end `to`, the first node from which the nodes up to it need at most `limit` bytes; `to` if not even one does. */
+function memoryWindows(
   { nodes }: CutLine,
-  alive: readonly (number | undefined)[],
+  alive: readonly number[],
   { weightsOf }: PlaceCosts,
-): (from: number, to: number) => number {
-  /** By the first node: the memory for each end. */
-  const rows = new Map<number, readonly number[]>();
-  const rowOf = (from: number): readonly number[] => {
-    const seen = new Set<Value>();
-    let [weights, most] = [0, alive[from - 1] ?? 0];
-    return nodes.slice(from).map((node, i) => {
-      for (const { value, bytes } of weightsOf(node)) {
-        if (!seen.has(value)) weights += bytes;
-        seen.add(value);
-      }
-      most = Math.max(most, alive[from + i] ?? 0);
-      return weights + most;
-    });
+  limit: number,
+): readonly number[] {
+  const readers = new Map<Value, number>();
+  let weights = 0;
+  /** Changes the number of nodes in the window that read the weights of a node. */
+  const count = (node: Node, by: 1 | -1): void => {
+    for (const { value, bytes } of weightsOf(node)) {
+      const before = readers.get(value) ?? 0;
+      if (before + Math.min(by, 0) === 0) weights += by * bytes;
+      readers.set(value, before + by);
+    }
   };
-  return (from, to) => {
-    const row = rows.get(from) ?? rowOf(from);
-    rows.set(from, row);
-    return row[to - from - 1]!;
-  };
+  const aliveAt = (place: number): number => alive[place] || 0;
+  /** Places of the window, with less and less alive: the first has the most. */
+  const peaks: number[] = [];
+  let [head, from] = [0, 0];
+  const windows = [0];
+  for (const [i, node] of nodes.entries()) {
+    count(node, 1);
+    while (peaks.length > head && aliveAt(peaks.at(-1)!) <= aliveAt(i)) peaks.pop();
+    peaks.push(i);
+    for (; from <= i && weights + aliveAt(peaks[head]!) > limit; from++) {
+      count(nodes[from]!, -1);
+      // The place in front of the first node counts as well.
+      while (peaks[head]! < from) head++;
+    }
+    windows.push(from);
+  }
+  return windows;
 }

@@ -6,24 +6,24 @@ import type { Node, Value } from '../graph.js';
 import { nodeRoles } from '../roles.js';
 import type { Cut } from '../rewrite/prune.js';
 
-/** A place between two nodes of the line. */
-export interface CutPlace {
-  /** Nodes of the line in front of it. */
-  readonly front: number;
-  /** What crosses it: computed in front, or a graph input, and read behind. In execution order. */
-  readonly crossing: readonly Value[];
+/** The places that a tensor crosses: it is computed in front of them, or a graph input, and read behind. */
+export interface Span {
+  readonly value: Value;
+  /** The first place. */
+  readonly first: number;
+  readonly last: number;
   /**
-   * Those of them that hold data which nodes behind compute with. The others are sizes, a few integers, and tensors of which only the
-   * sizes are read behind: later stages compute sizes again, or take them.
+   * The last place behind which nodes compute with the data that it holds. Less than `first` for sizes, a few integers, and for tensors of
+   * which only the sizes are read behind: later stages compute sizes again, or take them.
    */
-  readonly data: readonly Value[];
+  readonly lastData: number;
 }
 
-/** The nodes that depend on an input, in an order in which they can run, and the places between them. */
+/** The nodes that depend on an input, in an order in which they can run. Place `i` lies behind node `i`, and in front of node `i + 1`. */
 export interface CutLine {
   readonly nodes: readonly Node[];
-  /** One between each two nodes. */
-  readonly places: readonly CutPlace[];
+  /** What crosses places, in execution order. */
+  readonly spans: readonly Span[];
 }
 
 /**
@@ -37,7 +37,7 @@ export function lineUp(cut: Cut): CutLine {
   const reached = dependents(cut);
   const rank = rankNodes(cut, reached);
   const nodes = [...reached.nodes].toSorted((a, b) => rank.get(a)! - rank.get(b)! || a.index - b.index);
-  return { nodes, places: placesOf(cut, nodes, reached.values) };
+  return { nodes, spans: spansOf(cut, nodes, reached.values) };
 }
 
 /** What depends on an input, its size included. */
@@ -58,7 +58,7 @@ function dependents(cut: Cut): Dependents {
   return { nodes, values };
 }
 
-function placesOf(cut: Cut, nodes: readonly Node[], values: ReadonlySet<Value>): CutPlace[] {
+function spansOf(cut: Cut, nodes: readonly Node[], values: ReadonlySet<Value>): Span[] {
   const roles = nodeRoles(cut.graph);
   const lastUse = new Map<Value, number>();
   /** Of data, by nodes that compute data. */
@@ -71,19 +71,22 @@ function placesOf(cut: Cut, nodes: readonly Node[], values: ReadonlySet<Value>):
       if (isData && (!value.producer || roles.get(value.producer) === 'data')) lastDataUse.set(value, i);
     }
   }
-  const live = new Set(cut.inputs.filter((value) => lastUse.has(value)));
-  return nodes.slice(0, -1).map((node, i) => {
-    for (const value of node.outputs) if (value && lastUse.has(value)) live.add(value);
-    for (const value of node.reads) if (lastUse.get(value) === i) live.delete(value);
-    const crossing = [...live];
-    return { front: i + 1, crossing, data: crossing.filter((value) => (lastDataUse.get(value) ?? -1) > i) };
-  });
+  const spanOf = (value: Value, first: number): Span[] => {
+    const last = (lastUse.get(value) ?? 0) - 1;
+    return last < first ? [] : [{ value, first, last, lastData: (lastDataUse.get(value) ?? 0) - 1 }];
+  };
+  return [
+    ...cut.inputs.flatMap((value) => spanOf(value, 0)),
+    ...nodes.flatMap((node, i) => node.outputs.flatMap((value) => (value ? spanOf(value, i) : []))),
+  ];
 }
 
 /** A value or a node in the tree of dominators: its parent is the nearest one through which all ways from the inputs lead. */
 interface Place {
   readonly parent: Place | undefined;
   readonly depth: number;
+  /** A place far above, so that a climb takes few steps (Myers, "An applicative random-access stack"); the root has none. */
+  readonly jump: Place | undefined;
   /** The value; undefined for a node and for the root. */
   readonly value: Value | undefined;
   /** Edges from here or below to what is not below. Such a place does not separate. */
@@ -98,7 +101,7 @@ interface Place {
 function rankNodes(cut: Cut, { nodes, values }: Dependents): Map<Node, number> {
   const below = (parent: Place | undefined, value?: Value): Place => {
     const depth = parent ? parent.depth + 1 : 0;
-    const place = { parent, depth, value, leaks: 0, nodes: 0, rank: 0 };
+    const place = { parent, depth, jump: jumpFrom(parent), value, leaks: 0, nodes: 0, rank: 0 };
     places.push(place);
     return place;
   };
@@ -127,11 +130,24 @@ function rankNodes(cut: Cut, { nodes, values }: Dependents): Map<Node, number> {
   return new Map([...nodes].map((node) => [node, placeOf.get(node)!.rank]));
 }
 
+function jumpFrom(parent: Place | undefined): Place | undefined {
+  const far = parent?.jump;
+  return far?.jump && parent!.depth - far.depth === far.depth - far.jump.depth ? far.jump : parent;
+}
+
+/** The place above at a depth; the place itself if it is not deeper. */
+function climb(place: Place, depth: number): Place {
+  let at = place;
+  while (at.depth > depth) at = at.jump!.depth < depth ? at.parent! : at.jump!;
+  return at;
+}
+
 function meet(a: Place, b: Place): Place {
-  let [one, other] = [a, b];
+  let [one, other] = [climb(a, b.depth), climb(b, a.depth)];
   while (one !== other) {
-    if (one.depth < other.depth) [one, other] = [other, one];
-    one = one.parent!;
+    // Places of the same depth jump equally far.
+    const [next, otherNext] = one.jump === other.jump ? [one.parent, other.parent] : [one.jump, other.jump];
+    [one, other] = [next!, otherNext!];
   }
   return one;
 }
@@ -152,7 +168,5 @@ function rankPlaces(cut: Cut, places: readonly Place[]): void {
 }
 
 function isBelow(place: Place, above: Place): boolean {
-  let at: Place | undefined = place;
-  while (at && at.depth > above.depth) at = at.parent;
-  return at === above;
+  return climb(place, above.depth) === above;
 }

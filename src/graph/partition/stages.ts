@@ -19,9 +19,8 @@ export interface StagePart {
 export type StageOf = ReadonlyMap<Node, number>;
 
 /** The stages that places on a line make. */
-export function stagesAt({ nodes, places }: CutLine, chosen: readonly number[]): StageOf {
-  const fronts = chosen.map((at) => places[at]!.front);
-  return new Map(nodes.map((node, i) => [node, fronts.filter((front) => front <= i).length]));
+export function stagesAt({ nodes }: CutLine, chosen: readonly number[]): StageOf {
+  return new Map(nodes.map((node, i) => [node, chosen.filter((at) => at < i).length]));
 }
 
 /**

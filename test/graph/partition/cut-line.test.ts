@@ -19,27 +19,32 @@ function lineOf(bytes: Uint8Array): CutLine {
   return lineUp(cutGraph(graph, { outputs }));
 }
 
+/** What crosses each place. */
+const crossings = ({ nodes, spans }: CutLine): Value[][] =>
+  nodes
+    .slice(1)
+    .map((_, at) => spans.filter(({ first, last }) => first <= at && at <= last).map(({ value }) => value));
+
 const namesOf = (values: readonly Value[]): string[] => values.map(({ name }) => name);
 
 describe.each(CUT_NETWORKS)('the line of %s', (name) => {
   const facts = stagesFacts<KnownCuts>(name);
   const line = lineOf(stagesModel(name));
 
-  it('has all nodes that depend on the input, and a place between each two', () => {
+  it('has all nodes that depend on the input', () => {
     expect(line.nodes).toHaveLength(facts.nodes_that_depend_on_the_input);
-    expect(line.places).toHaveLength(line.nodes.length - 1);
   });
 
   it('has the cut points where one tensor crosses, in order', () => {
-    const points = line.places.filter(({ crossing }) => crossing.length === 1);
-    expect(points.map(({ crossing, front }) => [crossing[0]!.name, front])).toEqual(
-      facts.cut_points.map((point) => [point.tensor, point.nodes_in_front]),
+    const points = crossings(line).flatMap(([value, ...others], at) =>
+      others.length === 0 ? [[value!.name, at + 1]] : [],
     );
+    expect(points).toEqual(facts.cut_points.map((point) => [point.tensor, point.nodes_in_front]));
   });
 
   it('says at each place what crosses it', () => {
     const known = facts.file_order.positions.map(({ tensors }) => [...tensors].toSorted());
-    expect(line.places.map(({ crossing }) => namesOf(crossing).toSorted())).toEqual(known);
+    expect(crossings(line).map((values) => namesOf(values).toSorted())).toEqual(known);
   });
 });
 
@@ -59,7 +64,7 @@ describe('lineUp', () => {
     };
     const line = lineOf(modelBytes(spec));
     expect(line.nodes.map(({ opType }) => opType)).toEqual(['Relu', 'Neg', 'Sqrt', 'Abs', 'Exp']);
-    expect(line.places.map(({ crossing }) => namesOf(crossing))).toEqual([['a'], ['a', 'b'], ['b'], ['c']]);
+    expect(crossings(line).map(namesOf)).toEqual([['a'], ['a', 'b'], ['b'], ['c']]);
   });
 
   it('takes a graph input that is read late for a tensor that crosses', () => {
@@ -72,7 +77,7 @@ describe('lineUp', () => {
         { op: 'Add', inputs: ['b', 'z'], outputs: ['y'] },
       ],
     };
-    expect(lineOf(modelBytes(spec)).places.map(({ crossing }) => namesOf(crossing))).toEqual([
+    expect(crossings(lineOf(modelBytes(spec))).map(namesOf)).toEqual([
       ['z', 'a'],
       ['z', 'b'],
     ]);
@@ -91,6 +96,6 @@ describe('lineUp', () => {
     };
     const line = lineOf(modelBytes(spec));
     expect(line.nodes.map(({ opType }) => opType)).toEqual(['Add', 'Mul']);
-    expect(line.places.map(({ crossing }) => namesOf(crossing))).toEqual([['a']]);
+    expect(crossings(line).map(namesOf)).toEqual([['a']]);
   });
 });

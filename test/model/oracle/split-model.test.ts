@@ -77,11 +77,11 @@ describe.each(CUT_NETWORKS)('splitting %s', (name) => {
     const model = await openModel(bytes);
     const { graph } = modelInternals.of(model);
     const outputs = graph.outputs.map((value) => ({ request: '', key: value.name, value, why: '' }));
-    const { nodes: inLine, places } = lineUp(cutGraph(graph, { outputs }));
+    const { nodes: inLine, spans } = lineUp(cutGraph(graph, { outputs }));
     // The known optima count sizes as tensors that cross.
     const line = {
       nodes: inLine,
-      places: places.map(({ front, crossing }) => ({ front, crossing, data: crossing })),
+      spans: spans.map(({ value, first, last }) => ({ value, first, last, lastData: last })),
     };
     const { nodes, shapes } = await measureCosts(model, { batch: undefined, inputSizes: NO_SIZES });
     const single = facts.balanced.map((known) => ({ ...known, max_tensors: 1 }));
