@@ -366,6 +366,19 @@ describe('products chosen on samples', () => {
     expect(report.measured![0]!.least).toBeLessThan(0.9);
   });
 
+  it('are measured in outputs of more rows than a call has arguments', async () => {
+    const [x, w] = [batch(130_000, 3, 4), matrix(4, 4)];
+    const wide = modelBytes({
+      inputs: [{ name: 'x', dims: ['n', 4] }],
+      outputs: [{ name: 'y', dims: ['n', 4] }],
+      nodes: [{ op: 'MatMul', inputs: ['x', 'w'], outputs: ['y'] }],
+      initializers: { w },
+    });
+    const { report } = await quantise(wide, { samples: [x], minCosine: 0 });
+    expect(report.measured).toMatchObject([{ output: 'y', samples: 1 }]);
+    expect(report.measured![0]!.least).toBeGreaterThan(0);
+  });
+
   it('leave out what loses most, and measure what is left', async () => {
     async function* stream(): AsyncGenerator<Tensor> {
       yield* samples;
