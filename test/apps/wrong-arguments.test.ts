@@ -1,6 +1,14 @@
 /** What is not what a function of the apps takes: a forgotten await, an object of another kind. */
-import { createService, findDuplicates, isTapirError, searchDataset, writeReport } from 'onnx-tapir';
+import {
+  createService,
+  findDuplicates,
+  isTapirError,
+  searchDataset,
+  trainProbe,
+  writeReport,
+} from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { datasetOf, readGolden } from '../support/probe-data.js';
 
 const WRONG: readonly unknown[] = [
   Promise.resolve({}),
@@ -27,5 +35,15 @@ describe.each(CALLS)('%s', (_, call) => {
       expect(isTapirError(error, 'OPTION_INVALID'), `${String(value)}: ${String(error)}`).toBe(true);
       if (value instanceof Promise) expect(String(error)).toContain('forgotten "await"');
     }
+  });
+});
+
+describe('onPhase that is no function', () => {
+  const option = { onPhase: 7 as never };
+  it.each([
+    ['trainProbe', () => trainProbe(datasetOf(readGolden('wine')), new Map(), option)],
+    ['writeReport', () => writeReport('.', option)],
+  ])('%s refuses it before the work', async (_, call) => {
+    await expect(call()).rejects.toMatchObject({ code: 'OPTION_INVALID', details: { option: 'onPhase' } });
   });
 });

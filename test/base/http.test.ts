@@ -82,6 +82,25 @@ describe('fetchUrl', () => {
     });
   });
 
+  it.each([
+    ['7', [7000, 7000]],
+    [(): string => new Date(Date.now() + 60_000).toUTCString(), [50_000, 60_000]],
+    ['Wed, 21 Oct 2015 07:28:00 GMT', undefined],
+    ['0', undefined],
+    ['-5', undefined],
+    ['soon', undefined],
+    [undefined, undefined],
+  ] as const)('reads Retry-After: %s', async (given, range) => {
+    const value = typeof given === 'function' ? given() : given;
+    const server = await startServer((_request, response) =>
+      response.writeHead(503, value === undefined ? {} : { 'retry-after': value }).end(),
+    );
+    const { retryAfterMs } = await failureOf(textOf(server.url), HttpFailure);
+    if (range === undefined) return expect(retryAfterMs).toBe(undefined);
+    expect(retryAfterMs).toBeGreaterThanOrEqual(range[0]);
+    expect(retryAfterMs).toBeLessThanOrEqual(range[1]);
+  });
+
   it('tells failures that another attempt may mend', async () => {
     const answers: Record<string, [number, string]> = {
       '/404': [404, 'failed'],

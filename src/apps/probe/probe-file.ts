@@ -34,8 +34,13 @@ export async function saveProbe(
 ): Promise<void> {
   const { overwrite } = withDefaults({ overwrite: false }, given, 'saveProbe');
   if (!checkBoolean('overwrite', overwrite)) checkAbsent(checkText('path', path));
+  await writeAtomically(checkText('path', path), encodeProbe(probe));
+}
+
+/** The bytes of a probe's file. */
+export function encodeProbe(probe: Probe): Uint8Array {
   const text = JSON.stringify({ format: FORMAT, formatVersion: VERSION, ...probe }, packArray, 2);
-  await writeAtomically(checkText('path', path), Buffer.from(`${text}\n`));
+  return Buffer.from(`${text}\n`);
 }
 
 /**

@@ -11,7 +11,7 @@ import type { PhotoFailure } from '../../apps/learn/photo-batches.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-import { lockOutput } from '../../base/folder-lock.js';
+import { writeWithCompanion } from '../../base/folder-lock.js';
 import { readJson } from '../../base/read-json.js';
 import type { FoldedOptions } from '../../extract/statistics/estimate-options.js';
 import type { BatchNormEstimate } from '../../extract/statistics/estimate-statistics.js';
@@ -168,9 +168,11 @@ async function runMerge(
 function checkOutputs(flags: WriteFlags): void {
   const { out, moments, json } = flags;
   const { overwrite } = readSaveFlags(flags);
+  const last = out ?? moments;
   if (out === undefined && moments === undefined && !json)
     throw invalidOption('--out', 'given, or --moments, or --json: nothing would be kept', out);
-  for (const file of [out, moments]) if (file !== undefined && !overwrite) checkAbsent(file);
+  // Moments beside a model come first, and may be those of a killed run.
+  if (last !== undefined && !overwrite) checkAbsent(last);
 }
 
 async function readFoldedFlags({
@@ -194,9 +196,14 @@ async function report(
   flags: WriteFlags,
 ): Promise<void> {
   const { out, moments: file, json } = flags;
-  await using _lock = file === undefined ? undefined : await lockOutput(file);
-  if (out !== undefined) await model.save(out, readSaveFlags(flags));
-  if (file !== undefined) await writeMoments(file, moments);
+  const saving = readSaveFlags(flags);
+  if (out === undefined && file !== undefined) await writeMoments(file, moments);
+  else if (out !== undefined) {
+    const save = (): Promise<void> => model.save(out, saving);
+    await (file === undefined
+      ? save()
+      : writeWithCompanion(file, encodeMoments(moments), saving.overwrite, save));
+  }
   if (json) {
     const plain = layers.map(({ name, count, mean, variance }) => ({
       name,
@@ -223,7 +230,11 @@ function reportFailures(terminal: Terminal, failures: readonly PhotoFailure[]): 
 }
 
 async function writeMoments(path: string, moments: BatchNormMoments): Promise<void> {
-  await writeAtomically(path, Buffer.from(`${JSON.stringify(moments)}\n`));
+  await writeAtomically(path, encodeMoments(moments));
+}
+
+function encodeMoments(moments: BatchNormMoments): Uint8Array {
+  return Buffer.from(`${JSON.stringify(moments)}\n`);
 }
 
 /** What a file of moments holds; {@link estimateBatchNorm} checks it. */

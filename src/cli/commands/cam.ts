@@ -5,6 +5,7 @@ import { drawHeatmap } from '../../apps/attribution/draw-heatmap.js';
 import { fitPhotos } from '../../apps/attribution/fit-photos.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
+import { writeWithCompanion } from '../../base/folder-lock.js';
 import { encodeNpyHeader } from '../../dataset/formats/npy.js';
 import {
   createAttribution,
@@ -77,7 +78,9 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   const { method, layer, output, out, map, json, overwrite } = flags;
   if (out === undefined && map === undefined && !json)
     throw invalidOption('--out', 'given, or --map, or --json: nothing would be kept', out);
-  for (const file of [out, map]) if (file !== undefined && !overwrite) checkAbsent(file);
+  // A map beside a picture comes first, and may be that of a killed run.
+  const last = out ?? map;
+  if (last !== undefined && !overwrite) checkAbsent(last);
   readDevice('--device', flags.device);
   const given = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
   const file = await findModelFile(path, terminal, flags.yes);
@@ -91,11 +94,13 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   const image = await loadImage(photo, fitPhotos(attribution, transform));
   const { signal } = terminal;
   const result = await attribution.run(image.toTensor(), { target, signal });
-  if (out !== undefined) await writeAtomically(out, await drawHeatmap(image, result.heatmap));
-  if (map !== undefined) {
-    const { dtype, dims, data } = result.map;
-    await writeAtomically(map, Buffer.concat([encodeNpyHeader(dtype, dims), bytesOf(data)]));
-  }
+  const { dtype, dims, data } = result.map;
+  const mapBytes = Buffer.concat([encodeNpyHeader(dtype, dims), bytesOf(data)]);
+  if (out !== undefined) {
+    const picture = await drawHeatmap(image, result.heatmap);
+    const write = (): Promise<void> => writeAtomically(out, picture);
+    await (map === undefined ? write() : writeWithCompanion(map, mapBytes, overwrite, write));
+  } else if (map !== undefined) await writeAtomically(map, mapBytes);
   const facts = describe(result);
   if (json) {
     terminal.out(

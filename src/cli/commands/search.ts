@@ -141,13 +141,13 @@ async function readQueries(
   const shown = await embed(terminal, dataset, images, request);
   const words = await embedWords(terminal, dataset, [...texts, ...not], request);
   const vectors = [];
-  for (const file of files) vectors.push(...(await readVectors(terminal, file)));
+  for (const file of files) vectors.push(await readVectors(terminal, file));
   return {
     like: [
       ...images.map((query, i) => ({ query, vector: shown[i]!, row: null })),
       ...rows.map(({ row, vector }, i) => ({ query: paths[i]!, vector, row })),
       ...texts.map((query, i) => ({ query, vector: words[i]!, row: null })),
-      ...vectors,
+      ...vectors.flat(),
     ],
     unlike: words.slice(texts.length),
   };

@@ -6,6 +6,8 @@ import { unwritable, writeAtomically } from '../../base/atomic-file.js';
 import { lockFolder } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { readJson } from '../../base/read-json.js';
+import { prunedInternals, type PrunedModel } from '../../model/pruned-model.js';
+import { checkSave } from '../../model/save-model.js';
 import { checkAbsent, dataPathOf, type SaveOptions } from '../../model/save-whole.js';
 
 /** The index that is written beside the stages. */
@@ -19,7 +21,7 @@ export interface StageFiles {
   /** The model that is split. */
   readonly source: string;
   /** By the name of its file. */
-  readonly stages: ReadonlyMap<string, { save(path: string, options: SaveOptions): Promise<void> }>;
+  readonly stages: ReadonlyMap<string, PrunedModel>;
   /** The text of the index. */
   readonly index: string;
 }
@@ -52,6 +54,12 @@ export async function writeStages(folder: string, files: StageFiles, saving: Sav
   for (const name of stages.keys())
     if (!saving.overwrite && !unfinished.includes(name))
       for (const path of [join(folder, name), dataPathOf(join(folder, name))]) checkAbsent(path);
+  // Before the former split is removed: it stays if one of the new stages cannot be saved.
+  for (const [name, stage] of stages)
+    await checkSave(prunedInternals.of(stage), join(folder, name), stage.plan, {
+      ...saving,
+      overwrite: true,
+    });
   const all = [...new Set([...former, ...stages.keys()])].map((file) => ({ file }));
   await writeAtomically(unfinishedPath, Buffer.from(JSON.stringify({ files: all })));
   await remove(indexPath);

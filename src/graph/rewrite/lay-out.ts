@@ -80,7 +80,9 @@ export function layOutRewrite(
   if (rewrite.isTidy) {
     for (const field of unusedImports(cut)) dropped.add(field);
     const standing = standingNodes(rewrite);
-    if (!isSorted(cut.graph, standing)) front.push(...takeSorted(standing, dropped, replaced));
+    // One by one: a call takes some 100,000 arguments, and a model may have more nodes.
+    if (!isSorted(cut.graph, standing))
+      for (const chunk of takeSorted(standing, dropped, replaced)) front.push(chunk);
   }
   const hasNewNodes = front.length > 0 || rewrite.back.length > 0 || renamed.length > 0;
   const imports = hasNewNodes && !model.opsets.has('') ? writeOpset(ADDED_OPSET) : [];

@@ -141,7 +141,8 @@ export function linkInstalledProvider(): string | undefined {
  */
 function linkRuntime(libraries: string, runtime: string): void {
   const folder = runtimeFolder(libraries, runtime);
-  mkdirSync(folder, { recursive: true });
+  // The folder of the engine is there: it holds the record of the installation.
+  for (const one of [dirname(folder), folder]) unlessThere(() => mkdirSync(one));
   link(runtime, join(folder, RUNTIME));
   // Relative, so that the engine's folder can be moved, as into an image of a container.
   for (const name of PROVIDERS) link(join('..', '..', ENGINE_LIBRARIES, name), join(folder, name));
@@ -152,11 +153,15 @@ function runtimeFolder(libraries: string, runtime: string): string {
   return join(dirname(libraries), 'runtimes', id);
 }
 
+// The folder's name follows from the target, so a link that is there is the right one.
 function link(target: string, path: string): void {
+  unlessThere(() => symlinkSync(target, path));
+}
+
+function unlessThere(make: () => void): void {
   try {
-    symlinkSync(target, path);
+    make();
   } catch (error) {
-    // The folder's name follows from the target, so a link that is there is the right one.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }

@@ -1,5 +1,5 @@
 /** Statistics from photos: the same as from the tensors that their transform gives; measured, saved and merged. */
-import { mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   createTransform,
@@ -170,6 +170,11 @@ describe('tapir bn', () => {
       code: 4,
       stderr: expect.stringContaining('exists already'),
     });
+    // As after a kill between the two files.
+    const whole = readFileSync(out);
+    rmSync(out);
+    expect(await runTapir(args)).toMatchObject({ code: 0 });
+    expect(readFileSync(out)).toEqual(whole);
     const merged = await runTapir(['bn', 'merge', file, saved, saved, '-o', out, '--overwrite', '--json']);
     expect(merged.code).toBe(0);
     expect((JSON.parse(merged.stdout) as { layers: { count: number }[] }).layers[0]!.count).toBe(

@@ -1,5 +1,5 @@
 /** `tapir cam`: writes the overlay and the map of a photo, and says what it refuses. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { attribute, loadImage } from 'onnx-tapir';
 import sharp from 'sharp';
@@ -37,6 +37,16 @@ describe('tapir cam', () => {
     const again = await cam('--layer', 'layer3', '-o', out);
     expect(again.stderr).toContain('OUTPUT_EXISTS');
     expect(await cam('--layer', 'layer3', '-o', out, '--overwrite')).toMatchObject({ code: 0 });
+    // As after a kill between the two files.
+    rmSync(out);
+    expect(await cam('--layer', 'layer3', '--class', '4', '-o', out, '--map', map)).toMatchObject({
+      code: 0,
+    });
+    expect(readFileSync(map)).toEqual(bytes);
+    rmSync(out);
+    const other = await cam('--layer', 'layer3', '--class', '5', '-o', out, '--map', map);
+    expect(other.stderr).toContain('OUTPUT_EXISTS');
+    expect(existsSync(out)).toBe(false);
   });
 
   it('says which scores and which layer it takes', async () => {

@@ -73,6 +73,13 @@ describe('tapir split', () => {
     expect((await runTapir([...args, '--overwrite'])).code).toBe(0);
   });
 
+  const contentOf = (folder: string): Record<string, string> =>
+    Object.fromEntries(
+      readdirSync(folder)
+        .filter((name) => !isTemporary(name))
+        .map((name) => [name, readFileSync(join(folder, name)).toString('base64')]),
+    );
+
   it('repacks the external weights of each stage into a file beside it', async () => {
     const folder = join(scratch, 'external');
     const weight = (offset: number) =>
@@ -89,8 +96,12 @@ describe('tapir split', () => {
     const path = join(scratch, 'external.onnx');
     writeFileSync(path, bytes);
     writeFileSync(join(scratch, 'w.bin'), Buffer.from(Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8).buffer));
-    const refused = await runTapir(['split', path, '--at', 'first', '-o', folder]);
+    await runTapir(['split', model, '--stages', '2', '-o', folder]);
+    const former = contentOf(folder);
+    const refused = await runTapir(['split', path, '--at', 'first', '-o', folder, '--overwrite']);
     expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('--repack') });
+    expect(contentOf(folder)).toEqual(former);
+    rmSync(folder, { recursive: true });
     const ended = await runTapir(['split', path, '--at', 'first', '-o', folder, '--repack']);
     expect(ended.code).toBe(0);
     for (const [i, values] of [
@@ -115,12 +126,6 @@ describe('tapir split', () => {
     expect(readdirSync(scratch)).not.toContain('none');
   });
 
-  const contentOf = (folder: string): Record<string, string> =>
-    Object.fromEntries(
-      readdirSync(folder)
-        .filter((name) => !isTemporary(name))
-        .map((name) => [name, readFileSync(join(folder, name)).toString('base64')]),
-    );
   const splitTo = (out: string, ...more: readonly string[]): string[] => ['split', model, '-o', out, ...more];
 
   it('goes on after a kill at any stage, and holds no index meanwhile', async () => {

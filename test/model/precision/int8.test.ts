@@ -366,6 +366,26 @@ describe('products chosen on samples', () => {
     expect(report.measured![0]!.least).toBeLessThan(0.9);
   });
 
+  it('are measured in outputs of more rows than a call has arguments', async () => {
+    const positive = (values: readonly number[]): number[] => values.map(Math.abs);
+    const x = { ...batch(2100), data: Float32Array.from(positive(numbers(2100 * K, 3))) };
+    const rows = modelBytes({
+      inputs: [{ name: 'x', dims: ['n', K] }],
+      outputs: [{ name: 'y', dims: ['rows', 1] }],
+      nodes: [
+        { op: 'MatMul', inputs: ['x', 'w'], outputs: ['h'] },
+        { op: 'Reshape', inputs: ['h', 'dims'], outputs: ['y'] },
+      ],
+      initializers: {
+        w: { dims: [K, N], values: positive(numbers(K * N, 1)) },
+        dims: { dims: [2], values: [-1, 1], elemType: 'int64' },
+      },
+    });
+    const { report } = await quantise(rows, { samples: [x], minCosine: 0 });
+    expect(report.measured).toMatchObject([{ output: 'y', samples: 1 }]);
+    expect(report.measured![0]!.least).toBeCloseTo(1, 5);
+  });
+
   it('leave out what loses most, and measure what is left', async () => {
     async function* stream(): AsyncGenerator<Tensor> {
       yield* samples;

@@ -58,17 +58,23 @@ export class CutPanel {
       this.#makeCode(names),
       ...this.#makeSave(names),
     );
-    void this.#source.cut(names).then((outcome) => {
-      if (ticket !== this.#latest) return;
-      if ('problem' in outcome) {
-        if (this.#source.isServed) this.#card.append(make('p', 'note bad', outcome.problem));
-        else bytes.closest('div')!.remove();
-        return;
-      }
-      const cut = outcome.value as PageCut;
-      bytes.textContent = formatBytes(cut.bytes);
-      for (const note of cut.notes) this.#card.append(make('p', 'note', note));
-    });
+    void this.#showBytes(names, bytes, ticket).catch((error: unknown) =>
+      this.#card.append(make('p', 'note bad', String(error))),
+    );
+  }
+
+  /** Asks how large the cut file is. */
+  async #showBytes(names: readonly string[], bytes: HTMLElement, ticket: number): Promise<void> {
+    const outcome = await this.#source.cut(names);
+    if (ticket !== this.#latest) return;
+    if ('problem' in outcome) {
+      if (this.#source.isServed) this.#card.append(make('p', 'note bad', outcome.problem));
+      else bytes.closest('div')!.remove();
+      return;
+    }
+    const cut = outcome.value as PageCut;
+    bytes.textContent = formatBytes(cut.bytes);
+    for (const note of cut.notes) this.#card.append(make('p', 'note', note));
   }
 
   #makePicks(picks: readonly Id[], names: readonly string[]): HTMLElement {
@@ -151,12 +157,15 @@ export class CutPanel {
     copy.type = 'button';
     copy.id = 'copy';
     copy.addEventListener('click', () => {
-      void copyText(code.textContent).then((isDone) => {
+      const tell = (isDone: boolean): void => {
         copy.textContent = isDone ? 'Copied' : 'Select it, and copy';
         byId('live').textContent = isDone ? 'The code is copied.' : '';
         if (!isDone) getSelection()?.selectAllChildren(code);
         setTimeout(() => (copy.textContent = 'Copy'), 1600);
-      });
+      };
+      void copyText(code.textContent)
+        .then(tell)
+        .catch(() => tell(false));
     });
     write();
     return make('div', 'code-side', make('div', 'tools', tabs, copy), block);
@@ -176,13 +185,17 @@ export class CutPanel {
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       said.textContent = 'Saving …';
-      void this.#source.save(names, field.value).then((outcome) => {
-        const isDone = 'value' in outcome;
-        said.textContent = isDone
-          ? printable(`Saved: ${outcome.value.path} (${formatBytes(outcome.value.bytes)})`)
-          : printable(outcome.problem);
+      const tell = (text: string, isDone: boolean): void => {
+        said.textContent = printable(text);
         said.classList.toggle('bad', !isDone);
-      });
+      };
+      void this.#source
+        .save(names, field.value)
+        .then((outcome) => {
+          if ('problem' in outcome) tell(outcome.problem, false);
+          else tell(`Saved: ${outcome.value.path} (${formatBytes(outcome.value.bytes)})`, true);
+        })
+        .catch((error: unknown) => tell(String(error), false));
     });
     return [form, said];
   }

@@ -117,11 +117,14 @@ export function drawHeat(
   canvas.setAttribute('aria-label', `Where class ${label ?? classIndex} comes from in ${photo.name}`);
   const image = new Image();
   image.src = photo.picture;
-  void image.decode().then(() => {
-    const context = canvas.getContext('2d')!;
-    context.globalAlpha = 1 - OPACITY;
-    context.drawImage(image, 0, 0, width, height);
-  });
+  void image
+    .decode()
+    .then(() => {
+      const context = canvas.getContext('2d')!;
+      context.globalAlpha = 1 - OPACITY;
+      context.drawImage(image, 0, 0, width, height);
+    })
+    .catch(() => (canvas.title = `${photo.name} cannot be drawn under the map.`));
   return canvas;
 }
 

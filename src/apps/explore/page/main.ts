@@ -93,12 +93,14 @@ function start(): void {
   if (picks.length > 0) view.choose(picks.at(-1)!);
   startTheme(() => undefined);
   byId('at').textContent = ' · measuring …';
-  void measure(source, graph, false).then(() => {
-    const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
-    if (!hasWork) showCost(view, 'bytes');
-    showPicks();
-    see.show(view.chosen);
-  });
+  void measure(source, graph, false)
+    .then(() => {
+      const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
+      if (!hasWork) showCost(view, 'bytes');
+      showPicks();
+      see.show(view.chosen);
+    })
+    .catch((error: unknown) => tellUnmeasured(false, String(error)));
   document.documentElement.dataset['ready'] = 'true';
 }
 
@@ -122,10 +124,10 @@ function startControls(view: PathView, source: Source, graph: ModelGraph, onMeas
     if (metric !== 'milliseconds' || graph.measure?.milliseconds) return;
     byId('live').textContent = 'Timing every node.';
     document.documentElement.dataset['timing'] = 'true';
-    void measure(source, graph, true).then(() => {
-      delete document.documentElement.dataset['timing'];
-      onMeasured();
-    });
+    void measure(source, graph, true)
+      .then(onMeasured)
+      .catch((error: unknown) => tellUnmeasured(true, String(error)))
+      .finally(() => delete document.documentElement.dataset['timing']);
   });
   const times = document.querySelector<HTMLButtonElement>('[data-cost=milliseconds]')!;
   if (!source.has('measure', { times: '1' })) {
@@ -145,14 +147,14 @@ function showCost(view: PathView, metric: Metric): void {
 /** Asks for sizes and costs, and shows at which sizes they were measured. */
 async function measure(source: Source, graph: ModelGraph, isTimed: boolean): Promise<void> {
   const outcome = await source.ask<PageMeasure>('measure', isTimed ? { times: '1' } : {});
-  const at = byId('at');
-  if ('problem' in outcome) {
-    at.textContent = printable(` · ${isTimed ? 'not timed' : 'not measured'}: ${outcome.problem}`);
-    return;
-  }
+  if ('problem' in outcome) return tellUnmeasured(isTimed, outcome.problem);
   graph.setMeasure(outcome.value);
-  at.textContent = printable(` · measured at ${outcome.value.at}`);
+  byId('at').textContent = printable(` · measured at ${outcome.value.at}`);
   document.documentElement.dataset['measured'] = isTimed ? 'times' : 'sizes';
+}
+
+function tellUnmeasured(isTimed: boolean, problem: string): void {
+  byId('at').textContent = printable(` · ${isTimed ? 'not timed' : 'not measured'}: ${problem}`);
 }
 
 start();

@@ -3,11 +3,11 @@ import { shown } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { attachProbe } from '../../../apps/probe/attach-probe.js';
 import { PROBE_KINDS, type Probe, type ProbeKind } from '../../../apps/probe/probe.js';
-import { saveProbe } from '../../../apps/probe/probe-file.js';
+import { encodeProbe, saveProbe } from '../../../apps/probe/probe-file.js';
 import { trainProbe, TRAIN_PROBE_DEFAULTS } from '../../../apps/probe/train-probe.js';
 import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { invalidOption } from '../../../base/checks.js';
-import { openDataset } from '../../../dataset/dataset.js';
+import { openDataset, type Dataset } from '../../../dataset/dataset.js';
 import { readRecordedModel } from '../../../embed/recorded-model.js';
 import { sidecarOf } from '../../../image/configs/find-transform.js';
 import { createTransform } from '../../../image/transform.js';
@@ -99,9 +99,9 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
   if (labels === undefined) throw invalidOption('--labels', 'given, or --zero-shot', labels);
   if ((attach === undefined) !== (out === undefined))
     throw invalidOption('--out', 'given together with --attach', out);
-  // Found before the training, not after it.
-  for (const file of [save, out, out === undefined ? undefined : sidecarOf(out)])
-    if (file !== undefined && !overwrite) checkAbsent(file);
+  // Found before the training, not after it. The files before the last one may be those of a killed run.
+  const last = out ?? save;
+  if (last !== undefined && !overwrite) checkAbsent(last);
   const model = attach === undefined ? undefined : await findModelFile(attach, terminal, flags.yes);
   const dataset = await openDataset(folder);
   const probe = await trainProbe(dataset, labels, {
@@ -118,15 +118,26 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
       if (terminal.isTerminal) terminal.err(`${shown(phase)}\n`);
     },
   });
-  if (save !== undefined) await saveProbe(probe, save, { overwrite });
-  if (model !== undefined && out !== undefined) {
-    const classifier = await attachProbe(model, probe);
-    const { transform } = readRecordedModel(dataset);
-    const text = JSON.stringify(createTransform(transform).options, null, 2);
-    const save = (): Promise<void> => classifier.save(out, { overwrite });
-    await writeWithCompanion(sidecarOf(out), Buffer.from(`${text}\n`), overwrite, save);
-  }
+  if (model !== undefined && out !== undefined)
+    await writeClassifier(model, dataset, probe, { ...flags, out });
+  else if (save !== undefined) await saveProbe(probe, save, { overwrite });
   print(terminal, probe, flags);
+}
+
+/** Writes the probe if it is asked for, the transform, and then the model with the probe inside. */
+async function writeClassifier(
+  model: string,
+  dataset: Dataset,
+  probe: Probe,
+  { save, out, overwrite }: ProbeFlags & { readonly out: string },
+): Promise<void> {
+  const classifier = await attachProbe(model, probe);
+  const { transform } = readRecordedModel(dataset);
+  const text = JSON.stringify(createTransform(transform).options, null, 2);
+  const saveModel = (): Promise<void> => classifier.save(out, { overwrite });
+  const saveBoth = (): Promise<void> =>
+    writeWithCompanion(sidecarOf(out), Buffer.from(`${text}\n`), overwrite, saveModel);
+  await (save === undefined ? saveBoth() : writeWithCompanion(save, encodeProbe(probe), overwrite, saveBoth));
 }
 
 function print(terminal: Terminal, probe: Probe, { json, save, out }: ProbeFlags): void {

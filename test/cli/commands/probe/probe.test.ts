@@ -1,5 +1,5 @@
 /** `tapir probe` and `tapir classify` as a user runs them: embed, train, attach, classify. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   attachProbe,
@@ -64,6 +64,24 @@ describe('tapir probe', () => {
     expect(labels).toEqual(labels.toSorted());
     const again = await runTapir(['probe', dataset, ...flags]);
     expect(again.stderr).toContain('OUTPUT_EXISTS');
+  });
+
+  it('goes on after a kill between its files, and replaces no other file', async () => {
+    const flags = ['--labels', 'by-folder', '--strength', '10', '--folds', '4', '--save', saved];
+    const args = ['probe', dataset, ...flags, '--attach', model, '-o', out];
+    const names = [saved, `${out}.transform.json`, out];
+    const before = names.map((name) => readFileSync(name));
+    expect((await runTapir(args)).stderr).toContain('OUTPUT_EXISTS');
+    rmSync(out);
+    expect(await runTapir(args)).toMatchObject({ code: 0 });
+    expect(names.map((name) => readFileSync(name))).toEqual(before);
+    rmSync(out);
+    writeFileSync(saved, 'another');
+    expect((await runTapir(args)).stderr).toMatch(/probe\.json" exists already.*OUTPUT_EXISTS/);
+    expect(existsSync(out)).toBe(false);
+    expect(readFileSync(saved, 'utf8')).toBe('another');
+    expect(await runTapir([...args, '--overwrite'])).toMatchObject({ code: 0 });
+    expect(names.map((name) => readFileSync(name))).toEqual(before);
   });
 
   it('gives a file whose probabilities are those of the probe', async () => {
