@@ -52,7 +52,11 @@ describe('tapir load', () => {
 
   it('never replaces the model', async () => {
     const inside = join(resnet.folder, 'resnet.ts.onnx');
-    const run = await runTapir(['load', inside, '--weights', weights, '-o', inside, '--overwrite']);
+    const flags = ['--weights', weights, '-o', inside, '--overwrite'];
+    const refused = await runTapir(['load', inside, ...flags]);
+    expect(refused.code).toBe(3);
+    expect(refused.stderr).toContain('[STATE_AMBIGUOUS]');
+    const run = await runTapir(['load', inside, ...flags, '--epsilon', '1e-5']);
     expect(run.stderr).toContain('it is the model that is read');
   });
 });
