@@ -15,14 +15,12 @@ function sourceFiles(room: string): string[] {
 
 describe('every source file', () => {
   it.each(ROOMS)('of %s is formatted', async (room) => {
-    const infos = await Promise.all(
-      sourceFiles(room).map(async (file) => ({
-        file,
-        ...(await getFileInfo(file, { ignorePath: projectPath('.prettierignore') })),
-      })),
-    );
-    expect(infos.length).toBeGreaterThan(0);
-    expect(infos.filter(({ ignored, inferredParser }) => ignored || inferredParser === null)).toEqual([]);
+    const paths = sourceFiles(room);
+    const ignorePath = projectPath('.prettierignore');
+    const infos = await Promise.all(paths.map((path) => getFileInfo(path, { ignorePath })));
+    const unseen = paths.filter((_, i) => infos[i]!.ignored || infos[i]!.inferredParser === null);
+    expect(paths.length).toBeGreaterThan(0);
+    expect(unseen).toEqual([]);
   });
 
   it.each(ROOMS)('of %s is linted', (room) => {
