@@ -70,6 +70,7 @@ export {
   type LoweringOptions,
 } from './model/precision/lower-precision.js';
 export { type KeptNode, type LoweringReport, type MeasuredCosine } from './model/precision/report.js';
+export { type ElementCounts } from './model/oracle/model-costs.js';
 export { verifyModel } from './model/oracle/verify.js';
 export {
   type FedInput,

@@ -47,7 +47,7 @@ export interface Parameter {
    * `buffer` for running statistics and integers; `constant` for floats that neither a name nor the operator proves to be a parameter:
    * constants of the network, and what the exporter computed of parameters. State dicts leave constants out.
    */
-  readonly kind: TensorKind;
+  readonly kind: 'parameter' | 'buffer' | 'constant';
   readonly origin: ParameterOrigin;
   /** Names of other parameters that the same initializer holds: tied ones, or ones whose values are equal. */
   readonly mergedWith: readonly string[];

@@ -16,7 +16,7 @@ import { measureValues, readFacts } from './measure-values.js';
 import { SessionHolder } from './session-holder.js';
 
 /** Elements of tensors by what they are to the network. */
-export interface Elements {
+export interface ElementCounts {
   /** Of learnable tensors. */
   readonly parameters: number;
   /** Of running statistics and of integers that a module holds. */
@@ -29,7 +29,7 @@ export interface Elements {
 }
 
 /** What one node costs. */
-export interface NodeCosts extends Elements {
+export interface NodeCosts extends ElementCounts {
   /** Multiply-accumulates; undefined if the operator has no rule. */
   readonly macs: number | undefined;
   /** The initializers that it reads, each once, also inside its bodies. */
@@ -113,7 +113,7 @@ function costsOf(
 }
 
 /** Counts the elements of initializers. */
-export function countElements(graph: Graph, initializers: readonly Value[]): Elements {
+export function countElements(graph: Graph, initializers: readonly Value[]): ElementCounts {
   const { kinds } = findParameters(graph);
   const counts = { parameter: 0, buffer: 0, constant: 0 };
   for (const value of initializers) {
@@ -132,7 +132,7 @@ function elementsOf({ initializer }: Value): number {
 }
 
 /** Elements of tensors of all kinds. */
-export function allElements({ parameters, buffers, constants }: Elements): number {
+export function allElements({ parameters, buffers, constants }: ElementCounts): number {
   return parameters + buffers + constants;
 }
 

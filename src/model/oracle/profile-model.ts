@@ -7,7 +7,14 @@ import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { checkInputSizes, readInputSizes, type InputSizes } from '../input-sizes.js';
 import { modelInternals } from '../model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
-import { bytesOf, countElements, measureCosts, sum, type Elements, type NodeCosts } from './model-costs.js';
+import {
+  bytesOf,
+  countElements,
+  measureCosts,
+  sum,
+  type ElementCounts,
+  type NodeCosts,
+} from './model-costs.js';
 import { timeNodes } from './time-nodes.js';
 
 /** Options of {@link profileModel}. */
@@ -38,7 +45,7 @@ export interface ProfileOptions {
 export const PROFILE_DEFAULTS: ProfileOptions = { batch: undefined, inputSizes: {}, time: false, threads: 0 };
 
 /** What a part of a model costs in one run. */
-export interface Cost extends Elements {
+export interface Cost extends ElementCounts {
   /**
    * Multiply-accumulates of matrix products, convolutions, attention and recurrent layers, as fvcore counts them; one is two
    * floating-point operations. null for a node that cannot be counted; a sum leaves such nodes out.
