@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { TapirError } from './errors.js';
 
 /** The options that a caller may pass. Every field is optional; `undefined` counts as left out. */
@@ -66,8 +67,57 @@ export function checkBoolean(option: string, value: unknown): boolean {
 
 /** Returns a string that is not empty, or throws `OPTION_INVALID`. */
 export function checkText(option: string, value: unknown): string {
-  if (typeof value === 'string' && value !== '') return value;
+  if (isText(value)) return value;
   throw invalidOption(option, 'a string that is not empty', value);
+}
+
+/** Returns the path that a path or a `file:` URL names, or throws `OPTION_INVALID`. */
+export function checkPath(option: string, value: unknown): string {
+  if (!(value instanceof URL)) return checkText(option, value);
+  try {
+    return fileURLToPath(value);
+  } catch {
+    // Another protocol, a host, or an escape that does not decode.
+    throw invalidOption(option, 'a path or a file: URL of this machine', value.href);
+  }
+}
+
+/** Returns the items of a list, or throws `OPTION_INVALID`. A hole counts as an item that is `undefined`. */
+export function checkList<Item>(
+  option: string,
+  value: unknown,
+  expected: string,
+  isItem: (item: unknown) => item is Item,
+): readonly Item[] {
+  const items = Array.isArray(value) ? Array.from(value as readonly unknown[]) : [undefined];
+  if (items.every(isItem)) return items;
+  throw invalidOption(option, expected, value);
+}
+
+/** Returns an (async) iterable that is no text, or throws `OPTION_INVALID`. */
+export function checkIterable<Items extends Iterable<unknown> | AsyncIterable<unknown>>(
+  option: string,
+  value: Items,
+  expected: string,
+): Items {
+  const isIterable =
+    typeof value === 'object' &&
+    value !== null &&
+    (Symbol.iterator in value || Symbol.asyncIterator in value);
+  if (isIterable) return value;
+  throw invalidOption(option, expected, value);
+}
+
+/** Whether a value is a text that is not empty. */
+export function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+/** Whether a value is an object without a class, as `{}` and JSON make it, of any realm. A Map, a Date or a URL is not. */
+export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (value === null || typeof value !== 'object') return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** Returns a function or undefined, or throws `OPTION_INVALID`. */
@@ -91,8 +141,7 @@ export function checkSignal(value: unknown): AbortSignal | undefined {
  * @throws {@link TapirError} `OPTION_INVALID` for anything but an object of options.
  */
 export function givenFields<Given extends object>(given: Given, what: string): Given {
-  if (given === null || typeof given !== 'object' || Array.isArray(given))
-    throw invalidOption(what, 'an options object', given);
+  if (!isPlainObject(given)) throw invalidOption(what, 'an options object', given);
   const fields = Object.entries(given).filter(([, value]) => value !== undefined);
   // A field that may be undefined is optional: the type holds without it.
   return Object.freeze(Object.fromEntries(fields)) as Given;

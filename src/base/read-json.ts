@@ -17,15 +17,20 @@ const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x
  * Reads a JSON file.
  *
  * @param refuse - Makes the error of a file that exists and cannot be read, from the reason and what was thrown.
+ * @param mostBytes - Size limit of the file.
  * @returns Its value; `undefined` only if there is no such file.
  */
-export function readJson(path: string, refuse: (reason: string, cause: unknown) => Error): unknown {
+export function readJson(
+  path: string,
+  refuse: (reason: string, cause: unknown) => Error,
+  mostBytes: number = MOST_BYTES,
+): unknown {
   try {
     const stats = statSync(path);
     // A pipe would never end.
     if (!stats.isFile()) throw new Error('it is no regular file');
-    checkSize(stats.size);
-    return parseJson(readFileSync(path));
+    checkSize(stats.size, mostBytes);
+    return parseJson(readFileSync(path), mostBytes);
   } catch (error) {
     if (isAbsence(error)) return undefined;
     throw refuse(reasonOf(error), error);
@@ -33,8 +38,8 @@ export function readJson(path: string, refuse: (reason: string, cause: unknown) 
 }
 
 /** Parses JSON in UTF-8. Throws an error whose message is the reason. */
-export function parseJson(bytes: Buffer): unknown {
-  checkSize(bytes.length);
+export function parseJson(bytes: Buffer, mostBytes: number = MOST_BYTES): unknown {
+  checkSize(bytes.length, mostBytes);
   checkExtent(bytes);
   try {
     // Drops a byte order mark as well.
@@ -44,8 +49,8 @@ export function parseJson(bytes: Buffer): unknown {
   }
 }
 
-function checkSize(bytes: number): void {
-  if (bytes > MOST_BYTES) throw new Error(`it has ${bytes} bytes, more than ${MOST_BYTES}`);
+function checkSize(bytes: number, most: number): void {
+  if (bytes > most) throw new Error(`it has ${bytes} bytes, more than ${most}`);
 }
 
 function checkExtent(bytes: Buffer): void {

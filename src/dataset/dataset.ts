@@ -76,7 +76,7 @@ export async function openDataset(folder: string): Promise<Dataset> {
 
 /** Returns the number of rows per block. */
 function checkOptions(manifest: Manifest, key: string, options: BlockOptions): number {
-  if (!Object.hasOwn(manifest.features, key)) {
+  if (typeof key !== 'string' || !Object.hasOwn(manifest.features, key)) {
     const keys = Object.keys(manifest.features).map((name) => JSON.stringify(name));
     throw invalidOption('key', `a feature of the dataset (${keys.join(', ') || 'it has none'})`, key);
   }

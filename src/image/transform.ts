@@ -4,7 +4,7 @@ import { checkTransform } from './check-transform.js';
 import { jpegOptions } from './decode/decode.js';
 import { tooLargeImage } from './file/image-errors.js';
 import { centerCrop, isFixedSize, resizedSize, type Size } from './pixels/geometry.js';
-import { reverseChannels, toGrey, type RgbImage } from './pixels/rgb-image.js';
+import { checkRgbImage, reverseChannels, toGrey, type RgbImage } from './pixels/rgb-image.js';
 import { resampleJpeg, type ResampledJpeg, type ResampleTarget } from './resample-jpeg.js';
 import { resampleFloat } from './resample/resample-float.js';
 import { resample } from './resample/resample.js';
@@ -92,6 +92,7 @@ export class Transform {
    * @returns Pixels in the order of `channelOrder`; grey is repeated three times.
    */
   apply(image: RgbImage & { readonly source?: Size }, into?: Uint8Array): RgbImage {
+    checkRgbImage('image', image);
     const { channelOrder } = this.options;
     const { size, region, fill, ...sampling } = targetOf(this.options, image.source ?? image);
     if (channelOrder === 'grey') toGrey(image.data);
@@ -106,6 +107,7 @@ export class Transform {
    * @param planes - Receives the channels' planes (CHW); a new array by default.
    */
   applyFloat(image: RgbImage, planes?: Float32Array): FloatImage {
+    checkRgbImage('image', image);
     const { options, channels } = this;
     const { size, region, fill } = targetOf(options, image);
     if (options.channelOrder === 'grey') toGrey(image.data);

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { checkText, givenFields, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { buildGraph } from '../graph/build-graph.js';
 import type { Graph } from '../graph/graph.js';
@@ -117,7 +117,7 @@ export class OnnxModel {
    * `PARAMETER_FOLDED` for a layer with a norm folded into it; `INPUT_MISMATCH` for an object that is no tensor.
    */
   async withParameters(tensors: Readonly<Record<string, TensorLike>>): Promise<OnnxModel> {
-    const chunks = await replaceParameters(modelInternals.of(this), tensors);
+    const chunks = await replaceParameters(modelInternals.of(this), givenFields(tensors, 'tensors'));
     return chunks ? deriveModel(this, chunks) : this;
   }
 

@@ -1,5 +1,5 @@
 /** The request of a user: a list of names, or names mapped to output keys. */
-import { invalidOption, show } from '../base/checks.js';
+import { checkList, invalidOption, isText, show } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 
 /**
@@ -38,8 +38,9 @@ export function readReturnNodes(nodes: ReturnNodes): {
   const expected = 'a list of names, a record or Map of name → key, or a list of [name, key]';
   if (nodes === null || typeof nodes !== 'object') throw invalidOption('returnNodes', expected, nodes);
   const isList = Array.isArray(nodes);
+  // A hole in a list is an item too.
   const items: readonly unknown[] = isList
-    ? nodes
+    ? Array.from(nodes as readonly unknown[])
     : nodes instanceof Map
       ? [...nodes]
       : Object.entries(nodes);
@@ -56,12 +57,9 @@ export function readReturnNodes(nodes: ReturnNodes): {
 
 /** Reads a non-empty list of names. Throws `OPTION_INVALID`. */
 export function checkNames(option: string, given: unknown): readonly string[] {
-  const isList =
-    Array.isArray(given) &&
-    given.length > 0 &&
-    given.every((name) => typeof name === 'string' && name !== '');
-  if (!isList) throw invalidOption(option, 'a list of names', given);
-  return [...(given as readonly string[])];
+  const names = checkList(option, given, 'a list of names', isText);
+  if (names.length === 0) throw invalidOption(option, 'a list of names', given);
+  return names;
 }
 
 function checkPair(request: unknown, key: unknown): ReturnNode {

@@ -71,7 +71,7 @@ function collectFeeds(given: unknown, name: string | undefined, found: Collected
     given !== null && typeof given === 'object' && !isTensor(given) && !ArrayBuffer.isView(given);
   if (isGroup && depth < MAX_NESTING) {
     const items = Array.isArray(given)
-      ? given.map((item: unknown): [undefined, unknown] => [undefined, item])
+      ? Array.from(given, (item: unknown): [undefined, unknown] => [undefined, item])
       : Object.entries(given);
     for (const [key, item] of items) collectFeeds(item, key, found, depth + 1);
   } else if (name === undefined) {

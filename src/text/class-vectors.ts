@@ -1,5 +1,6 @@
 /** Zero-shot classification: a vector per label, from sentences about it. */
-import { invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { Internals } from '../model/internals.js';
+import { checkList, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import type { TextTower } from './text-encoder.js';
 
 /** Options of {@link encodeLabels}. */
@@ -42,6 +43,8 @@ export async function encodeLabels(
   labels: readonly string[],
   given: Options<EncodeLabelsOptions> = {},
 ): Promise<Float32Array[]> {
+  if (typeof (tower as Partial<TextTower> | null | undefined)?.encode !== 'function')
+    throw towers.refuse(tower);
   const { templates, signal } = withDefaults(ENCODE_LABELS_DEFAULTS, given, 'encodeLabels');
   checkTextList('labels', labels);
   checkTextList('templates', templates);
@@ -72,7 +75,10 @@ export function meanDirection(
   return Float32Array.from(sum, (value) => (norm > 0 ? value / norm : 0));
 }
 
+const towers = new Internals<TextTower, never>('tower', 'a text tower, as createTextEncoder gives it');
+
 function checkTextList(option: string, list: unknown): void {
-  const isList = Array.isArray(list) && list.length > 0 && list.every((text) => typeof text === 'string');
-  if (!isList) throw invalidOption(option, 'a list of strings, not empty', list);
+  const expected = 'a list of strings, not empty';
+  const isString = (text: unknown): text is string => typeof text === 'string';
+  if (checkList(option, list, expected, isString).length === 0) throw invalidOption(option, expected, list);
 }

@@ -16,13 +16,16 @@ export interface PartConfig {
   readonly [field: string]: unknown;
 }
 
+/** Far above the texts of towers. */
+const MOST_CHARACTERS = 2 ** 22;
+
 type Maker = (config: PartConfig, from: TokenizersPackage) => Normalizer;
 
 /** A normalizer by its type. */
 const MAKERS: Readonly<Record<string, Maker>> = {
   Sequence: ({ normalizers }, from) => {
     const steps = listOf(normalizers).map((config) => createNormalizer(config, from));
-    return (text) => steps.reduce((changed, step) => step(changed), text);
+    return (text) => steps.reduce((changed, step) => step(checkLength(changed)), text);
   },
   NFC: () => (text) => text.normalize('NFC'),
   NFD: () => (text) => text.normalize('NFD'),
@@ -63,6 +66,13 @@ export function createNormalizer(config: PartConfig | null, from: TokenizersPack
   const make = Object.hasOwn(MAKERS, String(config.type)) ? MAKERS[String(config.type)] : undefined;
   if (make === undefined) throw new Error(`normalizer "${String(config.type)}" is not supported`);
   return make(config, from);
+}
+
+/** Refuses text that the steps before have made too long: a few replacements can double it each. */
+function checkLength(text: string): string {
+  if (text.length > MOST_CHARACTERS)
+    throw new Error(`its normalizers make a text of more than ${MOST_CHARACTERS} characters`);
+  return text;
 }
 
 /** The parts in a list of a tokenizer.json. */

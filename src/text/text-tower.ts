@@ -1,7 +1,7 @@
 /** Where the text half of a pair of image and text models lies, and its configuration files. */
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { invalidOption } from '../base/checks.js';
+import { invalidOption, isPlainObject } from '../base/checks.js';
 import { readJson } from '../base/read-json.js';
 import { openModel, type OnnxModel } from '../model/open-model.js';
 import { tokenInputsOf } from './token-inputs.js';
@@ -89,8 +89,10 @@ export function readTokenizerFiles(place: string): TokenizerFiles {
   const found = read('tokenizer.json');
   if (!found) throw tokenizerInvalid(join(folder, 'tokenizer.json'), 'it is missing, here and one folder up');
   const { path, fields: tokenizer } = found;
-  if (typeof tokenizer['model'] !== 'object' || tokenizer['model'] === null)
-    throw tokenizerInvalid(path, 'it has no section "model"');
+  if (!isPlainObject(tokenizer['model'])) throw tokenizerInvalid(path, 'it has no section "model"');
+  const added = tokenizer['added_tokens'] ?? [];
+  if (!Array.isArray(added) || !added.every(isAddedToken))
+    throw tokenizerInvalid(path, 'its section "added_tokens" is no list of tokens');
   return {
     path,
     tokenizer: tokenizer as unknown as TokenizerJson,
@@ -108,10 +110,13 @@ function isFolder(place: string): boolean {
   }
 }
 
+function isAddedToken(token: unknown): boolean {
+  return isPlainObject(token) && typeof token['content'] === 'string' && Number.isSafeInteger(token['id']);
+}
+
 /** Reads a JSON object; undefined only if there is no such file. */
 function readFields(path: string): JsonFields | undefined {
   const value = readJson(path, (reason, cause) => tokenizerInvalid(path, reason, cause));
-  if (value === undefined) return undefined;
-  if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as JsonFields;
+  if (value === undefined || isPlainObject(value)) return value;
   throw tokenizerInvalid(path, 'it is no JSON object');
 }

@@ -1,5 +1,5 @@
 /** Text → token ids, with the ids of Python's `tokenizers`. */
-import { reasonOf } from '../base/errors.js';
+import { reasonOf, TapirError } from '../base/errors.js';
 import { createTokenSplitter, type AddedToken, type TextPiece } from './added-tokens.js';
 import { createNormalizer, type Normalizer, type PartConfig } from './normalizers.js';
 import { openTokenizers, type PackageTokenizer } from './open-tokenizers.js';
@@ -47,7 +47,7 @@ const MARK = '\u0000text\u0000';
  */
 export function createTokenizer(json: TokenizerJson, path: string): Tokenizer {
   const from = openTokenizers();
-  try {
+  return inFile(path, () => {
     const parts = new from.Tokenizer(
       {
         ...json,
@@ -59,10 +59,18 @@ export function createTokenizer(json: TokenizerJson, path: string): Tokenizer {
       },
       {},
     );
-    const normalize = createNormalizer(json.normalizer ?? null, from);
+    const steps = createNormalizer(json.normalizer ?? null, from);
+    const normalize: Normalizer = (text) => inFile(path, () => steps(text));
     return assemble(parts, normalize, json.added_tokens ?? [], path);
+  });
+}
+
+/** Runs a step that knows no path: its errors are those of the file. */
+function inFile<Result>(path: string, step: () => Result): Result {
+  try {
+    return step();
   } catch (error) {
-    throw tokenizerInvalid(path, reasonOf(error), error);
+    throw error instanceof TapirError ? error : tokenizerInvalid(path, reasonOf(error), error);
   }
 }
 

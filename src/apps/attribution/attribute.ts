@@ -1,5 +1,5 @@
 /** The attribution of one image or batch. */
-import type { Options } from '../../base/checks.js';
+import { givenFields, show, type Options } from '../../base/checks.js';
 import {
   createAttribution,
   type AttributionResult,
@@ -10,6 +10,7 @@ import type { Extractor } from '../../extract/extractor.js';
 import type { RunInput } from '../../extract/run-options.js';
 import type { LoadedImage } from '../../image/load-image.js';
 import type { ModelSource, OnnxModel } from '../../model/open-model.js';
+import { mismatch } from '../../tensor/tensor.js';
 import { drawHeatmap, type DrawOptions } from './draw-heatmap.js';
 
 /** Options of {@link attribute}. */
@@ -60,7 +61,9 @@ export async function attribute(
   image: LoadedImage | RunInput,
   given: GivenAttributeOptions = {},
 ): Promise<AttributionResult> {
-  const { target, signal, ...options } = given;
+  const { target, signal, ...options } = givenFields(given, 'attribute');
+  if (typeof image !== 'object' || image === null)
+    throw mismatch('image', 'an image or a batch of tensors', show(image));
   await using attribution = await createAttribution(model, options);
   if (!isImage(image)) return await attribution.run(image, { target, signal });
   const result = await attribution.run(image.toTensor(), { target, signal });
@@ -69,5 +72,5 @@ export async function attribute(
 }
 
 function isImage(image: LoadedImage | RunInput): image is LoadedImage {
-  return 'toTensor' in image && typeof image.toTensor === 'function';
+  return typeof (image as Partial<LoadedImage> | null | undefined)?.toTensor === 'function';
 }

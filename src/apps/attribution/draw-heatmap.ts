@@ -2,8 +2,8 @@
 import { checkBoolean, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { encodePng } from '../../image/encode-png.js';
 import type { LoadedImage } from '../../image/load-image.js';
-import type { RgbImage } from '../../image/pixels/rgb-image.js';
-import { mismatch, type Tensor } from '../../tensor/tensor.js';
+import { checkRgbImage, type RgbImage } from '../../image/pixels/rgb-image.js';
+import { mismatch, readTensor, type Tensor } from '../../tensor/tensor.js';
 import { colourOf, INFERNO, type Colour } from '../pages/colour-map.js';
 
 /** Options of {@link drawHeatmap}. */
@@ -50,7 +50,8 @@ export async function drawHeatmap(
   if (!(typeof opacity === 'number' && opacity >= 0 && opacity <= 1))
     throw invalidOption('opacity', 'a number from 0 to 1', opacity);
   checkBoolean('scale', scale);
-  const drawn = blendHeatmap(image, heatmap, opacity);
+  checkRgbImage('image', image);
+  const drawn = blendHeatmap(image, readTensor('heatmap', heatmap) as Tensor<'float32'>, opacity);
   if (!scale) return await encodePng(drawn);
   const { width, height, data } = drawn;
   const bar = scaleBar(width);

@@ -10,7 +10,7 @@ import { deriveRewritten } from '../../model/oracle/cut-stages.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import { prunedInternals } from '../../model/pruned-model.js';
 import { partsOf } from '../search/query-vectors.js';
-import { givesProbabilities, type Probe } from './probe.js';
+import { checkProbe, givesProbabilities, type Probe } from './probe.js';
 
 /**
  * Puts a probe into the model that made its vectors: the tensor of the dataset goes through the probe, and the result is the only
@@ -34,6 +34,7 @@ import { givesProbabilities, type Probe } from './probe.js';
  * ```
  */
 export async function attachProbe(model: OnnxModel | ModelSource, probe: Probe): Promise<OnnxModel> {
+  checkProbe(probe);
   const opened = readModel(model);
   const { model: recorded, request } = probe.source;
   if (recorded === null || request === null)

@@ -6,7 +6,7 @@ import type { Dataset } from '../../dataset/dataset.js';
 import { datasetInvalid, datasetUnreadable } from '../../dataset/formats/dataset-invalid.js';
 import { locateFile } from '../../dataset/locate-file.js';
 import { asInvalidSource, invalidSource, missingColumn } from '../../sources/items/source-errors.js';
-import { readTableColumn } from '../../sources/lists/table-column.js';
+import { readTableColumns } from '../../sources/lists/table-column.js';
 
 const PATH = 'path';
 const LABEL = 'label';
@@ -22,7 +22,7 @@ const ROWS_AT_ONCE = 16_384;
 export async function readTableLabels(file: string): Promise<Map<string, string>> {
   const labels = new Map<string, string>();
   try {
-    for await (const [path, label] of pairsOf(file)) {
+    for await (const [path, label] of pairsOf(file) as AsyncIterable<readonly [string, string]>) {
       const before = labels.get(path);
       if (before !== undefined && before !== label)
         throw invalidSource(file, `it labels "${path}" both "${before}" and "${label}"`);
@@ -43,17 +43,11 @@ function asInvalidLabels(file: string, error: unknown): Error {
   return new TapirError('SOURCE_INVALID', message, { details, cause });
 }
 
-function pairsOf(file: string): AsyncIterable<readonly [string, string]> {
+function pairsOf(file: string): AsyncIterable<readonly string[]> {
   const extension = extname(file).toLowerCase();
-  return extension === '.parquet' ? parquetPairs(file) : textPairs(file, extension === '.csv' ? ',' : '\t');
-}
-
-/** Reads one column, then the other beside it: each is a stream over the file. */
-async function* textPairs(file: string, delimiter: ',' | '\t'): AsyncGenerator<readonly [string, string]> {
-  const labels: string[] = [];
-  for await (const label of readTableColumn(file, LABEL, delimiter)) labels.push(label);
-  let row = 0;
-  for await (const path of readTableColumn(file, PATH, delimiter)) yield [path, labels[row++]!];
+  return extension === '.parquet'
+    ? parquetPairs(file)
+    : readTableColumns(file, [PATH, LABEL], extension === '.csv' ? ',' : '\t');
 }
 
 async function* parquetPairs(file: string): AsyncGenerator<readonly [string, string]> {

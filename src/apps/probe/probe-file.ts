@@ -1,13 +1,22 @@
 /** Probes as files: JSON, with numbers in base64. */
-import { readFile } from 'node:fs/promises';
 import { writeAtomically } from '../../base/atomic-file.js';
-import { checkBoolean, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import { reasonOf } from '../../base/errors.js';
+import {
+  checkBoolean,
+  checkPath,
+  checkText,
+  invalidOption,
+  isPlainObject,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
+import { readJson } from '../../base/read-json.js';
 import { checkAbsent } from '../../model/save-whole.js';
-import type { Probe, ProbeHead } from './probe.js';
+import { checkProbe, findProbeFault, type Probe } from './probe.js';
 
 const FORMAT = 'onnx-tapir probe';
 const VERSION = 1;
+/** The longest text of V8: the vectors of a probe of neighbours are a text. */
+const MOST_BYTES = 2 ** 29;
 
 /** The typed arrays of a probe, by the word that stands before their base64. */
 const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array } as const;
@@ -32,6 +41,7 @@ export async function saveProbe(
   path: string,
   given: Options<SaveProbeOptions> = {},
 ): Promise<void> {
+  checkProbe(probe);
   const { overwrite } = withDefaults({ overwrite: false }, given, 'saveProbe');
   if (!checkBoolean('overwrite', overwrite)) checkAbsent(checkText('path', path));
   await writeAtomically(checkText('path', path), encodeProbe(probe));
@@ -46,22 +56,23 @@ export function encodeProbe(probe: Probe): Uint8Array {
 /**
  * Reads a probe that {@link saveProbe} wrote.
  *
+ * @param path - A path or `file:` URL.
  * @throws {@link TapirError} `OPTION_INVALID` for a file that cannot be read or is no probe.
  */
-export async function readProbe(path: string): Promise<Probe> {
+// oxlint-disable-next-line require-await -- the contract: what touches a file returns a promise, errors included
+export async function readProbe(path: string | URL): Promise<Probe> {
+  const file = checkPath('path', path);
   const wrong = (reason: string): Error =>
-    invalidOption('probe', 'a file that tapir probe --save wrote', `${path}: ${reason}`);
-  let read: Record<string, unknown> | null;
-  try {
-    read = JSON.parse(await readFile(checkText('path', path), 'utf8'), unpackArray) as typeof read;
-  } catch (error) {
-    throw wrong(reasonOf(error));
-  }
-  if (read === null || read['format'] !== FORMAT) throw wrong('it is no probe');
+    invalidOption('probe', 'a file that tapir probe --save wrote', `${file}: ${reason}`);
+  const read = readJson(file, wrong, MOST_BYTES);
+  if (read === undefined) throw wrong('there is no such file');
+  if (!isPlainObject(read) || read['format'] !== FORMAT) throw wrong('it is no probe');
   if (read['formatVersion'] !== VERSION)
     throw wrong(`its format is of version ${String(read['formatVersion'])}`);
-  const { format: _format, formatVersion: _version, ...probe } = read;
-  const reason = findFault(probe as Partial<Probe>);
+  const { format: _format, formatVersion: _version, ...fields } = read;
+  const { head } = fields;
+  const probe = isPlainObject(head) ? { ...fields, head: unpackArrays(head) } : fields;
+  const reason = findProbeFault(probe);
   if (reason !== undefined) throw wrong(reason);
   return probe as unknown as Probe;
 }
@@ -74,28 +85,14 @@ function packArray(_key: string, value: unknown): unknown {
 }
 
 const PACKED = /^(float32|float64|int32):([A-Za-z0-9+/]*={0,2})$/;
-const PACKED_KEYS: ReadonlySet<string> = new Set(['weight', 'bias', 'vectors', 'labels']);
+function unpackArrays(head: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(head).map(([key, value]) => [key, unpackArray(value)]));
+}
 
-function unpackArray(key: string, value: unknown): unknown {
-  const [, word, text] = (PACKED_KEYS.has(key) && typeof value === 'string' && PACKED.exec(value)) || [];
+function unpackArray(value: unknown): unknown {
+  const [, word, text] = (typeof value === 'string' && PACKED.exec(value)) || [];
   if (word === undefined) return value;
   const bytes = Uint8Array.from(Buffer.from(text!, 'base64'));
   const kind = ARRAYS[word as Word];
   return new kind(bytes.buffer, 0, Math.floor(bytes.byteLength / kind.BYTES_PER_ELEMENT));
-}
-
-/** What is wrong with a probe; undefined if its numbers fit its classes and dims. */
-function findFault({ classes, dims, head }: Partial<Probe>): string | undefined {
-  if (!Array.isArray(classes) || !Array.isArray(dims) || head === undefined) return 'parts of it are missing';
-  const elements = (dims as readonly number[]).reduce((product, size) => product * size, 1);
-  return fits(head, classes.length, elements) ? undefined : 'its weights do not fit its classes and dims';
-}
-
-function fits(head: ProbeHead, classes: number, elements: number): boolean {
-  if (head.type === 'linear')
-    return head.bias?.length === classes && head.weight?.length === classes * elements;
-  const { vectors, labels } = head;
-  return (
-    vectors?.length === labels?.length * elements && labels.every((label) => label >= 0 && label < classes)
-  );
 }

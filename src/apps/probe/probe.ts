@@ -1,6 +1,7 @@
 /** A probe: a small classifier of vectors, and how it was made. */
-import { invalidOption } from '../../base/checks.js';
+import { invalidOption, isPlainObject, isText } from '../../base/checks.js';
 import type { RequestRecord, TransformRecord } from '../../dataset/run-record.js';
+import { Internals } from '../../model/internals.js';
 import { highest, type Evaluation, type Suspect } from './evaluate.js';
 import { normalizeVector, type VectorNorm } from './labelled-rows.js';
 import { softmax, type ClassScorer } from './linear-scores.js';
@@ -99,6 +100,64 @@ export interface ProbePrediction {
   readonly scores: Float64Array;
 }
 
+const probes = new Internals<Probe, never>('probe', 'a probe, as trainProbe or readProbe gives it');
+
+/** Refuses what is not a probe, such as a promise of one. */
+export function checkProbe(probe: unknown): void {
+  if (findProbeFault(probe) !== undefined) throw probes.refuse(probe);
+}
+
+/** Why a value is not a probe whose numbers fit its classes and dims; undefined if it is one. */
+export function findProbeFault(probe: unknown): string | undefined {
+  if (!isPlainObject(probe)) return 'it is no probe';
+  const { kind, key, classes, dims, normalize, head, source, warnings, strengths } = probe;
+  const isWhole =
+    PROBE_KINDS.includes(kind as ProbeKind) &&
+    isText(key) &&
+    isListOf(classes, (label) => typeof label === 'string') &&
+    isListOf(dims, (size) => Number.isSafeInteger(size) && (size as number) >= 0) &&
+    (normalize === 'l2' || normalize === 'none') &&
+    isPlainObject(head) &&
+    isListOf(warnings, (warning) => typeof warning === 'string') &&
+    isListOf(strengths, isPlainObject);
+  if (!isWhole) return 'parts of it are missing';
+  if (!isSource(source)) return 'it does not say where its vectors come from';
+  const elements = (dims as readonly number[]).reduce((product, size) => product * size, 1);
+  return fits(head, (classes as readonly string[]).length, elements)
+    ? undefined
+    : 'its weights do not fit its classes and dims';
+}
+
+function isListOf(value: unknown, isItem: (item: unknown) => boolean): boolean {
+  return Array.isArray(value) && Array.from(value as readonly unknown[]).every(isItem);
+}
+
+function isSource(source: unknown): boolean {
+  if (!isPlainObject(source)) return false;
+  const { model, request } = source;
+  return (
+    (model === null || (isPlainObject(model) && isText(model['file']) && isText(model['sha256']))) &&
+    (request === null || (isPlainObject(request) && isText(request['request']) && isText(request['key'])))
+  );
+}
+
+function fits(head: Readonly<Record<string, unknown>>, classes: number, elements: number): boolean {
+  const { type, weight, bias, vectors, labels, neighbours } = head;
+  if (type === 'linear') return isNumbers(weight, classes * elements) && isNumbers(bias, classes);
+  return (
+    type === 'neighbours' &&
+    labels instanceof Int32Array &&
+    labels.every((label) => label >= 0 && label < classes) &&
+    isNumbers(vectors, labels.length * elements) &&
+    Number.isSafeInteger(neighbours)
+  );
+}
+
+function isNumbers(value: unknown, length: number): boolean {
+  const isArray = value instanceof Float64Array || value instanceof Float32Array;
+  return isArray && value.length === length;
+}
+
 /** Whether the scores of a probe are probabilities. */
 export function givesProbabilities({ head }: Pick<Probe, 'head'>): boolean {
   return head.type === 'neighbours' || head.activation === 'softmax';
@@ -120,6 +179,9 @@ export function givesProbabilities({ head }: Pick<Probe, 'head'>): boolean {
  * ```
  */
 export function predictProbe(probe: Probe, vector: Float32Array | readonly number[]): ProbePrediction {
+  checkProbe(probe);
+  const isVector = vector instanceof Float32Array || Array.isArray(vector);
+  if (!isVector) throw invalidOption('vector', 'a Float32Array or a list of numbers', vector);
   const given = Float32Array.from(vector);
   const elements = probe.dims.reduce((product, size) => product * size, 1);
   if (given.length !== elements)

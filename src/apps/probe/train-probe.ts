@@ -10,7 +10,7 @@ import {
 } from '../../base/checks.js';
 import type { Dataset } from '../../dataset/dataset.js';
 import { noteAssumed } from '../../embed/recorded-model.js';
-import { chooseKey } from '../search/search-dataset.js';
+import { checkDataset, chooseKey } from '../search/search-dataset.js';
 import { readPaths } from '../search/live-rows.js';
 import { evaluate } from './evaluate.js';
 import { fitProbe } from './fit-probe.js';
@@ -132,6 +132,7 @@ export async function trainProbe(
   labels: ProbeLabels,
   given: Options<TrainProbeOptions> = {},
 ): Promise<Probe> {
+  checkDataset(dataset);
   const options = readOptions(withDefaults(TRAIN_PROBE_DEFAULTS, given, 'trainProbe'));
   const { kind, folds, seed, normalize, signal } = options;
   const say = options.onPhase ?? (() => undefined);

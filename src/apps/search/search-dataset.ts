@@ -206,7 +206,7 @@ function isList<Item>(given: readonly Item[] | object): given is readonly Item[]
 function readQueries(vectors: readonly (Float32Array | readonly number[])[], elements: number): Query[] {
   if (!Array.isArray(vectors) || vectors.length > MOST_QUERIES)
     throw invalidOption('vectors', `a list of at most ${MOST_QUERIES} vectors`, vectors);
-  return vectors.map((given: unknown, i) => {
+  return Array.from(vectors, (given: unknown, i) => {
     const isVector = given instanceof Float32Array || Array.isArray(given);
     const vector = isVector ? Float32Array.from(given as ArrayLike<number>) : new Float32Array(0);
     if (isVector && vector.length === elements && vector.every(Number.isFinite)) return createQuery(vector);

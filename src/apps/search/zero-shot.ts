@@ -9,7 +9,7 @@ import { readLogitSettings, type LogitSettings } from '../../text/logit-settings
 import { createTextEncoder } from '../../text/text-encoder.js';
 import { readLiveRows, readPaths } from './live-rows.js';
 import { createQuery, exactValue } from './metric.js';
-import { chooseKey } from './search-dataset.js';
+import { checkDataset, chooseKey } from './search-dataset.js';
 
 /** Options of {@link classifyZeroShot}. */
 export interface ZeroShotOptions {
@@ -99,6 +99,7 @@ export async function classifyZeroShot(
   labels: readonly string[],
   given: Options<ZeroShotOptions> = {},
 ): Promise<ZeroShotLabel[]> {
+  checkDataset(dataset);
   const options = withDefaults(ZERO_SHOT_DEFAULTS, given, 'classifyZeroShot');
   const { scale, signal } = options;
   if (scale !== undefined && !(Number.isFinite(scale) && scale > 0))

@@ -1,5 +1,6 @@
 /** A folder per class, as torchvision's ImageFolder takes it. */
 import { readdir } from 'node:fs/promises';
+import { checkText } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { createRandom, seedOf, shuffled } from '../../base/random.js';
 import { listImages } from '../../sources/folders/list-folder.js';
@@ -37,6 +38,7 @@ const SHOWN = 5;
  * classes, or an unknown class.
  */
 export async function readClassFolders(folder: string, known?: readonly string[]): Promise<ClassFolders> {
+  checkText('folder', folder);
   const unread = new UnreadFiles();
   const listed: ListedItem[] = [];
   const outside: string[] = [];

@@ -1,6 +1,6 @@
 /** Attribution: which places of an image a score depends on. */
 import { TapirError } from '../../base/errors.js';
-import { pickFields, withDefaults, type Options } from '../../base/checks.js';
+import { givenFields, pickFields, withDefaults, type Options } from '../../base/checks.js';
 import { readClassLabels, type ClassLabels } from '../class-labels.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
 import type { PrunedModel } from '../../model/pruned-model.js';
@@ -276,7 +276,7 @@ export async function createAttribution(
   given: GivenAttributionOptions = {},
 ): Promise<Attribution> {
   const inherited = inheritFrom(model);
-  const { device: one, devices: several } = given;
+  const { device: one, devices: several } = givenFields(given, 'createAttribution');
   const hasPlace = one !== undefined || several !== undefined;
   const options = readAttributionOptions({
     ...inherited?.lane,

@@ -1,5 +1,12 @@
 /** A network that rows leave as soon as an exit is sure of them: the stages after it run on the rows that are left. */
-import { checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import {
+  checkIterable,
+  checkOneOf,
+  givenFields,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
 import type { ModelSource, OnnxModel } from '../../model/open-model.js';
 import { readReturnNodes, type KeysOf, type ReturnNodes } from '../../model/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../../model/rewrite-options.js';
@@ -195,20 +202,21 @@ export class EarlyExit<Key extends string = string> {
    * Fits conditions to a budget: thresholds with which given shares of rows leave at each exit, on validation data.
    *
    * @param inputs - Batches that are like those to come.
-   * @param by - What is compared with the thresholds.
-   * @param shares - For each exit, the share of all rows that is to leave there, from 0 to 1; the rest goes to the end.
+   * @param given - `by`: what is compared with the thresholds. `shares`: for each exit, the share of all rows that is to leave there, from
+   * 0 to 1; the rest goes to the end.
    * @returns Conditions for the option `until` of {@link EarlyExit.run}, or for `exits`.
    * @throws {@link TapirError} `OPTION_INVALID` for shares that are negative or more than 1 together, or if there are no rows.
    */
   async fit(
     inputs: Iterable<RunInput> | AsyncIterable<RunInput>,
-    { by, shares }: { readonly by: Criterion; readonly shares: readonly number[] },
+    given: { readonly by: Criterion; readonly shares: readonly number[] },
   ): Promise<Until[]> {
+    const { by, shares } = givenFields(given, 'fit');
     const count = this.#stages.length - 1;
     const criterion = checkOneOf('by', by, CRITERIA);
     checkShares(shares, count);
     const scores: number[][] = Array.from({ length: count }, () => []);
-    for await (const input of inputs)
+    for await (const input of checkIterable('inputs', inputs, 'an (async) iterable of batches'))
       for await (const { exit, [this.#key]: logits } of this.anytime(input)) {
         if (exit === count) continue;
         for (let row = 0; row < logits.dims[0]!; row++)

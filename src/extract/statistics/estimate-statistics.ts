@@ -1,4 +1,5 @@
 /** BatchNorm statistics of a model, re-estimated from batches of tensors. */
+import { checkList, isPlainObject } from '../../base/checks.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import type { BatchSource } from '../batch-pieces.js';
 import { readPlace, type PlaceOptions } from '../place-options.js';
@@ -83,7 +84,8 @@ export async function mergeStatistics(
   given: readonly unknown[],
   options: FoldedOptions,
 ): Promise<BatchNormEstimate> {
-  const parts = await Promise.all(given.map((part) => readMoments(model, part)));
+  const all = checkList('moments', given, 'a list of moments', isPlainObject);
+  const parts = await Promise.all(all.map((part) => readMoments(model, part)));
   const { base, layers } = await prepare(model, options);
   const moments = addMoments(parts, layers) as Map<EstimatedLayer, ChannelMoments>;
   const statistics = new Map([...moments].map(([layer, all]) => [layer, populationStatistics(all)]));

@@ -4,7 +4,7 @@ import { createReadStream } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
-import { invalidOption, show } from '../../base/checks.js';
+import { invalidOption, isPlainObject, show } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
@@ -111,20 +111,19 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
+/** An object that holds itself has no end. */
+const MOST_DEPTH = 64;
+
 /** JSON turns NaN into null and leaves functions out: a checkpoint would not give back what it was given. */
-function checkFacts(value: unknown, path: string): void {
+function checkFacts(value: unknown, path: string, depth = 0): void {
+  if (depth > MOST_DEPTH) throw invalidOption('facts', `nested at most ${MOST_DEPTH} levels deep`, value);
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return;
   if (typeof value === 'number' && Number.isFinite(value)) return;
   if (Array.isArray(value)) {
-    for (const [place, inner] of value.entries()) checkFacts(inner, `${path}[${place}]`);
+    for (const [place, inner] of value.entries()) checkFacts(inner, `${path}[${place}]`, depth + 1);
   } else if (isPlainObject(value)) {
-    for (const [key, inner] of Object.entries(value)) checkFacts(inner, `${path}.${key}`);
+    for (const [key, inner] of Object.entries(value)) checkFacts(inner, `${path}.${key}`, depth + 1);
   } else throw invalidOption(path, 'what JSON can express', value);
-}
-
-/** Whether a value is an object without a class: that of a class would come back as another thing, a Date as text. */
-function isPlainObject(value: unknown): value is Record<string, unknown> {
-  return isObject(value) && [Object.prototype, null].includes(Object.getPrototypeOf(value) as object | null);
 }
 
 async function tensorNumbers(folder: string): Promise<number[]> {

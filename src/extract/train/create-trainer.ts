@@ -1,5 +1,5 @@
 /** Makes trainers. */
-import { invalidOption, pickFields } from '../../base/checks.js';
+import { givenFields, invalidOption, pickFields } from '../../base/checks.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
 import { prunedInternals } from '../../model/pruned-model.js';
 import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
@@ -102,7 +102,8 @@ async function readTrainable(model: OnnxModel | ModelSource | Extractor): Promis
 }
 
 /** Where an extractor runs. */
-function inheritedPlace(model: unknown, { session = {} }: GivenTrainerOptions) {
+function inheritedPlace(model: unknown, given: GivenTrainerOptions) {
+  const { session = {} } = givenFields(given, 'createTrainer');
   const inherited = inheritFrom(model);
   if (!inherited) return {};
   const { isolation, cudaLibraries } = pickFields(inherited.lane, LANE_DEFAULTS);

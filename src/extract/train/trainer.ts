@@ -1,6 +1,13 @@
 /** Training: gradients on devices, and the optimizer's steps on the host. */
 import { TapirError } from '../../base/errors.js';
-import { withDefaults, checkSignal, type Options } from '../../base/checks.js';
+import {
+  checkIterable,
+  checkSignal,
+  checkText,
+  givenFields,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
 import { Internals } from '../../model/internals.js';
 import type { OnnxModel } from '../../model/open-model.js';
 import { checkSameRows, readBatch } from '../../tensor/batch.js';
@@ -110,9 +117,9 @@ export class Trainer {
    * @throws {@link TapirError} `LOSS_NOT_FINITE` if the loss is infinite or no number, or with `clipNorm` the length of its gradients; `INPUT_MISMATCH` for
    * tensors that do not suit the model or the loss; `REPLICA_FAILED`; `CLOSED`.
    */
-  step(batch: TrainBatch, given: Options<TrainRunOptions> = {}): Promise<StepResult> {
+  async step(batch: TrainBatch, given: Options<TrainRunOptions> = {}): Promise<StepResult> {
     const { signal } = withDefaults(RUN_DEFAULTS, given, 'step');
-    return this.#inTurn(() => this.#step(batch, checkSignal(signal)));
+    return await this.#inTurn(() => this.#step(batch, checkSignal(signal)));
   }
 
   async #step(batch: TrainBatch, signal: AbortSignal | undefined): Promise<StepResult> {
@@ -135,15 +142,15 @@ export class Trainer {
    *
    * @throws {@link TapirError} as {@link Trainer.step}; `INPUT_MISMATCH` if there is no batch.
    */
-  evaluate(source: EvaluationSource, given: Options<TrainRunOptions> = {}): Promise<Evaluation> {
+  async evaluate(source: EvaluationSource, given: Options<TrainRunOptions> = {}): Promise<Evaluation> {
     const { signal } = withDefaults(RUN_DEFAULTS, given, 'evaluate');
-    return this.#inTurn(() => this.#evaluate(source, checkSignal(signal)));
+    return await this.#inTurn(() => this.#evaluate(source, checkSignal(signal)));
   }
 
   async #evaluate(source: EvaluationSource, signal: AbortSignal | undefined): Promise<Evaluation> {
     const { sessions } = trainerInternals.of(this);
     const total = { loss: 0, weight: 0, rows: 0, correct: 0, places: 0 };
-    for await (const batch of 'input' in source ? [source] : source) {
+    for await (const batch of batchesOf(source)) {
       signal?.throwIfAborted();
       const { pieces, target, rows } = this.#split(batch, undefined);
       const found = await sessions.evaluate(pieces, signal);
@@ -188,8 +195,9 @@ export class Trainer {
    * @param notes - What to keep beside it, such as the epoch.
    * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
    */
-  save(folder: string, notes: Readonly<Record<string, unknown>> = {}): Promise<void> {
-    return this.#inTurn(() => trainerInternals.of(this).state.save(folder, notes));
+  async save(folder: string, notes: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    checkText('folder', folder);
+    return await this.#inTurn(() => trainerInternals.of(this).state.save(folder, notes));
   }
 
   /**
@@ -198,8 +206,9 @@ export class Trainer {
    * @returns The notes that were saved with it.
    * @throws {@link TapirError} `CHECKPOINT_INVALID` for a missing or damaged checkpoint, and for that of another training.
    */
-  resume(folder: string): Promise<Readonly<Record<string, unknown>>> {
-    return this.#inTurn(() => trainerInternals.of(this).state.resume(folder));
+  async resume(folder: string): Promise<Readonly<Record<string, unknown>>> {
+    checkText('folder', folder);
+    return await this.#inTurn(() => trainerInternals.of(this).state.resume(folder));
   }
 
   /** Waits for the call in progress, and ends the sessions. Idempotent. */
@@ -226,7 +235,8 @@ export class Trainer {
   }
 
   /** Reads a batch, and splits it over devices. */
-  #split({ input, target: given }: TrainBatch, most: number | undefined): SplitBatch {
+  #split(labelled: TrainBatch, most: number | undefined): SplitBatch {
+    const { input, target: given } = givenFields(labelled, 'batch');
     const { setup, sessions } = trainerInternals.of(this);
     const { loss, place } = sessions;
     const target = prepareTarget(setup.loss, loss.dims, given);
@@ -251,6 +261,12 @@ interface SplitBatch {
 }
 
 type Found = Pick<BatchGradients, 'lossSum' | 'predicted'>;
+
+/** The batches of an evaluation: one, or an (async) iterable of them. Throws `OPTION_INVALID`. */
+function batchesOf(source: EvaluationSource): Iterable<TrainBatch> | AsyncIterable<TrainBatch> {
+  if (typeof source === 'object' && source !== null && 'input' in source) return [source];
+  return checkIterable('source', source, 'a batch { input, target }, or an (async) iterable of batches');
+}
 
 function lossOf({ lossSum }: Found, { constant, divisor }: PreparedTarget): number {
   return (lossSum + constant) / divisor;

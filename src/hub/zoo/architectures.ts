@@ -1,9 +1,12 @@
 /** All networks by torchvision's names. */
 import { TapirError } from '../../base/errors.js';
-import { checkText } from '../../base/checks.js';
+import { checkText, invalidOption } from '../../base/checks.js';
 import { nearestNames } from '../../base/nearest-names.js';
 import { ARCHITECTURES } from './families/all-families.js';
 import type { Architecture } from './network/architecture.js';
+
+/** Twice the longest name, and more: longer patterns only cost time. */
+const MOST_PATTERN = 64;
 
 /**
  * Lists the networks that {@link createModel} builds, under torchvision's names.
@@ -19,7 +22,9 @@ import type { Architecture } from './network/architecture.js';
  * ```
  */
 export function listModels(pattern = '*'): string[] {
-  const literal = checkText('pattern', pattern).replace(/[.+^${}()|[\]\\]/g, '\\$&');
+  if (checkText('pattern', pattern).length > MOST_PATTERN)
+    throw invalidOption('pattern', `a text of at most ${MOST_PATTERN} characters`, pattern);
+  const literal = pattern.replaceAll(/\*+/g, '*').replace(/[.+^${}()|[\]\\]/g, '\\$&');
   const matches = new RegExp(`^${literal.replaceAll('*', '.*').replaceAll('?', '.')}$`, 'is');
   return [...ARCHITECTURES.keys()].filter((name) => matches.test(name)).toSorted();
 }

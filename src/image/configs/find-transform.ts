@@ -1,6 +1,6 @@
 /** The transform that belongs to a model: the configuration file beside it. */
 import { basename, dirname, join, resolve } from 'node:path';
-import { invalidOption, type Options } from '../../base/checks.js';
+import { checkPath, invalidOption, type Options } from '../../base/checks.js';
 import { TRANSFORM_FILES } from '../../base/config-files.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { readJson } from '../../base/read-json.js';
@@ -23,7 +23,7 @@ export interface FoundTransform {
  * Finds the transform of a model: `MODEL.onnx.transform.json`, `transform.json`, Hugging Face's, OpenCLIP's, Immich's or timm's file, beside
  * the model or one folder up.
  *
- * @param model - Path of the model file.
+ * @param model - Path or `file:` URL of the model file.
  * @param given - See {@link ConfigReading}.
  * @returns The transform and where it is from; null if there is no such file.
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for a file that cannot be read or followed; the message names it.
@@ -37,10 +37,10 @@ export interface FoundTransform {
  * ```
  */
 export async function findTransform(
-  model: string,
+  model: string | URL,
   given: Options<ConfigReading> = {},
 ): Promise<FoundTransform | null> {
-  return lookUpTransform(model, given);
+  return lookUpTransform(checkPath('model', model), given);
 }
 
 function lookUpTransform(model: string, given: Options<ConfigReading> = {}): FoundTransform | null {

@@ -1,4 +1,5 @@
 /** Decoded pixels, and copying their rows. */
+import { invalidOption } from '../../base/checks.js';
 import type { Size } from './geometry.js';
 
 /** An 8-bit RGB image: rows of pixels, three bytes each. */
@@ -7,6 +8,15 @@ export interface RgbImage extends Size {
   readonly data: Uint8Array;
   /** The size that a resize assumes, by default the image's own. For a reduced image it may not be whole pixels. */
   readonly span?: Size;
+}
+
+/** Refuses what is not an image of whole rows. */
+export function checkRgbImage(option: string, image: Partial<RgbImage> | null | undefined): void {
+  const { data, width, height } = image ?? {};
+  const isBytes = data instanceof Uint8Array;
+  if (isBytes && Number.isInteger(width) && Number.isInteger(height) && data.length === 3 * width! * height!)
+    return;
+  throw invalidOption(option, 'an image { width, height, data } with three bytes per pixel', image);
 }
 
 /** An 8-bit RGB image that may hold its rows only while they are read. */

@@ -1,7 +1,6 @@
 /** Reading the weights of a network from the files in which torch and Hugging Face publish them. */
 import { resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { checkText, withDefaults, type Options } from '../../base/checks.js';
+import { checkPath, checkText, withDefaults, type Options } from '../../base/checks.js';
 import { readSafetensors } from './safetensors.js';
 import { readShardedSafetensors } from './sharded-safetensors.js';
 import { stateDict, type StateContent, type StateDict } from './state-dict.js';
@@ -50,9 +49,7 @@ export async function readStateDict(
 ): Promise<StateDict> {
   const { key } = withDefaults(READ_DEFAULTS, given, 'readStateDict');
   if (key !== undefined) checkText('key', key);
-  const file = await StateFile.open(
-    resolve(path instanceof URL ? fileURLToPath(path) : checkText('path', path)),
-  );
+  const file = await StateFile.open(resolve(checkPath('path', path)));
   const content = await readContent(file, key);
   if (content.tensors.size === 0) throw invalidState(file.path, 'it has no tensors');
   return stateDict(file.path, content);

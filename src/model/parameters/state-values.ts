@@ -2,6 +2,7 @@
 import { bytesOf } from '../../tensor/bits.js';
 import { readTensor } from '../../tensor/tensor.js';
 import type { StateValue } from './folding/state-value.js';
+import type { StateTensor } from './state-tensor.js';
 import type { StateSource } from './write-state-dict.js';
 
 /** What DataParallel puts in front of all keys. */
@@ -11,7 +12,8 @@ const WRAPPER = 'module.';
 export function stateValues(state: StateSource): Map<string, StateValue> {
   return new Map(
     Array.from(state, ([key, value]): [string, StateValue] => {
-      if ('read' in value) return [key, value];
+      if (typeof (value as Partial<StateTensor> | null | undefined)?.read === 'function')
+        return [key, value as StateTensor];
       const tensor = readTensor(key, value);
       return [key, { dtype: tensor.dtype, dims: tensor.dims, read: () => Promise.resolve(tensor) }];
     }),

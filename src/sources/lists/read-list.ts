@@ -7,7 +7,7 @@ import { asInvalidSource, invalidSource } from '../items/source-errors.js';
 import { MAX_LINE_BYTES, splitLines } from '../items/lines.js';
 import { readParquetColumn } from './parquet-column.js';
 import type { SourceOptions } from '../items/source-options.js';
-import { readTableColumn } from './table-column.js';
+import { readTableColumns } from './table-column.js';
 
 /** Extensions of list files, in lower case. */
 export const LIST_EXTENSIONS: ReadonlySet<string> = new Set([
@@ -52,9 +52,13 @@ function entriesOf(file: string, { column, nulSeparated }: SourceOptions): Async
   const extension = extname(file).toLowerCase();
   if (extension === '.parquet') return readParquetColumn(file, column);
   if (extension === '.csv' || extension === '.tsv')
-    return readTableColumn(file, column, extension === '.csv' ? ',' : '\t');
+    return columnOf(file, column, extension === '.csv' ? ',' : '\t');
   const bytes = createReadStream(file);
   return extension === '.txt' ? plainEntries(bytes, file, nulSeparated) : readJsonField(bytes, file, column);
+}
+
+async function* columnOf(file: string, column: string, delimiter: ',' | '\t'): AsyncGenerator<string> {
+  for await (const [value] of readTableColumns(file, [column], delimiter)) yield value!;
 }
 
 async function* plainEntries(

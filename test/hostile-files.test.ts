@@ -1,0 +1,153 @@
+/**
+ * Files that ask for more work than their size suggests, a tenth as large as they may be: each is read or refused with a typed error, and
+ * costs little time. At full size a file of 5 MB takes 2 s at most.
+ */
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { readTableLabels } from '../src/apps/probe/label-tables.js';
+import { readProbe } from '../src/apps/probe/probe-file.js';
+import { parseVectors } from '../src/apps/search/read-vectors.js';
+import { isTapirError } from '../src/base/errors.js';
+import { openModel } from '../src/model/open-model.js';
+import { readStateDict } from '../src/model/parameters/read-state-dict.js';
+import { readTokenizerFiles } from '../src/text/text-tower.js';
+import { createTokenizer } from '../src/text/tokenizer.js';
+import { fixturePath, scratchFolder } from './support/fixtures.js';
+import { hostileCheckpoints } from './support/hostile-pickles.js';
+import { hostileJson, hostileTables } from './support/hostile-texts.js';
+import { readTextJson } from './support/text-models.js';
+
+const SIZE = 0.1;
+const MOST_SECONDS = 1;
+const scratch = scratchFolder();
+
+type Files = Readonly<Record<string, () => string | Buffer>>;
+
+async function expectAnswers(files: Files, ending: string, read: (path: string) => unknown): Promise<void> {
+  const faults: string[] = [];
+  const path = join(scratch, `file${ending}`);
+  for (const [name, make] of Object.entries(files)) {
+    writeFileSync(path, make());
+    const start = process.cpuUsage();
+    try {
+      // oxlint-disable-next-line no-await-in-loop -- the time of one file
+      await read(path);
+    } catch (error) {
+      if (!isTapirError(error)) faults.push(`${name}: ${String(error).slice(0, 200)}`);
+      else if (error.message.length > 5000)
+        faults.push(`${name}: a message of ${error.message.length} characters`);
+    }
+    const { user, system } = process.cpuUsage(start);
+    if (user + system > MOST_SECONDS * 1e6) faults.push(`${name}: ${(user + system) / 1e6} s`);
+  }
+  expect(faults).toEqual([]);
+}
+
+describe('checkpoints of torch', () => {
+  it('are answered', async () => {
+    await expectAnswers(hostileCheckpoints(SIZE), '.pth', readStateDict);
+  });
+
+  it.each([
+    'ordered dicts of a list of pairs',
+    'ordered dicts of one pair, again and again',
+    'ordered dicts that are dropped',
+    'a map of marks for each tensor',
+    'a map of marks for each tensor of a newer type',
+    'the older form: ordered dicts',
+    'the older form: work before a cut',
+  ])('are charged for %s', async (name) => {
+    const path = join(scratch, 'charged.pth');
+    writeFileSync(path, hostileCheckpoints(SIZE)[name]!());
+    await expect(readStateDict(path)).rejects.toThrow(/more than 1048576 steps/);
+  });
+});
+
+const probeWith =
+  (field: string) =>
+  (value: string): string => {
+    const head = '{"type":"linear","weight":"float64:AAAA","bias":"float64:AAAA","activation":"softmax"}';
+    const fields = { classes: '["a"]', dims: '[2]', head, [field]: value };
+    const members = Object.entries(fields).map(([name, text]) => `"${name}":${text}`);
+    return `{"format":"onnx-tapir probe","formatVersion":1,${members.join()}}`;
+  };
+const tokenizer = readTextJson<object>('bert/tokenizer.json.gz');
+const tokenizerWith =
+  (field: string) =>
+  (value: string): string =>
+    JSON.stringify({ ...tokenizer, [field]: '@' }).replace('"@"', () => value);
+const header = (json: string): Buffer => {
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(Buffer.byteLength(json)));
+  return Buffer.concat([length, Buffer.from(json)]);
+};
+const headers = (files: Readonly<Record<string, () => string>>): Files =>
+  Object.fromEntries(Object.entries(files).map(([name, make]) => [name, () => header(make())]));
+
+describe('JSON', () => {
+  it.each(['', 'classes', 'dims', 'head'])('of a probe %s', async (field) => {
+    await expectAnswers(hostileJson(SIZE, field === '' ? undefined : probeWith(field)), '.json', readProbe);
+  });
+
+  it.each(['model', 'added_tokens', 'normalizer', 'pre_tokenizer', 'post_processor'])(
+    'of a tokenizer, %s',
+    async (field) => {
+      const folder = join(scratch, field);
+      mkdirSync(folder);
+      await expectAnswers(hostileJson(SIZE, tokenizerWith(field)), '.json', (path) => {
+        copyFileSync(path, join(folder, 'tokenizer.json'));
+        const files = readTokenizerFiles(folder);
+        return createTokenizer(files.tokenizer, files.path).encode('a photo of a cat', 77, 'right');
+      });
+    },
+  );
+
+  it('of safetensors and their index', async () => {
+    await expectAnswers(
+      headers(hostileJson(SIZE, (value) => `{"__metadata__":${value}}`)),
+      '.safetensors',
+      readStateDict,
+    );
+    await expectAnswers(
+      hostileJson(SIZE, (value) => `{"weight_map":${value}}`),
+      '.json',
+      readStateDict,
+    );
+  });
+
+  it('of names beside a model', async () => {
+    const model = join(scratch, 'named.onnx');
+    copyFileSync(fixturePath('sidecar/googlenet.ts.onnx'), model);
+    await expectAnswers(hostileJson(SIZE), '.json', (path) => {
+      copyFileSync(path, `${model}.names.json`);
+      return openModel(model);
+    });
+  });
+
+  it('of vectors', async () => {
+    await expectAnswers(hostileJson(SIZE), '.json', (path) => parseVectors(readFileSync(path), path));
+  });
+});
+
+it.each(['.csv', '.tsv'])('tables of labels: %s', async (ending) => {
+  const delimiter = ending === '.csv' ? ',' : '\t';
+  const tables = Object.entries(hostileTables(SIZE)).map(([name, make]): [string, () => string] => [
+    name,
+    () => make().replaceAll(',', delimiter),
+  ]);
+  await expectAnswers(Object.fromEntries(tables), ending, readTableLabels);
+});
+
+it('doubling normalizers of a tokenizer are refused before the memory is full', () => {
+  const normalizers = Array.from({ length: 40 }, () => ({
+    type: 'Replace',
+    pattern: { String: 'a' },
+    content: 'aa',
+  }));
+  const json = { ...tokenizer, normalizer: { type: 'Sequence', normalizers } };
+  const { encode } = createTokenizer(json as never, 'tokenizer.json');
+  expect(() => encode('a photo of a cat', 77, 'right')).toThrow(
+    expect.objectContaining({ code: 'TOKENIZER_INVALID' }),
+  );
+});
