@@ -146,8 +146,8 @@ it('doubling normalizers of a tokenizer are refused before the memory is full', 
     content: 'aa',
   }));
   const json = { ...tokenizer, normalizer: { type: 'Sequence', normalizers } };
-  const { encode } = createTokenizer(json as never, 'tokenizer.json');
-  expect(() => encode('a photo of a cat', 77, 'right')).toThrow(
+  const doubling = createTokenizer(json as never, 'tokenizer.json');
+  expect(() => doubling.encode('a photo of a cat', 77, 'right')).toThrow(
     expect.objectContaining({ code: 'TOKENIZER_INVALID' }),
   );
 });

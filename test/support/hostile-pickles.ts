@@ -97,7 +97,7 @@ function hostilePickles(size: number): Readonly<Record<string, () => Buffer>> {
         builder('torch._utils\n_rebuild_tensor_v2'),
         '(',
         storageId('0'),
-        'K\0))\x89}NN}(',
+        'K\0))\x89}}(',
         times(n(150_000), (i) => join(text(String(i)), 'N')),
         'ut',
         put(1),
