@@ -7,6 +7,7 @@ import { classifyRoute } from './classify-route.js';
 import { embedRoute, parseEmbedBodies, parseJsonBodies } from './embed-route.js';
 import { answerBrokenRequest, sendError, type Requests } from './http/requests.js';
 import { addRoutes } from './http/route.js';
+import { takeTurns } from './http/turns.js';
 import { inferRoutes, parseInferBodies } from './infer-routes.js';
 import { infoRoutes } from './info-routes.js';
 import { modelRoutes } from './model-routes.js';
@@ -46,6 +47,7 @@ export async function createServer(context: ServiceContext, requests: Requests):
   });
   // Schemas of answers are for the document; they leave the answers unchanged.
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
+  takeTurns(app.server);
   requests.addTo(app);
   const hasToken = setup.token !== undefined;
   const scheme = { token: { type: 'http', scheme: 'bearer' } } as const;

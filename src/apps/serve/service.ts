@@ -38,7 +38,8 @@ export interface Service {
   /**
    * Answers a request of another server: mount it in Node's `http`, in Express, or in Fastify.
    *
-   * @remarks The first request starts the service if {@link Service.ready} has not. Nothing before it may have read the body. The
+   * @remarks The first request starts the service if {@link Service.ready} has not. If a parser has read the body
+   * before, as those of Express do, `request.body` is used; forms need the body unread. The
    * limits of time for requests, headers and idle connections are those of the other server.
    */
   readonly handler: (request: IncomingMessage, response: ServerResponse) => void;

@@ -55,6 +55,11 @@ function readSize(fields: ConfigFields, name: string, isSquare: boolean): SizeFi
     const side = fields.pixels(name, value);
     return square ? { height: side, width: side } : { shortest_edge: side };
   }
+  if (Array.isArray(value) && value.length > 2)
+    throw fields.refuse(
+      name,
+      `transformers takes the first two of its ${value.length} numbers for height and width, which ${show(value)} cannot mean`,
+    );
   const entries = Array.isArray(value)
     ? [['height', value[0]] as const, ['width', value[1]] as const]
     : typeof value === 'object'

@@ -7,7 +7,8 @@ import { labelOf, readImageFile, withImagePath, type ImageFile } from '../file/i
 import { cutOutFrame, placeFrame, readGifFrame } from '../formats/gif.js';
 import { HEADERS, type SharpFormat } from '../formats/headers.js';
 import { FORMATS_SHOWN, imageFormat } from '../formats/image-format.js';
-import { readTiffColour } from '../formats/tiff.js';
+import { TooManyParts } from '../pixels/part-count.js';
+import { cutOutFirstImage, readTiffColour } from '../formats/tiff.js';
 import { readWebpHeader } from '../formats/webp.js';
 import { readJpegFrame } from '../jpeg/jpeg-segments.js';
 import { decodeJpeg, type JpegOptions } from '../jpeg/jpeg.js';
@@ -62,12 +63,15 @@ export async function decodeBytes(
   const format = imageFormat(bytes);
   if (!format) throw unreadableImage(label, `its format is not ${FORMATS_SHOWN}`);
   if (format === 'bmp') return decodeOwn(bytes, label, limitPixels);
-  const { readSize, isCutOff } = HEADERS[format];
-  const size = readSize(bytes);
-  if (size && size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
-  const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
-  if (plain) return whole(plain);
+  let isCutOff = false;
   try {
+    const { readSize, isCutOff: checkEnd } = HEADERS[format];
+    const size = readSize(bytes);
+    if (size && size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
+    const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
+    if (plain) return whole(plain);
+    // Before the decoder, which would take seconds for a file of too many parts.
+    isCutOff = checkEnd(bytes);
     if (format === 'heic') return whole(decodeHeic(bytes, limitPixels));
     // Loaded only now: other images do not need it.
     const sharp = await openSharp();
@@ -78,8 +82,8 @@ export async function decodeBytes(
     if (error instanceof TapirError) throw error;
     if (error instanceof TooManyPixels || reasonOf(error).startsWith('Input image exceeds pixel limit'))
       throw tooLargeImage(label, limitPixels, error);
-    if (isCutOff(bytes))
-      throw truncatedImage(label, bytes.byteLength, 'the end of its image is missing', error);
+    if (error instanceof TooManyParts) throw unreadableImage(label, error.message, error);
+    if (isCutOff) throw truncatedImage(label, bytes.byteLength, 'the end of its image is missing', error);
     throw unreadableImage(label, format === 'heic' ? reasonOf(error) : decoderReason(error, format), error);
   }
 }
@@ -163,7 +167,8 @@ async function decodeWhole(
   if (colour === 'ycbcr')
     throw new NotSupported('its colours are YCbCr without JPEG compression, which is not supported');
   const isCmyk = colour === 'cmyk' || (format === 'jpeg' && readJpegFrame(bytes)?.components === CMYK);
-  return decodeWith(sharp, bytes, format, isCmyk, options);
+  const first = format === 'tiff' ? cutOutFirstImage(bytes) : bytes;
+  return decodeWith(sharp, first, format, isCmyk, options);
 }
 
 async function decodeWith(

@@ -6,6 +6,7 @@
 import { viewOf } from '../pixels/data-view.js';
 import type { Size } from '../pixels/geometry.js';
 import { copyRows, type RgbImage } from '../pixels/rgb-image.js';
+import { PartCount } from '../pixels/part-count.js';
 
 /** The first frame. */
 export interface GifFrame extends Size {
@@ -27,6 +28,8 @@ const EXTENSION = 0x21;
 const GRAPHIC_CONTROL = 0xf9;
 const FRAME = 0x2c;
 const TRAILER = 0x3b;
+/** Encoders fill their sub-blocks, which hold up to 255 bytes, except the last one of a block. */
+const SHORT_BYTES = 16;
 
 /** A block: an extension, or a frame with its palette and pixels. */
 interface GifBlock {
@@ -37,8 +40,9 @@ interface GifBlock {
   readonly end: number;
 }
 
-/** Yields the blocks; returns whether the file ends before its last block does. */
+/** Yields the blocks; returns whether the file ends before its last block does. Throws `TooManyParts`, counting blocks and short sub-blocks. */
 function* gifBlocks(bytes: Uint8Array): Generator<GifBlock, boolean> {
+  const parts = new PartCount();
   let start = GLOBAL_PALETTE + paletteBytes(bytes[SCREEN + 4]);
   while (start < bytes.length) {
     const label = bytes[start]!;
@@ -46,7 +50,11 @@ function* gifBlocks(bytes: Uint8Array): Generator<GifBlock, boolean> {
     if (label !== EXTENSION && label !== FRAME) return false;
     const data = label === EXTENSION ? start + 2 : start + 11 + paletteBytes(bytes[start + 9]);
     let end = data;
-    while (end < bytes.length && bytes[end] !== 0) end += 1 + bytes[end]!;
+    parts.add();
+    while (end < bytes.length && bytes[end] !== 0) {
+      if (bytes[end]! < SHORT_BYTES) parts.add();
+      end += 1 + bytes[end]!;
+    }
     end += 1;
     yield { label, start, data, end };
     start = end;
@@ -116,8 +124,10 @@ export function placeFrame(frame: RgbImage, { left, top, canvas, outside }: GifF
   return { ...canvas, data };
 }
 
-/** Whether a block reaches beyond the end, or the trailer is missing. */
+/** Whether the file ends before its first frame does. */
 export function isGifCutOff(bytes: Uint8Array): boolean {
+  const frame = readGifFrame(bytes);
+  if (frame) return frame.end === undefined;
   const blocks = gifBlocks(bytes);
   let next = blocks.next();
   while (next.done !== true) next = blocks.next();

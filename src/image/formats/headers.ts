@@ -15,11 +15,11 @@ export type ForeignFormat = Exclude<ImageFormat, 'bmp'>;
 export type SharpFormat = Exclude<ForeignFormat, 'heic'>;
 
 interface HeaderReader {
-  /** The size in the header, before any turn; undefined if this package cannot find it. Nothing is allocated by it. */
+  /** The size in the header, before any turn; undefined if this package cannot find it. Nothing is allocated by it. Throws `TooManyParts`. */
   readonly readSize: (bytes: Uint8Array) => Size | undefined;
   /**
    * Whether the file ends before its image does, by the lengths and end marks of the format; false if it is damaged in another
-   * way. Only explains why the decoder failed.
+   * way. Explains why the decoder failed. Throws `TooManyParts`: the decoder must not see such a file.
    */
   readonly isCutOff: (bytes: Uint8Array) => boolean;
 }

@@ -1,6 +1,7 @@
 /** WebP chunks. */
 import { viewOf } from '../pixels/data-view.js';
 import type { Size } from '../pixels/geometry.js';
+import { PartCount } from '../pixels/part-count.js';
 
 /** What the first chunk of a WebP says. */
 export interface WebpHeader extends Size {
@@ -30,15 +31,16 @@ export function readWebpHeader(bytes: Uint8Array): WebpHeader | undefined {
   return { width: side(24), height: side(27), isOpaque: (bytes[20]! & ANIMATION_OR_ALPHA) === 0 };
 }
 
-/** Whether the length at the front, or that of a chunk, reaches beyond the end. */
+/** Whether the length at the front, or that of a chunk, reaches beyond the end. Throws `TooManyParts`. */
 export function isWebpCutOff(bytes: Uint8Array): boolean {
   const view = viewOf(bytes);
-  if (8 + view.getUint32(4, true) > bytes.length) return true;
+  const parts = new PartCount();
   let at = 12;
   while (at + 8 <= bytes.length) {
     const sizeBytes = view.getUint32(at + 4, true);
     if (at + 8 + sizeBytes > bytes.length) return true;
+    parts.add();
     at += 8 + sizeBytes + (sizeBytes % 2);
   }
-  return false;
+  return 8 + view.getUint32(4, true) > bytes.length;
 }

@@ -1,4 +1,5 @@
 /** The headers of those JPEGs that this package decodes itself (ITU-T T.81, annex B). */
+import { MAX_PARTS } from '../pixels/part-count.js';
 import { isUpright } from './exif.js';
 import type { Size } from '../pixels/geometry.js';
 
@@ -71,7 +72,8 @@ export function readJpegHeader(bytes: Uint8Array): JpegHeader | undefined {
   };
   if (bytes[0] !== 0xff || bytes[1] !== 0xd8) return undefined;
   let at = 2;
-  while (at + 4 <= bytes.length && bytes[at] === 0xff) {
+  // Another decoder refuses a file with more segments.
+  for (let part = 0; part < MAX_PARTS && at + 4 <= bytes.length && bytes[at] === 0xff; part++) {
     const marker = bytes[at + 1]!;
     const end = at + 2 + bytes[at + 2]! * 256 + bytes[at + 3]!;
     if (end < at + 4 || end > bytes.length) return undefined;

@@ -1,4 +1,5 @@
 /** The segments of any JPEG (ITU-T T.81, annex B), progressive and damaged ones included. */
+import { PartCount } from '../pixels/part-count.js';
 import type { Size } from '../pixels/geometry.js';
 
 /** What the frame header says. */
@@ -8,6 +9,9 @@ export interface JpegFrame extends Size {
 }
 
 const END_OF_IMAGE = 0xd9;
+const START_OF_SCAN = 0xda;
+/** Entropy-coded data is searched byte by byte for so long: a call of `indexOf` takes longer. */
+const NEAR_BYTES = 16;
 
 /** A marker with a segment, and where it begins. */
 interface JpegSegment {
@@ -15,15 +19,21 @@ interface JpegSegment {
   readonly at: number;
 }
 
-/** Yields the segments; returns whether the file ends before its end mark. */
+/** Yields the segments; returns whether the file ends before its end mark. Throws `TooManyParts`, counting segments and fill bytes. */
 function* jpegSegments(bytes: Uint8Array): Generator<JpegSegment, boolean> {
+  const parts = new PartCount();
+  let isInScan = false;
   let at = 2;
   while (at < bytes.length) {
     // Skips entropy-coded data, and bytes that do not belong there.
-    at = bytes.indexOf(0xff, at);
+    const near = Math.min(at + NEAR_BYTES, bytes.length);
+    while (at < near && bytes[at] !== 0xff) at++;
+    if (bytes[at] !== 0xff) at = bytes.indexOf(0xff, at);
     if (at < 0) return true;
     const marker = bytes[at + 1] ?? 0xff;
     if (marker === END_OF_IMAGE) return false;
+    // Entropy-coded data is full of bare markers.
+    if (!isInScan || !isBare(marker)) parts.add();
     // Fill bytes may precede a marker.
     if (marker === 0xff) at += 1;
     else if (isBare(marker)) at += 2;
@@ -33,6 +43,7 @@ function* jpegSegments(bytes: Uint8Array): Generator<JpegSegment, boolean> {
       const sizeBytes = bytes[at + 2]! * 256 + bytes[at + 3]!;
       if (sizeBytes < 2) return false;
       yield { marker, at };
+      isInScan ||= marker === START_OF_SCAN;
       at += 2 + sizeBytes;
     }
   }
@@ -44,7 +55,7 @@ function isBare(marker: number): boolean {
   return marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 }
 
-/** Reads the frame header; undefined if there is none. */
+/** Reads the frame header; undefined if there is none. Throws `TooManyParts`. */
 export function readJpegFrame(bytes: Uint8Array): JpegFrame | undefined {
   for (const { marker, at } of jpegSegments(bytes)) {
     const isFrame = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
@@ -56,11 +67,13 @@ export function readJpegFrame(bytes: Uint8Array): JpegFrame | undefined {
   return undefined;
 }
 
-/** Whether the end mark (EOI) is missing. Lengths that lead beyond it are damage if the file itself ends with the mark. */
+/**
+ * Whether the end mark (EOI) is missing. Lengths that lead beyond it are damage if the file itself ends with the mark. Throws
+ * `TooManyParts`.
+ */
 export function isJpegCutOff(bytes: Uint8Array): boolean {
-  if (bytes.at(-2) === 0xff && bytes.at(-1) === END_OF_IMAGE) return false;
   const segments = jpegSegments(bytes);
   let next = segments.next();
   while (next.done !== true) next = segments.next();
-  return next.value;
+  return next.value && !(bytes.at(-2) === 0xff && bytes.at(-1) === END_OF_IMAGE);
 }

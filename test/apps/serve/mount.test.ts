@@ -63,6 +63,32 @@ describe('handler', () => {
     await check(`${url}/tapir`);
   });
 
+  it('takes bodies that a parser has read before, as those of Express do', async () => {
+    await service.ready();
+    let parse: (bytes: Buffer) => unknown;
+    const url = await listen((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on('data', (chunk: Buffer) => chunks.push(chunk));
+      request.on('end', () => {
+        Object.assign(request, { body: parse(Buffer.concat(chunks)) });
+        service.handler(request, response);
+      });
+    });
+    const send = (type: string, body: string | Uint8Array<ArrayBuffer>) =>
+      fetch(`${url}/embed`, { method: 'POST', body, headers: { 'content-type': type } });
+    parse = (bytes) => bytes;
+    expect((await send('image/jpeg', image)).status).toBe(200);
+    parse = (bytes) => JSON.parse(bytes.toString()) as unknown;
+    const json = JSON.stringify({ image: image.toString('base64') });
+    expect((await send('application/json', json)).status).toBe(200);
+    parse = () => undefined;
+    const lost = await send('application/json', json);
+    expect([lost.status, await lost.text()]).toEqual([
+      400,
+      expect.stringContaining('mount the service before other parsers'),
+    ]);
+  });
+
   it('answers in Fastify', async () => {
     const app = fastify();
     await app.register(

@@ -86,6 +86,7 @@ describe(`transformFromConfig${sharedNote}`, () => {
     ['rescale_factor', { rescale_factor: null }],
     ['resample', { resample: null }],
     ['size', { size: null }],
+    ['size', { size: [3, 224, 224] }],
     ['do_pad', { do_pad: true, do_center_crop: false }],
     ['do_sharpen', { do_sharpen: true }],
   ])('refuses a CLIP processor for its %s', (field, config) => {

@@ -19,6 +19,26 @@ export function isCompressed(headers: IncomingHttpHeaders): boolean {
   return ENCODINGS.has(encodingOf(headers));
 }
 
+/** A request whose body a parser of another server may have read. */
+interface ParsedRequest extends Readable {
+  readonly body?: unknown;
+}
+
+/** The bytes of a body that a parser has read before, such as those of Express. */
+function parsedBody(body: unknown, limit: number, advice: string): Buffer {
+  if (body === undefined || body === null)
+    throw new HttpError(
+      'REQUEST_INVALID',
+      'the body was read before the service saw the request, and "body" of the request does not hold it; mount the service before other parsers of bodies',
+    );
+  const bytes =
+    body instanceof Uint8Array
+      ? Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+      : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+  if (bytes.length > limit) throw tooLarge(limit, advice);
+  return bytes;
+}
+
 /**
  * Reads a body into memory, once: a body that declares its length takes no more bytes than that.
  *
@@ -32,6 +52,7 @@ export async function readBody(
   limit: number,
   advice: string = '',
 ): Promise<Buffer> {
+  if (payload.readableEnded) return parsedBody((payload as ParsedRequest).body, limit, advice);
   const isPacked = isCompressed(headers);
   const length = isPacked ? NaN : Number(headers['content-length'] ?? NaN);
   if (length > limit) {
