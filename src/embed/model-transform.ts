@@ -9,7 +9,9 @@ import { readPixelFacts, type PixelFacts } from '../model/read-pixel-facts.js';
 import { isFloatType } from '../onnx/schema.js';
 
 const GUESS = 'ImageNet1K_V1';
-const { crop: GUESSED_SIDE, mean: MEAN, std: STD } = TRANSFORM_PRESETS[GUESS];
+const { mean: MEAN, std: STD } = TRANSFORM_PRESETS[GUESS];
+/** Height and width of what it gives. */
+const GUESSED_SIDE = 224;
 const RGB = 3;
 const GREY = 1;
 /** Larger factors turn values from 0 to 1, not bytes, into small numbers; so do larger means take them away. */
