@@ -1,12 +1,11 @@
 /** Photos as a model takes them. */
 import { shown } from '../../base/printable.js';
 import { fitTransform, type ImageInput } from '../../embed/image-input.js';
-import { chooseModelTransform } from '../../embed/model-transform.js';
 import { encodeWebp } from '../../image/encode-webp.js';
-import type { TransformRequest } from '../../image/configs/find-transform.js';
+import { chooseTransform, type TransformRequest } from '../../image/configs/find-transform.js';
 import type { ImageSource } from '../../image/file/image-source.js';
 import { loadImage, type LoadedImage } from '../../image/load-image.js';
-import type { OnnxModel } from '../../model/open-model.js';
+import { modelPathOf, type OnnxModel } from '../../model/open-model.js';
 import { createTransform, type Transform } from '../../image/transform.js';
 import { encodeFloat16 } from '../../tensor/float16.js';
 import { fillFeed } from '../../tensor/image-feed.js';
@@ -25,8 +24,7 @@ export interface HeldPhoto {
   readonly feed: Tensor;
 }
 
-const ASSUMED_NOTE =
-  'Photos are prepared by ImageNet1K_V1. That is assumed: no configuration lies beside the model (--transform states another).';
+const ASSUMED_NOTE = 'That is assumed: no configuration lies beside the model (--transform states another).';
 
 /** A transform, and why it is that one. */
 interface Preparation {
@@ -34,15 +32,26 @@ interface Preparation {
   readonly note: string;
 }
 
+/** A picture to look at may be of a guess, which vectors may not: where nothing belongs to the model, ImageNet's values at its own size. */
 function preparationOf(request: TransformRequest, model: OnnxModel): Preparation {
-  const transform = chooseModelTransform(request, model);
-  if (request !== 'auto') return { transform, note: 'Photos are prepared as --transform says.' };
-  if (transform.source)
+  const found = chooseTransform(request, modelPathOf(model));
+  if (found && request !== 'auto')
+    return { transform: found, note: 'Photos are prepared as --transform says.' };
+  if (found?.source)
     return {
-      transform,
-      note: `Photos are prepared as ${shown(transform.source.file ?? transform.source.kind)} says.`,
+      transform: found,
+      note: `Photos are prepared as ${shown(found.source.file ?? found.source.kind)} says.`,
     };
-  return { transform, note: ASSUMED_NOTE };
+  const transform = createTransform('ImageNet1K_V1');
+  const [, first, second, third] = model.inputs[0]?.dims ?? [];
+  const [height, width] = third === 3 && first !== 3 ? [first, second] : [second, third];
+  if (typeof height !== 'number' || typeof width !== 'number' || (height === 224 && width === 224))
+    return { transform, note: `Photos are prepared by ImageNet1K_V1. ${ASSUMED_NOTE}` };
+  const size = { height, width };
+  return {
+    transform: transform.with({ resize: size, crop: size }),
+    note: `Photos are resized to ${height} × ${width} and normalised as ImageNet’s. ${ASSUMED_NOTE}`,
+  };
 }
 
 /** The options that differ from those of a transform without any, as an object literal; empty for none. */
