@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freeBytes } from '../base/atomic-file.js';
-import { reasonOf } from '../base/errors.js';
+import { isTapirError, reasonOf } from '../base/errors.js';
 import { openLane } from './lane.js';
 import type { LaneOptions } from './lane-options.js';
 import { addEntry, findEntry, type CacheEntry, type CacheSettings } from './prepared-cache.js';
@@ -131,7 +131,8 @@ let hasWarned = false;
 export function warnUnprepared(error: unknown): void {
   if (hasWarned) return;
   hasWarned = true;
-  const isSystem = error instanceof Error && 'syscall' in error;
+  const cause = isTapirError(error, 'OUTPUT_UNWRITABLE') ? error.cause : error;
+  const isSystem = cause instanceof Error && 'syscall' in cause;
   const remedy = isSystem
     ? 'choose another cacheFolder, or set cache "off"'
     : 'set cache "off" to open models unprepared without this warning';

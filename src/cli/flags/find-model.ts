@@ -32,7 +32,8 @@ export const YES_HELP = 'download a model of a repository (--model hf:ORG/REPO) 
  */
 export async function findModelFile(given: string, terminal?: Terminal, isAgreed = false): Promise<string> {
   if (existsSync(given)) return given;
-  if (!isRepositoryReference(given)) return findKnown(given);
+  // Awaited, so that its errors have the caller in their stacks.
+  if (!isRepositoryReference(given)) return await findKnown(given);
   const located = await locateInRepository(parseRepositoryReference(given), terminal);
   return pullLocated(located, terminal, isAgreed);
 }
