@@ -20,7 +20,7 @@ describe('tapir serve', () => {
     const ended = await serve(['--json'], name);
     expect(ended.code).toBe(0);
     expect(ended.stderr).toMatch(
-      /^transform: .*\nserving "small-net" on cpu.* at http:\/\/127\.0\.0\.1:\d+\nstopping/,
+      /^warning: ImageNet1K_V1 is assumed: .*\nserving "small-net" on cpu.* at http:\/\/127\.0\.0\.1:\d+\nstopping/,
     );
     const { url, ...facts } = JSON.parse(ended.stdout) as { url: string };
     expect(ended.stderr).toContain(url);
