@@ -139,6 +139,21 @@ it.each(['.csv', '.tsv'])('tables of labels: %s', async (ending) => {
   await expectAnswers(Object.fromEntries(tables), ending, readTableLabels);
 });
 
+it('a pattern of megabytes is refused before it is compiled', () => {
+  const split = {
+    type: 'Split',
+    pattern: { Regex: 'a|'.repeat(2_000_000) },
+    behavior: 'Isolated',
+    invert: false,
+  };
+  expect(() => createTokenizer({ ...tokenizer, pre_tokenizer: split } as never, 'tokenizer.json')).toThrow(
+    expect.objectContaining({
+      code: 'TOKENIZER_INVALID',
+      message: expect.stringContaining('65536 characters'),
+    }),
+  );
+});
+
 it('doubling normalizers of a tokenizer are refused before the memory is full', () => {
   const normalizers = Array.from({ length: 40 }, () => ({
     type: 'Replace',

@@ -5,6 +5,9 @@
  */
 import { listOf, type PartConfig } from './normalizers.js';
 
+/** Far above the patterns of tokenizers, which are made of classes: longer ones take the engine of regular expressions minutes. */
+const MOST_PATTERN = 65_536;
+
 const GPT2_WORDS = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
 const PUNCTUATION = String.raw`[\p{P}!-/:-@\[-\x60{-~]`;
 
@@ -60,7 +63,9 @@ function rewritePunctuation(behavior: unknown): PartConfig {
 /** Merging a separator with a neighbour is a choice of other pieces to keep, if the separator is one character. */
 function rewriteSplit(config: PartConfig): PartConfig {
   const { behavior, invert, pattern } = config;
-  const separator = (pattern as { readonly String?: unknown } | undefined)?.String;
+  const { String: separator, Regex: regex } = (pattern ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof regex === 'string' && regex.length > MOST_PATTERN)
+    throw new Error(`pre-tokenizer "Split" has a pattern of more than ${MOST_PATTERN} characters`);
   if (behavior === 'Isolated' || behavior === 'Removed') {
     // The package returns the matches of an inverted split alone, which is what "Removed" means.
     if (invert !== true || behavior === 'Removed') return config;

@@ -39,7 +39,7 @@ function readJsonVectors(bytes: Uint8Array, source: string): Float32Array[] {
     throw invalidOption('--vector', `a .npy file or JSON ("${source}": ${reasonOf(error)})`, source);
   }
   const isNumbers = (list: unknown): list is number[] =>
-    Array.isArray(list) && list.every((number) => typeof number === 'number');
+    Array.isArray(list) && list.length > 0 && list.every((number) => typeof number === 'number');
   if (isNumbers(value)) return [Float32Array.from(value)];
   if (Array.isArray(value) && value.every(isNumbers)) return value.map((list) => Float32Array.from(list));
   throw invalidOption('--vector', 'a list of numbers, or a list of such lists, in JSON', source);
