@@ -10,6 +10,7 @@ import { deviceName, type ResolvedDevice } from './device.js';
 import { openLane, type Lane, type LanePlace } from './lane.js';
 import { LanePool, type LaneDeathPolicy, type Slot } from './lane-pool.js';
 import type { startLane } from './lane-start.js';
+import { onAbort } from './on-abort.js';
 import { openAll } from './open-all.js';
 import type { LaneDescription, SessionFacts } from './protocol.js';
 import { WarmSizes } from './warm-sizes.js';
@@ -163,7 +164,7 @@ export class Replica implements Runner {
       const settle = (): boolean => {
         const isFirst = !job.isSettled;
         job.isSettled = true;
-        signal?.removeEventListener('abort', onAbort);
+        takeBack?.();
         return isFirst;
       };
       const job: Job = {
@@ -175,14 +176,15 @@ export class Replica implements Runner {
         resolve: (outputs) => void (settle() && resolve(outputs)),
         reject: (error) => void (settle() && reject(error as Error)),
       };
-      const onAbort = (): void => {
-        const at = this.#queue.indexOf(job);
-        if (at >= 0) this.#queue.splice(at, 1);
-        job.reject(signal!.reason);
-        job.cancel?.();
-        this.#checkIdle();
-      };
-      signal?.addEventListener('abort', onAbort, { once: true });
+      const takeBack =
+        signal &&
+        onAbort(signal, () => {
+          const at = this.#queue.indexOf(job);
+          if (at >= 0) this.#queue.splice(at, 1);
+          job.reject(signal!.reason);
+          job.cancel?.();
+          this.#checkIdle();
+        });
       this.#queue.push(job);
       this.#pump();
     });

@@ -1,4 +1,5 @@
 /** A device's queue in front of its sessions, with simulated lanes. */
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { madeFeeds } from '../../src/tensor/image-feed.js';
 import type { LaneEvents } from '../../src/runtime/lane-start.js';
@@ -37,6 +38,19 @@ const echo = (run: Run, events: LaneEvents): void => events.reply(done(run.id, m
 const fedOf = (run: Run): NamedTensor => madeFeeds(run.feeds)[0]!;
 
 describe('a replica', () => {
+  it('has one listener on a signal, however many runs wait for it', async () => {
+    const { signal } = new AbortController();
+    const listeners = (): number => getEventListeners(signal, 'abort').length;
+    const { replica } = await open(echo);
+    for (let round = 0; round < 2; round++) {
+      const runs = Array.from({ length: 20 }, (_, i) => replica.run(whole(i), ['y'], { signal }));
+      expect(listeners()).toBe(1);
+      await Promise.all(runs);
+      expect(listeners()).toBe(0);
+    }
+    await replica.close();
+  });
+
   it('has two runs at a lane at most, and keeps their order', async () => {
     const posted: Run[] = [];
     let port: LaneEvents | undefined;

@@ -2,7 +2,6 @@
  * Moments of norms with a barrier at each level of them: all rows pass a stage on all devices, their moments are combined, and the next
  * stage normalises by the result. One pass over the data.
  */
-import { setMaxListeners } from 'node:events';
 import { invalidOption } from '../../base/checks.js';
 import type { Value } from '../../graph/graph.js';
 import { cutToStage, stagesOf, type NormStage } from '../../graph/partition/norm-stages.js';
@@ -185,8 +184,6 @@ class StageRun {
     units: readonly NormMoments[],
   ): Promise<Outputs[]> {
     const signal = AbortSignal.any([...(this.#place.signal ? [this.#place.signal] : []), this.#stop.signal]);
-    // Each run listens.
-    setMaxListeners(0, signal);
     const { rewrite, feeds, stage } = graph;
     const fetches = fetchesOf(rewrite);
     const given = new Set(stage.gives.map(({ name }) => name));
