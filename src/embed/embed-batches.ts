@@ -1,5 +1,5 @@
 /** Source items → features, batch by batch: decoding, the model and the consumer overlap. */
-import { TapirError } from '../base/errors.js';
+import { isTapirError, TapirError } from '../base/errors.js';
 import { coresToDecode, extractorInternals, runsAtOnce, type Extractor } from '../extract/extractor.js';
 import { DecodeLanes } from '../image/lanes/decode-lanes.js';
 import type { SharedImages } from '../tensor/image-feed.js';
@@ -192,7 +192,12 @@ export async function runImages(
   const { axes, multiple } = input;
   const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
   const feed: SharedImages = { ...input.feed, dims: [rows, ...axes], pixels, images };
-  const results = await extractorInternals.of(extractor).runWhole(feed, signal);
+  const results = await extractorInternals
+    .of(extractor)
+    .runWhole(feed, signal)
+    .catch((error: unknown) => {
+      throw withSizes(error, extractor, feed.dims);
+    });
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
     const tensor = results[name]!;
@@ -207,6 +212,18 @@ export async function runImages(
     features[name] = { ...kept, dims: writtenDims(kept.dims, setup) };
   }
   return features;
+}
+
+/** A failed run, with the sizes that the file left to the transform. */
+function withSizes(error: unknown, { inputs }: Extractor, dims: readonly number[]): unknown {
+  const [input] = inputs;
+  const isOpen = input?.dims?.slice(1).some((size) => typeof size !== 'number') !== false;
+  if (!isTapirError(error, 'RUN_FAILED') || !input || !isOpen) return error;
+  const advice = `"${input.name}" was fed [${dims.join(', ')}], of sizes that the file leaves open; if they are the reason, state others (transform, --transform)`;
+  return new TapirError('RUN_FAILED', `${error.message}; ${advice}`, {
+    details: error.details,
+    cause: error,
+  });
 }
 
 /** The dims that are returned and written: `[N, C, 1, 1]` becomes `[N, C]`, unless `keepDims` is set. */

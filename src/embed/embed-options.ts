@@ -72,15 +72,14 @@ export interface EmbedSetup {
 export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): EmbedSetup {
   // First: a forgotten await, or an extractor of another copy of this package.
   extractorInternals.of(extractor);
-  const transform = chooseModelTransform(options.transform, extractor.model.source);
-  return {
-    transform,
+  const checked = {
     batch: checkInteger('batch', options.batch, 0, 4096) || (isOnCpu(extractor) ? 8 : 32),
     keepDims: checkBoolean('keepDims', options.keepDims),
     checksum: checkBoolean('checksum', options.checksum),
     decodeThreads: checkInteger('decodeThreads', options.decodeThreads, 0, 1024),
     signal: checkSignal(options.signal),
     source: checkSourceOptions(options),
-    input: fitTransform(extractor, transform),
   };
+  const transform = chooseModelTransform(options.transform, extractor.model.source);
+  return { ...checked, transform, input: fitTransform(extractor, transform) };
 }

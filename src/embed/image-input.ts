@@ -102,8 +102,14 @@ function adviseFit(wanted: readonly unknown[], isLast: boolean): string {
   if (typeof channels === 'number' && channels !== 1 && channels !== RGB)
     return `, which a transform cannot be: it takes ${channels} channels${isLast ? ', channels last' : ''}, and an image has ${RGB}, or 1 (feed it tensors instead)`;
   const advice = [
-    ...(channels === 1 ? ['channelOrder "grey"'] : channels === RGB ? [`${RGB} channels`] : []),
-    ...(typeof height === 'number' && typeof width === 'number' ? [`crop ${height} × ${width}`] : []),
+    ...(channels === 1
+      ? ['channelOrder "grey", with one number as mean and one as std']
+      : channels === RGB
+        ? [`${RGB} channels`]
+        : []),
+    ...(typeof height === 'number' || typeof width === 'number'
+      ? [`crop ${[height, width].map((side) => (typeof side === 'number' ? side : 'any')).join(' × ')}`]
+      : []),
   ];
   return advice.length > 0 ? `: ${advice.join(', ')}` : '';
 }

@@ -88,7 +88,7 @@ function closest({
   const isDetector = ultralytics !== undefined && ultralytics !== 'classify';
   const resize =
     size === undefined
-      ? {}
+      ? { crop: GUESSED_SIDE }
       : { resize: isDetector ? ({ fit: 'inside', ...size } as const) : size, crop: size };
   const isRaw = isPixelScaling(scaling) || ultralytics !== undefined || !isFloatType(elemType);
   const half = channels === GREY ? ([0.5] as const) : ([0.5, 0.5, 0.5] as const);

@@ -1,6 +1,7 @@
 /** Where model bytes come from: memory, or a file read at offsets so that weights need not be loaded. */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { TapirError, reasonOf } from '../base/errors.js';
+import { checkOpenFiles } from '../base/open-files.js';
 import { modelChanged, stampOf, type StampedFile } from '../base/file-stamp.js';
 
 /**
@@ -36,7 +37,7 @@ export function memorySource(bytes: Uint8Array, label = 'model bytes'): ByteSour
  * Opens a file as a source. Reads are synchronous: an index pass reads a few kilobytes around the weights, which
  * takes less time than the thread-pool round trips of as many asynchronous reads.
  *
- * @throws {@link TapirError} `MODEL_UNREADABLE` if it cannot be opened or is no regular file.
+ * @throws {@link TapirError} `MODEL_UNREADABLE` if it cannot be opened or is no regular file; `TOO_MANY_OPEN_FILES`.
  */
 export function openFileSource(path: string): FileSource {
   let descriptor: number;
@@ -44,6 +45,7 @@ export function openFileSource(path: string): FileSource {
     // Without NONBLOCK, opening a named pipe would wait for its writer, for ever.
     descriptor = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   } catch (error) {
+    checkOpenFiles(error);
     throw new TapirError('MODEL_UNREADABLE', `cannot open the model "${path}": ${reasonOf(error)}`, {
       details: { source: path, reason: reasonOf(error) },
       cause: error,

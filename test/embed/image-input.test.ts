@@ -117,7 +117,12 @@ describe('a transform that the model cannot take is refused before the first ima
       FLOAT,
       /"pixels" \[N, 3, 518, 518\]: 3 channels, crop 518 × 518 .*images of \[3, 16, 16\]/,
     ],
-    ['one channel', ['N', 1, 16, 16], FLOAT, /channelOrder "grey", crop 16 × 16/],
+    [
+      'one channel',
+      ['N', 1, 16, 16],
+      FLOAT,
+      /channelOrder "grey", with one number as mean and one as std, crop 16 × 16/,
+    ],
     ['another element type', ['N', 3, 16, 16], 7, /of float32, float16 or uint8.*int64/],
     ['another rank', ['N', 16], FLOAT, /single image input, \[N, C, H, W\] or \[N, H, W, C\]/],
   ])('%s', async (_name, dims, elemType, message) => {
@@ -140,5 +145,22 @@ describe('a transform that the model cannot take is refused before the first ima
       message: expect.stringMatching(message),
     });
     expect(read).toEqual([]);
+  });
+});
+
+it('says which sizes the file left open where a run fails', async () => {
+  // Adds a row of eight to pixels of any width.
+  const model = modelBytes({
+    inputs: [{ name: 'pixels', dims: ['N', 3, 'H', 'W'] }],
+    outputs: [{ name: 'seen', dims: ['N', 3, 'H', 'W'] }],
+    initializers: { row: { dims: [8], values: [0, 0, 0, 0, 0, 0, 0, 0] } },
+    nodes: [
+      { op: 'Relu', inputs: ['pixels'], outputs: ['plain'] },
+      { op: 'Add', inputs: ['plain', 'row'], outputs: ['seen'] },
+    ],
+  });
+  await expect(seenBy(model, CLIP)).rejects.toMatchObject({
+    code: 'RUN_FAILED',
+    message: expect.stringMatching(/"pixels" was fed \[2, 3, 16, 16\], of sizes that the file leaves open/),
   });
 });

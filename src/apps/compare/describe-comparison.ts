@@ -13,8 +13,13 @@ export function describeAgreement({ images, identical, cosine, notFinite }: Agre
 }
 
 /** What the transforms have to do with it, a sentence each. */
-export function describePixels({ transforms, pixels, outputs }: ModelComparison): string[] {
-  if (transforms.length === 0) return ['Both models got the same pixels: their transforms are the same.'];
+export function describePixels(found: ModelComparison): string[] {
+  const { transforms, pixels, outputs } = found;
+  const assumed = (['a', 'b'] as const)
+    .filter((side) => found[side].transform.assumed)
+    .map((side) => `The preprocessing of ${side.toUpperCase()} is assumed: no configuration lies beside it.`);
+  if (transforms.length === 0)
+    return ['Both models got the same pixels: their transforms are the same.', ...assumed];
   const options = transforms.map(
     ({ option, a, b }) => `${option} (${formatOption(a)} and ${formatOption(b)})`,
   );
@@ -27,7 +32,7 @@ export function describePixels({ transforms, pixels, outputs }: ModelComparison)
     );
   if (outputs.every(({ onPixelsOfA }) => onPixelsOfA === null))
     lines.push("A's transform does not fit B, so the models were not compared on the same pixels.");
-  return lines;
+  return [...lines, ...assumed];
 }
 
 /** An option's value. */

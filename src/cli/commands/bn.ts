@@ -18,7 +18,6 @@ import type { BatchNormEstimate } from '../../extract/statistics/estimate-statis
 import { MODES, type BatchNormMode } from '../../extract/statistics/modes.js';
 import type { Momentum } from '../../extract/statistics/running-statistics.js';
 import type { BatchNormMoments } from '../../extract/statistics/saved-moments.js';
-import { chooseModelTransform } from '../../embed/model-transform.js';
 import { openModel } from '../../model/open-model.js';
 import { readStateDict } from '../../model/parameters/read-state-dict.js';
 import { checkAbsent } from '../../model/save-whole.js';
@@ -26,7 +25,7 @@ import { readDevices, type Device } from '../../runtime/device.js';
 import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { parseCount } from '../flags/flag-values.js';
-import { describeTransform } from '../flags/open-extractor.js';
+import { readTransformFlag } from '../flags/open-extractor.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -113,11 +112,16 @@ function parseMomentum(text: string): Momentum {
 async function runBn(terminal: Terminal, path: string, photos: string, flags: BnFlags): Promise<void> {
   checkOutputs(flags);
   const { mode, momentum, moments, cudaLibs: cudaLibraries } = flags;
+  if (mode === undefined && (flags.out !== undefined || moments === undefined))
+    throw invalidOption(
+      '--mode',
+      `one of ${MODES.join(', ')}; it is left out only to write --moments without -o`,
+      mode,
+    );
   const names = flags.devices.split(',').map((device) => device.trim());
   readDevices('--devices', names);
   const model = await openModel(await findModelFile(path, terminal, flags.yes));
-  const transform = chooseModelTransform(flags.transform, model);
-  terminal.err(describeTransform(transform, flags));
+  const transform = readTransformFlag(terminal, flags, model);
   const common = {
     devices: names as Device[],
     cudaLibraries,
@@ -127,15 +131,10 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
     signal: terminal.signal,
   };
   if (mode === undefined) {
-    if (flags.out !== undefined || moments === undefined)
-      throw invalidOption(
-        '--mode',
-        `one of ${MODES.join(', ')}; it is left out only to write --moments without -o`,
-        mode,
-      );
     const measured = await measureMoments(model, photos, common);
-    await writeMoments(moments, measured.moments);
-    terminal.out(`written: ${shown(moments)} (moments of ${measured.moments.layers.length} layers)\n`);
+    // Checked above.
+    await writeMoments(moments!, measured.moments);
+    terminal.out(`written: ${shown(moments!)} (moments of ${measured.moments.layers.length} layers)\n`);
     reportFailures(terminal, measured.failures);
     return;
   }

@@ -15,7 +15,6 @@ import {
 import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../extract/attribution/methods.js';
 import { ATTRIBUTION_DEFAULTS } from '../../extract/attribution/options.js';
 import type { AttributionTarget } from '../../extract/attribution/targets.js';
-import { chooseModelTransform } from '../../embed/model-transform.js';
 import { openModel } from '../../model/open-model.js';
 import { loadImage } from '../../image/load-image.js';
 import { checkAbsent } from '../../model/save-whole.js';
@@ -24,7 +23,7 @@ import { bytesOf } from '../../tensor/bits.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
-import { describeTransform } from '../flags/open-extractor.js';
+import { readTransformFlag } from '../flags/open-extractor.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface CamFlags {
@@ -85,8 +84,7 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   const given = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
   const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);
-  const transform = chooseModelTransform(flags.transform, model);
-  terminal.err(describeTransform(transform, flags));
+  const transform = readTransformFlag(terminal, flags, model);
   const device = flags.device as Device;
   await using attribution = await createAttribution(model, { method, layer, output, device, labels: given });
   for (const line of describeChoice(attribution, flags)) terminal.err(`${line}\n`);

@@ -23,6 +23,7 @@ import { EXIT } from '../terminal/exit-code.js';
 import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect, parseCount, parseNumber } from '../flags/flag-values.js';
+import { readTransformFlag } from '../flags/open-extractor.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { withReturnNodes } from '../flags/return-flags.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
@@ -153,12 +154,14 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
 async function lower(
   terminal: Terminal,
   exact: PrunedModel,
-  { precision, samples, sample, minCosine, transform }: ExtractFlags,
+  flags: ExtractFlags,
 ): Promise<LoweredModel<PrunedModel> | undefined> {
+  const { precision, samples, sample, minCosine } = flags;
   if (precision !== 'int8' && samples !== undefined)
     throw invalidOption('--samples', 'left out without --precision int8', samples);
   if (precision === 'float32') return undefined;
   if (samples === undefined) return lowerPrecision(exact, { precision });
+  const transform = readTransformFlag(terminal, flags, exact.source);
   const options = { sample, minCosine, transform, signal: terminal.signal };
   const { failures, ...lowered } = await quantizeModel(exact, samples, options);
   for (const { path, error } of failures)

@@ -18,6 +18,7 @@ import {
 import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
 import type { PulledFile, PulledModel } from '../../hub/pulled-model.js';
 import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
+import { reasonOf } from '../../base/errors.js';
 import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
 import { formatBytes } from '../../apps/pages/numbers.js';
 import { licenceLine, showPlan, withProgress } from '../flags/pull-model.js';
@@ -97,7 +98,7 @@ async function runPull(terminal: Terminal, name: string, flags: PullFlags): Prom
   const { out, json } = flags;
   const pulled = await pullerOf(name)(terminal, name, flags);
   const path = out ?? pulled.path;
-  if (out !== undefined) await copyOut(pulled, out);
+  if (out !== undefined) await copyOut(terminal, pulled, out);
   if (json) {
     const { model, files } = pulled;
     terminal.out(`${JSON.stringify({ name: model.name, licence: model.licence, path, files }, null, 2)}\n`);
@@ -186,7 +187,7 @@ function checkFree(out: string): void {
   if (existsSync(out)) throw outputExists(out);
 }
 
-async function copyOut({ files, path }: PulledModel, out: string): Promise<void> {
+async function copyOut(terminal: Terminal, { files, path }: PulledModel, out: string): Promise<void> {
   checkFree(out);
   const parts: PulledFile[] = files.filter(isModelPart);
   const copies = targets(out, parts).map((to, i) => ({ from: parts[i]!.path, to }));
@@ -195,7 +196,10 @@ async function copyOut({ files, path }: PulledModel, out: string): Promise<void>
     for (const { from, to } of copies.toReversed()) await copyNew(from, to);
   };
   await makeFolder(dirname(out));
-  const found = await findTransform(path).catch(() => null);
+  const found = await findTransform(path).catch((error: unknown) => {
+    terminal.err(`note: no transform is written beside ${out}: ${reasonOf(error)}\n`);
+    return null;
+  });
   if (found === null) return copy();
   const text = `${JSON.stringify(found.transform.options, null, 2)}\n`;
   await writeWithCompanion(sidecarOf(out), Buffer.from(text), false, copy);

@@ -14,13 +14,12 @@ import type { EpochRecord } from '../../apps/train/training-records.js';
 import type { TrainFailure } from '../../apps/train/training-photos.js';
 import type { GivenOptimizer, OptimizerKind } from '../../extract/train/optimizers/optimizer-options.js';
 import type { BatchNormTraining } from '../../extract/train/trainer-options.js';
-import { chooseModelTransform } from '../../embed/model-transform.js';
 import { openModel } from '../../model/open-model.js';
 import { readDevices, type Device } from '../../runtime/device.js';
 import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { parseCount } from '../flags/flag-values.js';
-import { describeTransform } from '../flags/open-extractor.js';
+import { readTransformFlag } from '../flags/open-extractor.js';
 import { EXIT } from '../terminal/exit-code.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { createTrainView } from '../terminal/train-progress.js';
@@ -128,8 +127,7 @@ async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): 
   const devices = flags.devices.split(',').map((device) => device.trim());
   readDevices('--devices', devices);
   const model = await openModel(await findModelFile(flags.model, terminal, flags.yes));
-  const transform = chooseModelTransform(flags.transform, model);
-  terminal.err(describeTransform(transform, flags));
+  const transform = readTransformFlag(terminal, flags, model);
   const view = createTrainView(terminal, flags.epochs);
   try {
     const trained = await trainFolder(model, folder, {

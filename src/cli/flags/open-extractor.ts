@@ -14,6 +14,7 @@ import { isNormalizedBy } from '../../image/value-table.js';
 import type { DecodeMode } from '../../image/decode/decode-options.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/device.js';
 import type { EngineName, Precision } from '../../runtime/lane-options.js';
+import type { Terminal } from '../terminal/terminal.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';
 
@@ -102,6 +103,17 @@ export function openExtractor(
 /** The transform that the flags describe: `auto` is the one that belongs to the model. */
 export function readTransformFlags(model: OnnxModel, { transform, decode }: ExtractorFlags): Transform {
   return chooseModelTransform(transform, model).with({ decode });
+}
+
+/** The transform that `--transform` means for a model; standard error says where `auto` came from, and warns if it is assumed. */
+export function readTransformFlag(
+  terminal: Terminal,
+  flags: Pick<ExtractorFlags, 'transform'>,
+  model: OnnxModel,
+): Transform {
+  const transform = chooseModelTransform(flags.transform, model);
+  terminal.err(describeTransform(transform, flags));
+  return transform;
 }
 
 const ASSUMED =

@@ -45,6 +45,8 @@ beforeAll(async () => {
     'embedding=avg',
     '--dtype',
     'float16',
+    '--transform',
+    'ImageNet1K_V1',
   ];
   const run = await runTapir([
     'embed',

@@ -8,7 +8,9 @@ import {
 } from '../../../apps/probe/classify-images.js';
 import { invalidOption } from '../../../base/checks.js';
 import { readDevice, type Device } from '../../../runtime/device.js';
+import { openModel } from '../../../model/open-model.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
+import { readTransformFlag } from '../../flags/open-extractor.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { EXIT } from '../../terminal/exit-code.js';
 import type { Terminal } from '../../terminal/terminal.js';
@@ -44,10 +46,11 @@ export function addClassifyCommand(program: Command, terminal: Terminal): void {
 }
 
 async function runClassify(terminal: Terminal, source: string, flags: ClassifyFlags): Promise<void> {
-  const { model, top, transform, device, json, format, yes } = flags;
+  const { model, top, device, json, format, yes } = flags;
   if (model === undefined) throw invalidOption('--model', 'the ONNX file of a classifier', model);
   readDevice('--device', device);
   const path = await findModelFile(model, terminal, yes);
+  const transform = readTransformFlag(terminal, flags, await openModel(path));
   const options = { top, transform, device: device as Device, signal: terminal.signal };
   const describe = json || format === 'jsonl' ? describeAsJson : describeAsText;
   let failures = 0;

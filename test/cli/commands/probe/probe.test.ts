@@ -173,14 +173,18 @@ describe('tapir probe', () => {
 
   it('classifies from the command line', async () => {
     const made = await runTapir(['classify', photos, '--model', out, '--top', '1', '--json']);
-    expect(made).toMatchObject({ code: 1, stderr: 'note: 1 images could not be read\n' });
+    expect(made).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^transform: .*\nnote: 1 images could not be read\n$/),
+    });
     const lines = made.stdout.trimEnd().split('\n');
     expect(lines).toHaveLength(25);
     expect(JSON.parse(lines[1]!)).toMatchObject({
       error: null,
       classes: [{ score: expect.any(Number) as number }],
     });
-    const plain = await runTapir(['classify', photos, '--model', model]);
+    const size = '{"resize":64,"crop":64}';
+    const plain = await runTapir(['classify', photos, '--model', model, '--transform', size]);
     expect(plain.stderr).toContain('its metadata has no labels');
   });
 
