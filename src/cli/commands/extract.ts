@@ -113,6 +113,8 @@ export function addExtractCommand(program: Command, terminal: Terminal): void {
 /** Prunes, saves and reports. Exit code 3 if the pruned model's values differ from the full graph's. */
 async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags): Promise<void> {
   const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy } = flags;
+  if (flags.precision !== 'int8' && flags.samples !== undefined)
+    throw invalidOption('--samples', 'left out without --precision int8', flags.samples);
   const saving = readSaveFlags(flags);
   if (!saving.overwrite) checkAbsent(flags.out);
   const path = await findModelFile(model, terminal, flags.yes);
@@ -157,8 +159,6 @@ async function lower(
   flags: ExtractFlags,
 ): Promise<LoweredModel<PrunedModel> | undefined> {
   const { precision, samples, sample, minCosine } = flags;
-  if (precision !== 'int8' && samples !== undefined)
-    throw invalidOption('--samples', 'left out without --precision int8', samples);
   if (precision === 'float32') return undefined;
   if (samples === undefined) return lowerPrecision(exact, { precision });
   const transform = readTransformFlag(terminal, flags, exact.source);

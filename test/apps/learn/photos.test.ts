@@ -109,17 +109,11 @@ describe('moments of several processes', () => {
       layers: [{ ...first!.layers[0]!, variance: [-1, 0, 0] }, first!.layers[1]!],
     };
     const short = { ...first!, layers: first!.layers.slice(1) };
-    for (const given of [
-      [],
-      [first!, precise!],
-      [damaged],
-      [short],
-      [null],
-      [{ ...first!, format: 'other' }],
-    ])
+    for (const given of [[], [first!, precise!], [damaged], [short], [{ ...first!, format: 'other' }]])
       await expect(mergeBatchNorm(file, given as BatchNormMoments[])).rejects.toMatchObject({
         code: 'MOMENTS_INVALID',
       });
+    await expect(mergeBatchNorm(file, [null] as never)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
     await expect(mergeBatchNorm(twoNorms(['n', 3, 8, 8]), [first!])).rejects.toMatchObject({
       code: 'MOMENTS_INVALID',
     });
