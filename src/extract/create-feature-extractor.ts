@@ -3,7 +3,7 @@ import { givenFields, invalidOption, pickFields, withDefaults, type Options } fr
 import type { ModelSource, OnnxModel } from '../model/open-model.js';
 import { inPrecision, loweredPrecision } from '../model/precision/lower-precision.js';
 import { pruneModel } from '../model/oracle/prune-model.js';
-import { deriveRewritten } from '../model/oracle/cut-stages.js';
+import { deriveRewritten } from '../model/derive-rewritten.js';
 import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';

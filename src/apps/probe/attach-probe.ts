@@ -6,7 +6,7 @@ import { withClassifierHead, withNeighbourHead } from '../../graph/rewrite/class
 import type { Rewrite, RewriteOutput } from '../../graph/rewrite/rewrite.js';
 import { identifyFile } from '../../model/identify-model.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open-model.js';
-import { deriveRewritten } from '../../model/oracle/cut-stages.js';
+import { deriveRewritten } from '../../model/derive-rewritten.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import { prunedInternals } from '../../model/pruned-model.js';
 import { partsOf } from '../search/query-vectors.js';

@@ -10,7 +10,7 @@ import { cutToStage, stagesOf, type NormStage } from '../../graph/partition/norm
 import type { GivenSizes } from '../../model/input-sizes.js';
 import { modelInternals } from '../../model/model-state.js';
 import type { OnnxModel } from '../../model/open-model.js';
-import { deriveRewritten } from '../../model/oracle/cut-stages.js';
+import { deriveRewritten } from '../../model/derive-rewritten.js';
 import { planBackward } from '../../model/oracle/differentiate.js';
 import { isFloatType } from '../../onnx/schema.js';
 import type { Part } from '../rewrite-sessions.js';

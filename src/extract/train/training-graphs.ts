@@ -18,7 +18,7 @@ import { withLoss, type LossForm } from '../../graph/training/loss-nodes.js';
 import type { GivenSizes } from '../../model/input-sizes.js';
 import { modelInternals } from '../../model/model-state.js';
 import type { OnnxModel } from '../../model/open-model.js';
-import { deriveRewritten } from '../../model/oracle/cut-stages.js';
+import { deriveRewritten } from '../../model/derive-rewritten.js';
 import { planBackward, readKept } from '../../model/oracle/differentiate.js';
 import { ModelOracle } from '../../model/oracle/model-oracle.js';
 import type { Dim } from '../../onnx/schema.js';

@@ -1,26 +1,11 @@
 /** Cuts a model into the stages that the graph was divided into. */
-import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
-import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { StagePart } from '../../graph/partition/stages.js';
-import { WireReader } from '../../onnx/wire.js';
 import { cutModel } from '../cut-model.js';
 import type { GivenSizes } from '../input-sizes.js';
 import type { ModelAnswers } from '../model-answers.js';
-import { modelInternals } from '../model-state.js';
-import { deriveModel, type OnnxModel } from '../open-model.js';
+import type { OnnxModel } from '../open-model.js';
 import type { PrunedModel } from '../pruned-model.js';
 import { ModelOracle } from './model-oracle.js';
-
-/** A rewritten model as a model. */
-export async function deriveRewritten(
-  model: OnnxModel,
-  rewrite: Rewrite,
-  naming: Naming,
-): Promise<OnnxModel> {
-  const { withSource } = modelInternals.of(model);
-  const chunks = await withSource((source) => layOutRewrite(rewrite, naming, new WireReader(source)));
-  return deriveModel(model, chunks);
-}
 
 /** Cuts the model into its stages. The types of what crosses are inferred once, for all. */
 export async function cutStages(

@@ -15,7 +15,8 @@ import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
 import { prunedInternals, type PrunedModel } from '../pruned-model.js';
 import { checkNames } from '../return-nodes.js';
 import { describeType } from '../value-info.js';
-import { cutStages, deriveRewritten } from './cut-stages.js';
+import { cutStages } from './cut-stages.js';
+import { deriveRewritten } from '../derive-rewritten.js';
 import {
   allElements,
   bytesOf,

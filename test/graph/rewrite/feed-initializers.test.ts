@@ -5,7 +5,7 @@ import { feedInitializers } from '../../../src/graph/rewrite/feed-initializers.j
 import { startRewrite } from '../../../src/graph/rewrite/rewrite.js';
 import { modelInternals } from '../../../src/model/model-state.js';
 import { openModel } from '../../../src/model/open-model.js';
-import { deriveRewritten } from '../../../src/model/oracle/cut-stages.js';
+import { deriveRewritten } from '../../../src/model/derive-rewritten.js';
 import { modelBytes } from '../../support/graphs.js';
 
 it('are read no more, and those that the cut lacks stay away', async () => {

@@ -7,7 +7,7 @@ import { startRewrite } from '../../../src/graph/rewrite/rewrite.js';
 import { COSINE_EPSILON, withLoss, type LossForm } from '../../../src/graph/training/loss-nodes.js';
 import { modelInternals } from '../../../src/model/model-state.js';
 import { openModel } from '../../../src/model/open-model.js';
-import { deriveRewritten } from '../../../src/model/oracle/cut-stages.js';
+import { deriveRewritten } from '../../../src/model/derive-rewritten.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { openSession } from '../../support/gradients.js';
 import { modelBytes } from '../../support/graphs.js';
