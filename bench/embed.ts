@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { buildResNet } from '../models/resnet.js';
-import type { EmbeddingReport } from '../src/embed/measure/measure-embedding.js';
+import type { EmbeddingReport } from '../src/cli/measure/measure-embedding.js';
 import { Report, spreadOf, watchOthers, type Spread } from './measure.js';
 import { makePhotos } from './peers/photos.js';
 import { endedChildrenCpuS } from './peers/processes.js';

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { AtomicFile } from '../src/base/atomic-file.js';
-import { createFeatureWriter, type FeatureFormat } from '../src/dataset/formats/feature-files.js';
+import { createFeatureWriter, type FeatureFormat } from '../src/datasets/formats/feature-files.js';
 import { ratios, Report, spreadOf } from './measure.js';
 
 const ROWS = 20_000;

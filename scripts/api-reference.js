@@ -16,12 +16,12 @@ const PAGE = join(project, 'docs/api.md');
  * @type {[title: string, rooms: string[]][]}
  */
 const CHAPTERS = [
-  ['Models', ['model/', 'graph/', 'onnx/', 'hub/']],
-  ['Feature extractors', ['extract/', 'runtime/', 'tensor/']],
-  ['Training', ['extract/train/', 'apps/train/']],
-  ['Images', ['image/']],
-  ['Batch runs', ['embed/', 'sources/', 'dataset/']],
-  ['Search, reports, services', ['apps/', 'text/']],
+  ['Models', ['model/', 'graph/', 'onnx/', 'hub/', 'parameters/', 'zoo/', 'gradients/']],
+  ['Feature extractors', ['extract/', 'runtime/', 'tensor/', 'stages/', 'explain/', 'train/statistics/']],
+  ['Training', ['train/']],
+  ['Images', ['images/']],
+  ['Batch runs', ['datasets/', 'cli/']],
+  ['Search, reports, services', ['features/', 'precision/', 'pages/', 'serve/']],
   ['Errors and options', ['base/']],
 ];
 

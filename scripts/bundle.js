@@ -9,7 +9,13 @@ import { build } from 'esbuild';
 
 const path = (relative) => fileURLToPath(new URL(`../${relative}`, import.meta.url));
 const LIB = path('dist/lib');
-const PAGES = ['report', 'compare', 'train', 'explore'];
+/** Name of a page, and its folder under src. */
+const PAGES = {
+  report: 'pages/report/page',
+  explore: 'pages/explore/page',
+  compare: 'precision/compare/page',
+  train: 'train/folder/page',
+};
 
 /** Copies a declaration file, its map, and the declarations that it imports: what index.ts does not reach is not shipped. */
 function copyTypes(file, copied = new Set()) {
@@ -33,7 +39,7 @@ await Promise.all([
       { in: path('src/cli/main.ts'), out: 'main' },
       { in: path('src/runtime/engines/lane-thread.ts'), out: 'lane-thread' },
       { in: path('src/runtime/engines/lane-process.ts'), out: 'lane-process' },
-      { in: path('src/image/lanes/decode-thread.ts'), out: 'decode-thread' },
+      { in: path('src/images/lanes/decode-thread.ts'), out: 'decode-thread' },
     ],
     format: 'esm',
     bundle: true,
@@ -51,9 +57,9 @@ await Promise.all([
   }),
   // A page is written into one file: its script and style stand beside the library until then.
   build({
-    entryPoints: PAGES.flatMap((page) => [
-      { in: path(`src/apps/${page}/page/main.ts`), out: page },
-      { in: path(`src/apps/${page}/page/page.css`), out: page },
+    entryPoints: Object.entries(PAGES).flatMap(([page, folder]) => [
+      { in: path(`src/${folder}/main.ts`), out: page },
+      { in: path(`src/${folder}/page.css`), out: page },
     ]),
     outdir: path('dist/lib/page'),
     format: 'iife',

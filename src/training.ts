@@ -1,14 +1,14 @@
 /** The part of the public API that trains models; index.ts re-exports it. */
-export { trainFolder, type TrainedFolder } from './apps/train/train-folder.js';
+export { trainFolder, type TrainedFolder } from './train/folder/train-folder.js';
 export {
   type Augmentation,
   type FolderSchedule,
   type GivenTrainFolderOptions,
   type TrainFolderOptions,
-} from './apps/train/train-folder-options.js';
-export { type EpochRecord, type Score, type TrainEvent } from './apps/train/training-records.js';
-export { type TrainFailure } from './apps/train/training-photos.js';
-export { createTrainer } from './extract/train/create-trainer.js';
+} from './train/folder/train-folder-options.js';
+export { type EpochRecord, type Score, type TrainEvent } from './train/folder/training-records.js';
+export { type TrainFailure } from './train/folder/training-photos.js';
+export { createTrainer } from './train/create-trainer.js';
 export {
   type Evaluation,
   type EvaluationSource,
@@ -16,13 +16,13 @@ export {
   type TrainBatch,
   type Trainer,
   type TrainRunOptions,
-} from './extract/train/trainer.js';
+} from './train/trainer.js';
 export {
   type BatchNormTraining,
   type GivenTrainerOptions,
   type ParameterGroup,
   type TrainerOptions,
-} from './extract/train/trainer-options.js';
+} from './train/runs/trainer-options.js';
 export type {
   AbsoluteLoss,
   BinaryCrossEntropyLoss,
@@ -36,7 +36,7 @@ export type {
   NegativeLogLikelihoodLoss,
   SmoothL1Loss,
   SquaredLoss,
-} from './extract/train/losses/loss-options.js';
+} from './train/losses/loss-options.js';
 export type {
   AdagradOptions,
   AdamOptions,
@@ -48,7 +48,7 @@ export type {
   OptimizerOptions,
   RmsPropOptions,
   SgdOptions,
-} from './extract/train/optimizers/optimizer-options.js';
+} from './train/optimizers/optimizer-options.js';
 export type {
   ConstantSchedule,
   CosineRestartsSchedule,
@@ -62,5 +62,5 @@ export type {
   PolynomialSchedule,
   SequentialSchedule,
   StepSchedule,
-} from './extract/train/optimizers/schedule-options.js';
-export { type Target } from './extract/train/losses/targets.js';
+} from './train/optimizers/schedule-options.js';
+export { type Target } from './train/losses/targets.js';

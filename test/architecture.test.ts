@@ -1,273 +1,239 @@
-/** The house: which room may import which, two levels deep, and what belongs to one file alone. */
+/** The house: which room may import which, and what belongs to one file alone. Three tests over one table. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { projectPath } from './support/fixtures.js';
 
-const SRC = projectPath('src');
-const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.ts'))
-  .map((file) => file.replaceAll('\\', '/'));
-
-/** What a room stands on directly. It may import these rooms, what they stand on, and itself. */
-const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
-  base: [],
-  'base/files': [],
-  onnx: ['base'],
-  graph: ['onnx'],
-  'graph/names': ['graph'],
-  'graph/parameters': ['graph/names'],
-  'graph/rewrite': ['graph'],
-  'graph/rewrite/precision': ['graph/rewrite'],
-  'graph/partition': ['graph/rewrite'],
-  'graph/gradient/backward': ['graph/rewrite'],
-  'graph/gradient/rules': ['graph/gradient/backward'],
-  'graph/gradient': ['graph/gradient/rules'],
-  'graph/training': ['graph/gradient/backward'],
-  tensor: ['base'],
-  'tensor/arrow': ['tensor'],
-  runtime: ['tensor'],
-  'runtime/devices': ['runtime'],
-  'runtime/engines': ['runtime/devices'],
-  model: ['graph/parameters', 'graph/rewrite', 'runtime'],
-  'model/oracle': ['model', 'graph/gradient', 'graph/partition'],
-  'model/parameters': ['model/parameters/folding', 'base/files'],
-  'model/parameters/folding': ['model', 'hub/zoo/families'],
-  'model/precision': ['model/oracle', 'graph/rewrite/precision'],
-  extract: ['model/parameters', 'model/precision', 'runtime/devices'],
-  'extract/attribution': ['extract'],
-  'extract/stages': ['extract'],
-  'extract/train': ['extract/statistics', 'extract/train/losses', 'extract/train/optimizers'],
-  'extract/train/losses': ['graph/training', 'tensor'],
-  'extract/train/optimizers': ['base'],
-  'extract/statistics': ['extract'],
-  text: ['extract'],
-  'image/file': ['base'],
-  'image/pixels': ['base'],
-  'image/simd': ['base'],
-  'image/bmp': ['image/pixels'],
-  'image/jpeg': ['image/pixels', 'image/simd'],
-  'image/resample': ['image/pixels', 'image/simd'],
-  'image/formats': ['image/bmp', 'image/jpeg'],
-  'image/decode': ['image/file', 'image/formats'],
-  image: ['image/decode', 'image/resample', 'tensor'],
-  'image/configs': ['image'],
-  'image/lanes': ['image'],
-  'sources/items': ['image/decode', 'base/files'],
-  'sources/folders': ['sources/items'],
-  'sources/archives': ['sources/folders'],
-  'sources/lists': ['sources/items'],
-  'sources/records': ['sources/lists', 'tensor/arrow'],
-  'sources/sampling': ['sources/items'],
-  sources: ['sources/archives', 'sources/records', 'sources/sampling', 'image'],
-  'dataset/formats': ['tensor/arrow', 'base/files'],
-  dataset: ['dataset/formats'],
-  embed: ['extract', 'sources', 'dataset', 'image/configs', 'image/lanes'],
-  'embed/measure': ['embed'],
-  'embed/streams': ['embed'],
-  'apps/pages/browser': ['base'],
-  'apps/pages': ['base', 'apps/pages/browser'],
-  'apps/pages/vectors': ['base'],
-  'apps/search': ['embed', 'text'],
-  'apps/dedupe': ['apps/search'],
-  'apps/probe': ['apps/search'],
-  'apps/attribution': ['embed', 'extract/attribution', 'apps/pages'],
-  'apps/learn': ['embed', 'extract/statistics'],
-  'apps/report/collect': ['dataset', 'apps/pages/vectors'],
-  'apps/report/page': ['apps/pages/browser'],
-  'apps/report': [
-    'apps/attribution',
-    'apps/dedupe',
-    'apps/pages',
-    'apps/probe',
-    'apps/report/collect',
-    'apps/report/page',
-  ],
-  'apps/compare/page': ['apps/pages/browser'],
-  'apps/compare': ['embed', 'apps/pages', 'apps/pages/vectors', 'apps/compare/page'],
-  'apps/train/page': ['apps/pages/browser'],
-  'apps/train': ['embed', 'extract/train', 'apps/pages', 'apps/train/page'],
-  'apps/explore/page': ['apps/pages', 'apps/pages/browser'],
-  'apps/explore/describe': ['model/oracle', 'apps/pages', 'apps/explore/page'],
-  'apps/explore/see': ['model', 'tensor', 'apps/pages', 'apps/explore/page'],
-  'apps/explore': ['embed', 'extract/attribution', 'apps/pages', 'apps/explore/describe', 'apps/explore/see'],
-  'apps/serve/http': ['base'],
-  'apps/serve': ['embed', 'text', 'apps/serve/http'],
-  hub: ['onnx'],
-  'hub/wheels': ['hub', 'base/files'],
-  'hub/zoo/network': ['onnx'],
-  'hub/zoo/families': ['hub/zoo/network'],
-  'hub/zoo': ['hub/zoo/families', 'hub', 'model/parameters'],
-  'cli/terminal': ['embed', 'apps/pages', 'apps/train'],
-  'cli/flags': ['cli/terminal', 'embed', 'extract/stages', 'hub', 'text'],
-  'cli/commands': [
-    'cli/flags',
-    'hub/wheels',
-    'hub/zoo',
-    'embed/measure',
-    'embed/streams',
-    'apps/attribution',
-    'apps/compare',
-    'apps/dedupe',
-    'apps/explore',
-    'apps/learn',
-    'apps/report',
-    'apps/search',
-    'apps/serve',
-    'apps/train',
-  ],
-  'cli/commands/bench': ['cli/flags', 'embed/measure', 'apps/compare'],
-  'cli/commands/embed': ['cli/flags', 'embed/measure', 'embed/streams'],
-  'cli/commands/dataset': ['cli/flags', 'apps/dedupe', 'apps/report'],
-  'cli/commands/probe': ['cli/flags', 'apps/probe'],
-  cli: [
-    'cli/commands',
-    'cli/commands/bench',
-    'cli/commands/dataset',
-    'cli/commands/embed',
-    'cli/commands/probe',
-  ],
-  index: [
-    'extract/attribution',
-    'extract/stages',
-    'extract/train',
-    'embed/measure',
-    'embed/streams',
-    'apps/attribution',
-    'apps/compare',
-    'apps/dedupe',
-    'apps/explore',
-    'apps/learn',
-    'apps/probe',
-    'apps/report',
-    'apps/search',
-    'apps/serve',
-    'apps/train',
-    'hub/wheels',
-    'hub/zoo',
-  ],
-};
-
-/** A room with more files than this needs sub-rooms. */
-const MOST_FILES = 26;
-
-function roomOf(file: string): string {
-  return dirname(file) === '.' ? 'index' : dirname(file);
+interface Room {
+  /** The rooms that it stands on directly. It may import them, and all that they stand on. */
+  readonly on: readonly string[];
+  /** Its folders from the ground up; `.` is the room itself. Folders of one floor do not know each other. */
+  readonly floors: readonly (readonly string[])[];
 }
 
+const HOUSE: Readonly<Record<string, Room>> = {
+  base: { on: [], floors: [['.'], ['files', 'http']] },
+  html: { on: ['base'], floors: [['browser'], ['.']] },
+  onnx: { on: ['base'], floors: [['wire'], ['scan'], ['.']] },
+  tensor: { on: ['base'], floors: [['.', 'vectors'], ['arrow']] },
+  graph: {
+    on: ['onnx'],
+    floors: [['.'], ['names', 'rewrite'], ['batch', 'cost', 'operators', 'parameters'], ['precision']],
+  },
+  hub: { on: ['onnx'], floors: [['.'], ['wheels']] },
+  images: {
+    on: ['tensor'],
+    floors: [
+      ['file', 'pixels', 'simd'],
+      ['jpeg', 'resample'],
+      ['formats'],
+      ['decode'],
+      ['transform'],
+      ['.', 'configs', 'lanes'],
+    ],
+  },
+  networks: { on: ['onnx'], floors: [['.'], ['families']] },
+  runtime: { on: ['tensor'], floors: [['lanes'], ['.'], ['devices'], ['engines']] },
+  model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['oracle'], ['precision']] },
+  extract: { on: ['model'], floors: [['replicas'], ['.']] },
+  gradients: { on: ['model'], floors: [['backward'], ['rules'], ['.']] },
+  parameters: {
+    on: ['networks', 'model'],
+    floors: [['folding', 'state'], ['safetensors', 'torch'], ['dicts'], ['match'], ['.']],
+  },
+  datasets: {
+    on: ['images', 'extract'],
+    floors: [
+      ['formats', 'records', 'sources/items'],
+      ['files', 'sources/folders', 'sources/lists', 'sources/sampling'],
+      ['merge', 'sources/archives', 'sources/records'],
+      ['sources'],
+      ['embed'],
+      ['streams'],
+    ],
+  },
+  stages: { on: ['extract'], floors: [['graph'], ['.']] },
+  zoo: { on: ['hub', 'parameters'], floors: [['.']] },
+  explain: { on: ['gradients', 'datasets'], floors: [['maps'], ['.'], ['photos']] },
+  features: {
+    on: ['datasets'],
+    floors: [['text/tokenizer'], ['text'], ['search'], ['dedupe', 'probe/rows'], ['probe/fit'], ['probe']],
+  },
+  precision: { on: ['html', 'datasets'], floors: [['.', 'compare', 'compare/page']] },
+  train: {
+    on: ['html', 'gradients', 'parameters', 'datasets', 'stages'],
+    floors: [['folder/page', 'graph', 'optimizers', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],
+  },
+  pages: {
+    on: ['html', 'explain', 'features'],
+    floors: [
+      ['explore/page', 'report/collect', 'report/page'],
+      ['explore/describe', 'explore/see', 'report/sections'],
+      ['explore', 'report'],
+    ],
+  },
+  serve: { on: ['features'], floors: [['http'], ['batches'], ['bodies'], ['routes'], ['.']] },
+  cli: {
+    on: ['zoo', 'precision', 'train', 'pages', 'serve'],
+    floors: [
+      ['measure', 'terminal'],
+      ['flags'],
+      ['commands', 'commands/bench', 'commands/dataset', 'commands/embed', 'commands/probe'],
+      ['.'],
+    ],
+  },
+};
+
+/** The most floors of a room, and the longest chain of imports inside a folder. */
+const MOST_FLOORS = 6;
+
+/** What only the named files may import. */
+const IMPORTED_BY: Readonly<Record<string, readonly string[]>> = {
+  'onnxruntime-node': ['runtime/engines/onnxruntime.ts'],
+  koffi: ['runtime/engines/openvino.ts'],
+  'onnx-proto': ['onnx/wire/write-model.ts'],
+  'protobufjs/minimal.js': ['onnx/wire/wire.ts'],
+  sharp: ['images/decode/open-sharp.ts'],
+  'prom-client': ['cli/terminal/metrics-server.ts', 'serve/batches/metrics.ts'],
+  'umap-js': ['pages/report/collect/umap.ts'],
+  // base/http/http.ts has its types only.
+  undici: ['base/http/http-agents.ts', 'base/http/http.ts'],
+  'hyparquet-writer': ['datasets/formats/metadata.ts'],
+  'apache-arrow': ['tensor/arrow/library.ts'],
+};
+
+const LOADED_LAZILY = ['onnxruntime-node', 'koffi', 'sharp', 'undici'];
+
+/** A file of the package: what it imports, types included, as files of the package and as names of other packages. */
+interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+  readonly files: readonly string[];
+  readonly packages: readonly string[];
+}
+
+const SRC = projectPath('src');
+const files = new Map(
+  readdirSync(SRC, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => readSource(path.replaceAll('\\', '/')))
+    .map((file) => [file.path, file]),
+);
+
+function readSource(path: string): SourceFile {
+  const text = readFileSync(join(SRC, path), 'utf8');
+  const imports = [...text.matchAll(/(?:from|import\()\s*'([^']+)'/g)].map((match) => match[1]!);
+  const isOwn = (name: string): boolean => name.startsWith('.');
+  return {
+    path,
+    text,
+    files: imports.filter(isOwn).map((name) => posix.join(dirname(path), name).replace(/\.js$/, '.ts')),
+    packages: imports.filter((name) => !isOwn(name)),
+  };
+}
+
+/** The room of a file; undefined for the files at the top, which hand names on. */
+function roomOf(path: string): string | undefined {
+  return path.includes('/') ? path.slice(0, path.indexOf('/')) : undefined;
+}
+
+/** The folder of a file inside its room. */
+function folderOf(path: string): string {
+  return dirname(path).slice(roomOf(path)!.length + 1) || '.';
+}
+
+const below = new Map<string, ReadonlySet<string>>();
+
 /** All rooms that a room may import. */
-function below(room: string): Set<string> {
-  const reached = new Set([room]);
-  for (const one of reached) for (const next of STANDS_ON[one] ?? []) reached.add(next);
+function roomsBelow(room: string, above: readonly string[] = []): ReadonlySet<string> {
+  if (above.includes(room)) throw new Error(`rooms in a circle: ${[...above, room].join(' → ')}`);
+  const known = below.get(room);
+  if (known) return known;
+  const { on } = HOUSE[room]!;
+  const reached = new Set(on);
+  for (const next of on) for (const one of roomsBelow(next, [...above, room])) reached.add(one);
+  below.set(room, reached);
   return reached;
 }
 
-/** What a file imports, types included, as the files of this package or the names of others. */
-function importsOf(file: string): string[] {
-  const text = readFileSync(join(SRC, file), 'utf8');
-  return [...text.matchAll(/(?:from|import\()\s*'([^']+)'/g)].map((match) => match[1]!);
+function floorOf(path: string): number {
+  return HOUSE[roomOf(path)!]!.floors.findIndex((floor) => floor.includes(folderOf(path)));
 }
 
-function filesImportedBy(file: string): string[] {
-  return importsOf(file)
-    .filter((path) => path.startsWith('.'))
-    .map((path) => posix.join(dirname(file), path).replace(/\.js$/, '.ts'));
+/** Why a file may not import another; undefined if it may. */
+function whyNot(path: string, target: string): string | undefined {
+  if (!files.has(target)) return 'no such file';
+  const [room, other] = [roomOf(path), roomOf(target)];
+  if (room === undefined || dirname(path) === dirname(target)) return undefined;
+  if (other === undefined) return 'the top hands names on, and nothing imports it';
+  if (room !== other) return roomsBelow(room).has(other) ? undefined : `${room} does not stand on ${other}`;
+  return floorOf(path) > floorOf(target) ? undefined : 'not a lower floor of the room';
 }
 
 describe('architecture', () => {
-  it('has rooms, and knows each of them', () => {
-    expect(new Set(files.map(roomOf))).toEqual(new Set(Object.keys(STANDS_ON)));
-  });
-
-  it('has floors: no room stands on itself', () => {
-    for (const room of Object.keys(STANDS_ON)) {
-      const others = STANDS_ON[room]!.flatMap((next) => Array.from(below(next)));
-      expect(others, room).not.toContain(room);
-      for (const next of others) expect(Object.keys(STANDS_ON), room).toContain(next);
-    }
-  });
-
-  it.each(files)('%s imports only lower floors', (file) => {
-    const allowed = below(roomOf(file));
-    for (const target of filesImportedBy(file)) {
-      expect(files, `${file} imports ${target}`).toContain(target);
-      expect([...allowed], `${file} imports ${target}`).toContain(roomOf(target));
-    }
-  });
-
-  it('has no circle of files, type-only imports included', () => {
-    const settled = new Set<string>();
-    const visit = (file: string, path: readonly string[]): void => {
-      if (settled.has(file)) return;
-      expect(path, `circle: ${[...path, file].join(' → ')}`).not.toContain(file);
-      for (const target of filesImportedBy(file)) visit(target, [...path, file]);
-      settled.add(file);
+  it('has floors: imports, those of types included, lead down, and never in a circle', () => {
+    const folders = new Set([...files.keys()].filter(roomOf).map((path) => dirname(path)));
+    const inTable = Object.entries(HOUSE).flatMap(([room, { floors }]) =>
+      floors.flat().map((folder) => posix.join(room, folder)),
+    );
+    expect([...folders].toSorted()).toEqual(inTable.toSorted());
+    const upward = [...files.values()].flatMap((file) =>
+      file.files
+        .map((target) => ({ file: file.path, target, why: whyNot(file.path, target) }))
+        .filter(({ why }) => why !== undefined),
+    );
+    expect(upward).toEqual([]);
+    const chains = new Map<string, number>();
+    const chainOf = (path: string, above: readonly string[]): number => {
+      if (above.includes(path)) throw new Error(`files in a circle: ${[...above, path].join(' → ')}`);
+      const known = chains.get(path);
+      if (known !== undefined) return known;
+      const lengths = files
+        .get(path)!
+        .files.map((target) => [target, chainOf(target, [...above, path])] as const)
+        .filter(([target]) => dirname(target) === dirname(path));
+      const length = 1 + Math.max(0, ...lengths.map(([, chain]) => chain));
+      chains.set(path, length);
+      return length;
     };
-    for (const file of files) visit(file, []);
+    for (const path of files.keys()) chainOf(path, []);
+    expect([...chains].filter(([, length]) => length > MOST_FLOORS)).toEqual([]);
+    expect(Object.entries(HOUSE).filter(([, { floors }]) => floors.length > MOST_FLOORS)).toEqual([]);
   });
 
-  it(`has no room of more than ${MOST_FILES} files`, () => {
-    for (const room of Object.keys(STANDS_ON))
-      expect(files.filter((file) => roomOf(file) === room).length, room).toBeLessThanOrEqual(MOST_FILES);
+  it('keeps what belongs to one place there', () => {
+    const importers = (name: string): string[] =>
+      [...files.values()]
+        .filter(({ packages }) => packages.includes(name))
+        .map(({ path }) => path)
+        .toSorted();
+    for (const [name, allowed] of Object.entries(IMPORTED_BY)) expect(importers(name), name).toEqual(allowed);
+    expect(importers('commander').filter((path) => roomOf(path) !== 'cli')).toEqual([]);
+    const isEager = new RegExp(`^import (?!type).*'(${LOADED_LAZILY.join('|')})'`, 'm');
+    expect([...files.values()].filter(({ text }) => isEager.test(text))).toEqual([]);
+    const talks = /console\.|process\.(argv|stdout|stderr|exit\(|exitCode)|process\.on\('SIG/;
+    const talkers = [...files.values()].filter(({ text }) => talks.test(withoutComments(text)));
+    expect(talkers.map(({ path }) => path).filter((path) => roomOf(path) !== 'cli')).toEqual([]);
   });
 
-  it.each([
-    ['onnxruntime-node', ['runtime/engines/onnxruntime.ts']],
-    ['koffi', ['runtime/engines/openvino.ts']],
-    ['onnx-proto', ['onnx/write-model.ts']],
-    ['protobufjs/minimal.js', ['onnx/wire.ts']],
-    ['sharp', ['image/decode/open-sharp.ts']],
-    ['prom-client', ['apps/serve/metrics.ts', 'cli/terminal/metrics-server.ts']],
-    ['umap-js', ['apps/pages/vectors/umap.ts']],
-    // base/http.ts has its types only.
-    ['undici', ['base/http-agents.ts', 'base/http.ts']],
-    ['hyparquet-writer', ['dataset/formats/metadata.ts']],
-    ['apache-arrow', ['tensor/arrow/library.ts']],
-  ])('%s is imported in %j only', (name, allowed) => {
-    expect(files.filter((file) => importsOf(file).includes(name)).toSorted()).toEqual(allowed);
-  });
-
-  it('commander is imported in cli/ only', () => {
-    const importers = files.filter((file) => importsOf(file).includes('commander'));
-    expect(importers).toContain('cli/program.ts');
-    expect(importers.filter((file) => !file.startsWith('cli/'))).toEqual([]);
-  });
-
-  it('loads native code and the HTTP client lazily', () => {
-    for (const name of ['onnxruntime-node', 'koffi', 'sharp', 'undici']) {
-      for (const file of files) {
-        const text = readFileSync(join(SRC, file), 'utf8');
-        expect(text, file).not.toMatch(new RegExp(`^import (?!type).*'${name}'`, 'm'));
-      }
-    }
-  });
-
-  it('prints and exits only in cli/', () => {
-    const inside = /console\.|process\.(argv|stdout|stderr|exit\(|exitCode)|process\.on\('SIG/;
-    const offenders = files.filter((file) => !file.startsWith('cli/') && inside.test(withoutComments(file)));
-    expect(offenders).toEqual([]);
-  });
-
-  it('keeps files short: 350 lines at most, a thread entry 60', () => {
-    const lengths = files.map(
-      (file) => [file, readFileSync(join(SRC, file), 'utf8').split('\n').length] as const,
+  it('has short files, and tests for every room', () => {
+    const lengths = [...files.values()].map(
+      ({ path, text }) => [path, withoutImports(text).split('\n').length] as const,
     );
     expect(lengths.filter(([, lines]) => lines > 350)).toEqual([]);
-    expect(lengths.filter(([file, lines]) => /-(thread|process)\.ts$/.test(file) && lines > 60)).toEqual([]);
-  });
-
-  it('mirrors src/ in test/', () => {
+    expect(lengths.filter(([path, lines]) => /-(thread|process)\.ts$/.test(path) && lines > 60)).toEqual([]);
     const tests = readdirSync(projectPath('test'), { recursive: true, encoding: 'utf8' });
-    const rooms = Object.keys(STANDS_ON).filter((room) => room !== 'index');
-    for (const room of rooms) {
-      expect(
-        tests.some((file) => file.startsWith(`${room}/`) && file.endsWith('.test.ts')),
-        room,
-      ).toBe(true);
-    }
+    const untested = Object.keys(HOUSE).filter(
+      (room) => !tests.some((path) => path.startsWith(`${room}/`) && path.endsWith('.test.ts')),
+    );
+    expect(untested).toEqual([]);
   });
 });
 
-function withoutComments(file: string): string {
-  return readFileSync(join(SRC, file), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+}
+
+function withoutImports(text: string): string {
+  return text.replace(/^(?:im|ex)port (?:type )?\{[^}]*\} from [^;]*;\n/gm, '');
 }

@@ -1,8 +1,8 @@
 /** The command `tapir`: signals, streams and exit codes. program.ts holds the commands. */
 import { reasonOf, TapirError } from '../base/errors.js';
 import { printable, shown } from '../base/printable.js';
-import { ownSharp } from '../image/decode/open-sharp.js';
-import { warmLane } from '../runtime/lane-start.js';
+import { ownSharp } from '../images/decode/open-sharp.js';
+import { warmLane } from '../runtime/lanes/lane-start.js';
 import { writeErrorFile } from './terminal/error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './terminal/exit-code.js';
 import type { Terminal } from './terminal/terminal.js';

@@ -1,9 +1,9 @@
 /** The labels of a classifier's classes, in the metadata of its file. */
 import { reasonOf } from '../base/errors.js';
 import { readModelMetadata, replaceMetadata } from '../onnx/model-metadata.js';
-import { WireReader } from '../onnx/wire.js';
-import { modelInternals } from '../model/model-state.js';
-import { deriveModel, type OnnxModel } from '../model/open-model.js';
+import { WireReader } from '../onnx/wire/wire.js';
+import { modelInternals } from '../model/open/model-state.js';
+import { deriveModel, type OnnxModel } from '../model/open/open-model.js';
 
 /** A label per class, in the order of the classes, or why there are no labels. */
 export type ClassLabels = { readonly labels: readonly string[] } | { readonly problem: string };

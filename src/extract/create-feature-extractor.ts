@@ -1,28 +1,28 @@
 /** Model + names → an extractor on one device or several. */
 import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
-import type { ModelSource, OnnxModel } from '../model/open-model.js';
+import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
 import { inPrecision, loweredPrecision } from '../model/precision/lower-precision.js';
 import { pruneModel } from '../model/oracle/prune-model.js';
-import { deriveRewritten } from '../model/derive-rewritten.js';
-import { prunedInternals, type PrunedModel } from '../model/pruned-model.js';
-import type { KeysOf, ReturnNodes } from '../model/return-nodes.js';
-import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/rewrite-options.js';
-import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/device.js';
-import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lane-options.js';
-import { warmLane } from '../runtime/lane-start.js';
+import { deriveRewritten } from '../model/prune/derive-rewritten.js';
+import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
+import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
+import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
+import { warmLane } from '../runtime/lanes/lane-start.js';
 import { openReplica, type Runner } from '../runtime/replica.js';
-import type { SessionOptions } from '../runtime/session-options.js';
+import type { SessionOptions } from '../runtime/lanes/session-options.js';
 import type { DType } from '../tensor/tensor.js';
 import { newDataParallel, type DataParallel } from './data-parallel.js';
-import { describeLanes } from './describe-lanes.js';
+import { describeLanes } from './replicas/describe-lanes.js';
 import { extractorInternals, type Extractor } from './extractor.js';
 import { newFeatureExtractor, type FeatureExtractor } from './feature-extractor.js';
-import { createFeatureModel, type SessionSetup } from './feature-model.js';
-import { holdReplica, releaseReplica } from './hold-replicas.js';
+import { createFeatureModel, type SessionSetup } from './replicas/feature-model.js';
+import { holdReplica, releaseReplica } from './replicas/hold-replicas.js';
 import { inheritFrom, readSession } from './inherit-options.js';
-import { openReplicas } from './open-replicas.js';
-import { readParallelOptions, type ParallelOptions } from './parallel-options.js';
-import { ReplicaSet } from './replica-set.js';
+import { openReplicas } from './replicas/open-replicas.js';
+import { readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
+import { ReplicaSet } from './replicas/replica-set.js';
 
 /** Options of {@link createFeatureExtractor}. */
 export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {

@@ -1,7 +1,7 @@
 /** One model on several devices: a batch is split over them, and the outputs are joined. */
 import { checkInteger, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
-import { readDevices, type Device } from '../runtime/device.js';
+import { readDevices, type Device } from '../runtime/lanes/device.js';
 import { devicesLike } from '../runtime/devices/device-list.js';
 import { readFeeds } from '../tensor/read-feeds.js';
 import { deviceRows, readSplit, type Split } from '../tensor/split.js';
@@ -9,10 +9,10 @@ import type { DType, Tensor } from '../tensor/tensor.js';
 import { Extractor, extractorInternals } from './extractor.js';
 import { FeatureExtractor } from './feature-extractor.js';
 import { mapInOrder } from './map-in-order.js';
-import { openReplicas } from './open-replicas.js';
-import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './parallel-options.js';
-import { ReplicaSet } from './replica-set.js';
-import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './run-options.js';
+import { openReplicas } from './replicas/open-replicas.js';
+import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
+import { ReplicaSet } from './replicas/replica-set.js';
+import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './replicas/run-options.js';
 
 /** Options of {@link DataParallel.create}. */
 export interface DataParallelOptions extends ParallelOptions {

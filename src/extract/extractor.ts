@@ -2,14 +2,14 @@
 import { availableParallelism } from 'node:os';
 import type { Options } from '../base/checks.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
-import type { FeatureInfo } from '../model/feature-info.js';
-import { Internals } from '../model/internals.js';
-import type { EngineName, Precision } from '../runtime/lane-options.js';
-import type { PrunedModel } from '../model/pruned-model.js';
+import type { FeatureInfo } from '../model/prune/feature-info.js';
+import { Internals } from '../model/open/internals.js';
+import type { EngineName, Precision } from '../runtime/lanes/lane-options.js';
+import type { PrunedModel } from '../model/prune/pruned-model.js';
 import type { DType, Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
-import { ReplicaSet } from './replica-set.js';
-import type { RunInput, RunOptions } from './run-options.js';
+import { ReplicaSet } from './replicas/replica-set.js';
+import type { RunInput, RunOptions } from './replicas/run-options.js';
 
 const EXPECTED = 'an extractor, as createFeatureExtractor or DataParallel.create gives it';
 

@@ -3,8 +3,8 @@ import type { Options } from '../base/checks.js';
 import { readFeeds } from '../tensor/read-feeds.js';
 import type { DType, Tensor } from '../tensor/tensor.js';
 import { Extractor } from './extractor.js';
-import type { ReplicaSet } from './replica-set.js';
-import { readRunOptions, type RunInput, type RunOptions } from './run-options.js';
+import type { ReplicaSet } from './replicas/replica-set.js';
+import { readRunOptions, type RunInput, type RunOptions } from './replicas/run-options.js';
 
 let newFeatureExtractor: <Key extends string, Type extends DType>(
   set: ReplicaSet,

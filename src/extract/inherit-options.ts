@@ -1,11 +1,11 @@
 /** What a new extractor takes over from the one that it is made of. */
 import { givenFields, type Options } from '../base/checks.js';
-import type { DeviceSpec, ResolvedDevice } from '../runtime/device.js';
-import type { LaneOptions } from '../runtime/lane-options.js';
-import { readSessionOptions, type SessionOptions } from '../runtime/session-options.js';
+import type { DeviceSpec, ResolvedDevice } from '../runtime/lanes/device.js';
+import type { LaneOptions } from '../runtime/lanes/lane-options.js';
+import { readSessionOptions, type SessionOptions } from '../runtime/lanes/session-options.js';
 import { DataParallel } from './data-parallel.js';
 import { extractorInternals } from './extractor.js';
-import { PARALLEL_DEFAULTS, type ParallelOptions } from './parallel-options.js';
+import { PARALLEL_DEFAULTS, type ParallelOptions } from './replicas/parallel-options.js';
 
 /** Options of an extractor. */
 interface Inherited {

@@ -1,8 +1,8 @@
 /** An indexed model → its graph. */
 import type { NamesSidecar } from '../onnx/names-sidecar.js';
-import { operatorKey } from '../onnx/scan-body.js';
-import type { ScannedModel } from '../onnx/scan.js';
-import type { ScannedTensor, ScannedValueInfo, ValueType } from '../onnx/scan-value.js';
+import { operatorKey } from '../onnx/scan/scan-body.js';
+import type { ScannedModel } from '../onnx/scan/scan.js';
+import type { ScannedTensor, ScannedValueInfo, ValueType } from '../onnx/scan/scan-value.js';
 import { executionOrder } from './execution-order.js';
 import type { Conflict, Graph, Node, Value } from './graph.js';
 import { namesRead } from './scopes.js';

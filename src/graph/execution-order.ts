@@ -1,5 +1,5 @@
 /** The order in which nodes run. */
-import type { ScannedNode } from '../onnx/scan-graph.js';
+import type { ScannedNode } from '../onnx/scan/scan-graph.js';
 import { namesRead } from './scopes.js';
 
 /** Nodes in an order in which each comes after those it reads from. A sorted file, as ONNX requires, keeps its order. */

@@ -1,8 +1,8 @@
 /** The graph of a model: nodes and values that know each other. Built once by build-graph.ts, never changed. */
 import type { NamesSidecar } from '../onnx/names-sidecar.js';
-import type { ScannedNode } from '../onnx/scan-graph.js';
-import type { ScannedTensor, ScannedValueInfo, ValueType } from '../onnx/scan-value.js';
-import type { ScannedFunction, ScannedModel } from '../onnx/scan.js';
+import type { ScannedNode } from '../onnx/scan/scan-graph.js';
+import type { ScannedTensor, ScannedValueInfo, ValueType } from '../onnx/scan/scan-value.js';
+import type { ScannedFunction, ScannedModel } from '../onnx/scan/scan.js';
 
 /** A tensor of the main graph: an edge from its producer to its uses. */
 export interface Value {

@@ -1,6 +1,6 @@
 /** What the bodies of control-flow nodes read from the graph around them, and the names they define. */
-import type { BodyPlace, ScannedBodies } from '../onnx/scan-body.js';
-import type { ScannedNode } from '../onnx/scan-graph.js';
+import type { BodyPlace, ScannedBodies } from '../onnx/scan/scan-body.js';
+import type { ScannedNode } from '../onnx/scan/scan-graph.js';
 
 /** The names that a node reads, each once: its inputs, then what its bodies capture. */
 export function namesRead({ inputs, bodies }: ScannedNode): readonly string[] {

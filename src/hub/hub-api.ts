@@ -1,7 +1,7 @@
 /** Requests to the API of the Hugging Face hub: the files of a repository, their sizes and checksums. */
 import { TapirError } from '../base/errors.js';
-import { HttpFailure } from '../base/http-failure.js';
-import { fetchUrl, openUrl } from '../base/http.js';
+import { HttpFailure } from '../base/http/http-failure.js';
+import { fetchUrl, openUrl } from '../base/http/http.js';
 import { parseJson } from '../base/read-json.js';
 import { downloadRules, retryDownload, type DownloadOptions } from './download-file.js';
 import { IS_COMMIT } from './hub-cache.js';

@@ -10,8 +10,8 @@ import {
   listExternalInitializers,
   listExternalInNodes,
 } from '../onnx/external-data.js';
-import { scanModel } from '../onnx/scan.js';
-import { openFileSource } from '../onnx/source.js';
+import { scanModel } from '../onnx/scan/scan.js';
+import { openFileSource } from '../onnx/wire/source.js';
 import { chooseModelFile, listCompanions, listWeightFiles } from './choose-files.js';
 import { checksumMismatch, downloadFile, type DownloadOptions } from './download-file.js';
 import {

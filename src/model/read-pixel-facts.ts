@@ -1,16 +1,16 @@
 /** What a model's file says about the pixels that it takes. */
 import type { Value } from '../graph/graph.js';
 import { readPixelInput, type PixelInput, type PixelStep } from '../graph/names/pixel-input.js';
-import { readAttributes } from '../onnx/attributes.js';
+import { readAttributes } from '../onnx/scan/attributes.js';
 import { listExternalInitializers } from '../onnx/external-data.js';
 import { readModelMetadata } from '../onnx/model-metadata.js';
-import { elementTypeName } from '../onnx/schema.js';
+import { elementTypeName } from '../onnx/wire/schema.js';
 import { readPayload } from '../onnx/tensor-payload.js';
-import { WireReader } from '../onnx/wire.js';
+import { WireReader } from '../onnx/wire/wire.js';
 import { isDType } from '../tensor/tensor.js';
 import { widen } from '../tensor/widen.js';
-import { locateWeights, modelInternals, type ModelState } from './model-state.js';
-import type { OnnxModel } from './open-model.js';
+import { locateWeights, modelInternals, type ModelState } from './open/model-state.js';
+import type { OnnxModel } from './open/open-model.js';
 
 /** The image input of a model, and what its constants and metadata say. */
 export interface PixelFacts extends PixelInput {

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isCollecting } from './emit.js';
-import type { ByteSource } from './source.js';
+import type { ByteSource } from './wire/source.js';
 
 const SLICE_BYTES = 1024 * 1024;
 

@@ -2,11 +2,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { writeAtomically, type AtomicFile } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
-import { chunkBytes, fieldChunks, sizeOf, type Chunk } from './chunk.js';
-import { GRAPH, MODEL } from './schema.js';
-import type { ScannedModel } from './scan.js';
-import { openFileSource, type ByteSource } from './source.js';
-import type { Field } from './wire.js';
+import { chunkBytes, fieldChunks, sizeOf, type Chunk } from './wire/chunk.js';
+import { GRAPH, MODEL } from './wire/schema.js';
+import type { ScannedModel } from './scan/scan.js';
+import { openFileSource, type ByteSource } from './wire/source.js';
+import type { Field } from './wire/wire.js';
 
 /** What a rewrite changes; an edit that changes nothing gives the source's bytes back. */
 export interface Edit {

@@ -2,11 +2,11 @@
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, posix, relative, sep } from 'node:path';
 import { TapirError, reasonOf } from '../base/errors.js';
-import type { ScannedBodies } from './scan-body.js';
-import type { ScannedNode } from './scan-graph.js';
-import type { ScannedFunction } from './scan.js';
-import type { ScannedTensor } from './scan-value.js';
-import type { Field } from './wire.js';
+import type { ScannedBodies } from './scan/scan-body.js';
+import type { ScannedNode } from './scan/scan-graph.js';
+import type { ScannedFunction } from './scan/scan.js';
+import type { ScannedTensor } from './scan/scan-value.js';
+import type { Field } from './wire/wire.js';
 
 /** A tensor whose payload lies in another file. */
 export interface ExternalTensor {

@@ -1,10 +1,10 @@
 /** Metadata of a model (`metadata_props`), read when it is needed; the index does not keep it. */
-import { fieldChunks } from './chunk.js';
-import type { SourceChunk } from './chunk-source.js';
-import { scanEntry } from './scan-value.js';
-import { ENTRY, MODEL } from './schema.js';
-import type { Field, WireReader } from './wire.js';
-import { writeName } from './write-model.js';
+import { fieldChunks } from './wire/chunk.js';
+import type { SourceChunk } from './wire/chunk-source.js';
+import { scanEntry } from './scan/scan-value.js';
+import { ENTRY, MODEL } from './wire/schema.js';
+import type { Field, WireReader } from './wire/wire.js';
+import { writeName } from './wire/write-model.js';
 
 /**
  * Reads some entries of a model's metadata. Of entries with one key, the last counts, as in ONNX Runtime.

@@ -1,13 +1,13 @@
 /** Weights in other places: inside the model file, in a new file, under another path, or read from where they lie. */
 import { relative, sep } from 'node:path';
-import { fieldChunks, type Chunk } from './chunk.js';
+import { fieldChunks, type Chunk } from './wire/chunk.js';
 import type { ExternalFiles, ExternalTensor } from './external-data.js';
-import type { Patch } from './patch.js';
+import type { Patch } from './wire/patch.js';
 import { payloadRange } from './payload-range.js';
-import type { ScannedTensor } from './scan-value.js';
-import { TENSOR } from './schema.js';
-import { encodeFieldHead, type Field, type WireReader } from './wire.js';
-import { writeEntry } from './write-model.js';
+import type { ScannedTensor } from './scan/scan-value.js';
+import { TENSOR } from './wire/schema.js';
+import { encodeFieldHead, type Field, type WireReader } from './wire/wire.js';
+import { writeEntry } from './wire/write-model.js';
 
 /** What takes the place of tensors, by the field of graph or model in which they lie. */
 export type MovedWeights = ReadonlyMap<Field, readonly Patch[]>;

@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto';
 import { TapirError } from '../base/errors.js';
 import { readJson } from '../base/read-json.js';
-import type { ScannedModel } from './scan.js';
-import { encodeText } from './wire.js';
+import type { ScannedModel } from './scan/scan.js';
+import { encodeText } from './wire/wire.js';
 
 /** Names of a source network, and the tensors that hold their values. */
 export interface NamesSidecar {

@@ -1,7 +1,7 @@
 /** The bytes of an external tensor in its file. */
 import { statSync } from 'node:fs';
 import { unsafeWeights, type ExternalFiles, type ExternalTensor } from './external-data.js';
-import { ELEMENT_BITS } from './schema.js';
+import { ELEMENT_BITS } from './wire/schema.js';
 
 /** A byte range of a file. */
 export interface PayloadRange {

@@ -1,7 +1,7 @@
 /** The elements of a small integer tensor: the target of a Reshape, the sizes of a Resize. */
-import type { ScannedTensor } from './scan-value.js';
-import { ELEMENT_TYPE, TENSOR } from './schema.js';
-import type { WireReader } from './wire.js';
+import type { ScannedTensor } from './scan/scan-value.js';
+import { ELEMENT_TYPE, TENSOR } from './wire/schema.js';
+import type { WireReader } from './wire/wire.js';
 
 /** Lists of axes and sizes are never longer. */
 const MAX_ELEMENTS = 4096;

@@ -1,10 +1,10 @@
 /** The elements of a tensor in a model, wherever the file has them: in one piece, in a typed field, or in another file. */
 import type { ExternalFiles } from './external-data.js';
 import { payloadRange } from './payload-range.js';
-import type { ScannedTensor } from './scan-value.js';
-import { ELEMENT_BITS, TENSOR } from './schema.js';
-import { openFileSource } from './source.js';
-import type { Field, WireReader } from './wire.js';
+import type { ScannedTensor } from './scan/scan-value.js';
+import { ELEMENT_BITS, TENSOR } from './wire/schema.js';
+import { openFileSource } from './wire/source.js';
+import type { Field, WireReader } from './wire/wire.js';
 
 /** Fields that hold elements as protobuf numbers, and the element types that each may hold. */
 const TYPED_FIELDS: ReadonlyMap<number, 'float32' | 'float64' | 'integers'> = new Map([

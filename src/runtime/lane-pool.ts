@@ -1,6 +1,6 @@
 /** The lanes of a replica: which of them are alive, and when a dead one is opened again. */
 import { reasonOf, TapirError } from '../base/errors.js';
-import type { Lane } from './lane.js';
+import type { Lane } from './lanes/lane.js';
 
 /** Runs that a stream of a session has at the same time: one that it computes and one that is ready, so that it never waits for a copy. */
 export const RUNS_PER_SESSION = 2;

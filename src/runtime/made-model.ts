@@ -1,8 +1,8 @@
 /** Sessions of small models that the package makes itself. */
-import { readDevice, type Device } from './device.js';
-import { LANE_DEFAULTS } from './lane-options.js';
+import { readDevice, type Device } from './lanes/device.js';
+import { LANE_DEFAULTS } from './lanes/lane-options.js';
 import { openReplica, type Replica } from './replica.js';
-import { readSessionOptions, type SessionOptions } from './session-options.js';
+import { readSessionOptions, type SessionOptions } from './lanes/session-options.js';
 
 /** Opens one session of a model in memory. If its lane dies, runs fail. */
 export async function openMadeModel(

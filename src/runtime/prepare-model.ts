@@ -7,14 +7,14 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freeBytes } from '../base/atomic-file.js';
 import { isTapirError, reasonOf } from '../base/errors.js';
-import { openLane } from './lane.js';
-import type { LaneOptions } from './lane-options.js';
-import { addEntry, findEntry, type CacheEntry, type CacheSettings } from './prepared-cache.js';
-import { PREPARED_GRAPH, PREPARED_WEIGHTS } from './prepared-files.js';
-import type { LaneDescription, SessionFacts } from './protocol.js';
+import { openLane } from './lanes/lane.js';
+import type { LaneOptions } from './lanes/lane-options.js';
+import { addEntry, findEntry, type CacheEntry, type CacheSettings } from './lanes/prepared-cache.js';
+import { PREPARED_GRAPH, PREPARED_WEIGHTS } from './lanes/prepared-files.js';
+import type { LaneDescription, SessionFacts } from './lanes/protocol.js';
 import { findRuntimePackage } from './runtime-package.js';
 import { describeMachine } from './cpu-features.js';
-import type { SessionOptions } from './session-options.js';
+import type { SessionOptions } from './lanes/session-options.js';
 
 /** The kind of device that a model is prepared for. GPUs lay out weights by themselves. */
 export type PreparedFor = 'cpu' | 'gpu';

@@ -6,13 +6,13 @@ import { TapirError } from '../base/errors.js';
 import { isShared, type Feed } from '../tensor/image-feed.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 import { checkPresent, cutFeed, type FeedPart } from '../tensor/tensor-part.js';
-import { deviceName, type ResolvedDevice } from './device.js';
-import { openLane, type Lane, type LanePlace } from './lane.js';
+import { deviceName, type ResolvedDevice } from './lanes/device.js';
+import { openLane, type Lane, type LanePlace } from './lanes/lane.js';
 import { LanePool, type LaneDeathPolicy, type Slot } from './lane-pool.js';
-import type { startLane } from './lane-start.js';
+import type { startLane } from './lanes/lane-start.js';
 import { onAbort } from './on-abort.js';
 import { openAll } from './open-all.js';
-import type { LaneDescription, SessionFacts } from './protocol.js';
+import type { LaneDescription, SessionFacts } from './lanes/protocol.js';
 import { WarmSizes } from './warm-sizes.js';
 
 /** Options of one run. */

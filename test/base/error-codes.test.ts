@@ -29,7 +29,7 @@ import {
   type BatchNormMoments,
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { readCheckpoint } from '../../src/extract/train/checkpoint.js';
+import { readCheckpoint } from '../../src/train/runs/checkpoint.js';
 import { ERROR_CODES } from '../support/error-codes.js';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { startServer } from '../support/file-server.js';
@@ -355,7 +355,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       const post = Worker.prototype.postMessage;
       Worker.prototype.postMessage = function (...given) { void this.terminate(); return post.apply(this, given); };
       const bytes = ${JSON.stringify(projectPath('examples/photos/sea/sea-0.jpg'))};
-      const { DecodeLanes } = await import(${JSON.stringify(projectPath('build/modules/image/lanes/decode-lanes.js'))});
+      const { DecodeLanes } = await import(${JSON.stringify(projectPath('build/modules/images/lanes/decode-lanes.js'))});
       const lanes = new DecodeLanes(tapir.createTransform('ImageNet1K_V1'), 1);
       await lanes.load(bytes, new Uint8Array(new SharedArrayBuffer(224 * 224 * 3)));`),
   SOURCE_INVALID: async () => {

@@ -20,23 +20,23 @@ import {
   type FeatureExtractor,
 } from 'onnx-tapir';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { LISTEN_DEFAULTS } from '../../src/apps/serve/service.js';
-import { SERVICE_DEFAULTS } from '../../src/apps/serve/service-options.js';
-import { REPORT_DEFAULTS } from '../../src/apps/report/report-options.js';
-import { SEARCH_DEFAULTS } from '../../src/apps/search/search-dataset.js';
-import { EMBED_DEFAULTS } from '../../src/embed/embed-options.js';
-import { EMBED_FOLDER_DEFAULTS } from '../../src/embed/embed-folder-options.js';
-import { EMBED_STREAM_DEFAULTS } from '../../src/embed/streams/row-pipe.js';
+import { LISTEN_DEFAULTS } from '../../src/serve/service.js';
+import { SERVICE_DEFAULTS } from '../../src/serve/batches/service-options.js';
+import { REPORT_DEFAULTS } from '../../src/pages/report/report-options.js';
+import { SEARCH_DEFAULTS } from '../../src/features/search/search-dataset.js';
+import { EMBED_DEFAULTS } from '../../src/datasets/embed/embed-options.js';
+import { EMBED_FOLDER_DEFAULTS } from '../../src/datasets/embed/embed-folder-options.js';
+import { EMBED_STREAM_DEFAULTS } from '../../src/datasets/streams/row-pipe.js';
 import { FEATURE_EXTRACTOR_DEFAULTS } from '../../src/extract/create-feature-extractor.js';
-import { PARALLEL_DEFAULTS } from '../../src/extract/parallel-options.js';
-import { RUN_DEFAULTS } from '../../src/extract/run-options.js';
+import { PARALLEL_DEFAULTS } from '../../src/extract/replicas/parallel-options.js';
+import { RUN_DEFAULTS } from '../../src/extract/replicas/run-options.js';
 import { KNOWN_MODELS_DEFAULTS } from '../../src/hub/list-known-models.js';
-import { TRANSFORM_PRESETS } from '../../src/image/transform-options.js';
-import { PRUNE_DEFAULTS } from '../../src/model/cut-model.js';
-import { OPEN_DEFAULTS } from '../../src/model/open-model.js';
+import { TRANSFORM_PRESETS } from '../../src/images/transform/transform-options.js';
+import { PRUNE_DEFAULTS } from '../../src/model/prune/cut-model.js';
+import { OPEN_DEFAULTS } from '../../src/model/open/open-model.js';
 import { VERIFY_DEFAULTS } from '../../src/model/oracle/verify.js';
-import { SAVE_DEFAULTS } from '../../src/model/save-whole.js';
-import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
+import { SAVE_DEFAULTS } from '../../src/model/open/save-whole.js';
+import { SESSION_DEFAULTS } from '../../src/runtime/lanes/session-options.js';
 import { projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
 
 const scratch = scratchFolder();

@@ -5,7 +5,7 @@ import { modelBytes } from '../support/graphs.js';
 
 /** Lanes that were started and that ended. */
 const lanes = { started: 0, ended: 0 };
-vi.mock(import('../../build/modules/runtime/lane.js'), async (importOriginal) => {
+vi.mock(import('../../build/modules/runtime/lanes/lane.js'), async (importOriginal) => {
   const original = await importOriginal();
   const openLane: typeof original.openLane = async (...given) => {
     const lane = await original.openLane(...given);

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { isTapirError } from '../../src/base/errors.js';
 import { buildGraph } from '../../src/graph/build-graph.js';
 import { pruneModel } from '../../src/model/oracle/prune-model.js';
-import { scanModel } from '../../src/onnx/scan.js';
-import { memorySource } from '../../src/onnx/source.js';
+import { scanModel } from '../../src/onnx/scan/scan.js';
+import { memorySource } from '../../src/onnx/wire/source.js';
 import { modelBytes, type GraphSpec, type NodeSpec } from '../support/graphs.js';
 
 const { onnx } = onnxProto;

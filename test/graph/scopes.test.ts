@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { addNamesInside, findInside, namesRead } from '../../src/graph/scopes.js';
-import { scanModel } from '../../src/onnx/scan.js';
-import { memorySource } from '../../src/onnx/source.js';
+import { scanModel } from '../../src/onnx/scan/scan.js';
+import { memorySource } from '../../src/onnx/wire/source.js';
 import { modelBytes, type GraphSpec, type NodeSpec } from '../support/graphs.js';
 
 function readBy(node: NodeSpec): string[] {

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkKnownModel, findKnownModel, readModelList } from '../../src/hub/known-models.js';
-import { transformFromConfig } from '../../src/image/configs/transform-from-config.js';
+import { transformFromConfig } from '../../src/images/configs/transform-from-config.js';
 import { scratchFolder } from '../support/fixtures.js';
 
 const scratch = scratchFolder();

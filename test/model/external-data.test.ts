@@ -17,9 +17,9 @@ import {
 import { join } from 'node:path';
 import { createFeatureExtractor, openModel, pruneModel } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { scanModel } from '../../src/onnx/scan.js';
-import { memorySource } from '../../src/onnx/source.js';
-import { encodeFieldHead } from '../../src/onnx/wire.js';
+import { scanModel } from '../../src/onnx/scan/scan.js';
+import { memorySource } from '../../src/onnx/wire/source.js';
+import { encodeFieldHead } from '../../src/onnx/wire/wire.js';
 import { fixturePath, scratchFolder } from '../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../support/graphs.js';
 import { readNpy } from '../support/npy.js';

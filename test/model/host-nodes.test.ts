@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { listHostNodes } from '../../src/model/check-runnable.js';
-import { differentiate } from '../../src/model/oracle/differentiate.js';
-import { prunedInternals } from '../../src/model/pruned-model.js';
+import { listHostNodes } from '../../src/model/open/check-runnable.js';
+import { differentiate } from '../../src/gradients/differentiate.js';
+import { prunedInternals } from '../../src/model/prune/pruned-model.js';
 import { pruneModel } from '../../src/model/oracle/prune-model.js';
 import { modelBytes, type NodeSpec } from '../support/graphs.js';
 

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { collectChunks, layOut, writeChunks } from '../../src/onnx/emit.js';
-import { scanModel, type ScannedModel } from '../../src/onnx/scan.js';
-import { memorySource } from '../../src/onnx/source.js';
+import { scanModel, type ScannedModel } from '../../src/onnx/scan/scan.js';
+import { memorySource } from '../../src/onnx/wire/source.js';
 import { fixturePath, scratchFolder, sharedFixtures, tinyResNet } from '../support/fixtures.js';
 
 const scratch = scratchFolder();

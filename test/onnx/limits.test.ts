@@ -2,7 +2,7 @@
 import { closeSync, ftruncateSync, openSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { encodeFieldHead } from '../../src/onnx/wire.js';
+import { encodeFieldHead } from '../../src/onnx/wire/wire.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { runNode } from '../support/run.js';
 

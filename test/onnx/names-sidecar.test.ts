@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { isTapirError } from '../../src/base/errors.js';
-import { getGraphNodeNames, openModel } from '../../src/model/open-model.js';
+import { getGraphNodeNames, openModel } from '../../src/model/open/open-model.js';
 import { pruneModel } from '../../src/model/oracle/prune-model.js';
 import { fixturePath, scratchFolder } from '../support/fixtures.js';
 import { chain, modelBytes } from '../support/graphs.js';

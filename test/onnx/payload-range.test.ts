@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { ExternalTensor } from '../../src/onnx/external-data.js';
 import { payloadRange, type PayloadRange } from '../../src/onnx/payload-range.js';
-import { ELEMENT_TYPE } from '../../src/onnx/schema.js';
+import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';
 import { scratchFolder } from '../support/fixtures.js';
 
 const path = join(scratchFolder(), 'w.bin');

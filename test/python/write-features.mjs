@@ -1,7 +1,7 @@
 /** Writes a feature file per format, dtype and dims into a folder, for read_features.py. Run by hand after `npm run build`. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFeatureWriter, FEATURE_FORMATS } from '../../build/modules/dataset/formats/feature-files.js';
+import { createFeatureWriter, FEATURE_FORMATS } from '../../build/modules/datasets/formats/feature-files.js';
 import { createData } from '../../build/modules/tensor/tensor.js';
 
 const folder = process.argv[2];

@@ -1,8 +1,8 @@
 /** Sessions that cannot be opened again: paused attempts, and an end with the reason. Sessions and time are simulated. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { LaneEvents } from '../../src/runtime/lane-start.js';
+import type { LaneEvents } from '../../src/runtime/lanes/lane-start.js';
 import { REOPEN_ATTEMPTS, REOPEN_PAUSE_MS } from '../../src/runtime/lane-pool.js';
-import type { LaneRequest } from '../../src/runtime/protocol.js';
+import type { LaneRequest } from '../../src/runtime/lanes/protocol.js';
 import { openReplica, type Replica } from '../../src/runtime/replica.js';
 import { wholePart } from '../../src/tensor/tensor-part.js';
 import { describeLane, done, place, playLanes } from '../support/fake-lane.js';

@@ -2,10 +2,10 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
+import { LANE_DEFAULTS } from '../../src/runtime/lanes/lane-options.js';
 import { prepareModel, warnUnprepared, type Preparation } from '../../src/runtime/prepare-model.js';
-import { PREPARED_GRAPH } from '../../src/runtime/prepared-files.js';
-import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
+import { PREPARED_GRAPH } from '../../src/runtime/lanes/prepared-files.js';
+import { SESSION_DEFAULTS } from '../../src/runtime/lanes/session-options.js';
 import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { unknownModel } from '../support/tiny-models.js';
 

@@ -2,8 +2,8 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { madeFeeds } from '../../src/tensor/image-feed.js';
-import type { LaneEvents } from '../../src/runtime/lane-start.js';
-import type { LaneRequest } from '../../src/runtime/protocol.js';
+import type { LaneEvents } from '../../src/runtime/lanes/lane-start.js';
+import type { LaneRequest } from '../../src/runtime/lanes/protocol.js';
 import type { NamedTensor } from '../../src/tensor/tensor.js';
 import { openReplica, type Replica, type ReplicaPlace } from '../../src/runtime/replica.js';
 import { wholePart } from '../../src/tensor/tensor-part.js';

@@ -1,18 +1,18 @@
 /** Batches on a simulated GPU: padded to sizes that are fast there, with no trace in the results. */
 import { describe, expect, it } from 'vitest';
 import { TapirError, packError } from '../../src/base/errors.js';
-import { setUpEmbedding, EMBED_DEFAULTS } from '../../src/embed/embed-options.js';
-import { runImages } from '../../src/embed/embed-batches.js';
-import { createFeatureModel } from '../../src/extract/feature-model.js';
+import { setUpEmbedding, EMBED_DEFAULTS } from '../../src/datasets/embed/embed-options.js';
+import { runImages } from '../../src/datasets/embed/embed-batches.js';
+import { createFeatureModel } from '../../src/extract/replicas/feature-model.js';
 import { newFeatureExtractor } from '../../src/extract/feature-extractor.js';
-import { ReplicaSet } from '../../src/extract/replica-set.js';
-import { createTransform } from '../../src/image/transform.js';
+import { ReplicaSet } from '../../src/extract/replicas/replica-set.js';
+import { createTransform } from '../../src/images/transform/transform.js';
 import { pruneModel } from '../../src/model/oracle/prune-model.js';
-import type { ResolvedDevice } from '../../src/runtime/device.js';
-import { LANE_DEFAULTS } from '../../src/runtime/lane-options.js';
+import type { ResolvedDevice } from '../../src/runtime/lanes/device.js';
+import { LANE_DEFAULTS } from '../../src/runtime/lanes/lane-options.js';
 import { openReplica, type Replica } from '../../src/runtime/replica.js';
 import { runBatch } from '../../src/runtime/run-batch.js';
-import { SESSION_DEFAULTS } from '../../src/runtime/session-options.js';
+import { SESSION_DEFAULTS } from '../../src/runtime/lanes/session-options.js';
 import type { TensorInfo } from '../../src/tensor/tensor-info.js';
 import type { NamedTensor, Tensor } from '../../src/tensor/tensor.js';
 import { describeLane, done, playLanes } from '../support/fake-lane.js';

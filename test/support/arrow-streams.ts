@@ -1,15 +1,15 @@
 /** Arrow streams for tests, and rows read and written without threads. */
 import * as arrow from 'apache-arrow';
-import { createArrowRows } from '../../src/embed/streams/arrow-rows.js';
-import { openRecords } from '../../src/sources/records/open-records.js';
+import { createArrowRows } from '../../src/datasets/streams/arrow-rows.js';
+import { openRecords } from '../../src/datasets/sources/records/open-records.js';
 import {
   type Carried,
   type InputFormat,
   type SourceRecord,
-} from '../../src/sources/records/source-record.js';
-import { createJsonlRows } from '../../src/embed/streams/jsonl-rows.js';
-import type { RowFormat } from '../../src/embed/streams/row-output.js';
-import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/sources/items/source-options.js';
+} from '../../src/datasets/sources/records/source-record.js';
+import { createJsonlRows } from '../../src/datasets/streams/jsonl-rows.js';
+import type { RowFormat } from '../../src/datasets/streams/row-output.js';
+import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/datasets/sources/items/source-options.js';
 import type { FeatureColumn } from '../../src/tensor/feature-column.js';
 import { TapirError } from '../../src/base/errors.js';
 

@@ -1,7 +1,7 @@
 /** Runs models and their gradients in this process, for tests of many small graphs. */
 import { differentiate, type Tensor } from 'onnx-tapir';
 import { InferenceSession, Tensor as OrtTensor } from 'onnxruntime-node';
-import type { NewNode } from '../../src/onnx/write-model.js';
+import type { NewNode } from '../../src/onnx/wire/write-model.js';
 
 /** A node with one output, by which it is named. */
 export function newNode(

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { StateTensor } from '../../src/model/parameters/state-tensor.js';
+import type { StateTensor } from '../../src/parameters/state/state-tensor.js';
 import type { Tensor } from '../../src/tensor/tensor.js';
 import { fixturePath } from './fixtures.js';
 

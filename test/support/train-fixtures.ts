@@ -1,7 +1,7 @@
 /** What torch's optimizers and schedulers do with given gradients (test/fixtures/train). */
 import { readFileSync } from 'node:fs';
-import type { GivenOptimizer } from '../../src/extract/train/optimizers/optimizer-options.js';
-import type { GivenSchedule } from '../../src/extract/train/optimizers/schedule-options.js';
+import type { GivenOptimizer } from '../../src/train/optimizers/optimizer-options.js';
+import type { GivenSchedule } from '../../src/train/optimizers/schedule-options.js';
 import { fixturePath } from './fixtures.js';
 
 /** A trajectory: the parameter after each step. `lr` and `momentum` change with a one-cycle schedule. */

@@ -10,7 +10,7 @@ import {
   type TrainBatch,
 } from 'onnx-tapir';
 import { expect } from 'vitest';
-import { readCheckpoint } from '../../src/extract/train/checkpoint.js';
+import { readCheckpoint } from '../../src/train/runs/checkpoint.js';
 import { decode, trainingPath, type StoredTensor, type Summary } from './training.js';
 
 /** A step of torch's momentum starts with the gradient itself: a checkpoint after the first step holds it. */

@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { StateTensor } from '../../src/model/parameters/state-tensor.js';
+import type { StateTensor } from '../../src/parameters/state/state-tensor.js';
 import { makeTensor, type Tensor } from '../../src/tensor/tensor.js';
 import { fixturePath, sharedFixtures } from './fixtures.js';
 

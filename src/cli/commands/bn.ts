@@ -6,22 +6,22 @@ import {
   estimateBatchNorm,
   measureMoments,
   mergeBatchNorm,
-} from '../../apps/learn/estimate-batch-norm.js';
-import type { PhotoFailure } from '../../apps/learn/photo-batches.js';
+} from '../../train/statistics/estimate-batch-norm.js';
+import type { PhotoFailure } from '../../datasets/embed/photo-batches.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { readJson } from '../../base/read-json.js';
-import type { FoldedOptions } from '../../extract/statistics/estimate-options.js';
-import type { BatchNormEstimate } from '../../extract/statistics/estimate-statistics.js';
-import { MODES, type BatchNormMode } from '../../extract/statistics/modes.js';
-import type { Momentum } from '../../extract/statistics/running-statistics.js';
-import type { BatchNormMoments } from '../../extract/statistics/saved-moments.js';
-import { openModel } from '../../model/open-model.js';
-import { readStateDict } from '../../model/parameters/read-state-dict.js';
-import { checkAbsent } from '../../model/save-whole.js';
-import { readDevices, type Device } from '../../runtime/device.js';
+import type { FoldedOptions } from '../../train/statistics/estimate-options.js';
+import type { BatchNormEstimate } from '../../train/statistics/estimate-statistics.js';
+import { MODES, type BatchNormMode } from '../../train/statistics/modes.js';
+import type { Momentum } from '../../train/statistics/running-statistics.js';
+import type { BatchNormMoments } from '../../train/statistics/saved-moments.js';
+import { openModel } from '../../model/open/open-model.js';
+import { readStateDict } from '../../parameters/dicts/read-state-dict.js';
+import { checkAbsent } from '../../model/open/save-whole.js';
+import { readDevices, type Device } from '../../runtime/lanes/device.js';
 import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { parseCount } from '../flags/flag-values.js';

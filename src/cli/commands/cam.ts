@@ -1,24 +1,20 @@
 /** `tapir cam`: draws where in a photo a score comes from. */
 import { shown } from '../../base/printable.js';
 import { Option, type Command } from 'commander';
-import { drawHeatmap } from '../../apps/attribution/draw-heatmap.js';
-import { fitPhotos } from '../../apps/attribution/fit-photos.js';
+import { drawHeatmap } from '../../explain/photos/draw-heatmap.js';
+import { fitPhotos } from '../../explain/photos/fit-photos.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
-import { encodeNpyHeader } from '../../dataset/formats/npy.js';
-import {
-  createAttribution,
-  type Attribution,
-  type AttributionResult,
-} from '../../extract/attribution/attribution.js';
-import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../extract/attribution/methods.js';
-import { ATTRIBUTION_DEFAULTS } from '../../extract/attribution/options.js';
-import type { AttributionTarget } from '../../extract/attribution/targets.js';
-import { openModel } from '../../model/open-model.js';
-import { loadImage } from '../../image/load-image.js';
-import { checkAbsent } from '../../model/save-whole.js';
-import { readDevice, type Device } from '../../runtime/device.js';
+import { encodeNpyHeader } from '../../datasets/formats/npy.js';
+import { createAttribution, type Attribution, type AttributionResult } from '../../explain/attribution.js';
+import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../explain/methods.js';
+import { ATTRIBUTION_DEFAULTS } from '../../explain/options.js';
+import type { AttributionTarget } from '../../explain/targets.js';
+import { openModel } from '../../model/open/open-model.js';
+import { loadImage } from '../../images/transform/load-image.js';
+import { checkAbsent } from '../../model/open/save-whole.js';
+import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';

@@ -1,17 +1,17 @@
 /** `tapir compare`: two models on the same photos. */
 import { shown } from '../../base/printable.js';
 import type { Command } from 'commander';
-import { COMPARE_DEFAULTS, compareModels } from '../../apps/compare/compare-models.js';
-import type { Agreement } from '../../apps/compare/compare-outputs.js';
-import type { ModelComparison } from '../../apps/compare/comparison.js';
+import { COMPARE_DEFAULTS, compareModels } from '../../precision/compare/compare-models.js';
+import type { Agreement } from '../../precision/compare/compare-outputs.js';
+import type { ModelComparison } from '../../precision/compare/comparison.js';
 import {
   describeAgreement,
   describePixels,
   formatCosine,
   formatShare,
-} from '../../apps/compare/describe-comparison.js';
-import { formatValue } from '../../apps/pages/numbers.js';
-import { readDevice, type Device } from '../../runtime/device.js';
+} from '../../precision/compare/describe-comparison.js';
+import { formatValue } from '../../html/numbers.js';
+import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { readReturnFlags } from '../flags/return-flags.js';

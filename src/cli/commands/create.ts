@@ -2,11 +2,11 @@
 import { statSync } from 'node:fs';
 import { InvalidArgumentError, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import { listModels } from '../../hub/zoo/architectures.js';
-import { CREATE_DEFAULTS, createModel } from '../../hub/zoo/create-model.js';
-import { isWebAddress, pullWeights } from '../../hub/zoo/pull-weights.js';
-import { checkAbsent } from '../../model/save-whole.js';
-import { formatBytes } from '../../apps/pages/numbers.js';
+import { listModels } from '../../zoo/architectures.js';
+import { CREATE_DEFAULTS, createModel } from '../../zoo/create-model.js';
+import { isWebAddress, pullWeights } from '../../zoo/pull-weights.js';
+import { checkAbsent } from '../../model/open/save-whole.js';
+import { formatBytes } from '../../html/numbers.js';
 import { withProgress } from '../flags/pull-model.js';
 import type { Terminal } from '../terminal/terminal.js';
 

@@ -1,6 +1,6 @@
 /** `tapir differentiate`: writes the gradients of a model as an ONNX file. */
 import type { Command } from 'commander';
-import { differentiate } from '../../model/oracle/differentiate.js';
+import { differentiate } from '../../gradients/differentiate.js';
 import { collect } from '../flags/flag-values.js';
 import { findModelFile } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';

@@ -6,7 +6,7 @@ import type { CudaDevice } from '../../runtime/devices/device-list.js';
 import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnose.js';
 import { CAN_INSTALL_CUDA, INSTALL_CUDA } from '../../runtime/devices/installed-cuda.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { formatBytes } from '../../apps/pages/numbers.js';
+import { formatBytes } from '../../html/numbers.js';
 import { CUDA_LIBS_HELP } from '../flags/extractor-flags.js';
 import { parseCount } from '../flags/flag-values.js';
 import type { Terminal } from '../terminal/terminal.js';

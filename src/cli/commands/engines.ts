@@ -12,7 +12,7 @@ import {
   type PlannedWheel,
 } from '../../hub/wheels/install-engine.js';
 import { findInstalledEngine, removeEngine } from '../../hub/wheels/installed-engine.js';
-import { formatBytes } from '../../apps/pages/numbers.js';
+import { formatBytes } from '../../html/numbers.js';
 import { linkInstalledProvider } from '../../runtime/devices/installed-cuda.js';
 import { YES_FLAG } from '../flags/find-model.js';
 import { licenceLine, withProgress } from '../flags/pull-model.js';

@@ -4,10 +4,10 @@ import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { shown } from '../../base/printable.js';
-import { QUANTIZE_DEFAULTS, quantizeModel } from '../../apps/learn/quantize-model.js';
-import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
-import { PRUNE_DEFAULTS, type PruneOptions } from '../../model/cut-model.js';
-import { OUTPUT_DTYPES } from '../../model/rewrite-options.js';
+import { QUANTIZE_DEFAULTS, quantizeModel } from '../../precision/quantize-model.js';
+import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
+import { PRUNE_DEFAULTS, type PruneOptions } from '../../model/prune/cut-model.js';
+import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';
 import type { VerifyReport } from '../../model/oracle/compare-pruned.js';
 import {
   lowerPrecision,
@@ -15,9 +15,9 @@ import {
   type LoweredPrecision,
 } from '../../model/precision/lower-precision.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
-import { checkAbsent } from '../../model/save-whole.js';
+import { checkAbsent } from '../../model/open/save-whole.js';
 import { verifyModel } from '../../model/oracle/verify.js';
-import type { PrunedModel } from '../../model/pruned-model.js';
+import type { PrunedModel } from '../../model/prune/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.js';
@@ -28,7 +28,7 @@ import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { withReturnNodes } from '../flags/return-flags.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
-import { formatBytes } from '../../apps/pages/numbers.js';
+import { formatBytes } from '../../html/numbers.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 

@@ -1,7 +1,7 @@
 /** `tapir load`: loads a state dict into a model, and saves the model. */
 import type { Command } from 'commander';
-import { loadStateDict } from '../../model/parameters/load-state-dict.js';
-import { readStateDict } from '../../model/parameters/read-state-dict.js';
+import { loadStateDict } from '../../parameters/load-state-dict.js';
+import { readStateDict } from '../../parameters/dicts/read-state-dict.js';
 import { findModelFile } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import type { Terminal } from '../terminal/terminal.js';

@@ -1,7 +1,7 @@
 /** `tapir merge`: the parts of a sharded dataset → one dataset. */
 import type { Command } from 'commander';
-import { SOURCE_DEFAULTS } from '../../sources/items/source-options.js';
-import { mergeDataset } from '../../embed/merge-dataset.js';
+import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
+import { mergeDataset } from '../../datasets/embed/merge-dataset.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatDims } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';

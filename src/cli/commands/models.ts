@@ -9,18 +9,14 @@ import { makeFolder } from '../../base/make-folder.js';
 import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
 import { listKnownModels } from '../../hub/list-known-models.js';
 import { pullModel } from '../../hub/pull-model.js';
-import { buildTimm, isTimmReference, timmRepository } from '../../hub/zoo/pull-timm.js';
-import {
-  findTorchvisionModel,
-  isTorchvisionReference,
-  pullTorchvision,
-} from '../../hub/zoo/pull-torchvision.js';
+import { buildTimm, isTimmReference, timmRepository } from '../../zoo/pull-timm.js';
+import { findTorchvisionModel, isTorchvisionReference, pullTorchvision } from '../../zoo/pull-torchvision.js';
 import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
 import type { PulledFile, PulledModel } from '../../hub/pulled-model.js';
 import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
 import { reasonOf } from '../../base/errors.js';
-import { findTransform, sidecarOf } from '../../image/configs/find-transform.js';
-import { formatBytes } from '../../apps/pages/numbers.js';
+import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
+import { formatBytes } from '../../html/numbers.js';
 import { licenceLine, showPlan, withProgress } from '../flags/pull-model.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';

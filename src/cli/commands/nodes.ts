@@ -1,15 +1,15 @@
 /** `tapir nodes`: lists the names of a model as a tree, with operators, shapes and marks. */
 import { Option, type Command } from 'commander';
 import { reasonOf } from '../../base/errors.js';
-import { findTransform } from '../../image/configs/find-transform.js';
-import { listFeatureTree, type ListedFeature } from '../../model/list-features.js';
-import { openModel } from '../../model/open-model.js';
+import { findTransform } from '../../images/configs/find-transform.js';
+import { listFeatureTree, type ListedFeature } from '../../model/prune/list-features.js';
+import { openModel } from '../../model/open/open-model.js';
 import { ModelOracle } from '../../model/oracle/model-oracle.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { collect, parseCount } from '../flags/flag-values.js';
-import { PROFILE_DEFAULTS } from '../../model/oracle/profile-model.js';
+import { PROFILE_DEFAULTS } from '../../stages/profile-model.js';
 import { runNodeCosts, type CostFlags } from './node-costs.js';
 import type { Terminal } from '../terminal/terminal.js';
 

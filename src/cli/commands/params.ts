@@ -1,8 +1,8 @@
 /** `tapir params`: lists the parameters of a model, and saves them as a state dict. */
 import type { Command } from 'commander';
-import { writeStateDict } from '../../model/parameters/write-state-dict.js';
-import { openModel } from '../../model/open-model.js';
-import type { Parameter } from '../../model/named-parameters.js';
+import { writeStateDict } from '../../parameters/dicts/write-state-dict.js';
+import { openModel } from '../../model/open/open-model.js';
+import type { Parameter } from '../../model/open/named-parameters.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { findModelFile } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';

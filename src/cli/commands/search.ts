@@ -3,22 +3,22 @@ import { shown } from '../../base/printable.js';
 import { readFile } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import { openDataset, type Dataset } from '../../dataset/dataset.js';
+import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
 import { reasonOf } from '../../base/errors.js';
-import { readDevice, type Device } from '../../runtime/device.js';
-import { noteAssumed } from '../../embed/recorded-model.js';
+import { readDevice, type Device } from '../../runtime/lanes/device.js';
+import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { elementCount } from '../../tensor/tensor.js';
-import { METRICS, type Metric } from '../../apps/search/metric.js';
-import { QueryModels } from '../../apps/search/query-models.js';
-import { readRecipe, readRowQueries } from '../../apps/search/query-vectors.js';
-import { parseVectors } from '../../apps/search/read-vectors.js';
-import { combineVectors } from '../../apps/search/search-query.js';
+import { METRICS, type Metric } from '../../features/search/metric.js';
+import { QueryModels } from '../../features/search/query-models.js';
+import { readRecipe, readRowQueries } from '../../features/search/query-vectors.js';
+import { parseVectors } from '../../features/search/read-vectors.js';
+import { combineVectors } from '../../features/search/search-query.js';
 import {
   chooseKey,
   SEARCH_DEFAULTS,
   searchDataset,
   type SearchHit,
-} from '../../apps/search/search-dataset.js';
+} from '../../features/search/search-dataset.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';

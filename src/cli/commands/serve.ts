@@ -3,15 +3,15 @@ import { isIP } from 'node:net';
 import { basename, extname } from 'node:path';
 import type { Command } from 'commander';
 import { checkInteger, invalidOption } from '../../base/checks.js';
-import { openModel } from '../../model/open-model.js';
-import { createService, LISTEN_DEFAULTS } from '../../apps/serve/service.js';
-import { SERVICE_DEFAULTS } from '../../apps/serve/service-options.js';
+import { openModel } from '../../model/open/open-model.js';
+import { createService, LISTEN_DEFAULTS } from '../../serve/service.js';
+import { SERVICE_DEFAULTS } from '../../serve/batches/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
 import { addExtractorFlags, addPartFlags } from '../flags/extractor-flags.js';
 import { findModelFile } from '../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { openTextTowerFlag } from '../flags/open-text-tower.js';
-import { TRANSFORM_PRESETS } from '../../image/transform-options.js';
+import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
 import {
   describeTransform,
   openExtractor,

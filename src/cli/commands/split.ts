@@ -1,15 +1,10 @@
 /** `tapir split`: writes the stages of a model as ONNX files, with an index that says how to chain them. */
 import { basename, join } from 'node:path';
 import { Option, type Command } from 'commander';
-import { formatBytes, formatLarge } from '../../apps/pages/numbers.js';
+import { formatBytes, formatLarge } from '../../html/numbers.js';
 import { invalidOption } from '../../base/checks.js';
-import { openModel } from '../../model/open-model.js';
-import {
-  SPLIT_DEFAULTS,
-  splitModel,
-  type ModelStages,
-  type SplitOptions,
-} from '../../model/oracle/split-model.js';
+import { openModel } from '../../model/open/open-model.js';
+import { SPLIT_DEFAULTS, splitModel, type ModelStages, type SplitOptions } from '../../stages/split-model.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { findModelFile } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';

@@ -1,21 +1,21 @@
 /** `tapir train`: trains a classifier on a folder with a subfolder of photos per class. */
 import { shown } from '../../base/printable.js';
 import { Option, type Command } from 'commander';
-import { formatAccuracy } from '../../apps/train/render-training.js';
+import { formatAccuracy } from '../../train/folder/render-training.js';
 import {
   AUGMENTATIONS,
   FOLDER_SCHEDULES,
   TRAIN_FOLDER_DEFAULTS,
   type Augmentation,
   type FolderSchedule,
-} from '../../apps/train/train-folder-options.js';
-import { trainFolder, type TrainedFolder } from '../../apps/train/train-folder.js';
-import type { EpochRecord } from '../../apps/train/training-records.js';
-import type { TrainFailure } from '../../apps/train/training-photos.js';
-import type { GivenOptimizer, OptimizerKind } from '../../extract/train/optimizers/optimizer-options.js';
-import type { BatchNormTraining } from '../../extract/train/trainer-options.js';
-import { openModel } from '../../model/open-model.js';
-import { readDevices, type Device } from '../../runtime/device.js';
+} from '../../train/folder/train-folder-options.js';
+import { trainFolder, type TrainedFolder } from '../../train/folder/train-folder.js';
+import type { EpochRecord } from '../../train/folder/training-records.js';
+import type { TrainFailure } from '../../train/folder/training-photos.js';
+import type { GivenOptimizer, OptimizerKind } from '../../train/optimizers/optimizer-options.js';
+import type { BatchNormTraining } from '../../train/runs/trainer-options.js';
+import { openModel } from '../../model/open/open-model.js';
+import { readDevices, type Device } from '../../runtime/lanes/device.js';
 import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { parseCount } from '../flags/flag-values.js';

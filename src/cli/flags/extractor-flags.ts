@@ -1,9 +1,9 @@
 /** Flags that several commands have, as commander declares them. */
 import { Option, type Command } from 'commander';
-import { EMBED_FOLDER_DEFAULTS } from '../../embed/embed-folder-options.js';
-import { DECODE_MODES } from '../../image/decode/decode-options.js';
-import { TRANSFORM_PRESETS } from '../../image/transform-options.js';
-import { ENGINES, LANE_DEFAULTS, PRECISIONS } from '../../runtime/lane-options.js';
+import { EMBED_FOLDER_DEFAULTS } from '../../datasets/embed/embed-folder-options.js';
+import { DECODE_MODES } from '../../images/decode/decode-options.js';
+import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
+import { ENGINES, LANE_DEFAULTS, PRECISIONS } from '../../runtime/lanes/lane-options.js';
 import { YES_FLAG, YES_HELP } from './find-model.js';
 import { collect, parseCount } from './flag-values.js';
 import { NORMALIZE } from './open-extractor.js';

@@ -10,8 +10,8 @@ import {
   isRepositoryReference,
   parseRepositoryReference,
 } from '../../hub/repository-reference.js';
-import { listTextTowers } from '../../text/text-tower.js';
-import { tokenizerInvalid } from '../../text/tokenizer-invalid.js';
+import { listTextTowers } from '../../features/text/text-tower.js';
+import { tokenizerInvalid } from '../../features/text/tokenizer/tokenizer-invalid.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { findModelFile, locateInRepository, pullLocated, type LocatedModel } from './find-model.js';
 

@@ -6,14 +6,14 @@ import {
   type FeatureExtractorOptions,
 } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
-import { Pipeline } from '../../extract/stages/pipeline.js';
-import type { OnnxModel } from '../../model/open-model.js';
-import { chooseModelTransform } from '../../embed/model-transform.js';
-import { valuesOf, type Transform } from '../../image/transform.js';
-import { isNormalizedBy } from '../../image/value-table.js';
-import type { DecodeMode } from '../../image/decode/decode-options.js';
-import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/device.js';
-import type { EngineName, Precision } from '../../runtime/lane-options.js';
+import { Pipeline } from '../../stages/pipeline.js';
+import type { OnnxModel } from '../../model/open/open-model.js';
+import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
+import { valuesOf, type Transform } from '../../images/transform/transform.js';
+import { isNormalizedBy } from '../../images/transform/value-table.js';
+import type { DecodeMode } from '../../images/decode/decode-options.js';
+import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/lanes/device.js';
+import type { EngineName, Precision } from '../../runtime/lanes/lane-options.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';

@@ -1,7 +1,7 @@
 /** `--text-model`: the text half of the model that is served. */
 import { isTapirError } from '../../base/errors.js';
-import type { Device } from '../../runtime/device.js';
-import { createTextEncoder, type TextTower } from '../../text/text-encoder.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import { createTextEncoder, type TextTower } from '../../features/text/text-encoder.js';
 import { findTextModels } from './find-text-models.js';
 import type { Terminal } from '../terminal/terminal.js';
 

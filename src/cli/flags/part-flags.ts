@@ -1,6 +1,6 @@
 /** Flags for the parts that are added to the graph. */
 import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
-import { POOLS, type Pool, type RewriteOptions } from '../../model/rewrite-options.js';
+import { POOLS, type Pool, type RewriteOptions } from '../../model/prune/rewrite-options.js';
 
 /** Flags of several commands. */
 export interface PartFlags {

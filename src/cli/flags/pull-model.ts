@@ -5,7 +5,7 @@ import type { KnownModel } from '../../hub/known-models.js';
 import { PULL_DEFAULTS, type PullOptions } from '../../hub/pull-model.js';
 import { pullRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
 import type { PulledModel } from '../../hub/pulled-model.js';
-import { formatBytes } from '../../apps/pages/numbers.js';
+import { formatBytes } from '../../html/numbers.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 /** Formats the licence. Print it before the download, because it may be a reason not to start. */

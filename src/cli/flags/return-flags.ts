@@ -1,8 +1,8 @@
 /** `--return name` and `--return name=key`. */
 import { invalidOption } from '../../base/checks.js';
 import { isTapirError } from '../../base/errors.js';
-import { openModel, type OnnxModel } from '../../model/open-model.js';
-import type { ReturnNodes } from '../../model/return-nodes.js';
+import { openModel, type OnnxModel } from '../../model/open/open-model.js';
+import type { ReturnNodes } from '../../model/open/return-nodes.js';
 
 /** `a=x,b=y` in one flag. */
 const JOINED = /^[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)+$/;

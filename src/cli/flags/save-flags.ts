@@ -1,7 +1,7 @@
 /** `--inline`, `--repack` and `--overwrite`: how a model is saved. */
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import type { SaveOptions } from '../../model/save-whole.js';
+import type { SaveOptions } from '../../model/open/save-whole.js';
 
 /** The flags as they are given. */
 export interface SaveFlags {

@@ -1,6 +1,6 @@
 /** `--shard`: the part of the inputs that this process embeds, and its GPU. */
 import { InvalidArgumentError } from 'commander';
-import { checkShard, type Shard } from '../../dataset/input-names.js';
+import { checkShard, type Shard } from '../../datasets/records/input-names.js';
 import { readLauncher, type Environment } from './launcher.js';
 import { listDevices } from '../../runtime/devices/device-list.js';
 

@@ -1,5 +1,5 @@
 /** The progress of `tapir embed`. */
-import type { EmbedProgress } from '../../embed/progress.js';
+import type { EmbedProgress } from '../../datasets/embed/progress.js';
 import type { Terminal } from './terminal.js';
 
 /** Shows progress. */

@@ -1,6 +1,6 @@
 /** What lowering a model did, for people. */
 import type { LoweringReport } from '../../model/precision/report.js';
-import { formatBytes } from '../../apps/pages/numbers.js';
+import { formatBytes } from '../../html/numbers.js';
 
 /** Tensors that are named in full. */
 const MOST_NAMED = 5;

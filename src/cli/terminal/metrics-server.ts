@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
-import type { EmbedProgress } from '../../embed/progress.js';
+import type { EmbedProgress } from '../../datasets/embed/progress.js';
 
 /** A server with one page. */
 export interface MetricsServer {

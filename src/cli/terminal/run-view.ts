@@ -1,5 +1,5 @@
 /** What a run of `tapir embed` shows while it works. */
-import type { EmbedProgress } from '../../embed/progress.js';
+import type { EmbedProgress } from '../../datasets/embed/progress.js';
 import { createProgressView } from './embed-progress.js';
 import { openMetricsServer } from './metrics-server.js';
 import type { Terminal } from './terminal.js';

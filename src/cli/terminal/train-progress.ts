@@ -1,7 +1,7 @@
 /** The progress of `tapir train`, on standard error. */
 import { shown } from '../../base/printable.js';
-import { formatAccuracy } from '../../apps/train/render-training.js';
-import type { EpochRecord, TrainEvent } from '../../apps/train/training-records.js';
+import { formatAccuracy } from '../../train/folder/render-training.js';
+import type { EpochRecord, TrainEvent } from '../../train/folder/training-records.js';
 import type { Terminal } from './terminal.js';
 
 /** Shows what happens. */

@@ -3,7 +3,7 @@
  * BatchNorm's value: on eight torchvision models, the only way in which a leaf's name denotes a wrong value.
  */
 import type { Node, Value } from '../graph.js';
-import { joinPath, splitPath, type Place } from './module-path.js';
+import { joinPath, splitPath, type Place } from '../module-path.js';
 
 const CONVOLUTIONS = new Set(['Conv', 'ConvTranspose', 'QLinearConv']);
 

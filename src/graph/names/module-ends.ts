@@ -4,7 +4,7 @@
  */
 import type { Node } from '../graph.js';
 import { isConvolution, mayHoldBatchNorm } from './batch-norm.js';
-import { isUnder, joinPath, splitPath } from './module-path.js';
+import { isUnder, joinPath, splitPath } from '../module-path.js';
 import type { Module, ModuleTree } from './module-tree.js';
 
 const QUANTIZERS = new Set(['QuantizeLinear', 'DequantizeLinear']);

@@ -4,7 +4,7 @@ import { doubtEnd, foldedEnd } from './module-ends.js';
 import { readStage } from './flat-names.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { readLayer } from './keras-names.js';
-import { joinPath, splitPath } from './module-path.js';
+import { joinPath, splitPath } from '../module-path.js';
 import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
 import { readOrdinal } from './ordinal-names.js';
 import { readOperation } from './operations.js';

@@ -9,7 +9,7 @@ import {
   splitPath,
   type NameScheme,
   type Place,
-} from './module-path.js';
+} from '../module-path.js';
 import { nodeRoles } from '../roles.js';
 
 /** One module that still has nodes. */

@@ -4,7 +4,7 @@ import type { Graph, Node, Value } from '../graph.js';
 import { layerNames } from './keras-names.js';
 import { layerEnds } from './keras2onnx-names.js';
 import { nodeRoles } from '../roles.js';
-import { joinPath } from './module-path.js';
+import { joinPath } from '../module-path.js';
 import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
 import { isSharedName, resolveName } from './resolve-names.js';
 import { ordinalNames } from './ordinal-names.js';

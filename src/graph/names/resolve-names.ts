@@ -1,7 +1,7 @@
 /** Every name that a user may write, and what it denotes. */
 import { TapirError, type ErrorDetails } from '../../base/errors.js';
-import type { ScannedNode } from '../../onnx/scan-graph.js';
-import { operatorKey } from '../../onnx/scan-body.js';
+import type { ScannedNode } from '../../onnx/scan/scan-graph.js';
+import { operatorKey } from '../../onnx/scan/scan-body.js';
 import { isDefined, type Graph, type Node, type Value } from '../graph.js';
 import { readModulePath, type ModuleReading } from './module-names.js';
 import { moduleTree } from './module-tree.js';

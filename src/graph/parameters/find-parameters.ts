@@ -2,9 +2,9 @@
  * The parameters of a graph: which inputs of which nodes are parameters of the source network, under which names, and in which form.
  * Only names and structure are read, no values.
  */
-import { isFloatType } from '../../onnx/schema.js';
+import { isFloatType } from '../../onnx/wire/schema.js';
 import type { Graph, Node, Value } from '../graph.js';
-import { firstPlaceOf, placeOf } from '../names/module-path.js';
+import { firstPlaceOf, placeOf } from '../module-path.js';
 import { foldedLayer, type FoldedLayer } from './folded-layer.js';
 import { isMadeUp, isPaddleName, parameterNames, readSpelled, torchParameterAt } from './parameter-names.js';
 import { holdsSizes, isOwnLayer, isWeightSlot, RUNNING_STATISTICS, slotName } from './parameter-slots.js';

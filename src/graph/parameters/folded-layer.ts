@@ -4,7 +4,7 @@
  */
 import type { Node } from '../graph.js';
 import { batchNormNames } from '../names/batch-norm.js';
-import { firstPlaceOf, parsePythonStrings, placeOf } from '../names/module-path.js';
+import { firstPlaceOf, parsePythonStrings, placeOf } from '../module-path.js';
 import { isMadeUp } from './parameter-names.js';
 import { siteOf, type Site } from './site.js';
 

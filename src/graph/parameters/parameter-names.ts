@@ -1,6 +1,6 @@
 /** Which names of tensors are those of parameters, and which ones exporters made up. */
 import type { Node } from '../graph.js';
-import { isUnder, joinPath } from '../names/module-path.js';
+import { isUnder, joinPath } from '../module-path.js';
 import { isOwnLayer, slotName } from './parameter-slots.js';
 
 /** `layer1.0.conv1.weight`: torch's names are identifiers and numbers with dots between them; RegNet has `block1-0`. */

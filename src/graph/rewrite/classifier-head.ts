@@ -1,6 +1,6 @@
 /** A classifier of vectors after an output: the output then holds its probabilities or scores. */
 import { TapirError } from '../../base/errors.js';
-import { ELEMENT_TYPE } from '../../onnx/schema.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { opsetOf } from '../operator-sets.js';
 import { withLinearHead, type LinearHead } from './linear-head.js';
 import { NodeBuilder } from './node-builder.js';

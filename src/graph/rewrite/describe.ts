@@ -5,8 +5,8 @@ import {
   listExternalInNodes,
   type ExternalTensor,
 } from '../../onnx/external-data.js';
-import { sizeOf, type Chunk } from '../../onnx/chunk.js';
-import type { ScannedModel } from '../../onnx/scan.js';
+import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
+import type { ScannedModel } from '../../onnx/scan/scan.js';
 import type { PartList, PrunePlan } from './plan.js';
 import { describeNode, keepsInitializer } from './prune.js';
 import { keepsTraining, trainingFields } from './lay-out.js';

@@ -1,9 +1,9 @@
 /** Nodes that are added after a requested tensor: tokens to a map, pooling, normalisation, another element type. */
 import { TapirError } from '../../base/errors.js';
 import type { Layout } from '../layout.js';
-import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/schema.js';
-import type { Dim } from '../../onnx/scan-value.js';
-import type { TensorType } from '../../onnx/write-model.js';
+import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/wire/schema.js';
+import type { Dim } from '../../onnx/scan/scan-value.js';
+import type { TensorType } from '../../onnx/wire/write-model.js';
 import { describeTokens, findGrid, reshapeToMap, type MeasuredTokens, type TokenGrid } from './token-grid.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';

@@ -4,7 +4,7 @@
  */
 import { TapirError } from '../../base/errors.js';
 import type { Value } from '../graph.js';
-import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/schema.js';
+import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/wire/schema.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
 import { keptInputs, type Rewrite } from './rewrite.js';

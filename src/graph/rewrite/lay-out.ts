@@ -2,11 +2,11 @@
 import { TapirError } from '../../base/errors.js';
 import type { MovedWeights } from '../../onnx/move-weights.js';
 import type { Node, Value } from '../graph.js';
-import { fieldChunks, type Chunk } from '../../onnx/chunk.js';
+import { fieldChunks, type Chunk } from '../../onnx/wire/chunk.js';
 import { layOut } from '../../onnx/emit.js';
-import { replaceElements } from '../../onnx/replace-elements.js';
-import { patchField, type Patch } from '../../onnx/patch.js';
-import { GRAPH, MODEL, NODE, VALUE_INFO } from '../../onnx/schema.js';
+import { replaceElements } from '../../onnx/wire/replace-elements.js';
+import { patchField, type Patch } from '../../onnx/wire/patch.js';
+import { GRAPH, MODEL, NODE, VALUE_INFO } from '../../onnx/wire/schema.js';
 import {
   writeInitializer,
   writeName,
@@ -16,9 +16,9 @@ import {
   writeValueBody,
   type NewNode,
   type TensorType,
-} from '../../onnx/write-model.js';
-import type { ScannedValueInfo } from '../../onnx/scan-value.js';
-import type { Field, WireReader } from '../../onnx/wire.js';
+} from '../../onnx/wire/write-model.js';
+import type { ScannedValueInfo } from '../../onnx/scan/scan-value.js';
+import type { Field, WireReader } from '../../onnx/wire/wire.js';
 import { addNamesInside } from '../scopes.js';
 import { interiorInputs, keepsInitializer, type Cut } from './prune.js';
 import { isSorted, takeSorted, unusedImports } from './tidy.js';

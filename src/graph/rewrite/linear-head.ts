@@ -1,6 +1,6 @@
 /** A linear head after an output: the output then holds its result. */
 import { TapirError } from '../../base/errors.js';
-import { ELEMENT_TYPE } from '../../onnx/schema.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
 import type { Rewrite, RewriteOutput } from './rewrite.js';

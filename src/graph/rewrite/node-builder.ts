@@ -1,6 +1,11 @@
 /** Builds the nodes that a rewrite adds, with unique names and in the form that the model's operator set requires. */
 import type { TapirError } from '../../base/errors.js';
-import { integerTensor, type NewAttribute, type NewNode, type NewTensor } from '../../onnx/write-model.js';
+import {
+  integerTensor,
+  type NewAttribute,
+  type NewNode,
+  type NewTensor,
+} from '../../onnx/wire/write-model.js';
 import { refuseOperator } from '../operator-sets.js';
 import type { FreshNames } from './fresh-names.js';
 

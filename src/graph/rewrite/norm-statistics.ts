@@ -3,8 +3,8 @@
  * The ordinary inference operator computes them all (docs/decisions/030-batch-norm.md).
  */
 import { TapirError } from '../../base/errors.js';
-import { ELEMENT_TYPE } from '../../onnx/schema.js';
-import type { NewNode, NewTensor, NewValue } from '../../onnx/write-model.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import type { NewNode, NewTensor, NewValue } from '../../onnx/wire/write-model.js';
 import type { Node, Value } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';

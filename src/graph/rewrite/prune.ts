@@ -3,10 +3,10 @@
  * and edges; without recursion over the graph.
  */
 import { TapirError } from '../../base/errors.js';
-import { operatorKey } from '../../onnx/scan-body.js';
+import { operatorKey } from '../../onnx/scan/scan-body.js';
 import { isDefined, type Graph, type Node, type Value } from '../graph.js';
-import type { ScannedTensor } from '../../onnx/scan-value.js';
-import type { ScannedFunction } from '../../onnx/scan.js';
+import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
+import type { ScannedFunction } from '../../onnx/scan/scan.js';
 
 /** A requested value, and the name of its output. */
 export interface CutOutput {

@@ -2,8 +2,8 @@
  * A rewrite: the kept part of a graph, with its additions and changes, as plain data. lay-out.ts turns it into bytes. Each step
  * (image-input.ts, feature-parts.ts, dynamic-batch.ts) takes a rewrite and returns the next one.
  */
-import type { NewNode, NewTensor, NewValue, TensorType } from '../../onnx/write-model.js';
-import type { ScannedTensor } from '../../onnx/scan-value.js';
+import type { NewNode, NewTensor, NewValue, TensorType } from '../../onnx/wire/write-model.js';
+import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import type { Node, Value } from '../graph.js';
 import type { Layout } from '../layout.js';
 import { FreshNames, keptNames } from './fresh-names.js';

@@ -2,8 +2,8 @@
 import { TapirError } from '../../base/errors.js';
 import { isSortedOrder } from '../execution-order.js';
 import type { Graph, Node } from '../graph.js';
-import type { Chunk } from '../../onnx/chunk.js';
-import type { Field } from '../../onnx/wire.js';
+import type { Chunk } from '../../onnx/wire/chunk.js';
+import type { Field } from '../../onnx/wire/wire.js';
 import { describeNode, type Cut } from './prune.js';
 
 /**

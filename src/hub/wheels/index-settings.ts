@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { devNull, homedir } from 'node:os';
 import { join } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
-import { authorizationOf, isHttpUrl } from '../../base/http.js';
+import { authorizationOf, isHttpUrl } from '../../base/http/http.js';
 
 /** A package index, in the form of PEP 503 or PEP 691. */
 export interface PackageIndex {

@@ -1,6 +1,6 @@
 /** Lists the wheels of a project on a Python package index: its JSON (PEP 691), or its HTML page (PEP 503). */
-import { HttpFailure } from '../../base/http-failure.js';
-import { fetchUrl } from '../../base/http.js';
+import { HttpFailure } from '../../base/http/http-failure.js';
+import { fetchUrl } from '../../base/http/http.js';
 import { parseJson } from '../../base/read-json.js';
 import { downloadRules, retryDownload, type DownloadOptions } from '../download-file.js';
 import { splitCredentials, type PackageIndex } from './index-settings.js';

@@ -1,10 +1,10 @@
 /** Runs a pruned model and the full graph on the same made-up inputs, and compares the outputs. */
 import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
-import { ELEMENT_TYPE } from '../../onnx/schema.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { runBatch } from '../../runtime/run-batch.js';
 import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
-import type { GivenSizes, InputSizes } from '../input-sizes.js';
-import { prepareWhole, type LaidOut, type Prepared } from '../prepare.js';
+import type { GivenSizes, InputSizes } from '../open/input-sizes.js';
+import { prepareWhole, type LaidOut, type Prepared } from '../prune/prepare.js';
 import { compareTensors } from './compare.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionForm, SessionHolder } from './session-holder.js';

@@ -1,7 +1,7 @@
 /** Describes features by name. An oracle supplies types that the file does not state. */
-import type { FeatureInfo } from '../feature-info.js';
-import { describeFeatures } from '../list-features.js';
-import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
+import type { FeatureInfo } from '../prune/feature-info.js';
+import { describeFeatures } from '../prune/list-features.js';
+import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
 import { ModelOracle } from './model-oracle.js';
 
 /**

@@ -2,11 +2,11 @@
 import { TapirError } from '../../base/errors.js';
 import type { Value } from '../../graph/graph.js';
 import { keptInputs, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import type { TensorType } from '../../onnx/write-model.js';
+import type { TensorType } from '../../onnx/wire/write-model.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { wholePart } from '../../tensor/tensor-part.js';
-import type { GivenSizes } from '../input-sizes.js';
-import { describeInputs } from '../value-info.js';
+import type { GivenSizes } from '../open/input-sizes.js';
+import { describeInputs } from '../open/value-info.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 

@@ -3,12 +3,12 @@ import { isTapirError } from '../../base/errors.js';
 import type { Graph, Value } from '../../graph/graph.js';
 import { cutGraph } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import type { SessionValue } from '../../runtime/protocol.js';
+import type { SessionValue } from '../../runtime/lanes/protocol.js';
 import type { Replica } from '../../runtime/replica.js';
 import { wholePart } from '../../tensor/tensor-part.js';
-import type { InferredType } from '../model-answers.js';
-import type { GivenSizes } from '../input-sizes.js';
-import { describeInputs } from '../value-info.js';
+import type { InferredType } from '../open/model-answers.js';
+import type { GivenSizes } from '../open/input-sizes.js';
+import { describeInputs } from '../open/value-info.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 

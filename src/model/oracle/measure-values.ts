@@ -1,15 +1,15 @@
 /** Measures sizes and constants of a graph, from the file, a session and one run. Opening a fixed batch needs them. */
 import type { Value } from '../../graph/graph.js';
 import { nodeRoles } from '../../graph/roles.js';
-import type { BatchFacts } from '../../graph/rewrite/dynamic-batch.js';
+import type { BatchFacts } from '../../graph/batch/dynamic-batch.js';
 import { cutGraph, type CutOutput } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import { ELEMENT_TYPE, elementTypeNumber } from '../../onnx/schema.js';
-import type { WireReader } from '../../onnx/wire.js';
+import { ELEMENT_TYPE, elementTypeNumber } from '../../onnx/wire/schema.js';
+import type { WireReader } from '../../onnx/wire/wire.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { wholePart } from '../../tensor/tensor-part.js';
-import type { GivenSizes } from '../input-sizes.js';
+import type { GivenSizes } from '../open/input-sizes.js';
 import { readConstants } from './read-constants.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';

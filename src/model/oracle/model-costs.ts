@@ -1,16 +1,16 @@
 /** What the nodes of a model cost: multiply-accumulates, weights and activations, at given sizes of its inputs. */
 import type { Graph, Node, Value } from '../../graph/graph.js';
 import { findParameters } from '../../graph/parameters/find-parameters.js';
-import { nodeMacs } from '../../graph/partition/macs.js';
+import { nodeMacs } from '../../graph/cost/macs.js';
 import { cutGraph, graphOutputs } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import { ELEMENT_BITS, ELEMENT_TYPE } from '../../onnx/schema.js';
-import type { ScannedTensor } from '../../onnx/scan-value.js';
-import { WireReader } from '../../onnx/wire.js';
+import { ELEMENT_BITS, ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
+import { WireReader } from '../../onnx/wire/wire.js';
 import { elementCount } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { modelInternals } from '../model-state.js';
-import type { OnnxModel } from '../open-model.js';
+import { modelInternals } from '../open/model-state.js';
+import type { OnnxModel } from '../open/open-model.js';
 import { fixInputs, type MeasuredAt } from './fix-inputs.js';
 import { measureValues, readFacts } from './measure-values.js';
 import { SessionHolder } from './session-holder.js';

@@ -3,17 +3,17 @@ import type { Value } from '../../graph/graph.js';
 import type { MeasuredTokens } from '../../graph/rewrite/token-grid.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { describeOutput } from '../feature-info.js';
-import type { InferredType, ModelAnswers } from '../model-answers.js';
-import { modelInternals } from '../model-state.js';
-import type { OnnxModel } from '../open-model.js';
-import type { LaidOut } from '../prepare.js';
+import { describeOutput } from '../prune/feature-info.js';
+import type { InferredType, ModelAnswers } from '../open/model-answers.js';
+import { modelInternals } from '../open/model-state.js';
+import type { OnnxModel } from '../open/open-model.js';
+import type { LaidOut } from '../prune/prepare.js';
 import { comparePruned, type Comparison, type VerifyReport } from './compare-pruned.js';
 import { foldConstants } from './fold-constants.js';
 import { inferTypes } from './infer-types.js';
 import { measureTokens } from './measure-tokens.js';
 import { openBatch } from './open-batch.js';
-import type { GivenSizes } from '../input-sizes.js';
+import type { GivenSizes } from '../open/input-sizes.js';
 import { SessionHolder } from './session-holder.js';
 
 /**

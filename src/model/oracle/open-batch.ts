@@ -1,15 +1,15 @@
 /** Makes a fixed batch dynamic. The rewritten graph is run and compared; if it is wrong, the old one stays and the plan says why. */
 import { isTapirError, reasonOf } from '../../base/errors.js';
-import { withDynamicBatch } from '../../graph/rewrite/dynamic-batch.js';
+import { withDynamicBatch } from '../../graph/batch/dynamic-batch.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
-import { WireReader } from '../../onnx/wire.js';
+import { WireReader } from '../../onnx/wire/wire.js';
 import { runBatch } from '../../runtime/run-batch.js';
 import { takeRows } from '../../tensor/rows.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { modelInternals } from '../model-state.js';
-import type { OnnxModel } from '../open-model.js';
-import type { GivenSizes } from '../input-sizes.js';
-import { describeInputs } from '../value-info.js';
+import { modelInternals } from '../open/model-state.js';
+import type { OnnxModel } from '../open/open-model.js';
+import type { GivenSizes } from '../open/input-sizes.js';
+import { describeInputs } from '../open/value-info.js';
 import { compareTensors } from './compare.js';
 import { measureValues, readFacts } from './measure-values.js';
 import { runMadeUp } from './run-made-up.js';

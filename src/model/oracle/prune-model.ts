@@ -1,9 +1,9 @@
 /** Prunes a model. An oracle supplies facts that the file does not state. */
 import type { Options } from '../../base/checks.js';
-import { cutModel, type PruneOptions } from '../cut-model.js';
-import { readModel, type ModelSource, type OnnxModel } from '../open-model.js';
-import type { PrunedModel } from '../pruned-model.js';
-import type { ReturnNodes } from '../return-nodes.js';
+import { cutModel, type PruneOptions } from '../prune/cut-model.js';
+import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
+import type { PrunedModel } from '../prune/pruned-model.js';
+import type { ReturnNodes } from '../open/return-nodes.js';
 import { ModelOracle } from './model-oracle.js';
 
 /**

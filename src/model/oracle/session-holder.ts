@@ -2,13 +2,13 @@
 import { TapirError } from '../../base/errors.js';
 import type { Naming } from '../../graph/rewrite/lay-out.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
-import { readDevice } from '../../runtime/device.js';
-import { LANE_DEFAULTS } from '../../runtime/lane-options.js';
+import { readDevice } from '../../runtime/lanes/device.js';
+import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
 import { openReplica, type Replica } from '../../runtime/replica.js';
-import { readSessionOptions } from '../../runtime/session-options.js';
-import { checkRunnable } from '../check-runnable.js';
-import type { OnnxModel } from '../open-model.js';
-import { describeModel } from '../session-model.js';
+import { readSessionOptions } from '../../runtime/lanes/session-options.js';
+import { checkRunnable } from '../open/check-runnable.js';
+import type { OnnxModel } from '../open/open-model.js';
+import { describeModel } from '../prune/session-model.js';
 
 /** The form of a model that a session opens. */
 export interface SessionForm {

@@ -6,7 +6,7 @@ import { medianOf } from '../../base/median.js';
 import type { Node } from '../../graph/graph.js';
 import type { NodePatch, Rewrite } from '../../graph/rewrite/rewrite.js';
 import { wholePart } from '../../tensor/tensor-part.js';
-import type { OnnxModel } from '../open-model.js';
+import type { OnnxModel } from '../open/open-model.js';
 import type { ModelCosts } from './model-costs.js';
 import { seededFeeds } from './seeded-feeds.js';
 import { SessionHolder } from './session-holder.js';

@@ -1,7 +1,7 @@
 /** Verifies that a pruned model gives the values of the full graph. */
 import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import { checkInputSizes, readInputSizes } from '../input-sizes.js';
-import { prunedInternals, type PrunedModel } from '../pruned-model.js';
+import { checkInputSizes, readInputSizes } from '../open/input-sizes.js';
+import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
 import type { VerifyOptions, VerifyReport } from './compare-pruned.js';
 import { ModelOracle } from './model-oracle.js';
 

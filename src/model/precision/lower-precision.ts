@@ -2,19 +2,15 @@
 import { checkOneOf, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import type { Graph, Node } from '../../graph/graph.js';
 import type { Naming } from '../../graph/rewrite/lay-out.js';
-import {
-  canConvert,
-  convertibleOperators,
-  isKnownOperator,
-} from '../../graph/rewrite/precision/operators.js';
+import { canConvert, convertibleOperators, isKnownOperator } from '../../graph/operators/operators.js';
 import { describeNode, graphOutputs, wholeCut } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import type { Precision } from '../../runtime/lane-options.js';
-import { modelInternals } from '../model-state.js';
-import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open-model.js';
+import type { Precision } from '../../runtime/lanes/lane-options.js';
+import { modelInternals } from '../open/model-state.js';
+import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
 import { ModelOracle } from '../oracle/model-oracle.js';
-import { createPruned, prunedInternals, type PrunedModel } from '../pruned-model.js';
-import { checkNames } from '../return-nodes.js';
+import { createPruned, prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
+import { checkNames } from '../open/return-nodes.js';
 import { lowerToInt8 } from './lower-int8.js';
 import { lowerRewrite, type Lowered } from './lower-rewrite.js';
 import type { LoweringReport } from './report.js';

@@ -2,7 +2,7 @@
  * Finds a device that slows the others down. torch's DataParallel warns if a GPU has less than 75 % of the memory or the cores of
  * another one.
  */
-import { deviceName, type ResolvedDevice } from '../device.js';
+import { deviceName, type ResolvedDevice } from '../lanes/device.js';
 import { describeGpus, type CudaDevice } from './device-list.js';
 import { listGpus } from './nvidia-smi.js';
 

@@ -1,7 +1,7 @@
 /** Checks around a CUDA session: before it opens, whether it can; after a failure, why it could not. */
 import { reasonOf, type TapirError } from '../../base/errors.js';
 import { checkHolds, checkLibraryFolder, preloadLibraries } from './cuda-libraries.js';
-import type { ResolvedDevice } from '../device.js';
+import type { ResolvedDevice } from '../lanes/device.js';
 import { explainCuda, lacking, outOfRange, unavailable } from './device-failure.js';
 import { describeGpus } from './device-list.js';
 import { hasDriver } from './driver-files.js';

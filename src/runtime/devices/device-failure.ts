@@ -1,6 +1,6 @@
 /** Explains onnxruntime's messages about devices that cannot be used, each with the next step. */
 import { reasonOf, TapirError } from '../../base/errors.js';
-import { deviceName, type ResolvedDevice } from '../device.js';
+import { deviceName, type ResolvedDevice } from '../lanes/device.js';
 import { CAN_INSTALL_CUDA, INSTALL_CUDA } from './installed-cuda.js';
 import type { MissingLibrary } from './provider-library.js';
 

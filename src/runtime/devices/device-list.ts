@@ -1,6 +1,6 @@
 /** Lists the devices of this machine, without opening a session. */
 import { availableParallelism, cpus, totalmem } from 'node:os';
-import type { Device } from '../device.js';
+import type { Device } from '../lanes/device.js';
 import { findRuntimePackage } from '../runtime-package.js';
 import type { MigSlice } from './gpu.js';
 import { listGpus, type GpuReport } from './nvidia-smi.js';

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { checkInteger, checkSignal, checkText, withDefaults, type Options } from '../../base/checks.js';
 import { readGlibcVersion } from '../../base/glibc-version.js';
-import { readDevice, type Device } from '../device.js';
+import { readDevice, type Device } from '../lanes/device.js';
 import { listCpuFlags } from '../cpu-features.js';
 import { findRuntimePackage } from '../runtime-package.js';
 import { checkLibraryFolder, whyIncomplete } from './cuda-libraries.js';

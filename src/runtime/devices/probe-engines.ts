@@ -1,6 +1,6 @@
 /** Tries the engines on the CPU: the facts about them in `tapir doctor`. */
 import { reasonOf } from '../../base/errors.js';
-import { ENGINE_PRECISIONS, type EngineName, type Precision } from '../lane-options.js';
+import { ENGINE_PRECISIONS, type EngineName, type Precision } from '../lanes/lane-options.js';
 import { findOpenVino } from './openvino-libraries.js';
 import { probeDevice, type ProbeOptions, type ProbeResult } from './probe.js';
 

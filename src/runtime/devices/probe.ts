@@ -1,11 +1,11 @@
 /** Tries a device: opens a session on it and runs it, in a child process, which may crash or hang without harm. */
 import { isTapirError, reasonOf } from '../../base/errors.js';
-import type { ResolvedDevice } from '../device.js';
-import { openLane, type Lane, type LanePlace } from '../lane.js';
-import { enginePrecision, LANE_DEFAULTS, type LaneOptions } from '../lane-options.js';
-import { startProcess, type LaneChannel, type LaneEvents } from '../lane-start.js';
-import type { LaneDescription, SessionFacts } from '../protocol.js';
-import { readSessionOptions } from '../session-options.js';
+import type { ResolvedDevice } from '../lanes/device.js';
+import { openLane, type Lane, type LanePlace } from '../lanes/lane.js';
+import { enginePrecision, LANE_DEFAULTS, type LaneOptions } from '../lanes/lane-options.js';
+import { startProcess, type LaneChannel, type LaneEvents } from '../lanes/lane-start.js';
+import type { LaneDescription, SessionFacts } from '../lanes/protocol.js';
+import { readSessionOptions } from '../lanes/session-options.js';
 
 /** The result of trying a device. */
 export interface ProbeResult {

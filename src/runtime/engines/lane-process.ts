@@ -2,9 +2,9 @@
  * Entry file of a lane in a child process. lane-start.ts says when a lane is one. The process ends when its channel closes, so also
  * when its owner is killed.
  */
-import { serveLane } from '../lane-server.js';
-import type { EngineName } from '../lane-options.js';
-import { ENGINE_VARIABLE, type LaneRequest } from '../protocol.js';
+import { serveLane } from '../lanes/lane-server.js';
+import type { EngineName } from '../lanes/lane-options.js';
+import { ENGINE_VARIABLE, type LaneRequest } from '../lanes/protocol.js';
 import { loadEngine } from './load-engine.js';
 
 const handle = serveLane(

@@ -1,9 +1,9 @@
 /** Entry file of a lane in a worker thread. */
 import { parentPort, threadId, workerData } from 'node:worker_threads';
-import { serveLane } from '../lane-server.js';
-import type { EngineName } from '../lane-options.js';
-import { STATE_BUSY, STATE_STOP, type LaneRequest } from '../protocol.js';
-import { endTurn, takeTurn } from '../turns.js';
+import { serveLane } from '../lanes/lane-server.js';
+import type { EngineName } from '../lanes/lane-options.js';
+import { STATE_BUSY, STATE_STOP, type LaneRequest } from '../lanes/protocol.js';
+import { endTurn, takeTurn } from '../lanes/turns.js';
 import { loadEngine } from './load-engine.js';
 
 const port = parentPort!;

@@ -1,6 +1,6 @@
 /** Loads an engine by its name. Each engine is one module, which loads its native library only when it is used. */
-import type { Engine } from '../engine.js';
-import type { EngineName } from '../lane-options.js';
+import type { Engine } from '../lanes/engine.js';
+import type { EngineName } from '../lanes/lane-options.js';
 
 /** Loads an engine. */
 export function loadEngine(name: EngineName): Promise<Engine> {

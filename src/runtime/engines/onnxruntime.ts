@@ -6,7 +6,7 @@ import { TapirError, reasonOf } from '../../base/errors.js';
 import { checkUnchanged } from '../../base/file-stamp.js';
 import { cudaFailure, prepareCuda } from '../devices/cuda-setup.js';
 import { offerInstalledProvider } from '../devices/installed-cuda.js';
-import type { ResolvedDevice } from '../device.js';
+import type { ResolvedDevice } from '../lanes/device.js';
 import {
   explainWebGpu,
   isDeviceFailure,
@@ -14,9 +14,9 @@ import {
   runFailed,
   unavailable,
 } from '../devices/device-failure.js';
-import { savingOptions } from '../prepared-files.js';
-import type { Session } from '../engine.js';
-import type { LaneDescription, SessionValue } from '../protocol.js';
+import { savingOptions } from '../lanes/prepared-files.js';
+import type { Session } from '../lanes/engine.js';
+import type { LaneDescription, SessionValue } from '../lanes/protocol.js';
 import { isDType, makeTensor, nameTensor, type TensorData, type NamedTensor } from '../../tensor/tensor.js';
 
 /** The members of onnxruntime-node that are used here. Its own types need the DOM library. */

@@ -1,6 +1,6 @@
 /** Explains why OpenVINO cannot open a model. */
 import { TapirError } from '../../base/errors.js';
-import { deviceName, type ResolvedDevice } from '../device.js';
+import { deviceName, type ResolvedDevice } from '../lanes/device.js';
 import type { OpenVinoError } from './openvino-api.js';
 
 /** OpenVINO lists the operators that it has no rule for, and those whose rule fails. */

@@ -14,12 +14,12 @@ import {
   type DType,
   type NamedTensor,
 } from '../../tensor/tensor.js';
-import { deviceName, type ResolvedDevice } from '../device.js';
+import { deviceName, type ResolvedDevice } from '../lanes/device.js';
 import { findOpenVino } from '../devices/openvino-libraries.js';
-import type { Session } from '../engine.js';
-import { addEntry } from '../prepared-cache.js';
-import { PREPARED_WEIGHTS } from '../prepared-files.js';
-import type { LaneDescription, SessionFacts, SessionValue } from '../protocol.js';
+import type { Session } from '../lanes/engine.js';
+import { addEntry } from '../lanes/prepared-cache.js';
+import { PREPARED_WEIGHTS } from '../lanes/prepared-files.js';
+import type { LaneDescription, SessionFacts, SessionValue } from '../lanes/protocol.js';
 import {
   bindOpenVino,
   CANCELLED,

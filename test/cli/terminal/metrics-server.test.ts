@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { createProgressView } from '../../../src/cli/terminal/embed-progress.js';
 import { openMetricsServer } from '../../../src/cli/terminal/metrics-server.js';
 import type { Terminal } from '../../../src/cli/terminal/terminal.js';
-import type { EmbedProgress } from '../../../src/embed/progress.js';
+import type { EmbedProgress } from '../../../src/datasets/embed/progress.js';
 
 const PROGRESS: EmbedProgress = {
   done: 120,

@@ -7,8 +7,8 @@ import type { Graph } from '../../../src/graph/graph.js';
 import { marksOf } from '../../../src/graph/names/marks.js';
 import { listNames } from '../../../src/graph/names/name-list.js';
 import { resolveNames } from '../../../src/graph/names/resolve-names.js';
-import { scanModel } from '../../../src/onnx/scan.js';
-import { memorySource } from '../../../src/onnx/source.js';
+import { scanModel } from '../../../src/onnx/scan/scan.js';
+import { memorySource } from '../../../src/onnx/wire/source.js';
 import { fixturePath } from '../../support/fixtures.js';
 import { modelBytes, type NodeSpec } from '../../support/graphs.js';
 

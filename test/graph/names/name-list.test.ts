@@ -5,8 +5,8 @@ import type { Graph } from '../../../src/graph/graph.js';
 import { marksOf } from '../../../src/graph/names/marks.js';
 import { listNames } from '../../../src/graph/names/name-list.js';
 import { readModulePath } from '../../../src/graph/names/module-names.js';
-import { scanModel } from '../../../src/onnx/scan.js';
-import { memorySource } from '../../../src/onnx/source.js';
+import { scanModel } from '../../../src/onnx/scan/scan.js';
+import { memorySource } from '../../../src/onnx/wire/source.js';
 import { modelBytes } from '../../support/graphs.js';
 
 interface Naming {

@@ -5,8 +5,8 @@ import { buildGraph } from '../../../src/graph/build-graph.js';
 import type { Graph } from '../../../src/graph/graph.js';
 import { listNames } from '../../../src/graph/names/name-list.js';
 import { resolveNames } from '../../../src/graph/names/resolve-names.js';
-import { scanModel } from '../../../src/onnx/scan.js';
-import { memorySource } from '../../../src/onnx/source.js';
+import { scanModel } from '../../../src/onnx/scan/scan.js';
+import { memorySource } from '../../../src/onnx/wire/source.js';
 import { fixturePath, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../../support/graphs.js';
 

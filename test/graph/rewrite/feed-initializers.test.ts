@@ -3,9 +3,9 @@ import { expect, it } from 'vitest';
 import { cutGraph } from '../../../src/graph/rewrite/prune.js';
 import { feedInitializers } from '../../../src/graph/rewrite/feed-initializers.js';
 import { startRewrite } from '../../../src/graph/rewrite/rewrite.js';
-import { modelInternals } from '../../../src/model/model-state.js';
-import { openModel } from '../../../src/model/open-model.js';
-import { deriveRewritten } from '../../../src/model/derive-rewritten.js';
+import { modelInternals } from '../../../src/model/open/model-state.js';
+import { openModel } from '../../../src/model/open/open-model.js';
+import { deriveRewritten } from '../../../src/model/prune/derive-rewritten.js';
 import { modelBytes } from '../../support/graphs.js';
 
 it('are read no more, and those that the cut lacks stay away', async () => {

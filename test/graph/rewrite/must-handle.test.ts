@@ -2,12 +2,12 @@
 import onnxProto from 'onnx-proto';
 import { describe, expect, it } from 'vitest';
 import { isTapirError } from '../../../src/base/errors.js';
-import { openModel } from '../../../src/model/open-model.js';
+import { openModel } from '../../../src/model/open/open-model.js';
 import { pruneModel } from '../../../src/model/oracle/prune-model.js';
-import type { PrunedModel } from '../../../src/model/pruned-model.js';
-import { scanModel } from '../../../src/onnx/scan.js';
-import { memorySource } from '../../../src/onnx/source.js';
-import { encodeFieldHead } from '../../../src/onnx/wire.js';
+import type { PrunedModel } from '../../../src/model/prune/pruned-model.js';
+import { scanModel } from '../../../src/onnx/scan/scan.js';
+import { memorySource } from '../../../src/onnx/wire/source.js';
+import { encodeFieldHead } from '../../../src/onnx/wire/wire.js';
 import { modelBytes, type GraphSpec } from '../../support/graphs.js';
 
 const { onnx } = onnxProto;

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isTapirError } from '../../../src/base/errors.js';
-import { openModel } from '../../../src/model/open-model.js';
+import { openModel } from '../../../src/model/open/open-model.js';
 import { pruneModel } from '../../../src/model/oracle/prune-model.js';
-import type { PrunedModel } from '../../../src/model/pruned-model.js';
+import type { PrunedModel } from '../../../src/model/prune/pruned-model.js';
 import { fixturePath, sharedFixtures } from '../../support/fixtures.js';
 import { modelBytes, readCorpus, type GraphSpec } from '../../support/graphs.js';
 

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { isTapirError, type TapirError } from '../../../src/base/errors.js';
-import { openModel } from '../../../src/model/open-model.js';
+import { openModel } from '../../../src/model/open/open-model.js';
 import { pruneModel } from '../../../src/model/oracle/prune-model.js';
-import type { PrunedModel } from '../../../src/model/pruned-model.js';
-import type { ReturnNodes } from '../../../src/model/return-nodes.js';
-import { scanModel } from '../../../src/onnx/scan.js';
-import { memorySource } from '../../../src/onnx/source.js';
+import type { PrunedModel } from '../../../src/model/prune/pruned-model.js';
+import type { ReturnNodes } from '../../../src/model/open/return-nodes.js';
+import { scanModel } from '../../../src/onnx/scan/scan.js';
+import { memorySource } from '../../../src/onnx/wire/source.js';
 import { chain, modelBytes, type GraphSpec } from '../../support/graphs.js';
 
 const prune = (spec: GraphSpec, nodes: ReturnNodes): Promise<PrunedModel> =>

@@ -1,7 +1,7 @@
 /** Devices that slow others down: found by memory, with one warning. */
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { readDevices } from '../../../src/runtime/device.js';
+import { readDevices } from '../../../src/runtime/lanes/device.js';
 import { findImbalance, memoryFigures, warnOfMemory } from '../../../src/runtime/devices/balance.js';
 import { describeGpus } from '../../../src/runtime/devices/device-list.js';
 import { parseGpus } from '../../../src/runtime/devices/nvidia-smi.js';

@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { readDevice } from '../../../src/runtime/device.js';
+import { readDevice } from '../../../src/runtime/lanes/device.js';
 import { cudaFailure, prepareCuda } from '../../../src/runtime/devices/cuda-setup.js';
 import {
   findProvider,

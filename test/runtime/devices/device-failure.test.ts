@@ -1,6 +1,6 @@
 /** Messages about devices that cannot be used, each with the next step. */
 import { describe, expect, it } from 'vitest';
-import { readDevice } from '../../../src/runtime/device.js';
+import { readDevice } from '../../../src/runtime/lanes/device.js';
 import {
   explainCuda,
   explainWebGpu,

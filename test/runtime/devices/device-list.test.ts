@@ -1,7 +1,7 @@
 /** The devices of this machine, and those that a simulated nvidia-smi lists. */
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { readDevice } from '../../../src/runtime/device.js';
+import { readDevice } from '../../../src/runtime/lanes/device.js';
 import {
   cudaDevices,
   describeGpus,

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileS
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { enginesFolder } from '../../../src/base/engine-packages.js';
-import { readDevice } from '../../../src/runtime/device.js';
+import { readDevice } from '../../../src/runtime/lanes/device.js';
 import { prepareCuda } from '../../../src/runtime/devices/cuda-setup.js';
 import { hasDriver } from '../../../src/runtime/devices/driver-files.js';
 import {

@@ -1,6 +1,6 @@
 /** Devices that are tried: the one that works everywhere, and processes that do not end in time. */
 import { describe, expect, it } from 'vitest';
-import { readDevice } from '../../../src/runtime/device.js';
+import { readDevice } from '../../../src/runtime/lanes/device.js';
 import { probeDevice } from '../../../src/runtime/devices/probe.js';
 
 const cpu = readDevice('device', 'cpu');

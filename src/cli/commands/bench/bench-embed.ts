@@ -5,9 +5,9 @@ import {
   measureEmbedding,
   type EmbeddingReport,
   type Throughput,
-} from '../../../embed/measure/measure-embedding.js';
-import { openModel, type OnnxModel } from '../../../model/open-model.js';
-import { measureModel } from '../../../extract/measure-model.js';
+} from '../../measure/measure-embedding.js';
+import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
+import { measureModel } from '../../measure/measure-model.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
   openExtractor,
@@ -18,7 +18,7 @@ import {
 } from '../../flags/open-extractor.js';
 import { readPartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
-import { formatBytes } from '../../../apps/pages/numbers.js';
+import { formatBytes } from '../../../html/numbers.js';
 import { formatTable } from '../../terminal/table.js';
 import { addExtractorFlags, addPartFlags } from '../../flags/extractor-flags.js';
 import { parseCount, parseNumber } from '../../flags/flag-values.js';

@@ -7,15 +7,15 @@ import {
   measureModel,
   type BatchMeasurement,
   type MeasureModelReport,
-} from '../../../extract/measure-model.js';
-import { readDevice, type Device } from '../../../runtime/device.js';
+} from '../../measure/measure-model.js';
+import { readDevice, type Device } from '../../../runtime/lanes/device.js';
 import {
   ENGINES,
   LANE_DEFAULTS,
   PRECISIONS,
   type EngineName,
   type Precision,
-} from '../../../runtime/lane-options.js';
+} from '../../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { roundDown } from '../../terminal/lowering-text.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
@@ -171,7 +171,7 @@ async function measureCosine(
   await using exact = await createFeatureExtractor(file, nodes, { ...readPartFlags(flags), device });
   await using other = await createFeatureExtractor(file, nodes, { ...readPartFlags(flags), device, ...way });
   const options = { transform: flags.transform, sample: PHOTOS, neighbours: 1, signal: terminal.signal };
-  const { compareModels } = await import('../../../apps/compare/compare-models.js');
+  const { compareModels } = await import('../../../precision/compare/compare-models.js');
   const { outputs } = await compareModels(exact, other, flags.photos!, options);
   const cosines = outputs.flatMap(({ cosine }) => cosine ?? []);
   return {

@@ -1,10 +1,14 @@
 /** `tapir dedupe`: lists the near-duplicates of a dataset. */
 import { type Command } from 'commander';
-import { openDataset } from '../../../dataset/dataset.js';
-import { readDevice, type Device } from '../../../runtime/device.js';
-import type { DuplicateGroup, DuplicateImage } from '../../../apps/dedupe/describe-groups.js';
-import { DUPLICATE_DEFAULTS, findDuplicates, type Duplicates } from '../../../apps/dedupe/find-duplicates.js';
-import { chooseKey } from '../../../apps/search/search-dataset.js';
+import { openDataset } from '../../../datasets/files/dataset.js';
+import { readDevice, type Device } from '../../../runtime/lanes/device.js';
+import type { DuplicateGroup, DuplicateImage } from '../../../features/dedupe/describe-groups.js';
+import {
+  DUPLICATE_DEFAULTS,
+  findDuplicates,
+  type Duplicates,
+} from '../../../features/dedupe/find-duplicates.js';
+import { chooseKey } from '../../../features/search/search-dataset.js';
 import { parseNumber } from '../../flags/flag-values.js';
 import { formatTable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';

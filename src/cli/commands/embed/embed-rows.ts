@@ -1,13 +1,13 @@
 /** `tapir embed --out -`: images → rows on standard output, and nothing else there. */
 import { invalidOption } from '../../../base/checks.js';
-import type { EmbeddedBatch } from '../../../embed/embed-batches.js';
-import { hasFewImages } from '../../../embed/measure/few-images.js';
-import type { EmbedFailure } from '../../../embed/embed-folder.js';
-import { EMBED_FOLDER_DEFAULTS } from '../../../embed/embed-folder-options.js';
-import { embedRows } from '../../../embed/streams/embed-rows.js';
-import { ROW_FORMATS, type RowFormat } from '../../../embed/streams/row-output.js';
-import type { EmbedProgress } from '../../../embed/progress.js';
-import type { UnreadCounts } from '../../../sources/items/unread-files.js';
+import type { EmbeddedBatch } from '../../../datasets/embed/embed-batches.js';
+import { hasFewImages } from '../../measure/few-images.js';
+import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
+import { EMBED_FOLDER_DEFAULTS } from '../../../datasets/embed/embed-folder-options.js';
+import { embedRows } from '../../../datasets/streams/embed-rows.js';
+import { ROW_FORMATS, type RowFormat } from '../../../datasets/streams/row-output.js';
+import type { EmbedProgress } from '../../../datasets/embed/progress.js';
+import type { UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
 import { FAILURES_SHOWN, openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { EXIT } from '../../terminal/exit-code.js';
 import { openRunView } from '../../terminal/run-view.js';

@@ -1,15 +1,15 @@
 /** The beginning and the end of both kinds of `tapir embed`. */
 import { shown } from '../../../base/printable.js';
-import type { EmbedFailure } from '../../../embed/embed-folder.js';
-import type { MaxFailures } from '../../../embed/failure-limit.js';
-import type { InputFormat } from '../../../sources/records/source-record.js';
-import type { FeatureFormat } from '../../../dataset/formats/feature-files.js';
-import type { RowFormat } from '../../../embed/streams/row-output.js';
+import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
+import type { MaxFailures } from '../../../datasets/embed/failure-limit.js';
+import type { InputFormat } from '../../../datasets/sources/records/source-record.js';
+import type { FeatureFormat } from '../../../datasets/formats/feature-files.js';
+import type { RowFormat } from '../../../datasets/streams/row-output.js';
 import type { Extractor } from '../../../extract/extractor.js';
-import { identifyFile } from '../../../model/identify-model.js';
-import { openModel } from '../../../model/open-model.js';
-import { DecodeLanes } from '../../../image/lanes/decode-lanes.js';
-import type { Transform } from '../../../image/transform.js';
+import { identifyFile } from '../../../model/prune/identify-model.js';
+import { openModel } from '../../../model/open/open-model.js';
+import { DecodeLanes } from '../../../images/lanes/decode-lanes.js';
+import type { Transform } from '../../../images/transform/transform.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
   describeTransform,
@@ -18,7 +18,7 @@ import {
   type ExtractorFlags,
 } from '../../flags/open-extractor.js';
 import type { ShardFlag } from '../../flags/shard-flag.js';
-import { describeUnread, type UnreadCounts } from '../../../sources/items/unread-files.js';
+import { describeUnread, type UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 /** The flags of `tapir embed`. */

@@ -5,10 +5,10 @@ import {
   classifyImages,
   CLASSIFY_DEFAULTS,
   type ClassifiedImage,
-} from '../../../apps/probe/classify-images.js';
+} from '../../../features/probe/classify-images.js';
 import { invalidOption } from '../../../base/checks.js';
-import { readDevice, type Device } from '../../../runtime/device.js';
-import { openModel } from '../../../model/open-model.js';
+import { readDevice, type Device } from '../../../runtime/lanes/device.js';
+import { openModel } from '../../../model/open/open-model.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { readTransformFlag } from '../../flags/open-extractor.js';
 import { parseCount } from '../../flags/flag-values.js';

@@ -1,17 +1,17 @@
 /** `tapir probe`: trains a classifier on the vectors of a dataset, and puts it into the model. */
 import { shown } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
-import { attachProbe } from '../../../apps/probe/attach-probe.js';
-import { PROBE_KINDS, type Probe, type ProbeKind } from '../../../apps/probe/probe.js';
-import { encodeProbe, saveProbe } from '../../../apps/probe/probe-file.js';
-import { trainProbe, TRAIN_PROBE_DEFAULTS } from '../../../apps/probe/train-probe.js';
+import { attachProbe } from '../../../features/probe/attach-probe.js';
+import { PROBE_KINDS, type Probe, type ProbeKind } from '../../../features/probe/probe.js';
+import { encodeProbe, saveProbe } from '../../../features/probe/probe-file.js';
+import { trainProbe, TRAIN_PROBE_DEFAULTS } from '../../../features/probe/train-probe.js';
 import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { invalidOption } from '../../../base/checks.js';
-import { openDataset, type Dataset } from '../../../dataset/dataset.js';
-import { readRecordedModel } from '../../../embed/recorded-model.js';
-import { sidecarOf } from '../../../image/configs/find-transform.js';
-import { createTransform } from '../../../image/transform.js';
-import { checkAbsent } from '../../../model/save-whole.js';
+import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';
+import { readRecordedModel } from '../../../datasets/embed/recorded-model.js';
+import { sidecarOf } from '../../../images/configs/find-transform.js';
+import { createTransform } from '../../../images/transform/transform.js';
+import { checkAbsent } from '../../../model/open/save-whole.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { describeProbe } from './probe-text.js';

@@ -1,11 +1,11 @@
 /** `tapir probe --zero-shot`: labels from words alone, and how many are right. */
 import { shown } from '../../../base/printable.js';
 import { readFile } from 'node:fs/promises';
-import { NO_LABEL, readLabels } from '../../../apps/probe/labels.js';
-import { classifyZeroShot, type ZeroShotLabel } from '../../../apps/search/zero-shot.js';
+import { NO_LABEL, readLabels } from '../../../features/probe/rows/labels.js';
+import { classifyZeroShot, type ZeroShotLabel } from '../../../features/search/zero-shot.js';
 import { invalidOption } from '../../../base/checks.js';
 import { reasonOf } from '../../../base/errors.js';
-import { openDataset, type Dataset } from '../../../dataset/dataset.js';
+import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';
 import { findTextModels, type TextModelFlags } from '../../flags/find-text-models.js';
 import { formatTable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';

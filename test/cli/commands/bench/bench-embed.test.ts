@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { EmbeddingReport } from '../../../../src/embed/measure/measure-embedding.js';
+import type { EmbeddingReport } from '../../../../src/cli/measure/measure-embedding.js';
 import { buildResNet } from '../../../../models/resnet.js';
 import { projectPath, scratchFolder } from '../../../support/fixtures.js';
 import { runNode, runTapir } from '../../../support/run.js';

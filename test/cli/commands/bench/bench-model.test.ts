@@ -7,7 +7,7 @@ import {
   pickBatch,
   type BatchMeasurement,
   type MeasureModelReport,
-} from '../../../../src/extract/measure-model.js';
+} from '../../../../src/cli/measure/measure-model.js';
 import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 import { modelBytes } from '../../../support/graphs.js';
 import { hasOpenVino } from '../../../support/openvino.js';

@@ -1,0 +1,216 @@
+/** Where the time of embedding goes: the speed of decoding alone, of the model alone, and of both together. */
+import { checkFunction, checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { medianOf } from '../../base/median.js';
+import { isOnCpu, type Extractor } from '../../extract/extractor.js';
+import type { SourceItem } from '../../datasets/sources/items/source-item.js';
+import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
+import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
+import { decodeThreadsOf } from '../../datasets/embed/embed-batches.js';
+import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from '../../datasets/embed/embed-options.js';
+import { EmbeddingBench, type Phase, type WholePhase } from './embedding-bench.js';
+
+/** Options of {@link measureEmbedding}. */
+export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' | 'checksum'> {
+  /**
+   * Seconds of each measurement, from 0.1 to 3600.
+   * @default 5
+   */
+  readonly seconds: number;
+  /**
+   * How many times each measurement is taken, in turn: an integer from 1 to 100.
+   * @default 3
+   */
+  readonly rounds: number;
+  /**
+   * Called with the name of each measurement before it begins.
+   * @default undefined
+   */
+  readonly onPhase: ((phase: string) => void) | undefined;
+}
+
+export const MEASURE_EMBEDDING_DEFAULTS: MeasureEmbeddingOptions = {
+  transform: EMBED_DEFAULTS.transform,
+  batch: EMBED_DEFAULTS.batch,
+  decodeThreads: EMBED_DEFAULTS.decodeThreads,
+  signal: undefined,
+  ...SOURCE_DEFAULTS,
+  seconds: 5,
+  rounds: 3,
+  onPhase: undefined,
+};
+
+/** A speed, and its cost. */
+export interface Throughput {
+  readonly imagesPerSecond: number;
+  /** Of all threads of this process. Sessions in other processes are not counted. */
+  readonly cpuSecondsPerImage: number;
+}
+
+/** What {@link measureEmbedding} found: medians over the rounds. Ratios are computed per round. */
+export interface EmbeddingReport {
+  readonly device: string;
+  readonly batch: number;
+  readonly decodeThreads: number;
+  /** Number of different images, which are used over and over. */
+  readonly images: number;
+  /** Decoding on one thread: what one core can decode. */
+  readonly decodePerThread: Throughput;
+  /** Decoding on all decoding threads. */
+  readonly decode: Throughput;
+  /** The model, on images that are in memory. */
+  readonly model: Throughput;
+  /** Both together, as {@link embedImages} runs them. */
+  readonly endToEnd: Throughput;
+  /**
+   * The highest possible speed of both together in images per second: on a GPU the lower of the two speeds, on the CPU, where both
+   * share the cores, 1/(1/decode + 1/model).
+   */
+  readonly limit: number;
+  readonly limitedBy: 'decoding' | 'the model';
+  /** The speed of both together, divided by the limit. */
+  readonly ofLimit: number;
+  /** CPU-seconds per image of both together, divided by those of decoding plus those of the model. */
+  readonly cpuOfParts: number;
+  /** Busy shares of the time, for both together, from 0 to 1. */
+  readonly busy: {
+    /** The calling thread. */
+    readonly main: number;
+    /** Each device: the time that its sessions spend in the engine. */
+    readonly devices: readonly number[];
+  };
+  /** Milliseconds of a thread per image, for both together. */
+  readonly spent: {
+    readonly decode: number;
+    readonly resample: number;
+    /** Making the model's input from the pixels. */
+    readonly feed: number;
+    /** In the engine; the time of a batch divided by its images. */
+    readonly model: number;
+  };
+  /** The highest resident memory of this process so far. */
+  readonly peakMemoryBytes: number;
+}
+
+interface Round {
+  readonly perThread: Phase;
+  readonly decode: Phase;
+  readonly model: Phase;
+  readonly whole: WholePhase;
+}
+
+/** The most images that are kept. */
+const MOST_IMAGES = 4096;
+
+/**
+ * Measures decoding alone, the model alone and both together, in turn: `tapir bench embed`.
+ *
+ * Use it to find out what limits your machine, and by how much: decoding (more cores, smaller photos, `decode: 'fast'`), or the model
+ * (another batch size, another device).
+ *
+ * @remarks Takes (rounds + 1) × 4 × seconds; the first round warms up and does not count. Other work on the machine changes the
+ * figures.
+ * @param extractor - From {@link createFeatureExtractor}; it stays open.
+ * @param source - Images, as for {@link embedImages}. The first 4096 are used over and over, so a Response or a web stream, which
+ * can be read only once, does not suit.
+ * @param given - See {@link MeasureEmbeddingOptions}.
+ * @returns Medians over the rounds.
+ * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` if no image can be read; those of {@link embedImages}; the signal's
+ * reason if it fires.
+ *
+ * @example
+ * ```ts
+ * import { createFeatureExtractor, measureEmbedding } from 'onnx-tapir';
+ *
+ * const extractor = await createFeatureExtractor('resnet50.onnx', { avgpool: 'embedding' });
+ * const { endToEnd, limit, limitedBy } = await measureEmbedding(extractor, 'photos', { seconds: 2 });
+ * console.log(endToEnd.imagesPerSecond, limit, limitedBy); // 41.2 43.5 'the model'
+ * await extractor.close();
+ * ```
+ */
+export async function measureEmbedding(
+  extractor: Extractor,
+  source: EmbedSource,
+  given: Options<MeasureEmbeddingOptions> = {},
+): Promise<EmbeddingReport> {
+  const options = withDefaults(MEASURE_EMBEDDING_DEFAULTS, given, 'measureEmbedding');
+  const { seconds, rounds, onPhase, ...embedding } = options;
+  if (!(typeof seconds === 'number' && seconds >= 0.1 && seconds <= 3600))
+    throw invalidOption('seconds', 'a number from 0.1 to 3600', seconds);
+  checkInteger('rounds', rounds, 1, 100);
+  checkFunction('onPhase', onPhase);
+  const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
+  const { signal } = setup;
+  const items = await takeItems(openSource(source, setup.source, signal));
+  await using bench = new EmbeddingBench(extractor, items, setup, seconds);
+  const taken: Round[] = [];
+  for (let round = 0; round <= rounds; round++) {
+    const at = round === 0 ? 'warming up' : `round ${round} of ${rounds}`;
+    signal?.throwIfAborted();
+    onPhase?.(`${at}: decoding`);
+    const [perThread, decode] = [await bench.decode('one'), await bench.decode('all')];
+    onPhase?.(`${at}: the model`);
+    const model = await bench.model();
+    onPhase?.(`${at}: end to end`);
+    const whole = await bench.whole();
+    if (round > 0) taken.push({ perThread, decode, model, whole });
+  }
+  return {
+    device: extractor.device,
+    batch: setup.batch,
+    decodeThreads: decodeThreadsOf(extractor, setup),
+    images: items.length,
+    ...summarize(taken, isOnCpu(extractor)),
+    peakMemoryBytes: process.resourceUsage().maxRSS * 1024,
+  };
+}
+
+async function takeItems(source: AsyncIterable<SourceItem>): Promise<SourceItem[]> {
+  const items: SourceItem[] = [];
+  for await (const item of source) {
+    if (!item.error) items.push(item);
+    if (items.length === MOST_IMAGES) break;
+  }
+  return items;
+}
+
+type Summary = Omit<EmbeddingReport, 'device' | 'batch' | 'decodeThreads' | 'images' | 'peakMemoryBytes'>;
+
+function summarize(rounds: readonly Round[], sharesCores: boolean): Summary {
+  const median = (pick: (round: Round) => number): number => medianOf(rounds.map(pick));
+  const throughput = (pick: (round: Round) => Phase): Throughput => ({
+    imagesPerSecond: median((round) => rateOf(pick(round))),
+    cpuSecondsPerImage: median((round) => cpuOf(pick(round))),
+  });
+  const limitOf = ({ decode, model }: Round): number =>
+    sharesCores ? 1 / (1 / rateOf(decode) + 1 / rateOf(model)) : Math.min(rateOf(decode), rateOf(model));
+  const decode = throughput((round) => round.decode);
+  const model = throughput((round) => round.model);
+  return {
+    decodePerThread: throughput((round) => round.perThread),
+    decode,
+    model,
+    endToEnd: throughput((round) => round.whole),
+    limit: median(limitOf),
+    limitedBy: decode.imagesPerSecond < model.imagesPerSecond ? 'decoding' : 'the model',
+    ofLimit: median((round) => rateOf(round.whole) / limitOf(round)),
+    cpuOfParts: median((round) => cpuOf(round.whole) / (cpuOf(round.decode) + cpuOf(round.model))),
+    busy: {
+      main: median(({ whole }) => whole.mainBusy),
+      devices: rounds[0]!.whole.deviceBusy.map((_, i) => median(({ whole }) => whole.deviceBusy[i]!)),
+    },
+    spent: {
+      decode: median(({ whole }) => whole.spent.decode),
+      resample: median(({ whole }) => whole.spent.resample),
+      feed: median(({ whole }) => whole.spent.feed),
+      model: median(({ whole }) => whole.spent.model),
+    },
+  };
+}
+
+function rateOf({ images, seconds }: Phase): number {
+  return images / seconds;
+}
+
+function cpuOf({ images, cpuSeconds }: Phase): number {
+  return cpuSeconds / images;
+}

@@ -1,0 +1,310 @@
+/** The batch size at which a model runs fastest: times batches of made-up input, larger and larger. */
+import {
+  checkFunction,
+  checkInteger,
+  checkSignal,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
+import { isTapirError, reasonOf } from '../../base/errors.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import { LANE_DEFAULTS, type EngineName, type Precision } from '../../runtime/lanes/lane-options.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import type { DataParallel } from '../../extract/data-parallel.js';
+import { medianOf } from '../../base/median.js';
+import type { GivenSizes } from '../../model/open/input-sizes.js';
+import { prunedInternals } from '../../model/prune/pruned-model.js';
+import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
+import type { ReturnNodes } from '../../model/open/return-nodes.js';
+import { REWRITE_DEFAULTS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
+import type { RunInput } from '../../extract/replicas/run-options.js';
+import { chooseDims, FIRST_GUESS } from '../../model/oracle/made-up-sizes.js';
+import { seededFeeds } from '../../model/oracle/seeded-feeds.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+
+/** Options of {@link measureModel}. */
+export interface MeasureModelOptions {
+  /**
+   * The devices. Each gets whole batches; the throughput is that of all devices together.
+   * @default ['cpu']
+   */
+  readonly devices: readonly Device[];
+  /**
+   * The library that runs the model; see {@link LaneOptions}.
+   * @default 'onnxruntime'
+   */
+  readonly engine: EngineName;
+  /**
+   * How it computes float32 operators.
+   * @default 'float32'
+   */
+  readonly precision: Precision;
+  /**
+   * The batch sizes, each from 1 to 1,000,000; for a graph with a fixed batch, multiples of it.
+   * @default powers of two, up to 64 on the CPU and 256 on a GPU, until the throughput falls or a run fails
+   */
+  readonly sizes: readonly number[] | undefined;
+  /**
+   * The numbers of sessions per device to compare, each from 1 to 4.
+   * @default [1]
+   */
+  readonly sessions: readonly number[];
+  /**
+   * Seconds of timed runs per size, from 0 to 3600.
+   * @default 2
+   */
+  readonly seconds: number;
+  /**
+   * Stops the measurement when it fires.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+  /**
+   * Called after each measurement.
+   * @default undefined
+   */
+  readonly onMeasured: ((measured: BatchMeasurement) => void) | undefined;
+}
+
+export const MEASURE_MODEL_DEFAULTS: MeasureModelOptions = {
+  devices: ['cpu'],
+  engine: LANE_DEFAULTS.engine,
+  precision: LANE_DEFAULTS.precision,
+  sizes: undefined,
+  sessions: [1],
+  seconds: 2,
+  signal: undefined,
+  onMeasured: undefined,
+};
+
+/** The throughput at one batch size. */
+export interface BatchMeasurement {
+  readonly rows: number;
+  readonly sessionsPerDevice: number;
+  /** Rows per second on all devices together, over the timed repetitions. */
+  readonly rowsPerSecond: { readonly median: number; readonly min: number; readonly max: number };
+  /** Milliseconds of a session for one batch. */
+  readonly msPerRun: number;
+  /** Milliseconds of the first batch of this size. It does not count: a GPU searches for the fastest algorithms then. */
+  readonly firstMs: number;
+}
+
+/** What {@link measureModel} found. */
+export interface MeasureModelReport {
+  readonly devices: readonly string[];
+  readonly engine: EngineName;
+  readonly precision: Precision;
+  /** The version of the engine. */
+  readonly runtime: string;
+  /** The rows per run that the graph was exported for; null if it takes any number. */
+  readonly fixedBatch: number | null;
+  readonly measured: readonly BatchMeasurement[];
+  /** The smallest batch within 3 % of the highest throughput; of equal batches the one with fewer sessions. */
+  readonly best: BatchMeasurement;
+  /** Remarks, such as why no larger batch was tried. */
+  readonly notes: readonly string[];
+}
+
+const MOST_ROWS_CPU = 64;
+const MOST_ROWS_GPU = 256;
+/** Multiples of a fixed batch run one after the other, so larger multiples change little. */
+const MOST_FIXED_RUNS = 4;
+const REPETITIONS = 5;
+const NEAR_BEST = 0.97;
+const SEED = 1;
+
+/**
+ * Measures the throughput of a model at growing batch sizes, on made-up input: `tapir bench model`.
+ *
+ * @remarks Opens sessions for each number of sessions, and closes them. Other work on the machine changes the figures.
+ * @param source - A model, or where to open one.
+ * @param returnNodes - What to return; the rest of the graph is pruned.
+ * @param given - See {@link MeasureModelOptions} and {@link RewriteOptions}.
+ * @returns A measurement per batch size and number of sessions, and the best one.
+ * @throws {@link TapirError} `OPTION_INVALID`; those of {@link createFeatureExtractor}; those of a run at the smallest size; the
+ * signal's reason if it fires.
+ *
+ * @example
+ * ```ts
+ * import { measureModel } from 'onnx-tapir';
+ *
+ * const { best } = await measureModel('resnet50.onnx', { avgpool: 'pooled' }, { devices: ['cpu'], seconds: 1 });
+ * console.log(best.rows, best.rowsPerSecond.median); // the batch size to use, and its rows per second
+ * ```
+ */
+export async function measureModel(
+  source: OnnxModel | ModelSource,
+  returnNodes: ReturnNodes,
+  given: Options<MeasureModelOptions & RewriteOptions> = {},
+): Promise<MeasureModelReport> {
+  const defaults: MeasureModelOptions & RewriteOptions = {
+    ...REWRITE_DEFAULTS,
+    ...MEASURE_MODEL_DEFAULTS,
+  };
+  const options = withDefaults(defaults, given, 'measureModel');
+  const { devices, engine, precision, sizes, sessions, seconds, signal, onMeasured, ...rewriting } = options;
+  checkMeasuring(options);
+  const model = readModel(source);
+  const series: Series[] = [];
+  for (const sessionsPerDevice of sessions) {
+    await using parallel = await createFeatureExtractor(model, returnNodes, {
+      ...rewriting,
+      devices,
+      engine,
+      precision,
+      parallel: { split: 'none', sessionsPerDevice },
+    });
+    series.push(await measureSizes(parallel, sessionsPerDevice, { sizes, seconds, signal, onMeasured }));
+  }
+  const [first] = series;
+  const measured = series.flatMap((each) => each.measured);
+  const notes = [...new Set(series.flatMap((each) => each.notes))];
+  return { ...first!.facts, measured, best: pickBatch(measured), notes };
+}
+
+function checkMeasuring({ sizes, sessions, seconds, signal, onMeasured }: MeasureModelOptions): void {
+  if (!(typeof seconds === 'number' && seconds >= 0 && seconds <= 3600))
+    throw invalidOption('seconds', 'a number from 0 to 3600', seconds);
+  if (!Array.isArray(sessions) || sessions.length === 0)
+    throw invalidOption('sessions', 'a list of numbers from 1 to 4', sessions);
+  sessions.forEach((count, i) => checkInteger(`sessions[${i}]`, count, 1, 4));
+  if (sizes !== undefined && !Array.isArray(sizes))
+    throw invalidOption('sizes', 'a list of batch sizes', sizes);
+  sizes?.forEach((rows, i) => checkInteger(`sizes[${i}]`, rows, 1, 1_000_000));
+  checkSignal(signal);
+  checkFunction('onMeasured', onMeasured);
+}
+
+/** The measurements with one number of sessions. */
+interface Series extends Pick<MeasureModelReport, 'measured' | 'notes'> {
+  readonly facts: Pick<MeasureModelReport, 'devices' | 'engine' | 'precision' | 'runtime' | 'fixedBatch'>;
+}
+
+async function measureSizes(
+  parallel: DataParallel,
+  sessionsPerDevice: number,
+  {
+    sizes,
+    seconds,
+    signal,
+    onMeasured,
+  }: Pick<MeasureModelOptions, 'sizes' | 'seconds' | 'signal' | 'onMeasured'>,
+): Promise<Series> {
+  const fixedBatch = fixedBatchOf(parallel.inputs);
+  const { devices, engine, precision, runtime } = parallel;
+  const facts = { devices, engine, precision, runtime, fixedBatch };
+  const measured: BatchMeasurement[] = [];
+  const notes: string[] = [];
+  if (fixedBatch !== null)
+    notes.push(
+      `the graph has a fixed batch of ${fixedBatch}: only multiples of it can run, as several runs of ${fixedBatch}`,
+    );
+  const tried = chooseSizes(sizes, fixedBatch, parallel.devices);
+  for (const rows of tried) {
+    try {
+      measured.push(await measureOne(parallel, rows, sessionsPerDevice, { seconds, signal }));
+    } catch (error) {
+      if (measured.length === 0 || !isRunFailure(error)) throw error;
+      notes.push(`a batch of ${rows} failed, so no larger one was tried: ${reasonOf(error)}`);
+      break;
+    }
+    onMeasured?.(measured.at(-1)!);
+    if (sizes === undefined && hasFallen(measured) && rows !== tried.at(-1)) {
+      notes.push(`two sizes in a row were slower than a smaller one, so none above ${rows} was tried`);
+      break;
+    }
+  }
+  return { facts, measured, notes };
+}
+
+/** The smallest batch whose throughput is within 3 % of the highest; of equal batches the one with fewer sessions. */
+export function pickBatch(measured: readonly BatchMeasurement[]): BatchMeasurement {
+  const most = Math.max(...measured.map(rateOf));
+  const [best] = measured
+    .filter((each) => rateOf(each) >= NEAR_BEST * most)
+    .toSorted((a, b) => a.rows - b.rows || a.sessionsPerDevice - b.sessionsPerDevice);
+  return best!;
+}
+
+/** Whether the last two sizes were both slower than the best one before them. */
+export function hasFallen(measured: readonly BatchMeasurement[]): boolean {
+  const rates = measured.map(rateOf);
+  const most = Math.max(...rates.slice(0, -2));
+  return rates.length > 2 && rates.slice(-2).every((rate) => rate < NEAR_BEST * most);
+}
+
+function rateOf({ rowsPerSecond }: BatchMeasurement): number {
+  return rowsPerSecond.median;
+}
+
+function fixedBatchOf(inputs: readonly TensorInfo[]): number | null {
+  const firsts = inputs.map(({ dims }) => (dims && dims.length > 1 ? dims[0] : undefined));
+  if (firsts.some((size) => typeof size === 'string' || size === null)) return null;
+  return firsts.find((size) => typeof size === 'number') ?? null;
+}
+
+function chooseSizes(
+  given: readonly number[] | undefined,
+  fixed: number | null,
+  devices: readonly string[],
+): number[] {
+  if (given !== undefined) {
+    if (given.length === 0 || given.some((rows) => rows % (fixed ?? 1) !== 0)) {
+      const expected = `a list of ${fixed === null ? 'batch sizes' : `multiples of ${fixed}, the graph’s fixed batch`}`;
+      throw invalidOption('sizes', expected, given);
+    }
+    return [...new Set(given)].toSorted((a, b) => a - b);
+  }
+  const most = devices.every((device) => device.startsWith('cpu')) ? MOST_ROWS_CPU : MOST_ROWS_GPU;
+  const unit = fixed ?? 1;
+  const limit = fixed === null ? most : MOST_FIXED_RUNS * fixed;
+  return Array.from({ length: 1 + Math.floor(Math.log2(limit / unit)) }, (_, i) => unit * 2 ** i);
+}
+
+/** Whether the run itself failed, mostly for lack of memory; not a lost device, not a wrong input. */
+function isRunFailure(error: unknown): boolean {
+  return (
+    isTapirError(error, 'RUN_FAILED') || (isTapirError(error, 'REPLICA_FAILED') && isRunFailure(error.cause))
+  );
+}
+
+async function measureOne(
+  parallel: DataParallel,
+  rows: number,
+  sessionsPerDevice: number,
+  { seconds, signal }: Pick<MeasureModelOptions, 'seconds' | 'signal'>,
+): Promise<BatchMeasurement> {
+  const given = prunedInternals.of(parallel.model).request.inputSizes;
+  const input = inputOf(parallel.inputs, given, rows);
+  const sessions = parallel.devices.length * sessionsPerDevice;
+  const msOf = async (batches: number): Promise<number> => {
+    const inputs = Array.from({ length: batches }, () => input);
+    const started = performance.now();
+    for await (const _ of parallel.map(inputs, { signal }));
+    return performance.now() - started;
+  };
+  // One batch per session, so that each session sees this size for the first time.
+  const firstMs = await msOf(sessions);
+  const warmMs = Math.max(0.01, (await msOf(2 * sessions)) / (2 * sessions));
+  const batches = Math.max(2 * sessions, Math.round((1000 * seconds) / REPETITIONS / warmMs));
+  const perBatch: number[] = [];
+  for (let i = 0; i < REPETITIONS; i++) perBatch.push((await msOf(batches)) / batches);
+  const sorted = perBatch.toSorted((a, b) => a - b);
+  const median = medianOf(perBatch);
+  const rate = (ms: number): number => (1000 * rows) / ms;
+  return {
+    rows,
+    sessionsPerDevice,
+    rowsPerSecond: { median: rate(median), min: rate(sorted.at(-1)!), max: rate(sorted[0]!) },
+    msPerRun: median * sessions,
+    firstMs,
+  };
+}
+
+function inputOf(inputs: readonly TensorInfo[], given: GivenSizes, rows: number): RunInput {
+  const runs = rows / (fixedBatchOf(inputs) ?? rows);
+  const fed = chooseDims(inputs, given, { ...FIRST_GUESS, rows }, runs);
+  const feeds = seededFeeds(inputs, fed, SEED);
+  return Object.fromEntries(feeds.map(({ name, ...tensor }) => [name, tensor]));
+}

@@ -1,0 +1,81 @@
+/** Describes a run as the plain records that a dataset holds. */
+import type { DatasetIdentity } from '../records/dataset-identity.js';
+import type { ModelIdentity, RunRecord, TransformRecord } from '../records/run-record.js';
+import type { Extractor } from '../../extract/extractor.js';
+import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
+import type { Transform } from '../../images/transform/transform.js';
+import type { EmbedSetup } from './embed-options.js';
+
+/** Describes what all runs into a dataset must have in common. */
+export function describeIdentity(
+  extractor: Extractor,
+  { bytes, sha256 }: Pick<ModelIdentity, 'bytes' | 'sha256'>,
+  { transform, keepDims, checksum }: EmbedSetup,
+  { dtype, format }: Pick<DatasetIdentity, 'dtype' | 'format'>,
+): DatasetIdentity {
+  const {
+    limitPixels: _,
+    preset: _preset,
+    source: _source,
+    assumed: _assumed,
+    ...options
+  } = recordTransform(transform);
+  const { resolved } = extractor.model.plan;
+  return {
+    model: { bytes, sha256 },
+    request: resolved.map(({ key, tensor, computed }) => ({ key, tensor, computed })),
+    transform: options,
+    engine: extractor.engine,
+    precision: extractor.precision,
+    keepDims,
+    dtype,
+    format,
+    checksum,
+  };
+}
+
+/** Describes the model and the settings of a run for the manifest. */
+export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunRecord['model']): RunRecord {
+  const { transform, batch, keepDims, input } = setup;
+  const { plan } = extractor.model;
+  return {
+    model,
+    request: plan.resolved,
+    transform: recordTransform(transform),
+    engine: extractor.engine,
+    engineVersion: extractor.runtime,
+    precision: extractor.precision,
+    device: extractor.device,
+    batch,
+    batchMode: plan.batch?.mode ?? null,
+    keepDims,
+    normalize: extractor.imageNormalization ? 'graph' : input.takesPixels ? 'model' : 'cpu',
+  };
+}
+
+/** Options that every record has; others are left out where they have their default. */
+const ALWAYS: ReadonlySet<string> = new Set([
+  'resize',
+  'crop',
+  'interpolation',
+  'mean',
+  'std',
+  'orientation',
+  'decode',
+  'limitPixels',
+]);
+
+/** The record of a transform. */
+export function recordTransform({ preset, source, assumed, options }: Transform): TransformRecord {
+  const defaults: Readonly<Record<string, unknown>> = { ...TRANSFORM_PRESETS.ImageNet1K_V1 };
+  const told = Object.entries(options).filter(
+    ([name, value]) => ALWAYS.has(name) || value !== defaults[name],
+  );
+  // The fields that are left out are optional in a record.
+  return {
+    preset,
+    ...(assumed ? { assumed } : {}),
+    ...(source ? { source } : {}),
+    ...(Object.fromEntries(told) as Omit<TransformRecord, 'preset'>),
+  };
+}

@@ -1,0 +1,80 @@
+/** Embeds images, one after the other. */
+import { withDefaults, type Options } from '../../base/checks.js';
+import type { Extractor } from '../../extract/extractor.js';
+import { takeRow } from '../../tensor/rows.js';
+import { makeTensor, type Tensor } from '../../tensor/tensor.js';
+import { embedBatches, openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
+import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
+import type { ImageError } from './loader.js';
+import { openSource, type EmbedSource } from '../sources/open-source.js';
+
+/** The features of an image, or its error. */
+export type Embedded<Key extends string = string> =
+  | {
+      /** Position in the source, from 0. */
+      readonly index: number;
+      /** The path as the source has it, relative for a folder. Null for bytes, Blobs, Responses and streams. */
+      readonly path: string | null;
+      /** One tensor per output, without the batch axis. */
+      readonly features: Record<Key, Tensor>;
+      readonly error?: undefined;
+    }
+  | {
+      readonly index: number;
+      readonly path: string | null;
+      readonly features?: undefined;
+      readonly error: ImageError;
+    };
+
+/**
+ * Embeds images in input order. Decoding, preprocessing and the model overlap.
+ *
+ * @param extractor - From {@link createFeatureExtractor}; it stays open.
+ * @param source - A folder, pattern, list or archive, a stream of paths, or images: see {@link EmbedSource}.
+ * @param given - See {@link EmbedOptions}.
+ * @returns An iterator over `{ index, path, features }`, or `{ index, path, error }` for an image that cannot be read. A feature has
+ * the model's dims without the batch axis. You own its buffer.
+ * @throws {@link TapirError} `OPTION_INVALID`, also if the transform does not fit the model, or for a URL without `allowHttp`;
+ * `SOURCE_INVALID`; `TOO_MANY_OPEN_FILES`; those of `run`.
+ *
+ * @example
+ * ```ts
+ * import { createFeatureExtractor, embedImages } from 'onnx-tapir';
+ *
+ * const extractor = await createFeatureExtractor('resnet50.onnx', { avgpool: 'embedding' });
+ * for await (const { path, features, error } of embedImages(extractor, 'photos')) {
+ *   console.log(path, error ? error.code : features.embedding.dims); // 'cat.jpg' [2048]
+ * }
+ * await extractor.close();
+ * ```
+ */
+export async function* embedImages<Key extends string>(
+  extractor: Extractor<Key>,
+  source: EmbedSource,
+  given: Options<EmbedOptions> = {},
+): AsyncGenerator<Embedded<Key>> {
+  const setup = setUpEmbedding(extractor, withDefaults(EMBED_DEFAULTS, given, 'embedImages'));
+  const items = openSource(source, setup.source, setup.signal);
+  await using lanes = openDecodeLanes(extractor, setup);
+  for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf<Key>(batch);
+}
+
+/** Splits a batch into rows. */
+export function* rowsOf<Key extends string>({ items, features }: EmbeddedBatch): Generator<Embedded<Key>> {
+  let row = 0;
+  for (const { index, path, error } of items) {
+    if (error) yield { index, path, error };
+    else {
+      const entries = Object.entries(features).map(([key, tensor]) => [key, copyRow(tensor, row)]);
+      row++;
+      // The keys are those of the extractor.
+      yield { index, path, features: Object.fromEntries(entries) as Record<Key, Tensor> };
+    }
+  }
+}
+
+/** Copies a row, without the batch axis. A view would keep the whole batch in memory. */
+function copyRow(tensor: Tensor, row: number): Tensor {
+  const { dtype, dims, data } = takeRow(tensor, row);
+  return makeTensor(dtype, dims, data.slice());
+}

@@ -1,0 +1,85 @@
+/** The options of embedding, checked against the model. */
+import { checkBoolean, checkInteger, checkSignal } from '../../base/checks.js';
+import { extractorInternals, isOnCpu, type Extractor } from '../../extract/extractor.js';
+import type { TransformRequest } from '../../images/configs/find-transform.js';
+import type { Transform } from '../../images/transform/transform.js';
+import { fitTransform, type ImageInput } from './image-input.js';
+import { chooseModelTransform } from './model-transform.js';
+import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
+
+/** Options of {@link embedImages}. */
+export interface EmbedOptions extends SourceOptions {
+  /**
+   * Preprocessing: `'auto'`, the name of a preset, `torchvision:WEIGHTS`, the path of a configuration file, options, or a transform
+   * from {@link createTransform}. Its results must fit the model's input. `'auto'` takes what {@link findTransform}
+   * finds beside the model; else it assumes `ImageNet1K_V1`, unless the model's file contradicts it.
+   * @default 'auto'
+   */
+  readonly transform: TransformRequest;
+  /**
+   * Images per run, an integer from 1 to 4096; 0 chooses 8 on the CPU and 32 on a GPU.
+   * @default 0
+   */
+  readonly batch: number;
+  /**
+   * Whether to keep trailing 1×1 spatial dims: `[2048, 1, 1]` instead of `[2048]`.
+   * @default false
+   */
+  readonly keepDims: boolean;
+  /**
+   * Threads that decode images, an integer from 0 to 1024; 0 uses the cores that the devices leave free. More threads than
+   * UV_THREADPOOL_SIZE (4 by default, read when Node.js starts) do not help. The `tapir` command sets this variable.
+   * @default 0
+   */
+  readonly decodeThreads: number;
+  /**
+   * Whether to hash the content of each file, which finds changes that size and time do not show.
+   * @default false
+   */
+  readonly checksum: boolean;
+  /**
+   * Stops the work when it fires. The call then rejects with its reason.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+export const EMBED_DEFAULTS: EmbedOptions = {
+  transform: 'auto',
+  batch: 0,
+  keepDims: false,
+  decodeThreads: 0,
+  checksum: false,
+  signal: undefined,
+  ...SOURCE_DEFAULTS,
+};
+
+/** Checked options, and what follows from them and the model. */
+export interface EmbedSetup {
+  readonly transform: Transform;
+  readonly batch: number;
+  readonly keepDims: boolean;
+  readonly decodeThreads: number;
+  readonly checksum: boolean;
+  readonly signal: AbortSignal | undefined;
+  /** How to read the source. */
+  readonly source: SourceOptions;
+  /** How the model takes the images. */
+  readonly input: ImageInput;
+}
+
+/** Checks the extractor, and the options against it. Throws `OPTION_INVALID`. */
+export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): EmbedSetup {
+  // First: a forgotten await, or an extractor of another copy of this package.
+  extractorInternals.of(extractor);
+  const checked = {
+    batch: checkInteger('batch', options.batch, 0, 4096) || (isOnCpu(extractor) ? 8 : 32),
+    keepDims: checkBoolean('keepDims', options.keepDims),
+    checksum: checkBoolean('checksum', options.checksum),
+    decodeThreads: checkInteger('decodeThreads', options.decodeThreads, 0, 1024),
+    signal: checkSignal(options.signal),
+    source: checkSourceOptions(options),
+  };
+  const transform = chooseModelTransform(options.transform, extractor.model.source);
+  return { ...checked, transform, input: fitTransform(extractor, transform) };
+}

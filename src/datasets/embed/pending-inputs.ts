@@ -1,0 +1,97 @@
+/**
+ * The inputs of a source that a run must embed: those that the dataset does not hold, those that failed or changed, and those that
+ * are back after they were removed.
+ */
+import { createHash } from 'node:crypto';
+import type { FileStamp } from '../../base/file-stamp.js';
+import { stampOf } from '../../images/file/image-file.js';
+import { nameItems, type Named } from '../records/input-names.js';
+import type { KnownInput, KnownInputs } from '../records/known-inputs.js';
+import type { SourceItem } from '../sources/items/source-item.js';
+
+/** The number of files that are looked at at the same time. */
+const STAMPS_AT_ONCE = 64;
+
+/** How the inputs of a source are compared with the dataset. */
+export interface PendingOptions {
+  /** The source, such as a folder, never repeats a path. Then new inputs need not be remembered. */
+  readonly isUnique: boolean;
+  readonly checksum: boolean;
+}
+
+/** Splits a source into new inputs and inputs to try again. */
+export class PendingInputs {
+  readonly #source: AsyncIterable<SourceItem> | Iterable<SourceItem>;
+  readonly #known: KnownInputs;
+  readonly #options: PendingOptions;
+  /** The inputs that failed, changed or are back, in the source's order. Complete when {@link fresh} has ended. */
+  readonly again: Named<SourceItem>[] = [];
+  /** The number of inputs that the dataset holds unchanged. */
+  skipped = 0;
+  /** The number of inputs of the dataset that the source has, without those that were removed before. */
+  found = 0;
+  /** Those of them that were embedded before. */
+  foundOk = 0;
+  /** The number of inputs that the source repeated. Each is embedded once. */
+  duplicates = 0;
+
+  constructor(
+    source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
+    known: KnownInputs,
+    options: PendingOptions,
+  ) {
+    this.#source = source;
+    this.#known = known;
+    this.#options = options;
+  }
+
+  /** Gives the inputs that the dataset does not hold, in the source's order. */
+  async *fresh(): AsyncGenerator<Named<SourceItem>> {
+    const chunk: Named<SourceItem>[] = [];
+    for await (const item of nameItems(this.#source)) {
+      chunk.push(item);
+      // Without known inputs there is nothing to look up: items pass one by one.
+      if (chunk.length >= STAMPS_AT_ONCE || this.#known.size === 0) yield* this.#take(chunk.splice(0));
+    }
+    yield* this.#take(chunk);
+  }
+
+  async *#take(chunk: readonly Named<SourceItem>[]): AsyncGenerator<Named<SourceItem>> {
+    const kinds = await Promise.all(chunk.map((item) => this.#classify(item)));
+    for (const [at, item] of chunk.entries()) {
+      if (kinds[at] === 'fresh') yield item;
+      else if (kinds[at] === 'again') this.again.push(item);
+      else if (kinds[at] === 'duplicate') this.duplicates++;
+      else this.skipped++;
+    }
+  }
+
+  /** Looks up the input before it awaits anything, so that the first of two repetitions counts. */
+  #classify(item: Named<SourceItem>): Promise<Kind> {
+    const known = this.#known.find(item.path);
+    if (!known) {
+      if (!this.#options.isUnique) this.#known.reserve(item.path);
+      return Promise.resolve('fresh');
+    }
+    if (this.#known.markSeen(item.path)) return Promise.resolve('duplicate');
+    if (known.outcome !== 'removed') this.found++;
+    if (known.outcome === 'ok') this.foundOk++;
+    return known.outcome === 'ok' ? this.#compare(item, known) : Promise.resolve('again');
+  }
+
+  async #compare(item: Named<SourceItem>, known: KnownInput): Promise<Kind> {
+    const stamp = await this.#stampOf(item);
+    return stamp === undefined || known.isAs(stamp) ? 'done' : 'again';
+  }
+
+  /** Returns undefined if the stamp cannot be taken. An input that cannot be looked at any more keeps its features. */
+  async #stampOf({ image, stamp, error }: SourceItem): Promise<FileStamp | undefined> {
+    if (stamp || error) return stamp;
+    if (typeof image === 'function') return undefined;
+    if (typeof image === 'string') return stampOf(image, this.#options).catch(() => undefined);
+    const sha256 = this.#options.checksum ? createHash('sha256').update(image).digest('hex') : null;
+    return { sizeBytes: image.byteLength, modifiedMs: null, sha256 };
+  }
+}
+
+type Kind = 'fresh' | 'again' | 'done' | 'duplicate';

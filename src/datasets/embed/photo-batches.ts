@@ -1,0 +1,132 @@
+/** Photos → batches of tensors, for what takes tensors. */
+import { availableParallelism } from 'node:os';
+import { checkInteger } from '../../base/checks.js';
+import { chooseModelTransform } from './model-transform.js';
+import { fitTransform } from './image-input.js';
+import { loadFeeds } from './load-feeds.js';
+import type { ImageError } from './loader.js';
+import type { BatchSource } from '../../extract/replicas/batch-pieces.js';
+import type { RunInput } from '../../extract/replicas/run-options.js';
+import type { TransformRequest } from '../../images/configs/find-transform.js';
+import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
+import { type OnnxModel } from '../../model/open/open-model.js';
+import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
+import { openSource, type EmbedSource, type ListedImage } from '../sources/open-source.js';
+import type { NamedTensor } from '../../tensor/tensor.js';
+
+/** Batches of tensors, or photos as for `embedImages`. */
+export type LearnSource = BatchSource | EmbedSource;
+
+/** How photos become batches. */
+export interface PhotoOptions extends SourceOptions {
+  /**
+   * Preprocessing of photos, as for `embedImages`; `'auto'` takes what {@link findTransform} finds beside the model; else it assumes
+   * `ImageNet1K_V1`, unless the model's file contradicts it.
+   * @default 'auto'
+   */
+  readonly transform: TransformRequest;
+  /**
+   * Photos per batch, an integer from 1 to 4096. Photos that cannot be read leave their batch smaller.
+   * @default 32
+   */
+  readonly batch: number;
+  /**
+   * Threads that decode photos, an integer from 0 to 1024; 0 uses all cores.
+   * @default 0
+   */
+  readonly decodeThreads: number;
+}
+
+export const PHOTO_DEFAULTS: PhotoOptions = {
+  transform: 'auto',
+  batch: 32,
+  decodeThreads: 0,
+  ...SOURCE_DEFAULTS,
+};
+
+/** A photo that could not be read. */
+export interface PhotoFailure {
+  /** The path as the source has it; null for bytes and streams. */
+  readonly path: string | null;
+  readonly error: ImageError;
+}
+
+/** Batches of a source, and the photos that could not be read so far. */
+export interface OpenedBatches {
+  readonly batches: BatchSource;
+  readonly failures: readonly PhotoFailure[];
+}
+
+/**
+ * Opens a source of tensors or of photos.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID`, also if the transform does not fit the model; `SOURCE_INVALID`.
+ */
+export async function openBatches(
+  model: OnnxModel,
+  source: LearnSource,
+  options: PhotoOptions,
+  signal: AbortSignal | undefined,
+): Promise<OpenedBatches> {
+  const sourceOptions = checkSourceOptions(options);
+  const batch = checkInteger('batch', options.batch, 1, 4096);
+  const threads = checkInteger('decodeThreads', options.decodeThreads, 0, 1024) || availableParallelism();
+  const given = await lookAt(source);
+  if (given.areTensors) return { batches: given.source as BatchSource, failures: [] };
+  const transform = chooseModelTransform(options.transform, model);
+  const input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
+  const items = openSource(given.source as EmbedSource, sourceOptions, signal);
+  const failures: PhotoFailure[] = [];
+  async function* batches(): AsyncGenerator<Record<string, NamedTensor>> {
+    await using lanes = new DecodeLanes(transform, threads);
+    for await (const loaded of loadFeeds(items, lanes, input, batch)) {
+      for (const { path, error } of loaded.items) if (error) failures.push({ path, error });
+      yield { [loaded.feed.name]: loaded.feed };
+    }
+  }
+  return { batches: batches(), failures };
+}
+
+/** Tells tensors from photos by the first item. */
+async function lookAt(
+  source: LearnSource,
+): Promise<{ readonly source: LearnSource; readonly areTensors: boolean }> {
+  const isIterable =
+    typeof source === 'object' &&
+    source !== null &&
+    !('paths' in source) &&
+    (Symbol.asyncIterator in source || Symbol.iterator in source);
+  if (!isIterable || ArrayBuffer.isView(source)) {
+    // A single tensor gets its message from what takes tensors.
+    return { source, areTensors: typeof source === 'object' && source !== null && isTensor(source) };
+  }
+  if (Array.isArray(source)) return { source, areTensors: source.length === 0 || isBatch(source[0]) };
+  const items = source as Iterable<unknown> | AsyncIterable<unknown>;
+  const iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
+  const first = await iterator.next();
+  async function* again(): AsyncGenerator<unknown> {
+    try {
+      for (let next = first; next.done !== true; next = await iterator.next()) yield next.value;
+    } finally {
+      await iterator.return?.();
+    }
+  }
+  const isEmpty = first.done === true;
+  return {
+    source: again() as AsyncGenerator<RunInput | ListedImage> as LearnSource,
+    areTensors: isEmpty || isBatch(first.value),
+  };
+}
+
+function isTensor(value: object): boolean {
+  return 'dims' in value && 'data' in value;
+}
+
+/** A tensor, or a list or record of tensors. */
+function isBatch(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return false;
+  if (isTensor(value)) return true;
+  return Object.values(value).some(
+    (item) => typeof item === 'object' && item !== null && isTensor(item as object),
+  );
+}

@@ -1,0 +1,56 @@
+/** The model and the transform of a dataset, as its manifest records them. */
+import type { Options } from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+import type { Dataset } from '../files/dataset.js';
+import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+import type { TransformOptions } from '../../images/transform/transform-options.js';
+import { identifyFile } from '../../model/prune/identify-model.js';
+import { modelPathOf, openModel, type OnnxModel } from '../../model/open/open-model.js';
+
+/** What a dataset was made with. */
+export interface RecordedModel {
+  /** Name of the model file. */
+  readonly file: string;
+  readonly sha256: string;
+  readonly transform: Options<TransformOptions>;
+}
+
+/** Reads the record. Throws `DATASET_INVALID` if the manifest does not say. */
+export function readRecordedModel({ folder, manifest }: Dataset): RecordedModel {
+  // Opening the dataset has checked only what reading features needs.
+  const { model, transform } = manifest as Partial<Dataset['manifest']>;
+  const isRecorded = typeof model?.file === 'string' && typeof model.sha256 === 'string';
+  if (!isRecorded || transform === null || typeof transform !== 'object')
+    throw datasetInvalid(folder, 'its manifest does not say with which model and transform it was made');
+  const { preset: _preset, source: _source, assumed: _assumed, ...options } = transform;
+  // createTransform checks them.
+  return { file: model.file, sha256: model.sha256, transform: options as Options<TransformOptions> };
+}
+
+/** A note where the pixels of a dataset were assumed; else nothing. */
+export function noteAssumed({ manifest }: Dataset): string[] {
+  // Opening the dataset has checked only what reading features needs.
+  const { transform } = manifest as Partial<Dataset['manifest']>;
+  if (transform?.assumed !== true) return [];
+  return [
+    `the preprocessing of this dataset was assumed (${transform.preset ?? 'options'}): no configuration lay beside its model`,
+  ];
+}
+
+/**
+ * Opens the model of a dataset.
+ *
+ * @param given - Its path; or the model itself, which is then only compared.
+ * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model; those of {@link openModel}.
+ */
+export async function openRecordedModel(
+  { file, sha256: expected }: RecordedModel,
+  given: string | OnnxModel,
+): Promise<OnnxModel> {
+  const model = typeof given === 'string' ? await openModel(given) : given;
+  const { sha256: actual } = await identifyFile(model);
+  if (actual === expected) return model;
+  const path = typeof given === 'string' ? given : (modelPathOf(model) ?? 'model bytes');
+  const message = `"${path}" is not the model of the dataset (${file}): its SHA-256 is ${actual}, not ${expected}`;
+  throw new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
+}

@@ -1,0 +1,128 @@
+/** The folder of a dataset: a run takes it, and removes what earlier runs left unfinished. */
+import { readdir, rm, rmdir, truncate } from 'node:fs/promises';
+import { join } from 'node:path';
+import { unwritable } from '../../base/atomic-file.js';
+import { TapirError } from '../../base/errors.js';
+import { FEATURES, isShardFile, JOURNAL_FILE, MANIFEST_FILE, METADATA } from './file-names.js';
+import { LOCK_FILE, lockFolder, type FolderLock } from '../../base/folder-lock.js';
+import { locateFile } from '../records/locate-file.js';
+import { readJournal, type JournalContent, type JournalShard } from './journal.js';
+import { makeFolder } from '../../base/make-folder.js';
+
+/** A dataset's folder, locked. */
+export interface DatasetFolder {
+  readonly path: string;
+  readonly lock: FolderLock;
+  /** What earlier runs finished; undefined if they finished no shard. */
+  readonly before: JournalContent | undefined;
+}
+
+/**
+ * Takes a folder for a dataset, and makes it if it does not exist.
+ *
+ * @param overwrite - Remove the dataset in it. Files that are not part of a dataset stay.
+ * @throws {@link TapirError} `OUTPUT_EXISTS` for a folder that holds something else; `OUTPUT_LOCKED`; `DATASET_INVALID`;
+ * `OUTPUT_UNWRITABLE`.
+ */
+export async function takeFolder(path: string, overwrite: boolean): Promise<DatasetFolder> {
+  await checkOwn(path);
+  const lock = await lockFolder(path);
+  try {
+    if (overwrite) await clear(path);
+    const before = await readJournal(path);
+    return { path, lock, before: before && before.shards.length > 0 ? before : undefined };
+  } catch (error) {
+    await lock.release();
+    throw error instanceof TapirError ? error : unwritable(path, error);
+  }
+}
+
+/**
+ * Removes the files of unfinished shards, and makes the folders that are missing.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` if a file of a finished shard is missing; `OUTPUT_UNWRITABLE`.
+ */
+export async function clearLeftovers(
+  { path, before }: DatasetFolder,
+  featureFolders: Iterable<string>,
+): Promise<void> {
+  const finished = new Set(before?.shards.flatMap(filesOf) ?? []);
+  for (const file of finished) await locateFile(path, file);
+  try {
+    for (const folder of [METADATA, ...[...featureFolders].map((name) => `${FEATURES}/${name}`)])
+      await makeFolder(join(path, folder));
+    for (const file of await listShardFiles(path))
+      if (!finished.has(file)) await rm(join(path, file), { force: true });
+  } catch (error) {
+    throw error instanceof TapirError ? error : unwritable(path, error);
+  }
+}
+
+function filesOf({ metadata, features }: JournalShard): string[] {
+  return [metadata, ...Object.values(features).map((feature) => feature.path)];
+}
+
+/** Lists the files of shards in a dataset's folder, finished or not, relative to it. All other files are the user's. */
+export async function listShardFiles(path: string): Promise<string[]> {
+  const folders = [METADATA, ...(await listFolders(path, FEATURES))];
+  const files: string[] = [];
+  for (const folder of folders)
+    for (const entry of await readFolder(join(path, folder)))
+      if (entry.isFile() && isShardFile(`${folder}/${entry.name}`)) files.push(`${folder}/${entry.name}`);
+  return files;
+}
+
+async function listFolders(path: string, parent: string): Promise<string[]> {
+  const entries = await readFolder(join(path, parent));
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => `${parent}/${name}`);
+}
+
+/** The entries of a folder; empty if there is no such folder. */
+async function readFolder(path: string): ReturnType<typeof readEntries> {
+  return readEntries(path).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  });
+}
+
+function readEntries(path: string) {
+  return readdir(path, { withFileTypes: true });
+}
+
+/** A folder may be written to if it holds a journal, or nothing but what a first run makes before its journal. */
+async function checkOwn(path: string): Promise<void> {
+  await makeFolder(path);
+  try {
+    const entries = await readFolder(path);
+    if (entries.some(({ name }) => name === JOURNAL_FILE)) return;
+    const others = entries.filter(({ name }) => !name.startsWith(LOCK_FILE));
+    const areFolders = others.every(
+      (entry) => entry.isDirectory() && (entry.name === FEATURES || entry.name === METADATA),
+    );
+    if (areFolders && (await areEmpty(path))) return;
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+  const reason = 'it is not empty and holds no dataset of this version; choose another folder';
+  throw new TapirError('OUTPUT_EXISTS', `cannot write to "${path}": ${reason}`, { details: { path } });
+}
+
+/** Whether the folders of a dataset hold no files: no run has finished its journal's first line. */
+async function areEmpty(path: string): Promise<boolean> {
+  const outputs = await listFolders(path, FEATURES);
+  if ((await readFolder(join(path, FEATURES))).length > outputs.length) return false;
+  for (const folder of [METADATA, ...outputs])
+    if ((await readFolder(join(path, folder))).length > 0) return false;
+  return true;
+}
+
+/** Removes a dataset. An empty journal stays until the end: with it, the next run can continue from any interruption. */
+async function clear(path: string): Promise<void> {
+  await rm(join(path, MANIFEST_FILE), { force: true });
+  await truncate(join(path, JOURNAL_FILE)).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  });
+  for (const file of await listShardFiles(path)) await rm(join(path, file), { force: true });
+  for (const folder of [METADATA, ...(await listFolders(path, FEATURES)), FEATURES])
+    await rmdir(join(path, folder)).catch(() => undefined); // It holds files of the user, or does not exist.
+}

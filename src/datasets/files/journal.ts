@@ -1,0 +1,195 @@
+/**
+ * The journal of a dataset: what it was made with, and which shards are finished. It has one JSON object per line. A shard that it
+ * does not name does not exist.
+ */
+import { open, type FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { unwritable } from '../../base/atomic-file.js';
+import { TapirError } from '../../base/errors.js';
+import type { DType } from '../../tensor/tensor.js';
+import { completeIdentity, type DatasetIdentity } from '../records/dataset-identity.js';
+import { JOURNAL_FILE } from './file-names.js';
+import type { Float32Comparison } from '../records/float32-comparison.js';
+import type { ReducedSums } from '../records/reduced-images.js';
+import type { DecoderRecord, RunWeights } from '../records/run-record.js';
+
+const JOURNAL_FORMAT = 'onnx-tapir journal';
+
+/** The file of an output in a shard. */
+export interface ShardFeatures {
+  /** Relative to the dataset, with `/`. */
+  readonly path: string;
+  readonly dtype: DType;
+  /** Dims of one row. */
+  readonly dims: readonly number[];
+}
+
+/** A finished shard. */
+export interface JournalShard {
+  readonly type: 'shard';
+  readonly number: number;
+  /** The number of rows in its metadata: inputs, including those that failed, and removals. */
+  readonly inputs: number;
+  /** The number of feature rows. */
+  readonly rows: number;
+  /** The number of the first row, over all shards. */
+  readonly firstRow: number;
+  readonly metadata: string;
+  /** By output key; empty if no input of the shard could be read. */
+  readonly features: Readonly<Record<string, ShardFeatures>>;
+  readonly reduced: ReducedSums;
+  /** Missing if no image of the run needed it so far, and in journals that were written before it was recorded. */
+  readonly decoder?: DecoderRecord;
+  /** The comparison of this and all earlier shards. Missing in float32, and as long as no image was embedded. */
+  readonly againstFloat32?: Float32Comparison;
+}
+
+/** A run, and the settings that may differ between runs and can change the last bits of a feature. */
+export interface JournalRun {
+  readonly type: 'run';
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  /** The number of its first shard. */
+  readonly firstShard: number;
+  readonly device: string;
+  readonly threads: readonly number[];
+  readonly batch: number;
+  readonly shardSize: number;
+  readonly version: string;
+  /**
+   * The external weights that the run used. Later runs must use the same. Missing if the model has none, and for runs that were made
+   * before weights were recorded; later runs are not compared with those.
+   */
+  readonly weights?: readonly RunWeights[];
+}
+
+interface JournalHead {
+  readonly type: 'dataset';
+  readonly format: typeof JOURNAL_FORMAT;
+  readonly formatVersion: 1;
+  readonly identity: DatasetIdentity;
+}
+
+type JournalEntry = JournalHead | JournalShard | JournalRun;
+
+/** The content of a journal. */
+export interface JournalContent {
+  readonly identity: DatasetIdentity;
+  readonly shards: readonly JournalShard[];
+  readonly runs: readonly JournalRun[];
+  /** The length of the complete lines. A line that was cut off may follow. */
+  readonly bytes: number;
+}
+
+/**
+ * Reads the journal of a dataset. Returns undefined if there is no journal, or no complete line in it.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` for a journal that is damaged before its last line, or that another version wrote.
+ */
+export async function readJournal(folder: string): Promise<JournalContent | undefined> {
+  const path = join(folder, JOURNAL_FILE);
+  const text = await readWhole(path);
+  if (text === undefined) return undefined;
+  const lines = text.split('\n');
+  // After the last line break comes nothing, or a line that was cut off.
+  lines.pop();
+  const [head, ...entries] = lines.map((line, at) => parseLine(path, line, at, lines.length));
+  if (head === undefined) return undefined;
+  if (head.type !== 'dataset' || head.format !== JOURNAL_FORMAT || head.formatVersion !== 1) {
+    throw damaged(path, 'this version cannot read its first line');
+  }
+  const shards = entries.filter((entry): entry is JournalShard => entry?.type === 'shard');
+  shards.forEach((shard, at) => {
+    if (shard.number !== at) throw damaged(path, `shard ${shard.number} is where shard ${at} should be`);
+  });
+  const whole = entries.includes(undefined) ? lines.slice(0, -1) : lines;
+  return {
+    identity: completeIdentity(head.identity),
+    shards,
+    runs: entries.filter((entry): entry is JournalRun => entry?.type === 'run'),
+    bytes: Buffer.byteLength(whole.map((line) => `${line}\n`).join('')),
+  };
+}
+
+async function readWhole(path: string): Promise<string | undefined> {
+  let file: FileHandle;
+  try {
+    file = await open(path, 'r');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw unwritable(path, error);
+  }
+  try {
+    return await file.readFile('utf8');
+  } finally {
+    await file.close();
+  }
+}
+
+/** A machine that crashed while the last line was written may have damaged it. Such a line does not count. */
+function parseLine(path: string, line: string, at: number, lines: number): JournalEntry | undefined {
+  try {
+    const entry = JSON.parse(line) as JournalEntry | null;
+    if (entry !== null && typeof entry === 'object' && typeof entry.type === 'string') return entry;
+  } catch {
+    // Handled below, like a line that is no object.
+  }
+  if (at === lines - 1) return undefined;
+  throw damaged(path, `line ${at + 1} is damaged`);
+}
+
+function damaged(path: string, reason: string): TapirError<'DATASET_INVALID'> {
+  return new TapirError(
+    'DATASET_INVALID',
+    `the journal "${path}" cannot be used: ${reason}; choose another folder, or start over (--overwrite)`,
+    { details: { path, reason } },
+  );
+}
+
+/** A journal that is open for writing. All methods throw `OUTPUT_UNWRITABLE`. */
+export class JournalWriter {
+  readonly #path: string;
+  readonly #file: FileHandle;
+  #end: number;
+
+  private constructor(path: string, file: FileHandle, end: number) {
+    this.#path = path;
+    this.#file = file;
+    this.#end = end;
+  }
+
+  /** Starts a journal, or continues one after its complete lines. */
+  static async open(
+    folder: string,
+    identity: DatasetIdentity,
+    before: JournalContent | undefined,
+  ): Promise<JournalWriter> {
+    const path = join(folder, JOURNAL_FILE);
+    try {
+      const file = await open(path, before ? 'r+' : 'w');
+      const journal = new JournalWriter(path, file, before?.bytes ?? 0);
+      if (before) await file.truncate(before.bytes);
+      else await journal.append({ type: 'dataset', format: JOURNAL_FORMAT, formatVersion: 1, identity });
+      return journal;
+    } catch (error) {
+      throw error instanceof TapirError ? error : unwritable(path, error);
+    }
+  }
+
+  /** Appends an entry. When this returns, the entry is on disk. */
+  async append(entry: JournalEntry): Promise<void> {
+    const bytes = Buffer.from(`${JSON.stringify(entry)}\n`);
+    try {
+      for (let done = 0; done < bytes.length;)
+        done += (await this.#file.write(bytes, done, bytes.length - done, this.#end + done)).bytesWritten;
+      await this.#file.sync();
+    } catch (error) {
+      throw unwritable(this.#path, error);
+    }
+    this.#end += bytes.length;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#file.close().catch(() => undefined);
+  }
+}

@@ -1,0 +1,193 @@
+/** The manifest of a dataset: what was embedded, how, and where it lies. It is written last: without it, a dataset is unfinished. */
+import { packageVersion } from '../../base/package.js';
+import { latestWeights } from '../records/dataset-identity.js';
+import type { DatasetInputs, InputCounts } from './dataset-inputs.js';
+import { FEATURES } from './file-names.js';
+import { latestComparison, type Float32Comparison } from '../records/float32-comparison.js';
+import type { FeatureFormat } from '../formats/feature-files.js';
+import type { JournalRun, JournalShard, ShardFeatures } from './journal.js';
+import { summarizeReduced, type ReductionSummary } from '../records/reduced-images.js';
+import type {
+  DecoderRecord,
+  ModelIdentity,
+  RequestRecord,
+  RunRecord,
+  TransformRecord,
+  WeightsRecord,
+} from '../records/run-record.js';
+
+/** Tells a manifest from other files of its name. */
+export const DATASET_FORMAT = 'onnx-tapir dataset';
+
+/** A finished shard. Paths are relative to the dataset, with `/`. */
+export interface ShardRecord {
+  /** The number of inputs in its metadata, including those that failed, without those that were removed. */
+  readonly inputs: number;
+  /** The number of rows in its feature files. */
+  readonly rows: number;
+  /** The number of those rows that no metadata names, because a later shard holds the same input or its removal. */
+  readonly deadRows: number;
+  /** The number of the first row, over all shards. */
+  readonly firstRow: number;
+  readonly metadata: string;
+  /** The feature file by output key; empty if no input of the shard could be read. */
+  readonly features: Readonly<Record<string, string>>;
+}
+
+/** Where the inputs came from. */
+export interface SourceRecord {
+  readonly kind: string;
+  /** The folder or file; null for other sources. */
+  readonly location: string | null;
+}
+
+/** `manifest.json` of a dataset. */
+export interface Manifest {
+  readonly format: typeof DATASET_FORMAT;
+  readonly formatVersion: 1;
+  /** ISO 8601, UTC. */
+  readonly createdAt: string;
+  readonly source: SourceRecord;
+  readonly model: ModelIdentity;
+  /** The request, name by name, and the tensors that it was resolved to. */
+  readonly request: readonly RequestRecord[];
+  readonly transform: TransformRecord;
+  /** Of the engines, the one that ran the model. The versions of sharp and libvips are null if no image needed them. */
+  readonly versions: Readonly<
+    Record<'onnx-tapir' | 'node', string> &
+      Partial<Record<'onnxruntime' | 'openvino', string>> &
+      Record<keyof DecoderRecord, string | null>
+  >;
+  /** The latest run, with settings that can change the last bits of a feature. */
+  readonly run: {
+    readonly device: string;
+    /** The library that ran the model: `onnxruntime` or `openvino`. Missing in manifests from before there were two: `onnxruntime`. */
+    readonly engine?: string;
+    /** The arithmetic: `float32`, `bfloat16`, `float16` or `int8`. Missing in the same manifests: `float32`. */
+    readonly precision?: string;
+    readonly batch: number;
+    /** The result of making a fixed batch dynamic; null if that was not asked for. */
+    readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;
+    readonly keepDims: boolean;
+    /** Where pixels are normalized: in the graph after a rewrite, in the original model, or on the CPU. */
+    readonly normalize: 'graph' | 'model' | 'cpu';
+    /**
+     * The first images of the dataset, compared with the same model in float32. Null in float32, and missing in manifests from before
+     * there were other precisions.
+     */
+    readonly againstFloat32?: Float32Comparison | null;
+    /** The images that `transform.decode: 'fast'` reduced, and how far their pixels are from the exact ones; null with `'exact'`. */
+    readonly reduced: ReductionSummary | null;
+    /**
+     * Files of the source that look like images and are not read, by extension. Missing in manifests that were written before they
+     * were counted.
+     */
+    readonly unreadFiles?: Readonly<Record<string, number>>;
+    readonly seconds: number;
+  };
+  /** All runs that wrote shards, in order. */
+  readonly runs: readonly JournalRun[];
+  /** The inputs of the whole dataset. */
+  readonly counts: InputCounts;
+  /** By output key. */
+  readonly features: Readonly<Record<string, FeatureRecord>>;
+  readonly shards: readonly ShardRecord[];
+}
+
+/** The features of an output. */
+export interface FeatureRecord extends Omit<ShardFeatures, 'path'> {
+  readonly format: FeatureFormat;
+  /** The folder of its files. After a merge it is `parts`: the shards name each file. */
+  readonly folder: string;
+  /** The number of rows of all its files. */
+  readonly rows: number;
+}
+
+/** The state of a dataset after a run. */
+export interface DatasetState {
+  readonly seconds: number;
+  readonly source: SourceRecord;
+  readonly unreadFiles: Readonly<Record<string, number>>;
+  readonly format: FeatureFormat;
+  /** The folder of each output, by key. */
+  readonly folders: ReadonlyMap<string, string>;
+  readonly shards: readonly JournalShard[];
+  readonly runs: readonly JournalRun[];
+  readonly inputs: DatasetInputs;
+}
+
+/** Encodes a manifest as it is written. */
+export function encodeManifest(manifest: Manifest): Uint8Array {
+  return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+/** Describes a dataset after a run. */
+export function createManifest(run: RunRecord, state: DatasetState): Manifest {
+  const { model, request, transform, engineVersion, ...settings } = run;
+  const { shards, runs, inputs } = state;
+  const weights = latestWeights(runs);
+  const isFast = transform.decode === 'fast';
+  return {
+    format: DATASET_FORMAT,
+    formatVersion: 1,
+    createdAt: new Date().toISOString(),
+    source: state.source,
+    model: { ...model, ...(weights && { weights: weights.map(withoutStamp) }) },
+    request,
+    transform,
+    versions: {
+      'onnx-tapir': packageVersion(),
+      node: process.versions.node,
+      [run.engine]: engineVersion,
+      ...decoderOf(shards),
+    },
+    run: {
+      ...settings,
+      againstFloat32: latestComparison(shards) ?? null,
+      reduced: isFast ? summarizeReduced(shards.map(({ reduced }) => reduced)) : null,
+      unreadFiles: state.unreadFiles,
+      seconds: state.seconds,
+    },
+    runs,
+    counts: inputs.counts,
+    features: recordFeatures(state),
+    shards: shards.map((shard) => recordShard(shard, inputs)),
+  };
+}
+
+/** Returns the decoder of the latest shard that needed it. A run that decodes nothing must not forget it. */
+export function decoderOf(shards: readonly JournalShard[]): Pick<Manifest['versions'], keyof DecoderRecord> {
+  return shards.findLast((shard) => shard.decoder)?.decoder ?? { sharp: null, libvips: null };
+}
+
+function withoutStamp({ path, bytes, sha256 }: WeightsRecord): WeightsRecord {
+  return { path, bytes, sha256 };
+}
+
+function recordFeatures({ shards, folders, format }: DatasetState): Record<string, FeatureRecord> {
+  const rows = shards.reduce((sum, shard) => sum + shard.rows, 0);
+  const known = new Map(shards.flatMap(({ features }) => Object.entries(features)));
+  // In the order of the request.
+  return Object.fromEntries(
+    [...folders].flatMap(([key, folder]) => {
+      const feature = known.get(key);
+      if (!feature) return [];
+      const { dtype, dims } = feature;
+      return [[key, { folder: `${FEATURES}/${folder}`, format, rows, dtype, dims }]];
+    }),
+  );
+}
+
+function recordShard(shard: JournalShard, inputs: DatasetInputs): ShardRecord {
+  const { number, rows, firstRow, metadata } = shard;
+  const live = inputs.liveIn(number);
+  const features = Object.entries(shard.features).map(([key, { path }]) => [key, path] as const);
+  return {
+    inputs: live.inputs,
+    rows,
+    deadRows: rows - live.ok,
+    firstRow,
+    metadata,
+    features: Object.fromEntries(features),
+  };
+}

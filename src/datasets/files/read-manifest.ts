@@ -1,0 +1,85 @@
+/** Reads `manifest.json` without trusting its content. */
+import { existsSync } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isDType } from '../../tensor/tensor.js';
+import { MANIFEST_FILE } from './file-names.js';
+import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { staysInside } from '../records/locate-file.js';
+import { DATASET_FORMAT, type Manifest } from './manifest.js';
+
+/** The largest manifest that is read: about 800,000 shards. */
+const MAX_MANIFEST_BYTES = 256 * 2 ** 20;
+/** The largest row of features, in elements: far above any model's, and small enough for a typed array. */
+const MAX_ROW_ELEMENTS = 2 ** 28;
+const FORMAT_VERSION: Manifest['formatVersion'] = 1;
+
+/**
+ * Reads the manifest of a dataset. It checks what readers rely on: versions, dims, row counts, paths.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` if there is no manifest, or if it is damaged.
+ */
+export async function readManifest(folder: string): Promise<Manifest> {
+  const path = join(folder, MANIFEST_FILE);
+  let manifest: unknown;
+  try {
+    const { size } = await stat(path);
+    if (size > MAX_MANIFEST_BYTES) throw datasetInvalid(path, `it has ${size} bytes`);
+    manifest = JSON.parse(await readFile(path, 'utf8'));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw datasetUnreadable(path, error);
+    if (!existsSync(folder)) throw datasetInvalid(folder, 'there is no such folder', error);
+    const reason = 'it is not a dataset, or it is unfinished; to finish it, run the same tapir embed again';
+    throw datasetInvalid(folder, `${reason} (there is no ${MANIFEST_FILE})`, error);
+  }
+  const flaw = findFlaw(manifest);
+  if (flaw !== undefined) throw datasetInvalid(path, flaw);
+  // findFlaw has checked all that readers rely on.
+  return manifest as Manifest;
+}
+
+function findFlaw(manifest: unknown): string | undefined {
+  if (!isRecord(manifest) || manifest['format'] !== DATASET_FORMAT) return 'it is no manifest of a dataset';
+  const { formatVersion, features, shards } = manifest;
+  if (formatVersion !== FORMAT_VERSION)
+    return `its formatVersion is ${String(formatVersion)}, this version of onnx-tapir reads ${FORMAT_VERSION}`;
+  if (!isRecord(features) || !Array.isArray(shards)) return 'it lists no features or no shards';
+  for (const [key, feature] of Object.entries(features)) {
+    if (!isFeature(feature)) return `feature "${key}" has no valid dtype or dims`;
+    if (isRecord(feature) && feature['format'] === 'jsonl')
+      return `feature "${key}" is stored as JSON lines, which this version does not read; embed again with --format npy, arrow or parquet`;
+  }
+  let rows = 0;
+  for (const [index, shard] of (shards as unknown[]).entries()) {
+    if (!isShard(shard, Object.keys(features))) return `shard ${index} lacks rows, files or features`;
+    if (shard.firstRow < rows) return `shard ${index} begins at row ${shard.firstRow}, before ${rows}`;
+    rows = shard.firstRow + shard.rows;
+    const outside = [shard.metadata, ...Object.values(shard.features)].find((file) => !staysInside(file));
+    if (outside !== undefined) return `shard ${index} names "${outside}", a path that leaves the folder`;
+  }
+  return undefined;
+}
+
+function isFeature(feature: unknown): boolean {
+  if (!isRecord(feature) || !isDType(feature['dtype']) || feature['dtype'] === 'string') return false;
+  const { dims } = feature;
+  if (!Array.isArray(dims) || !dims.every(isCount)) return false;
+  return dims.reduce((product, size) => product * size, 1) <= MAX_ROW_ELEMENTS;
+}
+
+function isShard(shard: unknown, keys: readonly string[]): shard is Manifest['shards'][number] {
+  if (!isRecord(shard) || !isCount(shard['rows']) || !isCount(shard['firstRow'])) return false;
+  if (typeof shard['metadata'] !== 'string' || !isRecord(shard['features'])) return false;
+  const files = shard['features'];
+  if (!Object.values(files).every((file) => typeof file === 'string')) return false;
+  return shard['rows'] === 0 || keys.every((key) => Object.hasOwn(files, key));
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}

@@ -1,0 +1,151 @@
+/** Writes the files of a dataset, features and metadata, shard by shard. */
+import { join } from 'node:path';
+import { writeAtomically } from '../../base/atomic-file.js';
+import { TapirError } from '../../base/errors.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { featurePath, metadataPath } from './file-names.js';
+import { createFeatureWriter, type FeatureFormat } from '../formats/feature-files.js';
+import type { FeatureWriter } from '../formats/feature-format.js';
+import { MetadataTable, type MetadataRow } from '../formats/metadata.js';
+import type { JournalShard, ShardFeatures } from './journal.js';
+import { addReduced, NOTHING_REDUCED, type ReducedSums } from '../records/reduced-images.js';
+import { storedTensor } from './stored-tensor.js';
+import type { TriedBatch, TriedInput } from '../records/tried-input.js';
+
+/** How shards are written. */
+export interface ShardPlan {
+  /** The folder of each output, by key. */
+  readonly folders: ReadonlyMap<string, string>;
+  /** The number of inputs per shard: a multiple of the batch. */
+  readonly shardSize: number;
+  readonly format: FeatureFormat;
+  /** Write float32 features as float16. */
+  readonly half: boolean;
+}
+
+/** Writes batches into shards, after the shards that exist. */
+export class ShardWriter {
+  readonly #out: string;
+  readonly #plan: ShardPlan;
+  readonly #commit: (shard: JournalShard) => Promise<void>;
+  /** The dtype and dims of each output, by key, once they are known. */
+  readonly #features: Map<string, Omit<ShardFeatures, 'path'>>;
+  #number: number;
+  /** The number of the next row, over all shards. */
+  #row: number;
+  #pending = new MetadataTable();
+  #reduced: ReducedSums = NOTHING_REDUCED;
+  #writers = new Map<string, FeatureWriter>();
+
+  /**
+   * @param before - The shards that exist.
+   * @param commit - Called when the files of a shard are on disk. The shard counts once the call has settled.
+   */
+  constructor(
+    out: string,
+    plan: ShardPlan,
+    before: readonly JournalShard[],
+    commit: (shard: JournalShard) => Promise<void>,
+  ) {
+    this.#out = out;
+    this.#plan = plan;
+    this.#commit = commit;
+    this.#features = new Map(before.flatMap(({ features }) => Object.entries(features)));
+    this.#number = before.length;
+    this.#row = before.reduce((sum, { rows }) => sum + rows, 0);
+  }
+
+  /** The number of the current shard. */
+  get number(): number {
+    return this.#number;
+  }
+
+  /**
+   * Appends a batch, and completes the shard if it is full.
+   *
+   * @param isWritten - Whether a failed input is written. By default, all are.
+   */
+  async append(batch: TriedBatch, isWritten: (item: TriedInput) => boolean = () => true): Promise<void> {
+    const paths = batch.items.filter(({ error }) => !error).map(({ path }) => path);
+    for (const [key, tensor] of Object.entries(batch.features))
+      await this.#appendFeature(key, storedTensor(tensor, this.#plan.half), paths);
+    for (const item of batch.items) {
+      if (item.error && !isWritten(item)) continue;
+      this.#pending.add(metadataRow(item, item.error ? null : this.#row++));
+      this.#reduced = addReduced(this.#reduced, item);
+    }
+    if (this.#pending.length >= this.#plan.shardSize) await this.finish();
+  }
+
+  /** Appends a row that marks an input as removed, and completes the shard if it is full. Its features stay where they are. */
+  async appendRemoved(row: MetadataRow): Promise<void> {
+    this.#pending.add({ ...row, status: 'removed', row: null, errorCode: null, errorMessage: null });
+    if (this.#pending.length >= this.#plan.shardSize) await this.finish();
+  }
+
+  /** Completes the current shard, unless it is empty. */
+  async finish(): Promise<void> {
+    if (this.#pending.length === 0) return;
+    const features: Record<string, ShardFeatures> = {};
+    let rows = 0;
+    for (const [key, writer] of this.#writers) {
+      rows = await writer.finish();
+      features[key] = { path: this.#featurePath(key), ...this.#features.get(key)! };
+    }
+    this.#writers.clear();
+    const metadata = metadataPath(this.#number);
+    await writeAtomically(join(this.#out, metadata), await this.#pending.encode());
+    await this.#commit({
+      type: 'shard',
+      number: this.#number++,
+      inputs: this.#pending.length,
+      rows,
+      firstRow: this.#row - rows,
+      metadata,
+      features,
+      reduced: this.#reduced,
+    });
+    this.#pending = new MetadataTable();
+    this.#reduced = NOTHING_REDUCED;
+  }
+
+  /** Removes the files of the current shard. */
+  async discard(): Promise<void> {
+    for (const writer of this.#writers.values()) await writer.discard();
+    this.#writers.clear();
+  }
+
+  async #appendFeature(key: string, tensor: Tensor, paths: readonly (string | null)[]): Promise<void> {
+    const { dtype, dims } = tensor;
+    this.#checkSame(key, tensor);
+    let writer = this.#writers.get(key);
+    if (!writer) {
+      const path = join(this.#out, this.#featurePath(key));
+      writer = await createFeatureWriter(this.#plan.format, path, key, dtype, dims.slice(1));
+      this.#writers.set(key, writer);
+      this.#features.set(key, { dtype, dims: dims.slice(1) });
+    }
+    await writer.append({ tensor, firstRow: this.#row, paths });
+  }
+
+  /** All rows of an output must have the dims and dtype of the first one. */
+  #checkSame(key: string, { dtype, dims }: Tensor): void {
+    const known = this.#features.get(key);
+    if (!known || (known.dtype === dtype && known.dims.join() === dims.slice(1).join())) return;
+    throw new TapirError(
+      'OUTPUT_NOT_BATCHED',
+      `output "${key}" has rows of [${dims.slice(1).join(', ')}] after rows of [${known.dims.join(', ')}], so it cannot be stored as one array; ask for another tensor`,
+      { details: { output: key, dims, rows: dims[0]! } },
+    );
+  }
+
+  #featurePath(key: string): string {
+    return featurePath(this.#plan.folders.get(key)!, this.#number, this.#plan.format);
+  }
+}
+
+function metadataRow({ path, width, height, stamp, error }: TriedInput, row: number | null): MetadataRow {
+  // The stack of the error is not kept.
+  const [errorCode, errorMessage] = error ? [error.code, error.details.reason] : [null, null];
+  return { path, status: error ? 'error' : 'ok', row, errorCode, errorMessage, width, height, stamp };
+}

@@ -1,0 +1,64 @@
+/** Feature files in all formats. To add a format, write its reader and writer and list them here. */
+import { extname } from 'node:path';
+import { AtomicFile } from '../../base/atomic-file.js';
+import { checkOneOf, invalidOption } from '../../base/checks.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import { elementCount, type DType } from '../../tensor/tensor.js';
+import { readArrowRows } from './arrow-reader.js';
+import { createArrowWriter } from './arrow-writer.js';
+import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+import type { FeatureFile, FeatureReader, FeatureWriter } from './feature-format.js';
+import { createNpyWriter, readNpyRows } from './npy.js';
+import { readParquetRows } from './parquet-reader.js';
+import { createParquetWriter } from './parquet-writer.js';
+
+/** A file format of features; also the ending of its files. */
+export type FeatureFormat = 'npy' | 'arrow' | 'parquet';
+
+interface FormatImplementation {
+  readonly createWriter: (file: AtomicFile, column: FeatureColumn) => Promise<FeatureWriter>;
+  readonly readRows: FeatureReader;
+}
+
+const FORMATS: Readonly<Record<FeatureFormat, FormatImplementation>> = {
+  npy: { createWriter: createNpyWriter, readRows: readNpyRows },
+  arrow: { createWriter: createArrowWriter, readRows: readArrowRows },
+  parquet: { createWriter: createParquetWriter, readRows: readParquetRows },
+};
+
+/** All formats that features can be written in. */
+export const FEATURE_FORMATS: readonly FeatureFormat[] = Object.keys(FORMATS) as FeatureFormat[];
+
+/**
+ * Starts a feature file.
+ *
+ * @param path - Where the file appears when it is finished; its ending is the name of the format.
+ * @param key - The output's key: the name of the column.
+ * @param rowDims - The dims of one row.
+ * @throws {@link TapirError} `OPTION_INVALID` for an unknown format, or for strings; `OUTPUT_UNWRITABLE`.
+ */
+export async function createFeatureWriter(
+  format: FeatureFormat,
+  path: string,
+  key: string,
+  dtype: DType,
+  rowDims: readonly number[],
+): Promise<FeatureWriter> {
+  const { createWriter } = FORMATS[checkOneOf('format', format, FEATURE_FORMATS)];
+  if (dtype === 'string') throw invalidOption('returnNodes', 'made of numeric outputs to write them', dtype);
+  const file = await AtomicFile.create(path);
+  try {
+    return await createWriter(file, { key, dtype, dims: rowDims, elements: elementCount(rowDims) });
+  } catch (error) {
+    await file.discard();
+    throw error;
+  }
+}
+
+/** Reads the rows of a feature file, in the format that its ending names. Throws `DATASET_INVALID`. */
+export function readFeatureRows(file: FeatureFile): AsyncIterable<Float32Array> {
+  const format = extname(file.path).slice(1);
+  if (!Object.hasOwn(FORMATS, format))
+    throw datasetInvalid(file.path, `its ending is not one of .${FEATURE_FORMATS.join(', .')}`);
+  return FORMATS[format as FeatureFormat].readRows(file);
+}

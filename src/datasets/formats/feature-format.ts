@@ -1,0 +1,70 @@
+/** What every format of feature files implements: a writer and a reader. */
+import type { FileHandle } from 'node:fs/promises';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+
+/** Consecutive rows of a feature, to be written. */
+export interface FeatureRows {
+  /** `[rows, ...dims]`. The caller may change it after `append` has settled. */
+  readonly tensor: Tensor;
+  /** The number of the first row, over all shards. */
+  readonly firstRow: number;
+  /** The path of each row's input; null for an input given as bytes. */
+  readonly paths: readonly (string | null)[];
+}
+
+/** A feature file that is being written. It appears under its name when it is finished. All methods may throw `OUTPUT_UNWRITABLE`. */
+export interface FeatureWriter {
+  /** Writes rows, or keeps a few megabytes of them (at least one row) until there are enough to write. */
+  append(rows: FeatureRows): Promise<void>;
+  /** Completes the file. Returns its number of rows. */
+  finish(): Promise<number>;
+  /** Removes what was written. */
+  discard(): Promise<void>;
+}
+
+/** A feature file to read, and what the manifest says about it. */
+export interface FeatureFile extends FeatureColumn {
+  readonly path: string;
+  readonly rows: number;
+  /** The number of its first row, over all shards. */
+  readonly firstRow: number;
+  /** The largest number of rows to hold at once, if the format lets the reader choose. */
+  readonly rowsPerBlock: number;
+}
+
+/** Reads the rows of a file in order, any number of whole rows at a time. Throws `DATASET_INVALID`. */
+export type FeatureReader = (file: FeatureFile) => AsyncIterable<Float32Array>;
+
+/** What formats with key-value metadata note about their rows, which they store flattened. */
+export function factsOf({ key, dtype, dims }: FeatureColumn): Readonly<Record<string, string>> {
+  return { 'tapir.key': key, 'tapir.dtype': dtype, 'tapir.shape': JSON.stringify(dims) };
+}
+
+/** Compares the notes of {@link factsOf} in a file with the manifest. Throws `DATASET_INVALID`. */
+export function checkFacts(
+  { path, dtype, dims }: FeatureFile,
+  found: ReadonlyMap<string, string | undefined>,
+): void {
+  const shape = JSON.stringify(dims);
+  const [foundType, foundShape] = [found.get('tapir.dtype'), found.get('tapir.shape')];
+  if (foundType === dtype && foundShape === shape) return;
+  const what =
+    foundType === undefined ? 'onnx-tapir did not write it' : `it holds ${foundType} ${foundShape}`;
+  throw datasetInvalid(path, `${what}, the manifest says ${dtype} ${shape}`);
+}
+
+/** Fills `bytes` from an offset of a file. Throws `DATASET_INVALID` if the file ends too early. */
+export async function readExactly(
+  handle: FileHandle,
+  bytes: Uint8Array,
+  offset: number,
+  path: string,
+): Promise<void> {
+  for (let done = 0; done < bytes.byteLength;) {
+    const { bytesRead } = await handle.read(bytes, done, bytes.byteLength - done, offset + done);
+    if (bytesRead === 0) throw datasetInvalid(path, `it ends at byte ${offset + done}, too early`);
+    done += bytesRead;
+  }
+}

@@ -1,0 +1,81 @@
+/** Reads the Parquet files that parquet-writer.ts writes: the values of a row group are the last bytes of its page. */
+import { open, type FileHandle } from 'node:fs/promises';
+import type { FileMetaData } from 'hyparquet';
+import { unpackBits } from '../../tensor/bits.js';
+import { elementBytes, type DType } from '../../tensor/tensor.js';
+import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
+import { CREATED_BY } from './parquet-writer.js';
+import { widen } from '../../tensor/widen.js';
+
+/** The largest group of more than one row. Ours have 16 MiB before 8-bit integers become 32-bit ones. */
+const MAX_GROUP_BYTES = 64 * 2 ** 20;
+
+/** The dtypes that Parquet stores as another dtype. */
+const STORED_AS: Readonly<Partial<Record<DType, DType>>> = {
+  int8: 'int32',
+  int16: 'int32',
+  uint8: 'int32',
+  uint16: 'int32',
+};
+
+/** Reads the rows of a file, one row group at a time. */
+export async function* readParquetRows(file: FeatureFile): AsyncGenerator<Float32Array> {
+  const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
+  let handle: FileHandle | undefined;
+  try {
+    const metadata = await parquetMetadataAsync(await asyncBufferFromFile(file.path));
+    checkMetadata(metadata, file);
+    handle = await open(file.path);
+    const { size } = await handle.stat();
+    for (const group of metadata.row_groups) {
+      const { offset, bytes } = locateValues(group, size, file);
+      const buffer = new ArrayBuffer(bytes);
+      await readExactly(handle, new Uint8Array(buffer), offset, file.path);
+      const elements = Number(group.num_rows) * file.elements;
+      yield file.dtype === 'bool'
+        ? unpackBits(new Uint8Array(buffer), elements)
+        : widen(STORED_AS[file.dtype] ?? file.dtype, buffer);
+    }
+  } catch (error) {
+    throw datasetUnreadable(file.path, error);
+  } finally {
+    await handle?.close();
+  }
+}
+
+function checkMetadata({ created_by, num_rows, key_value_metadata }: FileMetaData, file: FeatureFile): void {
+  const facts = new Map(key_value_metadata?.map(({ key, value }) => [key, value]));
+  if (!created_by?.startsWith(CREATED_BY))
+    throw datasetInvalid(file.path, `it was written by ${created_by ?? 'another program'}`);
+  checkFacts(file, facts);
+  if (Number(num_rows) !== file.rows)
+    throw datasetInvalid(file.path, `it has ${num_rows} rows, the manifest says ${file.rows}`);
+}
+
+/** Finds the values of a group. */
+function locateValues(
+  group: FileMetaData['row_groups'][number],
+  size: number,
+  { path, key, dtype, dims, elements }: FeatureFile,
+): { readonly offset: number; readonly bytes: number } {
+  const rows = Number(group.num_rows);
+  const expected = dims.length > 0 ? `${key}/list/element` : key;
+  const chunk = group.columns.find(({ meta_data }) => meta_data?.path_in_schema.join('/') === expected);
+  const { codec, num_values, total_compressed_size, data_page_offset } = chunk?.meta_data ?? {};
+  const bytes =
+    dtype === 'bool'
+      ? Math.ceil((rows * elements) / 8)
+      : rows * elements * elementBytes(STORED_AS[dtype] ?? dtype);
+  const start = Number(data_page_offset);
+  const end = start + Number(total_compressed_size);
+  const isOurs =
+    codec === 'UNCOMPRESSED' &&
+    Number(num_values) === rows * Math.max(1, elements) &&
+    start >= 4 &&
+    end <= size &&
+    end - start > bytes &&
+    (rows === 1 || bytes <= MAX_GROUP_BYTES);
+  if (!isOurs) throw datasetInvalid(path, 'its pages do not lie as onnx-tapir writes them');
+  return { offset: end - bytes, bytes };
+}

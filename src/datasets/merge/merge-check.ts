@@ -1,0 +1,75 @@
+/** Checks that the parts of a dataset hold every input exactly once, in bounded memory. */
+import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+import { readMetadata } from '../formats/metadata.js';
+import { nameItems, type Nameable } from '../records/input-names.js';
+import { KnownInputs } from '../records/known-inputs.js';
+import { locateFile } from '../records/locate-file.js';
+import type { ShardRecord } from '../files/manifest.js';
+import { incomplete, type Part } from './merge-parts.js';
+
+/** The number of missing inputs that the error names. */
+const MISSING_KEPT = 10;
+
+/**
+ * Reads the inputs of all parts. Checks that all files exist and agree with the manifests.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` if an input occurs twice, or if a file is missing or damaged.
+ */
+export async function checkInputs(
+  out: string,
+  parts: readonly Part[],
+  signal: AbortSignal | undefined,
+): Promise<KnownInputs> {
+  const known = new KnownInputs(parts.reduce((sum, { manifest }) => sum + manifest.counts.inputs, 0));
+  for (const [number, { folder, manifest }] of parts.entries()) {
+    for (const shard of manifest.shards) {
+      signal?.throwIfAborted();
+      for (const path of Object.values(shard.features)) await locateFile(folder, path);
+      const path = await locateFile(folder, shard.metadata);
+      let inputs = 0;
+      for await (const { path: input, status, row } of readMetadata(path)) {
+        // If it is in the source again, it must be embedded again.
+        if (status === 'removed') continue;
+        inputs++;
+        checkRow(path, row, shard);
+        const name = input ?? '';
+        const other = known.find(name);
+        if (other) {
+          const where = [...new Set([other.shard, number])].map((part) => parts[part]!.name).join(' and ');
+          throw datasetInvalid(out, `it holds the input "${name}" more than once: in ${where}`);
+        }
+        known.set(name, 'ok', null, number);
+      }
+      if (inputs !== shard.inputs)
+        throw datasetInvalid(path, `it holds ${inputs} inputs, the manifest says ${shard.inputs}`);
+    }
+  }
+  return known;
+}
+
+function checkRow(path: string, row: number | null, { firstRow, rows }: ShardRecord): void {
+  if (row !== null && !(row >= firstRow && row < firstRow + rows))
+    throw datasetInvalid(path, `row ${row} is not one of the ${rows} rows from ${firstRow}`);
+}
+
+/**
+ * Checks that each input of a source is known.
+ *
+ * @throws {@link TapirError} `DATASET_INCOMPLETE` with the first inputs that are missing.
+ */
+export async function checkSource(
+  out: string,
+  source: AsyncIterable<Nameable>,
+  known: KnownInputs,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const missing: string[] = [];
+  let count = 0;
+  for await (const { path } of nameItems(source)) {
+    signal?.throwIfAborted();
+    if (known.find(path)) continue;
+    count++;
+    if (missing.length < MISSING_KEPT) missing.push(path);
+  }
+  if (count > 0) throw incomplete(out, 'inputs of the source are in no part', missing, count);
+}

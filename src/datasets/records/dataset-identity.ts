@@ -1,0 +1,113 @@
+/** What all runs that write a dataset must have in common. */
+import { show } from '../../base/checks.js';
+import { TapirError, type ErrorDetails } from '../../base/errors.js';
+import type { RunWeights, TransformRecord, WeightsRecord } from './run-record.js';
+
+/** What every run into a dataset has in common. The external weights must be the same, too; the journal lists them by run. */
+export interface DatasetIdentity {
+  /** The model file. */
+  readonly model: { readonly bytes: number; readonly sha256: string };
+  /** The outputs: for each key, its tensor and what is computed from the tensor. */
+  readonly request: readonly {
+    readonly key: string;
+    readonly tensor: string;
+    readonly computed: readonly string[];
+  }[];
+  /** Without the limit on pixels: raising it changes no image that was embedded. */
+  readonly transform: Omit<TransformRecord, 'preset' | 'source' | 'assumed' | 'limitPixels'>;
+  /** The library that ran the model, and its arithmetic. Datasets that do not record them: see {@link completeIdentity}. */
+  readonly engine: string;
+  readonly precision: string;
+  readonly keepDims: boolean;
+  readonly dtype: string;
+  readonly format: string;
+  readonly checksum: boolean;
+}
+
+/** Completes the identity of a dataset that was written when there was only one engine, with one precision. */
+export function completeIdentity(
+  recorded: Omit<DatasetIdentity, 'engine' | 'precision'> & Partial<DatasetIdentity>,
+): DatasetIdentity {
+  return { engine: 'onnxruntime', precision: 'float32', ...recorded };
+}
+
+/** A setting that differs, under the name that users know it by. */
+export type Difference = ErrorDetails['DATASET_MISMATCH']['differences'][number];
+
+/**
+ * Compares what a dataset was made with and what a run asks for.
+ *
+ * @throws {@link TapirError} `DATASET_MISMATCH` with each difference.
+ */
+export function checkIdentity(path: string, there: DatasetIdentity, asked: DatasetIdentity): void {
+  checkSame(path, compareIdentities(there, asked));
+}
+
+/** Throws `DATASET_MISMATCH` if a dataset differs from what a run asks for. */
+export function checkSame(path: string, differences: readonly Difference[]): void {
+  if (differences.length === 0) return;
+  const list = showDifferences(differences, 'there', 'in this run');
+  throw new TapirError(
+    'DATASET_MISMATCH',
+    `"${path}" holds a dataset that was made with other settings: ${list}. Choose another folder, or replace the dataset (--overwrite)`,
+    { details: { path, differences } },
+  );
+}
+
+/** Words differences for a message. `there` and `here` say where the two values were found. */
+export function showDifferences(differences: readonly Difference[], there: string, here: string): string {
+  return differences.map((one) => `${one.what} is ${one.there} ${there} and ${one.asked} ${here}`).join('; ');
+}
+
+/** Lists what differs. */
+export function compareIdentities(there: DatasetIdentity, asked: DatasetIdentity): Difference[] {
+  const before = flatten(there);
+  const now = flatten(asked);
+  return [...new Set([...before.keys(), ...now.keys()])]
+    .filter((what) => before.get(what) !== now.get(what))
+    .filter((what) => !isOutput(what) || (before.has(what) && now.has(what))) // The list of outputs names the others.
+    .map((what) => ({ what, there: before.get(what) ?? 'missing', asked: now.get(what) ?? 'missing' }));
+}
+
+/** Returns the external weights of the latest run that recorded them; undefined if no run did. */
+export function latestWeights(
+  runs: readonly { readonly weights?: readonly RunWeights[] }[],
+): readonly RunWeights[] | undefined {
+  return runs.findLast(({ weights }) => weights)?.weights;
+}
+
+/** Lists the external weights that differ. Without `sha256`, only sizes are compared. */
+export function compareWeights(
+  there: readonly WeightsRecord[],
+  asked: readonly (Omit<WeightsRecord, 'sha256'> & { readonly sha256?: string })[],
+): Difference[] {
+  return asked.flatMap(({ path, bytes, sha256 }) => {
+    const before = there.find((file) => file.path === path);
+    if (before?.bytes === bytes && (sha256 === undefined || before.sha256 === sha256)) return [];
+    const shown = before ? showContent(before.bytes, before.sha256) : 'missing';
+    return [{ what: `the file of weights "${path}"`, there: shown, asked: showContent(bytes, sha256) }];
+  });
+}
+
+function showContent(bytes: number, sha256: string | undefined): string {
+  return sha256 === undefined ? `${bytes} bytes` : `${sha256.slice(0, 16)}… of ${bytes} bytes`;
+}
+
+/** Settings as texts that can be compared and shown, by name. */
+function flatten({ model, request, transform, ...settings }: DatasetIdentity): Map<string, string> {
+  const outputs = request.map(({ key, tensor, computed }) => {
+    const parts = computed.length > 0 ? ` with ${computed.join(', ')}` : '';
+    return [`output "${key}"`, `tensor "${tensor}"${parts}`] as const;
+  });
+  return new Map<string, string>([
+    ['the model', showContent(model.bytes, model.sha256)],
+    ['the list of outputs', request.map(({ key }) => `"${key}"`).join(', ')],
+    ...outputs,
+    ...Object.entries(transform).map(([name, value]) => [`transform.${name}`, show(value)] as const),
+    ...Object.entries(settings).map(([name, value]) => [name, show(value)] as const),
+  ]);
+}
+
+function isOutput(what: string): boolean {
+  return what.startsWith('output "');
+}

@@ -1,0 +1,167 @@
+/** The images in a tar, plain or gzipped. */
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { reasonOf } from '../../../base/errors.js';
+import type { FileStamp } from '../../../base/file-stamp.js';
+import type { SourceItem } from '../items/source-item.js';
+import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
+import { asInvalidSource, invalidSource, unavailableImage } from '../items/source-errors.js';
+import type { UnreadFiles } from '../items/unread-files.js';
+import { SharedFile } from '../../../base/files/shared-file.js';
+import { readTarEntries, truncatedTar, type TarBytes, type TarEntry } from './tar-entries.js';
+
+/** The most bytes of an entry in a compressed tar, image or not: it must be decompressed to reach the next entry. */
+const MAX_SKIPPED_BYTES = 64 * 1024 ** 3;
+const EMPTY = new Uint8Array();
+
+/**
+ * Lists the images in a tar, in its order, by extension. Two entries of one name are two inputs.
+ *
+ * Listing a plain tar reads only the headers; an image is read later, when it is embedded. A gzipped tar (recognised by its
+ * first bytes) is read once from front to back, and its items hold their bytes.
+ *
+ * @param prefix - Goes before the names of the entries.
+ * @param unread - Counts the files that look like images and are not read.
+ * @throws {@link TapirError} `SOURCE_INVALID` where the tar is damaged or ends too early; earlier items come first.
+ */
+export async function* listTar(
+  path: string,
+  prefix: string,
+  unread: UnreadFiles,
+): AsyncGenerator<SourceItem> {
+  const file = new SharedFile(path);
+  try {
+    const magic = await file.read(0, 2);
+    const isGzipped = magic[0] === 0x1f && magic[1] === 0x8b;
+    yield* isGzipped ? listGzipped(path, prefix, unread) : listPlain(file, prefix, unread);
+  } catch (error) {
+    throw asInvalidSource(path, error);
+  }
+}
+
+async function* listPlain(file: SharedFile, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
+  // Open while headers are read. Items that are read later open it again.
+  const handle = await file.acquire();
+  try {
+    const { size } = await handle.stat();
+    for await (const entry of readTarEntries(new FileBytes(file, size), file.path)) {
+      const named = nameEntry(entry.name, prefix, unread);
+      if (!named) continue;
+      if (entry.position + entry.sizeBytes > size) throw truncatedTar(file.path, size);
+      yield itemOfArchive(named, stampOf(entry), async () => readEntry(file, entry, named.path));
+    }
+  } finally {
+    await file.release();
+  }
+}
+
+/** Reads the bytes of an entry. Throws `IMAGE_NOT_FOUND`. */
+async function readEntry(file: SharedFile, entry: TarEntry, path: string): Promise<Uint8Array> {
+  let reason = 'the tar was truncated while it was read';
+  let cause: unknown;
+  try {
+    const bytes = await file.read(entry.position, entry.sizeBytes);
+    if (bytes.length === entry.sizeBytes) return bytes;
+  } catch (error) {
+    reason = reasonOf(error);
+    cause = error;
+  }
+  throw unavailableImage('IMAGE_NOT_FOUND', path, reason, cause);
+}
+
+async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
+  // The loop below throws what fails in either stream.
+  const tar = pipeline(createReadStream(path), createGunzip(), () => undefined);
+  const bytes = new StreamBytes(tar);
+  try {
+    for await (const entry of readTarEntries(bytes, path)) {
+      const { sizeBytes } = entry;
+      if (sizeBytes > MAX_SKIPPED_BYTES)
+        throw invalidSource(path, `the file at byte ${entry.position} of the tar has ${sizeBytes} bytes`);
+      const named = nameEntry(entry.name, prefix, unread);
+      if (!named) continue;
+      const isRead = !named.error && sizeBytes <= MAX_ENTRY_BYTES;
+      const image = isRead ? await bytes.read(sizeBytes) : EMPTY;
+      if (!image) throw truncatedTar(path, bytes.position);
+      yield itemOfArchive(named, stampOf(entry), image);
+    }
+  } catch (error) {
+    const { code } = error as { readonly code?: unknown };
+    if (code === 'Z_BUF_ERROR') throw truncatedTar(path, bytes.position, error);
+    throw typeof code === 'string' && code.startsWith('Z_')
+      ? invalidSource(
+          path,
+          `it cannot be decompressed after byte ${bytes.position} of the tar: ${reasonOf(error)}`,
+        )
+      : error;
+  } finally {
+    tar.destroy();
+  }
+}
+
+function stampOf({ sizeBytes, modifiedMs }: TarEntry): FileStamp {
+  return { sizeBytes, modifiedMs, sha256: null };
+}
+
+/** The bytes of a file. Skipping reads nothing. */
+class FileBytes implements TarBytes {
+  readonly #file: SharedFile;
+  readonly #size: number;
+  position = 0;
+
+  constructor(file: SharedFile, size: number) {
+    this.#file = file;
+    this.#size = size;
+  }
+
+  async read(length: number): Promise<Uint8Array | undefined> {
+    const bytes = await this.#file.read(this.position, Math.min(length, this.#size - this.position));
+    this.position += bytes.length;
+    return bytes.length === length ? bytes : undefined;
+  }
+
+  async skip(length: number): Promise<boolean> {
+    const isThere = this.position + length <= this.#size;
+    this.position = isThere ? this.position + length : this.#size;
+    return isThere;
+  }
+}
+
+/** The bytes of a stream. Holds one chunk, and the bytes being read. */
+class StreamBytes implements TarBytes {
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  #open: Uint8Array = EMPTY;
+  position = 0;
+
+  constructor(stream: AsyncIterable<Uint8Array>) {
+    this.#chunks = stream[Symbol.asyncIterator]();
+  }
+
+  async read(length: number): Promise<Uint8Array | undefined> {
+    const parts: Uint8Array[] = [];
+    const isThere = await this.#take(length, (part) => parts.push(part));
+    // A copy, because an image must not keep the chunks of the stream alive.
+    return isThere ? Buffer.concat(parts, length) : undefined;
+  }
+
+  skip(length: number): Promise<boolean> {
+    return this.#take(length, () => 0);
+  }
+
+  async #take(length: number, use: (part: Uint8Array) => number): Promise<boolean> {
+    for (let left = length; left > 0;) {
+      if (this.#open.length === 0) {
+        const next = await this.#chunks.next();
+        if (next.done === true) return false;
+        this.#open = next.value;
+      }
+      const part = this.#open.subarray(0, left);
+      this.#open = this.#open.subarray(part.length);
+      this.position += part.length;
+      left -= part.length;
+      use(part);
+    }
+    return true;
+  }
+}

@@ -1,0 +1,238 @@
+/** A source of images, in any of its forms → items. */
+import { statSync, type Stats } from 'node:fs';
+import { basename, extname } from 'node:path';
+import { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { checkOneOf, invalidOption } from '../../base/checks.js';
+import { reasonOf } from '../../base/errors.js';
+import { isImageBody, openImageSource, type ImageSource } from '../../images/file/image-source.js';
+import { extensionOf, kindOfName, isImageName, unreadAdvice } from '../../images/decode/image-names.js';
+import { openRecords } from './records/open-records.js';
+import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
+import { listImages } from './folders/list-folder.js';
+import type { SourceItem } from './items/source-item.js';
+import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
+import { archiveKind, listArchive, listShards } from './archives/archives.js';
+import { itemOfEntry, type EntryPlan } from './items/entries.js';
+import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
+import { isHttpUrl } from '../../base/http/http.js';
+import { labelOfUrl } from '../../base/printable.js';
+import { invalidSource } from './items/source-errors.js';
+import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
+import { SOURCE_DEFAULTS, type SourceOptions } from './items/source-options.js';
+
+/**
+ * One image of a list: a path, a `file:` URL, the bytes of a file, or a Blob, a Response or a web stream of these bytes; with
+ * `allowHttp` also an http(s) URL.
+ */
+export type ListedImage = ImageSource;
+
+/** A stream of bytes that names or contains images. Paths are relative to the working directory. */
+export interface PathStream {
+  readonly paths: AsyncIterable<Uint8Array>;
+  /**
+   * Format of the stream. `'paths'`: a path or URL per line. `'jsonl'`: a JSON object per line, with a path (`column`), or a file
+   * as base64 in `image`. `'arrow'`: an Arrow stream with a column of paths or of files (`column`, else `image`). `'auto'` decides by
+   * the first bytes.
+   * @default 'paths'
+   */
+  readonly format?: InputFormat;
+}
+
+/**
+ * Images to embed.
+ *
+ * Folders, archives and patterns give the files whose extension is that of an image: `.heic` and `.heif` if the optional package
+ * libheif-js is installed. Others (JPEG XL, SVG, camera raw) are counted and not read.
+ *
+ * A string is the path of a folder (searched recursively), of an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), of a list (`.txt`,
+ * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or of an image; or a pattern of images or archives (`photos/*.jpg`,
+ * `shard-{000..009}.tar`).
+ */
+export type EmbedSource = string | PathStream | Iterable<ListedImage> | AsyncIterable<ListedImage>;
+
+/** What a source turned out to be. */
+export interface SourceDescription {
+  readonly kind: 'folder' | 'glob' | 'list' | 'tar' | 'zip' | 'stream' | 'iterable';
+  /** The path or pattern, as given; null for streams and iterables. */
+  readonly location: string | null;
+}
+
+/** The items of a source, in an order that depends only on the source. */
+export interface OpenedSource extends AsyncIterable<SourceItem> {
+  readonly description: SourceDescription;
+  /** Files that look like images and are not read, as far as the source was iterated. */
+  readonly unread: UnreadCounts;
+}
+
+/**
+ * Finds out what a source is. Reads nothing of it until its items are requested.
+ *
+ * @param signal - Stops requests in progress.
+ * @returns The items. Files, folders and archives can be iterated again, streams and iterators cannot.
+ * @throws {@link TapirError} `SOURCE_INVALID` for a string that names nothing to embed; `OPTION_INVALID` for any other value
+ * that is not a source. The items throw `SOURCE_INVALID` where the source is damaged, after the items before, and
+ * `OPTION_INVALID` for a URL without `allowHttp`.
+ */
+export function openSource(
+  source: EmbedSource,
+  options: SourceOptions = SOURCE_DEFAULTS,
+  signal?: AbortSignal,
+): OpenedSource {
+  if (typeof source === 'string') return openLocation(source, options, signal);
+  if (source === null || typeof source !== 'object') throw notASource(source);
+  if ('paths' in source) {
+    if (!isAsyncIterable(source.paths))
+      throw invalidOption('source', '{ paths } with an asynchronous iterable of bytes', source.paths);
+    const format = checkOneOf('format', source.format ?? 'paths', INPUT_FORMATS);
+    return opened('stream', null, () => readItems(source.paths, format, options, signal));
+  }
+  if (source instanceof Uint8Array || (isImageBody(source) && !(Symbol.asyncIterator in source)))
+    throw invalidOption('source', 'an iterable: put a single image in a list', source);
+  if (!(Symbol.iterator in source || Symbol.asyncIterator in source)) throw notASource(source);
+  if (source instanceof Readable && !source.readableObjectMode)
+    throw invalidOption('source', '{ paths: stream } if a stream of bytes lists the images', source);
+  return opened('iterable', null, () => readIterable(source, { ...options, base: '', signal }));
+}
+
+/** What a string can name, for messages. */
+const ACCEPTED =
+  'give a folder, an image, a list (.txt, .csv, .tsv, .jsonl, .ndjson, .parquet), an archive (.tar, .tar.gz, .tgz, .zip) or a pattern (photos/*.jpg, shard-{000..009}.tar)';
+
+function openLocation(source: string, options: SourceOptions, signal?: AbortSignal): OpenedSource {
+  const stats = statOf(source);
+  if (!stats && isHttpUrl(source))
+    throw invalidSource(
+      labelOfUrl(source),
+      'it is a URL; put it in a list or in an array, with allowHttp (tapir: --allow-http)',
+    );
+  if (!stats && isPattern(source)) return openPattern(source);
+  if (!stats) throw invalidSource(source, `no such file or folder; ${ACCEPTED}`);
+  if (stats.isDirectory()) return opened('folder', source, (unread) => listImages(source, unread));
+  if (!stats.isFile()) throw invalidSource(source, `it is neither a folder nor a regular file; ${ACCEPTED}`);
+  const archive = archiveKind(source);
+  if (archive) return opened(archive, source, (unread) => listArchive(source, unread));
+  const extension = extname(source).toLowerCase();
+  if (LIST_EXTENSIONS.has(extension)) return opened('list', source, () => readList(source, options, signal));
+  const kind = kindOfName(source);
+  if (kind === 'image')
+    return opened('list', source, () => iterate({ path: basename(source), image: source }));
+  if (kind === 'unread')
+    throw invalidSource(source, `images of this format are not read; ${unreadAdvice(extensionOf(source))}`);
+  throw invalidSource(source, `its extension is not supported; ${ACCEPTED}`);
+}
+
+/** Returns undefined if nothing has this name. */
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    // Errors about the path (too long, leads through a file) do not matter for a pattern.
+    if (isPattern(path)) return undefined;
+    throw invalidSource(path, reasonOf(error), { cause: error });
+  }
+}
+
+function openPattern(source: string): OpenedSource {
+  const pattern = readPattern(source);
+  const kinds = new Set(pattern.patterns.map(archiveKind));
+  const [kind] = kinds;
+  if (kinds.size > 1)
+    throw invalidSource(source, 'it matches archives of one kind and other files; give one kind');
+  return kind
+    ? opened(kind, source, (unread) => listShards(source, pattern, unread))
+    : opened('glob', source, (unread) => listMatches(pattern, unread));
+}
+
+/** Lists the matches of a pattern. If the pattern does not end with an extension, only images. */
+async function* listMatches(pattern: Pattern, unread: UnreadFiles): AsyncGenerator<SourceItem> {
+  const isAny = pattern.isList || pattern.patterns.every((one) => /\.[^*?[\]()/.]+$/.test(one));
+  for await (const { name, path } of findMatches(pattern))
+    if (isAny || isImageName(name))
+      yield { path: name, image: path, ...(pattern.isList ? {} : { listed: true }) };
+    else if (kindOfName(name) === 'unread') unread.add(name);
+}
+
+async function* readItems(
+  bytes: AsyncIterable<Uint8Array>,
+  format: InputFormat,
+  options: SourceOptions,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<SourceItem> {
+  const { records } = await openRecords(bytes, 'the stream of images', format, options, signal);
+  for await (const { item } of records) yield item;
+}
+
+async function* readIterable(
+  source: Iterable<unknown> | AsyncIterable<unknown>,
+  plan: EntryPlan,
+): AsyncGenerator<SourceItem> {
+  for await (const image of source) {
+    const item = itemOfImage(image, plan);
+    if (!item) throw invalidOption('source', `made of ${IMAGE_FORMS}`, image);
+    yield item;
+  }
+}
+
+/** What an image can be, for messages. */
+export const IMAGE_FORMS = 'paths, URLs, bytes, Blobs, Responses or web streams';
+
+/**
+ * Makes the item of a single image. Returns undefined for any other value.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for a URL of another scheme, or of http(s) without `allowHttp`.
+ */
+export function itemOfImage(image: unknown, plan: EntryPlan): SourceItem | undefined {
+  if (image instanceof Uint8Array) return { path: null, image };
+  if (image instanceof URL) return itemOfUrlObject(image, plan);
+  if (isImageBody(image)) return itemOfBody(image);
+  return typeof image === 'string' && image !== '' ? itemOfEntry(image, plan) : undefined;
+}
+
+/** The body is read when the image is embedded. A Blob knows its size before that, a File also its time. */
+function itemOfBody(body: Blob | Response | ReadableStream<Uint8Array>): SourceItem {
+  const image = async (): Promise<Uint8Array> => {
+    const file = await openImageSource(body);
+    return file as Uint8Array;
+  };
+  if (!('size' in body)) return { path: null, image };
+  const modifiedMs =
+    'lastModified' in body && typeof body.lastModified === 'number' ? body.lastModified : null;
+  return { path: null, image, stamp: { sizeBytes: body.size, modifiedMs, sha256: null } };
+}
+
+function itemOfUrlObject(url: URL, plan: EntryPlan): SourceItem {
+  if (url.protocol === 'file:') return itemOfEntry(fileURLToPath(url), plan);
+  if (isHttpUrl(url.href)) return itemOfEntry(url.href, plan);
+  throw invalidOption('source', 'made of images with URLs of http, https or file', labelOfUrl(url.href));
+}
+
+async function* iterate(item: SourceItem): AsyncGenerator<SourceItem> {
+  yield item;
+}
+
+function opened(
+  kind: SourceDescription['kind'],
+  location: string | null,
+  items: (unread: UnreadFiles) => AsyncGenerator<SourceItem>,
+): OpenedSource {
+  const unread = new UnreadFiles();
+  return {
+    description: { kind, location },
+    get unread() {
+      return unread.counts;
+    },
+    [Symbol.asyncIterator]() {
+      unread.clear();
+      return items(unread);
+    },
+  };
+}
+
+function isAsyncIterable(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}
+
+function notASource(source: unknown): Error {
+  return invalidOption('source', 'a path, a pattern, a stream of paths, or an iterable of images', source);
+}

@@ -1,0 +1,115 @@
+/** Records of an Arrow stream: a column of paths or of image files, and other columns. */
+import { loadArrow, nameOfType, type Arrow, type Data, type Field } from '../../../tensor/arrow/library.js';
+import { readBatch } from './stream-batch.js';
+import { broken, readChecked, readMessages, type ArrowMessage } from './stream-messages.js';
+import { readSchema, type StreamSchema } from './stream-schema.js';
+import type { SourceItem } from '../items/source-item.js';
+import { itemOfEntry, type EntryPlan } from '../items/entries.js';
+import { invalidSource, missingColumn } from '../items/source-errors.js';
+import { SOURCE_DEFAULTS } from '../items/source-options.js';
+import { missingImage } from '../../../images/file/image-errors.js';
+import type { ByteReader } from './byte-reader.js';
+import type { Carried, RecordInput, SourceRecord } from './source-record.js';
+
+/** The column of images if the default column, of paths, is missing. */
+export const IMAGE_COLUMN = 'image';
+/** Names the rows whose images are bytes. */
+const PATH_COLUMN = SOURCE_DEFAULTS.column;
+
+/** What the columns are, by their index. */
+interface Columns {
+  readonly image: number;
+  /** The names of images that are bytes. */
+  readonly label: number | undefined;
+  readonly holdsPaths: boolean;
+  readonly carried: readonly number[];
+}
+
+/** Opens a stream and reads its schema. See `openRecords`. */
+export async function openArrowRecords(
+  reader: ByteReader,
+  source: string,
+  plan: EntryPlan,
+): Promise<Required<Pick<RecordInput, 'schema' | 'records'>>> {
+  const arrow = await loadArrow();
+  const messages = readMessages(reader, source);
+  const first = await messages.next();
+  if (first.done === true) throw invalidSource(source, 'it has no schema: the Arrow stream is empty');
+  const { kind, header, metadataBytes, number } = first.value;
+  if (kind !== 'schema') throw broken(source, number, `it is a ${kind} instead of the schema`);
+  const { fields, metadata } = readChecked(source, number, () => readSchema(arrow, header, metadataBytes));
+  const columns = chooseColumns(arrow, fields, plan.column, source);
+  const schema: StreamSchema = { fields: columns.carried.map((index) => fields[index]!), metadata };
+  const read = (message: ArrowMessage): { rows: number; columns: readonly Data[] } =>
+    readChecked(source, message.number, () => readBatch(arrow, fields, message.header, message.body));
+  async function* records(): AsyncGenerator<SourceRecord<Carried>> {
+    try {
+      for await (const message of messages) {
+        if (message.kind !== 'batch')
+          throw broken(source, message.number, `it is a ${message.kind} instead of a record batch`);
+        yield* recordsOf(read(message), columns, plan);
+      }
+    } finally {
+      await reader.close();
+    }
+  }
+  return { schema, records: records() };
+}
+
+function chooseColumns(arrow: Arrow, fields: readonly Field[], column: string, source: string): Columns {
+  const names = fields.map(({ name }) => name);
+  const named = names.indexOf(column);
+  const image = named < 0 && column === PATH_COLUMN ? names.indexOf(IMAGE_COLUMN) : named;
+  if (image < 0) throw missingColumn(source, column, names);
+  const { type } = fields[image]!;
+  const { DataType: Types } = arrow;
+  const isText = (index: number): boolean =>
+    index >= 0 && (Types.isUtf8(fields[index]!.type) || Types.isLargeUtf8(fields[index]!.type));
+  const holdsPaths = isText(image);
+  if (!holdsPaths && !Types.isBinary(type) && !Types.isLargeBinary(type))
+    throw invalidSource(
+      source,
+      `its column "${names[image]!}" is of type ${nameOfType(type)}; images are text (paths) or binary (files)`,
+    );
+  const paths = names.indexOf(PATH_COLUMN);
+  const label = !holdsPaths && paths !== image && isText(paths) ? paths : undefined;
+  const carried = names.map((_, index) => index).filter((index) => index !== image && index !== label);
+  return { image, label, holdsPaths, carried };
+}
+
+function* recordsOf(
+  { rows, columns }: { readonly rows: number; readonly columns: readonly Data[] },
+  { image, label, holdsPaths, carried }: Columns,
+  plan: EntryPlan,
+): Generator<SourceRecord<Carried>> {
+  const kept = carried.map((index) => columns[index]!);
+  for (let row = 0; row < rows; row++) {
+    const bytes = valueOf(columns[image]!, row);
+    const name = holdsPaths ? bytes : label === undefined ? null : valueOf(columns[label]!, row);
+    const path = name && decoder.decode(name);
+    yield {
+      item: itemOf(bytes, path, holdsPaths, plan),
+      extra: { kind: 'arrow', columns: kept, row },
+    };
+  }
+}
+
+/** A name that is not UTF-8 must not end the run: its file is not found, and its row shows the name. */
+const decoder = new TextDecoder();
+
+function itemOf(
+  bytes: Uint8Array | null,
+  path: string | null,
+  holdsPaths: boolean,
+  plan: EntryPlan,
+): SourceItem {
+  if (bytes === null) return { path, image: '', error: missingImage(path ?? 'an image') };
+  return holdsPaths ? itemOfEntry(path!, plan) : { path, image: bytes };
+}
+
+/** Returns the bytes of a text or binary value; null for a null. */
+function valueOf(column: Data, row: number): Uint8Array | null {
+  if (!column.getValid(row)) return null;
+  const offsets = column.valueOffsets as Int32Array | BigInt64Array;
+  return (column.values as Uint8Array).subarray(Number(offsets[row]), Number(offsets[row + 1]));
+}

@@ -1,0 +1,72 @@
+/** Records of JSON lines: each has the path or the bytes of an image, and other fields. */
+import { missingImage } from '../../../images/file/image-errors.js';
+import type { SourceItem } from '../items/source-item.js';
+import { itemOfEntry, type EntryPlan } from '../items/entries.js';
+import { invalidSource } from '../items/source-errors.js';
+import { splitLines, type Line } from '../items/lines.js';
+import { SOURCE_DEFAULTS } from '../items/source-options.js';
+import { memberTexts } from './json-members.js';
+import type { Carried, SourceRecord } from './source-record.js';
+
+/** The field with the bytes of an image as base64. */
+const IMAGE_FIELD = 'image';
+const PATH_FIELD = SOURCE_DEFAULTS.column;
+/** The most bytes of a record: an image of 48 MiB as base64, and 1 MiB of other fields. */
+const MAX_RECORD_BYTES = 65 * 1024 ** 2;
+
+/** Reads the records of a stream. Skips blank lines. See `openRecords`. */
+export async function* readJsonlRecords(
+  bytes: AsyncIterable<Uint8Array>,
+  source: string,
+  plan: EntryPlan,
+): AsyncGenerator<SourceRecord<Carried>> {
+  for await (const line of splitLines(bytes, { source, maxBytes: MAX_RECORD_BYTES }))
+    if (line.text.trim() !== '') yield readRecord(line, source, plan);
+}
+
+function readRecord({ text, number }: Line, source: string, plan: EntryPlan): SourceRecord<Carried> {
+  const fail = (reason: string, cause?: unknown): Error =>
+    invalidSource(source, reason, { line: number, ...(cause === undefined ? {} : { cause }) });
+  let record: unknown;
+  try {
+    record = JSON.parse(text);
+  } catch (error) {
+    throw fail('it is not JSON', error);
+  }
+  if (typeof record !== 'object' || record === null || Array.isArray(record))
+    throw fail('it is not a JSON object');
+  const values = record as Readonly<Record<string, unknown>>;
+  const field = fieldOf(values, plan.column);
+  if (field === undefined)
+    throw fail(`it has no field "${plan.column}" (--column names another), and no "${IMAGE_FIELD}"`);
+  const fields = memberTexts(text);
+  fields.delete(field);
+  const extra: Carried = { kind: 'json', line: number, fields };
+  const value = values[field];
+  const isBytes = field === IMAGE_FIELD;
+  const named = isBytes ? values[PATH_FIELD] : value;
+  const path = typeof named === 'string' ? named : null;
+  // The path becomes the name of the row.
+  if (isBytes && path !== null) fields.delete(PATH_FIELD);
+  if (value === null) return { item: { path, image: '', error: missingImage(path ?? 'an image') }, extra };
+  if (typeof value !== 'string' || value === '') throw fail(`it has no text in the field "${field}"`);
+  if (!isBytes) return { item: itemOfEntry(value, plan), extra };
+  if (!isBase64(value)) throw fail(`its field "${field}" is not base64`);
+  // Copies: a slice would keep the whole line in memory, image included.
+  for (const [name, part] of fields) fields.set(name, Buffer.from(part, 'utf8').toString('utf8'));
+  const item: SourceItem = { path, image: Buffer.from(value, 'base64') };
+  return { item, extra };
+}
+
+/** The field with the image: the requested one, else the field of bytes. */
+function fieldOf(values: Readonly<Record<string, unknown>>, column: string): string | undefined {
+  return [column, ...(column === PATH_FIELD ? [IMAGE_FIELD] : [])].find((name) =>
+    Object.hasOwn(values, name),
+  );
+}
+
+/** Searches for a wrong character: a regular expression for the whole text overflows the stack at some megabytes. */
+function isBase64(text: string): boolean {
+  const digits = text.endsWith('==') ? text.length - 2 : text.endsWith('=') ? text.length - 1 : text.length;
+  return text.length % 4 === 0 && !/[^A-Za-z0-9+/]/.test(text.slice(0, digits));
+}

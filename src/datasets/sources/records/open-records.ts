@@ -1,0 +1,54 @@
+/** A stream of bytes → records: images, and the other data of their rows. */
+import { checkOneOf } from '../../../base/checks.js';
+import type { SourceOptions } from '../items/source-options.js';
+import { readPathStream } from '../lists/read-list.js';
+import { openArrowRecords } from './arrow-records.js';
+import { ByteReader } from './byte-reader.js';
+import { readJsonlRecords } from './jsonl-records.js';
+import {
+  INPUT_FORMATS,
+  NOTHING,
+  type Carried,
+  type InputFormat,
+  type RecordInput,
+  type SourceRecord,
+} from './source-record.js';
+
+/**
+ * Opens a stream of images. Reads the schema of an Arrow stream, and no records yet.
+ *
+ * @param name - Name of the stream in messages.
+ * @param format - `auto` looks at the first bytes: `{` begins JSON lines, `FF FF FF FF` an Arrow stream, anything else paths.
+ * @throws {@link TapirError} `SOURCE_INVALID` for a damaged or unsuitable schema. The records throw `SOURCE_INVALID`, naming
+ * the line, where the stream is damaged, and `OPTION_INVALID` for a URL without `allowHttp`; earlier records come first.
+ */
+export async function openRecords(
+  bytes: AsyncIterable<Uint8Array>,
+  name: string,
+  format: InputFormat,
+  options: SourceOptions,
+  signal?: AbortSignal,
+): Promise<RecordInput> {
+  const reader = new ByteReader(bytes);
+  const chosen = checkOneOf('inputFormat', format, INPUT_FORMATS);
+  const known = chosen === 'auto' ? await detectFormat(reader) : chosen;
+  const plan = { ...options, base: '', signal };
+  if (known === 'arrow') return { format: known, name, ...(await openArrowRecords(reader, name, plan)) };
+  if (known === 'jsonl') return { format: known, name, records: readJsonlRecords(reader.rest(), name, plan) };
+  return { format: known, name, records: readPathRecords(reader.rest(), options, signal) };
+}
+
+/** Decides by the first bytes. A list of paths begins with neither of the two marks. */
+async function detectFormat(reader: ByteReader): Promise<Exclude<InputFormat, 'auto'>> {
+  const head = await reader.peek(4);
+  if (head.length === 4 && head.every((byte) => byte === 0xff)) return 'arrow';
+  return head[0] === '{'.charCodeAt(0) ? 'jsonl' : 'paths';
+}
+
+async function* readPathRecords(
+  bytes: AsyncIterable<Uint8Array>,
+  options: SourceOptions,
+  signal?: AbortSignal,
+): AsyncGenerator<SourceRecord<Carried>> {
+  for await (const item of readPathStream(bytes, options, signal)) yield { item, extra: NOTHING };
+}

@@ -1,0 +1,107 @@
+/**
+ * Arrow's stream format, cut into messages. The reader of apache-arrow trusts lengths and counts, so that a damaged stream can keep
+ * it busy forever (docs/decisions/019-arrow-streams.md).
+ */
+import { reasonOf } from '../../../base/errors.js';
+import { FlatTable } from '../../../tensor/arrow/flatbuffers.js';
+import type { ByteReader } from './byte-reader.js';
+import { invalidSource } from '../items/source-errors.js';
+
+/** Ids of the fields of Message, from Arrow's Message.fbs. */
+const MESSAGE = { version: 0, headerType: 1, header: 2, bodyLength: 3 } as const;
+/** Kinds of messages, in the order of Message.fbs. */
+const KINDS = ['none', 'schema', 'dictionary', 'batch', 'tensor', 'sparse tensor'] as const;
+/** The first bytes of each message since Arrow 0.15. */
+export const CONTINUATION = 0xffffffff;
+/** Versions V4 and V5 of the metadata. Older versions have another layout. */
+const OLDEST_VERSION = 3;
+const NEWEST_VERSION = 4;
+
+/** The most bytes of a message's metadata: a schema of some hundred thousand columns. */
+const MAX_METADATA_BYTES = 16 * 1024 ** 2;
+/** The most bytes of a message's body, which is held in memory. */
+const MAX_BODY_BYTES: number = 256 * 1024 ** 2;
+
+/** A message whose parts are not checked yet. */
+export interface ArrowMessage {
+  readonly kind: (typeof KINDS)[number];
+  readonly header: FlatTable;
+  /** Size in bytes of the metadata with the header. */
+  readonly metadataBytes: number;
+  /** Its buffers. Nothing else shares this memory; it begins at a multiple of eight. */
+  readonly body: Uint8Array;
+  /** From 1; the schema is number 1. */
+  readonly number: number;
+}
+
+/**
+ * Reads the messages of a stream, up to its end mark or its end.
+ *
+ * @param source - Name of the stream in error messages.
+ * @throws {@link TapirError} `SOURCE_INVALID` where the stream is cut off or damaged, or a message is too large.
+ */
+export async function* readMessages(reader: ByteReader, source: string): AsyncGenerator<ArrowMessage> {
+  const head = new Uint8Array(8);
+  const view = new DataView(head.buffer);
+  for (let number = 1; ; number++) {
+    const read = await reader.readInto(head);
+    // Writers may leave out the end mark.
+    if (read === 0) return;
+    if (read < head.length) throw broken(source, number, 'it ends before its length');
+    if (view.getUint32(0, true) !== CONTINUATION)
+      throw broken(source, number, 'it does not begin like Arrow’s stream format (is it the file format?)');
+    const metadataBytes = view.getInt32(4, true);
+    if (metadataBytes === 0) return;
+    if (metadataBytes < 0 || metadataBytes > MAX_METADATA_BYTES)
+      throw broken(
+        source,
+        number,
+        `its metadata has ${metadataBytes} bytes; the limit is ${MAX_METADATA_BYTES}`,
+      );
+    const metadata = new Uint8Array(metadataBytes);
+    if ((await reader.readInto(metadata)) < metadataBytes)
+      throw broken(source, number, 'it ends within its metadata');
+    const { kind, header, bodyBytes } = readChecked(source, number, () => readHeader(metadata));
+    if (bodyBytes < 0 || bodyBytes > MAX_BODY_BYTES)
+      throw broken(
+        source,
+        number,
+        `its body has ${bodyBytes} bytes; the limit is ${MAX_BODY_BYTES}: write smaller record batches`,
+      );
+    // The system provides pages as they are filled, so a false length costs nothing.
+    const body = Buffer.allocUnsafeSlow(bodyBytes);
+    if ((await reader.readInto(body)) < bodyBytes) throw broken(source, number, 'it ends within its body');
+    yield { kind, header, metadataBytes, body, number };
+  }
+}
+
+function readHeader(metadata: Uint8Array): {
+  readonly kind: ArrowMessage['kind'];
+  readonly header: FlatTable;
+  readonly bodyBytes: number;
+} {
+  const message = FlatTable.root(metadata);
+  const version = message.int16(MESSAGE.version);
+  if (version < OLDEST_VERSION || version > NEWEST_VERSION)
+    throw new RangeError(`it is of version V${version + 1}; only V4 and V5 are supported`);
+  const kind = KINDS[message.uint8(MESSAGE.headerType)] ?? 'none';
+  const header = message.table(MESSAGE.header);
+  if (kind === 'none' || !header) throw new RangeError('it has no header');
+  return { kind, header, bodyBytes: message.int64(MESSAGE.bodyLength) };
+}
+
+/** Reads a part of a message. Turns the RangeError of a failed check into an error of the source. */
+export function readChecked<Value>(source: string, number: number, read: () => Value): Value {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof RangeError) throw broken(source, number, reasonOf(error), error);
+    throw error;
+  }
+}
+
+/** Makes the error for a damaged message. */
+export function broken(source: string, number: number, reason: string, cause?: unknown): Error {
+  const place = cause === undefined ? {} : { cause };
+  return invalidSource(source, `message ${number} of the Arrow stream: ${reason}`, place);
+}

@@ -1,0 +1,110 @@
+/** The indices of a data set that belong to one of several processes, as torch.utils.data.DistributedSampler assigns them. */
+import { checkBoolean, checkInteger, checkOneOf, withDefaults, type Options } from '../../../base/checks.js';
+import { MersenneTwister } from './mersenne-twister.js';
+
+/** Options of {@link distributedSampler}. */
+export interface SamplerOptions {
+  /** Number of this process, an integer from 0 to `worldSize - 1`. */
+  readonly rank: number;
+  /** Number of processes, an integer from 1 to 1 million. */
+  readonly worldSize: number;
+  /**
+   * Shuffle first, in the order of `torch.randperm` with a CPU generator of seed `seed + epoch`.
+   * @default false
+   */
+  readonly shuffle: boolean;
+  /**
+   * An integer from 0 to 2³² - 1, the same in all processes.
+   * @default 0
+   */
+  readonly seed: number;
+  /**
+   * An integer from 0 to 2³² - 1. Each epoch has another order.
+   * @default 0
+   */
+  readonly epoch: number;
+  /**
+   * Leave out the last indices if they cannot be divided equally.
+   * @default false
+   */
+  readonly dropLast: boolean;
+  /**
+   * What happens if the indices cannot be divided equally. `'none'`: some processes have one index less, and each index is in
+   * exactly one process. `'torch'`: these processes take indices from the beginning again, as DistributedSampler does, so that a
+   * result over all processes counts some images twice.
+   * @default 'none'
+   */
+  readonly pad: 'none' | 'torch';
+}
+
+const SAMPLER_DEFAULTS: Omit<SamplerOptions, 'rank' | 'worldSize'> = {
+  shuffle: false,
+  seed: 0,
+  epoch: 0,
+  dropLast: false,
+  pad: 'none',
+};
+
+/** Above this length torch shuffles with another algorithm. */
+const MAX_LENGTH = Math.floor(0xffff_ffff / 20) - 1;
+const MAX_WORLD = 1e6;
+const MAX_SEED = 2 ** 32 - 1;
+
+/**
+ * Returns the indices of one process: every `worldSize`-th index, starting at `rank`. With `pad: 'torch'` they equal those of
+ * `torch.utils.data.DistributedSampler`, shuffled or not.
+ *
+ * @remarks Shuffling takes 4 bytes of memory per index of the whole data set.
+ * @param length - Length of the data set, an integer from 0 to 214,748,363.
+ * @param given - See {@link SamplerOptions}; `rank` and `worldSize` are required.
+ * @returns The indices, in order, in a new array.
+ * @throws {@link TapirError} `OPTION_INVALID`.
+ *
+ * @example
+ * ```ts
+ * import { distributedSampler } from 'onnx-tapir';
+ *
+ * console.log(distributedSampler(10, { rank: 3, worldSize: 4 })); // Uint32Array [ 3, 7 ]
+ * console.log(distributedSampler(10, { rank: 3, worldSize: 4, pad: 'torch' })); // Uint32Array [ 3, 7, 1 ]
+ * ```
+ */
+export function distributedSampler(
+  length: number,
+  given: Options<SamplerOptions> & Pick<SamplerOptions, 'rank' | 'worldSize'>,
+): Uint32Array {
+  checkInteger('length', length, 0, MAX_LENGTH);
+  const options = withDefaults<SamplerOptions>(
+    { rank: -1, worldSize: 0, ...SAMPLER_DEFAULTS },
+    given,
+    'distributedSampler',
+  );
+  const worldSize = checkInteger('worldSize', options.worldSize, 1, MAX_WORLD);
+  const rank = checkInteger('rank', options.rank, 0, worldSize - 1);
+  const seed = checkInteger('seed', options.seed, 0, MAX_SEED);
+  const epoch = checkInteger('epoch', options.epoch, 0, MAX_SEED);
+  const isShuffled = checkBoolean('shuffle', options.shuffle);
+  const isCut = checkBoolean('dropLast', options.dropLast);
+  const pad = checkOneOf('pad', options.pad, ['none', 'torch']);
+
+  const rounds = isCut ? Math.floor(length / worldSize) : Math.ceil(length / worldSize);
+  const isShort = pad === 'none' && rank + (rounds - 1) * worldSize >= length;
+  const order = isShuffled ? permute(length, seed + epoch) : undefined;
+  return Uint32Array.from({ length: rounds > 0 && isShort ? rounds - 1 : rounds }, (_, round) => {
+    // Continues at the beginning after the end.
+    const at = (rank + round * worldSize) % length;
+    return order ? order[at]! : at;
+  });
+}
+
+/** Shuffles as `torch.randperm` on the CPU: Fisher and Yates, where each draw is a 32-bit integer modulo the number of indices left. */
+function permute(length: number, seed: number): Uint32Array {
+  const order = Uint32Array.from({ length }, (_, index) => index);
+  const random = new MersenneTwister(seed);
+  for (let i = 0; i < length - 1; i++) {
+    const other = i + (random.next() % (length - i));
+    const value = order[i]!;
+    order[i] = order[other]!;
+    order[other] = value;
+  }
+  return order;
+}

@@ -1,0 +1,192 @@
+/** Rows as Arrow's stream format: carried columns, `path`, `status`, `error_code`, `error_message`, and a column per output. */
+import { elementBytes } from '../../tensor/tensor.js';
+import {
+  createStreamEncoder,
+  featureData,
+  featureField,
+  textData,
+  type Arrow,
+  type Data,
+  type Encoder,
+  type Field,
+  type Schema,
+} from '../../tensor/arrow/library.js';
+import type { EmbeddedRecords } from './embed-records.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import { bytesOf } from '../../tensor/bits.js';
+import { JsonColumns } from './json-columns.js';
+import { ROW_NAMES, cannotCarry, collisionOf, type RowEncoder } from './row-output.js';
+import type { Carried, RecordInput } from '../sources/records/source-record.js';
+
+/**
+ * Creates an encoder of Arrow streams. The schema is known at once, unless the input is JSON lines: then the first rows decide the
+ * carried columns.
+ *
+ * @param metadata - Of the schema, beside that of the carried columns.
+ * @throws {@link TapirError} `SOURCE_INVALID` for columns of the same name.
+ */
+export function createArrowRows(
+  input: Pick<RecordInput, 'name' | 'schema' | 'format'>,
+  columns: readonly FeatureColumn[],
+  arrow: Arrow,
+  metadata: ReadonlyMap<string, string> = new Map(),
+): RowEncoder {
+  return new ArrowRows(input, columns, arrow, metadata);
+}
+
+class ArrowRows implements RowEncoder {
+  readonly #arrow: Arrow;
+  readonly #source: string;
+  readonly #columns: readonly FeatureColumn[];
+  readonly #metadata: ReadonlyMap<string, string>;
+  readonly #pieces: Uint8Array[] = [];
+  /** The columns that JSON lines carry, once there are rows. */
+  #json: JsonColumns | undefined;
+  readonly #isJson: boolean;
+  #carried: readonly Field[];
+  #open: { readonly schema: Schema; readonly encoder: Encoder } | undefined;
+
+  constructor(
+    { name, schema, format }: Pick<RecordInput, 'name' | 'schema' | 'format'>,
+    columns: readonly FeatureColumn[],
+    arrow: Arrow,
+    metadata: ReadonlyMap<string, string>,
+  ) {
+    this.#arrow = arrow;
+    this.#source = name;
+    this.#columns = columns;
+    this.#isJson = format === 'jsonl';
+    this.#carried = schema?.fields ?? [];
+    this.#metadata = new Map([...(schema?.metadata ?? []), ...metadata]);
+    this.#checkCarried();
+  }
+
+  begin(): readonly Uint8Array[] {
+    if (!this.#isJson) this.#start();
+    return this.#taken();
+  }
+
+  encode(batch: EmbeddedRecords<Carried>): readonly Uint8Array[] {
+    if (this.#isJson && !this.#json) {
+      this.#json = new JsonColumns(this.#arrow, batch.extras, this.#source);
+      this.#carried = this.#json.fields;
+      this.#checkCarried();
+    }
+    const { schema, encoder } = this.#start();
+    let firstRow = 0;
+    for (const [from, to] of partsOf(batch.extras)) {
+      const items = batch.items.slice(from, to);
+      const present = Uint8Array.from(items, ({ error }) => (error ? 0 : 1));
+      const children = [
+        ...this.#carriedData(batch.extras.slice(from, to)),
+        textData(
+          this.#arrow,
+          items.map(({ path }) => path),
+        ),
+        textData(
+          this.#arrow,
+          items.map(({ error }) => (error ? 'error' : 'ok')),
+        ),
+        textData(
+          this.#arrow,
+          items.map(({ error }) => error?.code ?? null),
+        ),
+        textData(
+          this.#arrow,
+          items.map(({ error }) => error?.message ?? null),
+        ),
+        ...this.#featureData(batch, present, firstRow),
+      ];
+      const type = new this.#arrow.Struct(schema.fields);
+      const data = this.#arrow.makeData({ type, length: to - from, nullCount: 0, children });
+      encoder.write(new this.#arrow.RecordBatch(schema, data));
+      firstRow += present.reduce((sum, bit) => sum + bit, 0);
+    }
+    return this.#taken();
+  }
+
+  finish(): readonly Uint8Array[] {
+    this.#start().encoder.finish();
+    return this.#taken();
+  }
+
+  #start(): { readonly schema: Schema; readonly encoder: Encoder } {
+    if (this.#open) return this.#open;
+    const { Field: ArrowField, Schema: ArrowSchema, Utf8 } = this.#arrow;
+    const own = ROW_NAMES.arrow.map((name) => new ArrowField(name, new Utf8(), name !== 'status'));
+    const features = this.#columns.map((column) => featureField(this.#arrow, column, true));
+    const schema = new ArrowSchema([...this.#carried, ...own, ...features], new Map(this.#metadata));
+    this.#open = { schema, encoder: createStreamEncoder(this.#arrow, schema, this.#pieces) };
+    return this.#open;
+  }
+
+  #taken(): readonly Uint8Array[] {
+    return this.#pieces.splice(0);
+  }
+
+  #checkCarried(): void {
+    for (const [index, { name }] of this.#carried.entries()) {
+      const collision = collisionOf('arrow', this.#columns, this.#isJson ? 'field' : 'column', name);
+      if (collision !== undefined) throw cannotCarry(this.#source, collision);
+      if (this.#carried.findIndex((other) => other.name === name) < index)
+        throw cannotCarry(this.#source, `it has two columns "${name}"; rename one of them`);
+    }
+  }
+
+  /** @param extras - From rows of one record batch of the input. */
+  #carriedData(extras: readonly Carried[]): readonly Data[] {
+    const [first] = extras;
+    if (this.#json) return this.#json.data(extras);
+    if (first?.kind !== 'arrow') return [];
+    const { DataType, makeData } = this.#arrow;
+    return first.columns.map((column) =>
+      // A slice of a null column loses its null count.
+      DataType.isNull(column.type)
+        ? makeData({ type: column.type, length: extras.length })
+        : column.slice(first.row, extras.length),
+    );
+  }
+
+  #featureData(
+    { features }: EmbeddedRecords<Carried>,
+    present: Uint8Array,
+    firstRow: number,
+  ): readonly Data[] {
+    const count = present.reduce((sum, bit) => sum + bit, 0);
+    const { fields } = this.#open!.schema;
+    return this.#columns.map((column, i) => {
+      const rowBytes = column.elements * elementBytes(column.dtype);
+      const tensor = features[column.key];
+      const start = firstRow * rowBytes;
+      const values = tensor
+        ? bytesOf(tensor.data).subarray(start, start + count * rowBytes)
+        : new Uint8Array(0);
+      const spread = count === present.length ? values : spreadRows(values, present, rowBytes);
+      const { type } = fields[fields.length - this.#columns.length + i]!;
+      return featureData(this.#arrow, type, column.dtype, present.length, spread, present);
+    });
+  }
+}
+
+/** Ranges of rows that can be written together: their carried columns are in one record batch of the input. */
+function* partsOf(extras: readonly Carried[]): Generator<readonly [from: number, to: number]> {
+  let from = 0;
+  const columnsOf = (carried: Carried): unknown => (carried.kind === 'arrow' ? carried.columns : undefined);
+  for (let to = 1; to <= extras.length; to++) {
+    if (to < extras.length && columnsOf(extras[to]!) === columnsOf(extras[from]!)) continue;
+    yield [from, to];
+    from = to;
+  }
+}
+
+/** Spreads the values of successful rows over all rows, with zeros for the others. */
+function spreadRows(values: Uint8Array, present: Uint8Array, rowBytes: number): Uint8Array {
+  const spread = new Uint8Array(present.length * rowBytes);
+  let from = 0;
+  for (const [row, bit] of present.entries()) {
+    if (bit === 0) continue;
+    spread.set(values.subarray(from, from + rowBytes), row * rowBytes);
+    from += rowBytes;
+  }
+  return spread;
+}

@@ -1,0 +1,126 @@
+/** Images → rows as a stream of bytes, which `tapir embed --out -` writes. */
+import { recordTransform } from '../embed/describe-run.js';
+import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
+import type { Extractor } from '../../extract/extractor.js';
+import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
+import { loadArrow } from '../../tensor/arrow/library.js';
+import { openDecodeLanes, type EmbeddedBatch } from '../embed/embed-batches.js';
+import {
+  EMBED_DEFAULTS,
+  setUpEmbedding,
+  type EmbedOptions,
+  type EmbedSetup,
+} from '../embed/embed-options.js';
+import { embedRecords } from './embed-records.js';
+import { checkFailures, readFailureLimit, type MaxFailures } from '../embed/failure-limit.js';
+import { ProgressMeter, type EmbedProgress } from '../embed/progress.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { UnreadCounts } from '../sources/items/unread-files.js';
+import { openSource } from '../sources/open-source.js';
+import { createArrowRows } from './arrow-rows.js';
+import { describeFeatures, storedFeatures } from './feature-columns.js';
+import { createJsonlRows } from './jsonl-rows.js';
+import { openRecords } from '../sources/records/open-records.js';
+import {
+  NOTHING,
+  type Carried,
+  type InputFormat,
+  type RecordInput,
+  type SourceRecord,
+} from '../sources/records/source-record.js';
+import { checkKeys, ROW_FORMATS, type RowEncoder, type RowFormat } from './row-output.js';
+
+/** Options of {@link embedRows}. */
+export interface EmbedRowsOptions extends EmbedOptions {
+  /** Format of the rows. */
+  readonly format: RowFormat;
+  /** Element type that float32 features are written in. */
+  readonly dtype: 'float32' | 'float16';
+  /** Format of a stream of images. */
+  readonly inputFormat: InputFormat;
+  /** Run a partial batch when the source pauses for this long: an integer from 0 to 3 600 000 milliseconds. */
+  readonly maxWaitMs: number;
+  /** End the run with `TOO_MANY_FAILURES` when more inputs than this have failed. */
+  readonly maxFailures: MaxFailures | undefined;
+  /** Called after each batch. */
+  readonly onBatch: ((batch: EmbeddedBatch, progress: EmbedProgress) => void) | undefined;
+  /** Called at the end with the number of files that look like images and are not read, by extension. */
+  readonly onUnread: ((counts: UnreadCounts) => void) | undefined;
+}
+
+export const EMBED_ROWS_DEFAULTS: EmbedRowsOptions = {
+  ...EMBED_DEFAULTS,
+  format: 'jsonl',
+  dtype: 'float32',
+  inputFormat: 'auto',
+  maxWaitMs: 50,
+  maxFailures: undefined,
+  onBatch: undefined,
+  onUnread: undefined,
+};
+
+/**
+ * Embeds images into a stream of rows: one row per input, in input order. An image that cannot be read is a row with an error.
+ *
+ * @param source - A location as for `embedImages`, or a stream of bytes with a record per image ({@link openRecords}). The rows
+ * carry the other fields or columns of the records.
+ * @param warm - Decoding threads for the transform, if they have been started already.
+ * @returns The bytes of each finished batch. A chunk is valid until the next one is requested.
+ * @throws {@link TapirError} Those of `embedImages`, after the rows before; `SOURCE_INVALID` for a carried field that has the
+ * name of an output, or that the format cannot hold; `TOO_MANY_FAILURES`.
+ */
+export async function* embedRows(
+  extractor: Extractor,
+  source: string | AsyncIterable<Uint8Array>,
+  given: Options<EmbedRowsOptions>,
+  warm?: DecodeLanes,
+): AsyncGenerator<Uint8Array> {
+  const options = withDefaults(EMBED_ROWS_DEFAULTS, given, 'embedRows');
+  const setup = setUpEmbedding(extractor, options);
+  checkOneOf('format', options.format, ROW_FORMATS);
+  const half = checkOneOf('dtype', options.dtype, ['float32', 'float16']) === 'float16';
+  const maxWaitMs = checkInteger('maxWaitMs', options.maxWaitMs, 0, 3_600_000);
+  const limit = readFailureLimit(options.maxFailures);
+  await using lanes = openDecodeLanes(extractor, setup, warm);
+  const input = await openInput(source, options, setup);
+  const columns = await describeFeatures(extractor, setup, half);
+  checkKeys(options.format, columns);
+  const encoder = await createEncoder(options.format, input, columns, setup);
+  const meter = new ProgressMeter(extractor);
+  yield* encoder.begin();
+  // A source on disk does not pause: its batches are cut by position.
+  const maxWait = typeof source === 'string' ? undefined : maxWaitMs;
+  for await (const batch of embedRecords(extractor, input.records, setup, lanes, maxWait)) {
+    yield* encoder.encode({ ...batch, features: storedFeatures(batch.features, columns, half) });
+    meter.add(batch);
+    options.onBatch?.(batch, meter.progress(0, null));
+    checkFailures(limit, meter, false);
+  }
+  yield* encoder.finish();
+  checkFailures(limit, meter, true);
+}
+
+async function openInput(
+  source: string | AsyncIterable<Uint8Array>,
+  { inputFormat, onUnread }: EmbedRowsOptions,
+  { source: options, signal }: EmbedSetup,
+): Promise<RecordInput> {
+  if (typeof source !== 'string') return openRecords(source, 'standard input', inputFormat, options, signal);
+  const items = openSource(source, options, signal);
+  async function* records(): AsyncGenerator<SourceRecord<Carried>> {
+    for await (const item of items) yield { item, extra: NOTHING };
+    onUnread?.(items.unread);
+  }
+  return { format: 'paths', name: source, records: records() };
+}
+
+async function createEncoder(
+  format: RowFormat,
+  input: RecordInput,
+  columns: readonly FeatureColumn[],
+  { transform }: EmbedSetup,
+): Promise<RowEncoder> {
+  const metadata = new Map([['onnx-tapir.transform', JSON.stringify(recordTransform(transform))]]);
+  if (format === 'arrow') return createArrowRows(input, columns, await loadArrow(), metadata);
+  return createJsonlRows(input, columns, input.format === 'arrow' ? await loadArrow() : undefined);
+}

@@ -1,0 +1,97 @@
+/** Rows as JSON lines: `{"path":…,"status":"ok","<key>":[…],<carried fields>}`. */
+import type { Arrow, Data, Field } from '../../tensor/arrow/library.js';
+import type { EmbeddedRecords } from './embed-records.js';
+import type { FeatureColumn } from '../../tensor/feature-column.js';
+import { nestedToJson } from '../../tensor/json-elements.js';
+import { arrowToJson } from './arrow-json.js';
+import type { Carried, RecordInput } from '../sources/records/source-record.js';
+import { cannotCarry, collisionOf, type RowEncoder } from './row-output.js';
+
+/** A chunk ends after the line that reaches this number of characters. */
+const PIECE_LENGTH = 2 ** 20;
+
+/**
+ * Creates an encoder of JSON lines.
+ *
+ * @param arrow - Needed if the rows carry Arrow columns.
+ * @throws {@link TapirError} `SOURCE_INVALID` for columns of the same name, or that cannot be written as JSON.
+ */
+export function createJsonlRows(
+  input: Pick<RecordInput, 'name' | 'schema'>,
+  columns: readonly FeatureColumn[],
+  arrow: Arrow | undefined,
+): RowEncoder {
+  return new JsonlRows(input, columns, arrow);
+}
+
+class JsonlRows implements RowEncoder {
+  readonly #source: string;
+  readonly #columns: readonly FeatureColumn[];
+  readonly #fields: readonly Field[];
+  readonly #writers: readonly ((column: Data, row: number) => string)[];
+
+  constructor(
+    { name, schema }: Pick<RecordInput, 'name' | 'schema'>,
+    columns: readonly FeatureColumn[],
+    arrow: Arrow | undefined,
+  ) {
+    this.#source = name;
+    this.#columns = columns;
+    this.#fields = schema?.fields ?? [];
+    for (const field of this.#fields) {
+      const collision = collisionOf('jsonl', columns, 'column', field.name);
+      if (collision !== undefined) throw cannotCarry(name, collision);
+    }
+    this.#writers = arrow ? this.#fields.map((field) => arrowToJson(arrow, field, name)) : [];
+  }
+
+  begin(): readonly Uint8Array[] {
+    return [];
+  }
+
+  encode({ items, features, extras }: EmbeddedRecords<Carried>): readonly Uint8Array[] {
+    const pieces: Uint8Array[] = [];
+    let text = '';
+    let row = 0;
+    for (const [index, { path, error }] of items.entries()) {
+      const status = error ? 'error' : 'ok';
+      text += `{"path":${JSON.stringify(path)},"status":"${status}"`;
+      if (error) text += `,"error":${JSON.stringify({ code: error.code, message: error.message })}`;
+      else {
+        for (const { key, dtype, dims, elements } of this.#columns)
+          text += `,${JSON.stringify(key)}:${nestedToJson(dtype, features[key]!.data, row * elements, dims)}`;
+        row++;
+      }
+      text += `${this.#carried(extras[index]!)}}\n`;
+      if (text.length >= PIECE_LENGTH) {
+        pieces.push(Buffer.from(text, 'utf8'));
+        text = '';
+      }
+    }
+    if (text !== '') pieces.push(Buffer.from(text, 'utf8'));
+    return pieces;
+  }
+
+  finish(): readonly Uint8Array[] {
+    return [];
+  }
+
+  #carried(carried: Carried): string {
+    if (carried.kind === 'nothing') return '';
+    if (carried.kind === 'arrow')
+      return carried.columns
+        .map((column, i) => member(this.#fields[i]!.name, this.#writers[i]!(column, carried.row)))
+        .join('');
+    let text = '';
+    for (const [name, value] of carried.fields) {
+      const collision = collisionOf('jsonl', this.#columns, 'field', name);
+      if (collision !== undefined) throw cannotCarry(this.#source, collision, carried.line);
+      text += member(name, value);
+    }
+    return text;
+  }
+}
+
+function member(name: string, value: string): string {
+  return `,${JSON.stringify(name)}:${value}`;
+}

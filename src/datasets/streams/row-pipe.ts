@@ -1,0 +1,127 @@
+/** Images in, rows out: the core of embedStream and embedTransformStream. */
+import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import type { Extractor } from '../../extract/extractor.js';
+import { openDecodeLanes } from '../embed/embed-batches.js';
+import {
+  EMBED_DEFAULTS,
+  setUpEmbedding,
+  type EmbedOptions,
+  type EmbedSetup,
+} from '../embed/embed-options.js';
+import { embedRecords } from './embed-records.js';
+import { rowsOf, type Embedded } from '../embed/embed-images.js';
+import type { EntryPlan } from '../sources/items/entries.js';
+import { itemOfImage, type ListedImage } from '../sources/open-source.js';
+import type { SourceRecord } from '../sources/records/source-record.js';
+import { Handover } from './handover.js';
+
+/** Options of {@link embedStream} and {@link embedTransformStream}. */
+export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSeparated'> {
+  /**
+   * The number of inputs that may wait to be read, and of rows that may wait to be taken: an integer from 1 to 65536. Batches in
+   * progress are not counted.
+   * @default 16
+   */
+  readonly highWaterMark: number;
+  /**
+   * Run a partial batch when no input has arrived for this long: an integer from 0 to 3 600 000 milliseconds.
+   * @default 50
+   */
+  readonly maxWaitMs: number;
+}
+
+const { column: _column, nulSeparated: _nulSeparated, ...DEFAULTS } = EMBED_DEFAULTS;
+
+export const EMBED_STREAM_DEFAULTS: EmbedStreamOptions = { ...DEFAULTS, highWaterMark: 16, maxWaitMs: 50 };
+
+/** An input: a record with an image and the extra fields of its row; or just the image, if rows need no extra fields. */
+export type StreamInput<Extra extends object = Record<string, unknown>> =
+  ({ readonly image: ListedImage } & Extra) | (Record<never, never> extends Extra ? ListedImage : never);
+
+/** A row: the features of an image or its error, and the extra fields of its record. */
+export type StreamRow<
+  Key extends string = string,
+  Extra extends object = Record<string, unknown>,
+> = Embedded<Key> & Extra;
+
+/** Fields that every row has. */
+const ROW_FIELDS = ['index', 'path', 'features', 'error'] as const;
+
+/** One run of inputs to rows. */
+export class RowPipe<Key extends string> {
+  readonly #inputs = new Handover<SourceRecord<object>>();
+  readonly #rows: AsyncGenerator<Embedded<Key>>;
+  readonly #stopping = new AbortController();
+  readonly #plan: EntryPlan;
+  /** The signal of the caller. */
+  readonly signal: AbortSignal | undefined;
+  readonly highWaterMark: number;
+
+  /** @throws {@link TapirError} `OPTION_INVALID`. */
+  constructor(extractor: Extractor<Key>, given: Options<EmbedStreamOptions>, what: string) {
+    const options = withDefaults(EMBED_STREAM_DEFAULTS, given, what);
+    const signal = this.#stopping.signal;
+    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
+    this.signal = setup.signal;
+    this.highWaterMark = checkInteger('highWaterMark', options.highWaterMark, 1, 65_536);
+    const maxWaitMs = checkInteger('maxWaitMs', options.maxWaitMs, 0, 3_600_000);
+    this.#plan = { ...setup.source, base: '', signal };
+    this.#rows = embedInputs<Key>(extractor, this.#inputs, { ...setup, signal }, maxWaitMs);
+  }
+
+  /**
+   * Takes an input. Settles when it is being processed.
+   *
+   * @throws {@link TapirError} `OPTION_INVALID` for a value that is not an image.
+   */
+  async write(input: unknown): Promise<void> {
+    await this.#inputs.offer(recordOf(input, this.#plan));
+  }
+
+  /** Ends the inputs. */
+  end(): void {
+    this.#inputs.end();
+  }
+
+  /** Returns the next row; undefined after the last one. */
+  async next(): Promise<Embedded<Key> | undefined> {
+    const { done, value } = await this.#rows.next();
+    return done === true ? undefined : value;
+  }
+
+  /** Abandons the work in progress. Settles when its threads have ended. */
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error('the stream was closed'));
+    this.#inputs.stop();
+    await this.#rows.return(undefined);
+  }
+}
+
+async function* embedInputs<Key extends string>(
+  extractor: Extractor<Key>,
+  inputs: AsyncIterable<SourceRecord<object>>,
+  setup: EmbedSetup,
+  maxWaitMs: number,
+): AsyncGenerator<Embedded<Key>> {
+  await using lanes = openDecodeLanes(extractor, setup);
+  for await (const batch of embedRecords(extractor, inputs, setup, lanes, maxWaitMs)) {
+    let place = 0;
+    for (const row of rowsOf<Key>(batch)) yield { ...batch.extras[place++]!, ...row };
+  }
+}
+
+function recordOf(input: unknown, plan: EntryPlan): SourceRecord<object> {
+  const isRecord = typeof input === 'object' && input !== null && 'image' in input;
+  const { image, ...extra } = (isRecord ? input : { image: input }) as { readonly image: unknown };
+  const item = itemOfImage(image, plan);
+  if (!item)
+    throw invalidOption(
+      'input',
+      'a path, a URL, bytes, a Blob, a Response, a web stream, or a record { image, … } of one of these',
+      input,
+    );
+  const taken = ROW_FIELDS.find((field) => Object.hasOwn(extra, field));
+  if (taken !== undefined)
+    throw invalidOption('input', `a record without the fields of a row (${ROW_FIELDS.join(', ')})`, taken);
+  return { item, extra };
+}

@@ -1,0 +1,143 @@
+/** The two ends of an attribution where the caller names neither: the scores, and the layer of a CAM method. */
+import { invalidOption } from '../base/checks.js';
+import type { Graph, Node, Value } from '../graph/graph.js';
+import { nameValues } from '../graph/names/name-list.js';
+import { nodeRoles } from '../graph/roles.js';
+import { findProbabilities } from '../graph/probabilities.js';
+import { findGrid } from '../graph/rewrite/token-grid.js';
+import { imageSize, provenLayout } from '../model/prune/feature-info.js';
+import { readInputSizes, type InputSizes } from '../model/open/input-sizes.js';
+import { modelInternals } from '../model/open/model-state.js';
+import type { OnnxModel } from '../model/open/open-model.js';
+import { ModelOracle } from '../model/oracle/model-oracle.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
+
+/** The value whose elements are the scores. */
+export interface ChosenScores {
+  /** A name that resolves to it. */
+  readonly output: string;
+  /** The operator after it that makes probabilities of the scores; null if there is no such operator. */
+  readonly skipped: string | null;
+}
+
+/** Chooses the first output of a model, or what its final Softmax, LogSoftmax or Sigmoid reads. */
+export function chooseScores(model: OnnxModel): ChosenScores {
+  const { graph } = modelInternals.of(model);
+  const [output] = graph.outputs;
+  const node = findProbabilities(output!);
+  const logits = node?.inputs[0];
+  if (!logits) return { output: `tensor:${output!.name}`, skipped: null };
+  return { output: nameValues(graph).get(logits) ?? `tensor:${logits.name}`, skipped: node.opType };
+}
+
+/** The most names that an error lists. */
+const MOST_NAMED = 5;
+
+/**
+ * Chooses the last value with places that the scores depend on: a map higher and wider than 1, or tokens of patches. Where the scores
+ * read a single token, the patches behind the last attention count nothing; then it is the last normalised tokens in front of it,
+ * such as `ln_1` of a ViT's last block.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` with candidates if the file proves no such value.
+ */
+export async function chooseLayer(
+  model: OnnxModel,
+  scores: Value,
+  method: string,
+  inputSizes: InputSizes,
+): Promise<string> {
+  const { graph } = modelInternals.of(model);
+  const before = valuesBefore(scores);
+  await using oracle = new ModelOracle(model);
+  const typeOf = await oracle.describeValues([...before], readInputSizes('inputSizes', inputSizes));
+  const named = [...nameValues(graph)].filter(([value]) => value.producer && before.has(value)).toReversed();
+  const withPlaces: string[] = [];
+  let needsMixing = false;
+  for (const [value, name] of named) {
+    const kind = placesOf(graph, value, typeOf(value));
+    if (!kind) continue;
+    const after = kind === 'tokens' ? nodesAfter(value, before) : [];
+    needsMixing ||= after.some((node) => picksToken(node, typeOf));
+    if (!needsMixing || (isNormalised(value) && after.some((node) => mixesPlaces(node, graph)))) return name;
+    withPlaces.push(name);
+  }
+  const shown = withPlaces.slice(0, MOST_NAMED).map((name) => `"${name}"`);
+  const list = shown.length > 0 ? `, such as ${shown.join(', ')}` : ' (the file proves no such layer)';
+  const what = 'a layer that is a map [N, C, H, W] or tokens of patches';
+  throw invalidOption('layer', `the name of ${what}, for method "${method}"${list}`, undefined);
+}
+
+/** All computed values that a value depends on. */
+function valuesBefore(end: Value): ReadonlySet<Value> {
+  const found = new Set<Value>();
+  const stack = [end];
+  for (let value = stack.pop(); value; value = stack.pop())
+    for (const read of value.producer?.inputs ?? [])
+      if (read?.producer && !found.has(read)) {
+        found.add(read);
+        stack.push(read);
+      }
+  return found;
+}
+
+/** The nodes that depend on a value, among those that compute some values. */
+function nodesAfter(start: Value, among: ReadonlySet<Value>): readonly Node[] {
+  const found = new Set<Node>();
+  const stack = [start];
+  for (let value = stack.pop(); value; value = stack.pop())
+    for (const node of value.uses) {
+      if (found.has(node)) continue;
+      const results = node.outputs.filter((result) => result && among.has(result));
+      if (results.length === 0) continue;
+      found.add(node);
+      for (const result of results) stack.push(result!);
+    }
+  return [...found];
+}
+
+/** Whether a value has places, and in which form. A size that the file leaves open counts as more than 1. */
+function placesOf(graph: Graph, value: Value, { dtype, dims }: TensorInfo): 'map' | 'tokens' | undefined {
+  if (dtype !== 'float32' || !dims) return undefined;
+  const layout = provenLayout(graph, value, dims);
+  if (layout === 'NCHW' || layout === 'NHWC') {
+    const first = layout === 'NCHW' ? 2 : 1;
+    return dims[first] !== 1 && dims[first + 1] !== 1 ? 'map' : undefined;
+  }
+  if (layout !== 'NLC' && layout !== 'NCL') return undefined;
+  const tokens = dims[layout === 'NLC' ? 1 : 2];
+  const image = imageSize(graph);
+  const grid = image && typeof tokens === 'number' ? findGrid(tokens, image, undefined) : undefined;
+  if (typeof grid !== 'object' || !grid.size) return undefined;
+  return grid.size[0] > 1 && grid.size[1] > 1 ? 'tokens' : undefined;
+}
+
+/** Whether a node takes a single token out of tokens `[N, L, C]`. */
+function picksToken({ opType, inputs, outputs }: Node, typeOf: (value: Value) => TensorInfo): boolean {
+  if (opType !== 'Gather' && opType !== 'Slice') return false;
+  const [from, to] = [typeOf(inputs[0]!), typeOf(outputs[0]!)];
+  if (from.dtype !== 'float32' || from.dims?.length !== 3 || !to.dims) return false;
+  return to.dims.length === 2 || to.dims[1] === 1;
+}
+
+/** Operators of ONNX Runtime and of ONNX 23 that are a whole attention. */
+const ATTENTION: ReadonlySet<string> = new Set(['Attention', 'MultiHeadAttention', 'GroupQueryAttention']);
+
+/** Whether a node lets places exchange what they hold: attention, a product of two values that depend on the input. */
+function mixesPlaces({ opType, inputs }: Node, graph: Graph): boolean {
+  const roles = nodeRoles(graph);
+  const isProduct =
+    opType === 'MatMul' && inputs.every((read) => read?.producer && roles.get(read.producer) === 'data');
+  return ATTENTION.has(opType) || isProduct;
+}
+
+/** Whether a value comes from a layer normalisation, whole or as the exporter writes it in parts: (x − μ) / σ · weight + bias. */
+function isNormalised({ producer }: Value): boolean {
+  if (producer?.opType === 'LayerNormalization') return true;
+  const parts = ['Add', 'Mul', 'Div'];
+  let node = producer;
+  for (const part of parts) {
+    if (node?.opType !== part) return false;
+    node = node.inputs.find((read) => read?.producer)?.producer;
+  }
+  return true;
+}

@@ -1,0 +1,85 @@
+/** Layers as maps, channels first. Tokens `[N, L, C]` become a grid without class and register tokens. */
+import { TapirError } from '../../base/errors.js';
+import { findGrid } from '../../graph/rewrite/token-grid.js';
+import type { Layout } from '../../model/prune/feature-info.js';
+import { makeTensor, type Tensor } from '../../tensor/tensor.js';
+
+export type Size = readonly [height: number, width: number];
+
+/** Maps `[N, C, H, W]`. */
+export interface Maps {
+  readonly rows: number;
+  readonly channels: number;
+  readonly size: Size;
+  readonly data: Float32Array;
+}
+
+/**
+ * Reads a layer, or an image.
+ *
+ * @param name - The name of the tensor in messages.
+ * @param layout - The order of the axes; where it is unknown, `NCHW` or `NLC`.
+ * @param imageSize - Height and width of the image that the tokens are patches of.
+ * @throws {@link TapirError} `OUTPUT_MISFIT` for what is neither a float32 map nor a grid of tokens.
+ */
+export function readMaps(name: string, tensor: Tensor, layout: Layout | null, imageSize: Size): Maps {
+  const { dtype, dims, data } = tensor;
+  const misfit = (reason: string): TapirError<'OUTPUT_MISFIT'> => {
+    const actual = `${dtype} [${dims.join(', ')}]`;
+    return new TapirError('OUTPUT_MISFIT', `"${name}" is ${actual}: ${reason}`, {
+      details: { output: name, actual, reason },
+    });
+  };
+  if (dtype !== 'float32') throw misfit('attribution reads float32 layers');
+  if (dims.length !== 3 && dims.length !== 4)
+    throw misfit('attribution needs a map [N, C, H, W] or tokens [N, L, C]');
+  const isFirst = layout === 'NCL' || (dims.length === 4 && layout !== 'NHWC');
+  const [rows, channels] = [dims[0]!, dims[isFirst ? 1 : dims.length - 1]!];
+  if (dims.length === 4) {
+    const size: Size = isFirst ? [dims[2]!, dims[3]!] : [dims[1]!, dims[2]!];
+    if (isFirst) return { rows, channels, size, data: data as Float32Array };
+    return { rows, channels, size, data: channelsFirst(tensor, rows, channels, 0) };
+  }
+  const tokens = dims[isFirst ? 2 : 1]!;
+  const grid = findGrid(undefined, undefined, { imageSize, tokens, channels, follows: undefined });
+  if (typeof grid === 'string') throw misfit(grid);
+  const [size, { prefix }] = [grid.size!, grid];
+  if (!isFirst) return { rows, channels, size, data: channelsFirst(tensor, rows, channels, prefix) };
+  return { rows, channels, size, data: withoutPrefix(tensor, tokens, prefix) };
+}
+
+/** Moves the last axis before those of the positions, and leaves out the first positions of each row. */
+function channelsFirst({ data }: Tensor, rows: number, channels: number, prefix: number): Float32Array {
+  const given = data as Float32Array;
+  const all = rows === 0 || channels === 0 ? 0 : given.length / rows / channels;
+  const places = all - prefix;
+  const moved = new Float32Array(rows * channels * Math.max(0, places));
+  for (let row = 0; row < rows; row++)
+    for (let place = 0; place < places; place++)
+      for (let c = 0; c < channels; c++)
+        moved[(row * channels + c) * places + place] = given[(row * all + prefix + place) * channels + c]!;
+  return moved;
+}
+
+/** Leaves out the first tokens of each channel. */
+function withoutPrefix({ data }: Tensor, tokens: number, prefix: number): Float32Array {
+  return (data as Float32Array).filter((_, i) => i % tokens >= prefix);
+}
+
+/** Undoes {@link readMaps} for an image: the axes in the model's order. */
+export function toImage({ rows, channels, size, data }: Maps, layout: Layout | null): Tensor<'float32'> {
+  if (layout !== 'NHWC') return makeTensor('float32', [rows, channels, ...size], data);
+  const places = size[0] * size[1];
+  const moved = new Float32Array(data.length);
+  for (let row = 0; row < rows; row++)
+    for (let c = 0; c < channels; c++)
+      for (let place = 0; place < places; place++)
+        moved[(row * places + place) * channels + c] = data[(row * channels + c) * places + place]!;
+  return makeTensor('float32', [rows, ...size, channels], moved);
+}
+
+/** The maps of one row: a view. */
+export function rowOf({ data, channels, size }: Maps, row: number): Float32Array {
+  const length = channels * size[0] * size[1];
+  return data.subarray(row * length, (row + 1) * length);
+}

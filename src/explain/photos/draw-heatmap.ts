@@ -1,0 +1,111 @@
+/** Heat map over an image → PNG with a scale. */
+import { checkBoolean, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { encodePng } from '../../images/encode-png.js';
+import type { LoadedImage } from '../../images/transform/load-image.js';
+import { checkRgbImage, type RgbImage } from '../../images/pixels/rgb-image.js';
+import { mismatch, readTensor, type Tensor } from '../../tensor/tensor.js';
+import { colourOf, INFERNO, type Colour } from './colour-map.js';
+
+/** Options of {@link drawHeatmap}. */
+export interface DrawOptions {
+  /**
+   * Share of the heat map's colours, from 0 to 1; the image has the rest.
+   * @default 0.55
+   */
+  readonly opacity: number;
+  /**
+   * Draw the scale from 0 to 1 below the image.
+   * @default true
+   */
+  readonly scale: boolean;
+}
+
+export const DRAW_DEFAULTS: DrawOptions = { opacity: 0.55, scale: true };
+
+/**
+ * Draws a heat map over its image, as a PNG: dark is 0, bright yellow is 1.
+ *
+ * @param image - Pixels, as {@link loadImage} gives them.
+ * @param heatmap - float32 `[H, W]` or `[1, H, W]` from 0 to 1, of the size of the image: one row of {@link AttributionResult.heatmap}.
+ * @param given - See {@link DrawOptions}.
+ * @returns The bytes of the file.
+ * @throws {@link TapirError} `INPUT_MISMATCH` for a heat map of another size; `OPTION_INVALID`; `DEPENDENCY_MISSING` without sharp.
+ *
+ * @example
+ * ```ts
+ * import { createAttribution, drawHeatmap, loadImage } from 'onnx-tapir';
+ *
+ * await using cam = await createAttribution('resnet50.onnx', { layer: 'layer4' });
+ * const photo = await loadImage('dog.jpg');
+ * const { heatmap } = await cam.run(photo.toTensor());
+ * const png = await drawHeatmap(photo, heatmap);
+ * ```
+ */
+export async function drawHeatmap(
+  image: DrawnImage,
+  heatmap: Tensor<'float32'>,
+  given: Options<DrawOptions> = {},
+): Promise<Uint8Array> {
+  const { opacity, scale } = withDefaults(DRAW_DEFAULTS, given, 'drawHeatmap');
+  if (!(typeof opacity === 'number' && opacity >= 0 && opacity <= 1))
+    throw invalidOption('opacity', 'a number from 0 to 1', opacity);
+  checkBoolean('scale', scale);
+  checkRgbImage('image', image);
+  const drawn = blendHeatmap(image, readTensor('heatmap', heatmap) as Tensor<'float32'>, opacity);
+  if (!scale) return await encodePng(drawn);
+  const { width, height, data } = drawn;
+  const bar = scaleBar(width);
+  const pixels = Buffer.concat([data, bar]);
+  return await encodePng({ width, height: height + bar.length / 3 / width, data: pixels });
+}
+
+/** An image as {@link loadImage} gives it. */
+export type DrawnImage = RgbImage & Partial<Pick<LoadedImage, 'channelOrder'>>;
+
+/**
+ * Mixes an image with the colours of its heat map.
+ *
+ * @returns RGB.
+ * @throws {@link TapirError} `INPUT_MISMATCH` for a heat map of another size.
+ */
+export function blendHeatmap(
+  { data: given, height, width, channelOrder }: DrawnImage,
+  heatmap: Tensor<'float32'>,
+  opacity: number,
+): RgbImage {
+  const data = channelOrder === 'bgr' ? given.map((_, i, all) => all[i + 2 - 2 * (i % 3)]!) : given;
+  const [rows, columns] = heatmap.dims.slice(-2);
+  if (rows !== height || columns !== width || heatmap.data.length !== height * width)
+    throw mismatch('heatmap', `one map of the image's ${height}×${width}`, `[${heatmap.dims.join(', ')}]`);
+  const pixels = new Uint8Array(data.length);
+  for (const [i, heat] of heatmap.data.entries())
+    for (const [channel, colour] of colourOf(heat, INFERNO).entries()) {
+      const at = 3 * i + channel;
+      pixels[at] = Math.round(data[at]! * (1 - opacity) + colour * opacity);
+    }
+  return { width, height, data: pixels };
+}
+
+/** Digits of 3 × 5 dots, row by row. */
+const DIGITS = { 0: '111101101101111', 1: '010110010010111' } as const;
+const WHITE: Colour = [255, 255, 255];
+const BLACK: Colour = [0, 0, 0];
+
+/** Rows of pixels: the colours from 0 to 1 between these two digits. */
+function scaleBar(width: number): Uint8Array {
+  const dot = Math.max(1, Math.round(width / 100));
+  const [height, margin] = [7 * dot, 5 * dot];
+  const bar = new Uint8Array(3 * width * height);
+  const isInk = (digit: keyof typeof DIGITS, x: number, y: number): boolean =>
+    x >= 0 && x < 3 && y >= 0 && y < 5 && DIGITS[digit][3 * y + x] === '1';
+  for (let y = 0; y < height; y++)
+    for (let x = 0; x < width; x++) {
+      const [left, top] = [Math.floor(x / dot) - 1, Math.floor(y / dot) - 1];
+      const right = Math.floor((x - (width - margin)) / dot) - 1;
+      const hasInk = isInk(0, left, top) || isInk(1, right, top);
+      const isBar = x >= margin && x < width - margin && top >= 0 && top < 5;
+      const value = (x - margin) / Math.max(1, width - 2 * margin - 1);
+      bar.set(isBar ? colourOf(value, INFERNO).map(Math.round) : hasInk ? BLACK : WHITE, 3 * (y * width + x));
+    }
+  return bar;
+}

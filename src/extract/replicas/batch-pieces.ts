@@ -1,0 +1,105 @@
+/** Batches as users give them → pieces that sessions run. */
+import { TapirError } from '../../base/errors.js';
+import { invalidOption } from '../../base/checks.js';
+import {
+  checkSameRows,
+  cutRange,
+  partsOf,
+  readBatch,
+  type Batch,
+  type RowRange,
+} from '../../tensor/batch.js';
+import { readFeeds } from '../../tensor/read-feeds.js';
+import { deviceRows } from '../../tensor/split.js';
+import type { FeedPart } from '../../tensor/tensor-part.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import type { Task } from './dispatch.js';
+import type { RunInput } from './run-options.js';
+
+/** Batches: tensors, or tensors by input name. */
+export type BatchSource = Iterable<RunInput> | AsyncIterable<RunInput>;
+
+/** Rows of a batch that run on one device at once. */
+export interface Piece extends Task {
+  /** The feeds by the names of the model's inputs. */
+  readonly feeds: ReadonlyMap<string, FeedPart>;
+}
+
+/**
+ * Reads batches one after the other. Batches without rows are passed over.
+ *
+ * @throws {@link TapirError} `INPUT_MISMATCH`; `SOURCE_INVALID` if there is no row at all; the signal's reason.
+ */
+export async function* readBatches(
+  inputs: readonly TensorInfo[],
+  source: BatchSource,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Batch> {
+  if (!isIterable(source))
+    throw invalidOption('source', 'an iterable of batches: put a single tensor in a list', source);
+  let isEmpty = true;
+  for await (const given of source) {
+    signal?.throwIfAborted();
+    const batch = readBatch(inputs, readFeeds(inputs, given), 0);
+    checkSameRows(batch);
+    if (batch.rows === 0) continue;
+    isEmpty = false;
+    yield batch;
+  }
+  signal?.throwIfAborted();
+  if (!isEmpty) return;
+  const reason = 'it holds no rows';
+  throw new TapirError('SOURCE_INVALID', `statistics cannot be estimated from this source: ${reason}`, {
+    details: { source: 'batches', reason },
+  });
+}
+
+/** How the rows of a batch are split over devices. */
+export type BatchSplit = 'chunk' | 'balanced' | readonly number[];
+
+/**
+ * Splits a batch over devices. With a fixed batch, a device runs its rows in pieces of that size.
+ *
+ * @param most - Else the most rows of a piece.
+ */
+export function splitBatch(
+  batch: Batch,
+  devices: number,
+  split: BatchSplit,
+  most: number = Infinity,
+): Piece[] {
+  const { rows, fixed } = batch;
+  const unit = fixed ?? 1;
+  const size = fixed ?? most;
+  let start = 0;
+  return deviceRows(split, (rows ?? 1) / unit, devices).flatMap((units, replica) => {
+    const range = { start, count: units * unit };
+    start += range.count;
+    if (units === 0) return [];
+    return cutRange(range, Math.min(size, range.count)).map((piece) => pieceOf(batch, replica, piece));
+  });
+}
+
+function pieceOf(batch: Batch, replica: number, range: RowRange): Piece {
+  const parts =
+    batch.rows === null ? partsOf(batch, { start: 0, count: 0 }, 0) : partsOf(batch, range, range.count);
+  return { replica, range, feeds: new Map(parts.map((part) => [part.name, part])) };
+}
+
+/** Refuses to normalise the rows of a device in several pieces, because the graph has a fixed batch. Throws `BATCH_FIXED`. */
+export function checkOnePiece({ rows, fixed }: Batch, pieces: readonly Piece[]): void {
+  if (new Set(pieces.map(({ replica }) => replica)).size === pieces.length) return;
+  throw new TapirError(
+    'BATCH_FIXED',
+    `the graph was exported for a batch of ${fixed}, so it cannot normalise ${rows} rows together; give batches of ${fixed} rows, choose mode "synced" or "adabn", or export with a dynamic batch`,
+    { details: { batch: fixed!, rows: rows! } },
+  );
+}
+
+function isIterable(source: unknown): boolean {
+  return (
+    typeof source === 'object' &&
+    source !== null &&
+    (Symbol.iterator in source || Symbol.asyncIterator in source)
+  );
+}

@@ -1,0 +1,78 @@
+/** Descriptions of the lanes of a model on OpenVINO: the model as it was compiled before, or one to compile and keep. */
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { externalTensors } from '../../graph/rewrite/describe.js';
+import { checkRunnable } from '../../model/open/check-runnable.js';
+import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
+import { saveModel } from '../../model/prune/save-model.js';
+import { describeModel, identifyRewrite } from '../../model/prune/session-model.js';
+import { describeMachine } from '../../runtime/cpu-features.js';
+import type { ResolvedDevice } from '../../runtime/lanes/device.js';
+import { enginePrecision, type LaneOptions } from '../../runtime/lanes/lane-options.js';
+import { findOpenVino } from '../../runtime/devices/openvino-libraries.js';
+import { cacheOf, dropEntry, findEntry, makeRemnant } from '../../runtime/lanes/prepared-cache.js';
+import { PREPARED_WEIGHTS } from '../../runtime/lanes/prepared-files.js';
+import type { LaneDescription } from '../../runtime/lanes/protocol.js';
+import type { DescribeLane, SessionSetup } from './feature-model.js';
+
+/** Smaller models compile as fast as a compiled one opens. */
+const LEAST_BYTES = 8 * 1024 * 1024;
+
+/** Describes the lanes of a model; see {@link describeLanes}. */
+export function describeCompiled(
+  pruning: PrunedModel | Promise<PrunedModel>,
+  { session, lane }: SessionSetup,
+): (device: ResolvedDevice) => DescribeLane {
+  const precision = enginePrecision(lane);
+  const cache = cacheOf(lane);
+  return (device) => async (failure) => {
+    const pruned = await pruning;
+    const { rewrite, inputs: fed } = prunedInternals.of(pruned);
+    checkRunnable(rewrite, device);
+    const outputs = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+    const inputs = fed.map(({ name }) => name);
+    const rest = { device, session, precision, inputs, outputs };
+    const key = await keyOf(pruned, lane);
+    // A compiled model that did not open is damaged, or of another build.
+    if (key !== undefined && failure !== undefined) await dropEntry(cache, key);
+    const entry = key === undefined ? undefined : await findEntry(cache, key);
+    if (entry) {
+      const compiledFile = join(entry.folder, PREPARED_WEIGHTS);
+      return { ...rest, model: NOTHING, externalFolder: undefined, compiledFile, isPrepared: true };
+    }
+    const keepCompiled = key === undefined ? undefined : { cache, key };
+    return { ...rest, ...(await describeSource(pruned, cache.folder)), keepCompiled };
+  };
+}
+
+const NOTHING = new Uint8Array(0);
+
+/** Changes with the format of entries. */
+const FORMAT = 1;
+
+/** The key of the compiled model; undefined if it is not kept. */
+async function keyOf(pruned: PrunedModel, { cache, precision }: LaneOptions): Promise<string | undefined> {
+  if (cache === 'off') return undefined;
+  const { rewrite } = prunedInternals.of(pruned);
+  const { identity, bytes } = await identifyRewrite(pruned.source, rewrite);
+  if (cache === 'auto' && bytes < LEAST_BYTES) return undefined;
+  const words = [FORMAT, 'openvino', findOpenVino().identity, identity, precision, describeMachine()];
+  return createHash('sha256').update(JSON.stringify(words)).digest('hex');
+}
+
+/**
+ * The model itself: its bytes, or a temporary file if it has external weights. OpenVINO reads weights only from the folder of the
+ * model's file.
+ */
+async function describeSource(
+  pruned: PrunedModel,
+  cacheFolder: string,
+): Promise<Pick<LaneDescription, 'model' | 'externalFolder' | 'modelFile'>> {
+  const laidOut = prunedInternals.of(pruned);
+  const { rewrite, request } = laidOut;
+  if (externalTensors(rewrite).length === 0) return describeModel(pruned.source, rewrite);
+  const modelFile = join(await makeRemnant(cacheFolder), 'model.onnx');
+  const named = { ...laidOut, request: { ...request, naming: 'tensors' as const } };
+  await saveModel(named, modelFile, pruned.plan, { weights: 'repack' });
+  return { model: NOTHING, externalFolder: undefined, modelFile };
+}

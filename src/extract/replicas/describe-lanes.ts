@@ -1,0 +1,128 @@
+/** Descriptions of the lanes of a model: of the pruned model itself, or of one that was prepared for all lanes. */
+import type { ResolvedDevice } from '../../runtime/lanes/device.js';
+import { prepareModel, warnUnprepared, type PreparedFor } from '../../runtime/prepare-model.js';
+import { cacheOf, isWhole, type CacheEntry } from '../../runtime/lanes/prepared-cache.js';
+import type { LaneDescription } from '../../runtime/lanes/protocol.js';
+import { arePacksSafe, whyNotOnGpu } from './check-prepared.js';
+import { describeCompiled } from './describe-compiled.js';
+import { describeLane, type DescribeLane, type SessionSetup } from './feature-model.js';
+import { listHostNodes } from '../../model/open/check-runnable.js';
+import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
+import { describeModel, identifyRewrite } from '../../model/prune/session-model.js';
+
+/** A preparation under way, or what it gave: nothing if the model is opened as it is. */
+type Preparing = Promise<CacheEntry | undefined>;
+
+/** Smaller models open as fast without preparation, and two copies of them do no harm. */
+const LEAST_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Describes the lanes of one model, those that are opened again after a death included: they share one preparation.
+ *
+ * @param sessions - How many are opened together.
+ * @returns Per device, what {@link openReplica} calls for each session.
+ */
+export function describeLanes(
+  pruned: PrunedModel | Promise<PrunedModel>,
+  setup: SessionSetup,
+  sessions: number,
+): (device: ResolvedDevice) => DescribeLane {
+  if (setup.lane.engine === 'openvino') return describeCompiled(pruned, setup);
+  const preparations = new Map<PreparedFor, Preparing>();
+  const renewed = new Set<PreparedFor>();
+  const prepare = (target: PreparedFor): Preparing => {
+    const preparing = preparations.get(target) ?? tryPrepare(pruned, setup, target, sessions);
+    preparations.set(target, preparing);
+    return preparing;
+  };
+  /** Once for an entry that was deleted in between; otherwise the model itself is opened from now on. */
+  const giveUp = async (target: PreparedFor, failed: Preparing): Promise<void> => {
+    const entry = await failed;
+    const canRenew = entry !== undefined && !renewed.has(target) && !(await isWhole(entry));
+    if (preparations.get(target) !== failed) return; // Another lane was first.
+    renewed.add(target);
+    preparations.set(target, canRenew ? tryPrepare(pruned, setup, target, sessions) : NOTHING);
+  };
+  return (device) => {
+    const target = targetOf(device, setup);
+    if (target === undefined) return async () => describeLane(await pruned, device, setup);
+    let used: Preparing = NOTHING;
+    return async (failure) => {
+      if (failure !== undefined) await giveUp(target, used);
+      const preparing = prepare(target);
+      const entry = await preparing;
+      used = preparing;
+      return entry
+        ? describePrepared(entry, await pruned, device, setup)
+        : describeLane(await pruned, device, setup);
+    };
+  };
+}
+
+const NOTHING: Preparing = Promise.resolve(undefined);
+
+/** What a model can be prepared for; undefined where it must not be. */
+function targetOf(device: ResolvedDevice, { session, lane }: SessionSetup): PreparedFor | undefined {
+  // Which device "auto" is, is known only once the session is open.
+  if (lane.cache === 'off' || device.type === 'auto') return undefined;
+  // The user's own way of saving, or of finding weights.
+  if (/external_initializers|prepacked/.test(JSON.stringify(session.extra))) return undefined;
+  if (device.type === 'cpu') return 'cpu';
+  return lane.cache === 'always' ? 'gpu' : undefined;
+}
+
+async function tryPrepare(
+  pruning: PrunedModel | Promise<PrunedModel>,
+  { session, lane }: SessionSetup,
+  target: PreparedFor,
+  sessions: number,
+): Preparing {
+  const pruned = await pruning;
+  const { source } = pruned;
+  const { kept } = pruned.plan;
+  if (lane.cache === 'auto' && sessions < 2) return undefined;
+  // Weights in other files are mapped already if the graph is taken as it is.
+  const isMapped = session.graphOptimizationLevel === 'disabled' && kept.externalFiles.length > 0;
+  if (lane.cache === 'auto' && (isMapped || (kept.bytes < LEAST_BYTES && kept.externalFiles.length === 0)))
+    return undefined;
+  const { rewrite } = prunedInternals.of(pruned);
+  // Model errors surface later, when it is opened unprepared.
+  const identified = await identifyRewrite(source, rewrite).catch(() => undefined);
+  if (!identified || (lane.cache === 'auto' && identified.bytes < LEAST_BYTES)) return undefined;
+  const cache = cacheOf(lane);
+  const added = [...rewrite.front, ...[...rewrite.before.values()].flat(), ...rewrite.back];
+  const casts = [...rewrite.cut.nodes, ...added].filter(({ opType }) => opType === 'Cast').length;
+  try {
+    return await prepareModel({
+      ...identified,
+      target,
+      session,
+      lane,
+      cache,
+      describe: () => describeModel(source, rewrite),
+      arePacksSafe,
+      refuse: (graph) => (target === 'gpu' ? whyNotOnGpu(graph, casts) : undefined),
+    });
+  } catch (error) {
+    warnUnprepared(error);
+    return undefined;
+  }
+}
+
+function describePrepared(
+  { graph, folder }: CacheEntry,
+  pruned: PrunedModel,
+  device: ResolvedDevice,
+  { session, lane }: SessionSetup,
+): LaneDescription {
+  return {
+    // A copy: the bytes are moved to the lane.
+    model: graph.slice(),
+    externalFolder: folder,
+    hostNodes: listHostNodes(prunedInternals.of(pruned).rewrite),
+    device,
+    session: device.type === 'cpu' ? { ...session, graphOptimizationLevel: 'disabled' } : session,
+    cudaLibraries: lane.cudaLibraries,
+    isPrepared: true,
+  };
+}

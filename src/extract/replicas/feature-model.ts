@@ -1,0 +1,106 @@
+/** A pruned model as it runs: its inputs and outputs, and how its sessions are opened. */
+import { TapirError } from '../../base/errors.js';
+import type { ImageNormalization } from '../../graph/rewrite/image-input.js';
+import type { ResolvedDevice } from '../../runtime/lanes/device.js';
+import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
+import type { LaneDescription, SessionFacts } from '../../runtime/lanes/protocol.js';
+import type { SessionOptions } from '../../runtime/lanes/session-options.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { copyTensor } from '../../tensor/tensor-part.js';
+import { checkRunnable } from '../../model/open/check-runnable.js';
+import { describeFeature, type FeatureInfo } from '../../model/prune/feature-info.js';
+import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
+import type { Runnable } from '../../runtime/run-batch.js';
+import { describeMapped } from '../../model/prune/session-model.js';
+
+/** How sessions of a model are opened on any device. */
+export interface SessionSetup {
+  readonly session: SessionOptions;
+  readonly lane: LaneOptions;
+}
+
+/** Describes a lane. If its model does not open, it is called again with the failure. */
+export type DescribeLane = (failure?: unknown) => Promise<LaneDescription>;
+
+/** A pruned model with its inputs and outputs, and how its sessions are opened. Immutable. */
+export interface FeatureModel extends Runnable, SessionSetup {
+  readonly pruned: PrunedModel;
+  readonly outputs: readonly FeatureInfo[];
+  readonly imageNormalization: ImageNormalization | null;
+}
+
+/**
+ * What a lane needs to open a pruned model on a device.
+ *
+ * @throws {@link TapirError} `SESSION_FAILED` for what onnxruntime-node cannot run.
+ */
+export async function describeLane(
+  pruned: PrunedModel,
+  device: ResolvedDevice,
+  { session, lane }: SessionSetup,
+): Promise<LaneDescription> {
+  const { rewrite } = prunedInternals.of(pruned);
+  checkRunnable(rewrite, device);
+  const model = await describeMapped(pruned.source, rewrite, session);
+  return { ...model, device, session, cudaLibraries: lane.cudaLibraries };
+}
+
+/**
+ * Puts together what is known of a pruned model once a session of it is open.
+ *
+ * @throws {@link TapirError} `OUTPUT_NOT_TENSOR`.
+ */
+export function createFeatureModel(
+  pruned: PrunedModel,
+  setup: SessionSetup,
+  facts: SessionFacts,
+): FeatureModel {
+  const { rewrite, request, inputs } = prunedInternals.of(pruned);
+  const outputs = describeFeatures(pruned, facts);
+  const batches = new Set(inputs.map(({ dims }) => dims?.[0]));
+  const [batch] = batches;
+  return {
+    pruned,
+    ...setup,
+    inputs,
+    outputs,
+    fetches: [...new Set(rewrite.outputs.map((output) => output.tensor))],
+    canPad:
+      batches.size === 1 && typeof batch === 'string' && outputs.every(({ dims }) => dims?.[0] === batch),
+    imageNormalization: request.image ?? null,
+  };
+}
+
+function describeFeatures(pruned: PrunedModel, facts: SessionFacts): FeatureInfo[] {
+  const { cut, outputs } = prunedInternals.of(pruned).rewrite;
+  const byName = new Map(facts.outputs.map((output) => [output.name, output]));
+  return outputs.map((output) => {
+    const session = byName.get(output.tensor);
+    // onnxruntime says that an optional tensor is not a tensor, and returns it nevertheless.
+    if (session && !session.isTensor && output.value.producer?.opType !== 'Optional') {
+      throw new TapirError(
+        'OUTPUT_NOT_TENSOR',
+        `"${output.request}" is a sequence, map or optional, which onnxruntime-node cannot give out; ask for a tensor before or after it`,
+        { details: { output: output.request, type: 'not a tensor' } },
+      );
+    }
+    return describeFeature(cut.graph, output, session);
+  });
+}
+
+/** The outputs by key, in request order. A tensor that several keys request is copied for each of them. */
+export async function recordOf<Key extends string>(
+  { pruned }: FeatureModel,
+  byTensor: ReadonlyMap<string, Tensor>,
+): Promise<Record<Key, Tensor>> {
+  const given = new Set<string>();
+  const entries: [string, Tensor][] = [];
+  for (const { key, tensor: name } of prunedInternals.of(pruned).rewrite.outputs) {
+    const tensor = byTensor.get(name)!;
+    // oxlint-disable-next-line no-await-in-loop -- copies run one after the other anyway
+    entries.push([key, given.has(name) ? await copyTensor(tensor) : tensor]);
+    given.add(name);
+  }
+  // Exactly the keys of the request.
+  return Object.fromEntries(entries) as Record<Key, Tensor>;
+}

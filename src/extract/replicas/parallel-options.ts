@@ -1,0 +1,56 @@
+/** How a data-parallel model splits its batches. */
+import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
+import type { LaneDeathPolicy } from '../../runtime/lane-pool.js';
+import { readSplit, type Split } from '../../tensor/split.js';
+
+/** Options of data parallelism. */
+export interface ParallelOptions {
+  /**
+   * Axis of the inputs that is split and of the outputs that is joined, from 0 to 15.
+   * @default 0
+   */
+  readonly dim: number;
+  /**
+   * How rows are split: `'chunk'` as torch.chunk (parts of ceil(rows / devices)), `'balanced'` as torch.tensor_split, a list of
+   * weights, `'dynamic'` (small parts to whichever device is free, order restored), or `'none'` (each batch whole to the least
+   * loaded device).
+   * @default 'chunk'
+   */
+  readonly split: Split;
+  /**
+   * Rows of a part with `split: 'dynamic'`, from 0 to 65,536; 0 makes about four parts per session.
+   * @default 0
+   */
+  readonly microBatch: number;
+  /**
+   * Sessions per device, 1 to 4: two overlap copying to a GPU with computing, and cost its memory twice. Sessions on WebGPU take turns,
+   * so more of them gain nothing, unless they run in processes (`isolation: 'process'`).
+   * @default 1
+   */
+  readonly sessionsPerDevice: number;
+  /**
+   * What happens to a device whose thread or process dies: it is opened again for the next run, or no longer used.
+   * @default 'restart'
+   */
+  readonly onLaneDeath: LaneDeathPolicy;
+}
+
+export const PARALLEL_DEFAULTS: ParallelOptions = {
+  dim: 0,
+  split: 'chunk',
+  microBatch: 0,
+  sessionsPerDevice: 1,
+  onLaneDeath: 'restart',
+};
+
+/** Reads the options for a number of devices, and copies them. Throws `OPTION_INVALID`. */
+export function readParallelOptions(given: Options<ParallelOptions>, devices: number): ParallelOptions {
+  const options = withDefaults(PARALLEL_DEFAULTS, given, 'DataParallel');
+  return {
+    dim: checkInteger('dim', options.dim, 0, 15),
+    split: readSplit('split', options.split, devices),
+    microBatch: checkInteger('microBatch', options.microBatch, 0, 65_536),
+    sessionsPerDevice: checkInteger('sessionsPerDevice', options.sessionsPerDevice, 1, 4),
+    onLaneDeath: checkOneOf('onLaneDeath', options.onLaneDeath, ['restart', 'remove']),
+  };
+}

@@ -1,0 +1,81 @@
+/** Where graphs run: the options of what splits batches over devices, checked. */
+import { checkSignal, invalidOption, type Options } from '../../base/checks.js';
+import type { OnnxModel } from '../../model/open/open-model.js';
+import { readDevices, type Device } from '../../runtime/lanes/device.js';
+import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../../runtime/lanes/lane-options.js';
+import { readSessionOptions, type SessionOptions } from '../../runtime/lanes/session-options.js';
+import { readSplit } from '../../tensor/split.js';
+import type { Place } from './rewrite-sessions.js';
+import type { BatchSplit } from './batch-pieces.js';
+
+/** Where a model runs, and what stops it. */
+export interface PlaceOptions {
+  /**
+   * The devices, each at most once. `'cpu:0'`, `'cpu:1'`, … are lanes that share the cores. In mode `momentum`, each batch goes whole to
+   * one of them.
+   * @default ['cpu']
+   */
+  readonly devices: readonly Device[];
+  /**
+   * How the rows of a batch are split over `devices`: `'chunk'` as torch.chunk, `'balanced'` as torch.tensor_split, or a weight per
+   * device.
+   * @default 'chunk'
+   */
+  readonly split: BatchSplit;
+  /**
+   * Session options of onnxruntime.
+   * @default {}
+   */
+  readonly session: Options<SessionOptions>;
+  /**
+   * Where each session runs: in a worker thread, or in a child process.
+   * @default 'thread'
+   */
+  readonly isolation: LaneOptions['isolation'];
+  /**
+   * Folder with the CUDA and cuDNN libraries.
+   * @default undefined
+   */
+  readonly cudaLibraries: string | undefined;
+  /**
+   * Stops the work when it fires. The call then rejects with its reason.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+export const PLACE_DEFAULTS: PlaceOptions = {
+  devices: ['cpu'],
+  split: 'chunk',
+  session: {},
+  isolation: LANE_DEFAULTS.isolation,
+  cudaLibraries: undefined,
+  signal: undefined,
+};
+
+/** Reads where graphs run. Throws `OPTION_INVALID`. */
+export function readPlace(
+  model: OnnxModel,
+  { devices: given, split, session, isolation, cudaLibraries, signal }: PlaceOptions,
+): Place {
+  const devices = readDevices('devices', given);
+  let isTold = false;
+  return {
+    model,
+    devices,
+    split: readBatchSplit(split, devices.length),
+    session: readSessionOptions(session),
+    lane: readLaneOptions({ isolation, cudaLibraries, cache: 'off' }),
+    signal: checkSignal(signal),
+    onFallback: (reason) => {
+      if (!isTold) process.emitWarning(`device "auto" fell back to the CPU: ${reason}`);
+      isTold = true;
+    },
+  };
+}
+
+function readBatchSplit(given: unknown, devices: number): BatchSplit {
+  const split = readSplit('split', given, devices);
+  if (split !== 'dynamic' && split !== 'none') return split;
+  throw invalidOption('split', '"chunk", "balanced" or a list of weights: results depend on it', given);
+}

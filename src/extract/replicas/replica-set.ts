@@ -1,0 +1,165 @@
+/** A model on one device or several: splits batches, runs their parts, and joins the outputs. */
+import { isTapirError, TapirError } from '../../base/errors.js';
+import type { ResolvedDevice } from '../../runtime/lanes/device.js';
+import { RUNS_PER_SESSION } from '../../runtime/lane-pool.js';
+import type { ReplicaSpent, Runner } from '../../runtime/replica.js';
+import { runRange } from '../../runtime/run-batch.js';
+import { checkSameRows, readBatch, type Batch } from '../../tensor/batch.js';
+import { gather } from '../../tensor/gather.js';
+import type { Feed } from '../../tensor/image-feed.js';
+import type { Split } from '../../tensor/split.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
+import { recordOf, type FeatureModel } from './feature-model.js';
+import { releaseReplica } from './hold-replicas.js';
+import { PARALLEL_DEFAULTS, type ParallelOptions } from './parallel-options.js';
+import { planBatch, type DeviceState, type Plan } from './parallel-plan.js';
+import { ParallelWarnings } from './parallel-warnings.js';
+import type { RunOptions } from './run-options.js';
+
+/** Options of one run. */
+interface SetRunOptions extends RunOptions {
+  readonly split: Split;
+}
+
+/** How a set of one replica runs: each batch whole. */
+const ALONE: ParallelOptions = { ...PARALLEL_DEFAULTS, split: 'none' };
+
+/** The runner behind extractors. It takes over one hold on each of its replicas, and lets go of them when it is closed. */
+export class ReplicaSet {
+  readonly model: FeatureModel;
+  readonly replicas: readonly Runner[];
+  readonly options: ParallelOptions;
+  readonly #isParallel: boolean;
+  readonly #warnings = new ParallelWarnings();
+  readonly #running = new Set<Promise<unknown>>();
+  #closing: Promise<void> | undefined;
+
+  /**
+   * @param options - How to split; without them, each batch runs whole.
+   * @param isParallel - Whether failures name the replica.
+   */
+  constructor(
+    model: FeatureModel,
+    replicas: readonly Runner[],
+    options?: ParallelOptions,
+    isParallel: boolean = options !== undefined,
+  ) {
+    this.model = model;
+    this.replicas = replicas;
+    this.options = options ?? ALONE;
+    this.#isParallel = isParallel;
+  }
+
+  /** The device of each session, as it is used. */
+  get sessions(): readonly ResolvedDevice[] {
+    return this.replicas.flatMap(({ devices }) => devices);
+  }
+
+  /** The times of each replica so far. */
+  get spent(): readonly ReplicaSpent[] {
+    return this.replicas.map(({ spent }) => spent);
+  }
+
+  /** How many batches at once keep all sessions busy. */
+  get runsAtOnce(): number {
+    return RUNS_PER_SESSION * this.sessions.length;
+  }
+
+  get isClosed(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** Runs a checked feed as one batch, all of it on the least loaded device. */
+  runWhole(feed: Feed, signal: AbortSignal | undefined): Promise<Record<string, Tensor>> {
+    return this.run([feed], { split: 'none', signal, transfer: false });
+  }
+
+  /** Runs checked feeds; see {@link DataParallel.run}. */
+  run(feeds: readonly Feed[], options: SetRunOptions): Promise<Record<string, Tensor>> {
+    const running = this.#run(feeds, options);
+    this.#running.add(running);
+    const forget = (): void => void this.#running.delete(running);
+    running.then(forget, forget);
+    return running;
+  }
+
+  async #run(
+    feeds: readonly Feed[],
+    { split, signal, transfer }: SetRunOptions,
+  ): Promise<Record<string, Tensor>> {
+    const { dim, microBatch } = this.options;
+    const batch = readBatch(this.model.inputs, feeds, dim);
+    const plan = planBatch(batch, split, this.replicas.map(stateOf), microBatch);
+    if (split === 'chunk') this.#warnings.idle(this.replicas, plan, batch);
+    const count = 'tasks' in plan ? plan.tasks.length : plan.ranges.length;
+    if (count > 1) {
+      checkSameRows(batch);
+      this.#checkBatched(batch);
+    }
+    // The parts of a batch share its buffer, so a part cannot be moved.
+    const runOptions = { signal, transfer: transfer && count === 1 };
+    // A run that began before the set was closed may finish.
+    const { isClosed } = this;
+    const run: RunOn = async (replica, range) => {
+      if (isClosed) throw closed();
+      return runRange(replica, batch, range, this.model, runOptions);
+    };
+    const outputs = await this.#work(plan, run, signal);
+    if (split !== 'none' && split !== 'dynamic') this.#warnings.speed(this.replicas);
+    return this.#join(batch, outputs);
+  }
+
+  async #work(plan: Plan, run: RunOn, signal: AbortSignal | undefined): Promise<Outputs[]> {
+    try {
+      return 'tasks' in plan
+        ? await runTasks(this.replicas, plan.tasks, run)
+        : await runDynamic(this.replicas, plan.ranges, run);
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw !this.#isParallel && isTapirError(error, 'REPLICA_FAILED') ? error.cause : error;
+    }
+  }
+
+  /** An output whose number of rows is fixed in the graph has no row per sample, so parts of it cannot be joined. */
+  #checkBatched({ axis, fixed, rows }: Batch): void {
+    if (fixed !== null) return;
+    for (const { name, dims } of this.model.outputs) {
+      if (typeof dims?.[axis] !== 'number') continue;
+      throw notBatched(name, dims as readonly number[], rows ?? 0);
+    }
+  }
+
+  async #join(batch: Batch, runs: readonly Outputs[]): Promise<Record<string, Tensor>> {
+    const joined = await gather(runs, batch.axis);
+    if (runs.length > 1 && joined.some((_, i) => runs[0]![i]!.dims.length === 0)) this.#warnings.scalars();
+    return recordOf(this.model, new Map(joined.map(({ name, ...tensor }) => [name, tensor])));
+  }
+
+  /** Waits for the runs in flight, and lets go of the replicas. Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await Promise.allSettled(this.#running);
+    await Promise.all(this.replicas.map(releaseReplica));
+  }
+}
+
+function stateOf({ isRemoved, load, devices, counts }: Runner): DeviceState {
+  return { isRemoved, load, sessions: devices.length, runs: counts.runs };
+}
+
+function closed(): TapirError<'CLOSED'> {
+  return new TapirError('CLOSED', 'this session is closed', { details: { what: 'session' } });
+}
+
+function notBatched(output: string, dims: readonly number[], rows: number): TapirError<'OUTPUT_NOT_BATCHED'> {
+  return new TapirError(
+    'OUTPUT_NOT_BATCHED',
+    `output "${output}" has dims [${dims.join(', ')}] for any batch, so the parts of a batch cannot be joined; run it on one device, or with split "none"`,
+    { details: { output, dims, rows } },
+  );
+}

@@ -1,0 +1,110 @@
+/** Sessions of a rewritten graph: one on each device. */
+import { isTapirError } from '../../base/errors.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { checkRunnable } from '../../model/open/check-runnable.js';
+import type { OnnxModel } from '../../model/open/open-model.js';
+import { describeMapped, describeModel } from '../../model/prune/session-model.js';
+import { shareThreads, type ResolvedDevice } from '../../runtime/lanes/device.js';
+import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
+import type { LaneDescription } from '../../runtime/lanes/protocol.js';
+import { openAll } from '../../runtime/open-all.js';
+import { openReplica, type Replica, type Runner } from '../../runtime/replica.js';
+import type { SessionOptions } from '../../runtime/lanes/session-options.js';
+import type { BatchSplit } from './batch-pieces.js';
+import { runTasks, type Outputs, type Task } from './dispatch.js';
+
+/** Where and how graphs run. */
+export interface Place {
+  readonly model: OnnxModel;
+  readonly devices: readonly ResolvedDevice[];
+  readonly split: BatchSplit;
+  readonly lane: LaneOptions;
+  readonly session: SessionOptions;
+  readonly signal: AbortSignal | undefined;
+  /** Called by each session where device "auto" is the CPU. */
+  readonly onFallback: (reason: string) => void;
+}
+
+/** Opens a rewritten graph on each device. If one fails, all are closed. */
+export async function openOnDevices(
+  { model, devices, lane, session, onFallback }: Place,
+  rewrite: Rewrite,
+): Promise<Replica[]> {
+  return openOn(devices, onFallback, lane, async (device) => {
+    checkRunnable(rewrite, device);
+    const described = await describeMapped(model, rewrite, session);
+    return { ...described, device, session, cudaLibraries: lane.cudaLibraries };
+  });
+}
+
+async function openOn(
+  devices: readonly ResolvedDevice[],
+  onFallback: Place['onFallback'],
+  lane: LaneOptions,
+  describe: (device: ResolvedDevice) => Promise<LaneDescription>,
+): Promise<Replica[]> {
+  const opened = await openAll(
+    shareThreads(devices, 1).map((device) =>
+      openReplica({ device, lane, sessions: 1, onLaneDeath: 'remove' }, () => describe(device)),
+    ),
+    (replica) => replica.close(),
+  );
+  for (const { facts } of opened) if (facts.fallback !== undefined) onFallback(facts.fallback);
+  return opened;
+}
+
+/** A rewritten model. */
+export interface Part {
+  readonly model: OnnxModel;
+  readonly rewrite: Rewrite;
+}
+
+/**
+ * Opens several graphs on each device, which share its lane. A run goes to the graph that has what it fetches.
+ *
+ * @param parts - At least one. The keys of their outputs differ, and name the outputs.
+ */
+export async function openPartsOnDevices(
+  { devices, lane, session, onFallback }: Omit<Place, 'model'>,
+  parts: readonly Part[],
+): Promise<Replica[]> {
+  return openOn(devices, onFallback, lane, async (device) => {
+    for (const { rewrite } of parts) checkRunnable(rewrite, device);
+    const described = await Promise.all(
+      parts.map(({ model, rewrite }) => describeModel(model, rewrite, 'keys')),
+    );
+    const [first, ...others] = described;
+    const further = others.map(({ model }) => model);
+    const hostNodes = described.flatMap((one) => one.hostNodes ?? []);
+    return { ...first!, further, hostNodes, device, session, cudaLibraries: lane.cudaLibraries };
+  });
+}
+
+export async function closeAll(replicas: readonly Replica[]): Promise<void> {
+  await Promise.all(replicas.map((replica) => replica.close()));
+}
+
+/**
+ * Runs tasks, each on its device. All of them settle before the first failure in order is thrown.
+ *
+ * @throws {@link TapirError} `REPLICA_FAILED`; on a single device, its cause.
+ */
+export async function runOn<One extends Task>(
+  replicas: readonly Replica[],
+  tasks: readonly One[],
+  run: (replica: Runner, task: One) => Promise<Outputs>,
+  signal: AbortSignal | undefined,
+): Promise<Outputs[]> {
+  const byRange = new Map(tasks.map((task) => [task.range, task]));
+  try {
+    return await runTasks(replicas, tasks, (replica, range) => run(replica, byRange.get(range)!));
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw replicas.length === 1 && isTapirError(error, 'REPLICA_FAILED') ? error.cause : error;
+  }
+}
+
+/** The outputs that a run fetches. */
+export function fetchesOf({ outputs }: Rewrite): string[] {
+  return [...new Set(outputs.map(({ tensor }) => tensor))];
+}

@@ -1,0 +1,37 @@
+/** The input and the options of `run`. */
+import { checkBoolean, checkSignal, withDefaults, type Options } from '../../base/checks.js';
+import type { TensorLike } from '../../tensor/tensor.js';
+
+/**
+ * What `run` accepts: a tensor for the only input, or tensors by input name. Records may be nested; lists give inputs in the
+ * model's order; empty ones are passed over.
+ */
+export type RunInput = TensorLike | NestedFeeds;
+
+/** Tensors by input name, or in order. */
+export type NestedFeeds =
+  { readonly [name: string]: TensorLike | NestedFeeds } | readonly (TensorLike | NestedFeeds)[];
+
+/** Options of {@link FeatureExtractor.run}. */
+export interface RunOptions {
+  /**
+   * Rejects the call at once when it fires. The session stays busy until the run in flight returns: onnxruntime-node cannot
+   * cancel it.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+  /**
+   * Move the feeds' buffers to the session's thread instead of copying them; the caller's arrays are empty afterwards. Feeds
+   * that are split over several runs are copied all the same.
+   * @default false
+   */
+  readonly transfer: boolean;
+}
+
+export const RUN_DEFAULTS: RunOptions = { signal: undefined, transfer: false };
+
+/** Reads run options. Throws `OPTION_INVALID`. */
+export function readRunOptions(given: Options<RunOptions>): RunOptions {
+  const { signal, transfer } = withDefaults(RUN_DEFAULTS, given, 'run');
+  return { signal: checkSignal(signal), transfer: checkBoolean('transfer', transfer) };
+}

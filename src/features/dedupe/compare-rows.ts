@@ -1,0 +1,90 @@
+/** Compares all rows of a dataset with each other, in bounded memory. */
+import type { Dataset } from '../../datasets/files/dataset.js';
+import { runAhead } from '../../runtime/run-ahead.js';
+import { slackOf } from '../search/metric.js';
+import type { Multiplier, TileProducts } from './multiplier.js';
+import type { RowGroups } from './row-groups.js';
+import { cosineOf, readTiles, type SkippedRows, type Tile, type TileRequest } from './tiles.js';
+
+/** Bytes of the tiles that stay in memory while the rest of the dataset passes. */
+const PANEL_BYTES = 32 * 2 ** 20;
+
+/** A comparison of all rows. */
+export interface Comparison {
+  readonly multiplier: Multiplier;
+  readonly tiles: TileRequest;
+  readonly cosine: number;
+  readonly groups: RowGroups;
+  readonly skipped: SkippedRows;
+  /** Called with the tiles that have been compared with all others. */
+  readonly onPanel: (rows: number) => void;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Joins the rows whose cosine is at least the threshold.
+ *
+ * @returns The number of rows compared.
+ */
+export async function compareRows(dataset: Dataset, comparison: Comparison): Promise<number> {
+  const { multiplier, tiles, signal } = comparison;
+  const slack = slackOf(tiles.elements, multiplier.isOnCpu);
+  let compared = 0;
+  const multiply = async ([left, right]: readonly [Tile, Tile]): Promise<TileProducts> => {
+    signal?.throwIfAborted();
+    return multiplier.multiply(left, right, signal);
+  };
+  for await (const [[left, right], products] of runAhead(pairTiles(dataset, comparison), multiply)) {
+    joinRows(comparison, products, slack);
+    if (left === right) compared += left.rows.length;
+  }
+  return compared;
+}
+
+/** All pairs of tiles, each with itself too. A panel of tiles stays in memory while the tiles after it are read. */
+async function* pairTiles(
+  dataset: Dataset,
+  { tiles, skipped, onPanel }: Comparison,
+): AsyncGenerator<readonly [Tile, Tile]> {
+  const tileBytes = 4 * tiles.elements * tiles.tileRows;
+  const panelTiles = Math.max(1, Math.floor(PANEL_BYTES / tileBytes));
+  let rest = true;
+  let done = 0;
+  for (let first = 0; rest; first += panelTiles) {
+    const panel: Tile[] = [];
+    rest = false;
+    let position = 0;
+    for await (const tile of readTiles(dataset, tiles, first === 0 ? skipped : undefined)) {
+      if (position++ < first) continue;
+      if (panel.length < panelTiles) panel.push(tile);
+      else rest = true;
+      for (const left of panel) yield [left, tile];
+    }
+    for (const { rows } of panel) done += rows.length;
+    onPanel(done);
+  }
+}
+
+/**
+ * Joins the near rows of two tiles. A product within the rounding error of the threshold is computed again in double precision, so
+ * the groups do not depend on how the rows were cut into tiles.
+ */
+function joinRows(
+  { cosine, groups }: Comparison,
+  { left, right, dots, most }: TileProducts,
+  slack: number,
+): void {
+  const count = right.rows.length;
+  for (let i = 0; i < left.rows.length; i++) {
+    // A product of finite rows of length 1 is finite.
+    if (most[i]! < cosine - slack) continue;
+    for (let j = left === right ? i + 1 : 0; j < count; j++) {
+      const dot = dots[i * count + j]!;
+      if (dot < cosine - slack) continue;
+      const a = left.rows[i]!;
+      const b = right.rows[j]!;
+      if (groups.find(a) === groups.find(b)) continue;
+      if (dot > cosine + slack || cosineOf(left, i, right, j) >= cosine) groups.join(a, b);
+    }
+  }
+}

@@ -1,0 +1,135 @@
+/** Near-duplicates over a whole dataset, exactly. */
+import { checkFunction, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import { elementCount } from '../../tensor/tensor.js';
+import { readLiveRows } from '../search/live-rows.js';
+import { checkDataset, chooseKey } from '../search/search-dataset.js';
+import { compareRows } from './compare-rows.js';
+import { describeGroups, type DuplicateGroup } from './describe-groups.js';
+import { openMultiplier } from './multiplier.js';
+import { RowGroups } from './row-groups.js';
+import type { TileRequest } from './tiles.js';
+
+/** Options of {@link findDuplicates}. */
+export interface DuplicateOptions {
+  /**
+   * Output key of the features to compare. You may leave it out if the dataset has one output.
+   * @default undefined
+   */
+  readonly key: string | undefined;
+  /**
+   * Two rows are near-duplicates from this cosine on; above 0, at most 1.
+   * @default 0.97
+   */
+  readonly cosine: number;
+  /**
+   * Device that computes the products. Only `'auto'` falls back to the CPU.
+   * @default 'cpu'
+   */
+  readonly device: Device;
+  /**
+   * Called from time to time with the share of pairs that have been compared, from 0 to 1.
+   * @default undefined
+   */
+  readonly onProgress: ((share: number) => void) | undefined;
+  /**
+   * Stops the search when it fires; the call rejects with its reason.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+export const DUPLICATE_DEFAULTS: DuplicateOptions = {
+  key: undefined,
+  cosine: 0.97,
+  device: 'cpu',
+  onProgress: undefined,
+  signal: undefined,
+};
+
+/** The near-duplicates of a dataset. */
+export interface Duplicates {
+  readonly key: string;
+  readonly cosine: number;
+  /** Groups by their first rows. */
+  readonly groups: readonly DuplicateGroup[];
+  /** Rows compared, each with all others. */
+  readonly compared: number;
+  /** Rows left out, because they have no direction: all zeros, or with a NaN or an infinity. */
+  readonly skipped: { readonly zero: number; readonly notFinite: number };
+}
+
+/** A tile has at most this many rows, and its features at most this many bytes. */
+const TILE_ROWS = 2048;
+const TILE_BYTES = 8 * 2 ** 20;
+
+/**
+ * Finds the near-duplicates of a whole dataset: compares each row with every other one. ONNX Runtime multiplies tiles of rows in
+ * float32; each pair within rounding errors of the threshold is compared again in double precision.
+ *
+ * @remarks Rows are in one group if a chain of near-duplicates connects them; so two rows of a group may be less alike than the
+ * threshold. Time grows with the square of the rows. Memory holds about 100 MB of features and products, 12 bytes a row, and the
+ * groups. The images are not opened, and nothing is changed or deleted.
+ *
+ * @param dataset - From {@link openDataset}.
+ * @param given - See {@link DuplicateOptions}.
+ * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `DEVICE_UNAVAILABLE`.
+ *
+ * @example
+ * ```ts
+ * import { findDuplicates, openDataset } from 'onnx-tapir';
+ *
+ * const { groups } = await findDuplicates(await openDataset('vectors'), { cosine: 0.98 });
+ * for (const { best, copies } of groups) console.log(best.path, copies.length); // sea/sea-0.jpg 2
+ * ```
+ */
+export async function findDuplicates(
+  dataset: Dataset,
+  given: Options<DuplicateOptions> = {},
+): Promise<Duplicates> {
+  checkDataset(dataset);
+  const options = withDefaults(DUPLICATE_DEFAULTS, given, 'findDuplicates');
+  const { device, onProgress } = options;
+  const cosine = checkCosine('cosine', options.cosine);
+  const signal = checkSignal(options.signal);
+  checkFunction('onProgress', options.onProgress);
+  const key = chooseKey(dataset, options.key);
+  const elements = elementCount(dataset.manifest.features[key]!.dims);
+  const tileRows = Math.max(1, Math.min(TILE_ROWS, Math.floor(TILE_BYTES / (4 * Math.max(1, elements)))));
+  const tiles: TileRequest = { key, elements, tileRows, live: await readLiveRows(dataset) };
+  const totalRows = countRows(dataset);
+  const groups = new RowGroups(totalRows);
+  const skipped = { zero: 0, notFinite: 0 };
+  const onPanel = (rows: number): void => onProgress?.(shareOf(rows, totalRows));
+  const multiplier = await openMultiplier(elements, device);
+  try {
+    const comparison = { multiplier, tiles, cosine, groups, skipped, onPanel, signal };
+    const compared = await compareRows(dataset, comparison);
+    return {
+      key,
+      cosine,
+      groups: await describeGroups(dataset, tiles, groups.list()),
+      compared,
+      skipped,
+    };
+  } finally {
+    await multiplier.close();
+  }
+}
+
+/** Checks the threshold of near-duplicates. */
+export function checkCosine(option: string, given: unknown): number {
+  if (typeof given === 'number' && given > 0 && given <= 1) return given;
+  throw invalidOption(option, 'a number above 0, at most 1', given);
+}
+
+function countRows({ manifest }: Dataset): number {
+  const last = manifest.shards.at(-1);
+  return last === undefined ? 0 : last.firstRow + last.rows;
+}
+
+/** The share of all pairs that lie in the first rows or between them and the others. */
+function shareOf(rows: number, total: number): number {
+  return 1 - ((total - rows) / total) ** 2;
+}

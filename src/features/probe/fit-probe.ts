@@ -1,0 +1,273 @@
+/** The head of each kind of probe, and its predictions of rows that it has not seen. */
+import { addUpFolds, joinFolds, type Moments } from './rows/class-moments.js';
+import { readCurvatures } from './fit/coordinates.js';
+import { highest, type OutOfFold } from './fit/evaluate.js';
+import { countClasses } from './fit/folds.js';
+import type { LabelledRows } from './rows/labelled-rows.js';
+import { scoreRows, softmax, type ClassScorer, type ScoredBlock } from './rows/linear-scores.js';
+import { fitLogistic, type LogisticFit } from './fit/logistic.js';
+import type { LogisticData, LogisticProblem } from './fit/logistic-problem.js';
+import { checkNeighbourRows, voteByNeighbours } from './fit/neighbours.js';
+import type { ProbeHead, ProbeKind, StrengthResult } from './probe.js';
+import { checkRidgeSize, findCentroids, solveRidge } from './fit/ridge.js';
+
+/** What a head is fitted to. */
+export interface FitRequest {
+  readonly rows: LabelledRows;
+  readonly classes: readonly string[];
+  /** The fold of each row. */
+  readonly foldOf: Uint8Array;
+  /** The number of folds; 0 if none is held out. */
+  readonly folds: number;
+  /** The penalty of each element. */
+  readonly penalty: Float64Array;
+  readonly strength: number | 'auto';
+  readonly classWeights: 'equal' | 'balanced';
+  readonly neighbours: number;
+  readonly tolerance: number;
+  readonly maxIterations: number;
+  readonly signal: AbortSignal | undefined;
+  readonly say: (phase: string) => void;
+}
+
+/** A fitted head. */
+export interface FittedProbe {
+  readonly head: ProbeHead;
+  readonly strength: number | null;
+  readonly strengths: readonly StrengthResult[];
+  /** Undefined if no folds were held out. */
+  readonly outOfFold: OutOfFold | undefined;
+  readonly warnings: readonly string[];
+}
+
+/** The strengths that `'auto'` tries: scikit-learn's C, and its alpha. From strong penalties to weak ones. */
+const STRENGTHS = {
+  logistic: [1e-3, 1e-2, 1e-1, 1, 10, 100, 1000],
+  ridge: [1e5, 1e4, 1e3, 100, 10, 1, 0.1, 0.01],
+} as const;
+/** Classifiers that only predict their fold need not be exact. */
+const FOLD_TOLERANCE = 1e-4;
+/** Those that only choose a strength even less. */
+const SEARCH = { tolerance: 1e-3, mostIterations: 50 } as const;
+
+/** Fits a probe of a kind. */
+export function fitProbe(kind: ProbeKind, request: FitRequest): Promise<FittedProbe> {
+  return FITS[kind](request);
+}
+
+const FITS: Readonly<Record<ProbeKind, (request: FitRequest) => Promise<FittedProbe>>> = {
+  logistic: fitLogisticProbe,
+  ridge: fitRidgeProbe,
+  centroid: fitCentroidProbe,
+  knn: fitNeighbourProbe,
+};
+
+async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
+  const { tolerance, maxIterations, say } = request;
+  const classWeights = weightsOf(request);
+  const curvatures = await readCurvatures(request.rows, request.classes.length, request.signal);
+  const data: LogisticData = {
+    ...request,
+    classes: request.classes.length,
+    onPass: (passes, open) => say(`pass ${passes} over the rows: ${open} classifiers are not finished`),
+  };
+  const folds = foldsOf(request);
+  const fitFolds = (
+    strength: number,
+    settings: LogisticSettings,
+    starts: FoldFits,
+  ): Promise<LogisticFit[]> => {
+    const problemOf = (heldOut: number): LogisticProblem =>
+      Object.assign({ strength, heldOut, classWeights, start: starts[heldOut]?.scorer }, settings);
+    return fitLogistic(data, curvatures, folds.map(problemOf));
+  };
+  let { strength } = request;
+  let nearest: LogisticFit[] = [];
+  const strengths: StrengthResult[] = [];
+  if (strength === 'auto') {
+    // From strong penalties to weak ones: each starts where the one before ended.
+    const found: LogisticFit[][] = [];
+    for (const one of STRENGTHS.logistic) {
+      say(`trying strength ${one}`);
+      // oxlint-disable-next-line no-await-in-loop -- each starts from the one before
+      found.push(await fitFolds(one, SEARCH, found.at(-1) ?? []));
+    }
+    strengths.push(...(await compareStrengths(request, STRENGTHS.logistic, found.flat(), softmax)));
+    strength = bestOf(strengths);
+    nearest = found[STRENGTHS.logistic.indexOf(strength as (typeof STRENGTHS.logistic)[number])]!;
+  }
+  const loose = { tolerance: Math.max(tolerance, FOLD_TOLERANCE), mostIterations: maxIterations };
+  const settings = { tolerance, mostIterations: maxIterations };
+  const outside = await fitFolds(strength, loose, nearest);
+  const start = outside[0]?.scorer;
+  const [fit] = await fitLogistic(data, curvatures, [
+    { strength, heldOut: null, classWeights, start, ...settings },
+  ]);
+  const { scorer, isConverged, iterations } = fit!;
+  return {
+    head: { type: 'linear', ...centreBias(scorer), activation: 'softmax' },
+    strength,
+    strengths,
+    outOfFold: predictFolds(request, outside, softmax),
+    warnings: isConverged
+      ? []
+      : [`the classifier has not reached the tolerance after ${iterations} iterations; allow more of them`],
+  };
+}
+
+type LogisticSettings = Pick<LogisticProblem, 'tolerance' | 'mostIterations'>;
+
+function foldsOf({ folds }: FitRequest): number[] {
+  return Array.from({ length: folds }, (_, fold) => fold);
+}
+
+/** The weights of classes. Balanced ones are n / (classes · rows of the class), as in scikit-learn. */
+function weightsOf({ rows, classes, classWeights }: FitRequest): number[] {
+  const counts = countClasses(rows.labels, classes.length);
+  return counts.map((count) => (classWeights === 'balanced' ? rows.count / (classes.length * count) : 1));
+}
+
+/** Softmax does not change if all biases shift: those with the mean 0 are the ones that scikit-learn finds. Two classes keep theirs. */
+function centreBias({ weight, bias }: ClassScorer): ClassScorer {
+  if (bias.length === 2) return { weight, bias };
+  const mean = bias.reduce((sum, value) => sum + value, 0) / bias.length;
+  return { weight, bias: bias.map((value) => value - mean) };
+}
+
+type FoldFits = readonly Pick<LogisticFit, 'scorer'>[];
+type Activate = (scores: Float64Array) => void;
+
+/** Predicts each row by the classifier that has not seen its fold. Undefined without folds. */
+function predictFolds(
+  { rows, classes, foldOf, signal }: FitRequest,
+  fits: FoldFits,
+  activate: Activate | undefined,
+): OutOfFold | undefined {
+  if (fits.length === 0) return undefined;
+  const scorers = fits.map(({ scorer }) => scorer);
+  const read = (): AsyncIterable<ScoredBlock> =>
+    ofOwnFold(scoreRows(rows, scorers, signal), foldOf, classes.length, activate);
+  return { read, isProbability: activate !== undefined };
+}
+
+/**
+ * Measures how well each strength predicts.
+ *
+ * @param fits - For each strength the classifiers of the folds.
+ */
+async function compareStrengths(
+  request: FitRequest,
+  candidates: readonly number[],
+  fits: FoldFits,
+  activate: Activate | undefined,
+): Promise<StrengthResult[]> {
+  const { rows, classes, folds } = request;
+  const results: StrengthResult[] = [];
+  for (const [place, strength] of candidates.entries()) {
+    const own = predictFolds(request, fits.slice(place * folds, (place + 1) * folds), activate)!;
+    // oxlint-disable-next-line no-await-in-loop -- one pass over the rows after the other
+    const result = await measure(own.read(), rows.labels, classes.length, own.isProbability);
+    results.push({ strength, ...result });
+  }
+  return results;
+}
+
+/** The strength with the highest accuracy; of equally good ones the strongest penalty, which comes first. */
+function bestOf(strengths: readonly StrengthResult[]): number {
+  return strengths.reduce((a, b) => (b.accuracy > a.accuracy ? b : a)).strength;
+}
+
+async function measure(
+  blocks: AsyncIterable<ScoredBlock>,
+  labels: Int32Array,
+  classes: number,
+  isProbability: boolean,
+): Promise<Omit<StrengthResult, 'strength'>> {
+  let right = 0;
+  let loss = 0;
+  for await (const { first, rows, scores } of blocks)
+    for (let i = 0; i < rows; i++) {
+      const own = scores.subarray(i * classes, (i + 1) * classes);
+      const label = labels[first + i]!;
+      if (highest(own) === label) right++;
+      loss -= Math.log(Math.max(own[label]!, Number.MIN_VALUE));
+    }
+  return { accuracy: right / labels.length, logLoss: isProbability ? loss / labels.length : null };
+}
+
+/** Of the scores by the classifiers of all folds, those by the classifier that has not seen the row. */
+async function* ofOwnFold(
+  blocks: AsyncIterable<ScoredBlock>,
+  foldOf: Uint8Array,
+  classes: number,
+  activate: Activate | undefined,
+): AsyncGenerator<ScoredBlock> {
+  for await (const { first, rows, scores } of blocks) {
+    const width = scores.length / rows;
+    const own = new Float64Array(rows * classes);
+    for (let i = 0; i < rows; i++) {
+      const from = i * width + foldOf[first + i]! * classes;
+      own.set(scores.subarray(from, from + classes), i * classes);
+      activate?.(own.subarray(i * classes, (i + 1) * classes));
+    }
+    yield { first, rows, scores: own };
+  }
+}
+
+async function fitRidgeProbe(request: FitRequest): Promise<FittedProbe> {
+  const { rows, folds, strength, penalty, say } = request;
+  checkRidgeSize(rows.elements, folds);
+  say('adding up the products of all elements');
+  const moments = await momentsOf(request, true);
+  const solve = (alpha: number, heldOut: number | null): ClassScorer =>
+    solveRidge(joinFolds(moments, heldOut), rows.mean, penalty, alpha);
+  const solveFolds = (alpha: number): { scorer: ClassScorer }[] =>
+    foldsOf(request).map((fold) => ({ scorer: solve(alpha, fold) }));
+  let strengths: StrengthResult[] = [];
+  if (strength === 'auto')
+    strengths = await compareStrengths(
+      request,
+      STRENGTHS.ridge,
+      STRENGTHS.ridge.flatMap(solveFolds),
+      undefined,
+    );
+  const best = strength === 'auto' ? bestOf(strengths) : strength;
+  return {
+    head: { type: 'linear', ...solve(best, null), activation: 'none' },
+    strength: best,
+    strengths,
+    outOfFold: predictFolds(request, solveFolds(best), undefined),
+    warnings: [],
+  };
+}
+
+async function fitCentroidProbe(request: FitRequest): Promise<FittedProbe> {
+  const { rows } = request;
+  const moments = await momentsOf(request, false);
+  const find = (heldOut: number | null): ClassScorer => findCentroids(joinFolds(moments, heldOut), rows.mean);
+  const fits = foldsOf(request).map((fold) => ({ scorer: find(fold) }));
+  return {
+    head: { type: 'linear', ...find(null), activation: 'none' },
+    strength: null,
+    strengths: [],
+    outOfFold: predictFolds(request, fits, undefined),
+    warnings: [],
+  };
+}
+
+function momentsOf(request: FitRequest, withProducts: boolean): Promise<Moments[]> {
+  const { rows, foldOf, folds, signal } = request;
+  const classWeights = withProducts ? weightsOf(request) : request.classes.map(() => 1);
+  return addUpFolds({ rows, foldOf, folds: Math.max(1, folds), classWeights, withProducts, signal });
+}
+
+async function fitNeighbourProbe(request: FitRequest): Promise<FittedProbe> {
+  const { rows, classes, folds, foldOf, neighbours, signal } = request;
+  checkNeighbourRows(rows.count);
+  const vectors = new Float32Array(rows.count * rows.elements);
+  for await (const { first, data } of rows.blocks()) vectors.set(data, first * rows.elements);
+  const voting = { rows, classes: classes.length, neighbours, foldOf, signal };
+  const outOfFold = folds === 0 ? undefined : { read: () => voteByNeighbours(voting), isProbability: true };
+  const head: ProbeHead = { type: 'neighbours', vectors, labels: rows.labels, neighbours };
+  return { head, strength: null, strengths: [], outOfFold, warnings: [] };
+}

@@ -1,0 +1,160 @@
+/** Sums over the rows of each fold: of each class, and of the products of all pairs of elements. */
+import { runAhead } from '../../../runtime/run-ahead.js';
+import { ELEMENT_TYPE } from '../../../onnx/wire/schema.js';
+import { integerTensor, writeModel } from '../../../onnx/wire/write-model.js';
+import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
+import { doubles, openRowSession, rowsTensor } from './row-session.js';
+
+/** Weighted sums over rows. Elements are taken from the mean of all rows, so that little is lost to rounding. */
+export interface Moments {
+  /** Sum of the weights of each class. */
+  readonly weights: Float64Array;
+  /** `[classes, elements]`. */
+  readonly sums: Float64Array;
+  /** `[elements, elements]`; empty if products were not asked for. */
+  readonly products: Float64Array;
+}
+
+/** What the sums are over. */
+export interface MomentsRequest {
+  readonly rows: LabelledRows;
+  readonly classWeights: readonly number[];
+  /** The fold of each row. */
+  readonly foldOf: Uint8Array;
+  readonly folds: number;
+  readonly withProducts: boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Adds up the rows of each fold, in one pass. */
+export async function addUpFolds(request: MomentsRequest): Promise<Moments[]> {
+  const { rows, classWeights, foldOf, folds, withProducts, signal } = request;
+  const { elements, mean } = rows;
+  const classes = classWeights.length;
+  const moments = Array.from({ length: folds }, () => emptyMoments(classes, elements, withProducts));
+  await using session = await openRowSession(encodeMoments(classes, elements), signal);
+  const weights = doubles([classes], Float64Array.from(classWeights));
+  const fetches = withProducts ? ['sums', 'products'] : ['sums'];
+  const run = async (block: LabelledBlock): Promise<void> => {
+    for (const { fold, part, labels } of cutByFold(block, rows.labels, foldOf, elements)) {
+      const target = moments[fold]!;
+      for (const label of labels) target.weights[Number(label)]! += classWeights[Number(label)]!;
+      const feeds = {
+        rows: rowsTensor(part),
+        mean: doubles([elements], mean),
+        weights,
+        labels: { dtype: 'int64', dims: [part.rows], data: labels },
+      } as const;
+      // oxlint-disable-next-line no-await-in-loop -- a session runs one after the other
+      const [sums, products] = await session.run(feeds, fetches);
+      addTo(target.sums, sums!.data as Float64Array);
+      if (products) addTo(target.products, products.data as Float64Array);
+    }
+  };
+  for await (const done of runAhead(rows.blocks(), run)) void done;
+  return moments;
+}
+
+function emptyMoments(classes: number, elements: number, withProducts: boolean): Moments {
+  return {
+    weights: new Float64Array(classes),
+    sums: new Float64Array(classes * elements),
+    products: new Float64Array(withProducts ? elements * elements : 0),
+  };
+}
+
+/** The moments of all folds but one; of all folds for null. */
+export function joinFolds(folds: readonly Moments[], heldOut: number | null): Moments {
+  const [first] = folds;
+  const joined: Moments = {
+    weights: new Float64Array(first!.weights.length),
+    sums: new Float64Array(first!.sums.length),
+    products: new Float64Array(first!.products.length),
+  };
+  for (const [fold, moments] of folds.entries()) {
+    if (fold === heldOut) continue;
+    addTo(joined.weights, moments.weights);
+    addTo(joined.sums, moments.sums);
+    addTo(joined.products, moments.products);
+  }
+  return joined;
+}
+
+interface FoldPart {
+  readonly fold: number;
+  readonly part: LabelledBlock;
+  readonly labels: BigInt64Array;
+}
+
+/** The rows of a block by fold. */
+function* cutByFold(
+  { first, rows, data }: LabelledBlock,
+  labels: Int32Array,
+  foldOf: Uint8Array,
+  elements: number,
+): Generator<FoldPart> {
+  const places = new Map<number, number[]>();
+  for (let i = 0; i < rows; i++) {
+    const fold = foldOf[first + i]!;
+    const own = places.get(fold);
+    if (own) own.push(i);
+    else places.set(fold, [i]);
+  }
+  for (const [fold, own] of places) {
+    const part = new Float32Array(own.length * elements);
+    for (const [at, i] of own.entries())
+      part.set(data.subarray(i * elements, (i + 1) * elements), at * elements);
+    const ownLabels = BigInt64Array.from(own, (i) => BigInt(labels[first + i]!));
+    yield { fold, part: { first, rows: own.length, data: part }, labels: ownLabels };
+  }
+}
+
+function addTo(sums: Float64Array, more: Float64Array): void {
+  for (let i = 0; i < sums.length; i++) sums[i]! += more[i]!;
+}
+
+/** rows `[R, D]`, mean `[D]`, weights `[C]`, labels `[R]` → sums `[C, D]`, products `[D, D]`. */
+function encodeMoments(classes: number, elements: number): Uint8Array<ArrayBuffer> {
+  const { float32, float64, int64 } = ELEMENT_TYPE;
+  const node = (opType: string, inputs: string[], output: string, attributes = {}) => ({
+    name: output,
+    opType,
+    inputs,
+    outputs: [output],
+    attributes,
+  });
+  return writeModel({
+    irVersion: 8,
+    opset: 13,
+    name: 'moments',
+    nodes: [
+      node('Cast', ['rows'], 'x', { to: float64 }),
+      node('Sub', ['x', 'mean'], 'centred'),
+      node('Unsqueeze', ['labels', 'one'], 'labelColumn'),
+      node('Equal', ['labelColumn', 'classNumbers'], 'isLabel'),
+      node('Cast', ['isLabel'], 'hot', { to: float64 }),
+      node('Mul', ['hot', 'weights'], 'weightedHot'),
+      node('Gemm', ['weightedHot', 'centred'], 'sums', { transA: 1 }),
+      node('ReduceSum', ['weightedHot', 'one'], 'rowWeights', { keepdims: 1 }),
+      node('Mul', ['centred', 'rowWeights'], 'weighted'),
+      node('Gemm', ['weighted', 'centred'], 'products', { transA: 1 }),
+    ],
+    tensors: [
+      integerTensor('one', [1]),
+      integerTensor(
+        'classNumbers',
+        Array.from({ length: classes }, (_, index) => index),
+      ),
+    ],
+    inputs: [
+      { name: 'rows', elemType: float32, dims: ['R', elements] },
+      { name: 'mean', elemType: float64, dims: [elements] },
+      { name: 'weights', elemType: float64, dims: [classes] },
+      { name: 'labels', elemType: int64, dims: ['R'] },
+    ],
+    outputs: [
+      { name: 'sums', elemType: float64, dims: [classes, elements] },
+      { name: 'products', elemType: float64, dims: [elements, elements] },
+    ],
+  });
+}

@@ -1,0 +1,133 @@
+/** Labels in tables: CSV, TSV and Parquet files, and the metadata of a dataset. */
+import { extname } from 'node:path';
+import { isTapirError, TapirError } from '../../../base/errors.js';
+import { PARQUET_COMPRESSORS } from '../../../base/files/parquet-compressors.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
+import { datasetInvalid, datasetUnreadable } from '../../../base/files/dataset-invalid.js';
+import { locateFile } from '../../../datasets/records/locate-file.js';
+import {
+  asInvalidSource,
+  invalidSource,
+  missingColumn,
+} from '../../../datasets/sources/items/source-errors.js';
+import { readTableColumns } from '../../../datasets/sources/lists/table-column.js';
+
+const PATH = 'path';
+const LABEL = 'label';
+/** Rows of a Parquet file that are read at once. */
+const ROWS_AT_ONCE = 16_384;
+
+/**
+ * Reads a table with the columns `path` and `label`.
+ *
+ * @returns The label of each path. Integers and booleans become text.
+ * @throws {@link TapirError} `SOURCE_INVALID` for a table that cannot be read, lacks a column, or labels a path twice in different ways.
+ */
+export async function readTableLabels(file: string): Promise<Map<string, string>> {
+  const labels = new Map<string, string>();
+  try {
+    for await (const [path, label] of pairsOf(file) as AsyncIterable<readonly [string, string]>) {
+      const before = labels.get(path);
+      if (before !== undefined && before !== label)
+        throw invalidSource(file, `it labels "${path}" both "${before}" and "${label}"`);
+      labels.set(path, label);
+    }
+  } catch (error) {
+    throw asInvalidLabels(file, error);
+  }
+  return labels;
+}
+
+/** The errors of sources are about images to embed: these are about labels. */
+function asInvalidLabels(file: string, error: unknown): Error {
+  const found = asInvalidSource(file, error);
+  if (!isTapirError(found, 'SOURCE_INVALID')) return found;
+  const { details, cause } = found;
+  const message = `"${file}" cannot be read as labels: ${details.reason}`;
+  return new TapirError('SOURCE_INVALID', message, { details, cause });
+}
+
+function pairsOf(file: string): AsyncIterable<readonly string[]> {
+  const extension = extname(file).toLowerCase();
+  return extension === '.parquet'
+    ? parquetPairs(file)
+    : readTableColumns(file, [PATH, LABEL], extension === '.csv' ? ',' : '\t');
+}
+
+async function* parquetPairs(file: string): AsyncGenerator<readonly [string, string]> {
+  const missing = (column: string, names: readonly string[]): Error => missingColumn(file, column, names);
+  let number = 0;
+  for await (const record of readParquetRows(file, [PATH, LABEL], missing)) {
+    number++;
+    const path = record[PATH];
+    const label = textOf(record[LABEL]);
+    if (typeof path !== 'string' || path === '') throw invalidSource(file, `row ${number} has no path`);
+    if (label === null) throw invalidSource(file, `row ${number} has no label`);
+    yield [path, label];
+  }
+}
+
+/** An input of a dataset, with its label. */
+export interface LabelledInput {
+  readonly row: number | null;
+  /** Null for an empty cell. */
+  readonly label: string | null;
+}
+
+/**
+ * Reads a column of a dataset's metadata. A column of your own is one that you have added to its Parquet files.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` for metadata without the column.
+ */
+export async function* readColumnLabels(
+  { folder, manifest }: Dataset,
+  column: string,
+): AsyncGenerator<LabelledInput> {
+  for (const { metadata } of manifest.shards) {
+    const path = await locateFile(folder, metadata);
+    const missing = (name: string, names: readonly string[]): Error =>
+      datasetInvalid(path, `it has no column "${name}"; it has ${names.join(', ')}`);
+    try {
+      for await (const record of readParquetRows(path, ['row', column], missing)) {
+        const row = record['row'] ?? null;
+        yield { row: row === null ? null : Number(row), label: textOf(record[column]) };
+      }
+    } catch (error) {
+      throw datasetUnreadable(path, error);
+    }
+  }
+}
+
+type ParquetRow = Readonly<Record<string, unknown>>;
+
+async function* readParquetRows(
+  path: string,
+  columns: readonly string[],
+  missing: (column: string, names: readonly string[]) => Error,
+): AsyncGenerator<ParquetRow> {
+  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects, parquetSchema } =
+    await import('hyparquet');
+  const file = await asyncBufferFromFile(path);
+  const metadata = await parquetMetadataAsync(file);
+  const names = parquetSchema(metadata).children.map(({ element }) => element.name);
+  const absent = columns.find((column) => !names.includes(column));
+  if (absent !== undefined) throw missing(absent, names);
+  const count = Number(metadata.num_rows);
+  for (let rowStart = 0; rowStart < count; rowStart += ROWS_AT_ONCE) {
+    const rowEnd = Math.min(count, rowStart + ROWS_AT_ONCE);
+    yield* await parquetReadObjects({
+      file,
+      metadata,
+      columns: [...columns],
+      compressors: PARQUET_COMPRESSORS,
+      rowStart,
+      rowEnd,
+    });
+  }
+}
+
+/** A cell as the name of a class; null for an empty one. */
+function textOf(value: unknown): string | null {
+  if (value === null || value === undefined || value === '') return null;
+  return value instanceof Date ? value.toISOString() : String(value as string | number | bigint | boolean);
+}

@@ -1,0 +1,129 @@
+/** What embeds the images and texts of queries for a dataset. */
+import { invalidOption } from '../../base/checks.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import { embedImages } from '../../datasets/embed/embed-images.js';
+import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import type { FeatureExtractor } from '../../extract/feature-extractor.js';
+import { createTransform } from '../../images/transform/transform.js';
+import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import { elementCount, type Tensor } from '../../tensor/tensor.js';
+import { widen } from '../../tensor/widen.js';
+import { createTextEncoder, type TextTower } from '../text/text-encoder.js';
+import { readRecipe } from './query-vectors.js';
+
+/** How queries are embedded. */
+export interface QueryModelOptions {
+  /** Output key. */
+  readonly key: string;
+  /** The model that made the dataset, or its path. */
+  readonly model: string | OnnxModel | undefined;
+  /** Path of the text tower; undefined for the one beside `model`. */
+  readonly textModel: string | undefined;
+  readonly device: Device;
+}
+
+/** The models of queries. Each is opened when it is first needed, and stays open until {@link QueryModels.close}. */
+export class QueryModels {
+  readonly #dataset: Dataset;
+  readonly #options: QueryModelOptions;
+  #extractor: Promise<FeatureExtractor> | undefined;
+  #tower: Promise<TextTower> | undefined;
+
+  constructor(dataset: Dataset, options: QueryModelOptions) {
+    this.#dataset = dataset;
+    this.#options = options;
+  }
+
+  /** Number of elements of a vector. */
+  get elements(): number {
+    return elementCount(this.#dataset.manifest.features[this.#options.key]!.dims);
+  }
+
+  /**
+   * Embeds images as the dataset's manifest records: with the same model (compared by SHA-256), request and transform.
+   *
+   * @param images - Paths or file contents.
+   * @returns One vector per image, in order.
+   * @throws {@link TapirError} `OPTION_INVALID` without the model, and if its vectors differ in length from the dataset's;
+   * `CHECKSUM_MISMATCH` for another model; `IMAGE_*` for an image that cannot be read; errors of {@link createFeatureExtractor}.
+   */
+  async embedImages(images: readonly (string | Uint8Array)[], signal?: AbortSignal): Promise<Float32Array[]> {
+    if (images.length === 0) return [];
+    const { key } = this.#options;
+    const transform = createTransform(readRecipe(this.#dataset, key).transform);
+    const extractor = await (this.#extractor ??= this.#openExtractor());
+    const vectors: Float32Array[] = [];
+    for await (const { features, error } of embedImages(extractor, images, { transform, signal })) {
+      if (error) throw error;
+      vectors.push(toVector(features[key]!, this.elements));
+    }
+    return vectors;
+  }
+
+  /**
+   * Embeds texts, with `textModel`, or the text tower beside `model`, which must be the model of the dataset.
+   *
+   * @returns One vector per text, in order.
+   * @throws {@link TapirError} `OPTION_INVALID` without a model, and if the vectors of texts and images differ in length; errors of
+   * {@link createTextEncoder}.
+   */
+  async embedTexts(texts: readonly string[], signal?: AbortSignal): Promise<Float32Array[]> {
+    if (texts.length === 0) return [];
+    const tower = await (this.#tower ??= this.#openTower());
+    const vectors = await tower.encode(texts, { signal });
+    if (vectors.every(({ length }) => length === this.elements)) return vectors;
+    const outputs = tower.model.outputs.map(({ name }) => name).join(', ');
+    throw invalidOption(
+      'textModel',
+      `a text tower whose vectors have ${this.elements} elements, as "${this.#options.key}" of the dataset has`,
+      `${vectors[0]!.length} from output "${tower.output}" (it has ${outputs})`,
+    );
+  }
+
+  /** Ends the sessions. */
+  async close(): Promise<void> {
+    for (const opened of await Promise.allSettled([this.#extractor, this.#tower]))
+      // oxlint-disable-next-line no-await-in-loop -- two at most
+      if (opened.status === 'fulfilled') await opened.value?.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #openExtractor(): Promise<FeatureExtractor> {
+    const { key, model, device } = this.#options;
+    if (model === undefined)
+      throw invalidOption('model', 'given for images: the file that the dataset was made with', model);
+    const recipe = readRecipe(this.#dataset, key);
+    const opened = await openRecordedModel(recipe, model);
+    return createFeatureExtractor(opened, [[recipe.request, key]], { device, ...recipe.parts });
+  }
+
+  async #openTower(): Promise<TextTower> {
+    const { model, textModel, device } = this.#options;
+    const path = textModel ?? (typeof model === 'object' ? modelPathOf(model) : model);
+    if (path === undefined)
+      throw invalidOption(
+        'textModel',
+        'given for texts, or the image model beside its text tower as "model"',
+        path,
+      );
+    // The tower beside another image model would give vectors of another space.
+    if (textModel === undefined) await openRecordedModel(readRecordedModel(this.#dataset), model!);
+    return createTextEncoder(path, { device });
+  }
+}
+
+function toVector({ dtype, data }: Tensor, elements: number): Float32Array {
+  // Each row of embedImages has its own buffer.
+  const vector = Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.buffer as ArrayBuffer);
+  if (vector.length === elements) return vector;
+  throw invalidOption(
+    'model',
+    `one that gives ${elements} elements per image, as the dataset holds`,
+    vector.length,
+  );
+}

@@ -1,0 +1,85 @@
+/** How a feature of a dataset was made, and inputs of the dataset as queries. */
+import { invalidOption, type Options } from '../../base/checks.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import { readRecordedModel, type RecordedModel } from '../../datasets/embed/recorded-model.js';
+import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+import { POOLS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
+
+/** How a feature of a dataset was made. */
+export interface Recipe extends RecordedModel {
+  /** The requested name. */
+  readonly request: string;
+  readonly parts: Options<RewriteOptions>;
+}
+
+/**
+ * Reads from the manifest how a feature was made.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` if the manifest does not say.
+ */
+export function readRecipe(dataset: Dataset, key: string): Recipe {
+  const { request } = dataset.manifest as Partial<Dataset['manifest']>;
+  const own = Array.isArray(request) ? request.find((one) => one?.key === key) : undefined;
+  if (typeof own?.request !== 'string' || !Array.isArray(own.computed))
+    throw datasetInvalid(dataset.folder, `its manifest does not say how "${key}" was made`);
+  return { ...readRecordedModel(dataset), request: own.request, parts: partsOf(own.computed) };
+}
+
+/** The parts that were added after the tensor, from the words of the plan. Half precision does not matter here. */
+export function partsOf(computed: readonly string[]): Options<RewriteOptions> {
+  const pool = POOLS.find((word) => computed.includes(`pool ${word}`)) ?? 'none';
+  return {
+    tokensToMap: computed.includes('tokensToMap'),
+    pool,
+    l2Normalize: computed.includes('l2Normalize'),
+  };
+}
+
+/** An input of the dataset as a query. */
+export interface RowQuery {
+  readonly row: number;
+  readonly vector: Float32Array;
+}
+
+/**
+ * Reads the features of inputs by their paths, in the given order.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for a path that is not in the dataset, or whose input could not be embedded.
+ */
+export async function readRowQueries(
+  dataset: Dataset,
+  key: string,
+  paths: readonly string[],
+): Promise<RowQuery[]> {
+  if (paths.length === 0) return [];
+  const rows = new Map<string, number | null>();
+  const wanted = new Set(paths);
+  for await (const { path, row } of dataset.rows())
+    if (path !== null && wanted.has(path)) rows.set(path, row);
+  const vectors = await readRows(dataset, key, new Set(rows.values()));
+  return paths.map((path) => {
+    const row = rows.get(path) ?? null;
+    const vector = row === null ? undefined : vectors.get(row);
+    if (row !== null && vector) return { row, vector };
+    const expected = rows.has(path) ? 'an input that could be embedded' : 'an input of the dataset';
+    throw invalidOption('path', expected, path);
+  });
+}
+
+async function readRows(
+  dataset: Dataset,
+  key: string,
+  wanted: ReadonlySet<number | null>,
+): Promise<ReadonlyMap<number, Float32Array>> {
+  const vectors = new Map<number, Float32Array>();
+  for await (const { firstRow, rows, data } of dataset.blocks(key)) {
+    const elements = data.length / rows;
+    for (const row of wanted) {
+      if (row === null || row < firstRow || row >= firstRow + rows) continue;
+      const at = (row - firstRow) * elements;
+      vectors.set(row, data.slice(at, at + elements));
+    }
+    if (vectors.size === wanted.size) break;
+  }
+  return vectors;
+}

@@ -1,0 +1,225 @@
+/** A node on the way back: what it read and gave, the gradients of its outputs, and the arithmetic to continue with. */
+import { TapirError } from '../../base/errors.js';
+import type { Attribute } from '../../onnx/scan/attributes.js';
+import { ELEMENT_TYPE, type Dim } from '../../onnx/wire/schema.js';
+import type { Node, Value } from '../../graph/graph.js';
+import type { FreshNames } from '../../graph/rewrite/fresh-names.js';
+import { NodeBuilder } from '../../graph/rewrite/node-builder.js';
+import { describeNode } from '../../graph/rewrite/prune.js';
+import type { GradientFacts } from './gradient-facts.js';
+import { GraphMath, type Scalars } from './graph-math.js';
+
+/** What all nodes of a walk share. */
+export interface Walk {
+  readonly facts: GradientFacts;
+  readonly names: FreshNames;
+  readonly scalars: Scalars;
+  readonly opset: number;
+}
+
+/** Since this operator set, reductions take an empty list of axes that is known only when the graph runs. */
+const OPEN_AXES = 13;
+
+/** One node of the graph. Gradients have exactly the dims of the tensors that they belong to. */
+export class Backward extends GraphMath {
+  readonly node: Node;
+  readonly #walk: Walk;
+  readonly #gradients: readonly (string | undefined)[];
+
+  /** @param gradients - The gradients of the outputs; undefined where none arrived, which counts as zero. */
+  constructor(walk: Walk, node: Node, elemType: number, gradients: readonly (string | undefined)[]) {
+    super(
+      new NodeBuilder(walk.names, 'gradient', walk.opset, (reason) => unsupported(node, reason)),
+      elemType,
+      walk.scalars,
+    );
+    this.node = node;
+    this.#walk = walk;
+    this.#gradients = gradients;
+  }
+
+  /** The operator set of the model. */
+  get opset(): number {
+    return this.#walk.opset;
+  }
+
+  /** The first input. */
+  get x(): string {
+    return this.input(0);
+  }
+
+  /** The first output. */
+  get y(): string {
+    return this.output(0).name;
+  }
+
+  /** The gradient of the first output. */
+  get dy(): string {
+    return this.gradientOf(0);
+  }
+
+  /** Whether an input is there. */
+  has(position: number): boolean {
+    return this.node.inputs[position] !== undefined;
+  }
+
+  /** The tensor of an input. */
+  input(position: number): string {
+    return this.value(position).name;
+  }
+
+  value(position: number): Value {
+    return this.node.inputs[position] ?? this.refuse(`it has no input ${position}`);
+  }
+
+  output(position: number): Value {
+    return this.node.outputs[position] ?? this.refuse(`it has no output ${position}`);
+  }
+
+  /** The gradient of an output; zeros if none arrived. */
+  gradientOf(position: number): string {
+    const output = this.output(position);
+    return this.#gradients[position] ?? this.expand(0, this.sizes(output.name));
+  }
+
+  /** Whether a gradient arrived at an output. */
+  hasGradient(position: number): boolean {
+    return this.#gradients[position] !== undefined;
+  }
+
+  /** Refuses a node whose further outputs have gradients: the rule knows the first one only. */
+  expectOneGradient(): void {
+    if (this.#gradients.some((gradient, k) => k > 0 && gradient !== undefined))
+      this.refuse('only its first output can be differentiated');
+  }
+
+  /** The sizes of a value; its rank must be known. */
+  dims(value: Value): readonly Dim[] {
+    return this.#walk.facts.dimsOf(value) ?? this.refuse(`the rank of "${value.name}" is unknown`);
+  }
+
+  rank(value: Value): number {
+    return this.dims(value).length;
+  }
+
+  elemTypeOf(value: Value): number | undefined {
+    return this.#walk.facts.elemTypeOf(value);
+  }
+
+  /** The sizes of a value as a tensor: a constant where all are known. */
+  shape(value: Value): string {
+    const dims = this.#walk.facts.dimsOf(value);
+    return dims?.every((size) => typeof size === 'number') === true
+      ? this.ints(dims as readonly number[])
+      : this.sizes(value.name);
+  }
+
+  /** A tensor with the elements of a value, under the value's dims. */
+  reshapeLike(input: string, value: Value): string {
+    const dims = this.#walk.facts.dimsOf(value);
+    const isOpen = (size: Dim): boolean => typeof size !== 'number';
+    if (dims && dims.filter(isOpen).length === 1 && !dims.includes(0))
+      return this.reshape(
+        input,
+        dims.map((size) => (typeof size === 'number' ? size : -1)),
+      );
+    return this.reshape(input, this.shape(value));
+  }
+
+  int(name: string, otherwise: number): number {
+    return this.#attribute(name)?.int ?? otherwise;
+  }
+
+  float(name: string, otherwise: number): number {
+    return this.#attribute(name)?.float ?? otherwise;
+  }
+
+  text(name: string, otherwise: string): string {
+    return this.#attribute(name)?.text ?? otherwise;
+  }
+
+  /** A list of integers; undefined if the node does not have it. */
+  list(name: string): readonly number[] | undefined {
+    return this.#attribute(name)?.ints;
+  }
+
+  hasAttribute(name: string): boolean {
+    return this.#attribute(name) !== undefined;
+  }
+
+  /** The elements of an input that is a constant list of integers. */
+  constant(position: number): readonly number[] | undefined {
+    const value = this.node.inputs[position];
+    return value && this.#walk.facts.integersOf(value);
+  }
+
+  /** The axis that an attribute names, counted from the front. */
+  axis(otherwise: number, value: Value = this.value(0)): number {
+    return this.wrap(this.int('axis', otherwise), this.rank(value));
+  }
+
+  wrap(axis: number, rank: number): number {
+    return axis < 0 ? axis + rank : axis;
+  }
+
+  /**
+   * Undoes broadcasting: sums a gradient over the axes along which a tensor was repeated.
+   *
+   * @param from - The dims of the gradient.
+   * @param to - The tensor that was broadcast, whose dims the result has.
+   */
+  fit(gradient: string, from: readonly Dim[], to: Value): string {
+    const dims = this.dims(to);
+    const added = from.length - dims.length;
+    const axes = Array.from({ length: added }, (_, axis) => axis);
+    let isOpen = false;
+    for (const [axis, size] of dims.entries()) {
+      const whole = from[added + axis]!;
+      if (whole === 1 || (size !== null && size === whole)) continue;
+      if (size === 1) axes.push(added + axis);
+      else if (typeof size !== 'number') isOpen = true;
+    }
+    if (isOpen) return this.#fitOpen(gradient, added, to);
+    if (axes.length === 0) return gradient;
+    const isOnlyAdded = axes.length === added;
+    const summed = this.sum(gradient, axes, !isOnlyAdded);
+    return isOnlyAdded || added === 0 ? summed : this.reshapeLike(summed, to);
+  }
+
+  /** The same where a size is known only when the graph runs: the axes to sum over are those of size 1. */
+  #fitOpen(gradient: string, added: number, to: Value): string {
+    if (this.opset < OPEN_AXES)
+      this.refuse(
+        `whether "${to.name}" is broadcast is known only when the graph runs, which needs operator set ${OPEN_AXES}; convert the model first (onnx.version_converter)`,
+      );
+    const sizes = this.sizes(to.name);
+    const aligned =
+      added === 0 ? sizes : this.concat([this.ints(Array.from({ length: added }, () => 1)), sizes], 0);
+    const ones = this.nodes.add('Equal', [aligned, this.scalar(1, ELEMENT_TYPE.int64)]);
+    const axes = this.reshape(this.one('NonZero', ones), [-1]);
+    const summed = this.nodes.add('ReduceSum', [gradient, axes], { noop_with_empty_axes: 1 });
+    return added === 0 ? summed : this.reshape(summed, sizes);
+  }
+
+  /** Ends the walk: no gradient can be computed at this node. */
+  refuse(reason: string): never {
+    throw unsupported(this.node, reason);
+  }
+
+  #attribute(name: string): Attribute | undefined {
+    return this.#walk.facts.attributesOf(this.node).get(name);
+  }
+}
+
+/** The error for a node through which no gradient can be taken. It names the nearest tensor after it, where the way back can end. */
+export function unsupported(node: Node, reason: string): TapirError<'GRADIENT_UNSUPPORTED'> {
+  const operator = node.domain === '' ? node.opType : `${node.domain}.${node.opType}`;
+  const where = describeNode(node);
+  const cut = node.outputs.find((output) => output !== undefined)?.name ?? null;
+  const remedy = cut === null ? '' : `; the nearest place that has a gradient is "${cut}" (withRespectTo)`;
+  return new TapirError(
+    'GRADIENT_UNSUPPORTED',
+    `no gradient can be taken through ${operator} "${where}": ${reason}${remedy}`,
+    { details: { operator, node: where, reason, cut } },
+  );
+}

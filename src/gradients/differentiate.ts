@@ -1,0 +1,227 @@
+/** Differentiates a model: the gradients of some of its values with respect to others, as an ONNX graph. */
+import { withDefaults, type Options } from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
+import type { Graph, Node, Value } from '../graph/graph.js';
+import { checkOperators } from './backpropagate.js';
+import { cutForGradients, withGradients, type GradientPlan } from './with-gradients.js';
+import { resolveNames } from '../graph/names/resolve-names.js';
+import { layOutRewrite } from '../graph/rewrite/lay-out.js';
+import type { Cut } from '../graph/rewrite/prune.js';
+import type { Rewrite } from '../graph/rewrite/rewrite.js';
+import type { Attribute } from '../onnx/scan/attributes.js';
+import { elementTypeNumber, isFloatType } from '../onnx/wire/schema.js';
+import { WireReader } from '../onnx/wire/wire.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
+import { readInputSizes, type GivenSizes, type InputSizes } from '../model/open/input-sizes.js';
+import { modelInternals } from '../model/open/model-state.js';
+import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
+import { createPruned, type PrunedModel } from '../model/prune/pruned-model.js';
+import { checkNames, readReturnNodes, type ReturnNodes } from '../model/open/return-nodes.js';
+import { readRewriteOptions, REWRITE_DEFAULTS } from '../model/prune/rewrite-options.js';
+import { describeInputs } from '../model/open/value-info.js';
+import { resolveTargets, resolveWithRespectTo } from './gradient-names.js';
+import { ModelOracle } from '../model/oracle/model-oracle.js';
+import { readConstants } from '../model/oracle/read-constants.js';
+
+/** What {@link differentiate} is asked. */
+export interface DifferentiateOptions {
+  /**
+   * Names of the values to differentiate, in the same forms as the names to return. There is an input `gradient/NAME` for each, which
+   * takes its seed: the gradient of your objective with respect to the value, of the value's dims. Ones give the gradient of its sum.
+   */
+  readonly of: readonly string[];
+  /**
+   * Names of what to differentiate with respect to: inputs, values inside the graph, or parameters by their names in torch. There is an
+   * output `gradient/NAME` for each. That of a parameter has torch's layout.
+   */
+  readonly withRespectTo: readonly string[];
+  /**
+   * Values of the model to return as well, as for {@link pruneModel}.
+   * @default []
+   */
+  readonly returnNodes: ReturnNodes;
+  /**
+   * Sizes for axes of inputs that the file leaves open, where the model must run on made-up inputs to find out the rank of a value.
+   * @default {}
+   */
+  readonly inputSizes: InputSizes;
+  /**
+   * Names of values between which the forward pass is computed again on the way back, instead of being kept: much less memory for the
+   * time of one more forward pass. Good names are the ends of blocks, such as `layer1.0` of a ResNet, on which everything after them depends.
+   * @default [], which keeps all results
+   */
+  readonly recompute: readonly string[];
+}
+
+/** {@link DifferentiateOptions} as the caller passes them. */
+export type GivenDifferentiateOptions = Pick<DifferentiateOptions, 'of' | 'withRespectTo'> &
+  Options<Omit<DifferentiateOptions, 'of' | 'withRespectTo'>>;
+
+export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
+  of: [],
+  withRespectTo: [],
+  returnNodes: [],
+  inputSizes: {},
+  recompute: [],
+};
+
+/**
+ * Writes the backward pass of a model down as an ONNX graph of ordinary operators, which any runtime computes. It holds the nodes and
+ * weights that the gradients need, and nothing else.
+ *
+ * The gradients are those of the sum of all targets, each multiplied by its seed. At a kink (ReLU at 0) they are PyTorch's. BatchNorm
+ * is differentiated as the file has it: with fixed statistics, or with those of the batch in training mode.
+ *
+ * @param model - A model, or where to open one.
+ * @param given - See {@link DifferentiateOptions}.
+ * @returns The model that computes the gradients. Its inputs are the seeds `gradient/NAME` and those of the source that it needs.
+ * @throws {@link TapirError} `GRADIENT_UNSUPPORTED` with the operator, its node and the nearest place that has a gradient;
+ * `PARAMETER_FOLDED` for a parameter that the exporter folded into another one; `INPUT_MISMATCH` for a tensor that is not
+ * floating-point; `SESSION_FAILED` if ONNX Runtime refuses the model; those of name resolution and of {@link openModel}.
+ *
+ * @example The gradient of the logits with respect to the photo, and to the weights of the last layer.
+ * ```ts
+ * import { differentiate } from 'onnx-tapir';
+ *
+ * const gradients = await differentiate('resnet50.onnx', { of: ['fc'], withRespectTo: ['input', 'fc.weight'] });
+ * console.log(gradients.plan.added.inputs); // ['gradient/fc']
+ * await gradients.save('resnet50-gradients.onnx'); // outputs 'gradient/input' and 'gradient/fc.weight'
+ * ```
+ */
+export async function differentiate(
+  model: OnnxModel | ModelSource,
+  given: GivenDifferentiateOptions,
+): Promise<PrunedModel> {
+  const options = withDefaults(DIFFERENTIATE_DEFAULTS, given, 'differentiate');
+  const opened = readModel(model);
+  const plan = planGradients(opened, options);
+  const inputSizes = readInputSizes('inputSizes', options.inputSizes);
+  const { rewrite, typeOf } = await planBackward(opened, plan, inputSizes);
+  const setup = readRewriteOptions(REWRITE_DEFAULTS, []);
+  const outputs = rewrite.outputs.map(({ request, key }) => ({ request, key }));
+  const request = { ...setup, inputSizes, outputs, naming: 'keys', ...PLAIN } as const;
+  const { withSource } = modelInternals.of(opened);
+  return await withSource((source) =>
+    createPruned({
+      model: opened,
+      request,
+      typeOf: (value) => ({ elemType: elemTypeOf(typeOf(value)) ?? 0, dims: typeOf(value).dims }),
+      tokens: new Map(),
+      isGradient: true,
+      rewrite,
+      inputs: describeInputs(rewrite),
+      chunks: layOutRewrite(rewrite, 'keys', new WireReader(source)),
+    }),
+  );
+}
+
+type Attributes = ReadonlyMap<string, Attribute>;
+
+/**
+ * Adds the way back to a model's graph, as {@link differentiate} does.
+ *
+ * @param restate - Gives nodes other attributes than the file's: those that a rewrite of the result gives them a meaning for.
+ * @throws {@link TapirError} those of {@link differentiate}.
+ */
+export async function planBackward(
+  model: OnnxModel,
+  plan: GradientPlan,
+  inputSizes: GivenSizes,
+  restate: (node: Node, stated: Attributes) => Attributes = (_, stated) => stated,
+): Promise<{ readonly rewrite: Rewrite; readonly typeOf: (value: Value) => TensorInfo }> {
+  const { graph, withSource } = modelInternals.of(model);
+  const cut = cutForGradients(graph, plan);
+  const values = plan.gradients.map(({ value }) => value);
+  checkOperators(
+    cut,
+    plan.targets.map(({ value }) => value),
+    values,
+  );
+  const { typeOf, folded } = await lookUp(
+    model,
+    { nodes: cut.nodes, values: [...cut.values, ...values] },
+    inputSizes,
+  );
+  for (const { request, value } of [...plan.targets, ...plan.gradients]) checkFloat(request, typeOf(value));
+  return await withSource((source) => {
+    const constants = readConstants(new WireReader(source));
+    const rewrite = withGradients(cut, plan, {
+      attributesOf: (node) => restate(node, constants.attributesOf(node)),
+      integersOf: (value) => constants.integersOf(value) ?? folded.get(value),
+      dimsOf: (value) => typeOf(value).dims ?? undefined,
+      elemTypeOf: (value) => elemTypeOf(typeOf(value)),
+    });
+    return { rewrite, typeOf };
+  });
+}
+
+const PLAIN = { allowNonTensor: false, fillTypes: false, tidy: false } as const;
+
+/** Reads the request. */
+function planGradients(model: OnnxModel, options: DifferentiateOptions): GradientPlan {
+  const of = checkNames('of', options.of);
+  const withRespectTo = checkNames('withRespectTo', options.withRespectTo);
+  const isEmpty = Array.isArray(options.returnNodes) && options.returnNodes.length === 0;
+  const { pairs } = isEmpty ? { pairs: [] } : readReturnNodes(options.returnNodes);
+  const { graph } = modelInternals.of(model);
+  const returns = resolveNames(
+    graph,
+    pairs.map(({ request }) => request),
+  ).map(({ request, value, why }, i) => ({ request, key: pairs[i]!.key, value, why }));
+  const targets = resolveTargets(model, [...new Set(of)]);
+  const gradients = resolveWithRespectTo(model, [...new Set(withRespectTo)]);
+  const keys = new Set(targets.map(({ key }) => key));
+  const twice = [...gradients, ...returns].find(({ key }) => keys.has(key) || !keys.add(key));
+  if (!twice) return { targets, gradients, returns, recompute: readKept(graph, options.recompute) };
+  throw new TapirError(
+    'OPTION_INVALID',
+    `"${twice.key}" would name two inputs or outputs; the gradient of a value with respect to itself is its seed, and keys of returnNodes must differ from it`,
+    { details: { option: 'withRespectTo', expected: 'distinct names', actual: twice.key } },
+  );
+}
+
+/** Reads the names of what is kept. Throws `OPTION_INVALID` and those of name resolution. */
+export function readKept(graph: Graph, given: unknown): Value[] {
+  const names = Array.isArray(given) && given.length === 0 ? [] : checkNames('recompute', given);
+  return resolveNames(graph, names).map(({ value }) => value);
+}
+
+interface Known {
+  readonly typeOf: (value: Value) => TensorInfo;
+  /** Lists of integers that the graph computes from constants. */
+  readonly folded: ReadonlyMap<Value, readonly number[]>;
+}
+
+/** What the file states about the values of a cut, else what ONNX Runtime infers and computes. */
+async function lookUp(
+  model: OnnxModel,
+  { nodes, values }: { readonly nodes: Cut['nodes']; readonly values: readonly Value[] },
+  inputSizes: GivenSizes,
+): Promise<Known> {
+  await using oracle = new ModelOracle(model);
+  const typeOf = await oracle.describeValues(values, inputSizes);
+  const isList = (value: Value | undefined): value is Value => {
+    if (!value?.producer || value.producer.opType === 'Constant') return false;
+    const { dtype, dims } = typeOf(value);
+    return (dtype === 'int64' || dtype === 'int32') && dims !== null && dims.length < 2;
+  };
+  const lists = [...nodes].flatMap((node) => node.inputs.slice(1).filter(isList));
+  return { typeOf, folded: await oracle.foldConstants(lists) };
+}
+
+function elemTypeOf({ dtype }: TensorInfo): number | undefined {
+  return dtype === null ? undefined : elementTypeNumber(dtype);
+}
+
+function checkFloat(request: string, type: TensorInfo): void {
+  const elemType = elemTypeOf(type);
+  if (elemType !== undefined && isFloatType(elemType)) return;
+  const actual = type.dtype ?? 'of an unknown type';
+  throw new TapirError(
+    'INPUT_MISMATCH',
+    `"${request}" is ${actual}: only floating-point tensors have gradients`,
+    {
+      details: { input: request, expected: 'a floating-point tensor', actual },
+    },
+  );
+}

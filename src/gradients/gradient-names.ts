@@ -1,0 +1,82 @@
+/** The tensors that a request for gradients names. */
+import { isTapirError, TapirError } from '../base/errors.js';
+import type { Graph } from '../graph/graph.js';
+import { inverse } from '../graph/parameters/site.js';
+import { resolveNames, type Resolved } from '../graph/names/resolve-names.js';
+import type { CutOutput } from '../graph/rewrite/prune.js';
+import type { GradientOutput } from './with-gradients.js';
+import type { Parameter } from '../model/open/named-parameters.js';
+import { modelInternals } from '../model/open/model-state.js';
+import type { OnnxModel } from '../model/open/open-model.js';
+
+/** Names an input for a seed, or an output with a gradient. */
+export function gradientKey(request: string): string {
+  return `gradient/${request}`;
+}
+
+/** Resolves the targets. */
+export function resolveTargets(model: OnnxModel, requests: readonly string[]): CutOutput[] {
+  return resolveNames(modelInternals.of(model).graph, requests).map(({ request, value, why }) => ({
+    request,
+    key: gradientKey(request),
+    value,
+    why,
+  }));
+}
+
+/**
+ * Resolves what to differentiate with respect to: parameters by their names in torch, then values as everywhere.
+ *
+ * @throws {@link TapirError} `PARAMETER_FOLDED`; `INPUT_MISMATCH` for a parameter that the file holds in several forms; those of name
+ * resolution.
+ */
+export function resolveWithRespectTo(model: OnnxModel, requests: readonly string[]): GradientOutput[] {
+  const { graph } = modelInternals.of(model);
+  const parameters = new Map(model.namedParameters().map((parameter) => [parameter.name, parameter]));
+  const others = requests.filter((request) => !parameters.has(request));
+  const resolved = new Map(resolveOthers(graph, others).map((found) => [found.request, found]));
+  return requests.map((request) => {
+    const key = gradientKey(request);
+    const found = resolved.get(request);
+    if (found) return { ...found, key, perm: null };
+    const parameter = parameters.get(request)!;
+    const value = graph.values.get(soleTensor(parameter))!;
+    const { origin } = parameter;
+    const perm = origin.kind === 'transposed' ? inverse(origin.perm) : null;
+    return { request, key, value, why: 'parameter', perm };
+  });
+}
+
+/** Resolves names that are no parameters of the file, but may be parameters of the network. */
+function resolveOthers(graph: Graph, requests: readonly string[]): Resolved[] {
+  try {
+    return resolveNames(graph, requests);
+  } catch (error) {
+    if (!isTapirError(error, 'NAME_NOT_FOUND')) throw error;
+    const why =
+      'a parameter of the network that is not in "tapir params MODEL" was folded into another tensor, or the exporter computed a constant from it; export the model without constant folding to differentiate with respect to it';
+    throw new TapirError('NAME_NOT_FOUND', `${error.message}\n${why}`, {
+      details: error.details,
+      cause: error,
+    });
+  }
+}
+
+/** The initializer that is a parameter. */
+export function soleTensor({ name, origin, initializers }: Parameter): string {
+  const [tensor] = initializers;
+  if (origin.kind === 'folded') {
+    throw new TapirError(
+      'PARAMETER_FOLDED',
+      `"${name}" has no gradient in this file: the exporter folded a norm into "${origin.layer}", and the file holds only the product; ask for "tensor:${tensor}", which is that product, or export the model without folding`,
+      { details: { parameter: name, layer: origin.layer } },
+    );
+  }
+  if (initializers.length === 1) return tensor!;
+  const list = initializers.map((one) => `"tensor:${one}"`).join(', ');
+  throw new TapirError(
+    'INPUT_MISMATCH',
+    `"${name}" is stored ${initializers.length} times in this file (${list}); ask for these tensors, and add their gradients`,
+    { details: { input: name, expected: 'one tensor', actual: `${initializers.length} tensors` } },
+  );
+}

@@ -1,0 +1,161 @@
+/** A graph → a rewrite whose outputs are gradients. */
+import type { NewNode, NewTensor, NewValue, TensorType } from '../onnx/wire/write-model.js';
+import type { Graph, Value } from '../graph/graph.js';
+import { opsetOf } from '../graph/operator-sets.js';
+import { FreshNames, keptNames } from '../graph/rewrite/fresh-names.js';
+import { NodeBuilder } from '../graph/rewrite/node-builder.js';
+import { cutGraph, type Cut, type CutOutput } from '../graph/rewrite/prune.js';
+import { startRewrite, type BackNode, type Rewrite, type RewriteOutput } from '../graph/rewrite/rewrite.js';
+import { backpropagate, type Gradients } from './backpropagate.js';
+import type { GradientFacts } from './backward/gradient-facts.js';
+import { GraphMath } from './backward/graph-math.js';
+import { nameOpenSizes } from './open-sizes.js';
+import { recompute } from './recompute.js';
+
+/** A gradient to return: that of the objective with respect to a tensor. */
+export interface GradientOutput extends CutOutput {
+  /** How to permute the axes of the gradient; null leaves them as they are. */
+  readonly perm: readonly number[] | null;
+}
+
+/** The objective is the sum of all targets, each multiplied by its seed, an input. The key of a target names that input. */
+export interface GradientPlan {
+  readonly targets: readonly CutOutput[];
+  readonly gradients: readonly GradientOutput[];
+  /** Values of the graph to return as well. */
+  readonly returns: readonly CutOutput[];
+  /** Values between which the forward pass is computed again on the way back; without them, all results are kept. */
+  readonly recompute?: readonly Value[];
+}
+
+/** The part of a graph that targets and further values need. */
+export function cutForGradients(graph: Graph, { targets, returns }: GradientPlan): Cut {
+  return cutGraph(graph, { outputs: [...targets, ...returns] });
+}
+
+/**
+ * Adds the way back to a graph, and cuts the graph down to what it needs. A gradient of a tensor that no target depends on is zeros, and
+ * a note says so.
+ *
+ * @param forward - From {@link cutForGradients}.
+ * @throws {@link TapirError} `GRADIENT_UNSUPPORTED`.
+ */
+export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientFacts): Rewrite {
+  const { targets, gradients, returns } = plan;
+  const { graph } = forward;
+  const typeOf = (value: Value): TensorType => ({
+    elemType: facts.elemTypeOf(value) ?? 0,
+    dims: facts.dimsOf(value) ?? null,
+  });
+  const names = freshNames(forward, plan);
+  const seeds = targets.map(({ key, value }) => ({ name: names.claim(key), value }));
+  const withRespectTo = [...new Set(gradients.map(({ value }) => value))];
+  const back = backpropagate(
+    forward,
+    { seeds: new Map(seeds.map(({ name, value }) => [value, name])), withRespectTo },
+    nameOpenSizes(forward, facts),
+    names,
+  );
+  const finished = finish(back, gradients, { facts, names, opset: opsetOf(graph) });
+  const needed = keepNeeded(
+    finished,
+    finished.outputs.map(({ tensor }) => tensor),
+  );
+  const again = recompute(
+    {
+      forward,
+      keep: plan.recompute ?? [],
+      nodes: needed.nodes,
+      gradients: back.all,
+      seeds: seeds.map(({ name }) => name),
+    },
+    names,
+  );
+  const { nodes } = again;
+  const started = startRewrite(cutAgain(forward, plan, nodes, finished.outputs), typeOf);
+  return {
+    ...started,
+    outputs: [...started.outputs.slice(0, returns.length), ...finished.outputs],
+    inputs: seeds.map(({ name, value }): NewValue => {
+      const { elemType, dims } = typeOf(value);
+      return { name, elemType, dims };
+    }),
+    back: nodes,
+    tensors: [...needed.tensors, ...again.tensors],
+    names,
+    notes: finished.notes,
+  };
+}
+
+function freshNames(forward: Cut, { targets, gradients, returns }: GradientPlan): FreshNames {
+  const nodes = [...forward.nodes].map((node) => node.name);
+  const keys = [...targets, ...gradients, ...returns].map(({ key }) => key);
+  return new FreshNames([...keptNames(forward), ...nodes], keys);
+}
+
+interface Finished extends Pick<Gradients, 'nodes' | 'tensors'> {
+  readonly outputs: readonly RewriteOutput[];
+  readonly notes: readonly string[];
+}
+
+/** Brings gradients into the asked form, and adds those that are zero. */
+function finish(
+  { nodes, tensors, of }: Gradients,
+  gradients: readonly GradientOutput[],
+  {
+    facts,
+    names,
+    opset,
+  }: { readonly facts: GradientFacts; readonly names: FreshNames; readonly opset: number },
+): Finished {
+  const builder = new NodeBuilder(names, 'gradient', opset);
+  const scalars = new Map<string, string>();
+  const notes: string[] = [];
+  const outputs = gradients.map(({ perm, ...output }): RewriteOutput => {
+    const { value, request } = output;
+    const elemType = facts.elemTypeOf(value) ?? 0;
+    const dims = facts.dimsOf(value) ?? null;
+    const math = new GraphMath(builder, elemType, scalars);
+    const found = of.get(value);
+    if (found === undefined) notes.push(`no target depends on "${request}": its gradient is zero everywhere`);
+    const gradient = found ?? math.expand(0, math.sizes(value.name));
+    return {
+      ...output,
+      tensor: perm ? math.transpose(gradient, perm) : gradient,
+      type: { elemType, dims: dims && perm ? perm.map((axis) => dims[axis]!) : dims },
+      layout: undefined,
+      computed: ['gradient'],
+    };
+  });
+  return { nodes: [...nodes, ...builder.nodes], tensors: [...tensors, ...builder.tensors], outputs, notes };
+}
+
+/** Those of the added nodes and tensors that outputs depend on. */
+function keepNeeded(
+  { nodes, tensors }: Pick<Gradients, 'nodes' | 'tensors'>,
+  outputs: readonly string[],
+): { readonly nodes: readonly NewNode[]; readonly tensors: readonly NewTensor[] } {
+  const needed = new Set(outputs);
+  const kept: NewNode[] = [];
+  for (const node of nodes.toReversed()) {
+    if (!node.outputs.some((name) => needed.has(name))) continue;
+    for (const name of node.inputs) needed.add(name);
+    kept.push(node);
+  }
+  return { nodes: kept.toReversed(), tensors: tensors.filter(({ name }) => needed.has(name)) };
+}
+
+/** The part of the graph that the way back reads, with the gradients as outputs. */
+function cutAgain(
+  { graph }: Cut,
+  { returns }: GradientPlan,
+  nodes: readonly BackNode[],
+  gradients: readonly RewriteOutput[],
+): Cut {
+  const read = new Set(nodes.flatMap((node) => node.inputs).flatMap((name) => graph.values.get(name) ?? []));
+  const needed = [...read].map((value) => ({ request: value.name, key: value.name, value, why: 'gradient' }));
+  return {
+    ...cutGraph(graph, { outputs: [...returns, ...needed] }),
+    outputs: [...returns, ...gradients.map(({ request, key, value, why }) => ({ request, key, value, why }))],
+  };
+}

@@ -1,0 +1,138 @@
+/** The changes that make a batch dynamic: new inputs for kept nodes, and the added nodes and constants that compute them. */
+import type { Node, Value } from '../graph.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import type { NewNode, NewTensor } from '../../onnx/wire/write-model.js';
+import { opsetOf } from '../operator-sets.js';
+import { NodeBuilder } from '../rewrite/node-builder.js';
+import type { NodePatch, Rewrite } from '../rewrite/rewrite.js';
+
+/** Collects the changes of one rewrite. Constants may be shared, so they stay unchanged: nodes get new ones instead. */
+export class BatchEdits {
+  readonly #rewrite: Rewrite;
+  readonly #input: Value;
+  readonly #patches: Map<Node, NodePatch>;
+  readonly #before: Map<Node, readonly NewNode[]>;
+  readonly #front: NewNode[];
+  readonly #tensors: NewTensor[];
+  #batchSize: string | undefined;
+
+  /** @param input - A fed tensor whose first axis is the batch. */
+  constructor(rewrite: Rewrite, input: Value) {
+    this.#rewrite = rewrite;
+    this.#input = input;
+    this.#patches = new Map(rewrite.patches);
+    this.#before = new Map(rewrite.before);
+    this.#front = [...rewrite.front];
+    this.#tensors = [...rewrite.tensors];
+  }
+
+  /** The rewrite with the changes. */
+  get rewrite(): Rewrite {
+    return {
+      ...this.#rewrite,
+      patches: this.#patches,
+      before: this.#before,
+      front: this.#front,
+      tensors: this.#tensors,
+    };
+  }
+
+  /** Replaces a node's list of integers. */
+  setIntegers(node: Node, position: number, values: readonly number[], elemType?: number): void {
+    this.#edit(node, position, (nodes) =>
+      elemType === ELEMENT_TYPE.int32
+        ? nodes.tensor(ELEMENT_TYPE.int32, [values.length], new Uint8Array(Int32Array.from(values).buffer))
+        : nodes.integers(values),
+    );
+  }
+
+  /** Replaces one entry of a node's list of integers by a number, or by the size that an axis of a tensor has at run time. */
+  setEntry(
+    node: Node,
+    position: number,
+    index: number,
+    entry: number | { readonly sizeOf: Value; readonly axis: number },
+  ): void {
+    const list = node.inputs[position]!.name;
+    this.#edit(node, position, (nodes) => {
+      const head = index === 0 ? [] : [nodes.sliceFrom(list, 0, 0, index)];
+      const middle =
+        typeof entry === 'number'
+          ? nodes.integers([entry])
+          : nodes.sliceFrom(nodes.add('Shape', [entry.sizeOf.name]), 0, entry.axis, entry.axis + 1);
+      // The tail is empty if the entry is the last one.
+      const tail = nodes.sliceFrom(list, 0, index + 1);
+      return nodes.add('Concat', [...head, middle, tail], { axis: 0 });
+    });
+  }
+
+  /** Computes a node's indices for every sample: those of the first sample, shifted by one step per sample. */
+  setOffsets(node: Node, position: number, { first, dims, step }: SampleIndices): void {
+    const batch = this.#readBatchSize();
+    this.#edit(node, position, (nodes) => {
+      const count = nodes.add('ReduceMax', [batch], { keepdims: 0 });
+      const samples = nodes.add('Range', [nodes.integers(0), count, nodes.integers(1)]);
+      const column = nodes.integers([-1, ...dims.slice(1).map(() => 1)]);
+      const starts = nodes.add('Reshape', [nodes.add('Mul', [samples, nodes.integers(step)]), column]);
+      const data = new Uint8Array(BigInt64Array.from(first.map(BigInt)).buffer);
+      return nodes.add('Add', [starts, nodes.tensor(ELEMENT_TYPE.int64, dims, data)]);
+    });
+  }
+
+  /** Repeats an operand that does not depend on the batch once per sample. */
+  repeat(node: Node, position: number, axis: number, { rank, inner, isBaked }: RepeatedOperand): void {
+    const batch = this.#readBatchSize();
+    this.#edit(node, position, (nodes) => {
+      const { name } = node.inputs[position]!;
+      const one = isBaked ? nodes.sliceFrom(name, axis, 0, inner) : name;
+      const ones = (count: number): string[] =>
+        count === 0 ? [] : [nodes.integers(Array.from({ length: count }, () => 1))];
+      const parts = [...ones(axis), batch, ...ones(rank - axis - 1)];
+      return nodes.add('Tile', [one, parts.length === 1 ? batch : nodes.add('Concat', parts, { axis: 0 })]);
+    });
+  }
+
+  /** The tensor that holds the batch size as a list of one number. The graph computes it once, before all other nodes. */
+  #readBatchSize(): string {
+    if (this.#batchSize !== undefined) return this.#batchSize;
+    const nodes = this.#builder();
+    this.#batchSize = nodes.sliceFrom(nodes.add('Shape', [this.#input.name]), 0, 0, 1);
+    this.#front.push(...nodes.nodes);
+    this.#tensors.push(...nodes.tensors);
+    return this.#batchSize;
+  }
+
+  #builder(): NodeBuilder {
+    return new NodeBuilder(this.#rewrite.names, 'batch', opsetOf(this.#rewrite.cut.graph));
+  }
+
+  #edit(node: Node, position: number, build: (nodes: NodeBuilder) => string): void {
+    const nodes = this.#builder();
+    const name = build(nodes);
+    const patch = this.#patches.get(node);
+    this.#patches.set(node, {
+      ...patch,
+      inputs: new Map([...(patch?.inputs ?? []), [position, name]]),
+      outputs: patch?.outputs ?? new Map(),
+    });
+    if (nodes.nodes.length > 0) this.#before.set(node, [...(this.#before.get(node) ?? []), ...nodes.nodes]);
+    this.#tensors.push(...nodes.tensors);
+  }
+}
+
+interface RepeatedOperand {
+  readonly rank: number;
+  /** Size along the axis that belongs to one sample. */
+  readonly inner: number;
+  /** Whether the operand already holds several samples; then only the first one is repeated. */
+  readonly isBaked: boolean;
+}
+
+interface SampleIndices {
+  /** Indices of the first sample. */
+  readonly first: readonly number[];
+  /** Sizes of the tensor of indices; the first size is 1. */
+  readonly dims: readonly number[];
+  /** The number of elements per sample. */
+  readonly step: number;
+}

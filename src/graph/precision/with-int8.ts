@@ -1,0 +1,167 @@
+/** A rewrite → the same one with matrix products in 8 bits: weights with a scale per column, activations with one per row. */
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import type { NewNode, NewTensor } from '../../onnx/wire/write-model.js';
+import type { Node, Value } from '../graph.js';
+import { opsetOf } from '../operator-sets.js';
+import { NodeBuilder } from '../rewrite/node-builder.js';
+import type { Rewrite } from '../rewrite/rewrite.js';
+import type { Product } from './products.js';
+
+/** A matrix in 8 bits. */
+export interface Int8Matrix {
+  /** `[K, N]`, from -127 to 127. */
+  readonly values: Int8Array;
+  /** `[N]`: the value that 1 stands for. */
+  readonly scales: Float32Array;
+}
+
+/** The least operator set: reductions count axes from the end since then. */
+export const INT8_OPSET = 11;
+
+/** Activations are whole numbers from 1 to 255 that stand for -1 to 1, times the largest magnitude of their row. */
+const LEVELS = 127;
+const ZERO = 128;
+/** In place of the largest magnitude of a row of zeros. */
+const TINY = 1e-30;
+
+/**
+ * Computes products in 8 bits. Each row of what a product reads has its own scale, from its largest magnitude: so a row's result
+ * depends on nothing else in the batch. Products that read the same tensor share its 8-bit form. A NaN or an infinite value makes its
+ * row NaN.
+ *
+ * @param matrices - The matrices of the products, by the value that holds them.
+ */
+export function withInt8(
+  rewrite: Rewrite,
+  products: readonly Product[],
+  matrices: ReadonlyMap<Value, Int8Matrix>,
+): Rewrite {
+  const parts = new Int8Parts(rewrite, matrices);
+  const replaced = new Map(rewrite.replaced);
+  for (const product of products) {
+    const { node } = product;
+    const patch = rewrite.patches.get(node);
+    const output = patch?.outputs.get(0) ?? node.outputs[0]!.name;
+    replaced.set(node, parts.compute(product, output, patch?.name ?? node.name));
+  }
+  const gone = new Set(products.map(({ node }) => node));
+  const cut = { ...rewrite.cut, nodes: new Set([...rewrite.cut.nodes].filter((node) => !gone.has(node))) };
+  const values = new Set(cut.values);
+  const fetched = new Set(cut.outputs.map(({ value }) => value));
+  for (const { matrix } of products)
+    if (!fetched.has(matrix.value)) dropUnread(matrix.value, cut.nodes, values);
+  return {
+    ...rewrite,
+    cut: { ...cut, values },
+    replaced,
+    patches: new Map([...rewrite.patches].filter(([node]) => !gone.has(node))),
+    tensors: [...rewrite.tensors, ...parts.tensors],
+    names: parts.names,
+  };
+}
+
+/** Drops a constant that no kept node reads any more, with the nodes that made it. */
+function dropUnread(value: Value, nodes: Set<Node>, values: Set<Value>): void {
+  if (value.uses.some((node) => nodes.has(node))) return;
+  values.delete(value);
+  const { producer } = value;
+  if (!producer) return;
+  nodes.delete(producer);
+  for (const read of producer.reads) dropUnread(read, nodes, values);
+}
+
+/** A tensor in 8 bits, with what its whole numbers stand for. */
+interface Int8Rows {
+  readonly values: string;
+  /** `[.., 1]`: the largest magnitude of each row. */
+  readonly magnitudes: string;
+}
+
+/** The nodes of products in 8 bits. What several of them read stands before the first. */
+export class Int8Parts {
+  readonly names: Rewrite['names'];
+  readonly tensors: NewTensor[] = [];
+  readonly #opset: number;
+  readonly #rewrite: Rewrite;
+  readonly #matrices: ReadonlyMap<Value, Int8Matrix>;
+  readonly #rows = new Map<string, Int8Rows>();
+  readonly #weights = new Map<Value, { readonly values: string; readonly scales: Float32Array }>();
+  #levels: { readonly step: string; readonly zero: string; readonly tiny: string } | undefined;
+
+  constructor(rewrite: Rewrite, matrices: ReadonlyMap<Value, Int8Matrix>) {
+    this.#rewrite = rewrite;
+    this.#matrices = matrices;
+    this.#opset = opsetOf(rewrite.cut.graph);
+    this.names = rewrite.names.fork();
+  }
+
+  /** The nodes of a product. The last one has the given name and output. */
+  compute({ node, input, matrix, factor, bias }: Product, output: string, name: string): NewNode[] {
+    const builder = new NodeBuilder(this.names, 'int8', this.#opset);
+    const patched = this.#rewrite.patches.get(node)?.inputs;
+    const rows = this.#quantise(patched?.get(0) ?? input.name, builder);
+    const { values, scales } = this.#weightsOf(matrix.value, builder);
+    const { zero } = this.#levelsOf(builder);
+    const sums = builder.add('MatMulInteger', [rows.values, values, zero]);
+    const units = floats(
+      builder,
+      [scales.length],
+      scales.map((scale) => (scale * factor) / LEVELS),
+    );
+    const inUnits = builder.add('Mul', [builder.add('Cast', [sums], { to: ELEMENT_TYPE.float32 }), units]);
+    const added = bias && (patched?.get(2) ?? bias.name);
+    const product = builder.add(
+      'Mul',
+      [inUnits, rows.magnitudes],
+      {},
+      added === undefined ? output : undefined,
+    );
+    if (added !== undefined) builder.add('Add', [product, added], {}, output);
+    this.tensors.push(...builder.tensors);
+    return [...builder.nodes.slice(0, -1), { ...builder.nodes.at(-1)!, name }];
+  }
+
+  #quantise(tensor: string, builder: NodeBuilder): Int8Rows {
+    const known = this.#rows.get(tensor);
+    if (known) return known;
+    const { step, zero, tiny } = this.#levelsOf(builder);
+    const most = builder.reduce('ReduceMax', tensor, [-1], true);
+    const least = builder.add('Neg', [builder.reduce('ReduceMin', tensor, [-1], true)]);
+    // Reductions of ONNX Runtime ignore NaN: a sum minus itself is 0, or NaN in a row that is not finite.
+    const sum = builder.reduce('ReduceSum', tensor, [-1], true);
+    const largest = builder.add('Max', [most, least, tiny]);
+    const magnitudes = builder.add('Add', [largest, builder.add('Sub', [sum, sum])]);
+    const scaled = builder.add('Mul', [tensor, builder.add('Reciprocal', [magnitudes])]);
+    const values = builder.add('QuantizeLinear', [scaled, step, zero]);
+    const rows = { values, magnitudes };
+    this.#rows.set(tensor, rows);
+    return rows;
+  }
+
+  #weightsOf(value: Value, builder: NodeBuilder): { readonly values: string; readonly scales: Float32Array } {
+    const known = this.#weights.get(value);
+    if (known) return known;
+    const { values, scales } = this.#matrices.get(value)!;
+    const dims = [values.length / scales.length, scales.length];
+    const weights = { values: builder.tensor(ELEMENT_TYPE.int8, dims, bytesOf(values)), scales };
+    this.#weights.set(value, weights);
+    return weights;
+  }
+
+  #levelsOf(builder: NodeBuilder): { readonly step: string; readonly zero: string; readonly tiny: string } {
+    this.#levels ??= {
+      step: floats(builder, [], Float32Array.of(1 / LEVELS)),
+      zero: builder.tensor(ELEMENT_TYPE.uint8, [], Uint8Array.of(ZERO)),
+      tiny: floats(builder, [], Float32Array.of(TINY)),
+    };
+    return this.#levels;
+  }
+}
+
+function floats(builder: NodeBuilder, dims: readonly number[], values: Float32Array): string {
+  return builder.tensor(ELEMENT_TYPE.float32, dims, bytesOf(values));
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Int8Array | Float32Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}

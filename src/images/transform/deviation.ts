@@ -1,0 +1,58 @@
+/** How much the pixels of `decode: 'fast'` differ from the exact ones. */
+import { decodeBytes } from '../decode/decode.js';
+import type { Reduction } from '../decode/reduction.js';
+import { readImageFile } from '../file/image-file.js';
+import { openImageSource, type ImageSource } from '../file/image-source.js';
+import { createTransform, type TransformLike } from './transform.js';
+
+/** The difference between an image decoded both ways, over its transformed bytes (0 to 255, before normalisation). */
+export interface Deviation {
+  /** Mean of the absolute differences. */
+  readonly mean: number;
+  /** The largest absolute difference. */
+  readonly max: number;
+  /** By how much `decode: 'fast'` reduces each side of this image; at 1 nothing differs. */
+  readonly reduction: Reduction;
+}
+
+/**
+ * Decodes an image with `decode: 'exact'` and with `decode: 'fast'`, transforms both, and compares the results.
+ *
+ * @remarks
+ * Decodes twice, unless the image is not reduced.
+ *
+ * @param source - As in {@link loadImage}.
+ * @param transform - As in {@link loadImage}; its own `decode` does not matter.
+ * @returns Mean and largest absolute difference of the `height × width × 3` bytes, and the reduction.
+ * @throws {@link TapirError} As {@link loadImage}.
+ *
+ * @example
+ * ```ts
+ * import { measureDeviation } from 'onnx-tapir';
+ *
+ * console.log(await measureDeviation('photo.jpg', 'ImageNet1K_V1')); // { mean: 0.31, max: 9, reduction: 4 }
+ * ```
+ */
+export async function measureDeviation(
+  source: ImageSource,
+  transform: TransformLike = 'ImageNet1K_V1',
+): Promise<Deviation> {
+  const chosen = createTransform(transform);
+  const file = await openImageSource(source);
+  const bytes = readImageFile(file);
+  const fast = await decodeBytes(file, bytes, { ...chosen.options, decode: 'fast' });
+  if (fast.reduction === 1) return { mean: 0, max: 0, reduction: 1 };
+  const exact = await decodeBytes(file, bytes, { ...chosen.options, decode: 'exact' });
+  return { ...compare(chosen.apply(fast).data, chosen.apply(exact).data), reduction: fast.reduction };
+}
+
+function compare(a: Uint8Array, b: Uint8Array): { readonly mean: number; readonly max: number } {
+  let sum = 0;
+  let max = 0;
+  for (let i = 0; i < a.length; i++) {
+    const difference = Math.abs(a[i]! - b[i]!);
+    sum += difference;
+    if (difference > max) max = difference;
+  }
+  return { mean: sum / a.length, max };
+}

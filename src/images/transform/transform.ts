@@ -1,0 +1,200 @@
+/** Decoded image → resized and cropped pixels → normalised floats, with the numbers of the library that trained the model. */
+import { invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkTransform } from './check-transform.js';
+import { jpegOptions } from '../decode/decode.js';
+import { tooLargeImage } from '../file/image-errors.js';
+import { centerCrop, isFixedSize, resizedSize, type Size } from '../pixels/geometry.js';
+import { checkRgbImage, reverseChannels, toGrey, type RgbImage } from '../pixels/rgb-image.js';
+import { resampleJpeg, type ResampledJpeg, type ResampleTarget } from './resample-jpeg.js';
+import { resampleFloat } from '../resample/resample-float.js';
+import { resample } from '../resample/resample.js';
+import { TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from './transform-options.js';
+import { createValueTable, normalizeScaled } from './value-table.js';
+
+/** What functions take as a transform: one from {@link createTransform}, a preset's name, or options. */
+export type TransformLike = Transform | TransformPreset | Options<TransformOptions>;
+
+/** Where a transform came from. */
+export interface TransformSource {
+  /** Path of the configuration file; null for a configuration without one. */
+  readonly file: string | null;
+  /** The library that the configuration belongs to. */
+  readonly kind: 'transformers' | 'timm' | 'open_clip' | 'torchvision' | 'onnx-tapir';
+  /** The arithmetic, where the library has two; else null. */
+  readonly backend: 'pil' | 'torchvision' | null;
+  /** Fields of the configuration that change no pixels and were not used. */
+  readonly ignored: readonly string[];
+}
+
+let valuesOf: (transform: Transform) => Float32Array;
+
+/** A checked transform, which never changes. Create one with {@link createTransform}. */
+export class Transform {
+  /** Every option, with defaults filled in. Frozen, nested arrays and objects included. */
+  readonly options: TransformOptions;
+  /** Name of the preset that it was created from; null if it was created from options. */
+  readonly preset: TransformPreset | null;
+  /** The configuration that it was read from; null if there was none. */
+  readonly source: TransformSource | null;
+  /** Height and width of every result; null if they depend on the image. */
+  readonly outputSize: Size | null;
+  /** Whether nobody stated it: no configuration lay beside the model, and its file did not contradict. */
+  readonly assumed: boolean;
+  /** Channels of the tensor: 3, or 1 for grey. */
+  readonly channels: 1 | 3;
+  #values: Float32Array | undefined;
+
+  static {
+    valuesOf = (transform) => (transform.#values ??= createValueTable(transform.options, transform.channels));
+  }
+
+  /** Use {@link createTransform}. */
+  constructor(
+    options: TransformOptions,
+    preset: TransformPreset | null,
+    source: TransformSource | null = null,
+    assumed = false,
+  ) {
+    this.options = options;
+    this.preset = preset;
+    this.source = source;
+    this.assumed = assumed;
+    const fixed = isFixedSize(options.resize) ? options.resize : null;
+    this.outputSize = options.crop === null ? fixed : toSize(options.crop);
+    this.channels = options.channelOrder === 'grey' ? 1 : 3;
+    Object.freeze(this);
+  }
+
+  /**
+   * The same transform with some options changed.
+   *
+   * @throws {@link TapirError} `OPTION_INVALID`.
+   */
+  with(changes: Options<TransformOptions>): Transform {
+    const options = withDefaults(this.options, changes, 'transform');
+    const isSame = Object.entries(options).every(
+      ([name, value]) => value === this.options[name as keyof TransformOptions],
+    );
+    return isSame ? this : new Transform(checkTransform(options), null, this.source, this.assumed);
+  }
+
+  /** Whether resizing gives floats, so that its results are no bytes. */
+  get isFloat(): boolean {
+    return this.options.resampler === 'torch-float';
+  }
+
+  /**
+   * Resizes and crops. An image that the decoder reduced gets the size that the full one would get.
+   *
+   * @param image - For grey, its pixels are changed.
+   * @param into - Receives the pixels; a new array by default. It needs exactly the size of the result and may lie in shared
+   * memory.
+   * @returns Pixels in the order of `channelOrder`; grey is repeated three times.
+   */
+  apply(image: RgbImage & { readonly source?: Size }, into?: Uint8Array): RgbImage {
+    checkRgbImage('image', image);
+    const { channelOrder } = this.options;
+    const { size, region, fill, ...sampling } = targetOf(this.options, image.source ?? image);
+    if (channelOrder === 'grey') toGrey(image.data);
+    const pixels = resample(image, size, region, sampling, into, fill);
+    if (channelOrder === 'bgr') reverseChannels(pixels.data);
+    return pixels;
+  }
+
+  /**
+   * Scales, resizes, crops and normalises in float32, for a transform that {@link isFloat}.
+   *
+   * @param planes - Receives the channels' planes (CHW); a new array by default.
+   */
+  applyFloat(image: RgbImage, planes?: Float32Array): FloatImage {
+    checkRgbImage('image', image);
+    const { options, channels } = this;
+    const { size, region, fill } = targetOf(options, image);
+    if (options.channelOrder === 'grey') toGrey(image.data);
+    const unshifted = { ...options, offset: 0, mean: null, std: null, secondStd: null };
+    const scaled = resampleFloat(image, size, region, createValueTable(unshifted, 1), fill);
+    if (options.channelOrder === 'bgr') reverseChannels(scaled);
+    const plane = region.height * region.width;
+    const data = planes ?? new Float32Array(channels * plane);
+    for (let channel = 0; channel < channels; channel++)
+      for (let at = 0; at < plane; at++)
+        data[channel * plane + at] = normalizeScaled(options, channel, scaled[at * 3 + channel]!);
+    const bytes = (): Uint8Array => Uint8Array.from(scaled, (value) => Math.round(value / options.scale));
+    return { height: region.height, width: region.width, planes: data, bytes };
+  }
+}
+
+/** An image that was resized in float32. */
+export interface FloatImage extends Size {
+  /** The normalised channels, one plane after the other. */
+  readonly planes: Float32Array;
+  /** The resized pixels as bytes, before they were normalised; to be looked at. */
+  bytes(): Uint8Array;
+}
+
+/** A transform's value for each channel and byte, `channels × 256` floats; shared, so leave it unchanged. */
+export { valuesOf };
+
+/**
+ * Decodes a JPEG and resizes and crops its rows as they come, with the pixels of {@link Transform.apply}.
+ *
+ * @returns Undefined if another decoder must read the file; `into` may then hold part of an image.
+ */
+export function transformJpeg(
+  { options, isFloat }: Transform,
+  bytes: Uint8Array,
+  into?: Uint8Array,
+): ResampledJpeg | undefined {
+  // Grey is made before the resize, and floats are resized from a whole image.
+  if (isFloat || options.channelOrder === 'grey') return undefined;
+  const image = resampleJpeg(bytes, jpegOptions(options), (source) => targetOf(options, source), into);
+  if (image && options.channelOrder === 'bgr') reverseChannels(image.data);
+  return image;
+}
+
+function targetOf(options: TransformOptions, image: Size): ResampleTarget {
+  const { resize, crop, cropOffset, interpolation, resampler, limitPixels } = options;
+  const size = resizedSize(image, resize);
+  const region = centerCrop(size, crop === null ? null : toSize(crop), cropOffset);
+  // Without a crop, a file of 1 × 65000 pixels would become one of 256 × 16 million.
+  const isBounded = crop !== null || isFixedSize(resize);
+  const limit = Math.max(limitPixels, TRANSFORM_PRESETS.ImageNet1K_V1.limitPixels);
+  if (!isBounded && region.height * region.width > limit) throw tooLargeImage('the resized image', limit);
+  const fill =
+    typeof options.fill === 'number' ? ([options.fill, options.fill, options.fill] as const) : options.fill;
+  return { size, region, fill, interpolation, resampler: resampler === 'torch' ? 'torch' : 'pillow' };
+}
+
+function toSize(size: number | Size): Size {
+  return typeof size === 'number' ? Object.freeze({ height: size, width: size }) : size;
+}
+
+/**
+ * Creates a transform: decode, resize, crop, normalise, with exactly the pixels and floats of torchvision.
+ *
+ * @param given - A preset's name, or options; options you leave out have the values of `ImageNet1K_V1`. A transform is returned
+ * unchanged.
+ * @returns The transform, for {@link loadImage} and the embed functions. It keeps a frozen copy of the options.
+ * @throws {@link TapirError} `OPTION_INVALID`.
+ *
+ * @example
+ * ```ts
+ * import { createTransform, loadImage } from 'onnx-tapir';
+ *
+ * const clip = createTransform({ resize: 224, interpolation: 'bicubic', mean: [0.481, 0.458, 0.408], std: [0.269, 0.261, 0.276] });
+ * const image = await loadImage('photo.jpg', clip);
+ * console.log(image.toTensor().dims); // [1, 3, 224, 224]
+ * ```
+ */
+export function createTransform(given: TransformLike = 'ImageNet1K_V1'): Transform {
+  if (given instanceof Transform) return given;
+  if (typeof given !== 'string')
+    return new Transform(
+      checkTransform(withDefaults(TRANSFORM_PRESETS.ImageNet1K_V1, given, 'transform')),
+      null,
+    );
+  const names = Object.keys(TRANSFORM_PRESETS) as TransformPreset[];
+  const preset = names.find((name) => name.toLowerCase() === given.toLowerCase());
+  if (!preset) throw invalidOption('transform', names.map((name) => `"${name}"`).join(', '), given);
+  return new Transform(checkTransform(TRANSFORM_PRESETS[preset]), preset);
+}

@@ -1,0 +1,81 @@
+/** Sizes for axes that the file leaves open: the option `inputSizes`, checked. */
+import { checkInteger, invalidOption, show } from '../../base/checks.js';
+import { dimsText, type TensorInfo } from '../../tensor/tensor-info.js';
+
+/**
+ * Sizes for axes of inputs that the file leaves open: one number for height and width of images, or sizes by the symbolic name of
+ * an axis and whole shapes by the name of an input, as in `{ width: 320, x: [1, 3, 48, 320] }`.
+ */
+export type InputSizes = number | Readonly<Record<string, number | readonly number[]>>;
+
+/** Checked sizes. */
+export interface GivenSizes {
+  /** Height and width of images. */
+  readonly side: number | undefined;
+  /** Sizes by symbolic name. */
+  readonly named: ReadonlyMap<string, number>;
+  /** Shapes by input. */
+  readonly shapes: ReadonlyMap<string, readonly number[]>;
+}
+
+export const NO_SIZES: GivenSizes = { side: undefined, named: new Map(), shapes: new Map() };
+
+const LARGEST = 65_536;
+
+/** Reads sizes. Throws `OPTION_INVALID`. */
+export function readInputSizes(option: string, given: unknown): GivenSizes {
+  if (typeof given === 'number') return { ...NO_SIZES, side: checkInteger(option, given, 1, LARGEST) };
+  if (given === null || typeof given !== 'object' || Array.isArray(given))
+    throw invalidOption(option, 'one size for images, or sizes by name of an axis or input', given);
+  const named = new Map<string, number>();
+  const shapes = new Map<string, readonly number[]>();
+  for (const [name, size] of Object.entries(given) as [string, unknown][]) {
+    if (Array.isArray(size))
+      shapes.set(
+        name,
+        size.map((one) => checkInteger(`${option}.${name}`, one, 1, LARGEST)),
+      );
+    else named.set(name, checkInteger(`${option}.${name}`, size, 1, LARGEST));
+  }
+  return { side: undefined, named, shapes };
+}
+
+/**
+ * Checks that the sizes belong to the inputs.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for a name that no input and no axis has, and for a shape that contradicts the file.
+ */
+export function checkInputSizes(
+  option: string,
+  { named, shapes }: GivenSizes,
+  inputs: readonly TensorInfo[],
+): void {
+  const symbols = new Set(
+    inputs.flatMap(({ dims }) => (dims ?? []).filter((size) => typeof size === 'string')),
+  );
+  const known = new Map(inputs.map((input) => [input.name, input]));
+  const unknown =
+    [...named.keys()].find((name) => !symbols.has(name)) ??
+    [...shapes.keys()].find((name) => !known.has(name));
+  if (unknown !== undefined) {
+    const inThere = inputs.map((input) => `${show(input.name)} ${dimsText(input)}`).join('; ');
+    throw invalidOption(
+      option,
+      `sizes of axes and shapes of inputs that the model has (${inThere})`,
+      unknown,
+    );
+  }
+  for (const [name, shape] of shapes) {
+    const input = known.get(name)!;
+    const fits =
+      input.dims === null ||
+      (input.dims.length === shape.length &&
+        input.dims.every((size, axis) => typeof size !== 'number' || size === shape[axis]));
+    if (!fits)
+      throw invalidOption(
+        `${option}.${name}`,
+        `a shape that fits ${dimsText(input)}`,
+        `[${shape.join(', ')}]`,
+      );
+  }
+}

@@ -1,0 +1,41 @@
+/** Reading the values of an initializer. */
+import { TapirError } from '../../base/errors.js';
+import { listExternalInitializers } from '../../onnx/external-data.js';
+import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
+import { elementTypeName } from '../../onnx/wire/schema.js';
+import { readPayload } from '../../onnx/tensor-payload.js';
+import { WireReader } from '../../onnx/wire/wire.js';
+import { widenBfloat16 } from '../../tensor/bfloat16.js';
+import { createData, elementCount, isDType, makeTensor, type Tensor } from '../../tensor/tensor.js';
+import { locateWeights, type ModelState } from './model-state.js';
+
+/**
+ * Reads the bytes of an initializer's elements, little-endian, in C order.
+ *
+ * @throws {@link TapirError} `MODEL_CHANGED`, `MODEL_MALFORMED`, `EXTERNAL_DATA_UNSAFE`.
+ */
+export async function readInitializerBytes(
+  model: ModelState,
+  tensor: ScannedTensor,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const files = locateWeights(model, listExternalInitializers([tensor]));
+  return model.withSource((source) => readPayload(new WireReader(source), tensor, files));
+}
+
+/** Reads an initializer. bfloat16 becomes float32. Throws as {@link readInitializerBytes}. */
+export async function readInitializer(model: ModelState, tensor: ScannedTensor): Promise<Tensor> {
+  const { buffer } = await readInitializerBytes(model, tensor);
+  const dtype = elementTypeName(tensor.elemType);
+  if (dtype === 'bfloat16') return makeTensor('float32', tensor.dims, widenBfloat16(buffer));
+  if (!isDType(dtype)) {
+    const reason = `no array holds elements of type ${dtype ?? tensor.elemType}`;
+    throw new TapirError('INPUT_MISMATCH', `"${tensor.name}" cannot be read as a tensor: ${reason}`, {
+      details: {
+        input: tensor.name,
+        expected: 'a type that arrays hold',
+        actual: dtype ?? String(tensor.elemType),
+      },
+    });
+  }
+  return makeTensor(dtype, tensor.dims, createData(dtype, elementCount(tensor.dims), buffer));
+}

@@ -1,0 +1,207 @@
+/** Writing a model to a file: what is checked first, and where external weights go. */
+import { realpathSync, statSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+import { AtomicFile, haveSameBytes } from '../../base/atomic-file.js';
+import { checkBoolean, checkOneOf, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+import { lockOutput } from '../../base/folder-lock.js';
+import { allExternalTensors } from '../../graph/rewrite/describe.js';
+import { patchOwner } from '../../graph/rewrite/lay-out.js';
+import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
+import { appendChunks, layOut, writeChunks } from '../../onnx/emit.js';
+import { locateExternal } from '../../onnx/external-data.js';
+import { inlineWeights, repackWeights, type MovedWeights } from '../../onnx/move-weights.js';
+import type { ScannedModel } from '../../onnx/scan/scan.js';
+import type { ByteSource } from '../../onnx/wire/source.js';
+import { WireReader } from '../../onnx/wire/wire.js';
+import { locateWeights, type ModelState } from './model-state.js';
+
+/** Options of {@link PrunedModel.save}. */
+export interface SaveOptions {
+  /**
+   * Where weights of other files go: `keep` leaves them in their files, `inline` copies those that are needed into the written
+   * file, `repack` into one new file beside it, `NAME.onnx.data`.
+   * @default 'keep'
+   */
+  readonly weights: 'keep' | 'inline' | 'repack';
+  /**
+   * Replace a file that exists. The model that was cut and its weights are never replaced.
+   * @default false
+   */
+  readonly overwrite: boolean;
+}
+
+export const SAVE_DEFAULTS: SaveOptions = { weights: 'keep', overwrite: false };
+
+/** The largest protobuf message, and so the largest ONNX file. */
+const LIMIT_BYTES = 2 ** 31 - 1;
+
+/** Where and how a model is saved. */
+export interface Saving extends SaveOptions {
+  readonly target: string;
+  /** Whether weights of other files move. */
+  readonly isMoved: boolean;
+}
+
+/** Reads the arguments of a save, and checks that it destroys nothing. */
+export function readSave(
+  model: ModelState,
+  path: string,
+  externalFiles: readonly string[],
+  allFiles: readonly string[],
+  given: Options<SaveOptions>,
+): Saving {
+  const options = withDefaults(SAVE_DEFAULTS, given, 'save');
+  const target = resolve(checkText('path', path));
+  const weights = checkOneOf('weights', options.weights, ['keep', 'inline', 'repack']);
+  const overwrite = checkBoolean('overwrite', options.overwrite);
+  const isMoved = weights !== 'keep' && externalFiles.length > 0;
+  if (!isMoved) checkSameFolder(model, externalFiles, target);
+  const targets = isMoved && weights === 'repack' ? [target, dataPathOf(target)] : [target];
+  for (const one of targets) checkNotSource(model, allFiles, one);
+  // The weights are checked when they are known: a killed run may have written the same.
+  if (!overwrite) checkAbsent(target);
+  return { target, weights, overwrite, isMoved };
+}
+
+/** Saves a model whole; see {@link OnnxModel.save}. */
+export async function saveWhole(model: ModelState, path: string, given: Options<SaveOptions>): Promise<void> {
+  const { graph, withSource } = model;
+  const tensors = allExternalTensors(graph.model);
+  const externalFiles = [...new Set(tensors.map(({ location }) => location))];
+  const { target, weights, overwrite, isMoved } = readSave(model, path, externalFiles, externalFiles, given);
+  await withSource(async (source) => {
+    const reader = new WireReader(source);
+    if (!isMoved) return writeChunks(source, [{ start: 0, end: source.sizeBytes }], target);
+    const files = locateWeights(model, tensors)!;
+    if (weights === 'inline') {
+      const chunks = layOutMoved(graph.model, reader, inlineWeights(reader, tensors, files));
+      checkSize(chunks, target);
+      return writeChunks(source, chunks, target);
+    }
+    const moved = repackWeights(reader, tensors, files, basename(dataPathOf(target)));
+    const chunks = layOutMoved(graph.model, reader, moved.weights);
+    return writeBoth(source, target, moved.file, chunks, overwrite);
+  });
+}
+
+/** A model whose weights moved, and which is the same otherwise. */
+function layOutMoved(model: ScannedModel, reader: WireReader, weights: MovedWeights): Chunk[] {
+  const replaced = new Map(
+    [...weights].map(([field, patches]) => [field, patchOwner(reader, field, patches)]),
+  );
+  return layOut(model, { dropped: new Set(), replaced, added: [] });
+}
+
+/**
+ * Writes a model and the file of its weights.
+ *
+ * @remarks Both are written under temporary names. Then the old model is removed, before its weights are replaced: a model with the
+ * weights of another one would give wrong values.
+ */
+export async function writeBoth(
+  source: ByteSource,
+  path: string,
+  weights: readonly Chunk[],
+  chunks: readonly Chunk[],
+  overwrite: boolean,
+): Promise<void> {
+  const dataPath = dataPathOf(path);
+  await using _lock = await lockOutput(dataPath);
+  const files: AtomicFile[] = [];
+  try {
+    for (const [to, content] of [
+      [dataPath, weights],
+      [path, chunks],
+    ] as const) {
+      const file = await AtomicFile.create(to);
+      files.push(file);
+      await appendChunks(file, source, content);
+      await file.pause();
+    }
+    if (overwrite) await rm(path, { force: true });
+    else {
+      checkAbsent(path);
+      if (!(await haveSameBytes(files[0]!.temporary, dataPath))) checkAbsent(dataPath);
+    }
+    for (const file of files) await file.finish();
+  } finally {
+    for (const file of files) await file.discard();
+  }
+}
+
+export function dataPathOf(path: string): string {
+  return `${path}.data`;
+}
+
+export function checkSize(chunks: readonly Chunk[], path: string): void {
+  const bytes = sizeOf(chunks);
+  if (bytes <= LIMIT_BYTES) return;
+  throw new TapirError(
+    'MODEL_TOO_LARGE',
+    `"${path}" would have ${bytes} bytes with all weights inside, and an ONNX file holds at most ${LIMIT_BYTES}; save it with weights: 'repack' (tapir: --repack), which puts them into a file beside it`,
+    { details: { path, bytes, limitBytes: LIMIT_BYTES } },
+  );
+}
+
+/** Refuses to write over the model that was cut, or over its weights: both are still read. */
+function checkNotSource(model: ModelState, externalFiles: readonly string[], target: string): void {
+  const { path, folder } = model;
+  if (folder === undefined) return;
+  const weights = externalFiles.map((name) => locateExternal(folder, name));
+  const isSource = path !== undefined && isSameFile(path, target);
+  if (!isSource && !weights.some((path) => isSameFile(path, target))) return;
+  const reason = isSource ? 'it is the model that is read' : 'it holds weights of the model that is read';
+  throw new TapirError('OUTPUT_UNWRITABLE', `cannot write "${target}": ${reason}; choose another name`, {
+    details: { path: target, reason },
+  });
+}
+
+/** Throws `OUTPUT_EXISTS` if there is a file at the path. */
+export function checkAbsent(target: string): void {
+  // What is not a regular file is refused with its reason when it is written.
+  if (!isFile(target)) return;
+  throw new TapirError(
+    'OUTPUT_EXISTS',
+    `"${target}" exists already; choose another name, or replace it with overwrite: true (tapir: --overwrite)`,
+    { details: { path: target } },
+  );
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+function checkSameFolder(model: ModelState, files: readonly string[], target: string): void {
+  const { folder } = model;
+  if (files.length === 0 || (folder !== undefined && isSameFile(folder, dirname(target)))) return;
+  const names = files.map((file) => `"${file}"`).join(', ');
+  const where = folder ?? 'unknown: the model was opened from bytes';
+  const advice =
+    folder === undefined
+      ? 'open the model by its path'
+      : `save with weights: 'inline' or 'repack' (tapir: --inline or --repack), or into the folder "${folder}"`;
+  throw new TapirError(
+    'EXTERNAL_DATA_ELSEWHERE',
+    `"${target}" would not find its weights, which are in ${names} beside the source model; ${advice}`,
+    { details: { path: target, folder: where, files } },
+  );
+}
+
+/** Whether two paths lead to the same file, through links, other names of it, or another case. */
+function isSameFile(a: string, b: string): boolean {
+  try {
+    const [one, other] = [statSync(a, { bigint: true }), statSync(b, { bigint: true })];
+    // Some file systems number no files.
+    return one.ino === 0n
+      ? realpathSync(a) === realpathSync(b)
+      : one.ino === other.ino && one.dev === other.dev;
+  } catch {
+    return false; // One of them does not exist.
+  }
+}

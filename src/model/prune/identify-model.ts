@@ -1,0 +1,32 @@
+/** Identifying a model file by its content. */
+import { basename } from 'node:path';
+import { digestSource } from '../../onnx/digest.js';
+import { modelInternals } from '../open/model-state.js';
+import type { OnnxModel } from '../open/open-model.js';
+
+/** How records identify a model file. */
+export interface FileIdentity {
+  /** The file name without its folder, or "model bytes". */
+  readonly file: string;
+  readonly bytes: number;
+  /** SHA-256 of the file, without its external weights. */
+  readonly sha256: string;
+}
+
+const identified = new WeakMap<OnnxModel, Promise<FileIdentity>>();
+
+/** Identifies the file of a model. The work is done once per model; call it early to have the result when you need it. */
+export function identifyFile(model: OnnxModel): Promise<FileIdentity> {
+  const known = identified.get(model);
+  if (known) return known;
+  const { file, withSource } = modelInternals.of(model);
+  const identifying = withSource(async (source) => ({
+    file: file ? basename(file.path) : source.label,
+    bytes: source.sizeBytes,
+    sha256: await digestSource(source),
+  }));
+  identified.set(model, identifying);
+  // The caller handles the failure; the next call tries again.
+  identifying.catch(() => identified.delete(model));
+  return identifying;
+}

@@ -1,0 +1,145 @@
+/** A rewritten model as a session opens it: its bytes, and the folder of its external weights. */
+import { createHash } from 'node:crypto';
+import { realpathSync, statSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { stampOf } from '../../base/file-stamp.js';
+import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
+import { collectChunks } from '../../onnx/emit.js';
+import type { ExternalFiles } from '../../onnx/external-data.js';
+import { pointAtWeights, relocateWeights } from '../../onnx/move-weights.js';
+import type { ByteSource } from '../../onnx/wire/source.js';
+import { WireReader } from '../../onnx/wire/wire.js';
+import { externalTensors } from '../../graph/rewrite/describe.js';
+import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { LaneDescription } from '../../runtime/lanes/protocol.js';
+import type { SessionOptions } from '../../runtime/lanes/session-options.js';
+import { listHostNodes } from '../open/check-runnable.js';
+import { identifyFile } from './identify-model.js';
+import { bytesOf, repackedWeights } from '../open/mapped-weights.js';
+import { locateWeights, modelInternals } from '../open/model-state.js';
+import type { OnnxModel } from '../open/open-model.js';
+
+/** The part of a lane's description that depends on the model alone. */
+type ModelDescription = Pick<LaneDescription, 'model' | 'externalFolder' | 'weightsFile' | 'hostNodes'>;
+
+/** Describes a rewritten model to a lane. With the naming `keys`, the bytes are those of the saved file. */
+export function describeModel(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  naming: Naming = 'tensors',
+): Promise<ModelDescription> {
+  return withLaidOut(model, rewrite, naming, async ({ source, chunks, externalFolder }) => ({
+    model: await collectChunks(source, chunks),
+    externalFolder,
+    hostNodes: listHostNodes(rewrite),
+  }));
+}
+
+/**
+ * Describes a rewritten model whose session reads weights from the file of the source model. Copying them first would take a
+ * third of the time that a session needs to open (docs/decisions/015-mapped-weights.md).
+ */
+export function describeMapped(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  session: SessionOptions,
+): Promise<ModelDescription> {
+  const { file, withSource } = modelInternals.of(model);
+  const weights = repackedWeights(rewrite, session);
+  if (!file || weights.length === 0 || externalTensors(rewrite).length > 0)
+    return describeModel(model, rewrite);
+  return withSource(async (source) => {
+    // onnxruntime refuses a link that leads out of the given folder.
+    const path = realpathSync(file.path);
+    const reader = new WireReader(source);
+    const lengths = new Map(weights.map((tensor) => [tensor, bytesOf(tensor)]));
+    const pointed = pointAtWeights(reader, lengths, basename(path));
+    const chunks = layOutRewrite(rewrite, 'tensors', reader, pointed);
+    const bytes = await collectChunks(source, chunks);
+    return {
+      model: bytes,
+      externalFolder: dirname(path),
+      weightsFile: { ...file, path },
+      hostNodes: listHostNodes(rewrite),
+    };
+  });
+}
+
+/**
+ * Identifies the content of a rewritten model, and measures it. The identity consists of the source file, the ranges of it and the
+ * new bytes that make up the model, and the stamps of its external files, which are not read.
+ */
+export async function identifyRewrite(
+  model: OnnxModel,
+  rewrite: Rewrite,
+): Promise<{ readonly identity: string; readonly bytes: number }> {
+  const content = await contentOf(model);
+  return withLaidOut(model, rewrite, 'tensors', ({ chunks, files }) => {
+    const weights = [...(files?.pathOf ?? [])].map(([location, path]) => {
+      const stats = statSync(path);
+      return { size: stats.size, stamp: [location, path, stampOf(stats)].join(':') };
+    });
+    const stamps = weights.map(({ stamp }) => stamp);
+    return {
+      identity: JSON.stringify([content, chunks.map(describeChunk), ...stamps]),
+      bytes: weights.reduce((sum, { size }) => sum + size, sizeOf(chunks)),
+    };
+  });
+}
+
+/** A file that was written more recently may be written again within one tick of its file system's clock. */
+const SETTLED_MS = 10_000;
+
+/** Identifies the content of a source model: by the place and the times of its file, or by its hash if the file is too recent. */
+async function contentOf(model: OnnxModel): Promise<unknown> {
+  const { file } = modelInternals.of(model);
+  const stats = file && statSync(file.path, { throwIfNoEntry: false });
+  if (stats && stampOf(stats) === file.stamp) {
+    const { ctimeMs, mtimeMs } = stats;
+    if (Date.now() - Math.max(ctimeMs, mtimeMs) > SETTLED_MS) return [file.path, file.stamp, ctimeMs];
+  }
+  return (await identifyFile(model)).sha256;
+}
+
+/** Longer pieces are identified by their hash. */
+const MOST_BYTES_IN_TEXT = 65_536;
+
+function describeChunk(chunk: Chunk): unknown {
+  if (!(chunk instanceof Uint8Array)) return chunk;
+  // Converted weights are large.
+  const isLarge = chunk.byteLength > MOST_BYTES_IN_TEXT;
+  return isLarge ? createHash('sha256').update(chunk).digest('hex') : Buffer.from(chunk).toString('base64');
+}
+
+/** The pieces of a rewritten model as a session opens it. */
+interface LaidOutModel {
+  readonly source: ByteSource;
+  readonly chunks: readonly Chunk[];
+  readonly files: ExternalFiles | undefined;
+  readonly externalFolder: string | undefined;
+}
+
+/** Runs a step on the pieces of a rewritten model. */
+function withLaidOut<Result>(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  naming: Naming,
+  step: (laidOut: LaidOutModel) => Result | Promise<Result>,
+): Promise<Result> {
+  const { folder, withSource } = modelInternals.of(model);
+  return withSource((source) => {
+    const files = findWeights(model, rewrite);
+    const reader = new WireReader(source);
+    // onnxruntime refuses links out of the given folder. So it gets the folder where the files really are.
+    const isElsewhere = files && files.folder !== realpathSync(folder!);
+    const weights = isElsewhere ? relocateWeights(reader, externalTensors(rewrite), files) : undefined;
+    const chunks = layOutRewrite(rewrite, naming, reader, weights);
+    return step({ source, chunks, files, externalFolder: files && (isElsewhere ? files.folder : folder) });
+  });
+}
+
+/** Finds the files with the external weights of a rewritten model; see {@link locateWeights}. */
+export function findWeights(model: OnnxModel, rewrite: Rewrite): ExternalFiles | undefined {
+  return locateWeights(modelInternals.of(model), externalTensors(rewrite));
+}

@@ -1,0 +1,65 @@
+/** Recognises torchvision's networks by the keys and dims of their state dicts. */
+import { Module } from '../module.js';
+import { Network, isComputed } from '../network.js';
+import type { Architecture } from '../architecture.js';
+import { ARCHITECTURES } from './all-families.js';
+
+/** Counts batches while torch trains; no network computes with it. */
+export const COUNTER: RegExp = /(?:^|\.)num_batches_tracked$/;
+
+/** What a recognised network tells that its state dict does not. */
+export interface KnownNetwork {
+  /** torchvision's name. */
+  readonly name: string;
+  /** The epsilon of a BatchNorm by the path of its module. */
+  readonly epsilons: ReadonlyMap<string, number>;
+  /** Keys that only training uses, such as those of auxiliary classifiers. */
+  readonly trainingOnly: RegExp | undefined;
+}
+
+const CLASSES = 1000;
+
+/**
+ * Finds the network that has exactly these keys with these dims. The classifier may have any size.
+ *
+ * @param dims - Sizes by key.
+ * @returns undefined if no network has them.
+ */
+export function recogniseNetwork(dims: ReadonlyMap<string, readonly number[]>): KnownNetwork | undefined {
+  for (const [name, architecture] of ARCHITECTURES) {
+    const network = writeNetwork(architecture);
+    if (!isOf(network, architecture, dims)) continue;
+    const epsilons = network.nodes.flatMap(({ opType, inputs, attributes }): [string, number][] => {
+      const epsilon = attributes?.['epsilon'];
+      const isNorm = opType === 'BatchNormalization' && typeof epsilon === 'object' && 'float' in epsilon;
+      return isNorm ? [[inputs[1]!.replace(/\.weight$/, ''), epsilon.float]] : [];
+    });
+    return { name, epsilons: new Map(epsilons), trainingOnly: architecture.trainingOnly };
+  }
+  return undefined;
+}
+
+function writeNetwork({ write, imageSize = 0 }: Architecture): Network {
+  const network = new Network(17);
+  write(new Module(network), { name: 'input', channels: 3 }, { classes: CLASSES, imageSize });
+  return network;
+}
+
+function isOf(
+  { parameters }: Network,
+  { trainingOnly }: Architecture,
+  dims: ReadonlyMap<string, readonly number[]>,
+): boolean {
+  for (const parameter of parameters.values()) {
+    const given = dims.get(parameter.key);
+    if (
+      given === undefined
+        ? !isComputed(parameter)
+        : !parameter.isHead && String(given) !== String(parameter.dims)
+    )
+      return false;
+  }
+  return [...dims.keys()].every(
+    (key) => parameters.has(key) || COUNTER.test(key) || trainingOnly?.test(key) === true,
+  );
+}

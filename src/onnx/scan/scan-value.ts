@@ -1,0 +1,173 @@
+/** The index of tensors and of the types of values. */
+import {
+  DIMENSION,
+  ENTRY,
+  OPTIONAL,
+  SHAPE,
+  SPARSE_TENSOR,
+  TENSOR,
+  TENSOR_TYPE,
+  TYPE,
+  VALUE_INFO,
+  type Dim,
+} from '../wire/schema.js';
+import { MAX_RANK, type Field, type WireReader } from '../wire/wire.js';
+
+export type { Dim };
+
+/** The declared type of a value. */
+export type ValueType =
+  | { readonly kind: 'tensor'; readonly elemType: number; readonly dims: readonly Dim[] | undefined }
+  | { readonly kind: 'sequence' | 'map' | 'optional' | 'sparse tensor' | 'opaque' };
+
+/** A ValueInfoProto: the declared name and type of a value. */
+export interface ScannedValueInfo {
+  readonly field: Field;
+  readonly name: string;
+  /** The field that holds the TypeProto, for copying. */
+  readonly typeField: Field | undefined;
+  readonly type: ValueType | undefined;
+}
+
+/** A TensorProto without its payload. */
+export interface ScannedTensor {
+  readonly field: Field;
+  readonly name: string;
+  readonly elemType: number;
+  readonly dims: readonly number[];
+  /** Entries of `external_data`, if the values lie in another file. */
+  readonly external: ReadonlyMap<string, string> | undefined;
+  /** The values and indices of a sparse tensor. */
+  readonly parts?: readonly ScannedTensor[];
+}
+
+const EXTERNAL = 1;
+
+export function scanTensor(reader: WireReader, field: Field): ScannedTensor {
+  const dims: number[] = [];
+  let external: Map<string, string> | undefined;
+  let isExternal = false;
+  let name = '';
+  let elemType = 0;
+  reader.readBody(field, (inner) => {
+    if (inner.number === TENSOR.name) name = reader.readName(inner);
+    else if (inner.number === TENSOR.dataType) elemType = reader.readInt(inner);
+    else if (inner.number === TENSOR.dims) readDims(reader, inner, dims);
+    else if (inner.number === TENSOR.dataLocation) isExternal = reader.readInt(inner) === EXTERNAL;
+    else if (inner.number === TENSOR.externalData) {
+      reader.countPart();
+      const { key, value } = scanEntry(reader, inner);
+      (external ??= new Map()).set(key, value);
+    }
+  });
+  return {
+    field,
+    name,
+    elemType,
+    dims: dims.slice(),
+    external: isExternal ? (external ?? new Map()) : undefined,
+  };
+}
+
+/** Adds sizes; damaged and hostile files have millions of them. */
+function readDims(reader: WireReader, field: Field, into: number[]): void {
+  if (!reader.readInts(field, into, MAX_RANK)) throw tooManyAxes(reader, field);
+}
+
+function tooManyAxes(reader: WireReader, field: Field): Error {
+  return reader.malformed(field.start, `a tensor has more than ${MAX_RANK} axes`);
+}
+
+/** A SparseTensorProto; its name is that of its `values`. */
+export function scanSparseTensor(reader: WireReader, field: Field): ScannedTensor {
+  const dims: number[] = [];
+  let values: ScannedTensor | undefined;
+  let indices: ScannedTensor | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === SPARSE_TENSOR.values) values = scanTensor(reader, inner);
+    else if (inner.number === SPARSE_TENSOR.indices) indices = scanTensor(reader, inner);
+    else if (inner.number === SPARSE_TENSOR.dims) readDims(reader, inner, dims);
+  });
+  return {
+    field,
+    name: values?.name ?? '',
+    elemType: values?.elemType ?? 0,
+    dims,
+    external: undefined,
+    parts: [values, indices].filter((part) => part !== undefined),
+  };
+}
+
+export function scanValueInfo(reader: WireReader, field: Field): ScannedValueInfo {
+  let name = '';
+  let typeField: Field | undefined;
+  let type: ValueType | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === VALUE_INFO.name) name = reader.readName(inner);
+    else if (inner.number === VALUE_INFO.type) {
+      typeField = inner;
+      type = scanType(reader, inner) ?? type;
+    }
+  });
+  return { field, name, typeField, type };
+}
+
+function scanType(reader: WireReader, field: Field): ValueType | undefined {
+  let type: ValueType | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === TYPE.tensor) type = scanTensorType(reader, inner);
+    else if (inner.number === TYPE.sequence) type = { kind: 'sequence' };
+    else if (inner.number === TYPE.map) type = { kind: 'map' };
+    else if (inner.number === TYPE.optional) type = scanOptional(reader, inner);
+    else if (inner.number === TYPE.sparseTensor) type = { kind: 'sparse tensor' };
+    else if (inner.number === TYPE.opaque) type = { kind: 'opaque' };
+  });
+  return type;
+}
+
+/** An optional tensor counts as a tensor, because onnxruntime returns it as one. */
+function scanOptional(reader: WireReader, field: Field): ValueType {
+  let type: ValueType | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === OPTIONAL.elemType) type = scanType(reader, inner);
+  });
+  return type?.kind === 'tensor' ? type : { kind: 'optional' };
+}
+
+function scanTensorType(reader: WireReader, field: Field): ValueType {
+  let elemType = 0;
+  let dims: Dim[] | undefined;
+  reader.readBody(field, (inner) => {
+    if (inner.number === TENSOR_TYPE.elemType) elemType = reader.readInt(inner);
+    else if (inner.number === TENSOR_TYPE.shape) {
+      const sizes: Dim[] = (dims ??= []);
+      reader.readBody(inner, (dim) => {
+        if (dim.number !== SHAPE.dim) return;
+        if (sizes.length === MAX_RANK) throw tooManyAxes(reader, dim);
+        sizes.push(scanDim(reader, dim));
+      });
+    }
+  });
+  return { kind: 'tensor', elemType, dims };
+}
+
+function scanDim(reader: WireReader, field: Field): Dim {
+  let dim: Dim = null;
+  reader.readBody(field, (inner) => {
+    // Some writers put -1 for an open size.
+    if (inner.number === DIMENSION.value) dim = reader.readInt(inner) < 0 ? null : reader.readInt(inner);
+    else if (inner.number === DIMENSION.param) dim = reader.readName(inner) || null;
+  });
+  return dim;
+}
+
+/** Reads a StringStringEntryProto. */
+export function scanEntry(reader: WireReader, field: Field): { key: string; value: string } {
+  let key = '';
+  let value = '';
+  reader.readBody(field, (inner) => {
+    if (inner.number === ENTRY.key) key = reader.readName(inner);
+    else if (inner.number === ENTRY.value) value = reader.readName(inner);
+  });
+  return { key, value };
+}

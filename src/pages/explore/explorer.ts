@@ -1,0 +1,206 @@
+/** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
+import { shown } from '../../base/printable.js';
+import { invalidOption } from '../../base/checks.js';
+import { isTapirError, reasonOf } from '../../base/errors.js';
+import { createAttribution, type Attribution } from '../../explain/attribution.js';
+import { readClassLabels } from '../../extract/class-labels.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import type { FeatureExtractor } from '../../extract/feature-extractor.js';
+import type { ImageSource } from '../../images/file/image-source.js';
+import type { TransformRequest } from '../../images/configs/find-transform.js';
+import { openModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
+import { pruneModel } from '../../model/oracle/prune-model.js';
+import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import { takeRow } from '../../tensor/rows.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { makeTensor } from '../../tensor/tensor.js';
+import { describeModel } from './describe/describe-model.js';
+import { measureModel } from './describe/measure.js';
+import type {
+  PageCut,
+  PageFeatures,
+  PageHeat,
+  PageMeasure,
+  PageModel,
+  PagePhoto,
+  PhotoCode,
+} from './page/data.js';
+import { Photos, type HeldPhoto } from './photos.js';
+import { describeAttention, describeFeatures, topClasses } from './see/describe-features.js';
+import { toBytes } from './see/draw-maps.js';
+import { valuesOfTensor } from './see/places.js';
+import { Shelf } from './shelf.js';
+
+/** How an explorer computes. */
+export interface ExplorerSetup {
+  readonly transform: TransformRequest;
+  /** Of the classes, in their order; undefined for those in the model's metadata. */
+  readonly labels: readonly string[] | undefined;
+  readonly device: Device;
+}
+
+/** Sessions that stay open, for nodes that are looked at in turn. */
+const MOST_SESSIONS = 4;
+const CLASSES_SHOWN = 5;
+
+/** Answers the questions of a page. Sessions stay open until {@link Explorer.close}. */
+export class Explorer {
+  readonly page: PageModel;
+  /** Why the model takes no photo; null if it does. */
+  readonly noPhotos: string | null;
+  readonly #model: OnnxModel;
+  readonly #device: Device;
+  readonly #labels: readonly string[] | undefined;
+  readonly #photos: Photos | undefined;
+  readonly #extractors = new Shelf<FeatureExtractor>(MOST_SESSIONS);
+  readonly #attributions = new Shelf<Attribution>(1);
+  readonly #measures = new Map<boolean, Promise<PageMeasure>>();
+
+  private constructor(model: OnnxModel, path: string, setup: ExplorerSetup) {
+    this.#model = model;
+    this.#device = setup.device;
+    this.#labels = setup.labels;
+    this.page = describeModel(model, path);
+    let problem: string | null = null;
+    try {
+      this.#photos = new Photos(model, setup.transform);
+    } catch (error) {
+      if (!isTapirError(error)) throw error;
+      problem = shown(reasonOf(error));
+    }
+    this.noPhotos = problem;
+  }
+
+  /** Opens a model. No session opens yet. Throws those of {@link openModel}. */
+  static async open(source: ModelSource | OnnxModel, path: string, setup: ExplorerSetup): Promise<Explorer> {
+    const model =
+      typeof source === 'string' || source instanceof URL || source instanceof Uint8Array
+        ? await openModel(source)
+        : source;
+    return new Explorer(model, path, setup);
+  }
+
+  /** The photos that were added. */
+  get photos(): readonly PagePhoto[] {
+    return this.#photos?.all.map(({ page }) => page) ?? [];
+  }
+
+  /** How photos are prepared, in a sentence; empty if the model takes none. */
+  get photoNote(): string {
+    return this.#photos?.note ?? '';
+  }
+
+  /** How code prepares a photo; see {@link Photos.code}. */
+  get photoCode(): PhotoCode {
+    return this.#photos?.code ?? { transform: '', isTensor: true };
+  }
+
+  /** Adds a photo. Throws `OPTION_INVALID` if the model takes none, and those of {@link loadImage}. */
+  async addPhoto(source: ImageSource, name: string): Promise<PagePhoto> {
+    if (!this.#photos) throw invalidOption('photo', 'left out for this model', this.noPhotos);
+    return (await this.#photos.add(source, name)).page;
+  }
+
+  /** Sizes and costs of a run; with times if asked for. */
+  measure(isTimed: boolean): Promise<PageMeasure> {
+    const known = this.#measures.get(isTimed);
+    if (known) return known;
+    const measure = measureModel(this.#model, isTimed);
+    this.#measures.set(isTimed, measure);
+    // The next call measures again.
+    measure.catch(() => this.#measures.delete(isTimed));
+    return measure;
+  }
+
+  /** What names need. */
+  async cut(names: readonly string[]): Promise<PageCut> {
+    const { kept, notes } = (await this.prune(names)).plan;
+    return { nodes: kept.nodes.length, initializers: kept.initializers.length, bytes: kept.bytes, notes };
+  }
+
+  /** The model cut down to what names need. */
+  prune(names: readonly string[]): Promise<PrunedModel> {
+    return pruneModel(this.#model, [...names]);
+  }
+
+  /** What a node gives for a photo. */
+  async features(request: string, photo: string): Promise<PageFeatures> {
+    const { extractor, tensor } = await this.#run(request, this.#photo(photo));
+    return describeFeatures({ request, photo }, tensor, extractor.outputs[0]!.layout);
+  }
+
+  /** The attention that a softmax gives; null if it is none. */
+  async attention(request: string, photo: string): Promise<unknown> {
+    const { tensor } = await this.#run(request, this.#photo(photo));
+    const found = describeAttention({ request, photo }, tensor);
+    return (
+      found ?? { problem: `“${request}” is not the attention of patches: it is [${tensor.dims.join(', ')}]` }
+    );
+  }
+
+  /** The classes with the highest scores. */
+  async classes(photo: string): Promise<unknown> {
+    const output = this.#model.outputs[0]!.name;
+    const { tensor } = await this.#run(`tensor:${output}`, this.#photo(photo));
+    const scores = valuesOfTensor(tensor);
+    if (!scores || tensor.dims.length !== 2 || scores.length < 2)
+      return { problem: `its first output is no list of scores: “${output}” is [${tensor.dims.join(', ')}]` };
+    const known = this.#labels ? { labels: this.#labels } : await readClassLabels(this.#model);
+    const labels = 'labels' in known && known.labels.length === scores.length ? known.labels : null;
+    return topClasses(scores, labels?.map(shown) ?? null, CLASSES_SHOWN);
+  }
+
+  /** Where the score of a class comes from: Grad-CAM of a layer. */
+  async heat(layer: string, photo: string, target: number | string | undefined): Promise<PageHeat> {
+    const { image } = this.#photo(photo);
+    const attribution = await this.#attributions.take(layer, () =>
+      createAttribution(this.#model, { layer, device: this.#device, labels: this.#labels }),
+    );
+    const result = await attribution.run(image.toTensor(), { target: target ?? 'predicted' });
+    const { heatmap, classes, labels, scores } = result;
+    const [height, width] = heatmap.dims.slice(-2) as [number, number];
+    const label = labels[0] ?? null;
+    return {
+      layer,
+      photo,
+      classIndex: classes[0]!,
+      label: label === null ? null : shown(label),
+      score: scores[0]!,
+      height,
+      width,
+      pixels: Buffer.from(toBytes(heatmap.data, 0, 1)).toString('base64'),
+    };
+  }
+
+  /** Ends all sessions. */
+  async close(): Promise<void> {
+    await Promise.all([this.#extractors.close(), this.#attributions.close()]);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #photo(id: string): HeldPhoto {
+    const held = this.#photos?.find(id);
+    if (!held) throw invalidOption('photo', 'one that the page has', id);
+    return held;
+  }
+
+  /** Runs the model up to a node. The model is cut once per node. */
+  async #run(request: string, { feed }: HeldPhoto): Promise<{ extractor: FeatureExtractor; tensor: Tensor }> {
+    const extractor = await this.#extractors.take(request, async () =>
+      createFeatureExtractor(this.#model, [request], { device: this.#device }),
+    );
+    const { [request]: tensor } = await extractor.run(feed);
+    return { extractor, tensor: firstRow(tensor!, feed.dims[0]!) };
+  }
+}
+
+/** The result for the first image of a batch, which holds one photo several times. */
+function firstRow(tensor: Tensor, rows: number): Tensor {
+  if (rows <= 1 || tensor.dims.length < 2 || tensor.dims[0] !== rows) return tensor;
+  const { dtype, dims, data } = takeRow(tensor, 0);
+  return makeTensor(dtype, [1, ...dims], data);
+}

@@ -1,0 +1,160 @@
+/** Starts the page: connects the picture of the model, the search, and the three cards. */
+import { printable } from '../../../base/printable.js';
+import { byId, make, onPress, press, readPageData } from '../../../html/browser/elements.js';
+import { startTheme } from '../../../html/browser/theme.js';
+import { CutPanel } from './cut-panel.js';
+import type { PageData, PageMeasure } from './data.js';
+import { ModelGraph, ROOT, type Id, type Metric } from './graph.js';
+import { keepFor } from './cut.js';
+import { showNode, showRefusal } from './node-panel.js';
+import { PathView } from './path-view.js';
+import { openAtFirst } from './rows.js';
+import { listNames, type Hit } from './search.js';
+import { startSearch } from './search-box.js';
+import { SeePanel } from './see-panel.js';
+import { sourceOf, type Source } from './source.js';
+
+/** Rows that are open at first. */
+const FIRST_ROWS = 24;
+/** Pixels from which the facts stand open. */
+const WIDE = 1820;
+
+function start(): void {
+  const data = readPageData<PageData>();
+  const source = sourceOf(data);
+  const graph = new ModelGraph(data.model);
+  const names = listNames(data.model);
+  const picks: Id[] = [];
+  const isPicked = (id: Id): boolean => picks.includes(id);
+
+  const showPicks = (): void => {
+    const kept =
+      picks.length === 0
+        ? undefined
+        : keepFor(
+            data.model,
+            picks.map((id) => graph.valueOf(id)![0]),
+            graph.measure,
+          ).nodes;
+    view.showCut(new Set(picks), kept);
+    cut.show(picks);
+    showNode(byId('node'), graph, view.chosen, actions);
+  };
+  const pick = (id: Id): void => {
+    if (graph.requestOf(id) === undefined) return;
+    const at = picks.indexOf(id);
+    if (at < 0) picks.push(id);
+    else picks.splice(at, 1);
+    byId('live').textContent = printable(
+      `${graph.nameOf(id)} is ${at < 0 ? 'picked' : 'not picked any more'}.`,
+    );
+    showPicks();
+  };
+  const actions = { onPick: pick, onGo: (id: Id) => view.choose(id), isPicked };
+  const goTo = (name: string): void => {
+    const hit = names.find((one) => one.name === name);
+    if (hit) find(hit);
+  };
+  const find = ({ id, name, about }: Hit): void => {
+    if (id === undefined) {
+      const instead = data.model.refusals.find((refusal) => refusal.name === name)?.instead;
+      showRefusal(byId('node'), name, about, instead ? makeLink(instead, () => goTo(instead)) : undefined);
+      byId('live').textContent = printable(`${name} is refused: ${about}`);
+      return;
+    }
+    view.choose(id);
+    view.focus();
+  };
+
+  const cut = new CutPanel(byId('cut'), graph, source, data.photoCode, pick);
+  const see = new SeePanel(byId('see'), graph, source, data, goTo);
+  const view = new PathView(graph, byId('path'), openAtFirst(graph, FIRST_ROWS), {
+    onChoose: (id) => {
+      showNode(byId('node'), graph, id, actions);
+      see.show(id);
+    },
+    onPick: pick,
+    onLook: () => see.focus(),
+  });
+
+  for (const card of ['node', 'see', 'cut'])
+    byId(card).addEventListener('keydown', ({ key, target }) => {
+      if (key === 'Escape' && !(target as Element).closest('input, select')) view.focus();
+    });
+  startFacts(data.model.facts);
+  startSearch(names, find);
+  startControls(view, source, graph, () => showPicks());
+  for (const name of data.picked) {
+    const hit = names.find((one) => one.name === name && one.id !== undefined);
+    if (hit && !isPicked(hit.id!)) picks.push(hit.id!);
+  }
+  showPicks();
+  see.show(undefined);
+  if (picks.length > 0) view.choose(picks.at(-1)!);
+  startTheme(() => undefined);
+  byId('at').textContent = ' · measuring …';
+  void measure(source, graph, false)
+    .then(() => {
+      const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
+      if (!hasWork) showCost(view, 'bytes');
+      showPicks();
+      see.show(view.chosen);
+    })
+    .catch((error: unknown) => tellUnmeasured(false, String(error)));
+  document.documentElement.dataset['ready'] = 'true';
+}
+
+function makeLink(name: string, act: () => void): HTMLElement {
+  const button = make('button', 'chip', make('bdi', '', name));
+  button.type = 'button';
+  button.addEventListener('click', act);
+  return button;
+}
+
+/** The facts stand open where there is room. */
+function startFacts(facts: readonly string[]): void {
+  (byId('facts') as HTMLDetailsElement).open = innerWidth >= WIDE;
+  byId('fact-list').replaceChildren(...facts.map((fact) => make('li', '', make('bdi', '', fact))));
+}
+
+function startControls(view: PathView, source: Source, graph: ModelGraph, onMeasured: () => void): void {
+  onPress('cost', (value) => {
+    const metric = value as Metric;
+    showCost(view, metric);
+    if (metric !== 'milliseconds' || graph.measure?.milliseconds) return;
+    byId('live').textContent = 'Timing every node.';
+    document.documentElement.dataset['timing'] = 'true';
+    void measure(source, graph, true)
+      .then(onMeasured)
+      .catch((error: unknown) => tellUnmeasured(true, String(error)))
+      .finally(() => delete document.documentElement.dataset['timing']);
+  });
+  const times = document.querySelector<HTMLButtonElement>('[data-cost=milliseconds]')!;
+  if (!source.has('measure', { times: '1' })) {
+    times.disabled = true;
+    times.title = 'A served page measures it; a file has it if it was written with --time.';
+  }
+  onPress('fold', (value) => view.foldAll(value === 'open'));
+  const aside = byId('aside') as HTMLInputElement;
+  aside.addEventListener('change', () => view.showAside(aside.checked));
+}
+
+function showCost(view: PathView, metric: Metric): void {
+  press('cost', metric);
+  view.showCost(metric);
+}
+
+/** Asks for sizes and costs, and shows at which sizes they were measured. */
+async function measure(source: Source, graph: ModelGraph, isTimed: boolean): Promise<void> {
+  const outcome = await source.ask<PageMeasure>('measure', isTimed ? { times: '1' } : {});
+  if ('problem' in outcome) return tellUnmeasured(isTimed, outcome.problem);
+  graph.setMeasure(outcome.value);
+  byId('at').textContent = printable(` · measured at ${outcome.value.at}`);
+  document.documentElement.dataset['measured'] = isTimed ? 'times' : 'sizes';
+}
+
+function tellUnmeasured(isTimed: boolean, problem: string): void {
+  byId('at').textContent = printable(` · ${isTimed ? 'not timed' : 'not measured'}: ${problem}`);
+}
+
+start();

@@ -1,0 +1,156 @@
+/** The card of the chosen module or node: its name, shape, cost, marks and neighbours. */
+import { make } from '../../../html/browser/elements.js';
+import { formatBytes, formatCount } from '../../../html/numbers.js';
+import { formatCost, formatShare, MARKS, METRIC_NAMES } from './format.js';
+import { ROOT, type Id, type Metric, type ModelGraph } from './graph.js';
+
+/** What the card can do. */
+export interface NodeActions {
+  readonly onPick: (id: Id) => void;
+  readonly onGo: (id: Id) => void;
+  readonly isPicked: (id: Id) => boolean;
+}
+
+const MOST_NEIGHBOURS = 5;
+
+/** Shows an id. */
+export function showNode(
+  card: HTMLElement,
+  graph: ModelGraph,
+  id: Id | undefined,
+  actions: NodeActions,
+): void {
+  if (id === undefined) {
+    card.replaceChildren(
+      make('p', 'hint', 'Choose a module or a node to see what it gives and what it costs.'),
+    );
+    return;
+  }
+  const request = graph.requestOf(id);
+  const box = id < 0 ? graph.model.boxes[-1 - id]! : undefined;
+  const node = id >= 0 ? graph.model.nodes[id]! : undefined;
+  const head = make(
+    'div',
+    'card-head',
+    make(
+      'div',
+      '',
+      make('p', 'eyebrow', kindOf(graph, id)),
+      make('h2', 'card-name', breakable(graph.nameOf(id))),
+    ),
+  );
+  if (request !== undefined) head.append(makePickButton(id, actions));
+  const notes = [
+    ...(node?.marks ?? []).map((mark) =>
+      make('p', 'note', make('strong', '', `${MARKS[mark]![0]}: `), MARKS[mark]![1]),
+    ),
+    ...(box?.refusal ? [make('p', 'note bad', `This name is refused: ${box.refusal}.`)] : []),
+  ];
+  card.replaceChildren(head, ...notes, makeTable(graph, id, request), ...makeNeighbours(graph, id, actions));
+}
+
+/** Shows why a name is refused; `instead` goes to the name to use. */
+export function showRefusal(card: HTMLElement, name: string, why: string, instead?: HTMLElement): void {
+  card.replaceChildren(
+    make('p', 'eyebrow', 'refused name'),
+    make('h2', 'card-name', breakable(name)),
+    make('p', 'note bad', `${why}.`),
+    ...(instead ? [make('div', 'neighbours', make('span', 'label', 'ask for'), instead)] : []),
+  );
+}
+
+/** A name whose lines break between its parts. */
+function breakable(name: string): HTMLElement {
+  const parts = name.split(/(?<=[./_:])/).flatMap((part) => [part, make('wbr', '')]);
+  return make('bdi', '', ...parts);
+}
+
+function kindOf(graph: ModelGraph, id: Id): string {
+  if (id >= 0) return graph.model.nodes[id]!.op;
+  const { kind } = graph.model.boxes[-1 - id]!;
+  return `${kind === 'run' ? 'run of' : 'module of'} ${formatCount(graph.nodesIn(id).length)} nodes`;
+}
+
+function makePickButton(id: Id, { onPick, isPicked }: NodeActions): HTMLButtonElement {
+  const isOn = isPicked(id);
+  const button = make('button', 'quiet pick-button', isOn ? 'Picked' : 'Pick');
+  button.type = 'button';
+  button.setAttribute('aria-pressed', String(isOn));
+  button.addEventListener('click', () => onPick(id));
+  return button;
+}
+
+function makeTable(graph: ModelGraph, id: Id, request: string | undefined): HTMLElement {
+  const table = make('dl', 'table');
+  const add = (name: string, ...values: readonly (Node | string)[]): void => {
+    table.append(make('div', '', make('dt', '', name), make('dd', '', ...values)));
+  };
+  const dims = graph.dimsOf(id);
+  const [node, output] = graph.valueOf(id) ?? [graph.lastData(id), 0];
+  const info = node === undefined ? undefined : graph.model.nodes[node]!.outputs[output];
+  if (dims)
+    add(
+      'shape',
+      make('strong', '', `[${dims.map((size) => size ?? '?').join(', ')}]`),
+      info?.dtype ? ` ${info.dtype}` : '',
+    );
+  const reduction = reductionOf(graph, dims);
+  if (reduction !== undefined) add('resolution', `1/${reduction} of the input`);
+  if (request !== undefined) add('ask for it as', make('code', '', request));
+  if (info && info.tensor !== request) add('tensor in the file', make('code', '', info.tensor));
+  if (node !== undefined && graph.measure)
+    add('one result', formatBytes(graph.measure.bytes[node]![output] ?? 0));
+  for (const metric of ['macs', 'parameters', 'bytes', 'milliseconds'] as const) {
+    const cost = graph.costOf(id, metric);
+    if (cost === 0 || metric === 'bytes') continue;
+    add(METRIC_NAMES[metric], formatCost(cost, metric), shareOf(graph, id, metric));
+  }
+  return table;
+}
+
+function shareOf(graph: ModelGraph, id: Id, metric: Metric): HTMLElement {
+  const total = graph.costOf(ROOT, metric);
+  return make('span', 'share', total === 0 ? '' : ` · ${formatShare(graph.costOf(id, metric) / total)}`);
+}
+
+/** By how much a map is smaller than the image. */
+function reductionOf(
+  { model, measure }: ModelGraph,
+  dims: readonly (number | string | null)[] | null,
+): number | undefined {
+  const fed = /\[[^,\]]+, \d+, (\d+), \d+\]/.exec(measure?.at ?? '');
+  const stated = model.inputs[0]?.dims?.[2];
+  const image = fed ? Number(fed[1]) : stated;
+  const height = dims?.length === 4 ? dims[2] : undefined;
+  if (typeof image !== 'number' || typeof height !== 'number' || height < 2) return undefined;
+  const ratio = image / height;
+  return ratio >= 1 && Number.isInteger(ratio) ? ratio : undefined;
+}
+
+function makeNeighbours(graph: ModelGraph, id: Id, { onGo }: NodeActions): HTMLElement[] {
+  const inside = new Set(graph.nodesIn(id));
+  const isData = (node: number): boolean =>
+    node >= 0 && graph.model.nodes[node]!.role === 'data' && !inside.has(node);
+  const sources = new Set(
+    [...inside].flatMap((node) => graph.model.nodes[node]!.reads.map(([source]) => source)).filter(isData),
+  );
+  const users = new Set([...inside].flatMap((node) => graph.usersOf(node)).filter(isData));
+  return (
+    [
+      ['reads', sources],
+      ['is read by', users],
+    ] as const
+  ).flatMap(([title, nodes]) => {
+    if (nodes.size === 0) return [];
+    const links = [...nodes].slice(0, MOST_NEIGHBOURS).map((node) => {
+      const button = make('button', 'chip', make('bdi', '', graph.nameOf(node)));
+      button.type = 'button';
+      button.addEventListener('click', () => onGo(node));
+      return button;
+    });
+    const more = nodes.size - links.length;
+    return [
+      make('div', 'neighbours', make('span', 'label', title), ...links, more > 0 ? `and ${more} more` : ''),
+    ];
+  });
+}

@@ -1,0 +1,61 @@
+/** A described model → its page. */
+import { shown } from '../../base/printable.js';
+import { packageVersion } from '../../base/package.js';
+import { readPageFiles, renderPage } from '../../html/document.js';
+import { markup, type Markup } from '../../html/html.js';
+import { formatBytes, formatCount, formatLarge } from '../../html/numbers.js';
+import type { PageData, PageModel } from './page/data.js';
+
+/** Writes the page as text. */
+export async function renderExplorer(data: PageData): Promise<string> {
+  const { model, key } = data;
+  return renderPage({
+    kind: 'explore',
+    title: shown(model.title),
+    subtitle: subtitleOf(model),
+    controls: null,
+    skip: { target: 'path', text: 'Skip to the model' },
+    main: MAIN,
+    notes: [],
+    data,
+    version: packageVersion(),
+    files: await readPageFiles('explore'),
+    isServed: key !== null,
+  });
+}
+
+function subtitleOf({ nodes, weights, sizeBytes, outputs }: PageModel): Markup {
+  const parameters = weights.reduce((sum, [elements]) => sum + elements, 0);
+  const outs = outputs.length === 1 ? '1 output' : `${formatCount(outputs.length)} outputs`;
+  return markup`${formatLarge(parameters)} parameters · ${formatBytes(sizeBytes)} · ${formatCount(nodes.length)} nodes · ${outs}<span id="at"></span>`;
+}
+
+const MAIN = markup`<details id="facts" class="facts"><summary>What the exporter did</summary><ul id="fact-list"></ul></details>
+<div class="desk">
+<section class="path-side" aria-label="The model">
+  <div class="tools">
+    <div class="find" role="search">
+      <input id="find" type="search" role="combobox" aria-expanded="false" aria-controls="found" aria-autocomplete="list" autocomplete="off" spellcheck="false" placeholder="Find a name" aria-label="Find a name">
+      <kbd aria-hidden="true">/</kbd>
+      <ul id="found" role="listbox" aria-label="Names" hidden></ul>
+    </div>
+    <div class="segments" role="group" aria-label="Colour by cost">
+      <button type="button" data-cost="macs" aria-pressed="true">MACs</button>
+      <button type="button" data-cost="parameters" aria-pressed="false">Weights</button>
+      <button type="button" data-cost="bytes" aria-pressed="false">Memory</button>
+      <button type="button" data-cost="milliseconds" aria-pressed="false">Time</button>
+    </div>
+    <div class="segments" role="group" aria-label="Open and close">
+      <button type="button" data-fold="open">Open all</button>
+      <button type="button" data-fold="close">Close all</button>
+    </div>
+    <label class="check"><input type="checkbox" id="aside"> constants and sizes</label>
+  </div>
+  <div id="path" class="path" role="tree" tabindex="0" aria-label="Modules and nodes, in the order in which data passes them" aria-describedby="keys"></div>
+  <p class="keys note" id="keys"><kbd>↑</kbd><kbd>↓</kbd> move <kbd>→</kbd><kbd>←</kbd> open, close <kbd>Space</kbd> pick <kbd>Enter</kbd> look <kbd>/</kbd> find</p>
+</section>
+<section class="node-side" aria-label="The chosen node"><div id="node" class="card"></div></section>
+<section class="cut-side" aria-label="The cut"><div id="cut" class="card"></div></section>
+<section class="see-side" aria-label="Photos"><div id="see" class="card"></div></section>
+</div>
+<p id="live" class="visually-hidden" aria-live="polite"></p>`;

@@ -1,0 +1,97 @@
+/** A computed tensor → what the page shows of it. */
+import type { FeatureInfo } from '../../../model/prune/feature-info.js';
+import type { Tensor } from '../../../tensor/tensor.js';
+import { encodeNumbers } from '../../../html/html.js';
+import type { PageAttention, PageClass, PageFeatures } from '../page/data.js';
+import { drawMaps } from './draw-maps.js';
+import { gridOf, readPlaces, valuesOfTensor } from './places.js';
+import { principalColours } from './principal-colours.js';
+import { measureTensor } from './statistics.js';
+
+/** Longer vectors are not drawn. */
+const MOST_VALUES = 8192;
+
+/** What was asked: a node, and a photo by its id. */
+export interface Asked {
+  readonly request: string;
+  readonly photo: string;
+}
+
+/** Describes what a node gives for one photo. */
+export function describeFeatures(asked: Asked, tensor: Tensor, layout: FeatureInfo['layout']): PageFeatures {
+  const { dtype, dims } = tensor;
+  const values = valuesOfTensor(tensor) ?? new Float32Array();
+  const places = readPlaces(values, dims, layout);
+  const isMap = places !== undefined && places.height * places.width > 1;
+  const maps = isMap ? drawMaps(places) : null;
+  const colours = isMap ? principalColours(places) : undefined;
+  const hasVector = !isMap && values.length > 0 && values.length <= MOST_VALUES;
+  return {
+    ...asked,
+    dtype,
+    dims,
+    statistics: measureTensor(values, places),
+    maps,
+    colours: colours
+      ? { height: places!.height, width: places!.width, pixels: Buffer.from(colours).toString('base64') }
+      : null,
+    vector: hasVector ? encodeNumbers(values.slice()) : null,
+    notes: [
+      ...(places && places.prefix > 0
+        ? [
+            `${places.prefix === 1 ? 'The class token is' : `${places.prefix} tokens before the patches are`} left out of the maps.`,
+          ]
+        : []),
+      ...(maps && maps.reduced > 1
+        ? [`Each shown place is the mean of ${maps.reduced} × ${maps.reduced}.`]
+        : []),
+      ...(maps && places!.channels > maps.maps.length
+        ? [`The ${maps.maps.length} channels with the most energy, of ${places!.channels}.`]
+        : []),
+    ],
+  };
+}
+
+/**
+ * The attention of the class token. If the model has no class token, the average over all tokens.
+ *
+ * @param tensor - `[1, heads, tokens, tokens]` or `[heads, tokens, tokens]`.
+ * @returns undefined for other tensors, and where the tokens are no grid of patches.
+ */
+export function describeAttention(asked: Asked, tensor: Tensor): PageAttention | undefined {
+  const values = valuesOfTensor(tensor);
+  const [heads = 0, tokens = 0, others] = tensor.dims.slice(-3);
+  const grid = gridOf(tokens);
+  if (!values || tensor.dims.length < 3 || tokens !== others || !grid) return undefined;
+  const { side, prefix } = grid;
+  const patches = side * side;
+  const data = new Float32Array(heads * patches);
+  const rows = prefix > 0 ? 1 : tokens;
+  for (let head = 0; head < heads; head++)
+    for (let row = 0; row < rows; row++)
+      for (let i = 0; i < patches; i++)
+        data[head * patches + i]! += values[(head * tokens + row) * tokens + prefix + i]! / rows;
+  const maps = drawMaps({ channels: heads, height: side, width: side, data, prefix }, 'index');
+  return { ...asked, ...maps, from: prefix > 0 ? 'the class token' : 'a token, on average,' };
+}
+
+/** The classes with the highest scores. */
+export function topClasses(
+  scores: Float32Array,
+  labels: readonly string[] | null,
+  count: number,
+): PageClass[] {
+  const largest = scores.reduce((most, score) => Math.max(most, score), -Infinity);
+  const sum = scores.reduce((total, score) => total + score, 0);
+  const areProbabilities = scores.every((score) => score >= 0 && score <= 1) && Math.abs(sum - 1) < 1e-3;
+  const powers = scores.reduce((total, score) => total + Math.exp(score - largest), 0);
+  return [...scores.keys()]
+    .toSorted((a, b) => scores[b]! - scores[a]! || a - b)
+    .slice(0, count)
+    .map((index) => ({
+      index,
+      label: labels?.[index] ?? null,
+      score: scores[index]!,
+      probability: areProbabilities ? scores[index]! : Math.exp(scores[index]! - largest) / powers,
+    }));
+}

@@ -1,0 +1,200 @@
+/** A model → one page in one file. */
+import { basename, resolve } from 'node:path';
+import { writeAtomically } from '../../base/atomic-file.js';
+import {
+  checkBoolean,
+  checkSignal,
+  checkText,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
+import type { TransformRequest } from '../../images/configs/find-transform.js';
+import type { ModelSource } from '../../model/open/open-model.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import { checkReplaceable } from '../../html/check-replaceable.js';
+import { Explorer } from './explorer.js';
+import type { PageMeasure, PageModel } from './page/data.js';
+import { isAttention } from './page/graph.js';
+import { answerQuestion } from './questions.js';
+import { renderExplorer } from './render-explorer.js';
+
+/** Options of {@link writeExplorer}. */
+export interface ExplorerOptions {
+  /**
+   * HTML file to write. It may replace an older page of a model, but no other file.
+   * @default 'explore.html'
+   */
+  readonly out: string;
+  /**
+   * Paths of photos to look at.
+   * @default []
+   */
+  readonly photos: readonly string[];
+  /**
+   * Names of nodes whose features the page shows for each photo, and which it proposes to return.
+   * @default []
+   */
+  readonly returnNodes: readonly string[];
+  /**
+   * Layer whose Grad-CAM the page shows for each photo, such as `layer4`; empty for none.
+   * @default ''
+   */
+  readonly layer: string;
+  /**
+   * Class of that Grad-CAM: its index or its label; empty for the predicted one.
+   * @default ''
+   */
+  readonly class: string;
+  /**
+   * Labels of the classes, in their order.
+   * @default undefined, which is those in the model's metadata
+   */
+  readonly labels: readonly string[] | undefined;
+  /**
+   * Whether to time each node on the CPU, which runs the model eight times. The page can then colour by time.
+   * @default false
+   */
+  readonly time: boolean;
+  /**
+   * How photos are prepared, as for {@link embedFolder}.
+   * @default 'auto'
+   */
+  readonly transform: TransformRequest;
+  /**
+   * Where the model runs, as for {@link createFeatureExtractor}.
+   * @default 'cpu'
+   */
+  readonly device: Device;
+  /**
+   * Stops the work when it fires; the call rejects with its reason, and writes nothing.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+export const EXPLORER_DEFAULTS: ExplorerOptions = {
+  out: 'explore.html',
+  photos: [],
+  returnNodes: [],
+  layer: '',
+  class: '',
+  labels: undefined,
+  time: false,
+  transform: 'auto',
+  device: 'cpu',
+  signal: undefined,
+};
+
+/** What {@link writeExplorer} has written. */
+export interface ExplorerSummary {
+  /** The file, as an absolute path. */
+  readonly path: string;
+  readonly bytes: number;
+  /** What the page cannot show, and why. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Writes a page about a model: its modules, shapes and costs, what a cut keeps, and what photos give at some nodes, in one HTML file
+ * that loads nothing from elsewhere.
+ *
+ * @param model - Path of the model.
+ * @param given - See {@link ExplorerOptions}.
+ * @returns The path, the size, and what the page cannot show.
+ * @throws {@link TapirError} those of {@link openModel} and {@link loadImage}; `OPTION_INVALID`, also for photos of a model that takes
+ * none; `OUTPUT_EXISTS` if the file exists and is no such page; `OUTPUT_UNWRITABLE`; those of {@link pruneModel} for unknown names.
+ *
+ * @example
+ * ```ts
+ * import { writeExplorer } from 'onnx-tapir';
+ *
+ * const { path } = await writeExplorer('resnet50.onnx', { photos: ['dog.jpg'], returnNodes: ['layer3', 'layer4'] });
+ * console.log(path); // /home/me/explore.html
+ * ```
+ */
+export async function writeExplorer(
+  model: string,
+  given: Options<ExplorerOptions> = {},
+): Promise<ExplorerSummary> {
+  const options = withDefaults(EXPLORER_DEFAULTS, given, 'writeExplorer');
+  const { returnNodes, photos, layer, labels, transform, device } = options;
+  for (const [name, list] of [
+    ['photos', photos],
+    ['returnNodes', returnNodes],
+  ] as const)
+    if (!Array.isArray(list) || list.some((one) => typeof one !== 'string'))
+      throw invalidOption(name, 'a list of texts', list);
+  checkBoolean('time', options.time);
+  const path = resolve(checkText('out', options.out));
+  const signal = checkSignal(options.signal);
+  await checkReplaceable(path, 'explore');
+  await using explorer = await Explorer.open(checkText('model', model) as ModelSource & string, model, {
+    transform,
+    labels,
+    device,
+  });
+  if (returnNodes.length > 0) await explorer.cut(returnNodes);
+  for (const photo of photos) {
+    signal?.throwIfAborted();
+    // oxlint-disable-next-line no-await-in-loop -- photos have their order
+    await explorer.addPhoto(photo, basename(photo));
+  }
+  const recorded: Record<string, unknown> = {};
+  const problems: string[] = [];
+  for (const question of questionsOf(explorer, await measured(explorer), { ...options, layer })) {
+    signal?.throwIfAborted();
+    // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
+    const answer = await answerQuestion(explorer, question);
+    recorded[question] = answer;
+    const { problem } = answer as { readonly problem?: string };
+    if (problem !== undefined) problems.push(`${question}: ${problem}`);
+  }
+  const html = await renderExplorer({
+    model: explorer.page,
+    key: null,
+    photos: explorer.photos,
+    recorded,
+    picked: returnNodes,
+    noPhotos: explorer.noPhotos,
+    photoNote: explorer.photoNote,
+    photoCode: explorer.photoCode,
+  });
+  const bytes = Buffer.from(html);
+  await writeAtomically(path, bytes);
+  return { path, bytes: bytes.length, problems };
+}
+
+/** The measure; undefined where it fails, which its own question records. */
+function measured(explorer: Explorer): Promise<PageMeasure | undefined> {
+  return explorer.measure(false).catch(() => undefined);
+}
+
+/** What a written page can be asked. */
+function questionsOf(
+  { page, photos }: Explorer,
+  measure: PageMeasure | undefined,
+  { returnNodes, layer, class: target, time }: ExplorerOptions,
+): string[] {
+  const attention = lastAttention(page, measure);
+  const ask = (name: string, fields: Readonly<Record<string, string>>): string =>
+    `${name}?${new URLSearchParams(fields).toString()}`;
+  return [
+    'measure',
+    ...(time ? [ask('measure', { times: '1' })] : []),
+    ...photos.flatMap(({ id: photo }) => [
+      ask('classes', { photo }),
+      ...returnNodes.map((node) => ask('features', { node, photo })),
+      ...(attention === undefined ? [] : [ask('attention', { node: attention, photo })]),
+      ...(layer === ''
+        ? []
+        : [ask('heat', { node: layer, photo, ...(target === '' ? {} : { class: target }) })]),
+    ]),
+  ];
+}
+
+/** The request of the last softmax that is attention. */
+function lastAttention({ nodes }: PageModel, measure: PageMeasure | undefined): string | undefined {
+  const found = nodes.findLastIndex(({ op }, i) => isAttention(op, measure?.dims[i]?.[0]));
+  return nodes[found]?.outputs[0]?.request;
+}

@@ -1,0 +1,74 @@
+/** The inputs of a dataset: a sample of the images, and the failures. */
+import type { Dataset } from '../../../datasets/files/dataset.js';
+import type { Breathe } from '../../../tensor/vectors/breathe.js';
+import { Reservoir } from '../../../base/reservoir.js';
+import { RowSet } from '../../../datasets/records/row-set.js';
+
+/** An image with features. */
+export interface SampledImage {
+  readonly path: string | null;
+  /** Its row in the features. */
+  readonly row: number;
+  readonly width: number | null;
+  readonly height: number | null;
+}
+
+/** The failures with one code. */
+export interface FailureGroup {
+  readonly code: string;
+  readonly count: number;
+  /** The first of them, in the order of the metadata. */
+  readonly listed: readonly { readonly path: string | null; readonly message: string }[];
+}
+
+/** A summary of the inputs. Apart from one bit per row, its size does not grow with the dataset. */
+export interface Inputs {
+  readonly ok: number;
+  readonly failed: number;
+  /** Most frequent code first. */
+  readonly failures: readonly FailureGroup[];
+  /** In the order of rows. */
+  readonly images: readonly SampledImage[];
+  /** Rows that belong to an input. Other rows are outdated. */
+  readonly live: RowSet;
+}
+
+const SEED = 0;
+/** Failures listed for each code. */
+const MAX_LISTED = 400;
+/** Codes that are counted separately; a damaged dataset could hold a new code in every row. */
+const MAX_CODES = 40;
+const OTHER_CODES = 'other codes';
+
+/** Reads the metadata once. */
+export async function collectInputs(dataset: Dataset, sample: number, breathe: Breathe): Promise<Inputs> {
+  const reservoir = new Reservoir<SampledImage>(sample, SEED);
+  const live = new RowSet();
+  const groups = new Map<string, { count: number; listed: { path: string | null; message: string }[] }>();
+  let ok = 0;
+  let failed = 0;
+  for await (const { path, row, errorCode, errorMessage, width, height } of dataset.rows()) {
+    await breathe();
+    if (row !== null) {
+      ok++;
+      live.add(row);
+      reservoir.add({ path, row, width, height });
+      continue;
+    }
+    failed++;
+    const named = errorCode ?? 'without a code';
+    const code = groups.has(named) || groups.size < MAX_CODES ? named : OTHER_CODES;
+    let group = groups.get(code);
+    if (!group) groups.set(code, (group = { count: 0, listed: [] }));
+    if (++group.count <= MAX_LISTED) group.listed.push({ path, message: errorMessage ?? '' });
+  }
+  return {
+    ok,
+    failed,
+    failures: [...groups]
+      .map(([code, { count, listed }]) => ({ code, count, listed }))
+      .toSorted((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
+    images: reservoir.items.toSorted((a, b) => a.row - b.row),
+    live,
+  };
+}

@@ -1,0 +1,92 @@
+/** One output of a dataset: statistics of all its rows, and the vectors of the sampled ones. */
+import { createHash } from 'node:crypto';
+import { invalidOption } from '../../../base/checks.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
+import type { Inputs } from './collect-inputs.js';
+import { layOutRow, poolRow, type RowLayout } from '../../../tensor/vectors/row-layout.js';
+import type { Breathe } from '../../../tensor/vectors/breathe.js';
+import type { Matrix } from '../../../tensor/vectors/matrix.js';
+import { StatisticsCollector, type OutputStatistics } from './statistics.js';
+
+/** An output, read once. */
+export interface CollectedOutput {
+  readonly key: string;
+  readonly layout: RowLayout;
+  readonly statistics: OutputStatistics;
+  /** For each row of `vectors`, the place of its image in `inputs.images`. */
+  readonly members: readonly number[];
+  readonly vectors: Matrix;
+  /** Rows with the same number have the same features, bit for bit. */
+  readonly sameAs: Uint16Array;
+  /** Sampled images without a vector, because some of their features are not finite. */
+  readonly notFinite: number;
+}
+
+/** Memory for the map's vectors; the more channels, the fewer vectors fit. */
+const MAX_SAMPLE_BYTES = 128 * 2 ** 20;
+/** With more channels, statistics per channel would take too much memory. */
+const MAX_CHANNELS = 2 ** 22;
+
+/**
+ * Reads an output once.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` if the output has too many channels to examine; errors of the dataset.
+ */
+export async function collectOutput(
+  dataset: Dataset,
+  key: string,
+  { images, live }: Inputs,
+  breathe: Breathe,
+): Promise<CollectedOutput> {
+  const layout = layOutRow(dataset.manifest.features[key]!.dims);
+  const { channels } = layout;
+  if (channels > MAX_CHANNELS)
+    throw invalidOption('output', `an output of at most ${MAX_CHANNELS} channels`, `${key}: ${channels}`);
+  const places = takePlaces(images.length, channels);
+  const placeOf = new Map(places.map((place) => [images[place]!.row, place]));
+  const vectors = new Float32Array(places.length * channels);
+  const collector = new StatisticsCollector(layout);
+  const members: number[] = [];
+  const classes = new Map<string, number>();
+  const sameAs: number[] = [];
+  let taken = 0;
+  for await (const { firstRow, rows, data } of dataset.blocks(key)) {
+    const rowLength = data.length / rows;
+    for (let row = 0; row < rows; row++) {
+      await breathe();
+      if (!live.has(firstRow + row)) continue;
+      const start = row * rowLength;
+      const isFinite = collector.add(data, start);
+      const place = placeOf.get(firstRow + row);
+      if (place === undefined) continue;
+      taken++;
+      if (!isFinite) continue;
+      poolRow(data, start, layout, vectors, members.length * channels);
+      members.push(place);
+      const digest = digestOf(data.subarray(start, start + rowLength));
+      if (!classes.has(digest)) classes.set(digest, classes.size);
+      sameAs.push(classes.get(digest)!);
+    }
+  }
+  const data = vectors.subarray(0, members.length * channels);
+  return {
+    key,
+    layout,
+    statistics: collector.finish(),
+    members,
+    vectors: { rows: members.length, columns: channels, data },
+    sameAs: Uint16Array.from(sameAs),
+    notFinite: taken - members.length,
+  };
+}
+
+/** Places of the images whose vectors are kept: all of them, or as many as fit into memory, evenly spread. */
+function takePlaces(images: number, channels: number): number[] {
+  const count = Math.min(images, Math.max(1, Math.floor(MAX_SAMPLE_BYTES / (4 * Math.max(1, channels)))));
+  return Array.from({ length: count }, (_, i) => Math.floor((i * images) / count));
+}
+
+function digestOf(row: Float32Array): string {
+  const bytes = new Uint8Array(row.buffer, row.byteOffset, row.byteLength);
+  return createHash('sha256').update(bytes).digest('base64');
+}

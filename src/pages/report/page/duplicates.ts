@@ -1,0 +1,98 @@
+/** Near-duplicates: groups at a threshold that the reader can move. */
+import { byId, make } from '../../../html/browser/elements.js';
+import type { PageImages } from './data.js';
+import { groupsWithin } from './groups.js';
+import { formatCosine, type Points } from './points.js';
+import { makeTile, shortName } from './tiles.js';
+
+const MAX_GROUPS = 40;
+const MAX_TILES = 12;
+const STEPS = 400;
+/** Smallest distance of the slider, besides 0. */
+const LEAST = 1e-7;
+
+/** Shows the groups of an output. */
+export function showDuplicates(images: PageImages, points: Points, onChoose: (point: number) => void): void {
+  const most = Math.max(LEAST * 10, points.duplicateDistance, points.forestDistances.at(-1) ?? 0);
+  // The scale is logarithmic; the first step is 0.
+  const distanceAt = (step: number): number => (step === 0 ? 0 : LEAST * (most / LEAST) ** (step / STEPS));
+  const stepAt = (distance: number): number =>
+    distance < LEAST ? 0 : Math.round((STEPS * Math.log(distance / LEAST)) / Math.log(most / LEAST));
+
+  const slider = make('input', '');
+  slider.type = 'range';
+  slider.id = 'threshold';
+  slider.max = String(STEPS);
+  slider.value = String(stepAt(points.duplicateDistance));
+  const output = make('output', '');
+  const label = make('label', 'threshold', make('span', '', 'At least'), slider, output);
+  const summary = make('p', 'lead');
+  summary.setAttribute('role', 'status');
+  const list = make('div', 'groups');
+  const update = (): void => {
+    const distance = distanceAt(slider.valueAsNumber);
+    const text = `cosine ≥ ${formatCosine(distance)}`;
+    output.textContent = text;
+    slider.setAttribute('aria-valuetext', text);
+    const groups = groupsWithin(points.forest, points.forestDistances, points.count, distance);
+    const identical = groups.filter((group) => sharedBy(points, group).size > 0).length;
+    const members = groups.reduce((sum, group) => sum + group.length, 0);
+    summary.textContent =
+      groups.length === 0
+        ? 'No two images are this close.'
+        : `${groups.length === 1 ? 'One group' : `${groups.length} groups`}, ${members} images` +
+          (identical === 0
+            ? '.'
+            : `; identical features in ${identical === 1 ? 'one group' : `${identical} groups`}.`);
+    const shown = groups.slice(0, MAX_GROUPS).map((group) => makeGroup(images, points, group, onChoose));
+    const more = groups.length - shown.length;
+    list.replaceChildren(...shown, ...(more > 0 ? [make('p', 'note', `and ${more} more groups`)] : []));
+  };
+  slider.addEventListener('input', update);
+  const note = make(
+    'p',
+    'note',
+    'A chain of such pairs connects the images of a group. Only images on the map count. The initial threshold is a twentieth of ' +
+      'the median distance of two images, and at least a cosine of 0.98.',
+  );
+  byId('duplicates').replaceChildren(label, summary, list, note);
+  update();
+}
+
+/** The numbers of `sameAs` that more than one member of the group has. */
+function sharedBy({ sameAs }: Points, group: readonly number[]): Set<number> {
+  const once = new Set<number>();
+  const twice = new Set<number>();
+  for (const point of group) {
+    const number = sameAs[point]!;
+    if (once.has(number)) twice.add(number);
+    once.add(number);
+  }
+  return twice;
+}
+
+function makeGroup(
+  images: PageImages,
+  points: Points,
+  group: readonly number[],
+  onChoose: (point: number) => void,
+): HTMLElement {
+  const shared = sharedBy(points, group);
+  const tiles = group.slice(0, MAX_TILES).map((point) => {
+    const name = images.names[points.members[point]!]!;
+    const isShared = shared.has(points.sameAs[point]!);
+    const label = isShared ? `${name}, identical features` : name;
+    const tile = makeTile(images, points.members[point]!, label, shortName(name), () => onChoose(point));
+    if (isShared) tile.classList.add('identical');
+    return tile;
+  });
+  const more = group.length - tiles.length;
+  const heading = make('p', 'group-name', `${group.length} images`);
+  if (shared.size > 0) heading.append(make('span', 'badge', 'identical'));
+  return make(
+    'div',
+    'group',
+    heading,
+    make('div', 'tiles', ...tiles, ...(more > 0 ? [make('span', 'more', `+${more}`)] : [])),
+  );
+}

@@ -1,0 +1,331 @@
+/** The map: points on a canvas, explored by pointer or keys. */
+import { byId } from '../../../html/browser/elements.js';
+import type { PageImages } from './data.js';
+import { dotRadius, drawScene, pictureSide, readMapColours } from './drawing.js';
+import {
+  DIRECTIONS,
+  MAP_MARGIN,
+  fitPoints,
+  nearestPoint,
+  nextInDirection,
+  WHOLE,
+  zoomAt,
+  type Place,
+  type Places,
+  type View,
+} from './geometry.js';
+import type { Points } from './points.js';
+import { PictureCache } from './picture-cache.js';
+import { hideTip, showTip } from './tip.js';
+
+/** The coordinates of the map. */
+export type Projection = 'pca' | 'umap';
+
+const MOVE_MS = 500;
+const ZOOM_STEP = 1.5;
+/** A pointer that moves no farther has clicked. */
+const CLICK_SLOP = 5;
+
+/** Shows the map of one output at a time. */
+export class ImageMap {
+  readonly #images: PageImages;
+  readonly #onSelect: (point: number | undefined, byKey: boolean) => void;
+  readonly #frame = byId('map');
+  readonly #canvas = byId('canvas') as HTMLCanvasElement;
+  readonly #context = this.#canvas.getContext('2d')!;
+  readonly #pictures: PictureCache;
+  readonly #pointers = new Map<number, Place>();
+  #points!: Points;
+  #projection: Projection = 'pca';
+  #colours = readMapColours();
+  #view: View = WHOLE;
+  /** Places on the whole map, before zoom. */
+  #base: Places = new Float32Array();
+  #places: Places = new Float32Array();
+  #cursor: number | undefined;
+  #selected: number | undefined;
+  #highlighted: number | undefined;
+  #withPictures = false;
+  #pressed: Place | undefined;
+  #isMoved = false;
+  #isDue = false;
+
+  /** @param onSelect - Called with the chosen point, or undefined; `byKey` if it was chosen with the keyboard. */
+  constructor(images: PageImages, onSelect: (point: number | undefined, byKey: boolean) => void) {
+    this.#images = images;
+    this.#onSelect = onSelect;
+    this.#pictures = new PictureCache(images, () => this.#request());
+    const frame = this.#frame;
+    frame.addEventListener('pointermove', (event) => this.#onMove(event));
+    frame.addEventListener('pointerdown', (event) => this.#onDown(event));
+    frame.addEventListener('pointerup', (event) => this.#onUp(event));
+    frame.addEventListener('pointercancel', (event) => void this.#pointers.delete(event.pointerId));
+    frame.addEventListener('pointerleave', () => this.#look(undefined));
+    frame.addEventListener('wheel', (event) => this.#onWheel(event), { passive: false });
+    frame.addEventListener('keydown', (event) => this.#onKey(event));
+    frame.addEventListener('focus', () => this.#onFocus());
+    frame.addEventListener('blur', () => this.#look(undefined));
+    new ResizeObserver(() => this.#lay()).observe(frame);
+  }
+
+  get selected(): number | undefined {
+    return this.#selected;
+  }
+
+  /** Shows another output. */
+  show(points: Points, projection: Projection): void {
+    this.#points = points;
+    this.#projection = projection;
+    this.#cursor = undefined;
+    this.#selected = undefined;
+    this.#view = WHOLE;
+    this.#lay();
+  }
+
+  /** Moves the points to another projection. */
+  project(projection: Projection): void {
+    const before = this.#places.slice();
+    this.#projection = projection;
+    this.#view = WHOLE;
+    this.#lay();
+    if (matchMedia('(prefers-reduced-motion: reduce)').matches) return;
+    const after = this.#places.slice();
+    const started = performance.now();
+    const step = (): void => {
+      const time = Math.min(1, (performance.now() - started) / MOVE_MS);
+      const eased = time < 0.5 ? 4 * time ** 3 : 1 - (2 - 2 * time) ** 3 / 2;
+      // Another move or another size has replaced this one.
+      if (this.#projection !== projection || this.#places.length !== after.length || this.#view !== WHOLE)
+        return;
+      this.#places = after.map((value, i) => before[i]! + (value - before[i]!) * eased);
+      this.#draw();
+      if (time < 1) requestAnimationFrame(step);
+    };
+    step();
+  }
+
+  /** Draws pictures where there is room, or only dots. */
+  drawPictures(withPictures: boolean): void {
+    this.#withPictures = withPictures;
+    this.#request();
+  }
+
+  /** Fades all other folders; undefined fades nothing. */
+  highlight(folder: number | undefined): void {
+    this.#highlighted = folder;
+    this.#request();
+  }
+
+  /** Reads the colours again after they have changed. */
+  recolour(): void {
+    this.#colours = readMapColours();
+    this.#request();
+  }
+
+  /** Chooses a point without calling back. */
+  select(point: number | undefined): void {
+    this.#selected = point;
+    if (point !== undefined) this.#bringIntoView(point);
+    this.#request();
+  }
+
+  focus(): void {
+    this.#frame.focus({ preventScroll: true });
+  }
+
+  zoom(how: 'in' | 'out' | 'reset'): void {
+    if (how === 'reset') this.#setView(WHOLE);
+    else {
+      const at = this.#cursor ?? this.#selected;
+      const place = at === undefined ? this.#centre : this.#placeOf(at);
+      this.#setView(zoomAt(this.#view, how === 'in' ? ZOOM_STEP : 1 / ZOOM_STEP, place, this.#centre));
+    }
+  }
+
+  get #size(): { width: number; height: number } {
+    return { width: this.#frame.clientWidth, height: this.#frame.clientHeight };
+  }
+
+  get #centre(): Place {
+    const { width, height } = this.#size;
+    return { x: width / 2, y: height / 2 };
+  }
+
+  #placeOf(point: number): Place {
+    return { x: this.#places[point * 2]!, y: this.#places[point * 2 + 1]! };
+  }
+
+  /** Computes all places again, for another size, projection or output. */
+  #lay(): void {
+    const { width, height } = this.#size;
+    const ratio = window.devicePixelRatio;
+    this.#canvas.width = Math.round(width * ratio);
+    this.#canvas.height = Math.round(height * ratio);
+    this.#context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const points = this.#projection === 'umap' ? this.#points.umap : undefined;
+    this.#base = fitPoints(points ?? this.#points.pca, width, height, MAP_MARGIN);
+    this.#setView(this.#view);
+    this.#draw();
+  }
+
+  #setView(view: View): void {
+    this.#view = view;
+    const { zoom, panX, panY } = view;
+    const { x, y } = this.#centre;
+    this.#places = this.#base.map((value, i) =>
+      i % 2 === 0 ? x + (value - x) * zoom + panX : y + (value - y) * zoom + panY,
+    );
+    this.#frame.classList.toggle('zoomed', zoom > 1);
+    this.#request();
+    this.#showTip();
+  }
+
+  #request(): void {
+    if (this.#isDue) return;
+    this.#isDue = true;
+    requestAnimationFrame(() => {
+      this.#isDue = false;
+      this.#draw();
+    });
+  }
+
+  #draw(): void {
+    const { folders } = this.#images;
+    const selected = this.#selected;
+    drawScene(this.#context, {
+      ...this.#size,
+      places: this.#places,
+      colours: this.#colours,
+      folderOf: folders ? (point) => folders[this.#points.members[point]!]! : undefined,
+      highlighted: this.#highlighted,
+      cursor: this.#cursor,
+      selected,
+      neighbours: selected === undefined ? [] : this.#points.neighboursOf(selected).map(({ point }) => point),
+      pictureOf: this.#withPictures
+        ? (point) => this.#pictures.pictureOf(this.#points.members[point]!)
+        : undefined,
+    });
+  }
+
+  /** Moves the cursor to a point without choosing it. */
+  #look(point: number | undefined): void {
+    if (point === this.#cursor) return;
+    this.#cursor = point;
+    this.#showTip();
+    this.#request();
+  }
+
+  #showTip(): void {
+    const point = this.#cursor;
+    if (point === undefined) {
+      hideTip();
+      return;
+    }
+    const size = this.#size;
+    const gap = this.#withPictures
+      ? pictureSide(this.#points.count, size.width, size.height) / 2
+      : dotRadius(this.#points.count);
+    showTip(this.#images, this.#points.members[point]!, this.#placeOf(point), gap + 10, size);
+  }
+
+  /** Moves the map so that it shows a point. */
+  #bringIntoView(point: number): void {
+    if (this.#view.zoom === 1) return;
+    const { x, y } = this.#placeOf(point);
+    const { width, height } = this.#size;
+    const isIn = x > MAP_MARGIN && y > MAP_MARGIN && x < width - MAP_MARGIN && y < height - MAP_MARGIN;
+    if (isIn) return;
+    const { zoom, panX, panY } = this.#view;
+    this.#setView({ zoom, panX: panX + width / 2 - x, panY: panY + height / 2 - y });
+  }
+
+  #choose(point: number | undefined, byKey: boolean): void {
+    this.select(point);
+    this.#onSelect(point, byKey);
+  }
+
+  #placeAt(event: MouseEvent): Place {
+    const { left, top } = this.#canvas.getBoundingClientRect();
+    return { x: event.clientX - left, y: event.clientY - top };
+  }
+
+  /** The point at a pointer. Fingers reach farther than mice, and pictures are larger than dots. */
+  #pointAt(event: PointerEvent): number | undefined {
+    const { width, height } = this.#size;
+    const reach = this.#withPictures ? pictureSide(this.#points.count, width, height) / 2 : 14;
+    return nearestPoint(
+      this.#places,
+      this.#placeAt(event),
+      event.pointerType === 'mouse' ? reach : reach + 12,
+    );
+  }
+
+  #onDown(event: PointerEvent): void {
+    this.#pointers.set(event.pointerId, this.#placeAt(event));
+    this.#pressed = this.#placeAt(event);
+    this.#isMoved = false;
+  }
+
+  #onMove(event: PointerEvent): void {
+    const place = this.#placeAt(event);
+    const before = this.#pointers.get(event.pointerId);
+    if (!before) {
+      this.#look(this.#pointAt(event));
+      return;
+    }
+    this.#pointers.set(event.pointerId, place);
+    const others = [...this.#pointers].filter(([id]) => id !== event.pointerId).map(([, other]) => other);
+    if (others[0]) {
+      const spread = (from: Place): number => Math.hypot(from.x - others[0]!.x, from.y - others[0]!.y);
+      this.#isMoved = true;
+      this.#setView(zoomAt(this.#view, spread(place) / Math.max(1, spread(before)), others[0], this.#centre));
+    } else if (this.#view.zoom > 1) {
+      const { zoom, panX, panY } = this.#view;
+      this.#setView({ zoom, panX: panX + place.x - before.x, panY: panY + place.y - before.y });
+    }
+    const pressed = this.#pressed!;
+    if (Math.hypot(place.x - pressed.x, place.y - pressed.y) > CLICK_SLOP) this.#isMoved = true;
+  }
+
+  #onUp(event: PointerEvent): void {
+    if (!this.#pointers.delete(event.pointerId) || this.#isMoved) return;
+    this.#choose(this.#pointAt(event), false);
+  }
+
+  #onWheel(event: WheelEvent): void {
+    // Without a modifier key the page scrolls as usual. Trackpads report a pinch with the key set.
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    this.#setView(zoomAt(this.#view, Math.exp(-event.deltaY / 250), this.#placeAt(event), this.#centre));
+  }
+
+  #onFocus(): void {
+    if (this.#cursor !== undefined || !this.#frame.matches(':focus-visible')) return;
+    this.#look(this.#selected ?? nearestPoint(this.#places, this.#centre, Infinity));
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const direction = DIRECTIONS[event.key];
+    if (direction) this.#step(direction);
+    else if (event.key === 'Enter' || event.key === ' ') this.#choose(this.#cursor, true);
+    else if (event.key === 'Escape') this.#choose(undefined, true);
+    else if (event.key === '+' || event.key === '=') this.zoom('in');
+    else if (event.key === '-') this.zoom('out');
+    else if (event.key === '0') this.zoom('reset');
+    else return;
+    event.preventDefault();
+  }
+
+  #step(direction: Place): void {
+    const from = this.#cursor ?? this.#selected;
+    const next =
+      from === undefined
+        ? nearestPoint(this.#places, this.#centre, Infinity)
+        : (nextInDirection(this.#places, from, direction) ?? from);
+    if (next === undefined) return;
+    this.#bringIntoView(next);
+    this.#look(next);
+    byId('live').textContent = this.#images.names[this.#points.members[next]!]!;
+  }
+}

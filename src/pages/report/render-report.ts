@@ -1,0 +1,123 @@
+/** The report's page: its parts in their order. */
+import { shown } from '../../base/printable.js';
+import { renderPage, type PageFiles } from '../../html/document.js';
+import { markup, type Markup } from '../../html/html.js';
+import { formatCount } from '../../html/numbers.js';
+import type { Inputs } from './collect/collect-inputs.js';
+import type { CollectedOutput } from './collect/collect-output.js';
+import type { Duplicates } from '../../features/dedupe/find-duplicates.js';
+import { renderDuplicates } from './sections/duplicate-section.js';
+import type { Facts } from './sections/facts.js';
+import { renderHeatmaps } from './sections/heatmap-section.js';
+import type { Heatmaps } from './sections/heatmaps.js';
+import type { PageData } from './page/data.js';
+import { renderProbe, type ProbePart } from './sections/probe-section.js';
+import { renderSearch } from './sections/search-section.js';
+import { renderFacts, renderFailures, renderNumbers, renderStatistics } from './sections/sections.js';
+
+/** What a report is made of. */
+export interface ReportParts {
+  readonly facts: Facts;
+  readonly inputs: Inputs;
+  readonly outputs: readonly CollectedOutput[];
+  readonly data: PageData;
+  readonly heatmaps: Heatmaps | undefined;
+  readonly probe: ProbePart | undefined;
+  /** Those of the whole dataset, for each output; empty if nobody asked. */
+  readonly duplicates: readonly Duplicates[];
+  /** What the page does not show, and why. */
+  readonly notes: readonly string[];
+  readonly version: string;
+  readonly files: PageFiles;
+}
+
+/** Writes the page as text. */
+export function renderReport(parts: ReportParts): string {
+  const { facts, inputs, outputs, data, heatmaps, probe, duplicates, notes, version, files } = parts;
+  const main = markup`${renderNumbers(inputs, facts)}
+${data.server ? renderSearch(data.server, inputs.ok) : null}
+${renderMap(inputs, data)}
+<section id="duplicates-section" aria-labelledby="duplicates-title">
+  <h2 id="duplicates-title">Near-duplicates</h2>
+  <div id="duplicates"><p class="note">This part needs the page’s script.</p></div>
+</section>
+${duplicates.length > 0 ? renderDuplicates(duplicates) : null}
+${probe ? renderProbe(probe) : null}
+${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
+<section aria-labelledby="statistics-title">
+  <h2 id="statistics-title">Statistics</h2>
+  <p class="lead">Over all ${formatCount(inputs.ok)} rows.</p>
+  ${outputs.map((output, index) => renderStatistics(output, index))}
+</section>
+<section aria-labelledby="failures-title">
+  <h2 id="failures-title">Failures</h2>
+  ${renderFailures(inputs)}
+</section>
+<section aria-labelledby="facts-title">
+  <h2 id="facts-title">How it was made</h2>
+  ${renderFacts(facts)}
+</section>`;
+  return renderPage({
+    kind: 'report',
+    title: facts.title,
+    subtitle: renderSubtitle(facts, inputs),
+    controls: renderSelector(outputs),
+    skip: { target: 'map-section', text: 'Skip to the map' },
+    main,
+    notes,
+    data,
+    version,
+    files,
+    isServed: data.server !== null,
+  });
+}
+
+function renderSubtitle({ requests, createdAt }: Facts, { ok }: Inputs): Markup {
+  const names = requests.map((name) => markup`<bdi>${name}</bdi> · `);
+  const day = /^\d{4}-\d{2}-\d{2}/.exec(createdAt)?.[0] ?? '';
+  return markup`${names}${formatCount(ok)} images${day === '' ? '' : ` · ${day}`}`;
+}
+
+function renderSelector(outputs: readonly CollectedOutput[]): Markup | null {
+  if (outputs.length < 2) return null;
+  const options = outputs.map(({ key }, index) => markup`<option value="${index}">${shown(key)}</option>`);
+  return markup`<label class="select"><span>Output</span><select id="output">${options}</select></label>`;
+}
+
+function renderMap({ ok }: Inputs, { images }: PageData): Markup {
+  const count = images.names.length;
+  const sampled = count < ok ? `${formatCount(count)} of ${formatCount(ok)} images, drawn at random. ` : '';
+  return markup`<section id="map-section" aria-labelledby="map-title">
+  <h2 id="map-title">Map</h2>
+  <p class="lead">${sampled}Each point is an image; images that the model finds alike lie together. Point at one to see it, click it for its neighbours.</p>
+  <noscript><p class="note">The map needs the page’s script, which this browser does not run.</p></noscript>
+  <div class="map-grid">
+    <div class="map-frame">
+      <div class="toolbar" role="toolbar" aria-label="Map">
+        <div class="segments" role="group" aria-label="Projection">
+          <button type="button" data-projection="umap" aria-pressed="false">UMAP</button>
+          <button type="button" data-projection="pca" aria-pressed="true">PCA</button>
+        </div>
+        <div class="segments" role="group" aria-label="Drawn as">
+          <button type="button" data-marks="pictures" aria-pressed="false">Pictures</button>
+          <button type="button" data-marks="dots" aria-pressed="true">Dots</button>
+        </div>
+        <div class="segments zoom" role="group" aria-label="Zoom">
+          <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
+          <button type="button" data-zoom="reset" aria-label="Show all">Fit</button>
+          <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
+        </div>
+      </div>
+      <div id="legend" class="legend" role="group" aria-label="Folders"></div>
+      <div id="map" class="map" role="application" tabindex="0" aria-roledescription="map of images" aria-label="Map of ${formatCount(count)} images" aria-describedby="map-help">
+        <canvas id="canvas" aria-hidden="true"></canvas>
+        <div id="tip" class="tip" hidden></div>
+      </div>
+      <p id="map-note" class="note"></p>
+      <p id="map-help" class="note keys"><kbd>←</kbd><kbd>↑</kbd><kbd>→</kbd><kbd>↓</kbd> next image · <kbd>Enter</kbd> its neighbours · <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom · <kbd>Esc</kbd> back</p>
+    </div>
+    <aside id="panel" class="panel" aria-label="Selected image"></aside>
+  </div>
+  <p id="live" class="visually-hidden" role="status" aria-live="polite"></p>
+</section>`;
+}

@@ -1,0 +1,159 @@
+/** Heat maps of some images: where the score of the predicted class comes from. */
+import { checkInteger, checkText, invalidOption, withDefaults, type Options } from '../../../base/checks.js';
+import { isTapirError } from '../../../base/errors.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
+import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
+import { createAttribution, type AttributionResult } from '../../../explain/attribution.js';
+import type { AttributionMethod } from '../../../explain/methods.js';
+import { ATTRIBUTION_DEFAULTS } from '../../../explain/options.js';
+import { encodeWebp } from '../../../images/encode-webp.js';
+import { loadImage, type LoadedImage } from '../../../images/transform/load-image.js';
+import { createTransform, type Transform } from '../../../images/transform/transform.js';
+import { blendHeatmap, DRAW_DEFAULTS } from '../../../explain/photos/draw-heatmap.js';
+import { fitPhotos } from '../../../explain/photos/fit-photos.js';
+import type { Breathe } from '../../../tensor/vectors/breathe.js';
+import type { SampledImage } from '../collect/collect-inputs.js';
+import { pathInside } from './thumbnails.js';
+
+/** Heat maps of {@link writeReport}. */
+export interface ReportHeatmaps {
+  /** The ONNX file that the dataset was made with, with its classifier. */
+  readonly model: string;
+  /**
+   * As for {@link createAttribution}: the layer of a CAM method.
+   * @default undefined, which is the last one with places
+   */
+  readonly layer: string | undefined;
+  /**
+   * As for {@link createAttribution}.
+   * @default 'grad-cam'
+   */
+  readonly method: AttributionMethod;
+  /**
+   * As for {@link createAttribution}: the scores.
+   * @default undefined, which is the first output, or what its final Softmax or Sigmoid reads
+   */
+  readonly output: string | undefined;
+  /**
+   * Maximum number of photos, an integer from 1 to 100: evenly spread over the rows. The model runs for each, on the CPU.
+   * @default 12
+   */
+  readonly photos: number;
+}
+
+/** {@link ReportHeatmaps} as the caller passes them. */
+export type GivenReportHeatmaps = Pick<ReportHeatmaps, 'model'> & Options<ReportHeatmaps>;
+
+export const HEATMAP_DEFAULTS: ReportHeatmaps = {
+  model: '',
+  layer: undefined,
+  method: ATTRIBUTION_DEFAULTS.method,
+  output: undefined,
+  photos: 12,
+};
+
+const MAX_PHOTOS = 100;
+/** Pixels of the longer side of a picture, and the quality of its WebP. */
+const SIDE = 320;
+const QUALITY = 75;
+
+/** A photo and its heat map. Pictures are WebP in base64. */
+export interface HeatmapPair {
+  readonly path: string;
+  /** The photo as the model sees it. */
+  readonly photo: string;
+  readonly overlay: string;
+  /** The predicted class, with its label where the model has labels. */
+  readonly classIndex: number;
+  readonly label: string | null;
+  readonly score: number;
+}
+
+/** The heat maps of a report. */
+export interface Heatmaps {
+  readonly method: AttributionMethod;
+  readonly layer: string | null;
+  readonly pairs: readonly HeatmapPair[];
+  /** Chosen photos that could not be read again. */
+  readonly unreadable: number;
+}
+
+/** Reads the options. Throws `OPTION_INVALID`. */
+export function readHeatmapOptions(given: GivenReportHeatmaps): ReportHeatmaps {
+  const options = withDefaults(HEATMAP_DEFAULTS, given, 'heatmaps');
+  if (checkText('heatmaps.model', options.model) === '')
+    throw invalidOption('heatmaps.model', 'the ONNX file that the dataset was made with', options.model);
+  checkInteger('heatmaps.photos', options.photos, 1, MAX_PHOTOS);
+  return options;
+}
+
+/** What the photos come from. */
+export interface HeatmapPlace {
+  readonly dataset: Dataset;
+  readonly images: readonly SampledImage[];
+  /** Folder that the images' paths are relative to. */
+  readonly folder: string;
+}
+
+/**
+ * Makes the heat maps.
+ *
+ * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model than the dataset's; `DATASET_INVALID` if the manifest does not name
+ * one; those of {@link createAttribution}.
+ */
+export async function makeHeatmaps(
+  { dataset, images, folder }: HeatmapPlace,
+  { model: path, layer, method, output, photos }: ReportHeatmaps,
+  breathe: Breathe,
+  signal: AbortSignal | undefined,
+): Promise<Heatmaps> {
+  const recorded = readRecordedModel(dataset);
+  const model = await openRecordedModel(recorded, path);
+  await using attribution = await createAttribution(model, { layer, method, output });
+  const transform = fitPhotos(attribution, createTransform(recorded.transform));
+  const run: Run = (image) => attribution.run(image.toTensor(), { signal });
+  const pairs: HeatmapPair[] = [];
+  let unreadable = 0;
+  for (const image of spread(images, photos)) {
+    // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
+    await breathe();
+    // oxlint-disable-next-line no-await-in-loop -- the same
+    const pair = await makePair(run, transform, folder, image.path);
+    if (pair) pairs.push(pair);
+    else unreadable++;
+  }
+  return { method, layer: attribution.layer, pairs, unreadable };
+}
+
+/** At most `count` elements, evenly spread. */
+function spread<Element>(list: readonly Element[], count: number): Element[] {
+  const taken = Math.min(count, list.length);
+  return Array.from({ length: taken }, (_, i) => list[Math.floor(((i + 0.5) * list.length) / taken)]!);
+}
+
+type Run = (image: LoadedImage) => Promise<AttributionResult>;
+
+/** The pair of a photo; undefined if the photo cannot be read. */
+async function makePair(
+  run: Run,
+  transform: Transform,
+  folder: string,
+  path: string | null,
+): Promise<HeatmapPair | undefined> {
+  const file = path === null ? undefined : pathInside(folder, path);
+  if (file === undefined) return undefined;
+  const image = await loadImage(file, transform).catch((error: unknown) => {
+    if (isTapirError(error) && error.code.startsWith('IMAGE_')) return undefined;
+    throw error;
+  });
+  if (!image) return undefined;
+  const { heatmap, classes, labels, scores } = await run(image);
+  const [photo, overlay] = await Promise.all(
+    [0, DRAW_DEFAULTS.opacity].map(async (opacity) => {
+      const bytes = await encodeWebp(blendHeatmap(image, heatmap, opacity), SIDE, QUALITY);
+      return Buffer.from(bytes).toString('base64');
+    }),
+  );
+  const about = { classIndex: classes[0]!, label: labels[0]!, score: scores[0]! };
+  return { path: path!, photo: photo!, overlay: overlay!, ...about };
+}

@@ -1,0 +1,114 @@
+/** A probe on the page: its classes, confusions and suspected labels. A reader needs no script for it. */
+import { shown } from '../../../base/printable.js';
+import { markup, type Markup } from '../../../html/html.js';
+import { formatCount } from '../../../html/numbers.js';
+import type { Probe, ProbeResults, SuspectImage } from '../../../features/probe/probe.js';
+
+/** A suspected label and the picture of its image. */
+export interface PicturedSuspect {
+  readonly suspect: SuspectImage;
+  /** WebP in base64; null if the image has no picture. */
+  readonly picture: string | null;
+}
+
+/** What the section shows. */
+export interface ProbePart {
+  readonly probe: Probe;
+  readonly suspects: readonly PicturedSuspect[];
+}
+
+/** More classes make no matrix that fits a page. */
+const MOST_CLASSES = 40;
+/** Steps of colour in the matrix. */
+const SHARES = 5;
+
+/** Renders the section. */
+export function renderProbe({ probe, suspects }: ProbePart): Markup {
+  const { kind, strength, results, classes } = probe;
+  const what =
+    strength === null ? markup`<code>${kind}</code>` : markup`<code>${kind}</code>, strength ${strength}`;
+  const body = results
+    ? markup`<p class="lead">${what}: ${formatPercent(results.accuracy)} of ${formatCount(results.rows)} images are classified right by a classifier that has not seen them (${results.folds} folds); balanced over ${formatCount(classes.length)} classes ${formatPercent(results.balancedAccuracy)}.${describeCalibration(results)}</p>
+  ${renderClasses(results)}
+  ${renderConfusion(results)}
+  ${renderSuspects(results, suspects)}`
+    : markup`<p class="note">The probe was trained without held-out folds, so it has no results.</p>`;
+  return markup`<section id="probe-section" aria-labelledby="probe-title">
+  <h2 id="probe-title">Labels</h2>
+  ${body}
+</section>`;
+}
+
+function describeCalibration({ calibration }: ProbeResults): string {
+  if (!calibration) return '';
+  return ` Probabilities are off by ${formatPercent(calibration.error)} on average (expected calibration error).`;
+}
+
+function renderClasses({ classes }: ProbeResults): Markup {
+  const rows = classes.map(
+    ({ label, support, precision, recall, f1 }) =>
+      markup`<tr><th scope="row"><bdi>${shown(label)}</bdi></th><td>${formatCount(support)}</td><td>${precision === null ? '–' : precision.toFixed(3)}</td><td>${recall.toFixed(3)}</td><td>${f1.toFixed(3)}</td></tr>`,
+  );
+  return markup`<div class="wide"><table class="classes">
+    <caption>Classes</caption>
+    <thead><tr><th scope="col">label</th><th scope="col">images</th><th scope="col">precision</th><th scope="col">recall</th><th scope="col">F1</th></tr></thead>
+    <tbody>${rows}</tbody>
+  </table></div>`;
+}
+
+/** A row per label and a column per prediction. A stronger colour is a larger share of the row. */
+function renderConfusion({ classes, confusion }: ProbeResults): Markup {
+  if (classes.length > MOST_CLASSES)
+    return markup`<p class="note">The confusion matrix is shown for up to ${MOST_CLASSES} classes; the probe’s file has it.</p>`;
+  const head = classes.map(
+    ({ label }) => markup`<th scope="col"><span><bdi>${shown(label)}</bdi></span></th>`,
+  );
+  const rows = confusion.map((counts, given) => {
+    const total = Math.max(1, classes[given]!.support);
+    const cells = counts.map((count, predicted) => {
+      // The page's policy allows no style attributes: five classes stand for the share.
+      const share = Math.ceil((SHARES * count) / total);
+      const kind = given === predicted ? 'right' : 'wrong';
+      return count === 0
+        ? markup`<td></td>`
+        : markup`<td class="${kind} share-${share}">${formatCount(count)}</td>`;
+    });
+    return markup`<tr><th scope="row"><bdi>${shown(classes[given]!.label)}</bdi></th>${cells}</tr>`;
+  });
+  return markup`<div class="wide"><table class="confusion">
+    <caption>Confusions: the label of a row, the prediction of a column</caption>
+    <thead><tr><td></td>${head}</tr></thead>
+    <tbody>${rows}</tbody>
+  </table></div>`;
+}
+
+function renderSuspects({ suspectCount }: ProbeResults, suspects: readonly PicturedSuspect[]): Markup {
+  if (suspectCount === 0)
+    return markup`<h3>Suspected labels</h3><p class="note">Every image is classified as its label says.</p>`;
+  const more = suspectCount - suspects.length;
+  return markup`<h3>Suspected labels</h3>
+  <p class="lead">${formatCount(suspectCount)} images are classified as another class than their label. The clearest come first: wrong labels gather at the top, hard images follow.</p>
+  <div class="suspects">${suspects.map(renderSuspect)}</div>
+  ${more > 0 ? markup`<p class="note">and ${formatCount(more)} more; the probe’s file lists up to 1000</p>` : null}`;
+}
+
+function renderSuspect({ suspect, picture }: PicturedSuspect): Markup {
+  const { path, row, given, suggested, givenScore, suggestedScore } = suspect;
+  const name = path === null ? `(row ${row}, given as bytes)` : shown(path);
+  const image = picture
+    ? markup`<img src="data:image/webp;base64,${picture}" alt="${name}">`
+    : markup`<div class="no-picture"></div>`;
+  return markup`<figure class="suspect">
+    ${image}
+    <figcaption><bdi>${shown(given)}</bdi><span>${formatScore(givenScore)}</span><bdi class="rather">rather ${shown(suggested)}</bdi><span>${formatScore(suggestedScore)}</span><bdi class="path">${name}</bdi></figcaption>
+  </figure>`;
+}
+
+/** Two decimals; one digit of smaller scores, whose ratio to others counts. */
+function formatScore(score: number): string {
+  return score !== 0 && Math.abs(score) < 0.005 ? score.toPrecision(1) : score.toFixed(2);
+}
+
+function formatPercent(share: number): string {
+  return `${(100 * share).toFixed(1)} %`;
+}

@@ -1,0 +1,39 @@
+/** The search box of a served report. Its results come from the page's script. */
+import { markup, type Markup } from '../../../html/html.js';
+import { formatCount } from '../../../html/numbers.js';
+import type { PageServer } from '../page/data.js';
+
+/** Longest text of a search, in characters. No text tower reads more. */
+export const MOST_CHARACTERS = 1000;
+
+/** Writes the section; without models it says how to get them. */
+export function renderSearch({ takesTexts, takesPhotos }: PageServer, rows: number): Markup {
+  const among = `All ${formatCount(rows)} rows are compared, not only those on the map.`;
+  const lead =
+    takesTexts && takesPhotos
+      ? `Say what to look for, or drop a photo on this page, or both. ${among}`
+      : takesTexts
+        ? `Say what to look for. ${among}`
+        : takesPhotos
+          ? `Drop a photo on this page. ${among}`
+          : 'Serve this page with --model FILE, the model that made the dataset, to search by a photo or by words.';
+  return markup`<section id="search-section" aria-labelledby="search-title">
+  <h2 id="search-title">Search</h2>
+  <p class="lead">${lead}</p>
+  ${takesTexts || takesPhotos ? renderForm(takesTexts, takesPhotos) : null}
+</section>`;
+}
+
+function renderForm(takesTexts: boolean, takesPhotos: boolean): Markup {
+  const words = markup`<input id="words" type="search" maxlength="${MOST_CHARACTERS}" placeholder="a dog on grass" aria-label="What to look for" autocomplete="off">`;
+  const photo = markup`<input id="photo" type="file" accept="image/*" hidden>
+    <button type="button" id="choose-photo" class="quiet">Choose a photo</button>
+    <span id="chosen"></span>`;
+  return markup`<form id="search" class="search-form">
+    ${takesTexts ? words : null}
+    ${takesTexts ? markup`<button type="submit" class="quiet">Search</button>` : null}
+    ${takesPhotos ? photo : null}
+  </form>
+  <p id="search-said" class="note" role="status"></p>
+  <div id="hits" class="tiles hits"></div>`;
+}

@@ -1,0 +1,9 @@
+/** A tensor of a state dict, whatever it was made of. */
+import type { Tensor } from '../../tensor/tensor.js';
+
+/** A tensor of a state dict; read when its values are needed. */
+export interface StateValue {
+  readonly dtype: string;
+  readonly dims: readonly number[];
+  read(): Promise<Tensor>;
+}

@@ -1,0 +1,138 @@
+/** Loading a state dict into a model: the same graph with other weights. */
+import { checkBoolean, checkText, invalidOption, show, withDefaults, type Options } from '../base/checks.js';
+import { modelInternals } from '../model/open/model-state.js';
+import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
+import { Loading, type LoadReport } from './match/loading.js';
+import type { StateValue } from './folding/state-value.js';
+import { dropPrefix, stateValues, wrapperPrefix } from './dicts/state-values.js';
+import type { StateSource } from './dicts/write-state-dict.js';
+
+/** Options of {@link loadStateDict}. */
+export interface LoadStateOptions {
+  /**
+   * Refuse a state dict that lacks keys of the model, or has others.
+   * @default true
+   */
+  readonly strict: boolean;
+  /**
+   * What all keys begin with, such as `model.`; other keys are left out. The keys of `reference` may begin with it or not. `module.`,
+   * which DataParallel adds, needs not be stated.
+   * @default undefined
+   */
+  readonly prefix: string | undefined;
+  /**
+   * The epsilon of folded norms, where neither the file (dynamo's exporter writes it) nor `reference` proves it. Without it, tapir knows
+   * the epsilon of torchvision's networks, and takes that of norms of the same part of the network that were not folded.
+   * @default undefined
+   */
+  readonly epsilon: number | undefined;
+  /**
+   * The state dict of the model's present weights. It proves by value which norm was folded into which layer, and with which epsilon,
+   * and which keys have no tensor in the file.
+   * @default undefined
+   */
+  readonly reference: StateSource | undefined;
+}
+
+export const LOAD_DEFAULTS: LoadStateOptions = {
+  strict: true,
+  prefix: undefined,
+  epsilon: undefined,
+  reference: undefined,
+};
+
+/**
+ * Loads a state dict into a model: each parameter gets the values of its key. A BatchNorm that the exporter folded into a layer is
+ * folded again, in float64; transposed weights are transposed; a tensor that the exporter shared between equal parameters is split where
+ * their values differ now; a bias that it dropped because it was zero comes back.
+ *
+ * @param model - A model, or where to open one. It does not change.
+ * @param state - What {@link readStateDict} gives, or a `Map` of tensors by name. float16, bfloat16 and float64 values are converted.
+ * @param given - See {@link LoadStateOptions}.
+ * @returns A new model, which reads all other bytes from the file of the given one, and a report. Save it with `model.save(path)`.
+ * @throws {@link TapirError} `STATE_MISMATCH` if keys are missing or unexpected (unless `strict` is false), if dims or dtypes do not fit,
+ * or if no key matches; `STATE_AMBIGUOUS` if the file does not show what a key belongs to; `STATE_INVALID`; `MODEL_CHANGED`;
+ * `OPTION_INVALID`; those of {@link openModel}.
+ *
+ * @remarks A TorchScript file does not state the epsilon of folded norms. Layers whose weights the file has already keep their bytes. For
+ * others the epsilon is proven by `reference`, or known from `epsilon`, from a norm beside them that was not folded, or from torchvision's
+ * network with the same keys and dims. Otherwise the load is refused.
+ *
+ * @example
+ * ```ts
+ * import { loadStateDict, openModel, readStateDict } from 'onnx-tapir';
+ *
+ * const model = await openModel('resnet50.onnx');
+ * const { model: tuned, report } = await loadStateDict(model, await readStateDict('tuned.pth'));
+ * console.log(report.entries.length); // 267
+ * await tuned.save('tuned.onnx');
+ * ```
+ */
+export async function loadStateDict(
+  model: OnnxModel | ModelSource,
+  state: StateSource,
+  given: Options<LoadStateOptions> = {},
+): Promise<{ readonly model: OnnxModel; readonly report: LoadReport }> {
+  const options = withDefaults(LOAD_DEFAULTS, given, 'loadStateDict');
+  const strict = checkBoolean('strict', options.strict);
+  const prefix = options.prefix === undefined ? undefined : checkText('prefix', options.prefix);
+  const epsilon = checkEpsilon(options.epsilon);
+  const opened = readModel(model);
+  const notes: string[] = [];
+  const values = readState(state, prefix, notes);
+  const reference = options.reference && readReference(options.reference, prefix);
+  const loading = new Loading(modelInternals.of(opened), { state: values, reference, epsilon, notes });
+  const { chunks, report } = await loading.run(strict);
+  return { model: chunks ? await deriveModel(opened, chunks) : opened, report };
+}
+
+/** Checks the epsilon of folded norms. Throws `OPTION_INVALID`. */
+export function checkEpsilon(epsilon: number | undefined): number | undefined {
+  if (epsilon === undefined || (typeof epsilon === 'number' && epsilon > 0 && epsilon < 1)) return epsilon;
+  throw invalidOption('epsilon', 'a number between 0 and 1', epsilon);
+}
+
+/** The tensors of a state dict by the names that the model has. Throws `OPTION_INVALID`. */
+export function readState(
+  state: StateSource,
+  prefix: string | undefined,
+  notes: string[] = [],
+): ReadonlyMap<string, StateValue> {
+  return withoutPrefix(valuesOf('state', state), prefix, notes);
+}
+
+/** The same for the state dict of the present weights. It may have been saved without the prefix of the state dict. */
+export function readReference(
+  reference: StateSource,
+  prefix: string | undefined,
+): ReadonlyMap<string, StateValue> {
+  return withoutOwnPrefix(valuesOf('reference', reference), prefix);
+}
+
+function valuesOf(option: string, state: StateSource): ReadonlyMap<string, StateValue> {
+  if (!(state instanceof Map))
+    throw invalidOption(option, 'what readStateDict gives, or a Map of tensors', show(state));
+  return stateValues(state);
+}
+
+/** Keys of a state dict without its prefix; the notes say what was removed. */
+function withoutPrefix(
+  state: ReadonlyMap<string, StateValue>,
+  prefix: string | undefined,
+  notes: string[],
+): ReadonlyMap<string, StateValue> {
+  const start = prefix ?? wrapperPrefix(state.keys());
+  if (start === '') return state;
+  const kept = dropPrefix(state, start);
+  notes.push(`"${start}" was removed from ${kept.size} keys`);
+  if (kept.size < state.size) notes.push(`${state.size - kept.size} keys do not begin with "${start}"`);
+  return kept;
+}
+
+function withoutOwnPrefix(
+  reference: ReadonlyMap<string, StateValue>,
+  prefix: string | undefined,
+): ReadonlyMap<string, StateValue> {
+  const kept = dropPrefix(reference, prefix ?? '');
+  return kept.size > 0 ? kept : dropPrefix(reference, wrapperPrefix(reference.keys()));
+}

@@ -1,0 +1,245 @@
+/** Embeds the same photos with two models and tells how far their vectors agree. */
+import { resolve } from 'node:path';
+import { writeAtomically } from '../../base/atomic-file.js';
+import { checkInteger, checkSignal, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { isTapirError } from '../../base/errors.js';
+import { recordTransform } from '../../datasets/embed/describe-run.js';
+import { embedBatches, openDecodeLanes } from '../../datasets/embed/embed-batches.js';
+import { rowsOf, type Embedded } from '../../datasets/embed/embed-images.js';
+import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
+import type { Extractor } from '../../extract/extractor.js';
+import type { TransformRequest } from '../../images/configs/find-transform.js';
+import { identifyFile } from '../../model/prune/identify-model.js';
+import type { ReturnNodes } from '../../model/open/return-nodes.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import type { SourceItem } from '../../datasets/sources/items/source-item.js';
+import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
+import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
+import { checkReplaceable } from '../../html/check-replaceable.js';
+import { createBreathe } from '../../tensor/vectors/breathe.js';
+import { OutputComparer } from './compare-outputs.js';
+import { comparePixels, compareTransforms } from './compare-pixels.js';
+import type { ComparedFailure, ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';
+import { openSides, type ComparedSource, type Sides } from './open-sides.js';
+import { renderComparison } from './render-comparison.js';
+import { sampleItems } from '../../datasets/sources/sampling/sample-items.js';
+
+/** Options of {@link compareModels}. */
+export interface CompareOptions {
+  /**
+   * What to return, by the same keys from both models; undefined compares the graph outputs: those of the same name, or the only
+   * output of each.
+   * @default undefined
+   */
+  readonly returnNodes: ReturnNodes | undefined;
+  /**
+   * What to return from B, if its names differ; the keys must be those of `returnNodes`.
+   * @default undefined
+   */
+  readonly returnNodesB: ReturnNodes | undefined;
+  /**
+   * Preprocessing for both models. `'auto'` takes each model's own.
+   * @default 'auto'
+   */
+  readonly transform: TransformRequest;
+  /**
+   * Preprocessing for B, if it differs.
+   * @default undefined
+   */
+  readonly transformB: TransformRequest | undefined;
+  /**
+   * Maximum number of images, an integer from 1 to 5000. Larger sources are sampled at random with a fixed seed.
+   * @default 1000
+   */
+  readonly sample: number;
+  /**
+   * Neighbours for the recall, an integer from 1 to 100.
+   * @default 10
+   */
+  readonly neighbours: number;
+  /**
+   * Where models run that are opened here.
+   * @default 'cpu'
+   */
+  readonly device: Device;
+  /**
+   * Images per run, an integer from 1 to 4096; 0 chooses 8 on the CPU and 32 on a GPU.
+   * @default 0
+   */
+  readonly batch: number;
+  /**
+   * HTML file to write, a page about the comparison; empty for none. It may replace an older comparison, but no other file.
+   * @default ''
+   */
+  readonly out: string;
+  /**
+   * Stops the work when it fires. The call then rejects with its reason.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+export const COMPARE_DEFAULTS: CompareOptions = {
+  returnNodes: undefined,
+  returnNodesB: undefined,
+  transform: 'auto',
+  transformB: undefined,
+  sample: 1000,
+  neighbours: 10,
+  device: 'cpu',
+  batch: 0,
+  out: '',
+  signal: undefined,
+};
+
+/** The distances of all pairs of so many images take 100 MB. */
+const MOST_SAMPLE = 5000;
+
+/**
+ * Compares two models on the same photos: is the quantised file still good, does the new export equal the old one?
+ *
+ * Each model gets its own pixels (`transform: 'auto'`). If the transforms differ, B is also fed with A's pixels, which tells
+ * whether a difference comes from the pixels or from the model.
+ *
+ * @remarks Memory holds the vectors of the sample, and no more than a few batches of images. Maps are averaged over space before
+ * their neighbours are compared.
+ *
+ * @param a - The reference: a path, bytes, an opened model, or an extractor, which stays open.
+ * @param b - The model to judge.
+ * @param source - Photos: see {@link EmbedSource}.
+ * @param given - See {@link CompareOptions}.
+ * @returns The agreement of each output, and how the transforms differ.
+ * @throws {@link TapirError} `OPTION_INVALID`, also if the models have no output in common; `SOURCE_INVALID`; `OUTPUT_EXISTS`;
+ * errors of {@link createFeatureExtractor} and {@link embedImages}.
+ *
+ * @example
+ * ```ts
+ * import { compareModels } from 'onnx-tapir';
+ *
+ * const { outputs } = await compareModels('clip.onnx', 'clip-int8.onnx', 'photos');
+ * for (const { key, cosine, recall } of outputs) console.log(key, cosine?.mean, recall?.mean); // 'embeds' 0.998 0.94
+ * ```
+ */
+export async function compareModels(
+  a: ComparedSource,
+  b: ComparedSource,
+  source: EmbedSource,
+  given: Options<CompareOptions> = {},
+): Promise<ModelComparison> {
+  const options = withDefaults(COMPARE_DEFAULTS, given, 'compareModels');
+  const sample = checkInteger('sample', options.sample, 1, MOST_SAMPLE);
+  const neighbours = checkInteger('neighbours', options.neighbours, 1, 100);
+  const signal = checkSignal(options.signal);
+  const out = options.out === '' ? undefined : resolve(checkText('out', options.out));
+  if (out !== undefined) await checkReplaceable(out, 'compare');
+  const photos = openSource(source, SOURCE_DEFAULTS, signal);
+  await using sides = await openSides(a, b, options);
+  const setups = setUpSides(sides, options, signal);
+  const { items, seen } = await sampleItems(photos, sample);
+  const transforms = compareTransforms(setups.a.transform, setups.b.transform);
+  const pixels =
+    transforms.length > 0 ? await comparePixels(items, setups.a.transform, setups.b.transform) : null;
+  const { outputs, failures } = await compareRows(sides, setups, items, neighbours, signal);
+  const comparison: ModelComparison = {
+    a: await describeModel(sides.a, setups.a),
+    b: await describeModel(sides.b, setups.b),
+    seen,
+    sampled: items.length,
+    failures,
+    transforms,
+    pixels,
+    outputs,
+  };
+  if (out !== undefined) await writeAtomically(out, await renderComparison(comparison, items));
+  return comparison;
+}
+
+/** How each model is fed. */
+interface SideSetups {
+  readonly a: EmbedSetup;
+  readonly b: EmbedSetup;
+  /** B with A's transform; undefined if B has the same one, or if it does not fit. */
+  readonly bOnPixelsOfA: EmbedSetup | undefined;
+}
+
+function setUpSides(
+  { a, b }: Sides,
+  { transform, transformB = transform, batch }: CompareOptions,
+  signal: AbortSignal | undefined,
+): SideSetups {
+  const setUp = (extractor: Extractor, request: TransformRequest): EmbedSetup =>
+    setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform: request, batch, signal });
+  const [setupA, setupB] = [setUp(a, transform), setUp(b, transformB ?? transform)];
+  const setups = { a: setupA, b: setupB, bOnPixelsOfA: undefined };
+  if (compareTransforms(setupA.transform, setupB.transform).length === 0) return setups;
+  try {
+    return { ...setups, bOnPixelsOfA: setUp(b, setupA.transform) };
+  } catch (error) {
+    if (isTapirError(error, 'OPTION_INVALID')) return setups;
+    throw error;
+  }
+}
+
+/** Runs all models in step, so that memory holds a few batches of each. */
+async function compareRows(
+  { a, b, keys }: Sides,
+  setups: SideSetups,
+  items: readonly SourceItem[],
+  neighbours: number,
+  signal: AbortSignal | undefined,
+): Promise<{ outputs: ComparedOutput[]; failures: ComparedFailure[] }> {
+  const { bOnPixelsOfA } = setups;
+  const comparers = keys.map((key) => ({
+    key,
+    own: new OutputComparer(),
+    onPixelsOfA: bOnPixelsOfA && new OutputComparer(),
+  }));
+  const failures: ComparedFailure[] = [];
+  const [rowsA, rowsB] = [embedRows(a, items, setups.a), embedRows(b, items, setups.b)];
+  const others = bOnPixelsOfA && embedRows(b, items, bOnPixelsOfA);
+  try {
+    for await (const ofA of rowsA) {
+      const [ofB, other] = await Promise.all([nextOf(rowsB), others && nextOf(others)]);
+      const { index, path } = ofA;
+      const error = ofA.error ?? ofB.error ?? other?.error;
+      if (error) failures.push({ path, error });
+      if (!ofA.features || !ofB.features || error) continue;
+      for (const { key, own, onPixelsOfA } of comparers) {
+        own.add(index, path, ofA.features[key]!, ofB.features[key]!);
+        if (other?.features) onPixelsOfA?.add(index, path, ofA.features[key]!, other.features[key]!);
+      }
+    }
+  } finally {
+    for (const rows of [rowsA, rowsB, others]) await rows?.return(undefined);
+  }
+  const breathe = createBreathe(signal);
+  const outputs: ComparedOutput[] = [];
+  for (const { key, own, onPixelsOfA } of comparers)
+    outputs.push({
+      key,
+      ...(await own.finish(neighbours, breathe)),
+      onPixelsOfA: onPixelsOfA ? await onPixelsOfA.finish(neighbours, breathe) : null,
+    });
+  return { outputs, failures };
+}
+
+async function* embedRows(
+  extractor: Extractor,
+  items: readonly SourceItem[],
+  setup: EmbedSetup,
+): AsyncGenerator<Embedded> {
+  await using lanes = openDecodeLanes(extractor, setup);
+  for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf(batch);
+}
+
+async function nextOf(rows: AsyncGenerator<Embedded>): Promise<Embedded> {
+  const next = await rows.next();
+  // A defect: every item has a row.
+  if (next.done === true) throw new Error('a model gave fewer rows than the other');
+  return next.value;
+}
+
+async function describeModel(extractor: Extractor, { transform }: EmbedSetup): Promise<ComparedModel> {
+  const { file, bytes, sha256 } = await identifyFile(extractor.model.source);
+  return { file, bytes, sha256, device: extractor.device, transform: recordTransform(transform) };
+}

@@ -1,0 +1,133 @@
+/** The vectors that two models give for the same images, output by output. */
+import { widen } from '../../tensor/widen.js';
+import { compareVectors } from '../../tensor/compare-vectors.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { cosineDistances } from '../../tensor/vectors/cosine.js';
+import type { Breathe } from '../../tensor/vectors/breathe.js';
+import { findNeighbours } from '../../tensor/vectors/neighbours.js';
+import { layOutRow, poolRow, type RowLayout } from '../../tensor/vectors/row-layout.js';
+
+/** An image and the cosine between its two vectors. */
+export interface ComparedImage {
+  /** Position among the compared images, from 0. */
+  readonly index: number;
+  /** Null for an image that was given as bytes. */
+  readonly path: string | null;
+  readonly cosine: number;
+}
+
+/** How the vectors of two models agree. */
+export interface Agreement {
+  /** Images whose vectors were compared: those that both models embedded, without NaN and infinite values. */
+  readonly images: number;
+  /** Images with a NaN or an infinite value in a vector. They count nowhere else. */
+  readonly notFinite: number;
+  /** Images whose vectors are the same, bit for bit. */
+  readonly identical: number;
+  /** Largest absolute difference of an element; null if the vectors have different lengths. */
+  readonly maxDifference: number | null;
+  /** The cosine between the two vectors of an image; null if they have different lengths, or if there is no image. */
+  readonly cosine: { readonly mean: number; readonly least: number } | null;
+  /** The images of the least cosine, at most ten, the least first. */
+  readonly worst: readonly ComparedImage[];
+  /**
+   * The share of A's nearest neighbours, by cosine, that B has as well: the mean over all images. Maps are averaged over space and
+   * tokens over the sequence before. Null if there are not at least two more images than neighbours.
+   */
+  readonly recall: { readonly neighbours: number; readonly mean: number } | null;
+}
+
+const MOST_WORST = 10;
+
+/** Compares the vectors of one output. */
+export class OutputComparer {
+  readonly #a = new PooledRows();
+  readonly #b = new PooledRows();
+  readonly #worst: ComparedImage[] = [];
+  #images = 0;
+  #notFinite = 0;
+  #identical = 0;
+  #maxDifference = 0;
+  #sum = 0;
+  #isSameLength = true;
+
+  /** Adds the vectors of an image. */
+  add(index: number, path: string | null, a: Tensor, b: Tensor): void {
+    const [x, y] = [numbersOf(a), numbersOf(b)];
+    if (!x.every(Number.isFinite) || !y.every(Number.isFinite)) {
+      this.#notFinite++;
+      return;
+    }
+    this.#images++;
+    this.#a.add(x, a.dims);
+    this.#b.add(y, b.dims);
+    if (x.length !== y.length) {
+      this.#isSameLength = false;
+      return;
+    }
+    const { cosine, maxDifference } = compareVectors(x, y);
+    if (maxDifference === 0) this.#identical++;
+    this.#maxDifference = Math.max(this.#maxDifference, maxDifference);
+    this.#sum += cosine;
+    this.#worst.push({ index, path, cosine });
+    this.#worst.sort((one, other) => one.cosine - other.cosine || one.index - other.index);
+    this.#worst.length = Math.min(this.#worst.length, MOST_WORST);
+  }
+
+  /** Summarises all images. */
+  async finish(neighbours: number, breathe: Breathe): Promise<Agreement> {
+    const images = this.#images;
+    const isComparable = this.#isSameLength && images > 0;
+    const worst = isComparable ? this.#worst : [];
+    return {
+      images,
+      notFinite: this.#notFinite,
+      identical: this.#identical,
+      maxDifference: isComparable ? this.#maxDifference : null,
+      cosine: isComparable ? { mean: this.#sum / images, least: worst[0]!.cosine } : null,
+      worst,
+      // With fewer images, all of them are neighbours of each other in any model.
+      recall: images < neighbours + 2 ? null : { neighbours, mean: await this.#recall(neighbours, breathe) },
+    };
+  }
+
+  async #recall(count: number, breathe: Breathe): Promise<number> {
+    // One matrix of distances after the other, to hold only one of them.
+    const a = await this.#a.neighbours(count, breathe);
+    const b = await this.#b.neighbours(count, breathe);
+    let shared = 0;
+    for (let start = 0; start < a.length; start += count) {
+      const ofB = new Set(b.subarray(start, start + count));
+      for (const index of a.subarray(start, start + count)) if (ofB.has(index)) shared++;
+    }
+    return shared / a.length;
+  }
+}
+
+/** The rows of an output as vectors, one after the other. */
+class PooledRows {
+  readonly #rows: Float32Array[] = [];
+  #layout: RowLayout | undefined;
+
+  add(data: Float32Array, dims: readonly number[]): void {
+    this.#layout ??= layOutRow(dims);
+    const { channels, averaged } = this.#layout;
+    const row = averaged === null ? data : new Float32Array(channels);
+    if (averaged !== null) poolRow(data, 0, this.#layout, row, 0);
+    this.#rows.push(row);
+  }
+
+  /** The nearest rows of each row. */
+  async neighbours(count: number, breathe: Breathe): Promise<Uint16Array> {
+    const rows = this.#rows.length;
+    const columns = this.#rows[0]!.length;
+    const data = new Float32Array(rows * columns);
+    this.#rows.splice(0).forEach((row, place) => data.set(row, place * columns));
+    return findNeighbours(await cosineDistances({ rows, columns, data }, breathe), count).indices;
+  }
+}
+
+function numbersOf({ dtype, data }: Tensor): Float32Array {
+  // Each row of embedImages has its own buffer.
+  return Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.buffer as ArrayBuffer);
+}

@@ -1,0 +1,85 @@
+/** The two models of a comparison, with outputs that belong together. */
+import { invalidOption } from '../../base/checks.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import { Extractor } from '../../extract/extractor.js';
+import { openModel, OnnxModel, type ModelSource } from '../../model/open/open-model.js';
+import type { ReturnNodes } from '../../model/open/return-nodes.js';
+import type { Device } from '../../runtime/lanes/device.js';
+
+/** A model to compare: a path, bytes, an opened model, or an extractor, which stays open. */
+export type ComparedSource = ModelSource | OnnxModel | Extractor;
+
+/** What to open. */
+export interface SidesRequest {
+  readonly returnNodes: ReturnNodes | undefined;
+  readonly returnNodesB: ReturnNodes | undefined;
+  readonly device: Device;
+}
+
+/** Two open extractors, and their outputs that are compared. */
+export interface Sides extends AsyncDisposable {
+  readonly a: Extractor;
+  readonly b: Extractor;
+  /** Keys that both have, in the order of A. */
+  readonly keys: readonly string[];
+}
+
+/**
+ * Opens both models. Without names to return, the graph outputs are compared: those of the same name, or the only output of each.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` if no output of A belongs to one of B; errors of {@link createFeatureExtractor}.
+ */
+export async function openSides(
+  givenA: ComparedSource,
+  givenB: ComparedSource,
+  { returnNodes, returnNodesB = returnNodes, device }: SidesRequest,
+): Promise<Sides> {
+  const own: Extractor[] = [];
+  const open = async (source: OnnxModel | Extractor, nodes: ReturnNodes | undefined): Promise<Extractor> => {
+    if (source instanceof Extractor && !nodes) return source;
+    const names = nodes ?? outputNames(source);
+    const opened = await createFeatureExtractor(source, names, source instanceof Extractor ? {} : { device });
+    own.push(opened);
+    return opened;
+  };
+  const close = async (): Promise<void> => {
+    for (const extractor of own) await extractor.close();
+  };
+  try {
+    const [sourceA, sourceB] = [await openSource(givenA), await openSource(givenB)];
+    const a = await open(sourceA, returnNodes ?? undefined);
+    const b = await open(sourceB, returnNodesB ?? pairOutputs(a, sourceB));
+    const keysOfB = new Set(b.outputs.map(({ name }) => name));
+    const keys = a.outputs.map(({ name }) => name).filter((key) => keysOfB.has(key));
+    if (keys.length === 0) {
+      const text = (names: Iterable<string>): string => [...names].map((name) => `"${name}"`).join(', ');
+      const expected = `for both models, so that outputs have the same keys (B has ${text(keysOfB)})`;
+      throw invalidOption(
+        'returnNodes',
+        expected,
+        a.outputs.map(({ name }) => name),
+      );
+    }
+    return { a, b, keys, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function openSource(source: ComparedSource): Promise<OnnxModel | Extractor> {
+  return source instanceof Extractor || source instanceof OnnxModel ? source : openModel(source);
+}
+
+function outputNames(source: OnnxModel | Extractor): string[] {
+  return source.outputs.map(({ name }) => name);
+}
+
+/** The outputs of B under the keys of A; undefined to take them as they are. */
+function pairOutputs(a: Extractor, b: OnnxModel | Extractor): ReturnNodes | undefined {
+  const [keys, names] = [outputNames(a), outputNames(b)];
+  if (b instanceof Extractor) return undefined;
+  const shared = keys.filter((key) => names.includes(key));
+  if (shared.length > 0) return shared;
+  return keys.length === 1 && names.length === 1 ? [[`tensor:${names[0]!}`, keys[0]!]] : undefined;
+}

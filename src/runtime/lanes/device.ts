@@ -1,0 +1,155 @@
+/** Devices as users write them, and as sessions need them. */
+import { availableParallelism } from 'node:os';
+import { checkInteger, invalidOption, show } from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+import { CUDA_IGNORED } from './session-options.js';
+
+/** Kinds of device. `auto` uses CUDA if it works, otherwise the CPU with a warning. */
+export type DeviceType = 'cpu' | 'cuda' | 'webgpu' | 'auto';
+
+/** A device in full. */
+export interface DeviceSpec {
+  readonly type: DeviceType;
+  /**
+   * Number of the device, from 0. For CUDA it is the index among the visible GPUs, in the order of nvidia-smi, or the UUID of a GPU
+   * or MIG slice (`'GPU-…'`, `'MIG-…'`), whose session runs in a child process. For the CPU it numbers sessions.
+   * @default 0
+   */
+  readonly id?: number | string | undefined;
+  /** CPU threads of one run. 0 uses all cores, divided evenly among the CPU sessions. @default 0 */
+  readonly threads?: number | undefined;
+}
+
+/** `'cpu'`, `'cuda'`, `'cuda:1'`, `'cuda:GPU-…'`, `'cpu:1'`, … or a {@link DeviceSpec}. */
+export type Device =
+  DeviceType | `${DeviceType}:${number}` | `cuda:GPU-${string}` | `cuda:MIG-${string}` | DeviceSpec;
+
+/** A checked device. */
+export interface ResolvedDevice {
+  readonly type: DeviceType;
+  readonly id: number;
+  /** UUID of a GPU or MIG slice. The process of its session sees no other GPU. */
+  readonly uuid?: string;
+  /** Whether the user gave the number, so that messages repeat it. */
+  readonly isNumbered?: boolean;
+  readonly threads: number;
+}
+
+const TYPES: readonly DeviceType[] = ['cpu', 'cuda', 'webgpu', 'auto'];
+const EXPECTED = '"cpu", "cuda", "cuda:1", "webgpu", "auto" or { type, id, threads }';
+/** Names of other libraries for devices, and of onnxruntime for providers. */
+const NO_DEVICES: Readonly<Record<string, string>> = {
+  gpu: 'write "cuda" or "webgpu"',
+  wasm: 'onnxruntime-node does not have it; write "cpu"',
+  tensorrt: 'it is not supported; write "cuda"',
+  dml: 'it is not supported; write "webgpu"',
+  coreml: 'it is not supported; write "webgpu" or "cpu"',
+};
+/** Fields of onnxruntime's providers, and what replaces them here. */
+const FIELDS_ELSEWHERE: Readonly<Record<string, string>> = {
+  name: 'use type for the kind of device',
+  deviceId: 'use id for the number of the device',
+  device_id: 'use id for the number of the device',
+};
+const UUID = /^(?:GPU|MIG)-[\w/-]+$/;
+
+/** Reads a device. Throws `OPTION_INVALID`. */
+export function readDevice(option: string, given: unknown): ResolvedDevice {
+  if (typeof given === 'string') {
+    const [, uuid] = /^cuda:(.+)$/.exec(given) ?? [];
+    if (uuid !== undefined && UUID.test(uuid))
+      return { type: 'cuda', id: 0, uuid, isNumbered: false, threads: 0 };
+    const match = /^([a-z]+)(?::(\d{1,3}))?$/.exec(given);
+    const type = TYPES.find((word) => word === match?.[1]);
+    if (!type) throw notADevice(option, given);
+    const number = match?.[2];
+    const isNumbered = number !== undefined;
+    return checkSingle(option, { type, id: Number(number ?? 0), isNumbered, threads: 0 }, given);
+  }
+  if (given === null || typeof given !== 'object' || Array.isArray(given))
+    throw invalidOption(option, EXPECTED, given);
+  const unknown = Object.keys(given).find((key) => !['type', 'id', 'threads'].includes(key));
+  if (unknown !== undefined) {
+    const why = FIELDS_ELSEWHERE[unknown] ?? CUDA_IGNORED;
+    throw new TapirError(
+      'OPTION_INVALID',
+      `option "${option}" has no field "${unknown}", only type, id and threads: ${why}`,
+      { details: { option, expected: EXPECTED, actual: show(given) } },
+    );
+  }
+  const { type, id, threads } = given as { type: unknown; id?: unknown; threads?: unknown };
+  const known = TYPES.find((word) => word === type);
+  if (!known) throw notADevice(`${option}.type`, type);
+  const which =
+    typeof id === 'string' && known === 'cuda'
+      ? { id: 0, uuid: checkUuid(`${option}.id`, id) }
+      : { id: checkInteger(`${option}.id`, id ?? 0, 0, 255), isNumbered: id !== undefined };
+  return checkSingle(
+    option,
+    { type: known, ...which, threads: checkInteger(`${option}.threads`, threads ?? 0, 0, 1024) },
+    given,
+  );
+}
+
+/** onnxruntime-node ignores a provider that it does not know and runs on the CPU, so names must match exactly here. */
+function notADevice(option: string, given: unknown): TapirError<'OPTION_INVALID'> {
+  const name = String(given).toLowerCase();
+  const meant = TYPES.find(
+    (word) => name === word || name === `${word}executionprovider` || name === `${word}:0`,
+  );
+  const elsewhere = NO_DEVICES[name.replace(/executionprovider$/, '')];
+  const hint =
+    meant !== undefined ? `; did you mean "${meant}"?` : elsewhere === undefined ? '' : `: ${elsewhere}`;
+  const expected = `${option.endsWith('.type') ? TYPES.map((word) => `"${word}"`).join(', ') : EXPECTED}`;
+  return new TapirError(
+    'OPTION_INVALID',
+    `option "${option}" must be ${expected}, got ${show(given)}${hint}`,
+    { details: { option, expected, actual: show(given) } },
+  );
+}
+
+function checkUuid(option: string, id: string): string {
+  if (UUID.test(id)) return id;
+  throw invalidOption(
+    option,
+    'an index, or a UUID such as "GPU-…" or "MIG-…" (nvidia-smi -L lists them)',
+    id,
+  );
+}
+
+function checkSingle(option: string, device: ResolvedDevice, given: unknown): ResolvedDevice {
+  if (device.type === 'cuda' || device.type === 'cpu' || device.id === 0) return device;
+  throw invalidOption(option, `a device that exists: there is only one "${device.type}"`, given);
+}
+
+/**
+ * Reads the devices of a data-parallel model.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` if the list is empty or names a device twice.
+ */
+export function readDevices(option: string, given: unknown): ResolvedDevice[] {
+  if (!Array.isArray(given) || given.length === 0) {
+    throw invalidOption(option, 'a list of devices, such as ["cuda:0", "cuda:1"]', given);
+  }
+  const devices = given.map((device: unknown, i) => readDevice(`${option}[${i}]`, device));
+  const keys = devices.map(({ type, id, uuid }) => `${type}:${uuid ?? id}`);
+  const twice = keys.find((key, i) => keys.indexOf(key) !== i);
+  if (twice !== undefined)
+    throw invalidOption(option, `a list without repetition: "${twice}" is named twice`, keys);
+  return devices;
+}
+
+/** Divides the cores evenly among the CPU sessions whose number of threads is open. */
+export function shareThreads(devices: readonly ResolvedDevice[], sessions: number): ResolvedDevice[] {
+  const lanes = sessions * devices.filter(({ type }) => type === 'cpu').length;
+  const share = Math.max(1, Math.floor(availableParallelism() / lanes));
+  return devices.map((device) =>
+    device.type === 'cpu' && device.threads === 0 && lanes > 1 ? { ...device, threads: share } : device,
+  );
+}
+
+/** A device as messages name it: `cpu`, `cpu:0`, `cuda:1`. */
+export function deviceName({ type, id, uuid, isNumbered = false }: ResolvedDevice): string {
+  if (uuid !== undefined) return `${type}:${uuid}`;
+  return type === 'cuda' || (type === 'cpu' && isNumbered) ? `${type}:${id}` : type;
+}

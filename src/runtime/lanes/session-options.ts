@@ -1,0 +1,137 @@
+/** The session options of onnxruntime that have an effect in onnxruntime-node, which silently ignores all others. */
+import {
+  checkBoolean,
+  checkInteger,
+  checkOneOf,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+
+/** Session options, with the names and meanings of onnxruntime. */
+export interface SessionOptions {
+  /**
+   * How much onnxruntime rewrites the graph when it loads it. With `disabled`, it runs the graph exactly as the file states it.
+   * @default 'all'
+   */
+  readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'layout' | 'all';
+  /**
+   * Whether independent nodes run in parallel.
+   * @default 'sequential'
+   */
+  readonly executionMode: 'sequential' | 'parallel';
+  /**
+   * Threads that run nodes in parallel, with `executionMode: 'parallel'`. With 0, onnxruntime chooses their number.
+   * @default 0
+   */
+  readonly interOpNumThreads: number;
+  /**
+   * Keep freed CPU memory for the next run.
+   * @default true
+   */
+  readonly enableCpuMemArena: boolean;
+  /**
+   * Plan memory once for input shapes that repeat.
+   * @default true
+   */
+  readonly enableMemPattern: boolean;
+  /**
+   * Lowest severity that onnxruntime logs on standard error: 0 (verbose), 1 (info), 2 (warning), 3 (error) or 4 (fatal). Errors also
+   * reach you as `TapirError`, so the default does not log them a second time.
+   * @default 4
+   */
+  readonly logSeverityLevel: 0 | 1 | 2 | 3 | 4;
+  /**
+   * Further configuration entries of onnxruntime, for example `{ session: { intra_op: { allow_spinning: '0' } } }`. All values are
+   * strings.
+   * @default {}
+   */
+  readonly extra: Readonly<Record<string, unknown>>;
+}
+
+export const SESSION_DEFAULTS: SessionOptions = {
+  graphOptimizationLevel: 'all',
+  executionMode: 'sequential',
+  interOpNumThreads: 0,
+  enableCpuMemArena: true,
+  enableMemPattern: true,
+  logSeverityLevel: 4,
+  extra: {},
+};
+
+/** Why options of the CUDA provider are refused. */
+export const CUDA_IGNORED =
+  'onnxruntime-node passes only the device id to CUDA and ignores its other options; they cannot be set from Node';
+
+/** Options of onnxruntime that {@link SessionOptions} lacks: why, and what to do instead. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  freeDimensionOverrides:
+    'onnxruntime-node ignores it, although its documentation lists it; export the model with fixed dims, or run batches of one size',
+  logVerbosityLevel: 'onnxruntime-node ignores it; use logSeverityLevel: 0 for everything',
+  enableGraphCapture: 'onnxruntime-node ignores it: CUDA graphs cannot be used from Node',
+  executionProviders: 'choose with the option device or devices; a device that does not work is an error',
+  preferredOutputLocation:
+    'outputs are always copied to ordinary memory: onnxruntime-node has no other for CUDA',
+  intraOpNumThreads: 'set the threads in the device: { type: "cpu", threads: 4 }',
+  externalData: 'tapir finds external weights beside the model file',
+  optimizedModelFilePath: 'tapir does not write this file; save the pruned model instead',
+  enableProfiling: 'profileModel with the option time measures nodes',
+  profileFilePrefix: 'profileModel with the option time measures nodes',
+  logId: 'tapir does not name sessions in the log',
+  ...Object.fromEntries(
+    [
+      'gpu_mem_limit',
+      'arena_extend_strategy',
+      'cudnn_conv_algo_search',
+      'cudnn_conv_use_max_workspace',
+      'do_copy_in_default_stream',
+      'use_tf32',
+      'prefer_nhwc',
+      'enable_cuda_graph',
+      'tunable_op_enable',
+      'user_compute_stream',
+    ].map((name) => [name, CUDA_IGNORED]),
+  ),
+};
+
+/** Refuses options of onnxruntime that would have no effect. Throws `OPTION_INVALID`. */
+function refuseIgnored(given: object): void {
+  const key = Object.keys(given).find((name) => Object.hasOwn(ELSEWHERE, name));
+  if (key === undefined) return;
+  const why = ELSEWHERE[key]!;
+  throw new TapirError('OPTION_INVALID', `session has no option "${key}": ${why}`, {
+    details: {
+      option: `session.${key}`,
+      expected: `one of ${Object.keys(SESSION_DEFAULTS).join(', ')}`,
+      actual: key,
+    },
+  });
+}
+
+/** Checks session options and copies them. Throws `OPTION_INVALID`. */
+export function readSessionOptions(given: Options<SessionOptions>): SessionOptions {
+  if (given !== null && typeof given === 'object') refuseIgnored(given);
+  const options = withDefaults(SESSION_DEFAULTS, given, 'session');
+  const levels = ['disabled', 'basic', 'extended', 'layout', 'all'] as const;
+  checkOneOf('session.graphOptimizationLevel', options.graphOptimizationLevel, levels);
+  checkOneOf('session.executionMode', options.executionMode, ['sequential', 'parallel']);
+  checkInteger('session.interOpNumThreads', options.interOpNumThreads, 0, 1024);
+  checkBoolean('session.enableCpuMemArena', options.enableCpuMemArena);
+  checkBoolean('session.enableMemPattern', options.enableMemPattern);
+  checkInteger('session.logSeverityLevel', options.logSeverityLevel, 0, 4);
+  return { ...options, extra: copyEntries('session.extra', options.extra) };
+}
+
+/** Checks and copies configuration entries. onnxruntime-node throws a TypeError if a value is not a string. */
+function copyEntries(option: string, entries: unknown): Record<string, unknown> {
+  if (entries === null || typeof entries !== 'object' || Array.isArray(entries)) {
+    throw invalidOption(option, 'an object of strings, nested or not', entries);
+  }
+  return Object.fromEntries(
+    Object.entries(entries).map(([key, value]: [string, unknown]) => [
+      key,
+      typeof value === 'string' ? value : copyEntries(`${option}.${key}`, value),
+    ]),
+  );
+}

@@ -1,0 +1,144 @@
+/** `POST /embed`: images in, features out. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { encodeNpyHeader } from '../../datasets/formats/npy.js';
+import { elementsToJson } from '../../tensor/json-elements.js';
+import type { ServiceContext } from './context.js';
+import { encodeBinaryData } from '../bodies/datatypes.js';
+import { readSentImages, type SentImage } from '../bodies/embed-body.js';
+import { acceptedForms } from '../http/accept.js';
+import { HttpError, isAboutImage, replyOf } from '../http/http-error.js';
+import { readBody } from '../http/read-body.js';
+import type { RequestState } from '../http/requests.js';
+import type { Route } from '../http/route.js';
+import { scanJson } from '../http/scan-json.js';
+import type { ImageFeatures } from '../batches/image-batcher.js';
+import { countImage } from '../batches/metrics.js';
+import { SENT_IMAGES, EMBEDDED } from '../bodies/schemas.js';
+import type { ServiceSetup } from '../batches/service-options.js';
+
+/** An image of a request: its features, or its error. */
+export interface ImageResult {
+  readonly name: string | null;
+  readonly features: ImageFeatures | null;
+  readonly error: Error | null;
+}
+
+/** Adds the parsers of images and JSON. Forms have their own parser. */
+export function parseEmbedBodies(app: FastifyInstance, setup: ServiceSetup): void {
+  parseJsonBodies(app, setup);
+  const read = (request: FastifyRequest, payload: FastifyRequest['raw']) =>
+    readBody(payload, request.headers, setup.maxBodyBytes);
+  app.addContentTypeParser(/^image\//, read);
+  app.addContentTypeParser('application/octet-stream', read);
+}
+
+/** Makes JSON the only body that is parsed. */
+export function parseJsonBodies(app: FastifyInstance, { maxJsonBytes }: ServiceSetup): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    'application/json',
+    async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
+      return scanJson(await readBody(payload, request.headers, maxJsonBytes)).json;
+    },
+  );
+}
+
+/** Makes the route, for a server with {@link parseEmbedBodies}. */
+export function embedRoute(context: ServiceContext): Route {
+  const { setup, extractor } = context;
+  const npy = extractor.outputs.length === 1 && extractor.outputs[0]!.dtype !== 'string';
+  return {
+    method: 'POST',
+    path: '/embed',
+    summary: 'Embeds one image or several',
+    isQueued: true,
+    body: SENT_IMAGES,
+    answers: {
+      200: {
+        description:
+          'features; if there are several images, some may have an error instead. The .npy bytes, if accepted, are those of a single image and output',
+        contents: { 'application/json': EMBEDDED, ...(npy ? { 'application/x-npy': null } : {}) },
+      },
+      413: { description: 'too many bytes, too many images, or a single image with too many pixels' },
+      422: { description: 'the only image cannot be read' },
+      503: { description: 'the queue is full; Retry-After says when to try again' },
+    },
+    async handle(request, reply) {
+      const forms = acceptedForms(request.headers.accept);
+      if (forms.length === 0 || (forms[0] === 'npy' && forms.length === 1 && !npy)) throw notAcceptable(npy);
+      const state = context.stateOf(request);
+      const results = await embedSent(context, await readSentImages(request, setup, state), state);
+      const [only, ...others] = results;
+      if (others.length === 0 && only!.error) throw only!.error;
+      const canBeNpy = npy && others.length === 0;
+      const form = forms.find((one) => one === 'json' || canBeNpy);
+      if (form === undefined) throw notAcceptable(npy);
+      return form === 'npy' ? sendNpy(reply, setup, only!.features!) : sendJson(reply, context, results);
+    },
+  };
+}
+
+function notAcceptable(hasNpy: boolean): HttpError {
+  const npy = hasNpy ? ', or application/x-npy for a single image' : '';
+  return new HttpError('NOT_ACCEPTABLE', `features are sent as application/json${npy}`);
+}
+
+/** Embeds the images. An image that fails does not affect the others. */
+export async function embedSent(
+  { batcher, metrics }: ServiceContext,
+  sent: readonly SentImage[],
+  { signal }: RequestState,
+): Promise<ImageResult[]> {
+  const rows = batcher.add(
+    sent.flatMap(({ bytes }) => bytes ?? []),
+    signal,
+  );
+  let next = 0;
+  const features = sent.map(({ bytes, error }) => (bytes ? rows[next++]! : Promise.reject(error!)));
+  const settled = await Promise.allSettled(features);
+  for (const one of settled) countImage(metrics, one);
+  return settled.map((one, i) => {
+    const { name } = sent[i]!;
+    if (one.status === 'fulfilled') return { name, features: one.value, error: null };
+    if (!isAboutImage(one.reason)) throw one.reason;
+    return { name, features: null, error: one.reason };
+  });
+}
+
+function sendJson(
+  reply: FastifyReply,
+  { setup, sample }: ServiceContext,
+  results: readonly ImageResult[],
+): string {
+  const outputs = Object.entries(sample).map(([name, { dtype, dims }]) => ({
+    name,
+    dtype,
+    dims: dimsOf(dims, setup),
+  }));
+  const parts = results.map(({ name, features, error }, index) => {
+    const head = `"index":${index}${name === null ? '' : `,"name":${JSON.stringify(name)}`}`;
+    if (!features) {
+      const { code, message } = replyOf(error);
+      return `{${head},"error":${JSON.stringify({ code, message })}}`;
+    }
+    const values = Object.entries(features).map(
+      ([key, tensor]) => `${JSON.stringify(key)}:[${elementsToJson(tensor.dtype, tensor.data)}]`,
+    );
+    return `{${head},"features":{${values.join(',')}}}`;
+  });
+  void reply.type('application/json; charset=utf-8');
+  return `{"model":${JSON.stringify(setup.name)},"outputs":${JSON.stringify(outputs)},"results":[${parts.join(',')}]}`;
+}
+
+function sendNpy(reply: FastifyReply, setup: ServiceSetup, features: ImageFeatures): Buffer {
+  const tensor = Object.values(features)[0]!;
+  void reply.type('application/x-npy');
+  const header = encodeNpyHeader(tensor.dtype, dimsOf(tensor.dims, setup));
+  return Buffer.concat([header, encodeBinaryData(tensor)]);
+}
+
+/** `[C, 1, 1]` → `[C]`, unless the option `keepDims` keeps the dims. */
+function dimsOf(dims: readonly number[], { keepDims }: ServiceSetup): readonly number[] {
+  const [channels, height, width] = dims;
+  return !keepDims && dims.length === 3 && height === 1 && width === 1 ? [channels!] : dims;
+}

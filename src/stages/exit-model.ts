@@ -1,0 +1,149 @@
+/** Cuts a network with exits into stages: exits and heads → one model per stage. */
+import { checkOneOf, checkText, invalidOption, show, type Options } from '../base/checks.js';
+import type { Pool } from '../graph/rewrite/feature-parts.js';
+import { withLinearHead, type LinearHead } from '../graph/rewrite/linear-head.js';
+import { cutGraph } from '../graph/rewrite/prune.js';
+import { formExits } from './graph/exit-stages.js';
+import { impossible } from './graph/stages.js';
+import { NO_SIZES } from '../model/open/input-sizes.js';
+import { modelInternals } from '../model/open/model-state.js';
+import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
+import { cutStages } from './cut-stages.js';
+import { deriveRewritten } from '../model/prune/derive-rewritten.js';
+import { pruneModel } from '../model/oracle/prune-model.js';
+import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import type { ReturnNode } from '../model/open/return-nodes.js';
+import { POOLS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
+import { mismatch, readTensor, type TensorLike } from '../tensor/tensor.js';
+
+/** A linear head for a node that gives no logits, such as a probe trained on its pooled features. */
+export interface ExitHead {
+  /** float32 `[classes, features]`, as torch's Linear has it. */
+  readonly weight: TensorLike;
+  /** float32 `[classes]`; zeros if absent. */
+  readonly bias?: TensorLike;
+  /** How the node's result becomes one vector per row; see {@link RewriteOptions.pool}. `'none'` flattens it. */
+  readonly pool?: Pool;
+}
+
+/** Where rows can leave. */
+export interface ExitPlace {
+  /** The logits of the exit, or with a head, its features. */
+  readonly node: string;
+  readonly head?: ExitHead;
+}
+
+/** Options of the cut. */
+export type ExitRewriting = Options<Pick<RewriteOptions, 'input' | 'batch' | 'inputSizes'>>;
+
+/** A stage of a network with exits. */
+export interface ExitStage {
+  readonly model: PrunedModel;
+  /** Names of the tensors that it takes. */
+  readonly inputs: readonly string[];
+  /** The name of the tensor that holds its exit’s logits. */
+  readonly logits: string;
+}
+
+/** A network with exits. */
+export interface ExitModel {
+  readonly inputs: readonly TensorInfo[];
+  readonly stages: readonly ExitStage[];
+}
+
+/**
+ * Cuts a network into one stage per exit; the last exit is the network's own.
+ *
+ * @throws {@link TapirError} those of {@link pruneModel}; `SPLIT_IMPOSSIBLE` where rows cannot leave: a tensor that is read behind an exit has no row per sample, or the graph has a fixed batch; `OUTPUT_MISFIT` for a head.
+ */
+export async function cutExits(
+  model: OnnxModel | ModelSource,
+  exits: readonly ExitPlace[],
+  final: ReturnNode,
+  rewriting: ExitRewriting,
+): Promise<ExitModel> {
+  const keys = exits.map((_, i) => `exit/${i}`);
+  const heads = exits.map(({ head }, i) => head && readHead(`exits[${i}].head`, head));
+  const asked = keys.map((key, i) => (heads[i] ? `features/${i}` : key));
+  const requests = exits.map(({ node }, i) => [checkText(`exits[${i}].node`, node), asked[i]!] as const);
+  const pool = new Map(heads.map((head, i) => [asked[i]!, head?.pool ?? 'none']));
+  const pruned = await pruneModel(model, [...requests, [final.request, final.key]], {
+    ...rewriting,
+    pool,
+    outputDtype: 'float32',
+  });
+  const { rewrite, inputs } = prunedInternals.of(pruned);
+  checkBatch(inputs);
+  let headed = rewrite;
+  for (const [i, head] of heads.entries()) {
+    const output = headed.outputs.find(({ key }) => key === asked[i])!;
+    if (head) headed = withLinearHead(headed, output, keys[i]!, head);
+  }
+  const whole = await deriveRewritten(pruned.source, headed, 'keys');
+  const { graph } = modelInternals.of(whole);
+  const outputs = [...keys, final.key].map((key) => graph.values.get(key)!);
+  const cut = cutGraph(graph, {
+    outputs: outputs.map((value) => ({ request: value.name, key: value.name, value, why: 'exit' })),
+  });
+  const parts = formExits(
+    cut,
+    outputs.map((value) => [value]),
+  );
+  const models = await cutStages(whole, parts, NO_SIZES);
+  const stages = parts.map((part, i) => ({
+    model: models[i]!,
+    inputs: part.inputs.map(({ name }) => name),
+    logits: outputs[i]!.name,
+  }));
+  for (const [i, stage] of stages.entries()) checkRows(stage, i, inputs);
+  return { inputs, stages };
+}
+
+function checkBatch(inputs: readonly TensorInfo[]): void {
+  const fixed = inputs.find(({ dims }) => typeof dims?.[0] === 'number' && dims[0] > 1);
+  if (!fixed) return;
+  throw impossible(
+    `the graph takes ${fixed.dims![0]} rows at a time, so single rows cannot leave; export it with a dynamic batch, or try batch: 'dynamic'`,
+  );
+}
+
+/** Refuses tensors that later stages read and that have a fixed number of rows, though the batch is open. */
+function checkRows({ model }: ExitStage, stage: number, given: readonly TensorInfo[]): void {
+  const isOpen = given.every(({ dims }) => typeof dims?.[0] !== 'number');
+  const odd = prunedInternals
+    .of(model)
+    .inputs.find(({ dims }) => dims?.length === 0 || typeof dims?.[0] === 'number');
+  if (!odd || !isOpen) return;
+  throw impossible(
+    `rows cannot leave before stage ${stage}: it reads "${odd.name}" of dims [${odd.dims!.join(', ')}], which has no row per sample`,
+  );
+}
+
+function readHead(option: string, { weight, bias, pool = 'none' }: ExitHead): LinearHead & { pool: Pool } {
+  const kind = checkOneOf(`${option}.pool`, pool, POOLS);
+  const matrix = readTensor(`${option}.weight`, weight);
+  const [classes = 0, features = 0] = matrix.dims;
+  if (matrix.dtype !== 'float32' || matrix.dims.length !== 2 || classes * features === 0)
+    throw mismatch(`${option}.weight`, 'float32 [classes, features]', describe(matrix));
+  const offsets = bias === undefined ? undefined : readTensor(`${option}.bias`, bias);
+  if (offsets && (offsets.dtype !== 'float32' || offsets.dims.length !== 1 || offsets.dims[0] !== classes))
+    throw mismatch(`${option}.bias`, `float32 [${classes}]`, describe(offsets));
+  const data = offsets?.dtype === 'float32' ? offsets.data : new Float32Array(classes);
+  return { weight: matrix.data, bias: data, pool: kind };
+}
+
+function describe({ dtype, dims }: { readonly dtype: string; readonly dims: readonly number[] }): string {
+  return `${dtype} [${dims.join(', ')}]`;
+}
+
+/** The one node that all exits predict. Throws `OPTION_INVALID`. */
+export function onlyNode(pairs: readonly ReturnNode[]): ReturnNode {
+  const [final, ...others] = pairs;
+  if (others.length === 0 && final!.key !== 'exits') return final!;
+  throw invalidOption(
+    'returnNodes',
+    'one node, under another key than "exits": what each exit predicts',
+    pairs.map(({ key }) => show(key)).join(', '),
+  );
+}

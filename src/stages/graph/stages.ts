@@ -1,0 +1,132 @@
+/** Nodes with the number of their stage → what each stage computes, takes and gives. Pure. */
+import { TapirError } from '../../base/errors.js';
+import type { Node, Value } from '../../graph/graph.js';
+import { nodeRoles } from '../../graph/roles.js';
+import type { Cut } from '../../graph/rewrite/prune.js';
+import type { CutLine } from '../../graph/cost/cut-line.js';
+
+/** One stage of a graph. */
+export interface StagePart {
+  /** The nodes that depend on an input. Those that depend on none belong to each stage that reads them. */
+  readonly nodes: readonly Node[];
+  /** What it takes: graph inputs, and what stages in front of it give. */
+  readonly inputs: readonly Value[];
+  /** What later stages take or the graph gives. */
+  readonly outputs: readonly Value[];
+}
+
+/** The stage of each node of a line. */
+export type StageOf = ReadonlyMap<Node, number>;
+
+/** The stages that places on a line make. */
+export function stagesAt({ nodes }: CutLine, chosen: readonly number[]): StageOf {
+  return new Map(nodes.map((node, i) => [node, chosen.filter((at) => at < i).length]));
+}
+
+/**
+ * The stages that end at given tensors: a stage holds what depends on the tensor in front of it, and not on the next one.
+ *
+ * @throws {@link TapirError} `SPLIT_IMPOSSIBLE` if a tensor does not depend on the one before, or if nothing depends on it.
+ */
+export function stagesBehind({ nodes }: CutLine, cuts: readonly Value[]): StageOf {
+  const stageOf = new Map<Node, number>();
+  const stageOfValue = new Map(cuts.map((value, i) => [value, i + 1]));
+  for (const node of nodes) {
+    const stages = node.reads.map((value) => stageOfValue.get(value) ?? 0);
+    const stage = Math.max(...stages);
+    stageOf.set(node, stage);
+    for (const output of node.outputs) if (output && !cuts.includes(output)) stageOfValue.set(output, stage);
+  }
+  const filled = new Set(stageOf.values());
+  for (const [i, value] of cuts.entries()) {
+    const from = value.producer && stageOf.get(value.producer);
+    if (from !== i)
+      throw impossible(
+        i === 0
+          ? `"${value.name}" does not depend on an input`
+          : `"${value.name}" does not depend on "${cuts[i - 1]!.name}"; name the cuts in the order in which they are computed`,
+      );
+    if (!filled.has(i + 1)) throw impossible(`nothing depends on "${value.name}"`);
+  }
+  return stageOf;
+}
+
+export function impossible(reason: string): TapirError<'SPLIT_IMPOSSIBLE'> {
+  return new TapirError('SPLIT_IMPOSSIBLE', `the model cannot be split so: ${reason}`, {
+    details: { reason },
+  });
+}
+
+/**
+ * Forms the stages `0` to `count − 1`. Sizes are computed as early as possible. A later stage computes them again where it has the tensors
+ * whose sizes they are, and takes them as tensors of a few integers elsewhere.
+ */
+export function formStages(cut: Cut, assigned: StageOf, count: number): StagePart[] {
+  const given = new Set(cut.inputs);
+  const roles = nodeRoles(cut.graph);
+  const isSize = ({ producer }: Value): boolean =>
+    producer !== undefined && roles.get(producer) === 'shape' && assigned.has(producer);
+  const early = withEarlySizes(assigned, roles);
+  // A stage that computes nothing but sizes keeps them.
+  const stageOf = new Set(early.values()).size === new Set(assigned.values()).size ? early : assigned;
+  const parts = Array.from({ length: count }, () => ({
+    nodes: [] as Node[],
+    inputs: new Set<Value>(),
+    outputs: new Set<Value>(),
+  }));
+  /** The stage that computes a value; undefined for a graph input, and for what depends on none. */
+  const madeIn = (value: Value): number | undefined =>
+    given.has(value) || !value.producer ? undefined : stageOf.get(value.producer);
+  const take = (stage: number, value: Value): void => {
+    const from = madeIn(value);
+    if (from === stage || (from === undefined && !given.has(value))) return;
+    parts[stage]!.inputs.add(value);
+    if (from !== undefined) parts[from]!.outputs.add(value);
+  };
+  const sizes = parts.map(() => new Set<Value>());
+  for (const [node, stage] of stageOf) {
+    parts[stage]!.nodes.push(node);
+    for (const value of node.reads)
+      if (isSize(value)) sizes[stage]!.add(value);
+      else take(stage, value);
+  }
+  for (const [stage, wanted] of sizes.entries())
+    for (const value of wanted) {
+      const isHere = (source: Value): boolean =>
+        parts[stage]!.inputs.has(source) ||
+        (!given.has(source) && [undefined, stage].includes(madeIn(source)));
+      if (!sourcesOf(value, isSize).every(isHere)) take(stage, value);
+    }
+  // An output that depends on no input, or is one, comes from the first stage.
+  for (const { value } of cut.outputs) parts[madeIn(value) ?? 0]!.outputs.add(value);
+  for (const { value } of cut.outputs) if (given.has(value)) parts[0]!.inputs.add(value);
+  return parts.map(({ nodes, inputs, outputs }) => ({
+    nodes,
+    inputs: [...inputs],
+    outputs: [...outputs],
+  }));
+}
+
+/** The assignment with each computation of sizes in the first stage that has what it reads. */
+function withEarlySizes(assigned: StageOf, roles: ReadonlyMap<Node, string>): StageOf {
+  const stageOf = new Map<Node, number>();
+  for (const [node, stage] of assigned) {
+    const sources = node.reads.map(({ producer }) => (producer && stageOf.get(producer)) ?? 0);
+    stageOf.set(node, roles.get(node) === 'shape' ? Math.max(0, ...sources) : stage);
+  }
+  return stageOf;
+}
+
+/** The tensors whose sizes a value is computed from. */
+function sourcesOf(value: Value, isSize: (value: Value) => boolean): Value[] {
+  const sources = new Set<Value>();
+  const seen = new Set<Value>();
+  const open = [value];
+  for (let at = open.pop(); at; at = open.pop()) {
+    if (seen.has(at)) continue;
+    seen.add(at);
+    if (isSize(at)) open.push(...at.producer!.reads);
+    else if (!at.initializer) sources.add(at);
+  }
+  return [...sources];
+}

@@ -1,0 +1,219 @@
+/** What a model costs, node by node and module by module. */
+import { checkBoolean, checkInteger, withDefaults, type Options } from '../base/checks.js';
+import type { Graph, Node, Value } from '../graph/graph.js';
+import { moduleTree } from '../graph/names/module-tree.js';
+import { nameValues } from '../graph/names/name-list.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
+import { checkInputSizes, readInputSizes, type InputSizes } from '../model/open/input-sizes.js';
+import { modelInternals } from '../model/open/model-state.js';
+import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
+import {
+  bytesOf,
+  countElements,
+  measureCosts,
+  sum,
+  type ElementCounts,
+  type NodeCosts,
+} from '../model/oracle/model-costs.js';
+import { timeNodes } from '../model/oracle/time-nodes.js';
+
+/** Options of {@link profileModel}. */
+export interface ProfileOptions {
+  /**
+   * Rows of the inputs, from 1 to 65,536. A model with a fixed batch takes no other.
+   * @default the batch that the model fixes, otherwise 1
+   */
+  readonly batch: number | undefined;
+  /**
+   * Sizes of other open axes: one size for height and width of images, or sizes by the symbolic name of an axis and whole shapes by
+   * the name of an input. Sizes that you leave out are searched for, from 224 for images and 8 for all other axes.
+   * @default {}
+   */
+  readonly inputSizes: InputSizes;
+  /**
+   * Also time every node on the CPU.
+   * @default false
+   */
+  readonly time: boolean;
+  /**
+   * Threads of a node that is timed, from 0 to 1024. With 0, ONNX Runtime chooses their number.
+   * @default 0
+   */
+  readonly threads: number;
+}
+
+export const PROFILE_DEFAULTS: ProfileOptions = { batch: undefined, inputSizes: {}, time: false, threads: 0 };
+
+/** What a part of a model costs in one run. */
+export interface Cost extends ElementCounts {
+  /**
+   * Multiply-accumulates of matrix products, convolutions, attention and recurrent layers, as fvcore counts them; one is two
+   * floating-point operations. null for a node that cannot be counted; a sum leaves such nodes out.
+   */
+  readonly macs: number | null;
+  /** Bytes of the tensors in the file that it reads, each once. */
+  readonly weightBytes: number;
+  /** Bytes of all tensors that its nodes compute; not all of them exist at the same time. */
+  readonly activationBytes: number;
+  /**
+   * The median time, without ONNX Runtime's optimisation. null without the option `time`, and for a call of a function, which ONNX
+   * Runtime runs as other nodes; a sum leaves such nodes out.
+   */
+  readonly milliseconds: number | null;
+}
+
+/** What a node costs. */
+export interface NodeCost extends Cost {
+  /** A name to request its result by. */
+  readonly name: string;
+  /** The ONNX operator, prefixed with its domain unless that is the default one. */
+  readonly op: string;
+  /** The module of the source network that ran it, where the file carries module paths; else null. */
+  readonly module: string | null;
+}
+
+/** What a module costs, with all modules in it. */
+export interface ModuleCost extends Cost {
+  /** Its path, such as `layer4.2`. */
+  readonly name: string;
+  /** Number of its nodes. */
+  readonly nodes: number;
+}
+
+/** Nodes whose multiply-accumulates are not counted. */
+export interface Uncounted {
+  readonly op: string;
+  /** Names of the nodes. */
+  readonly nodes: readonly string[];
+}
+
+/** What {@link profileModel} gives. */
+export interface ModelProfile {
+  readonly batch: number;
+  /** The inputs with the sizes that everything was measured at. */
+  readonly inputs: readonly TensorInfo[];
+  /** In execution order; without nodes that no output needs, and without constants. */
+  readonly nodes: readonly NodeCost[];
+  /** Each before its content; empty if the file carries no module paths. */
+  readonly modules: readonly ModuleCost[];
+  readonly total: Cost;
+  /** Operators without a rule: control flow, functions of the file, custom operators; and nodes of unknown sizes. */
+  readonly uncounted: readonly Uncounted[];
+}
+
+/** Costs of a node before they are added up. */
+interface Measured extends NodeCosts {
+  readonly milliseconds: number | undefined;
+}
+
+/**
+ * Measures what a model costs: multiply-accumulates, parameters, bytes of weights and activations, and time on the CPU if you ask for
+ * it, for each node and each module.
+ *
+ * @remarks Counts come from the sizes of tensors. Where ONNX Runtime cannot infer them, the model runs once on made-up inputs. Times
+ * come from ONNX Runtime's profiler with optimisation off, because it times a fused node as a whole. Compare nodes by these
+ * times; their sum is more than an optimised run takes.
+ *
+ * @param model - A model, or where to open one.
+ * @param given - See {@link ProfileOptions}.
+ * @throws {@link TapirError} those of {@link openModel}; `BATCH_FIXED` if the model takes another batch only; `SESSION_FAILED` if ONNX
+ * Runtime refuses the model; `RUN_FAILED` if it runs at none of the sizes that were tried; `INPUT_MISMATCH` if no values can be made up
+ * for an input; `GRAPH_INVALID`; `OPTION_INVALID`.
+ *
+ * @example
+ * ```ts
+ * import { profileModel } from 'onnx-tapir';
+ *
+ * const { total, modules } = await profileModel('resnet50.onnx');
+ * console.log(total.macs, total.parameters); // 4089184256 25557032
+ * console.log(modules.find(({ name }) => name === 'layer4')?.macs); // 809238528
+ * ```
+ */
+export async function profileModel(
+  model: OnnxModel | ModelSource,
+  given: Options<ProfileOptions> = {},
+): Promise<ModelProfile> {
+  const { batch, time, threads, ...options } = withDefaults(PROFILE_DEFAULTS, given, 'profileModel');
+  const opened = readModel(model);
+  const inputSizes = readInputSizes('inputSizes', options.inputSizes);
+  checkInputSizes('inputSizes', inputSizes, opened.inputs);
+  const rows = batch === undefined ? undefined : checkInteger('batch', batch, 1, 65_536);
+  checkInteger('threads', threads, 0, 1024);
+  checkBoolean('time', time);
+  const costs = await measureCosts(opened, { batch: rows, inputSizes });
+  const times = time ? await timeNodes(opened, costs, threads) : undefined;
+  const { graph } = modelInternals.of(opened);
+  const measured = new Map(
+    [...costs.nodes]
+      .filter(([{ opType, domain }]) => opType !== 'Constant' || domain !== '')
+      .map(([node, cost]): [Node, Measured] => [node, { ...cost, milliseconds: times?.get(node) }]),
+  );
+  const nodes = listNodes(graph, measured);
+  return {
+    batch: costs.batch,
+    inputs: costs.inputs,
+    nodes,
+    modules: listModules(graph, measured, time),
+    total: addUp(graph, [...measured.values()], time),
+    uncounted: listUncounted(nodes),
+  };
+}
+
+function listNodes(graph: Graph, measured: ReadonlyMap<Node, Measured>): NodeCost[] {
+  const names = nameValues(graph);
+  const { places } = moduleTree(graph);
+  return [...measured].map(([node, { macs = null, milliseconds = null, ...cost }]) => {
+    const outputs = node.outputs.filter((value) => value !== undefined);
+    return {
+      name: outputs.map((value) => names.get(value)).find(Boolean) ?? outputs[0]?.name ?? node.name,
+      op: node.domain === '' ? node.opType : `${node.domain}.${node.opType}`,
+      module: places.get(node)?.path ?? null,
+      macs,
+      parameters: cost.parameters,
+      buffers: cost.buffers,
+      constants: cost.constants,
+      weightBytes: cost.weightBytes,
+      activationBytes: cost.activationBytes,
+      milliseconds,
+    };
+  });
+}
+
+function listModules(graph: Graph, measured: ReadonlyMap<Node, Measured>, isTimed: boolean): ModuleCost[] {
+  const { places } = moduleTree(graph);
+  const modules = new Map<string, Measured[]>();
+  for (const [node, cost] of measured) {
+    const atoms = places.get(node)?.path.split('.') ?? [];
+    for (const [i, atom] of atoms.entries()) {
+      if (atom === '') continue;
+      addTo(modules, atoms.slice(0, i + 1).join('.'), cost);
+    }
+  }
+  return [...modules].map(([name, costs]) =>
+    Object.assign({ name, nodes: costs.length }, addUp(graph, costs, isTimed)),
+  );
+}
+
+/** Weights that several nodes read count once. */
+function addUp(graph: Graph, costs: readonly Measured[], isTimed: boolean): Cost {
+  const initializers = [...new Set(costs.flatMap((cost): readonly Value[] => cost.initializers))];
+  return {
+    macs: sum(costs, ({ macs = 0 }) => macs),
+    ...countElements(graph, initializers),
+    weightBytes: sum(initializers, ({ initializer }) => bytesOf(initializer!)),
+    activationBytes: sum(costs, ({ activationBytes }) => activationBytes),
+    milliseconds: isTimed ? sum(costs, ({ milliseconds = 0 }) => milliseconds) : null,
+  };
+}
+
+function listUncounted(nodes: readonly NodeCost[]): Uncounted[] {
+  const names = new Map<string, string[]>();
+  for (const { op, name, macs } of nodes) if (macs === null) addTo(names, op, name);
+  return [...names].map(([op, list]) => ({ op, nodes: list }));
+}
+
+function addTo<Item>(lists: Map<string, Item[]>, key: string, item: Item): void {
+  const list = lists.get(key);
+  if (list) list.push(item);
+  else lists.set(key, [item]);
+}

@@ -1,0 +1,269 @@
+/** A model as stages that run one after the other, each a model itself. */
+import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import type { Graph, Node, Value } from '../graph/graph.js';
+import { resolveNames } from '../graph/names/resolve-names.js';
+import { choosePlaces, type PlaceCosts } from './graph/choose-places.js';
+import { lineUp } from '../graph/cost/cut-line.js';
+import { formStages, stagesAt, stagesBehind, type StagePart } from './graph/stages.js';
+import { cutGraph, describeNode, graphOutputs } from '../graph/rewrite/prune.js';
+import type { TensorType } from '../onnx/wire/write-model.js';
+
+import type { TensorInfo } from '../tensor/tensor-info.js';
+import { readInputSizes, type InputSizes } from '../model/open/input-sizes.js';
+import { modelInternals } from '../model/open/model-state.js';
+import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
+import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import { checkNames } from '../model/open/return-nodes.js';
+import { describeType } from '../model/open/value-info.js';
+import { cutStages } from './cut-stages.js';
+import { deriveRewritten } from '../model/prune/derive-rewritten.js';
+import {
+  allElements,
+  bytesOf,
+  countElements,
+  measureCosts,
+  sum,
+  type MeasuredShape,
+  type ModelCosts,
+} from '../model/oracle/model-costs.js';
+import { timeNodes } from '../model/oracle/time-nodes.js';
+
+/** Where to split: into a number of stages with balanced costs, or after the values of these names, in execution order. */
+export type SplitPlaces = { readonly stages: number } | { readonly cuts: readonly string[] };
+
+/** Options of {@link splitModel}. */
+export interface SplitOptions {
+  /**
+   * What is balanced: multiply-accumulates, the time that each node takes on one thread of this CPU (the model runs eight times), bytes of
+   * activations, or parameters. Parameters are where a CNN is narrow, so stages with equal parameters take very unequal times.
+   * @default 'macs'
+   */
+  readonly by: 'macs' | 'time' | 'activations' | 'parameters';
+  /**
+   * The most tensors that may cross from one stage to the next. Sizes do not count: a later stage computes them again from tensors that
+   * it takes, or takes them as well. More give more places to cut: a U-Net has few that one tensor
+   * crosses. With `cuts`, any number may cross.
+   * @default 1
+   */
+  readonly maxTensors: number;
+  /**
+   * Bytes that each stage may need, or bytes by stage: its weights, and the tensors that are alive at once for `batch` rows.
+   * @default undefined
+   */
+  readonly memoryBytes: number | readonly number[] | undefined;
+  /**
+   * Rows of a run, for `memoryBytes` and times; 0 takes the batch that the file fixes, or 1.
+   * @default 0
+   */
+  readonly batch: number;
+  /**
+   * Sizes for axes of inputs that the file leaves open; see {@link RewriteOptions.inputSizes}. Costs depend on them.
+   * @default {}
+   */
+  readonly inputSizes: InputSizes;
+}
+
+export const SPLIT_DEFAULTS: SplitOptions = {
+  by: 'macs',
+  maxTensors: 1,
+  memoryBytes: undefined,
+  batch: 0,
+  inputSizes: {},
+};
+
+/** One stage of a model. */
+export interface ModelStage {
+  /** The stage as a separate model with only its own weights. Inputs and outputs have the names of their tensors. */
+  readonly model: PrunedModel;
+  /** Multiply-accumulates of one row. */
+  readonly macs: number;
+  /** Milliseconds of `batch` rows, with `by: 'time'`; else null. */
+  readonly milliseconds: number | null;
+  /** Bytes of what its nodes compute, per row. */
+  readonly activationBytes: number;
+  /** Elements of its weights, of running statistics and constants, too. A tensor that several stages read counts in each. */
+  readonly parameters: number;
+  /** Bytes of its weights. */
+  readonly weightBytes: number;
+  /** Inputs of the whole model, and outputs of stages in front. */
+  readonly inputs: readonly TensorInfo[];
+  /** What later stages take, and outputs of the whole model. */
+  readonly outputs: readonly TensorInfo[];
+}
+
+/** What crosses from the stages in front of a place to those after it. */
+export interface Crossing {
+  readonly tensors: readonly string[];
+  readonly bytesPerSample: number;
+}
+
+/** A model that is split into stages. */
+export interface ModelStages {
+  readonly stages: readonly ModelStage[];
+  /** One between each two stages. Inputs of the model that a later stage reads cross, too. */
+  readonly crossing: readonly Crossing[];
+  /** The mean cost of a stage divided by the largest one, at most 1. Times the number of stages, it bounds the speed-up of a pipeline. */
+  readonly balance: number;
+  /** Nodes whose operator has no rule, so that they count nothing in `macs`. */
+  readonly uncounted: readonly string[];
+}
+
+/**
+ * Splits a model into stages that are models themselves: for several devices (see {@link Pipeline}), or to run parts by hand.
+ *
+ * Feed each stage the outputs of the stages before it, by name. Then the last outputs equal those of the whole model bit for bit
+ * with optimisations off; ONNX Runtime's fused operators can differ in the last bits at a cut.
+ *
+ * @param model - A model, where to open one, or a pruned model.
+ * @param places - See {@link SplitPlaces}. The balance is exact: no other choice of places has a smaller largest stage.
+ * @param given - See {@link SplitOptions}.
+ * @throws {@link TapirError} `SPLIT_IMPOSSIBLE` if there are too few places, or none that keeps to `memoryBytes`; those of
+ * {@link pruneModel} for the names in `cuts`; `BATCH_FIXED`, `SESSION_FAILED` if the model cannot be measured.
+ *
+ * @example
+ * ```ts
+ * import { splitModel } from 'onnx-tapir';
+ *
+ * const { stages, crossing, balance } = await splitModel('resnet50.onnx', { stages: 2 });
+ * console.log(stages.map(({ macs }) => macs), crossing[0]?.tensors, balance);
+ * for (const [i, { model }] of stages.entries()) await model.save(`stage-${i}.onnx`);
+ * ```
+ */
+export async function splitModel(
+  model: OnnxModel | ModelSource | PrunedModel,
+  places: SplitPlaces,
+  given: Options<SplitOptions> = {},
+): Promise<ModelStages> {
+  const options = withDefaults(SPLIT_DEFAULTS, given, 'splitModel');
+  const request = readSplit(places, options);
+  const whole = prunedInternals.has(model)
+    ? await deriveRewritten(model.source, prunedInternals.of(model).rewrite, 'tensors')
+    : readModel(model as ModelSource);
+  const { graph } = modelInternals.of(whole);
+  const cut = cutGraph(graph, { outputs: graphOutputs(graph) });
+  const line = lineUp(cut);
+  const costs = await measureCosts(whole, request);
+  const times = request.by === 'time' ? await timeNodes(whole, costs, 1) : undefined;
+  const figure = FIGURES[request.by];
+  const costOf = (node: Node): number => {
+    if (figure === 'milliseconds') return times!.get(node) ?? 0;
+    const cost = costs.nodes.get(node)!;
+    return (figure === 'parameters' ? allElements(cost) : cost[figure]) ?? 0;
+  };
+  const stageOf =
+    'cuts' in request
+      ? stagesBehind(line, resolveCuts(graph, request.cuts))
+      : stagesAt(line, choosePlaces(line, placeCosts(costs, request, costOf)));
+  const count = 'cuts' in request ? request.cuts.length + 1 : request.stages;
+  const parts = formStages(cut, stageOf, count);
+  const models = await cutStages(whole, parts, request.inputSizes);
+  const stages = parts.map((part, i) => describeStage(part, models[i]!, costs, times));
+  const sizes = stages.map((stage) => stage[figure]!);
+  return {
+    stages,
+    crossing: crossingOf(parts, costs),
+    balance: balanceOf(sizes),
+    uncounted: [...costs.nodes].flatMap(([node, { macs }]) =>
+      macs === undefined ? [describeNode(node)] : [],
+    ),
+  };
+}
+
+/** The mean of sizes divided by the largest; stages that all cost nothing are balanced. */
+function balanceOf(sizes: readonly number[]): number {
+  const largest = Math.max(...sizes);
+  return largest === 0 ? 1 : sizes.reduce((sum, size) => sum + size, 0) / (sizes.length * largest);
+}
+
+/** The figure of a node and a stage that each choice balances. */
+const FIGURES = {
+  macs: 'macs',
+  time: 'milliseconds',
+  activations: 'activationBytes',
+  parameters: 'parameters',
+} as const;
+
+/** A checked request. */
+type SplitRequest = ReturnType<typeof readSplit>;
+
+function readSplit(places: SplitPlaces, options: SplitOptions) {
+  if (places === null || typeof places !== 'object' || 'stages' in places === 'cuts' in places)
+    throw invalidOption('places', '{ stages: a number } or { cuts: a list of names }', places);
+  const { memoryBytes } = options;
+  const limits = memoryBytes === undefined ? [] : [memoryBytes].flat();
+  return {
+    ...('stages' in places
+      ? { stages: checkInteger('stages', places.stages, 1, 1024) }
+      : { cuts: checkNames('cuts', places.cuts) }),
+    by: checkOneOf('by', options.by, ['macs', 'time', 'activations', 'parameters']),
+    maxTensors: checkInteger('maxTensors', options.maxTensors, 1, 1024),
+    limits: limits.map((bytes) => checkInteger('memoryBytes', bytes, 1, Number.MAX_SAFE_INTEGER)),
+    batch: checkInteger('batch', options.batch, 0, 65_536) || undefined,
+    inputSizes: readInputSizes('inputSizes', options.inputSizes),
+  };
+}
+
+function resolveCuts(graph: Graph, names: readonly string[]): Value[] {
+  return resolveNames(graph, names).map(({ value }) => value);
+}
+
+/** What the choice of places depends on. */
+function placeCosts(
+  { nodes, shapes }: ModelCosts,
+  { stages, maxTensors, limits }: SplitRequest & { readonly stages: number },
+  costOf: PlaceCosts['costOf'],
+): PlaceCosts {
+  return {
+    stages,
+    maxTensors,
+    limits,
+    costOf,
+    weightsOf: (node) =>
+      nodes.get(node)!.initializers.map((value) => ({ value, bytes: bytesOf(value.initializer!) })),
+    bytesOf: (value) => {
+      const shape = shapes.get(value);
+      return shape && bytesOf(shape);
+    },
+  };
+}
+
+function describeStage(
+  { nodes }: StagePart,
+  model: PrunedModel,
+  { nodes: costs, batch }: ModelCosts,
+  times: ReadonlyMap<Node, number> | undefined,
+): ModelStage {
+  const { rewrite, inputs, typeOf } = prunedInternals.of(model);
+  const weights = [...rewrite.cut.values].filter(({ initializer }) => initializer !== undefined);
+  return {
+    model,
+    macs: sum(nodes, (node) => costs.get(node)!.macs ?? 0) / batch,
+    activationBytes: sum(nodes, (node) => costs.get(node)!.activationBytes) / batch,
+    milliseconds: times ? sum(nodes, (node) => times.get(node) ?? 0) : null,
+    parameters: allElements(countElements(rewrite.cut.graph, weights)),
+    weightBytes: sum(weights, ({ initializer }) => bytesOf(initializer!)),
+    inputs,
+    outputs: rewrite.outputs.map(({ tensor, value }) => describeType(tensor, typeOf(value) ?? UNKNOWN)),
+  };
+}
+
+const UNKNOWN: TensorType = { elemType: 0, dims: null };
+
+/** What crosses the places between the stages: what is computed in front, or fed, and taken behind. */
+function crossingOf(parts: readonly StagePart[], { shapes, batch }: ModelCosts): Crossing[] {
+  return parts.slice(1).map((_, i) => {
+    const behind = parts.slice(i + 1);
+    const made = new Set(behind.flatMap(({ outputs }) => outputs));
+    const crossing = [...new Set(behind.flatMap(({ inputs }) => inputs))].filter((value) => !made.has(value));
+    return {
+      tensors: crossing.map(({ name }) => name),
+      bytesPerSample: sum(crossing, (value) => rowBytes(shapes.get(value), batch)),
+    };
+  });
+}
+
+/** Bytes of one row of a tensor; all bytes of one that has no row per sample. */
+function rowBytes(shape: MeasuredShape | undefined, batch: number): number {
+  if (!shape) return 0;
+  return shape.dims[0] === batch ? bytesOf(shape) / batch : bytesOf(shape);
+}

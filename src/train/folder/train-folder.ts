@@ -1,0 +1,268 @@
+/** A folder of images by class → a classifier: an ONNX file with its labels, and a page with its curves. */
+import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
+import { createHash } from 'node:crypto';
+import { basename, join } from 'node:path';
+import { removeLeftovers, writeAtomically } from '../../base/atomic-file.js';
+import { invalidOption } from '../../base/checks.js';
+import { lockFolder, writeWithCompanion, type FolderLock } from '../../base/folder-lock.js';
+import { makeFolder } from '../../base/make-folder.js';
+import { withClassLabels } from '../../extract/class-labels.js';
+import { createTrainer } from '../create-trainer.js';
+import type { Trainer } from '../trainer.js';
+import { sidecarOf } from '../../images/configs/find-transform.js';
+import type { Transform } from '../../images/transform/transform.js';
+import { identifyFile } from '../../model/prune/identify-model.js';
+import { modelInternals } from '../../model/open/model-state.js';
+import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
+import { readSave } from '../../model/open/save-whole.js';
+import { deviceName, readDevices } from '../../runtime/lanes/device.js';
+import { checkReplaceable } from '../../html/check-replaceable.js';
+import { holdOut, readClassFolders, type ImageSplit } from './class-folders.js';
+import { checkLogits, fitHead } from './head.js';
+import { renderTraining, type ClassCount } from './render-training.js';
+import {
+  readTrainFolderOptions,
+  scheduleOf,
+  type GivenTrainFolderOptions,
+  type TrainFolderSetup,
+} from './train-folder-options.js';
+import { TrainingPhotos, type TrainFailure } from './training-photos.js';
+import { bestEpoch, type EpochRecord } from './training-records.js';
+import { BEST_FOLDER, TrainingRun } from './training-run.js';
+
+/** A finished training. */
+export interface TrainedFolder {
+  /** The written ONNX file, whose metadata holds the names of the classes (`labels`). */
+  readonly out: string;
+  /** The page with the curves. */
+  readonly page: string;
+  /** Names of the classes, in the order of the outputs. */
+  readonly classes: readonly string[];
+  readonly epochs: readonly EpochRecord[];
+  /** The epoch whose weights were written: of highest held-out accuracy, then of lowest held-out loss. */
+  readonly best: EpochRecord;
+  /** Names of the trained parameters. */
+  readonly parameters: readonly string[];
+  /** Photos that could not be read. */
+  readonly failures: readonly TrainFailure[];
+}
+
+/**
+ * Trains a classifier on a folder with a subfolder of photos per class, as torchvision's ImageFolder has it.
+ *
+ * @param from - A model, or where to open one. It does not change. With another number of outputs than classes, its last linear layer is
+ * replaced by a new one.
+ * @param folder - The folder of classes: `FOLDER/cat/1.jpg`. Classes are in the order of the bytes of their names.
+ * @param given - See {@link TrainFolderOptions}; `out` is required.
+ * @returns What was written, and how each epoch went.
+ * @throws {@link TapirError} `SOURCE_INVALID` for a folder without class folders; `OPTION_INVALID`; `OUTPUT_EXISTS`; `OUTPUT_LOCKED` if
+ * another process trains there; `CHECKPOINT_INVALID` if the state cannot be read, belongs to a training with other settings, or has more epochs; those of
+ * {@link createTrainer} and {@link Trainer.step}.
+ *
+ * @remarks A checkpoint is saved after each epoch, and when `signal` fires. The same call then goes on where it stopped, in the middle of an
+ * epoch as well: on the CPU, the weights are those of an uninterrupted training, bit for bit. Photos that cannot be read are left out.
+ *
+ * @example
+ * ```ts
+ * import { trainFolder } from 'onnx-tapir';
+ *
+ * const { best, classes } = await trainFolder('resnet50.onnx', 'photos', { out: 'tuned.onnx', train: ['layer4', 'fc'], epochs: 5 });
+ * console.log(classes, best.heldOut?.accuracy); // ['cat', 'dog'] 0.95
+ * ```
+ */
+export async function trainFolder(
+  from: OnnxModel | ModelSource,
+  folder: string,
+  given: GivenTrainFolderOptions,
+): Promise<TrainedFolder> {
+  const options = readTrainFolderOptions(given);
+  const source = readModel(from);
+  await checkOutputs(source, options);
+  const data = await readImages(folder, options);
+  const { model, train } = await fitModel(source, data.classes.length, options);
+  const transform = chooseModelTransform(options.transform, source);
+  await using photos = new TrainingPhotos(model, {
+    transform,
+    batch: options.batch,
+    threads: options.decodeThreads,
+    isAugmented: options.augment !== 'none',
+    seed: options.seed,
+  });
+  await using lock = await lockState(options.state);
+  void lock;
+  await using trainer = await openTrainer(model, train, data, options);
+  const settings = await settingsOf(source, data, { ...options, train }, transform);
+  const run = new TrainingRun({ folder, options, trainer, photos, split: data.split, settings });
+  await run.resume();
+  await run.run();
+  // Awaited here: the trainer closes after it.
+  return await finish(run, { data, options, trainer, transform, settings });
+}
+
+/** Images by class, split. */
+interface TrainingData {
+  readonly classes: readonly string[];
+  readonly split: ImageSplit;
+}
+
+async function readImages(folder: string, options: TrainFolderSetup): Promise<TrainingData> {
+  const { holdout, validation, seed, tell } = options;
+  const found = await readClassFolders(folder);
+  const held = holdOut(found, holdout, seed);
+  const measured = validation === undefined ? null : await readClassFolders(validation, found.classes);
+  for (const text of [...found.warnings, ...held.warnings, ...(measured?.warnings ?? [])])
+    tell({ kind: 'warning', text });
+  return { classes: found.classes, split: { ...held, heldOut: measured?.images ?? held.heldOut } };
+}
+
+/** Gives the model a head for the classes, and finds out what is trained. */
+async function fitModel(source: OnnxModel, classes: number, { train, seed, tell }: TrainFolderSetup) {
+  checkLogits(source);
+  const { model, head, replaced } = await fitHead(source, classes, seed);
+  if (replaced !== null) {
+    const text = `"${head!.name}" gets ${classes} outputs in place of ${replaced}, and starts from scratch`;
+    tell({ kind: 'note', text });
+  }
+  if (train === undefined && !head)
+    throw invalidOption('train', 'names of modules: the model does not end with a linear layer', train);
+  return { model, train: train ?? head!.name };
+}
+
+/** Refuses before the work what could not be written after it. */
+async function checkOutputs(model: OnnxModel, { out, overwrite }: TrainFolderSetup): Promise<void> {
+  readSave(modelInternals.of(model), out, [], [], { overwrite });
+  await checkReplaceable(pageOf(out), 'train');
+}
+
+function pageOf(out: string): string {
+  return `${out}.html`;
+}
+
+async function lockState(state: string): Promise<FolderLock> {
+  await makeFolder(state);
+  const lock = await lockFolder(state);
+  // A kill in each of many runs would leave a file of weights each.
+  for (const folder of [state, join(state, BEST_FOLDER)]) await removeLeftovers(folder, 0);
+  return lock;
+}
+
+function openTrainer(
+  model: OnnxModel,
+  train: string | readonly string[],
+  { split }: TrainingData,
+  options: TrainFolderSetup,
+): Promise<Trainer> {
+  const {
+    devices,
+    session,
+    isolation,
+    cudaLibraries,
+    split: rows,
+    batchNorm,
+    clipNorm,
+    accumulate,
+  } = options;
+  return createTrainer(model, {
+    loss: { kind: 'cross-entropy', labelSmoothing: options.labelSmoothing },
+    optimizer: options.optimizer,
+    parameters: train,
+    schedule: scheduleOf(options, Math.ceil(split.training.length / options.batch)),
+    devices,
+    session,
+    isolation,
+    cudaLibraries,
+    split: rows,
+    batchNorm,
+    clipNorm,
+    accumulate,
+  });
+}
+
+/** The options that decide about the weights. */
+const DECIDING = [
+  'train',
+  'batch',
+  'optimizer',
+  'schedule',
+  'warmup',
+  'labelSmoothing',
+  'batchNorm',
+  'clipNorm',
+  'accumulate',
+  'augment',
+  'holdout',
+  'seed',
+] as const satisfies readonly (keyof TrainFolderSetup)[];
+
+/** What decides about the weights. Devices do not: a training may go on elsewhere. */
+async function settingsOf(
+  model: OnnxModel,
+  { classes, split }: TrainingData,
+  options: TrainFolderSetup,
+  transform: Transform,
+): Promise<Readonly<Record<string, unknown>>> {
+  const paths = [split.training, split.heldOut].map((images) => images.map(({ path }) => path));
+  const plain = {
+    model: (await identifyFile(model)).sha256,
+    images: createHash('sha256').update(JSON.stringify(paths)).digest('hex'),
+    classes,
+    transform: transform.options,
+    ...Object.fromEntries(DECIDING.map((name) => [name, options[name] ?? null])),
+  };
+  // As a checkpoint gives it back.
+  return JSON.parse(JSON.stringify(plain)) as Record<string, unknown>;
+}
+
+interface Finished {
+  readonly data: TrainingData;
+  readonly options: TrainFolderSetup;
+  readonly trainer: Trainer;
+  readonly transform: Transform;
+  readonly settings: Readonly<Record<string, unknown>>;
+}
+
+/** Writes the log, the page, the transform and, last, the model. */
+async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder> {
+  const { data, options, trainer, transform, settings } = parts;
+  const { out, weights, overwrite, state } = options;
+  const planned = options.epochs;
+  const { classes } = data;
+  const { epochs, failures } = run;
+  const best = bestEpoch(epochs)!;
+  const shownSettings = { ...settings, epochs: planned };
+  const log = {
+    classes,
+    settings: shownSettings,
+    parameters: trainer.parameters,
+    epochs,
+    best: best.epoch,
+    failures,
+  };
+  await writeAtomically(join(state, 'log.json'), toJson(log));
+  const page = pageOf(out);
+  const devices = readDevices('devices', options.devices).map(deviceName).join(', ');
+  const texts = Object.entries({ ...shownSettings, parameters: trainer.parameters.join(', '), devices }).map(
+    ([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)] as const,
+  );
+  const shown = { classes: countClasses(data), epochs, best, settings: texts, failures };
+  await writeAtomically(page, await renderTraining({ title: basename(out), ...shown }));
+  const labelled = await withClassLabels(await run.best(), classes);
+  const save = (): Promise<void> => labelled.save(out, { weights, overwrite });
+  // Whether it may be replaced was found out before the training, by the model itself.
+  await writeWithCompanion(sidecarOf(out), toJson(transform.options), true, save);
+  return { out, page, classes, epochs, best, parameters: trainer.parameters, failures };
+}
+
+function countClasses({ classes, split }: TrainingData): ClassCount[] {
+  const count = (images: ImageSplit['training'], label: number): number =>
+    images.filter((image) => image.label === label).length;
+  return classes.map((name, label) => ({
+    name,
+    training: count(split.training, label),
+    heldOut: count(split.heldOut, label),
+  }));
+}
+
+function toJson(value: unknown): Uint8Array {
+  return Buffer.from(`${JSON.stringify(value, null, 2)}\n`);
+}

@@ -1,0 +1,199 @@
+/** The optimizers of torch.optim as options: names, defaults and ranges. */
+import { checkBoolean, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkNumber } from './check-number.js';
+
+/** What all optimizers have. */
+export interface CommonOptimizerOptions {
+  /**
+   * The learning rate, from 0. A schedule multiplies or replaces it.
+   * @default 0.001 for SGD, Adam and AdamW; 0.01 for RMSprop and Adagrad
+   */
+  readonly lr: number;
+  /**
+   * The share of each parameter that is added to its gradient (L2 regularisation), from 0. AdamW takes `lr · weightDecay` of
+   * the parameter off the parameter itself instead.
+   * @default 0; 0.01 for AdamW
+   */
+  readonly weightDecay: number;
+  /**
+   * Go up the gradient instead of down.
+   * @default false
+   */
+  readonly maximize: boolean;
+}
+
+/** Stochastic gradient descent, as torch.optim.SGD computes it. */
+export interface SgdOptions extends CommonOptimizerOptions {
+  readonly kind: 'sgd';
+  /**
+   * The share of the former move that is kept, from 0.
+   * @default 0
+   */
+  readonly momentum: number;
+  /**
+   * The share of each gradient that does not enter the momentum. The first gradient enters whole, as in torch.
+   * @default 0
+   */
+  readonly dampening: number;
+  /**
+   * Nesterov's momentum: the gradient is added once more. Needs a momentum, and no dampening.
+   * @default false
+   */
+  readonly nesterov: boolean;
+}
+
+/** Options of Adam and AdamW. */
+export interface MomentOptions extends CommonOptimizerOptions {
+  /**
+   * The shares of the former mean of gradients, and of the former mean of their squares, that are kept: from 0, below 1.
+   * @default [0.9, 0.999]
+   */
+  readonly betas: readonly [number, number];
+  /**
+   * Added to the divisor, from 0.
+   * @default 1e-8
+   */
+  readonly eps: number;
+  /**
+   * Divide by the largest mean of squares so far (AMSGrad).
+   * @default false
+   */
+  readonly amsgrad: boolean;
+}
+
+/** Adam (Kingma and Ba, 2015), as torch.optim.Adam computes it. */
+export interface AdamOptions extends MomentOptions {
+  readonly kind: 'adam';
+}
+
+/** Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2019), as torch.optim.AdamW computes it. */
+export interface AdamWOptions extends MomentOptions {
+  readonly kind: 'adamw';
+}
+
+/** RMSprop (Hinton, 2012), as torch.optim.RMSprop computes it. */
+export interface RmsPropOptions extends CommonOptimizerOptions {
+  readonly kind: 'rmsprop';
+  /**
+   * The share of the former mean of squares that is kept, from 0.
+   * @default 0.99
+   */
+  readonly alpha: number;
+  /**
+   * Added to the divisor, from 0.
+   * @default 1e-8
+   */
+  readonly eps: number;
+  /**
+   * The share of the former move that is kept, from 0.
+   * @default 0
+   */
+  readonly momentum: number;
+  /**
+   * Divide by the standard deviation of gradients instead of the root of their mean square.
+   * @default false
+   */
+  readonly centered: boolean;
+}
+
+/** Adagrad (Duchi, Hazan and Singer, 2011), as torch.optim.Adagrad computes it. */
+export interface AdagradOptions extends CommonOptimizerOptions {
+  readonly kind: 'adagrad';
+  /**
+   * The rate is divided by `1 + lrDecay · finished steps`, from 0.
+   * @default 0
+   */
+  readonly lrDecay: number;
+  /**
+   * The sum of squares before the first step, from 0.
+   * @default 0
+   */
+  readonly initialAccumulatorValue: number;
+  /**
+   * Added to the divisor, from 0.
+   * @default 1e-10
+   */
+  readonly eps: number;
+}
+
+/** An optimizer with all its options. */
+export type OptimizerOptions = SgdOptions | AdamOptions | AdamWOptions | RmsPropOptions | AdagradOptions;
+
+/** The optimizers by name. */
+export type OptimizerKind = OptimizerOptions['kind'];
+
+type OptionsOf<Kind extends OptimizerKind> = Extract<OptimizerOptions, { readonly kind: Kind }>;
+
+/** An optimizer as the caller passes it: a name, or a name with options. The defaults are torch's. */
+export type GivenOptimizer =
+  | OptimizerKind
+  | {
+      [Kind in OptimizerKind]: { readonly kind: Kind } & Options<
+        Extract<OptimizerOptions, { readonly kind: Kind }>
+      >;
+    }[OptimizerKind];
+
+const COMMON = { lr: 0.001, weightDecay: 0, maximize: false };
+const MOMENTS = { ...COMMON, betas: [0.9, 0.999], eps: 1e-8, amsgrad: false } as const;
+
+/** torch's defaults. */
+const OPTIMIZER_DEFAULTS: { readonly [Kind in OptimizerKind]: OptionsOf<Kind> } = {
+  sgd: { ...COMMON, kind: 'sgd', momentum: 0, dampening: 0, nesterov: false },
+  adam: { ...MOMENTS, kind: 'adam' },
+  adamw: { ...MOMENTS, kind: 'adamw', weightDecay: 0.01 },
+  rmsprop: { ...COMMON, kind: 'rmsprop', lr: 0.01, alpha: 0.99, eps: 1e-8, momentum: 0, centered: false },
+  adagrad: { ...COMMON, kind: 'adagrad', lr: 0.01, lrDecay: 0, initialAccumulatorValue: 0, eps: 1e-10 },
+};
+
+const KINDS = Object.keys(OPTIMIZER_DEFAULTS) as OptimizerKind[];
+
+/**
+ * Reads an optimizer's options.
+ *
+ * @returns All options, frozen.
+ * @throws {@link TapirError} `OPTION_INVALID` for what torch refuses as well, for other names, and for numbers that are not finite.
+ */
+export function readOptimizerOptions(given: GivenOptimizer): OptimizerOptions {
+  if (typeof given === 'string') return OPTIMIZER_DEFAULTS[checkOneOf('optimizer', given, KINDS)];
+  if (given === null || typeof given !== 'object' || Array.isArray(given))
+    throw invalidOption('optimizer', 'the name of an optimizer or its options', given);
+  const kind = checkOneOf('optimizer.kind', given.kind, KINDS);
+  const defaults: OptimizerOptions = OPTIMIZER_DEFAULTS[kind];
+  const options = withDefaults(defaults, given as Options<OptimizerOptions>, `the optimizer "${kind}"`);
+  checkRanges(options);
+  return options;
+}
+
+/** Numbers that have no upper limit. */
+const FROM_ZERO = new Set([
+  'lr',
+  'weightDecay',
+  'momentum',
+  'alpha',
+  'eps',
+  'lrDecay',
+  'initialAccumulatorValue',
+]);
+const SWITCHES = new Set(['maximize', 'nesterov', 'amsgrad', 'centered']);
+
+function checkRanges(options: OptimizerOptions): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (FROM_ZERO.has(name)) checkNumber(`optimizer.${name}`, value, 0);
+    if (SWITCHES.has(name)) checkBoolean(`optimizer.${name}`, value);
+  }
+  if (options.kind === 'sgd') checkNesterov(options);
+  if ('betas' in options) checkBetas(options.betas);
+}
+
+function checkNesterov({ nesterov, momentum, dampening }: SgdOptions): void {
+  checkNumber('optimizer.dampening', dampening, -Infinity);
+  if (!nesterov || (momentum > 0 && dampening === 0)) return;
+  const expected = 'false without a momentum or with dampening (Nesterov needs a momentum and no dampening)';
+  throw invalidOption('optimizer.nesterov', expected, nesterov);
+}
+
+function checkBetas(betas: unknown): void {
+  const isShare = (value: unknown): boolean => typeof value === 'number' && value >= 0 && value < 1;
+  if (Array.isArray(betas) && betas.length === 2 && betas.every(isShare)) return;
+  throw invalidOption('optimizer.betas', 'two numbers from 0 and below 1', betas);
+}

@@ -1,0 +1,207 @@
+/**
+ * A model in stages between its norms, forwards and backwards, for statistics over all rows. Between stages there is a barrier: forwards
+ * for the moments of what norms normalise, backwards for the gradients of these moments.
+ */
+import type { Graph, Value } from '../../graph/graph.js';
+import { withNorms, type Norm, type NormFeed, type NormTap } from '../../graph/rewrite/norm-statistics.js';
+import type { CutOutput } from '../../graph/rewrite/prune.js';
+import { startRewrite } from '../../graph/rewrite/rewrite.js';
+import { cutToStage, stagesOf, type NormStage } from '../../stages/graph/norm-stages.js';
+import type { GivenSizes } from '../../model/open/input-sizes.js';
+import { modelInternals } from '../../model/open/model-state.js';
+import type { OnnxModel } from '../../model/open/open-model.js';
+import { deriveRewritten } from '../../model/prune/derive-rewritten.js';
+import { planBackward } from '../../gradients/differentiate.js';
+import { isFloatType } from '../../onnx/wire/schema.js';
+import type { Part } from '../../extract/replicas/rewrite-sessions.js';
+import { readStageTypes, type TypeOf } from '../statistics/stage-types.js';
+import type { NormLayer } from '../statistics/norm-layers.js';
+import type { TrainedTensor } from './trained-tensors.js';
+import { feedTensors, lossOutputs, type LossModel } from './training-graphs.js';
+
+/** What comes out of a graph under a key. */
+interface Keyed<Of> {
+  readonly key: string;
+  readonly of: Of;
+}
+
+/** The way forth through a stage. */
+export interface ForwardStage extends Part {
+  readonly stage: NormStage;
+  /** Tensors that later stages read, and outputs of the model. */
+  readonly gives: readonly Keyed<Value>[];
+  /** The norms whose inputs it computes, and the outputs with their moments: keys in place of names. */
+  readonly taps: ReadonlyMap<NormLayer, NormTap>;
+  /** The norms that it computes, and the inputs for their statistics. */
+  readonly feeds: ReadonlyMap<NormLayer, NormFeed>;
+}
+
+/** The way back through a stage. */
+export interface BackwardStage extends Part {
+  /** Names of the inputs that take the gradients of what the stage computes. */
+  readonly seeds: ReadonlyMap<Value, string>;
+  readonly feeds: ReadonlyMap<NormLayer, NormFeed>;
+  /** The gradients of what it reads of earlier stages. */
+  readonly takes: readonly Keyed<Value>[];
+  readonly tensors: readonly Keyed<TrainedTensor>[];
+  /** The gradients of norms' statistics. */
+  readonly statistics: readonly Keyed<{ readonly layer: NormLayer; readonly what: 'mean' | 'variance' }>[];
+}
+
+export interface SyncedStage {
+  readonly forward: ForwardStage;
+  /** undefined if nothing in or before it is trained. */
+  readonly backward: BackwardStage | undefined;
+}
+
+/** Cuts the training of a model into stages. */
+export async function makeSyncedStages(
+  loss: LossModel,
+  layers: readonly NormLayer[],
+  tensors: readonly TrainedTensor[],
+  inputSizes: GivenSizes,
+): Promise<SyncedStage[]> {
+  const { model } = loss;
+  const { graph } = modelInternals.of(model);
+  const outputs = lossOutputs(loss);
+  const stages = stagesOf(graph, layers, outputs);
+  const typeOf = await readStageTypes(model, new Set(stages.flatMap(({ takes }) => takes)));
+  const trained = valuesBehind(graph, tensors);
+  const made: SyncedStage[] = [];
+  for (const [k, stage] of stages.entries()) {
+    const forward = makeForward(model, stage, { k, layers, tensors, typeOf });
+    // oxlint-disable-next-line no-await-in-loop -- each opens a session to find out types
+    const backward = await makeBackward(model, stage, {
+      k,
+      layers,
+      tensors,
+      typeOf,
+      trained,
+      loss: outputs[0]!.value,
+      inputSizes,
+    });
+    made.push({ forward, backward });
+  }
+  return made;
+}
+
+/** The values that depend on tensors in training. */
+function valuesBehind(graph: Graph, tensors: readonly TrainedTensor[]): ReadonlySet<Value> {
+  const found = new Set(tensors.map(({ initializer }) => graph.values.get(initializer)!));
+  for (const node of graph.nodes)
+    if (node.reads.some((value) => found.has(value)))
+      for (const output of node.outputs) if (output) found.add(output);
+  return found;
+}
+
+interface Context {
+  readonly k: number;
+  readonly layers: readonly NormLayer[];
+  readonly tensors: readonly TrainedTensor[];
+  readonly typeOf: TypeOf;
+}
+
+function makeForward(
+  model: OnnxModel,
+  stage: NormStage,
+  { k, layers, tensors, typeOf }: Context,
+): ForwardStage {
+  const { graph } = modelInternals.of(model);
+  const tapped = new Set(stage.norms);
+  const fetched = new Set([...stage.gives, ...stage.outputs.map(({ value }) => value)]);
+  const started = startRewrite(cutToStage(graph, stage), typeOf, true);
+  const uses = layers.map((norm) => ({ norm, from: 'inputs' as const, isTapped: tapped.has(norm) }));
+  const { rewrite, taps, feeds } = withNorms(started, uses, fetched);
+  const keyOf = (name: string): string => `forward/${k}/${name}`;
+  const keyed = rewrite.outputs.map((output) => ({ ...output, key: keyOf(output.tensor) }));
+  const byKey = (tap: NormTap): NormTap => ({
+    mean: keyOf(tap.mean),
+    rest: keyOf(tap.rest),
+    variance: keyOf(tap.variance),
+    shape: keyOf(tap.shape),
+  });
+  return {
+    model,
+    stage,
+    rewrite: feedTensors({ ...rewrite, outputs: keyed }, tensors),
+    gives: [...fetched].map((value) => ({ key: keyOf(value.name), of: value })),
+    taps: new Map([...taps].map(([norm, tap]) => [norm as NormLayer, byKey(tap)])),
+    feeds: feeds as ReadonlyMap<Norm, NormFeed> as ReadonlyMap<NormLayer, NormFeed>,
+  };
+}
+
+interface BackwardContext extends Context {
+  readonly trained: ReadonlySet<Value>;
+  readonly loss: Value;
+  readonly inputSizes: GivenSizes;
+}
+
+async function makeBackward(
+  model: OnnxModel,
+  stage: NormStage,
+  { k, layers, tensors, typeOf, trained, loss, inputSizes }: BackwardContext,
+): Promise<BackwardStage | undefined> {
+  const { graph } = modelInternals.of(model);
+  const isCarried = (value: Value): boolean =>
+    trained.has(value) && (value === loss || isFloatType(typeOf(value).elemType));
+  const computed = [
+    ...stage.gives,
+    ...stage.norms.map(({ input }) => input),
+    ...(stage.outputs.some(({ value }) => value === loss) ? [loss] : []),
+  ];
+  const targets = [...new Set(computed)].filter(isCarried);
+  if (targets.length === 0) return undefined;
+  const started = startRewrite(cutToStage(graph, stage), typeOf, true);
+  const uses = layers.map((norm) => ({ norm, from: 'inputs' as const, isTapped: false }));
+  const { rewrite, feeds } = withNorms(started, uses, new Set(targets));
+  // Its own model, because its norms read inputs now, which have gradients.
+  const own = await deriveRewritten(model, rewrite, 'tensors');
+  const { values } = modelInternals.of(own).graph;
+  const layerFeeds = [...(feeds as ReadonlyMap<NormLayer, NormFeed>)].filter(([{ input }]) =>
+    trained.has(input),
+  );
+  const asked = [
+    ...stage.takes.filter(isCarried).map((of) => ({ kind: 'take', name: of.name, of }) as const),
+    ...tensors
+      .filter(({ initializer }) => rewrite.cut.values.has(graph.values.get(initializer)!))
+      .map((of) => ({ kind: 'tensor', name: of.initializer, of }) as const),
+    ...layerFeeds.flatMap(([layer, feed]) =>
+      (['mean', 'variance'] as const).map(
+        (what) => ({ kind: 'statistic', name: feed[what], of: { layer, what } }) as const,
+      ),
+    ),
+  ];
+  const plan = {
+    targets: targets.map(({ name }, i) => output(`seed/${k}/${i}`, values.get(name)!)),
+    gradients: asked.map(({ name }, i) => ({
+      ...output(`backward/${k}/${i}`, values.get(name)!),
+      perm: null,
+    })),
+    returns: [],
+  };
+  const { rewrite: back } = await planBackward(own, plan, inputSizes);
+  const keyed = <Kind extends (typeof asked)[number]['kind']>(kind: Kind) =>
+    asked.flatMap((one, i) =>
+      one.kind === kind
+        ? [
+            {
+              key: `backward/${k}/${i}`,
+              of: one.of as Extract<(typeof asked)[number], { readonly kind: Kind }>['of'],
+            },
+          ]
+        : [],
+    );
+  return {
+    model: own,
+    rewrite: feedTensors(back, tensors),
+    seeds: new Map(targets.map((value, i) => [value, back.inputs[i]!.name])),
+    feeds: feeds as ReadonlyMap<Norm, NormFeed> as ReadonlyMap<NormLayer, NormFeed>,
+    takes: keyed('take'),
+    tensors: keyed('tensor'),
+    statistics: keyed('statistic'),
+  };
+}
+
+function output(key: string, value: Value): CutOutput {
+  return { request: value.name, key, value, why: 'training' };
+}

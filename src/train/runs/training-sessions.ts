@@ -1,0 +1,102 @@
+/** The sessions of a training, opened when they are first needed. */
+import type { GivenSizes } from '../../model/open/input-sizes.js';
+import type { Replica, Runner } from '../../runtime/replica.js';
+import type { Piece } from '../../extract/replicas/batch-pieces.js';
+import {
+  closeAll,
+  fetchesOf,
+  openOnDevices,
+  runOn,
+  type Place,
+} from '../../extract/replicas/rewrite-sessions.js';
+import type { NormLayer } from '../statistics/norm-layers.js';
+import {
+  openGradientRuns,
+  pieceFeeds,
+  readLoss,
+  type BatchGradients,
+  type GradientRuns,
+} from './gradient-runs.js';
+import { openSyncedRuns } from './synced-runs.js';
+import type { TrainedTensor } from './trained-tensors.js';
+import { evaluationGraph, trainingGraph, type LossModel } from './training-graphs.js';
+
+interface Setup {
+  readonly place: Place;
+  readonly loss: LossModel;
+  /** What is differentiated. */
+  readonly parameters: readonly TrainedTensor[];
+  /** The statistics that training updates. */
+  readonly buffers: readonly TrainedTensor[];
+  /** The norms that the statistics belong to, as the graph with the loss has them. */
+  readonly layers: readonly NormLayer[];
+  /** Whether rows that run apart are normalised together. */
+  readonly isSynced: boolean;
+  readonly inputSizes: GivenSizes;
+  /** Names of the values that are kept for the way back. */
+  readonly recompute: readonly string[];
+}
+
+/** Opens sessions once, and closes them. */
+export class TrainingSessions {
+  readonly loss: LossModel;
+  readonly place: Place;
+  readonly #setup: Setup;
+  #gradients: Promise<GradientRuns> | undefined;
+  #evaluation: Promise<Evaluator> | undefined;
+
+  constructor(setup: Setup) {
+    this.loss = setup.loss;
+    this.place = setup.place;
+    this.#setup = setup;
+  }
+
+  /** What computes gradients. */
+  gradients(): Promise<GradientRuns> {
+    return (this.#gradients ??= this.#openGradients());
+  }
+
+  async #openGradients(): Promise<GradientRuns> {
+    const { place, loss, parameters, layers, isSynced, inputSizes, recompute } = this.#setup;
+    if (isSynced && layers.length > 0) return openSyncedRuns(place, loss, layers, parameters, inputSizes);
+    const graph = await trainingGraph(loss, parameters, layers, { inputSizes, recompute });
+    return openGradientRuns(place, loss, graph, layers);
+  }
+
+  /** The loss of pieces, without gradients. */
+  async evaluate(
+    pieces: readonly Piece[],
+    signal: AbortSignal | undefined,
+  ): Promise<Pick<BatchGradients, 'lossSum' | 'predicted'>> {
+    this.#evaluation ??= this.#openEvaluation();
+    const { replicas, run } = await this.#evaluation;
+    return readLoss(
+      this.loss,
+      await runOn(replicas, pieces, (replica, piece) => run(replica, piece, signal), signal),
+    );
+  }
+
+  async #openEvaluation(): Promise<Evaluator> {
+    const { place, loss, parameters, buffers } = this.#setup;
+    const tensors = [...parameters, ...buffers];
+    const rewrite = evaluationGraph(loss, tensors);
+    const fetches = fetchesOf(rewrite);
+    const feedsOf = pieceFeeds(rewrite, tensors);
+    const replicas = await openOnDevices({ ...place, model: loss.model }, rewrite);
+    return {
+      replicas,
+      run: (replica, piece, signal) => replica.run(feedsOf(piece), fetches, { signal }),
+    };
+  }
+
+  async close(): Promise<void> {
+    const gradients = this.#gradients?.then((runs) => runs.close());
+    const evaluation = this.#evaluation?.then(({ replicas }) => closeAll(replicas));
+    await Promise.allSettled([gradients, evaluation]);
+  }
+}
+
+interface Evaluator {
+  readonly replicas: readonly Replica[];
+  readonly run: (replica: Runner, piece: Piece, signal: AbortSignal | undefined) => ReturnType<Runner['run']>;
+}

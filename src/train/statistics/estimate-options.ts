@@ -1,0 +1,117 @@
+/** The options of estimating statistics, checked. */
+import { checkInteger, checkOneOf, checkText, invalidOption } from '../../base/checks.js';
+import { checkEpsilon, readReference, readState } from '../../parameters/load-state-dict.js';
+import type { StateSource } from '../../parameters/dicts/write-state-dict.js';
+import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/replicas/place-options.js';
+import { isRunning, MODES, type BatchNormMode } from './modes.js';
+import type { FoldedKnowledge } from './prepare-norms.js';
+import type { Momentum } from './running-statistics.js';
+import type { BatchNormMoments } from './saved-moments.js';
+
+/** What is known of norms that the exporter folded. */
+export interface FoldedOptions {
+  /**
+   * The state dict of the model's present weights, for a file whose norms were folded into layers: they are unfolded, estimated and
+   * folded again.
+   * @default undefined
+   */
+  readonly state: StateSource | undefined;
+  /**
+   * The state dict of the model's present weights, if `state` holds other ones, which are then loaded.
+   * @default undefined
+   */
+  readonly reference: StateSource | undefined;
+  /**
+   * What all keys of the state dicts begin with; see {@link LoadStateOptions}.
+   * @default undefined
+   */
+  readonly prefix: string | undefined;
+  /**
+   * The epsilon of folded norms, if the state dict does not prove it.
+   * @default undefined
+   */
+  readonly epsilon: number | undefined;
+  /**
+   * Moments of the source data, from {@link measureMoments}, for a folded file without a state dict: each folded layer is scaled so
+   * that its output has these moments again. Norms that are still nodes keep their statistics.
+   * @default undefined
+   */
+  readonly sourceMoments: BatchNormMoments | undefined;
+}
+
+export const FOLDED_DEFAULTS: FoldedOptions = {
+  state: undefined,
+  reference: undefined,
+  prefix: undefined,
+  epsilon: undefined,
+  sourceMoments: undefined,
+};
+
+/** Options of estimating statistics from tensors. */
+export interface EstimateOptions extends PlaceOptions, FoldedOptions {
+  /** How statistics are estimated. Required. */
+  readonly mode: BatchNormMode;
+  /**
+   * In modes with a running average: the weight of the latest batch, from 0 to 1, or `'cumulative'` for the plain average over
+   * batches. By default each layer's own, 0.1 for folded norms.
+   * @default undefined
+   */
+  readonly momentum: Momentum | undefined;
+  /**
+   * Most bytes of tensors that modes `synced` and `adabn-sequential` hold between two norms, from 1. `synced` takes as many batches
+   * through the network together as fit, at least one. `adabn-sequential` holds all rows, and refuses a source that does not fit.
+   * @default 2147483648
+   */
+  readonly memoryBytes: number;
+}
+
+/** `mode` has no default: a missing one is refused when it is read. */
+export const ESTIMATE_DEFAULTS: EstimateOptions = {
+  mode: undefined as never,
+  momentum: undefined,
+  memoryBytes: 2 ** 31,
+  ...PLACE_DEFAULTS,
+  ...FOLDED_DEFAULTS,
+};
+
+/** Checked options. */
+export interface EstimateSetup {
+  readonly mode: BatchNormMode;
+  readonly momentum: Momentum | undefined;
+  readonly memoryBytes: number;
+}
+
+/** Reads the mode and what belongs to it. Throws `OPTION_INVALID`. */
+export function readEstimateSetup({ mode: given, momentum, memoryBytes }: EstimateOptions): EstimateSetup {
+  const mode = checkOneOf('mode', given, MODES);
+  const isShare = typeof momentum === 'number' && momentum >= 0 && momentum <= 1;
+  if (momentum !== undefined && momentum !== 'cumulative' && !isShare)
+    throw invalidOption('momentum', 'a number from 0 to 1, or "cumulative"', momentum);
+  if (momentum !== undefined && !isRunning(mode))
+    throw invalidOption('momentum', `left out in mode "${mode}", which keeps no running average`, momentum);
+  return {
+    mode,
+    momentum,
+    memoryBytes: checkInteger('memoryBytes', memoryBytes, 1, Number.MAX_SAFE_INTEGER),
+  };
+}
+
+/** Reads the state dicts. Throws `OPTION_INVALID`. */
+export function readFolded({
+  state,
+  reference,
+  prefix: given,
+  epsilon,
+  sourceMoments,
+}: FoldedOptions): Omit<FoldedKnowledge, 'source'> {
+  const prefix = given === undefined ? undefined : checkText('prefix', given);
+  if (state !== undefined && sourceMoments !== undefined)
+    throw invalidOption('sourceMoments', 'left out where "state" is given: that is exact', 'both');
+  if (reference !== undefined && state === undefined)
+    throw invalidOption('reference', 'left out without "state"', 'a state dict');
+  return {
+    state: state && readState(state, prefix),
+    reference: reference && readReference(reference, prefix),
+    epsilon: checkEpsilon(epsilon),
+  };
+}

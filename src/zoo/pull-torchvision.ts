@@ -1,0 +1,166 @@
+/** torchvision's trained weights: the checkpoint is downloaded and checked, and the ONNX file is built of it, without Python. */
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { TapirError } from '../base/errors.js';
+import { nearestNames } from '../base/nearest-names.js';
+import { packageFile } from '../base/package.js';
+import { readJson } from '../base/read-json.js';
+import { DOWNLOAD_DEFAULTS, type DownloadOptions } from '../hub/download-file.js';
+import type { KnownModel } from '../hub/known-models.js';
+import { saveTransform } from '../hub/model-cache.js';
+import { sha256OfFile, sizeOfFile } from '../hub/partial-file.js';
+import type { PulledModel } from '../hub/pulled-model.js';
+import { createModel } from './create-model.js';
+import { pullCheckpoint } from './pull-weights.js';
+
+/** Options of {@link pullTorchvision}. */
+export interface PullTorchvisionOptions extends DownloadOptions {
+  /**
+   * Folder of downloaded models; `models` in this package's cache folder if left out.
+   * @default undefined
+   */
+  readonly folder: string | undefined;
+  /**
+   * Another list of weights, in the format of this package's `models/torchvision-weights.json`: for a mirror, for example.
+   * @default undefined
+   */
+  readonly manifest: string | undefined;
+}
+
+export const PULL_TORCHVISION_DEFAULTS: PullTorchvisionOptions = {
+  folder: undefined,
+  manifest: undefined,
+  ...DOWNLOAD_DEFAULTS,
+};
+
+/** models/torchvision-weights.json */
+interface WeightsTable {
+  readonly baseUrl: string;
+  readonly networks: Readonly<Record<string, NetworkWeights>>;
+}
+
+/** The weights of a network. */
+interface NetworkWeights {
+  /** The name of torchvision's enumeration. */
+  readonly enum: string;
+  readonly default: string;
+  readonly files: Readonly<Record<string, string>>;
+  /** Sizes of images, where the network takes one only and it is not 224. */
+  readonly imageSizes?: Readonly<Record<string, number>>;
+  /** Where the network itself normalises in torchvision (`transform_input`), what does the same in front of the graph. */
+  readonly transforms?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+const PREFIX = 'torchvision/';
+
+/** Whether a text names weights of torchvision. */
+export function isTorchvisionReference(text: string): boolean {
+  return text.startsWith(PREFIX);
+}
+
+/**
+ * Downloads trained weights of a torchvision network, and builds its ONNX file, with its transform beside it. What is there already is
+ * not done again.
+ *
+ * @param reference - `torchvision/resnet50`, or with the name of the weights, `torchvision/resnet50@IMAGENET1K_V1`. Without it,
+ * torchvision's `DEFAULT`.
+ * @param given - See {@link PullTorchvisionOptions}.
+ * @returns The entry, and the model file in the cache.
+ * @throws {@link TapirError} `NAME_NOT_FOUND` with the nearest names; `DOWNLOAD_FAILED`; `CHECKSUM_MISMATCH` if the checkpoint is not the
+ * one that its name states; `STATE_INVALID`; `OUTPUT_UNWRITABLE`; `OUTPUT_LOCKED`; `OPTION_INVALID`; the signal's reason.
+ *
+ * @example
+ * ```ts
+ * import { createFeatureExtractor, pullTorchvision } from 'onnx-tapir';
+ *
+ * const { path } = await pullTorchvision('torchvision/resnet50');
+ * const extractor = await createFeatureExtractor(path, { flatten: 'embedding' });
+ * await extractor.close();
+ * ```
+ */
+export async function pullTorchvision(
+  reference: string,
+  given: Options<PullTorchvisionOptions> = {},
+): Promise<PulledModel> {
+  const { manifest, ...options } = withDefaults(PULL_TORCHVISION_DEFAULTS, given, 'pullTorchvision');
+  const { model, network, imageSize } = await findTorchvisionModel(reference, manifest);
+  const { path: checkpoint, checked, isNew } = await pullCheckpoint({ ...model, transform: null }, options);
+  const name = `${network}.onnx`;
+  const path = join(dirname(checkpoint), name);
+  const isBuilt = isNew || !existsSync(path);
+  if (isBuilt) {
+    const built = await createModel(network, { weights: checkpoint, imageSize });
+    await built.save(path, { overwrite: true });
+  }
+  await saveTransform(model, path);
+  const written = { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256: await sha256OfFile(path) };
+  return { model, path, files: [{ ...written, checked, isNew: isBuilt }] };
+}
+
+/**
+ * Finds weights by their reference.
+ *
+ * @throws {@link TapirError} `NAME_NOT_FOUND`.
+ */
+export async function findTorchvisionModel(
+  reference: string,
+  manifest?: string,
+): Promise<{
+  readonly model: KnownModel;
+  readonly network: string;
+  readonly imageSize: number | undefined;
+}> {
+  if (!isTorchvisionReference(reference))
+    throw invalidOption('reference', '"torchvision/NETWORK" or "torchvision/NETWORK@WEIGHTS"', reference);
+  const table = readTable(manifest);
+  const [network = '', asked] = reference.slice(PREFIX.length).split('@');
+  const entry = Object.hasOwn(table.networks, network) ? table.networks[network] : undefined;
+  if (!entry)
+    throw unknown(
+      reference,
+      nearestNames(network, Object.keys(table.networks)).map((name) => PREFIX + name),
+    );
+  const weights = asked === undefined || asked === 'DEFAULT' ? entry.default : asked;
+  const file = Object.hasOwn(entry.files, weights) ? entry.files[weights] : undefined;
+  if (file === undefined)
+    throw unknown(
+      reference,
+      Object.keys(entry.files).map((name) => `${PREFIX}${network}@${name}`),
+    );
+  const isSwag = weights.includes('SWAG');
+  const model: KnownModel = {
+    name: `torchvision-${network}-${weights}`,
+    description: `torchvision's ${network}, ${entry.enum}.${weights}`,
+    files: [{ name: file, url: table.baseUrl + file, sizeBytes: null, sha256: null }],
+    licence: isSwag
+      ? { spdx: 'CC-BY-NC-4.0', url: 'https://github.com/facebookresearch/SWAG/blob/main/LICENSE' }
+      : { spdx: 'BSD-3-Clause', url: 'https://github.com/pytorch/vision/blob/main/LICENSE' },
+    transform: entry.transforms?.[weights] ?? `torchvision:${entry.enum}.${weights}`,
+    inputSize: null,
+    nodes: [],
+    note: 'the names of get_graph_node_names can be asked for ("tapir nodes")',
+    source: 'https://docs.pytorch.org/vision/stable/models.html',
+  };
+  return { model, network, imageSize: entry.imageSizes?.[weights] };
+}
+
+function readTable(path: string | undefined): WeightsTable {
+  if (path !== undefined) checkText('manifest', path);
+  const wrong = (reason: string): Error =>
+    invalidOption('manifest', `a readable list of torchvision's weights (${reason})`, path);
+  const table = readJson(path ?? packageFile('models/torchvision-weights.json'), wrong) as
+    Partial<WeightsTable> | null | undefined;
+  if (table === undefined) throw wrong('there is no such file');
+  if (typeof table?.baseUrl !== 'string' || typeof table.networks !== 'object')
+    throw wrong('it has no "baseUrl" and "networks"');
+  return table as WeightsTable;
+}
+
+function unknown(reference: string, nearest: readonly string[]): TapirError<'NAME_NOT_FOUND'> {
+  const hint = nearest.length > 0 ? `; nearest: ${nearest.join(', ')}` : '';
+  const advice = ' (listModels() and "tapir create --list" list its networks)';
+  return new TapirError('NAME_NOT_FOUND', `torchvision has no weights "${reference}"${hint}${advice}`, {
+    details: { names: [{ request: reference, nearest: [...nearest] }] },
+  });
+}

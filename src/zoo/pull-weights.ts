@@ -1,0 +1,61 @@
+/** Downloads files of weights into the cache. */
+import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { posix } from 'node:path';
+import type { Options } from '../base/checks.js';
+import { labelOfUrl } from '../base/printable.js';
+import { checksumMismatch } from '../hub/download-file.js';
+import type { KnownModel } from '../hub/known-models.js';
+import { pullModel, type PullOptions } from '../hub/pull-model.js';
+import type { PulledFile } from '../hub/pulled-model.js';
+
+/** The name of a checkpoint of torch's hub ends with the first digits of its SHA-256. */
+const DIGITS = /-([0-9a-f]{8,})\.\w+$/;
+
+/** Whether a text is an address to download from, rather than a path. */
+export function isWebAddress(text: string): boolean {
+  return /^https?:\/\//i.test(text);
+}
+
+/**
+ * Downloads the weights at an address; once, as long as the file in the cache is intact.
+ *
+ * @returns The path of the file.
+ * @throws {@link TapirError} `DOWNLOAD_FAILED`; `CHECKSUM_MISMATCH` if the file is not the one that its name states, or not the one of
+ * the first download; `OUTPUT_UNWRITABLE`; `OUTPUT_LOCKED`; `OPTION_INVALID`; the signal's reason.
+ */
+export async function pullWeights(url: string, options: Options<PullOptions> = {}): Promise<string> {
+  const { pathname } = URL.canParse(url) ? new URL(url) : { pathname: '' };
+  const file = posix
+    .basename(pathname)
+    .replace(/[^\w.-]/g, '_')
+    .slice(-100)
+    .replace(/^[^A-Za-z0-9]+/, '');
+  const address = createHash('sha256').update(url).digest('hex').slice(0, 16);
+  const model: KnownModel = {
+    name: `weights-${address}`,
+    description: `weights of ${labelOfUrl(url)}`,
+    files: [{ name: file || 'weights', url, sizeBytes: null, sha256: null }],
+    licence: { spdx: 'not known', url: labelOfUrl(url) },
+    transform: null,
+    inputSize: null,
+    nodes: [],
+    note: '',
+    source: labelOfUrl(url),
+  };
+  return (await pullCheckpoint(model, options)).path;
+}
+
+/**
+ * Downloads a model whose only file is a checkpoint.
+ *
+ * @throws {@link TapirError} those of {@link pullWeights}.
+ */
+export async function pullCheckpoint(model: KnownModel, options: Options<PullOptions>): Promise<PulledFile> {
+  const { files } = await pullModel(model, options);
+  const { name, path, sha256 } = files[0]!;
+  const digits = DIGITS.exec(name)?.[1] ?? '';
+  if (sha256.startsWith(digits)) return files[0]!;
+  await Promise.all([path, `${path}.sha256`].map((one) => rm(one, { force: true })));
+  throw checksumMismatch(model.files[0]!.url, path, digits, sha256);
+}

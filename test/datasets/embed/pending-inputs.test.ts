@@ -1,0 +1,83 @@
+/** What a source gives, split by what the dataset holds. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { KnownInputs } from '../../../src/datasets/records/known-inputs.js';
+import { PendingInputs } from '../../../src/datasets/embed/pending-inputs.js';
+import { stampOf } from '../../../src/images/file/image-file.js';
+import type { SourceItem } from '../../../src/datasets/sources/items/source-item.js';
+import { scratchFolder } from '../../support/fixtures.js';
+
+const folder = mkdtempSync(join(scratchFolder(), 'pending-'));
+const fileOf = (name: string): string => join(folder, name);
+for (const name of ['same', 'changed', 'failed', 'new']) writeFileSync(fileOf(name), name);
+const itemOf = (path: string): SourceItem => ({ path, image: fileOf(path) });
+
+/** A dataset that holds these files, one of which has changed since, and one of which had failed. */
+async function known(checksum = false): Promise<KnownInputs> {
+  const inputs = new KnownInputs();
+  for (const name of ['same', 'changed', 'failed', 'gone']) {
+    const stamp = name === 'gone' ? null : await stampOf(fileOf(name), { checksum });
+    inputs.set(name, name === 'failed' ? 'IMAGE_EMPTY' : 'ok', stamp, 0);
+  }
+  inputs.set('changed', 'ok', { sizeBytes: 1, modifiedMs: 1, sha256: checksum ? 'a'.repeat(64) : null }, 0);
+  return inputs;
+}
+
+async function split(source: readonly SourceItem[], inputs: KnownInputs, isUnique = false, checksum = false) {
+  const pending = new PendingInputs(source, inputs, { isUnique, checksum });
+  const fresh: string[] = [];
+  for await (const { path } of pending.fresh()) fresh.push(path);
+  const { again, skipped, duplicates } = pending;
+  return { fresh, again: again.map(({ path }) => path), skipped, duplicates };
+}
+
+describe('PendingInputs', () => {
+  it.each([false, true])(
+    'tells new, changed, failed and known inputs apart (checksum: %s)',
+    async (checksum) => {
+      const source = ['changed', 'new', 'same', 'failed', 'gone'].map(itemOf);
+      expect(await split(source, await known(checksum), true, checksum)).toEqual({
+        fresh: ['new'],
+        again: ['changed', 'failed'],
+        // What cannot be looked at any more keeps its features.
+        skipped: 2,
+        duplicates: 0,
+      });
+    },
+  );
+
+  it('takes each input once, whether the dataset holds it or not', async () => {
+    const source = ['new', 'same', 'new', 'same', 'failed', 'failed', 'new'].map(itemOf);
+    expect(await split(source, await known())).toEqual({
+      fresh: ['new'],
+      again: ['failed'],
+      skipped: 1,
+      duplicates: 4,
+    });
+  });
+
+  it('knows bytes by their position, and compares their content only with checksum', async () => {
+    const bytes: SourceItem = { path: null, image: Uint8Array.of(1, 2) };
+    const source = [bytes, itemOf('new'), bytes];
+    expect(await split(source, new KnownInputs())).toMatchObject({ fresh: ['#0', 'new', '#2'] });
+    for (const [checksum, sha256] of [
+      [false, null],
+      [true, 'b'.repeat(64)],
+    ] as const) {
+      const inputs = new KnownInputs();
+      inputs.set('#0', 'ok', { sizeBytes: 2, modifiedMs: null, sha256 }, 0);
+      const { again } = await split(source, inputs, false, checksum);
+      expect(again).toEqual(checksum ? ['#0'] : []);
+    }
+  });
+
+  it('keeps the order of a long source', async () => {
+    const names = Array.from({ length: 1000 }, (_, i) => `${i}.jpg`);
+    const inputs = new KnownInputs();
+    for (const [i, name] of names.entries()) if (i % 3 === 0) inputs.set(name, 'IMAGE_EMPTY', null, 0);
+    const { fresh, again } = await split(names.map(itemOf), inputs, true);
+    expect(fresh).toEqual(names.filter((_, i) => i % 3 !== 0));
+    expect(again).toEqual(names.filter((_, i) => i % 3 === 0));
+  });
+});

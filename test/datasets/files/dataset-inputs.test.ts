@@ -1,0 +1,103 @@
+/** The inputs of a dataset, over shards in which some of them occur again. */
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { DatasetInputs } from '../../../src/datasets/files/dataset-inputs.js';
+import { metadataPath } from '../../../src/datasets/files/file-names.js';
+import { MetadataTable, readMetadata } from '../../../src/datasets/formats/metadata.js';
+import type { JournalShard } from '../../../src/datasets/files/journal.js';
+import { NOTHING_REDUCED } from '../../../src/datasets/records/reduced-images.js';
+import type { TriedInput } from '../../../src/datasets/records/tried-input.js';
+import { unreadableImage } from '../../../src/images/file/image-errors.js';
+import { scratchFolder } from '../../support/fixtures.js';
+
+const nothing = { errorMessage: null, width: null, height: null, stamp: null };
+/** Paths of the inputs of each shard; a failed one ends with "!". */
+const SHARDS = [['a', 'b!', 'c'], ['d!', 'b'], ['c!']];
+
+async function newDataset(): Promise<{ folder: string; shards: JournalShard[] }> {
+  const folder = mkdtempSync(join(scratchFolder(), 'inputs-'));
+  mkdirSync(join(folder, 'metadata'));
+  const shards: JournalShard[] = [];
+  let firstRow = 0;
+  for (const [number, names] of SHARDS.entries()) {
+    const table = new MetadataTable();
+    const before = firstRow;
+    for (const name of names) {
+      const failed = name.endsWith('!');
+      table.add({
+        ...nothing,
+        path: name.replace('!', ''),
+        status: failed ? 'error' : 'ok',
+        row: failed ? null : firstRow++,
+        errorCode: failed ? 'IMAGE_EMPTY' : null,
+      });
+    }
+    writeFileSync(join(folder, metadataPath(number)), await table.encode());
+    shards.push({
+      type: 'shard',
+      number,
+      inputs: names.length,
+      rows: firstRow - before,
+      firstRow: before,
+      metadata: metadataPath(number),
+      features: {},
+      reduced: NOTHING_REDUCED,
+    });
+  }
+  return { folder, shards };
+}
+
+async function pathsIn(folder: string, shard: number): Promise<(string | null)[]> {
+  const paths = [];
+  for await (const { path } of readMetadata(join(folder, metadataPath(shard)))) paths.push(path);
+  return paths;
+}
+
+describe('DatasetInputs', () => {
+  it('counts each input once, with its latest outcome', async () => {
+    const { folder, shards } = await newDataset();
+    const inputs = await DatasetInputs.read(folder, shards);
+    expect(inputs.counts).toEqual({ inputs: 4, ok: 2, errors: 2 });
+    expect([0, 1, 2, 3].map((shard) => inputs.liveIn(shard))).toEqual([
+      { inputs: 1, ok: 1 },
+      { inputs: 2, ok: 1 },
+      { inputs: 1, ok: 0 },
+      { inputs: 0, ok: 0 },
+    ]);
+  });
+
+  it('drops older outcomes from the metadata, and only those', async () => {
+    const { folder, shards } = await newDataset();
+    const inputs = await DatasetInputs.read(folder, shards);
+    await inputs.dropStale(folder, shards);
+    expect([await pathsIn(folder, 0), await pathsIn(folder, 1), await pathsIn(folder, 2)]).toEqual([
+      ['a'],
+      ['d', 'b'],
+      ['c'],
+    ]);
+    // The same after reading it again.
+    expect((await DatasetInputs.read(folder, shards)).counts).toEqual(inputs.counts);
+  });
+
+  it('takes new and changed outcomes', async () => {
+    const { folder, shards } = await newDataset();
+    const inputs = await DatasetInputs.read(folder, shards);
+    const tried = (path: string, failed: boolean): TriedInput => ({
+      path,
+      width: null,
+      height: null,
+      reduction: 1,
+      stamp: null,
+      error: failed ? unreadableImage(path, 'it is odd') : null,
+    });
+    inputs.addNew(tried('e', false), 3);
+    expect(inputs.isNews(tried('d', false))).toBe(true);
+    expect(inputs.isNews(tried('d', true))).toBe(true);
+    expect(inputs.isNews(tried('a', false))).toBe(false);
+    inputs.replace(tried('d', true), 3);
+    expect(inputs.isNews(tried('d', true))).toBe(false);
+    expect(inputs.counts).toEqual({ inputs: 5, ok: 3, errors: 2 });
+    expect(inputs.liveIn(3)).toEqual({ inputs: 2, ok: 1 });
+  });
+});

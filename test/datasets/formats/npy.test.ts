@@ -1,0 +1,17 @@
+import { describe, expect, it } from 'vitest';
+import { encodeNpyHeader } from '../../../src/datasets/formats/npy.js';
+
+describe('encodeNpyHeader', () => {
+  it('is NumPy’s format 1.0, of one length whatever the number of rows', () => {
+    const header = Buffer.from(encodeNpyHeader('float32', [12345678, 2048, 7, 7]));
+    expect(header.toString('latin1', 0, 8)).toBe('\u0093NUMPY\u0001\u0000');
+    expect(header.readUInt16LE(8) + 10).toBe(header.length);
+    expect(header.length % 64).toBe(0);
+    expect(header.toString('latin1', 10).trimEnd()).toBe(
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (12345678, 2048, 7, 7), }",
+    );
+    expect(encodeNpyHeader('float32', [0, 2048, 7, 7]).length).toBe(header.length);
+    expect(Buffer.from(encodeNpyHeader('int64', [3])).toString('latin1')).toContain("'shape': (3,)");
+    expect(() => encodeNpyHeader('string', [1])).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
+  });
+});

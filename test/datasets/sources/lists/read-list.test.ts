@@ -1,0 +1,178 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { parquetWriteBuffer } from 'hyparquet-writer';
+import { describe, expect, it } from 'vitest';
+import { openSource } from '../../../../src/datasets/sources/open-source.js';
+import { scratchFolder } from '../../../support/fixtures.js';
+import { inPieces, itemsOf, pathsOf, untilError } from '../../../support/sources.js';
+
+const folder = scratchFolder();
+let count = 0;
+
+function write(extension: string, content: string | Uint8Array): string {
+  const file = join(folder, `list-${count++}${extension}`);
+  writeFileSync(file, content);
+  return file;
+}
+
+function writeParquet(columns: Record<string, (string | null)[]>, rowGroupSize = 2): string {
+  const columnData = Object.entries(columns).map(([name, data]) => ({ name, data, type: 'STRING' as const }));
+  return write('.parquet', new Uint8Array(parquetWriteBuffer({ columnData, rowGroupSize })));
+}
+
+const LISTED = ['b.jpg', 'sub/a.png', '/abs/c.jpg', 'ü b.jpg'];
+
+describe('a list file', () => {
+  const csv = `id,path,label\n${LISTED.map((path, i) => `${i},"${path}",x`).join('\n')}\n`;
+  it.each([
+    ['a path per line', () => write('.txt', `\n${LISTED.join('\r\n')}\n   \n`), {}],
+    ['NUL-separated paths', () => write('.txt', `${LISTED.join('\0')}\0`), { nulSeparated: true }],
+    ['CSV', () => write('.csv', csv), {}],
+    [
+      'CSV with a byte order mark and another column',
+      () => write('.CSV', `\uFEFF${csv}`.replace('id,path', '"id",file')),
+      { column: 'file' },
+    ],
+    ['TSV', () => write('.tsv', `path\tnote\n${LISTED.map((path) => `${path}\t5" wide`).join('\n')}`), {}],
+    [
+      'JSON lines',
+      () => write('.jsonl', LISTED.map((path) => JSON.stringify({ path, n: 1 })).join('\n')),
+      {},
+    ],
+    [
+      'another field',
+      () => write('.ndjson', LISTED.map((image) => JSON.stringify({ image })).join('\n')),
+      { column: 'image' },
+    ],
+    ['Parquet', () => writeParquet({ label: ['1', '2', '3', '4'], path: LISTED }), {}],
+    ['another column of Parquet', () => writeParquet({ image: LISTED }, 3), { column: 'image' }],
+  ])('of %s', async (_what, make, options) => {
+    const file = make();
+    const items = await itemsOf(file, options);
+    expect(items.map(({ path }) => path)).toEqual(LISTED);
+    expect(items.map(({ image }) => image)).toEqual([
+      join(folder, 'b.jpg'),
+      join(folder, 'sub/a.png'),
+      '/abs/c.jpg',
+      join(folder, 'ü b.jpg'),
+    ]);
+    expect(openSource(file).description).toEqual({ kind: 'list', location: file });
+  });
+
+  it.each([
+    ['text that is not UTF-8', '.txt', Buffer.from([0x61, 0x0a, 0xe9, 0x0a]), 2, /not UTF-8/],
+    ['a line without end', '.txt', `a\n${'x'.repeat(2 ** 20 + 1)}`, 2, /longer than 1048576 bytes/],
+    ['no JSON', '.jsonl', '{"path":"a.jpg"}\n{"path":\n', 2, /not JSON/],
+    ['JSON that is no record', '.jsonl', '7\n', 1, /field "path"/],
+    ['an inherited field', '.jsonl', '{}\n', 1, /field "constructor"/, { column: 'constructor' }],
+    ['a field that is no text', '.jsonl', '{"path":"a"}\n\n{"path":7}', 3, /field "path"/],
+    ['CSV of other columns', '.csv', 'file,label\na.jpg,1\n', undefined, /no column "path" but file, label/],
+    ['a row too short', '.csv', 'path,label\na.jpg,1\nb.jpg\n', 3, /Record Length/],
+    ['a row too long', '.csv', 'path\na.jpg\nb,c\n', 3, /Record Length/],
+    ['an open quotation', '.csv', 'path\n"a.jpg\nb.jpg\n', 3, /Quote Not Closed/],
+    [
+      'an endless quotation',
+      '.csv',
+      `path\n"${'a\n'.repeat(2 ** 20)}`,
+      undefined,
+      /max_record_size|Max Record Size/,
+    ],
+    ['an empty cell', '.csv', 'path,label\na.jpg,1\n,2\n', 3, /"path" is empty/],
+    ['CSV that is not UTF-8', '.csv', Buffer.from('path\na.jpg\n\xe9.jpg\n', 'latin1'), 3, /not UTF-8/],
+    ['no Parquet', '.parquet', 'path\na.jpg\n', undefined, /parquet/],
+    ['an empty Parquet file', '.parquet', '', undefined, /./],
+  ])(
+    'says where there is %s, after the entries before',
+    async (_what, extension, content, line, reason, options?: { column: string }) => {
+      const file = write(extension, content);
+      const { items, error } = await untilError(file, options);
+      expect(error).toMatchObject({ code: 'SOURCE_INVALID', details: { source: file, reason } });
+      if (line !== undefined) {
+        expect(error).toMatchObject({ details: { line } });
+        expect(items.length).toBeLessThan(line);
+      }
+    },
+  );
+
+  it('says which row of a Parquet file holds no path', async () => {
+    const { items, error } = await untilError(writeParquet({ path: ['a', 'b', null, 'd'] }));
+    expect(items).toHaveLength(2);
+    expect(error).toMatchObject({
+      code: 'SOURCE_INVALID',
+      message: expect.stringMatching(/row 3 has no text in the column "path"/),
+    });
+    await expect(itemsOf(writeParquet({ file: ['a'] }))).rejects.toThrow(/no column "path" but file/);
+  });
+
+  it('of Parquet, cut off or broken anywhere, is refused and never hangs', async () => {
+    const whole = readFileSync(writeParquet({ path: ['a.jpg', 'b.jpg', 'c.jpg'] }));
+    for (let length = 0; length < whole.length; length += 7) {
+      const { error } = await untilError(write('.parquet', whole.subarray(0, length)));
+      expect(error, `cut to ${length}`).toMatchObject({ code: 'SOURCE_INVALID' });
+    }
+    for (let at = 0; at < whole.length; at += 3) {
+      const broken = Buffer.from(whole);
+      broken[at]! ^= 0xff;
+
+      const { error } = await untilError(write('.parquet', broken));
+      if (error !== undefined) expect(error, `broken at ${at}`).toMatchObject({ code: 'SOURCE_INVALID' });
+    }
+  });
+
+  it('is one image if it is one, and refused if it is something else', async () => {
+    const image = write('.jpg', 'x');
+    expect(await itemsOf(image)).toEqual([{ path: image.slice(folder.length + 1), image }]);
+    expect(() => openSource(write('.doc', 'x'))).toThrow(/its extension is not supported; give a folder/);
+    expect(() => openSource(join(folder, 'none.jpg'))).toThrow(/no such file or folder; give a folder/);
+    expect(() => openSource('/dev/null')).toThrow(/neither a folder nor a regular file/);
+    expect(() => openSource('a\0b')).toThrow(expect.objectContaining({ code: 'SOURCE_INVALID' }));
+    expect(() => openSource('https://user:secret@example.org/a.jpg?key=1')).toThrow(
+      /^"https:\/\/example.org\/a.jpg" cannot be embedded: it is a URL/,
+    );
+    mkdirSync(join(folder, 'x.tar'));
+    expect(openSource(join(folder, 'x.tar')).description.kind).toBe('folder');
+  });
+});
+
+describe('a stream of paths', () => {
+  it('is relative to the working directory', async () => {
+    const paths = (): AsyncIterable<Uint8Array> => inPieces(Buffer.from('a.jpg\n\nb c.jpg\r\n/d.jpg'), 4);
+    expect(await itemsOf({ paths: paths() })).toEqual(
+      ['a.jpg', 'b c.jpg', '/d.jpg'].map((path) => ({ path, image: path })),
+    );
+    expect(openSource({ paths: paths() }).description).toEqual({ kind: 'stream', location: null });
+    const nul = inPieces(Buffer.from('a\nb.jpg\0c.jpg\0'), 4);
+    expect(await pathsOf({ paths: nul }, { nulSeparated: true })).toEqual(['a\nb.jpg', 'c.jpg']);
+  });
+
+  it('is not taken for images', () => {
+    expect(() => openSource(new PassThrough())).toThrow(/\{ paths: stream \}/);
+    expect(() => openSource({ paths: 'a.jpg' } as never)).toThrow(
+      /\{ paths \} with an asynchronous iterable of bytes/,
+    );
+  });
+});
+
+describe('an iterable', () => {
+  it('gives paths, bytes and URLs, asynchronously too', async () => {
+    const bytes = new Uint8Array(3);
+    const given = ['a.jpg', bytes, new URL('file:///b%20c.jpg')];
+    async function* later(): AsyncGenerator<string | Uint8Array | URL> {
+      await Promise.resolve();
+      yield* given;
+    }
+    const expected = [
+      { path: 'a.jpg', image: 'a.jpg' },
+      { path: null, image: bytes },
+      { path: '/b c.jpg', image: '/b c.jpg' },
+    ];
+    expect(await itemsOf(given)).toEqual(expected);
+    expect(await itemsOf(later())).toEqual(expected);
+    expect(openSource(given).description).toEqual({ kind: 'iterable', location: null });
+    await expect(itemsOf([new URL('ftp://example.org/a.jpg')])).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+    });
+    await expect(itemsOf([7] as never)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+  });
+});

@@ -1,0 +1,34 @@
+/** CastLike, which dynamo exports hold that are not optimised. */
+import { describe, expect, it } from 'vitest';
+import { ELEMENT_TYPE } from '../../../src/onnx/wire/schema.js';
+import { writeModel } from '../../../src/onnx/wire/write-model.js';
+import { newNode, runGradients } from '../../support/gradients.js';
+
+describe('CastLike', () => {
+  it('casts the gradient back, and gives none to what states the type', async () => {
+    const { float32, float64 } = ELEMENT_TYPE;
+    const model = writeModel({
+      irVersion: 8,
+      opset: 17,
+      name: 'cast',
+      nodes: [
+        newNode('Mul', ['x', 'x'], 'square'),
+        newNode('CastLike', ['square', 'w'], 'wide'),
+        newNode('Mul', ['wide', 'w'], 'y'),
+      ],
+      tensors: [],
+      inputs: [
+        { name: 'x', elemType: float32, dims: [3] },
+        { name: 'w', elemType: float64, dims: [3] },
+      ],
+      outputs: [{ name: 'y', elemType: float64, dims: [3] }],
+    });
+    const wide = (...values: number[]) =>
+      ({ dtype: 'float64', dims: [3], data: Float64Array.from(values) }) as const;
+    const x = { dtype: 'float32', dims: [3], data: Float32Array.from([1, -2, 3]) } as const;
+    const gradients = await runGradients(model, ['x', 'w'], { y: wide(1, 1, 2) }, { x, w: wide(4, 5, 6) });
+    // 2 · x · w and x², each times the seed.
+    expect(gradients['x']).toEqual({ ...x, data: Float32Array.from([8, -20, 72]) });
+    expect(gradients['w']).toEqual(wide(1, 4, 18));
+  });
+});

@@ -1,0 +1,164 @@
+/** Configurations → pixels, against the libraries themselves: bit for bit, by hash. */
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { transformFromConfig } from '../../../src/images/configs/transform-from-config.js';
+import { loadImage } from '../../../src/images/transform/load-image.js';
+import { createTransform } from '../../../src/images/transform/transform.js';
+import { fixturePath, sharedFixtures, sharedNote } from '../../support/fixtures.js';
+
+interface Golden {
+  readonly images: Readonly<Record<string, string>>;
+  readonly cases: readonly {
+    readonly name: string;
+    readonly library: string;
+    readonly weights?: string;
+    readonly config: unknown;
+    readonly model?: Readonly<Record<string, unknown>>;
+    readonly expected: readonly {
+      readonly backend: 'pil' | 'torchvision';
+      readonly image: string;
+      readonly shape: readonly number[];
+      readonly bytes: string | null;
+      readonly floats: string;
+    }[];
+  }[];
+  readonly refused: readonly { readonly name: string; readonly reason: string; readonly text: string }[];
+}
+
+const golden = JSON.parse(readFileSync(fixturePath('transforms/golden.json'), 'utf8')) as Golden;
+
+function pathOf(image: string): string | undefined {
+  const path = golden.images[image]!;
+  const places = [fixturePath(`preprocess/images/${basename(path)}`), join(sharedFixtures ?? '', path)];
+  return places.find(existsSync);
+}
+
+const hash = (data: Uint8Array | Float32Array): string =>
+  createHash('sha256')
+    .update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+    .digest('hex')
+    .slice(0, 16);
+
+/** Twelve megapixels: once is enough. */
+const LARGE = 'large_4000x3000.jpg';
+const isTried = (name: string, image: string): boolean => image !== LARGE || name.startsWith('clip-vit');
+
+describe(`transformFromConfig${sharedNote}`, () => {
+  it.each(golden.cases)(
+    '$name gives the bits of $library',
+    async ({ name, library, config, model, expected }) => {
+      let tried = 0;
+      for (const { backend, image, shape, bytes, floats } of expected) {
+        const path = pathOf(image);
+        if (path === undefined || !isTried(name, image)) continue;
+        const reading = library === 'transformers' ? { backend, model } : {};
+        const loaded = await loadImage(path, transformFromConfig(config, reading));
+        const tensor = loaded.toTensor();
+        const label = `${backend} ${image}`;
+        expect.soft(tensor.dims, label).toEqual([1, ...shape]);
+        if (bytes !== null) expect.soft(hash(loaded.data), `bytes, ${label}`).toBe(bytes);
+        expect.soft(hash(tensor.data), `floats, ${label}`).toBe(floats);
+        tried++;
+      }
+      expect(tried).toBeGreaterThan(3);
+    },
+  );
+
+  it.each(golden.cases.filter(({ weights }) => weights))('knows $weights by name', ({ weights, config }) => {
+    const named = transformFromConfig(`torchvision:${weights}`);
+    expect(named.options).toEqual(transformFromConfig(config).options);
+    expect(named.source).toMatchObject({ kind: 'torchvision' });
+  });
+
+  it('reads back what JSON.stringify(transform.options) gives', () => {
+    for (const { config, model } of golden.cases) {
+      const { options } = transformFromConfig(config, { backend: 'pil', model });
+      expect(transformFromConfig(JSON.stringify(options)).options).toEqual(options);
+      expect(createTransform(options).options).toEqual(options);
+    }
+  });
+
+  it.each([
+    ['crop_size', { do_center_crop: true, crop_size: null }],
+    ['image_mean', { image_mean: null }],
+    ['rescale_factor', { rescale_factor: null }],
+    ['resample', { resample: null }],
+    ['size', { size: null }],
+    ['size', { size: [3, 224, 224] }],
+    ['do_pad', { do_pad: true, do_center_crop: false }],
+    ['do_sharpen', { do_sharpen: true }],
+  ])('refuses a CLIP processor for its %s', (field, config) => {
+    expect(() => transformFromConfig({ image_processor_type: 'CLIPImageProcessor', ...config })).toThrow(
+      expect.objectContaining({ code: 'TRANSFORM_UNSUPPORTED', details: expect.objectContaining({ field }) }),
+    );
+  });
+
+  // Hashes of the tensors of transformers 5.23 with Pillow 12.3.
+  it.each([
+    ['ChineseCLIP', 'pil', 224, '51d1d7e0a091845d'],
+    ['ChineseCLIP', 'torchvision', 224, '71e57e471d7bbad4'],
+    ['Pvt', 'pil', 224, '2a7f3431653fe5e3'],
+    ['Pvt', 'torchvision', 224, 'eba89d017fdca018'],
+    ['Segformer', 'pil', 512, '97463978d955985b'],
+    ['Segformer', 'torchvision', 512, '292d340a9175fdd7'],
+  ] as const)(
+    'gives the bits of %sImageProcessor with its defaults, backend %s',
+    async (name, backend, side, floats) => {
+      const transform = transformFromConfig({ image_processor_type: `${name}ImageProcessor` }, { backend });
+      const tensor = (
+        await loadImage(fixturePath('preprocess/images/png_rgb_333x500.png'), transform)
+      ).toTensor();
+      expect(tensor.dims).toEqual([1, 3, side, side]);
+      expect(hash(tensor.data)).toBe(floats);
+    },
+  );
+
+  it('never crops for SegFormer, as its processor ignores the request', () => {
+    const config = { image_processor_type: 'SegformerImageProcessor', do_center_crop: true, crop_size: 100 };
+    expect(transformFromConfig(config).options).toMatchObject({
+      resize: { height: 512, width: 512 },
+      crop: null,
+    });
+  });
+
+  it('refuses two crops of a ConvNeXt, and edges that contradict each other', () => {
+    const convNext = { image_processor_type: 'ConvNextImageProcessor', size: 224, do_center_crop: true };
+    expect(transformFromConfig({ ...convNext, crop_size: 224 }).options.crop).toEqual({
+      height: 224,
+      width: 224,
+    });
+    expect(() => transformFromConfig({ ...convNext, crop_size: 200 })).toThrow(/"do_center_crop": below 384/);
+    const size = { shortest_edge: 64, longest_edge: 40 };
+    expect(() => transformFromConfig({ image_processor_type: 'CLIPImageProcessor', size })).toThrow(
+      /"size": longest_edge is 40, less than shortest_edge/,
+    );
+  });
+
+  it('rounds the colour of timm’s border half to even', () => {
+    const pretrained_cfg = { crop_mode: 'border', mean: [0.5, 0.3, 0.1] };
+    expect(transformFromConfig({ architecture: 'x', pretrained_cfg }).options.fill).toEqual([128, 76, 26]);
+  });
+
+  it('takes null as off, and ignores what only other classes read', () => {
+    const { options, source } = transformFromConfig({
+      image_processor_type: 'CLIPImageProcessor',
+      do_center_crop: null,
+      do_normalize: null,
+      crop_pct: 0.9,
+      include_top: true,
+    });
+    expect(options).toMatchObject({ crop: null, mean: null, std: null, secondStd: null, resize: 224 });
+    expect(source!.ignored).toEqual(['crop_pct', 'include_top']);
+  });
+
+  it.each(golden.refused)('refuses $name: $reason', ({ text }) => {
+    expect(() => transformFromConfig(text)).toThrow(
+      expect.objectContaining({
+        code: 'TRANSFORM_UNSUPPORTED',
+        message: expect.stringMatching(/"[\w()]+": /),
+      }),
+    );
+  });
+});

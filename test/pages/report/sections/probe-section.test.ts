@@ -1,0 +1,101 @@
+/** A probe on the report's page, in a real browser: its figures, its pictures, and labels that would be markup. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import {
+  createFeatureExtractor,
+  embedFolder,
+  openDataset,
+  saveProbe,
+  trainProbe,
+  writeReport,
+  type Probe,
+} from 'onnx-tapir';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { browserNote, hasBrowser, startBrowser } from '../../../support/browser.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { copyPhotos } from '../../../support/photos.js';
+import { runTapir } from '../../../support/run.js';
+
+const scratch = scratchFolder();
+const [photos, dataset, page] = [
+  join(scratch, 'photos'),
+  join(scratch, 'vectors'),
+  join(scratch, 'map.html'),
+];
+const HOSTILE = '<img src=x onerror=alert(1)></script>';
+
+let byFolder: Probe;
+let hostile: Probe;
+
+beforeAll(async () => {
+  mkdirSync(photos);
+  copyPhotos(photos);
+  await using extractor = await createFeatureExtractor(tinyResNet(), { avgpool: 'embedding' });
+  await embedFolder(extractor, photos, { out: dataset, transform: { resize: 64, crop: 64 } });
+  const opened = await openDataset(dataset);
+  byFolder = await trainProbe(opened, 'by-folder', { kind: 'centroid', folds: 4 });
+  const labels = new Map<string, string>();
+  for await (const { path } of opened.rows()) labels.set(path!, path!.startsWith('sea') ? HOSTILE : 'other');
+  // One label is wrong on purpose.
+  labels.set('sea/sea-0.jpg', 'other');
+  hostile = await trainProbe(opened, labels, { kind: 'knn', neighbours: 1, folds: 4 });
+});
+
+describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await startBrowser();
+  });
+  afterAll(() => browser.close());
+
+  it.each(['light', 'dark'] as const)('has its classes, confusions and map, in %s', async (colorScheme) => {
+    await saveProbe(byFolder, join(scratch, 'probe.json'), { overwrite: true });
+    const flags = ['--images', photos, '--probe', join(scratch, 'probe.json'), '--out', page, '--no-umap'];
+    expect(await runTapir(['report', dataset, ...flags])).toMatchObject({ code: 0 });
+    const opened = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 900 } });
+    const faults: string[] = [];
+    opened.on('console', (message) => faults.push(message.text()));
+    opened.on('pageerror', (error) => faults.push(error.message));
+    await opened.goto(pathToFileURL(page).href);
+    const cells = await opened
+      .locator('.confusion tbody tr')
+      .evaluateAll((rows) =>
+        rows.map((row) => [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent || 0))),
+      );
+    expect(cells).toEqual(byFolder.results!.confusion);
+    const names = await opened.locator('.classes tbody th').allTextContents();
+    expect(names).toEqual(byFolder.classes);
+    // The legend is of labels.
+    for (const name of byFolder.classes)
+      expect(await opened.locator('#legend').textContent()).toContain(name);
+    await opened.locator('#probe-section').screenshot({ path: projectPath(`out/probe-${colorScheme}.png`) });
+    expect(faults).toEqual([]);
+    await opened.close();
+  });
+
+  it('shows labels that would be markup as text, and suspects with pictures', async () => {
+    await writeReport(dataset, { images: photos, probe: hostile, out: page, umap: false });
+    const opened = await browser.newPage();
+    const faults: string[] = [];
+    opened.on('console', (said) => faults.push(said.text()));
+    opened.on('pageerror', (error) => faults.push(error.message));
+    opened.on('dialog', (dialog) => {
+      faults.push(dialog.message());
+      void dialog.dismiss();
+    });
+    await opened.goto(pathToFileURL(page).href);
+    expect(await opened.locator('.classes tbody th').allTextContents()).toEqual(hostile.classes);
+    expect(await opened.locator('img[src="x"]').count()).toBe(0);
+    const { suspects, suspectCount } = hostile.results!;
+    expect(suspectCount).toBeGreaterThan(0);
+    expect(await opened.locator('.suspect').count()).toBe(suspects.length);
+    expect(await opened.locator('.suspect img').count()).toBe(suspects.length);
+    expect(await opened.locator('.suspect .path').allTextContents()).toEqual(
+      suspects.map(({ path }) => path),
+    );
+    expect(faults).toEqual([]);
+    await opened.close();
+  });
+});

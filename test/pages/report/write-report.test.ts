@@ -1,0 +1,381 @@
+/** The whole report: written by the command, opened from disk in a browser. */
+import { cpSync, copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { createFeatureExtractor, createTransform, embedFolder, type ReportSummary } from 'onnx-tapir';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openDataset } from '../../../src/datasets/files/dataset.js';
+import { decodeFloats, decodeShorts } from '../../../src/html/browser/decode-numbers.js';
+import type { PageData } from '../../../src/pages/report/page/data.js';
+import { fitPoints, MAP_MARGIN } from '../../../src/pages/report/page/geometry.js';
+import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
+import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { runTapir, type Ended } from '../../support/run.js';
+
+const scratch = scratchFolder();
+const photos = join(scratch, 'photos');
+const dataset = join(scratch, 'vectors');
+const page = join(dataset, 'report.html');
+/** Its path holds what would end a script, and a handler. */
+const hostile = 'odd</script><img src=x onerror=alert(1)>\u2028\u202e🚀\'".jpg';
+
+/** As the page spells it. */
+const spelt = hostile.replace('\u2028', '\\u2028').replace('\u202e', '\\u202e');
+
+let made: Ended;
+
+beforeAll(async () => {
+  cpSync(projectPath('examples/photos'), photos, {
+    recursive: true,
+    filter: (file) => !file.endsWith('.ts'),
+  });
+  mkdirSync(join(photos, 'odd<'));
+  const sea = join(photos, 'sea/sea-0.jpg');
+  copyFileSync(sea, join(photos, hostile));
+  copyFileSync(sea, join(photos, 'sea/copy.jpg'));
+  copyFileSync(fixturePath('preprocess/bad/truncated.jpg'), join(photos, 'dunes/cut.jpg'));
+  writeFileSync(join(photos, 'zero.jpg'), '');
+  const extractor = await createFeatureExtractor(tinyResNet(), { avgpool: 'embedding', layer3: 'map/3' });
+  const transform = createTransform({ resize: 64, crop: 64 });
+  await embedFolder(extractor, photos, { out: dataset, transform });
+  await extractor.close();
+  made = await runTapir(['report', dataset, '--images', photos]);
+});
+
+const dataOf = (file: string): PageData => {
+  const text = /<script type="application\/json" id="data">(.*?)<\/script>/s.exec(
+    readFileSync(file, 'utf8'),
+  )![1]!;
+  return JSON.parse(text) as PageData;
+};
+
+describe('tapir report', () => {
+  it('lists the near-duplicates of the whole dataset when it is asked to', async () => {
+    const out = join(scratch, 'duplicates.html');
+    const flags = ['--out', out, '--output', 'embedding', '--duplicates', '0.9999', '--no-umap', '--json'];
+    const ended = await runTapir(['report', dataset, '--images', photos, ...flags]);
+    expect(ended.code, ended.stderr).toBe(0);
+    const { duplicates } = JSON.parse(ended.stdout) as ReportSummary;
+    expect(duplicates).toMatchObject([{ key: 'embedding', cosine: 0.9999, compared: 26 }]);
+    const group = duplicates[0]!.groups.find(({ best, copies }) =>
+      [best, ...copies].some(({ path }) => path === 'sea/copy.jpg'),
+    )!;
+    expect(new Set([group.best, ...group.copies].map(({ path }) => path))).toEqual(
+      new Set(['sea/copy.jpg', 'sea/sea-0.jpg', hostile]),
+    );
+    const html = readFileSync(out, 'utf8');
+    expect(html).toContain('Near-duplicates among all images');
+    expect(html).toContain('every pair of 26 images was compared');
+    // The hostile path is text.
+    expect(html).not.toContain('<img src=x');
+    expect(readFileSync(page, 'utf8')).not.toContain('Near-duplicates among all images');
+    const wrong = await runTapir(['report', dataset, '--duplicates', '2', '--out', out]);
+    expect(wrong.code).toBe(2);
+    expect(wrong.stderr).toContain('"duplicates" must be a number above 0');
+  });
+
+  it('writes one file into the dataset, the same bytes every time', async () => {
+    expect(made, made.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(made.stdout).toMatch(/report\.html: 26 images, 26 with a picture, [\d.]+ kB\n$/);
+    const first = readFileSync(page);
+    const again = join(scratch, 'again.html');
+    expect(await runTapir(['report', dataset, '--images', photos, '--out', again])).toMatchObject({
+      code: 0,
+    });
+    expect(readFileSync(again).equals(first)).toBe(true);
+    expect(first.toString()).not.toMatch(/https?:\/\//);
+  });
+
+  it('makes a smaller one if asked', async () => {
+    const out = join(scratch, 'small.html');
+    const flags = ['--out', out, '--sample', '7', '--no-umap', '--output', 'embedding', '--json'];
+    const { code, stdout } = await runTapir(['report', dataset, ...flags]);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ path: out, images: 7, bytes: statSync(out).size });
+    const { images, outputs } = dataOf(out);
+    expect(outputs.map(({ key, umap }) => [key, umap])).toEqual([['embedding', null]]);
+    expect(images.rows).toHaveLength(7);
+    expect(images.rows).toEqual(images.rows.toSorted((a, b) => a - b));
+  });
+
+  it('has placeholders for images that are gone', async () => {
+    const empty = join(scratch, 'empty');
+    mkdirSync(empty);
+    copyFileSync(join(photos, hostile), join(empty, hostile.replace('/', '')));
+    const out = join(scratch, 'gone.html');
+    const ended = await runTapir(['report', dataset, '--images', empty, '--out', out]);
+    expect(ended).toMatchObject({
+      code: 0,
+      stderr: 'note: 26 images could not be read again and have no picture.\n',
+    });
+    expect(dataOf(out).images.thumbnails.every((thumbnail) => thumbnail === null)).toBe(true);
+  });
+
+  it.each([
+    ['an output that is not there', ['--output', 'nothing'], 2, /"embedding", "map\/3".*OPTION_INVALID/],
+    ['a sample of 0', ['--sample', '0'], 2, /1 to 5000, got 0/],
+    ['a sample that is no number', ['--sample', 'some'], 2, /got "some"/],
+    ['images that are no folder', ['--images', page], 2, /no folder.*SOURCE_INVALID/],
+    ['to replace the manifest', ['--out', join(dataset, 'manifest.json')], 4, /OUTPUT_EXISTS/],
+    ['to write where nothing can be', ['--out', join(dataset, 'manifest.json/x')], 4, /OUTPUT_UNWRITABLE/],
+  ])('refuses %s', async (_what, flags, code, message) => {
+    const ended = await runTapir(['report', dataset, ...flags]);
+    expect(ended.stderr).toMatch(message);
+    expect(ended.code).toBe(code);
+  });
+
+  it('refuses a folder that is no dataset', async () => {
+    expect((await runTapir(['report', photos])).stderr).toMatch(/DATASET_INVALID/);
+    expect(existsSync(join(photos, 'report.html'))).toBe(false);
+  });
+});
+
+/**
+ * Runs in the page, so it is text: this program knows no DOM. Of a copy of the canvas, so that the browser does not advise the page
+ * to have its own read.
+ */
+const COUNT_DRAWN = `(() => {
+  const canvas = document.querySelector('#canvas');
+  const { width, height } = canvas;
+  const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });
+  copy.drawImage(canvas, 0, 0);
+  const { data } = copy.getImageData(0, 0, width, height);
+  const colours = new Set();
+  let pixels = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 3] < 200) continue;
+    pixels++;
+    colours.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  }
+  return { pixels, colours: colours.size };
+})()`;
+
+/** WCAG's contrast of each colour of the map with the map's ground. */
+const CONTRASTS = `(() => {
+  const probe = document.createElement('span');
+  document.body.append(probe);
+  const luminance = (name) => {
+    probe.style.color = 'var(--' + name + ')';
+    const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
+    const [r, g, b] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = luminance('raised');
+  const names = ['edge', 'accent', ...Array.from({ length: 8 }, (_, i) => 'folder-' + i)];
+  return Object.fromEntries(names.map((name) => {
+    const [low, high] = [luminance(name), ground].sort((a, b) => a - b);
+    return [name, (high + 0.05) / (low + 0.05)];
+  }));
+})()`;
+
+/** The eight nearest of an image in float64, by its path. */
+async function exactNeighbours(path: string): Promise<string[]> {
+  const opened = await openDataset(dataset);
+  const vectors = new Map<number, number[]>();
+  for await (const { firstRow, rows, data } of opened.blocks('embedding'))
+    for (let row = 0; row < rows; row++)
+      vectors.set(firstRow + row, [
+        ...data.subarray((row * data.length) / rows, ((row + 1) * data.length) / rows),
+      ]);
+  const all: { path: string; vector: number[] }[] = [];
+  for await (const { path: other, row } of opened.rows())
+    if (row !== null) all.push({ path: other === hostile ? spelt : other!, vector: vectors.get(row)! });
+  const own = all.find((item) => item.path === path)!.vector;
+  const cosine = (vector: number[]): number =>
+    vector.reduce((sum, value, i) => sum + value * own[i]!, 0) / (Math.hypot(...vector) * Math.hypot(...own));
+  return all
+    .filter((item) => item.path !== path)
+    .toSorted((a, b) => cosine(b.vector) - cosine(a.vector))
+    .slice(0, 8)
+    .map((item) => item.path);
+}
+
+describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
+  let browser: Browser;
+  let faults: string[];
+  beforeAll(async () => {
+    browser = await startBrowser();
+    mkdirSync(projectPath('out'), { recursive: true });
+  });
+  afterAll(() => browser.close());
+
+  /** Opens the page; what it complains of or asks for is in `faults`. */
+  async function open(colorScheme: 'light' | 'dark' = 'light', width = 1280): Promise<Page> {
+    faults = [];
+    const opened = await browser.newPage({
+      colorScheme,
+      viewport: { width, height: 900 },
+      reducedMotion: 'reduce',
+    });
+    opened.on('console', (message) => faults.push(`${message.type()}: ${message.text()}`));
+    opened.on('pageerror', (error) => faults.push(error.message));
+    opened.on('dialog', (dialog) => faults.push(dialog.message()));
+    opened.on('request', (request) => {
+      if (!request.url().startsWith('data:')) faults.push(request.url());
+    });
+    const address = pathToFileURL(page).href;
+    await opened.goto(address);
+    faults = faults.filter((fault) => fault !== address);
+    return opened;
+  }
+
+  /** Colours drawn on the map, and how many pixels are. */
+  const drawn = (opened: Page): Promise<{ pixels: number; colours: number }> => opened.evaluate(COUNT_DRAWN);
+  const background = (opened: Page): Promise<string> =>
+    opened.evaluate('getComputedStyle(document.body).backgroundColor');
+  const neighbours = (opened: Page): Promise<(string | null)[]> =>
+    opened.locator('#panel .tile').evaluateAll((tiles) => tiles.map((tile) => tile.getAttribute('title')));
+
+  it.each([
+    ['light', 1280],
+    ['dark', 1280],
+    ['light', 390],
+  ] as const)('is drawn in %s at a width of %i, without a fault or a request', async (scheme, width) => {
+    const opened = await open(scheme, width);
+    // Dots have a few hundred colours at their edges; pictures have thousands.
+    await expect.poll(async () => (await drawn(opened)).colours).toBeGreaterThan(2000);
+    expect(await opened.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+    await opened.locator('[data-marks="dots"]').click();
+    await expect.poll(async () => (await drawn(opened)).colours).toBeLessThan(1500);
+    const { pixels, colours } = await drawn(opened);
+    expect(pixels).toBeGreaterThan(500);
+    expect(colours).toBeGreaterThan(5);
+    await opened.locator('[data-marks="pictures"]').click();
+    const before = await background(opened);
+    await opened.locator('#theme').click();
+    expect(await background(opened)).not.toBe(before);
+    await opened.locator('#theme').click();
+    await opened.screenshot({ path: projectPath(`out/report-${scheme}-${width}.png`), fullPage: true });
+    expect(faults).toEqual([]);
+    await opened.close();
+  });
+
+  it('opens on UMAP and pictures, with the legend in sight and the first image chosen', async () => {
+    const opened = await open();
+    const pressed = await opened.locator('.toolbar [aria-pressed="true"]').allTextContents();
+    expect(pressed).toEqual(['UMAP', 'Pictures']);
+    const legend = (await opened.locator('#legend').boundingBox())!;
+    const map = (await opened.locator('#map').boundingBox())!;
+    expect(legend.height).toBeGreaterThan(20);
+    expect(legend.y + legend.height).toBeLessThanOrEqual(map.y);
+    expect(await opened.locator('.panel-name').textContent()).toBe(
+      dataOf(page).images.names[0]!.split('/').at(-1),
+    );
+    expect(await neighbours(opened)).toEqual(await exactNeighbours(dataOf(page).images.names[0]!));
+    expect(await opened.locator('.chapter', { hasText: 'Model' }).textContent()).toMatch(/size[\d.]+ [kM]B/);
+    expect(faults).toEqual([]);
+    await opened.close();
+  });
+
+  it.each(['light', 'dark'] as const)(
+    'draws dots and edges that stand out from the page, in %s',
+    async (scheme) => {
+      const opened = await open(scheme);
+      const ratios: Record<string, number> = await opened.evaluate(CONTRASTS);
+      expect(Object.keys(ratios).length).toBe(10);
+      for (const [name, ratio] of Object.entries(ratios)) expect(ratio, name).toBeGreaterThanOrEqual(3);
+      await opened.close();
+    },
+  );
+
+  it('shows the nearest images of the point that is clicked', async () => {
+    const opened = await open();
+    await opened.locator('[data-projection="pca"]').click();
+    await opened.locator('[data-marks="dots"]').click();
+    const { images, outputs } = dataOf(page);
+    const { clientWidth, clientHeight } = await opened
+      .locator('#map')
+      .evaluate(({ clientWidth: w, clientHeight: h }) => ({ clientWidth: w, clientHeight: h }));
+    const places = fitPoints(decodeFloats(outputs[0]!.pca), clientWidth, clientHeight, MAP_MARGIN);
+    const members = decodeShorts(outputs[0]!.members);
+    const gap = (a: number, b: number): number =>
+      Math.hypot(places[2 * a]! - places[2 * b]!, places[2 * a + 1]! - places[2 * b + 1]!);
+    const points = [...members.keys()];
+    const alone = points
+      .map((a) => ({ a, gap: Math.min(...points.filter((b) => b !== a).map((b) => gap(a, b))) }))
+      .toSorted((x, y) => y.gap - x.gap);
+    for (const { a } of alone.slice(0, 3)) {
+      const position = { x: places[2 * a]!, y: places[2 * a + 1]! };
+      await opened.locator('#map').hover({ position });
+      const name = images.names[members[a]!]!;
+      expect(await opened.locator('#tip .tip-name').textContent()).toBe(name);
+      await opened.locator('#map').click({ position });
+      expect(await neighbours(opened)).toEqual(await exactNeighbours(name));
+    }
+    // Its copies are the nearest, and said to be the same.
+    await opened.locator('#map').click({ position: { x: 2, y: 2 } });
+    expect(await opened.locator('#panel .tile').count()).toBe(0);
+    expect(faults).toEqual([]);
+    await opened.close();
+  });
+
+  it('is moved through by keys', async () => {
+    const opened = await open();
+    const map = opened.locator('#map');
+    await map.focus();
+    await opened.keyboard.press('ArrowRight');
+    const first = await opened.locator('#live').textContent();
+    expect(dataOf(page).images.names).toContain(first);
+    expect(await opened.locator('#tip').isVisible()).toBe(true);
+    await opened.keyboard.press('ArrowLeft');
+    expect(await opened.locator('#live').textContent()).not.toBe(first);
+    const name = (await opened.locator('#tip .tip-name').textContent())!;
+    await opened.keyboard.press('Enter');
+    expect(await neighbours(opened)).toEqual(await exactNeighbours(name));
+    expect(await opened.locator('#live').textContent()).toContain('8 nearest images are');
+    // The first neighbour has the focus: Enter goes on to its neighbours, Escape back to the map.
+    const [next] = await neighbours(opened);
+    await opened.keyboard.press('Enter');
+    expect(await neighbours(opened)).toEqual(await exactNeighbours(next!));
+    await opened.keyboard.press('Escape');
+    expect(await opened.evaluate('document.activeElement.id')).toBe('map');
+    expect(await opened.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid');
+    await opened.keyboard.press('+');
+    expect(await map.getAttribute('class')).toContain('zoomed');
+    await opened.keyboard.press('0');
+    expect(await map.getAttribute('class')).not.toContain('zoomed');
+    expect(faults).toEqual([]);
+    await opened.close();
+  });
+
+  it('lists near-duplicates, failures and hostile names as they are', async () => {
+    const opened = await open();
+    const group = opened.locator('.group', { has: opened.locator('.badge') });
+    expect(await group.count()).toBe(1);
+    const titles = await group
+      .locator('.tile.identical')
+      .evaluateAll((tiles) => tiles.map((tile) => tile.getAttribute('title')));
+    expect(titles).toEqual([spelt, 'sea/copy.jpg', 'sea/sea-0.jpg']);
+    await group.locator('.tile').first().click();
+    expect(await opened.locator('#panel .tile').first().getAttribute('aria-label')).toContain(
+      'identical features',
+    );
+    expect(await opened.locator('img[src="x"]').count()).toBe(0);
+    const listed = opened.locator('details.failures li:visible');
+    // A group per code; all of them opened.
+    for (const closed of await opened.locator('details.failures:not([open]) summary').all())
+      await closed.click();
+    const paths = await listed.locator('.path').allTextContents();
+    expect(paths.toSorted()).toEqual(['dunes/cut.jpg', 'zero.jpg']);
+    await opened.locator('#failure-search').fill('EMPTY');
+    expect(await listed.locator('.path').allTextContents()).toEqual(['zero.jpg']);
+    expect(faults).toEqual([]);
+    await opened.close();
+  });
+
+  it('shows one output at a time, by PCA and by UMAP', async () => {
+    const opened = await open();
+    await opened.locator('[data-projection="pca"]').click();
+    expect(await opened.locator('#map-note').textContent()).toMatch(/^PCA .* 26 vectors of 128 numbers\.$/);
+    const before = await drawn(opened);
+    await opened.locator('[data-projection="umap"]').click();
+    expect(await opened.locator('#map-note').textContent()).toMatch(/^UMAP/);
+    await expect.poll(() => drawn(opened)).not.toEqual(before);
+    await opened.locator('#output').selectOption({ label: 'map/3' });
+    expect(await opened.locator('#map-note').textContent()).toMatch(/each the mean over space/);
+    expect(await opened.locator('.output-name:visible').allTextContents()).toEqual(['map/3']);
+    expect(faults).toEqual([]);
+    await opened.close();
+  });
+});
