@@ -146,13 +146,15 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
       labels,
       maxBufferedBytes: Math.max(SERVICE_DEFAULTS.maxBufferedBytes, settings.maxBodyBytes),
     });
+    // Heard before anybody is told that there is something to stop.
+    const stopped = aborted(terminal.signal);
     const url = await service.listen({ host, port });
     if (token === undefined && !isLoopback(host))
       terminal.err(`warning: everyone who reaches ${host} can use this service: no token is set (--token)\n`);
     terminal.err(`serving "${settings.name}" on ${extractor.device} at ${url}\n`);
     const outputs = extractor.outputs.map(({ name }) => name);
     if (flags.json) terminal.out(`${JSON.stringify({ url, name: settings.name, outputs })}\n`);
-    await aborted(terminal.signal);
+    await stopped;
     terminal.err('stopping: finishing requests\n');
     await service.close();
   } finally {
