@@ -9,7 +9,8 @@ import { availableParallelism } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { findDuplicates, type Dataset } from 'onnx-tapir';
+import { type Dataset } from 'onnx-tapir';
+import { findDuplicates } from 'onnx-tapir/features';
 
 const ELEMENTS = 768;
 const ROW_COUNTS = [10_000, 100_000] as const;

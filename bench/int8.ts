@@ -7,16 +7,9 @@ import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import {
-  compareModels,
-  createFeatureExtractor,
-  createModel,
-  embedImages,
-  openModel,
-  pruneModel,
-  quantizeModel,
-  type Extractor,
-} from 'onnx-tapir';
+import { createFeatureExtractor, embedImages, openModel, pruneModel, type Extractor } from 'onnx-tapir';
+import { createModel } from 'onnx-tapir/zoo';
+import { compareModels, quantizeModel } from 'onnx-tapir/precision';
 import { interleave, ratios, Report, spreadOf, watchOthers } from './measure.js';
 
 const { values } = parseArgs({

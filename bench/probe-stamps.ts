@@ -1,16 +1,10 @@
 /** Probes on real pictures: how well they tell the kinds of Tux Paint's stamps apart, and where labels that were swapped on purpose rank. */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join, sep } from 'node:path';
-import {
-  createFeatureExtractor,
-  embedFolder,
-  openDataset,
-  trainProbe,
-  writeReport,
-  type Dataset,
-  type Pool,
-  type TrainProbeOptions,
-} from 'onnx-tapir';
+import { createFeatureExtractor, embedFolder, openDataset, type Dataset } from 'onnx-tapir';
+import type { Pool } from '../src/model/prune/rewrite-options.js';
+import { trainProbe, type TrainProbeOptions } from 'onnx-tapir/features';
+import { writeReport } from 'onnx-tapir/pages';
 import sharp from 'sharp';
 import { createRandom, shuffled } from '../src/base/random.js';
 

@@ -10,13 +10,12 @@ import { parseArgs } from 'node:util';
 import autocannon from 'autocannon';
 import {
   createFeatureExtractor,
-  createService,
   createTransform,
   embedImages,
   type Extractor,
   type Options,
-  type ServiceOptions,
 } from 'onnx-tapir';
+import { createService, type ServiceOptions } from 'onnx-tapir/serve';
 import sharp from 'sharp';
 import { buildResNet } from '../models/resnet.js';
 import { interleave, ratios, Report, spreadOf, watchOthers } from './measure.js';

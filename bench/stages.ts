@@ -8,16 +8,9 @@ import { availableParallelism, cpus } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import {
-  createEarlyExit,
-  createFeatureExtractor,
-  Pipeline,
-  splitModel,
-  type Exit,
-  type ExitHead,
-  type SplitOptions,
-  type Tensor,
-} from 'onnx-tapir';
+import { createFeatureExtractor, type Tensor } from 'onnx-tapir';
+import type { ExitHead } from '../src/stages/exit-model.js';
+import { createEarlyExit, Pipeline, splitModel, type Exit, type SplitOptions } from 'onnx-tapir/stages';
 import { interleave, ratios, Report, spreadOf } from './measure.js';
 
 const { values } = parseArgs({

@@ -1,8 +1,8 @@
 /** Bytes in, unit vectors out, all in the graph. Run: npx tsx examples/06-parts-in-the-graph.ts [MODEL] */
-import { createFeatureExtractor, featureInfo, loadImage, verifyModel } from 'onnx-tapir';
+import { createFeatureExtractor, describeFeatures, loadImage, verifyModel } from 'onnx-tapir';
 
 const model = process.argv[2] ?? 'models/resnet50-untrained.onnx';
-for (const { name, channels, reduction, layout } of await featureInfo(model, ['layer3', 'layer4'])) {
+for (const { name, channels, reduction, layout } of await describeFeatures(model, ['layer3', 'layer4'])) {
   console.log(name, { channels, reduction, layout }); // layer4 { channels: 2048, reduction: 32, layout: 'NCHW' }
 }
 

@@ -2,7 +2,8 @@
  * Trains a feature extractor on several devices: DataParallel around the extractor, or the trainer's own devices; both take the same steps.
  * Run: npx tsx examples/09-train-on-devices.ts [MODEL] [DEVICES]
  */
-import { createFeatureExtractor, createTrainer, DataParallel, type Device } from 'onnx-tapir';
+import { createFeatureExtractor, DataParallel, type Device } from 'onnx-tapir';
+import { createTrainer } from 'onnx-tapir/train';
 
 const model = process.argv[2] ?? 'models/resnet50-untrained.onnx';
 // Lanes on the CPU; with GPUs: cuda:0,cuda:1

@@ -2,7 +2,7 @@
  * Three convolutions and a linear layer learn a number from an image: the mean squared error, RMSprop. Each image has a bright square; the
  * target is the square's height. Run: npx tsx examples/10-train-a-small-network.ts [STEPS]
  */
-import { createTrainer, type TrainBatch } from 'onnx-tapir';
+import { createTrainer, type TrainBatch } from 'onnx-tapir/train';
 import { network } from './networks/layers.js';
 
 const steps = Number(process.argv[2] ?? 200);

@@ -2,7 +2,8 @@
  * 30 rows of 5 features over three devices, 10 on each, through a linear layer: the loss and the weights are those of one device.
  * Run: npx tsx examples/11-linear-layer-over-devices.ts
  */
-import { createFeatureExtractor, createTrainer, DataParallel } from 'onnx-tapir';
+import { createFeatureExtractor, DataParallel } from 'onnx-tapir';
+import { createTrainer } from 'onnx-tapir/train';
 import { network } from './networks/layers.js';
 
 const [ROWS, FEATURES, OUT] = [30, 5, 2];

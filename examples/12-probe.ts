@@ -2,14 +2,8 @@
  * Vectors and labels become a classifier, and the classifier becomes part of the model: one plain ONNX file, image tensor in,
  * probabilities out. Run: npx tsx examples/12-probe.ts [MODEL] [OUT]
  */
-import {
-  attachProbe,
-  classifyImages,
-  createFeatureExtractor,
-  embedFolder,
-  openDataset,
-  trainProbe,
-} from 'onnx-tapir';
+import { createFeatureExtractor, embedFolder, openDataset } from 'onnx-tapir';
+import { attachProbe, classifyImages, trainProbe } from 'onnx-tapir/features';
 
 const [model = 'models/resnet50-untrained.onnx', out = 'out/12-probe'] = process.argv.slice(2);
 const photos = 'examples/photos';

@@ -1,29 +1,23 @@
 /**
- * Writes docs/api.md from the docblocks of the public API, as the emitted declarations carry them (dist/types). With `--check` it
- * compares instead. Fails for a type that a signature names and that no export gives.
+ * Writes docs/api/ from the docblocks of the public API, as the emitted declarations carry them (dist/types): a page per entry of the
+ * package. Types that an export is made of stand on the page too, after the exports. With `--check` it compares instead.
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
 const TYPES = join(project, 'dist/types');
-const PAGE = join(project, 'docs/api.md');
+const PAGES = join(project, 'docs/api');
 
-/**
- * Chapters, by the room that a declaration lies in; of several that fit, the longest counts.
- *
- * @type {[title: string, rooms: string[]][]}
- */
-const CHAPTERS = [
-  ['Models', ['model/', 'graph/', 'onnx/', 'hub/', 'parameters/', 'zoo/', 'gradients/']],
-  ['Feature extractors', ['extract/', 'runtime/', 'tensor/', 'stages/', 'explain/', 'train/statistics/']],
-  ['Training', ['train/']],
-  ['Images', ['images/']],
-  ['Batch runs', ['datasets/', 'cli/']],
-  ['Search, reports, services', ['features/', 'precision/', 'pages/', 'serve/']],
-  ['Errors and options', ['base/']],
-];
+/** The entries of the package: name and declaration file. */
+const ENTRIES = Object.entries(JSON.parse(readFileSync(join(project, 'package.json'), 'utf8')).exports)
+  .filter(([name]) => name !== './package.json')
+  .map(([name, { types }]) => ({
+    name: posix.join('onnx-tapir', name),
+    page: name === '.' ? 'onnx-tapir.md' : `${name.slice(2)}.md`,
+    file: types.replace('./dist/types/', ''),
+  }));
 
 const source = new Map();
 
@@ -32,18 +26,20 @@ function read(file) {
   return source.get(file);
 }
 
-/** The exports of a file, those of files that it exports as a whole included: name, and the file that the name comes from. */
-function publicNames(entry = 'index.d.ts') {
+/** The exports of an entry: name, and the file that the name comes from. */
+function exportsOf(entry) {
   const exported = [];
-  for (const [, whole] of read(entry).matchAll(/export \* from '\.\/([^']+)\.js'/g))
-    exported.push(...publicNames(`${whole}.d.ts`));
-  for (const [, names, from] of read(entry).matchAll(/export (?:type )?\{([^}]*)\} from '\.\/([^']+)\.js'/g))
-    for (const item of names.split(',')) {
-      const name = item.replace(/^\s*type\s+/, '').trim();
-      if (name !== '') exported.push({ name, file: `${from}.d.ts` });
-    }
+  for (const [, names, from] of read(entry).matchAll(/export (?:type )?\{([^}]*)\} from '([^']+)\.js'/g))
+    for (const name of namesIn(names))
+      exported.push({ name, file: `${posix.join(dirname(entry), from)}.d.ts` });
   return exported;
 }
+
+const namesIn = (list) =>
+  list
+    .split(',')
+    .map((item) => item.replace(/^\s*type\s+/, '').trim())
+    .filter((name) => name !== '');
 
 /** A declaration and the docblock above it; looks through re-exports. */
 function findDeclaration(name, file) {
@@ -64,7 +60,7 @@ function findDeclaration(name, file) {
     };
   }
   for (const [, names, from] of text.matchAll(/export (?:type )?\{([^}]*)\} from '([^']+)\.js'/g))
-    if (names.split(',').some((item) => item.replace(/^\s*type\s+/, '').trim() === name))
+    if (namesIn(names).includes(name))
       return findDeclaration(name, `${posix.join(dirname(file), from)}.d.ts`);
   throw new Error(`no declaration of ${name} in ${file}`);
 }
@@ -130,27 +126,14 @@ function membersOf(code) {
 
 const withoutComments = (code) => code.replace(/^\s*\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n/gm, '');
 
-/** GitHub's anchors: lower case, with a number behind the second of two equal ones. */
-const anchors = new Map();
+/** Where a name is described: page and anchor. */
+const places = new Map();
 
-function anchorOf(name) {
-  return anchors.get(name) ?? name.toLowerCase();
-}
-
-function setAnchors(names) {
-  const seen = new Map();
-  for (const name of names) {
-    const anchor = name.toLowerCase();
-    const count = seen.get(anchor) ?? 0;
-    anchors.set(name, count === 0 ? anchor : `${anchor}-${count}`);
-    seen.set(anchor, count + 1);
-  }
-}
-
-function linked(text, names) {
+function linked(text, page) {
   return text.replace(/\{@link ([\w.]+)\}/g, (_, target) => {
-    const [owner] = target.split('.');
-    return names.has(owner) ? `[\`${target}\`](#${anchorOf(owner)})` : `\`${target}\``;
+    const place = places.get(target.split('.')[0]);
+    if (!place) return `\`${target}\``;
+    return `[\`${target}\`](${place.page === page ? '' : place.page}#${place.anchor})`;
   });
 }
 
@@ -160,16 +143,16 @@ const inCell = (text) =>
     .replace(/\s*\n\s*/g, ' ')
     .replaceAll('|', '\\|');
 
-function renderMembers(code, names) {
+function renderMembers(code, page) {
   const rows = membersOf(code).map(({ doc, code: line }) => {
     const { summary, defaults } = readDoc(doc);
     const preset = defaults.length > 0 ? ` Default: \`${inCell(defaults[0]).replace(/^`|`$/g, '')}\`.` : '';
-    return `| \`${inCell(line.replace(/^readonly /, ''))}\` | ${linked(inCell(summary), names)}${preset} |`;
+    return `| \`${inCell(line.replace(/^readonly /, ''))}\` | ${linked(inCell(summary), page)}${preset} |`;
   });
   return rows.length === 0 ? '' : `\n| member | |\n| --- | --- |\n${rows.join('\n')}\n`;
 }
 
-function renderMethods({ name, code }, names) {
+function renderMethods({ name, code }, page) {
   return membersOf(code)
     .map(({ doc, code: line }) => Object.assign(readDoc(doc), { line }))
     .filter(
@@ -178,16 +161,16 @@ function renderMethods({ name, code }, names) {
     )
     .map(
       (parts) =>
-        `\n#### ${name}.${/^(?:static )?(\w+)/.exec(parts.line)[1]}\n\n\`\`\`ts\n${parts.line}\n\`\`\`\n${renderParts(parts, names)}`,
+        `\n#### ${name}.${/^(?:static )?(\w+)/.exec(parts.line)[1]}\n\n\`\`\`ts\n${parts.line}\n\`\`\`\n${renderParts(parts, page)}`,
     )
     .join('');
 }
 
-function renderParts({ summary, remarks, params, returns, throws, examples }, names) {
-  const line = (text) => linked(text.replace(/\s*\n\s*/g, ' '), names);
+function renderParts({ summary, remarks, params, returns, throws, examples }, page) {
+  const line = (text) => linked(text.replace(/\s*\n\s*/g, ' '), page);
   const blocks = [
-    linked(summary, names),
-    ...remarks.map((text) => linked(text, names)),
+    linked(summary, page),
+    ...remarks.map((text) => linked(text, page)),
     params.map((text) => `- ${line(text)}`).join('\n'),
     ...returns.map((text) => `**Returns** ${line(text)}`),
     ...throws.map((text) => `**Throws** ${line(text)}`),
@@ -198,7 +181,7 @@ function renderParts({ summary, remarks, params, returns, throws, examples }, na
   return `\n${blocks.filter((block) => block !== '').join('\n\n')}\n`;
 }
 
-function render(declaration, names) {
+function render(declaration, page) {
   const { name, kind, doc, code } = declaration;
   const parts = readDoc(doc);
   const isListed = kind === 'interface' || kind === 'class';
@@ -209,71 +192,95 @@ function render(declaration, names) {
     : withoutComments(code);
   const signature = head.replace(/^export (?:declare )?/, '').replace(/^declare /, '');
   const members = isListed
-    ? renderMembers(code, names) + (kind === 'class' ? renderMethods(declaration, names) : '')
+    ? renderMembers(code, page) + (kind === 'class' ? renderMethods(declaration, page) : '')
     : '';
-  return `\n### ${name}\n\n\`\`\`ts\n${signature}\n\`\`\`\n${renderParts(parts, names)}${members}`;
+  return `\n### ${name}\n\n\`\`\`ts\n${signature}\n\`\`\`\n${renderParts(parts, page)}${members}`;
 }
 
-/** Types that declarations name, that this package declares, and that it does not export. */
-function missingExports(declarations, names) {
-  const missing = new Map();
-  for (const { name, file, code } of declarations) {
-    const imported = [...read(file).matchAll(/import (?:type )?\{([^}]*)\} from '\.[^']*'/g)]
-      .flatMap(([, list]) => list.split(','))
-      .map((item) => item.replace(/^\s*type\s+/, '').trim());
-    const local = [...read(file).matchAll(/^(?:export )?(?:declare )?(?:interface|type|class) (\w+)/gm)].map(
-      (match) => match[1],
-    );
-    const shown = withoutComments(code)
-      .replace(/^ {4}constructor\([^;]*;$/gm, '')
-      .replace(/'[^']*'/g, '');
-    for (const type of new Set([...imported, ...local]))
-      if (type !== '' && !names.has(type) && new RegExp(`\\b${type}\\b`).test(shown)) missing.set(type, name);
-  }
-  return missing;
+/** Types of this package that a declaration names: name, and the file that states it. */
+function typesOf({ file, code, name: own }) {
+  const text = read(file);
+  const imported = [...text.matchAll(/import (?:type )?\{([^}]*)\} from '(\.[^']*)\.js'/g)].flatMap(
+    ([, list, from]) =>
+      namesIn(list).map((name) => ({ name, file: `${posix.join(dirname(file), from)}.d.ts` })),
+  );
+  const local = [...text.matchAll(/^(?:export )?(?:declare )?(?:interface|type|class) (\w+)/gm)].map(
+    ([, name]) => ({ name, file }),
+  );
+  const shown = withoutComments(code)
+    .replace(/^ {4}constructor\([^;]*;$/gm, '')
+    .replace(/'[^']*'/g, '');
+  return [...imported, ...local].filter(
+    ({ name }) => name !== own && new RegExp(`\\b${name}\\b`).test(shown),
+  );
 }
 
-const declarations = publicNames().map(({ name, file }) => findDeclaration(name, file));
-const names = new Set(declarations.map(({ name }) => name));
 const ORDER = ['function', 'class', 'const', 'type', 'interface'];
 const rank = ({ kind }) => (kind === 'function' || kind === 'class' ? 0 : ORDER.indexOf(kind));
+const sorted = (list) => list.toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name, 'en'));
 
-const rooms = CHAPTERS.flatMap((chapter) => chapter[1]).toSorted((a, b) => b.length - a.length);
-const roomOf = (file) => rooms.find((room) => file.startsWith(room));
-
-const chapters = CHAPTERS.map(([title, own]) => {
-  const all = declarations
-    .filter(({ file }) => own.includes(roomOf(file)))
-    .toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name, 'en'));
-  return { title, own: all };
+const pages = ENTRIES.map(({ name, page, file }) => {
+  const exported = exportsOf(file).map((one) => findDeclaration(one.name, one.file));
+  for (const one of exported) places.set(one.name, { page, anchor: one.name.toLowerCase() });
+  return { name, page, about: /^\/\*\* ([\s\S]*?) \*\//.exec(read(file))?.[1] ?? '', exported, parts: [] };
 });
-setAnchors(chapters.flatMap(({ own }) => own.map(({ name }) => name)));
-const contents = chapters
-  .map(
-    ({ title, own }) =>
-      `- **${title}**: ${own.map(({ name }) => `[${name}](#${anchorOf(name)})`).join(' · ')}`,
-  )
-  .join('\n');
-const page = `# API reference
-
-Made from the docblocks of the source by \`npm run api\`; do not edit. Every function takes its options as a plain object; a field that is
-left out or \`undefined\` has its default.
-
-${contents}
-${chapters.map(({ title, own }) => `\n## ${title}\n${own.map((one) => render(one, names)).join('')}`).join('')}`;
-
-const missing = missingExports(declarations, names);
-if (missing.size > 0) {
-  console.error(
-    `types that signatures name and index.ts does not export: ${[...missing].map(([type, by]) => `${type} (${by})`).join(', ')}`,
-  );
-  process.exitCode = 1;
+// What exports are made of is described where it comes up first.
+for (const { page, exported, parts } of pages) {
+  const open = [...exported];
+  for (let next = open.pop(); next; next = open.pop())
+    for (const { name, file } of typesOf(next)) {
+      if (places.has(name)) continue;
+      const part = findDeclaration(name, file);
+      places.set(name, { page, anchor: name.toLowerCase() });
+      parts.push(part);
+      open.push(part);
+    }
 }
+
+const note =
+  'Made from the docblocks of the source by `npm run api`; do not edit. Every function takes its options as a plain object; a field\nthat is left out or `undefined` has its default.';
+const written = new Map(
+  pages.map(({ name, page, about, exported, parts }) => {
+    const links = (list) =>
+      sorted(list)
+        .map((one) => `[${one.name}](#${one.name.toLowerCase()})`)
+        .join(' · ');
+    const bodies = (list) =>
+      sorted(list)
+        .map((one) => render(one, page))
+        .join('');
+    const more =
+      parts.length === 0
+        ? ''
+        : `\n## Types that these are made of\n\nThey are not exported.\n${bodies(parts)}`;
+    return [page, `# ${name}\n\n${about}\n\n${note}\n\n${links(exported)}\n${bodies(exported)}${more}`];
+  }),
+);
+const contents = pages.map(
+  ({ name, page, about, exported }) =>
+    `| [\`${name}\`](${page}) | ${about} | ${sorted(exported)
+      .filter(({ kind }) => kind === 'function' || kind === 'class' || kind === 'const')
+      .map((one) => `[${one.name}](${page}#${one.name.toLowerCase()})`)
+      .join(' · ')} |`,
+);
+written.set(
+  'README.md',
+  `# API reference\n\n${note}\n\n| entry | | functions and classes |\n| --- | --- | --- |\n${contents.join('\n')}\n`,
+);
+
 if (process.argv.includes('--check')) {
-  if (!existsSync(PAGE) || readFileSync(PAGE, 'utf8') !== page) {
-    console.error('docs/api.md is not what the docblocks say: run "npm run api" and commit it');
+  const present = existsSync(PAGES) ? readdirSync(PAGES) : [];
+  const stale =
+    present.some((page) => !written.has(page)) ||
+    [...written].some(
+      ([page, text]) => !present.includes(page) || readFileSync(join(PAGES, page), 'utf8') !== text,
+    );
+  if (stale) {
+    console.error('docs/api/ is not what the docblocks say: run "npm run api" and commit it');
     process.exitCode = 1;
   }
 } else {
-  writeFileSync(PAGE, page);
+  rmSync(PAGES, { recursive: true, force: true });
+  mkdirSync(PAGES);
+  for (const [page, text] of written) writeFileSync(join(PAGES, page), text);
 }

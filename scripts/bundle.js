@@ -9,6 +9,10 @@ import { build } from 'esbuild';
 
 const path = (relative) => fileURLToPath(new URL(`../${relative}`, import.meta.url));
 const LIB = path('dist/lib');
+/** The entries of the package: the main one, and a room each. */
+const ROOMS = Object.keys(JSON.parse(readFileSync(path('package.json'), 'utf8')).exports)
+  .filter((entry) => entry !== '.' && entry !== './package.json')
+  .map((entry) => entry.slice(2));
 /** Name of a page, and its folder under src. */
 const PAGES = {
   report: 'pages/report/page',
@@ -17,25 +21,25 @@ const PAGES = {
   train: 'train/folder/page',
 };
 
-/** Copies a declaration file, its map, and the declarations that it imports: what index.ts does not reach is not shipped. */
-function copyTypes(file, copied = new Set()) {
+/** Copies a declaration file and those that it imports: what no entry reaches is not shipped. */
+function copyTypes(file, copied) {
   if (copied.has(file)) return;
   copied.add(file);
   mkdirSync(dirname(path(`dist/types/${file}`)), { recursive: true });
-  for (const one of [file, `${file}.map`])
-    copyFileSync(path(`build/modules/${one}`), path(`dist/types/${one}`));
+  copyFileSync(path(`build/modules/${file}`), path(`dist/types/${file}`));
   const text = readFileSync(path(`build/modules/${file}`), 'utf8');
   for (const [, from] of text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g))
     copyTypes(posix.join(posix.dirname(file), `${from}.d.ts`), copied);
 }
 
-const common = { platform: 'node', target: 'node20', outdir: LIB, sourcemap: true, logLevel: 'warning' };
+const common = { platform: 'node', target: 'node20', outdir: LIB, logLevel: 'warning' };
 await Promise.all([
   build({
     ...common,
     // Threads and processes start from files of their own.
     entryPoints: [
       { in: path('src/index.ts'), out: 'index' },
+      ...ROOMS.map((room) => ({ in: path(`src/${room}/index.ts`), out: room })),
       { in: path('src/cli/main.ts'), out: 'main' },
       { in: path('src/runtime/engines/lane-thread.ts'), out: 'lane-thread' },
       { in: path('src/runtime/engines/lane-process.ts'), out: 'lane-process' },
@@ -46,14 +50,12 @@ await Promise.all([
     splitting: true,
     packages: 'external',
     chunkNames: 'part-[hash]',
-    sourcesContent: false,
   }),
   build({
     ...common,
     entryPoints: [path('src/cli/bin.cts')],
     format: 'cjs',
     outExtension: { '.js': '.cjs' },
-    sourcemap: false,
   }),
   // A page is written into one file: its script and style stand beside the library until then.
   build({
@@ -68,6 +70,7 @@ await Promise.all([
     logLevel: 'warning',
   }),
 ]);
-copyTypes('index.d.ts');
+const copied = new Set();
+for (const entry of ['index.d.ts', ...ROOMS.map((room) => `${room}/index.d.ts`)]) copyTypes(entry, copied);
 // As npm does when it installs the package.
 chmodSync(path('dist/lib/bin.cjs'), 0o755);

@@ -32,7 +32,7 @@ describe('without @huggingface/tokenizers', () => {
     const tower = JSON.stringify(writeHuggingFacePair(join(scratchFolder(), 'clip'), 'clip'));
     const code = `
       import Module from 'node:module';
-      import { createTextEncoder } from 'onnx-tapir';
+      import { createTextEncoder } from 'onnx-tapir/features';
       const resolve = Module._resolveFilename;
       Module._resolveFilename = (name, ...rest) => resolve(name.startsWith('@huggingface/') ? './absent.cjs' : name, ...rest);
       await createTextEncoder(${tower}).catch(({ code, message }) => console.log(code, message));`;

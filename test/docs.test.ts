@@ -40,7 +40,7 @@ const files = listed
 const pages = files.filter((file) => file.endsWith('.md'));
 const sources = files.filter((file) => file.endsWith('.ts'));
 // The reference repeats the fences of the sources.
-const fences = [...sources, ...pages.filter((page) => page !== 'docs/api.md')].flatMap(fencesOf);
+const fences = [...sources, ...pages.filter((page) => !page.startsWith('docs/api/'))].flatMap(fencesOf);
 
 function compile(given: readonly Fence[]): string {
   rmSync(folder, { recursive: true, force: true });
@@ -66,8 +66,9 @@ function compile(given: readonly Fence[]): string {
 
 describe('code in the documentation', () => {
   it('is there: every exported function has an example', () => {
-    const index = read('src/index.ts').replace(/\/\*[\s\S]*?\*\//g, '');
-    const functions = [...index.matchAll(/export \{([^}]*)\}/g)]
+    const entries = sources.filter((file) => /^src\/(?:\w+\/)?index\.ts$/.test(file));
+    const texts = entries.map((file) => read(file).replace(/\/\*[\s\S]*?\*\//g, '')).join('\n');
+    const functions = [...texts.matchAll(/export \{([^}]*)\}/g)]
       .flatMap(([, names]) => names!.split(','))
       .map((name) => name.trim())
       .filter((name) => /^[a-z]\w+$/.test(name));

@@ -4,7 +4,6 @@ import {
   DataParallel,
   embedImages,
   loadImage,
-  measureDeviation,
   pruneModel,
   type Extractor,
   type FeatureExtractor,
@@ -130,10 +129,8 @@ describe('loadImage', () => {
     expectTypeOf<
       string | URL | Uint8Array | Buffer | Blob | Response | ReadableStream<Uint8Array>
     >().toExtend<ImageSource>();
-    for (const load of [loadImage, measureDeviation]) {
-      expectTypeOf(load).parameter(0).toEqualTypeOf<ImageSource>();
-      expectTypeOf(load).parameter(1).toEqualTypeOf<TransformLike | undefined>();
-    }
+    expectTypeOf(loadImage).parameter(0).toEqualTypeOf<ImageSource>();
+    expectTypeOf(loadImage).parameter(1).toEqualTypeOf<TransformLike | undefined>();
     expectTypeOf<'Squash224'>().toExtend<TransformLike>();
     expectTypeOf<{ resize: 384; crop: { height: 1; width: 2 }; mean: undefined }>().toExtend<TransformLike>();
     expectTypeOf<{ size: 384 }>().not.toExtend<TransformLike>();

@@ -4,7 +4,8 @@
  *
  *     node peer_limit_decode.js MODEL PHOTOS
  */
-import { createFeatureExtractor, measureEmbedding, openModel } from 'onnx-tapir';
+import { measureEmbedding } from '../../build/modules/cli/measure/measure-embedding.js';
+import { createFeatureExtractor, openModel } from '../../build/modules/index.js';
 
 const SECONDS = 1;
 

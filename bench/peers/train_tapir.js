@@ -3,7 +3,10 @@
  * step; its answer is a line of JSON: { seconds, cpuSeconds, loss }. At the end of the input: { rssMb }, the peak.
  */
 import { createInterface } from 'node:readline';
-import { createAttribution, createFeatureExtractor, createModel, createTrainer } from 'onnx-tapir';
+import { createFeatureExtractor } from 'onnx-tapir';
+import { createModel } from 'onnx-tapir/zoo';
+import { createTrainer } from 'onnx-tapir/train';
+import { createAttribution } from 'onnx-tapir/explain';
 
 const [name, threads] = process.argv.slice(2);
 const device = { type: 'cpu', id: 0, threads: Number(threads) };

@@ -262,7 +262,7 @@ export class Attribution {
  *
  * @example Where a ResNet-50 sees class 207 (golden retriever).
  * ```ts
- * import { createAttribution } from 'onnx-tapir';
+ * import { createAttribution } from 'onnx-tapir/explain';
  *
  * const cam = await createAttribution('resnet50.onnx', { method: 'grad-cam', layer: 'layer4' });
  * const batch = { dtype: 'float32', dims: [2, 3, 224, 224], data: new Float32Array(2 * 3 * 224 * 224) };

@@ -6,7 +6,7 @@ import { imageInput, type Layout } from '../model/prune/feature-info.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { differentiate } from '../gradients/differentiate.js';
-import { featureInfo } from '../model/oracle/feature-info.js';
+import { describeFeatures } from '../model/oracle/describe-features.js';
 import { pruneModel } from '../model/oracle/prune-model.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import type { LaneOptions } from '../runtime/lanes/lane-options.js';
@@ -174,7 +174,7 @@ export async function createPasses(
   const [resolved] = resolveNames(graph, [output]);
   const layer = isChosen ? await chooseLayer(model, resolved!.value, method, inputSizes) : givenLayer;
   const returnNodes = layer === undefined ? [output] : [layer, output];
-  const [scores, places] = await featureInfo(model, layer === undefined ? [output] : [output, layer]);
+  const [scores, places] = await describeFeatures(model, layer === undefined ? [output] : [output, layer]);
   const classes = scores?.dims?.[1];
   const forward = await pruneModel(model, returnNodes, { inputSizes });
   const withRespectTo = [layer ?? `tensor:${image.value.name}`];

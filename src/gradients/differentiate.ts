@@ -81,7 +81,7 @@ export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
  *
  * @example The gradient of the logits with respect to the photo, and to the weights of the last layer.
  * ```ts
- * import { differentiate } from 'onnx-tapir';
+ * import { differentiate } from 'onnx-tapir/gradients';
  *
  * const gradients = await differentiate('resnet50.onnx', { of: ['fc'], withRespectTo: ['input', 'fc.weight'] });
  * console.log(gradients.plan.added.inputs); // ['gradient/fc']

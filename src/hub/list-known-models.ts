@@ -37,7 +37,7 @@ export interface ListedModel extends KnownModel {
  *
  * @example
  * ```ts
- * import { listKnownModels } from 'onnx-tapir';
+ * import { listKnownModels } from 'onnx-tapir/zoo';
  *
  * for (const { name, licence, cached } of await listKnownModels()) console.log(name, licence.spdx, cached); // resnet18-v1-7 Apache-2.0 null …
  * ```

@@ -70,7 +70,8 @@ export const PULL_DEFAULTS: PullOptions = {
  *
  * @example
  * ```ts
- * import { createFeatureExtractor, pullModel } from 'onnx-tapir';
+ * import { createFeatureExtractor } from 'onnx-tapir';
+ * import { pullModel } from 'onnx-tapir/zoo';
  *
  * const { path, model } = await pullModel('mobilenetv2-12');
  * console.log(model.licence.spdx); // Apache-2.0

@@ -60,7 +60,8 @@ export const LOAD_DEFAULTS: LoadStateOptions = {
  *
  * @example
  * ```ts
- * import { loadStateDict, openModel, readStateDict } from 'onnx-tapir';
+ * import { openModel } from 'onnx-tapir';
+ * import { loadStateDict, readStateDict } from 'onnx-tapir/parameters';
  *
  * const model = await openModel('resnet50.onnx');
  * const { model: tuned, report } = await loadStateDict(model, await readStateDict('tuned.pth'));

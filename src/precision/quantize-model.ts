@@ -58,7 +58,8 @@ export interface QuantizedModel<Model extends OnnxModel | PrunedModel> extends L
  *
  * @example
  * ```ts
- * import { pruneModel, quantizeModel } from 'onnx-tapir';
+ * import { pruneModel } from 'onnx-tapir';
+ * import { quantizeModel } from 'onnx-tapir/precision';
  *
  * const pruned = await pruneModel('vit_b_16.onnx', { getitem_5: 'embedding' });
  * const { model, report } = await quantizeModel(pruned, 'photos');

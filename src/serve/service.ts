@@ -82,7 +82,8 @@ const FAREWELL_MS = 1000;
  *
  * @example
  * ```ts
- * import { createFeatureExtractor, createService } from 'onnx-tapir';
+ * import { createFeatureExtractor } from 'onnx-tapir';
+ * import { createService } from 'onnx-tapir/serve';
  *
  * const extractor = await createFeatureExtractor('resnet50.onnx', { avgpool: 'embedding' });
  * const service = createService(extractor, { name: 'resnet50', token: 'secret' });
@@ -96,7 +97,8 @@ const FAREWELL_MS = 1000;
  * @example Mounted in a server of your own, for all paths below `/tapir`:
  * ```ts
  * import { createServer } from 'node:http';
- * import { createFeatureExtractor, createService } from 'onnx-tapir';
+ * import { createFeatureExtractor } from 'onnx-tapir';
+ * import { createService } from 'onnx-tapir/serve';
  *
  * const service = createService(await createFeatureExtractor('resnet50.onnx', ['avgpool']));
  * await service.ready();

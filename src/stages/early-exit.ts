@@ -304,7 +304,7 @@ function readUntils(option: string, given: readonly Until[], count: number): Lea
  *
  * @example
  * ```ts
- * import { createEarlyExit } from 'onnx-tapir';
+ * import { createEarlyExit } from 'onnx-tapir/stages';
  *
  * const early = await createEarlyExit('msdnet.onnx', { final: 'logits' }, {
  *   exits: [

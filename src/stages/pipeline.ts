@@ -140,7 +140,7 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
    *
    * @example Two lanes on the CPU; on GPUs: `['cuda:0', 'cuda:1']`.
    * ```ts
-   * import { Pipeline } from 'onnx-tapir';
+   * import { Pipeline } from 'onnx-tapir/stages';
    *
    * const pipeline = await Pipeline.create('resnet50.onnx', { avgpool: 'pooled' }, { devices: ['cpu:0', 'cpu:1'] });
    * console.log(pipeline.stages.map(({ devices, macs }) => [devices[0], macs]), pipeline.balance);

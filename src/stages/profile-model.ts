@@ -122,7 +122,7 @@ interface Measured extends NodeCosts {
  *
  * @example
  * ```ts
- * import { profileModel } from 'onnx-tapir';
+ * import { profileModel } from 'onnx-tapir/stages';
  *
  * const { total, modules } = await profileModel('resnet50.onnx');
  * console.log(total.macs, total.parameters); // 4089184256 25557032

@@ -122,7 +122,7 @@ export interface ModelStages {
  *
  * @example
  * ```ts
- * import { splitModel } from 'onnx-tapir';
+ * import { splitModel } from 'onnx-tapir/stages';
  *
  * const { stages, crossing, balance } = await splitModel('resnet50.onnx', { stages: 2 });
  * console.log(stages.map(({ macs }) => macs), crossing[0]?.tensors, balance);

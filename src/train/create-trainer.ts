@@ -28,7 +28,7 @@ import { TrainingState, type NormStatistics, type TrainedParameter } from './run
  *
  * @example Fine-tunes the head of a ResNet-50.
  * ```ts
- * import { createTrainer } from 'onnx-tapir';
+ * import { createTrainer } from 'onnx-tapir/train';
  *
  * const trainer = await createTrainer('resnet50.onnx', {
  *   loss: 'cross-entropy',

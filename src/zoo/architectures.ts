@@ -16,7 +16,7 @@ const MOST_PATTERN = 64;
  *
  * @example
  * ```ts
- * import { listModels } from 'onnx-tapir';
+ * import { listModels } from 'onnx-tapir/zoo';
  *
  * console.log(listModels('resnet*')); // ['resnet101', 'resnet152', 'resnet18', 'resnet34', 'resnet50']
  * ```

@@ -93,7 +93,8 @@ interface Values {
  *
  * @example
  * ```ts
- * import { createModel, pruneModel } from 'onnx-tapir';
+ * import { pruneModel } from 'onnx-tapir';
+ * import { createModel } from 'onnx-tapir/zoo';
  *
  * const model = await createModel('resnet50', { weights: 'resnet50.pth' });
  * const features = await pruneModel(model, { 'layer4.2.relu_2': 'map', flatten: 'vector' });

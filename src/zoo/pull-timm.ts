@@ -71,7 +71,8 @@ export function isTimmReference(text: string): boolean {
  *
  * @example
  * ```ts
- * import { createFeatureExtractor, pullTimm } from 'onnx-tapir';
+ * import { createFeatureExtractor } from 'onnx-tapir';
+ * import { pullTimm } from 'onnx-tapir/zoo';
  *
  * const { path } = await pullTimm('timm/resnet50.a1_in1k');
  * const extractor = await createFeatureExtractor(path, { flatten: 'embedding' });

@@ -72,7 +72,8 @@ export function isTorchvisionReference(text: string): boolean {
  *
  * @example
  * ```ts
- * import { createFeatureExtractor, pullTorchvision } from 'onnx-tapir';
+ * import { createFeatureExtractor } from 'onnx-tapir';
+ * import { pullTorchvision } from 'onnx-tapir/zoo';
  *
  * const { path } = await pullTorchvision('torchvision/resnet50');
  * const extractor = await createFeatureExtractor(path, { flatten: 'embedding' });

@@ -2,14 +2,10 @@
  * All functions of the package, and the methods of its objects, with wrong arguments in each place: what comes back is a TapirError or
  * the caller's own error, within seconds, and no rejection is left unhandled.
  */
-import {
-  createService,
-  findDuplicates,
-  isTapirError,
-  searchDataset,
-  trainProbe,
-  writeReport,
-} from 'onnx-tapir';
+import { isTapirError } from 'onnx-tapir';
+import { findDuplicates, searchDataset, trainProbe } from 'onnx-tapir/features';
+import { writeReport } from 'onnx-tapir/pages';
+import { createService } from 'onnx-tapir/serve';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { scratchFolder } from '../support/fixtures.js';
 import { datasetOf, readGolden } from '../support/probe-data.js';

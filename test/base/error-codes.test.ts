@@ -5,29 +5,25 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import {
-  estimateBatchNorm,
   createFeatureExtractor,
-  createTrainer,
-  createService,
-  createTextEncoder,
   createTransform,
-  differentiate,
   embedFolder,
   embedImages,
   loadImage,
-  loadStateDict,
   transformFromConfig,
   mergeDataset,
   openDataset,
   openModel,
-  Pipeline,
   pruneModel,
-  splitModel,
-  readStateDict,
   type ErrorCode,
   type TensorLike,
-  type BatchNormMoments,
 } from 'onnx-tapir';
+import { loadStateDict, readStateDict } from 'onnx-tapir/parameters';
+import { Pipeline, splitModel } from 'onnx-tapir/stages';
+import { differentiate } from 'onnx-tapir/gradients';
+import { estimateBatchNorm, createTrainer, type BatchNormMoments } from 'onnx-tapir/train';
+import { createTextEncoder } from 'onnx-tapir/features';
+import { createService } from 'onnx-tapir/serve';
 import { describe, expect, it } from 'vitest';
 import { readCheckpoint } from '../../src/train/runs/checkpoint.js';
 import { ERROR_CODES } from '../support/error-codes.js';
@@ -370,7 +366,8 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     writeFileSync(wheel, 'not a zip');
     return thrownBy(`
       for (const name of ['HOME', 'XDG_CACHE_HOME', 'LOCALAPPDATA']) process.env[name] = ${JSON.stringify(place())};
-      await tapir.installEngine('openvino', { wheel: ${JSON.stringify(wheel)} });`);
+      const { installEngine } = await import(${JSON.stringify(projectPath('build/modules/hub/wheels/install-engine.js'))});
+      await installEngine('openvino', { wheel: ${JSON.stringify(wheel)} });`);
   },
   OUTPUT_EXISTS: async () => {
     const out = place();

@@ -3,22 +3,22 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   createFeatureExtractor,
-  createService,
   createTransform,
   DataParallel,
   distributedSampler,
   embedFolder,
   embedImages,
   embedStream,
-  listKnownModels,
   openDataset,
   openModel,
   pruneModel,
-  searchDataset,
   verifyModel,
-  writeReport,
   type FeatureExtractor,
 } from 'onnx-tapir';
+import { listKnownModels } from 'onnx-tapir/zoo';
+import { searchDataset } from 'onnx-tapir/features';
+import { writeReport } from 'onnx-tapir/pages';
+import { createService } from 'onnx-tapir/serve';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { LISTEN_DEFAULTS } from '../../src/serve/service.js';
 import { SERVICE_DEFAULTS } from '../../src/serve/batches/service-options.js';

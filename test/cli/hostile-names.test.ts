@@ -1,7 +1,7 @@
 /** Names from files that act on a terminal, through every command that prints them. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeStateDict } from 'onnx-tapir';
+import { writeStateDict } from 'onnx-tapir/parameters';
 import { describe, expect, it } from 'vitest';
 import { scratchFolder } from '../support/fixtures.js';
 import { modelBytes } from '../support/graphs.js';

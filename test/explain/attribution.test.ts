@@ -1,12 +1,6 @@
 /** Attribution: the golden maps of every method, targets, and what is refused. */
-import {
-  attribute,
-  createAttribution,
-  createFeatureExtractor,
-  openModel,
-  type AttributionTarget,
-  type Tensor,
-} from 'onnx-tapir';
+import { createFeatureExtractor, openModel, type Tensor } from 'onnx-tapir';
+import { attribute, createAttribution, type AttributionTarget } from 'onnx-tapir/explain';
 import { describe, expect, it } from 'vitest';
 import { smoothGradients } from '../../src/explain/input-gradients.js';
 import { sharedNote, tinyResNet } from '../support/fixtures.js';

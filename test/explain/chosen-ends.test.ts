@@ -1,5 +1,6 @@
 /** The scores and the layer that an attribution takes where the caller names neither. */
-import { attribute, createAttribution, type Tensor } from 'onnx-tapir';
+import { type Tensor } from 'onnx-tapir';
+import { attribute, createAttribution } from 'onnx-tapir/explain';
 import { describe, expect, it } from 'vitest';
 import { sharedNote } from '../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../support/graphs.js';

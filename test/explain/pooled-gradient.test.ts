@@ -1,5 +1,6 @@
 /** Heads of pooling and one linear layer: recognised in every form, with the gradient that the backward pass computes. */
-import { attribute, createAttribution, createFeatureExtractor, type Tensor } from 'onnx-tapir';
+import { createFeatureExtractor, type Tensor } from 'onnx-tapir';
+import { attribute, createAttribution } from 'onnx-tapir/explain';
 import { describe, expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';
 import { writeModel, type NewNode } from '../../src/onnx/wire/write-model.js';

@@ -1,16 +1,10 @@
 /** Extractors with `precision: 'float16'`: the pruned model is lowered before sessions open. */
 import { join } from 'node:path';
 import { readFileSync } from 'node:fs';
-import {
-  compareModels,
-  createAttribution,
-  createFeatureExtractor,
-  embedFolder,
-  lowerPrecision,
-  openModel,
-  Pipeline,
-  pruneModel,
-} from 'onnx-tapir';
+import { createFeatureExtractor, embedFolder, openModel, pruneModel } from 'onnx-tapir';
+import { compareModels, lowerPrecision } from 'onnx-tapir/precision';
+import { Pipeline } from 'onnx-tapir/stages';
+import { createAttribution } from 'onnx-tapir/explain';
 import { describe, expect, it } from 'vitest';
 import { cosineOf } from '../support/cosine.js';
 import { scratchFolder, tinyResNet } from '../support/fixtures.js';

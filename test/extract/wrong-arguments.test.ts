@@ -2,7 +2,7 @@
 import {
   createFeatureExtractor,
   DataParallel,
-  featureInfo,
+  describeFeatures,
   getGraphNodeNames,
   openModel,
   pruneModel,
@@ -32,7 +32,7 @@ describe('the two usual mistakes', () => {
   });
 
   it('names another copy of the package', async () => {
-    await expect(featureInfo(foreign[0] as never)).rejects.toMatchObject({
+    await expect(describeFeatures(foreign[0] as never)).rejects.toMatchObject({
       code: 'OPTION_INVALID',
       message: expect.stringMatching(/another copy of onnx-tapir/),
     });

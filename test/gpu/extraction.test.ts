@@ -1,13 +1,6 @@
 /** Extraction on a GPU: the numbers of the CPU, whatever the batch, the sessions and the lanes. */
-import {
-  createEarlyExit,
-  createFeatureExtractor,
-  measureModel,
-  Pipeline,
-  type Device,
-  type ExitRow,
-  type Tensor,
-} from 'onnx-tapir';
+import { createFeatureExtractor, type Device, type Tensor } from 'onnx-tapir';
+import { createEarlyExit, Pipeline, type ExitRow } from 'onnx-tapir/stages';
 import { describe, expect, it } from 'vitest';
 import { modelBytes } from '../support/graphs.js';
 import { expectNear, gpu, hasGpu, keepGpuWarm, smallImages } from '../support/gpu.js';
@@ -112,14 +105,6 @@ describe.skipIf(!hasGpu)('extraction on a GPU', () => {
     const { y, i } = await extractor.run({ dtype: 'float32', dims: [1, 1, 4, 4], data });
     expect([...y.data]).toEqual([-0, -3, -5, -2]);
     expect([...i.data]).toEqual([4n, 2n, 13n, 10n]);
-  });
-
-  it('is measured', async () => {
-    const options = { devices: [gpu], sizes: [1, 2], seconds: 0.1 };
-    const { devices, measured } = await measureModel(smallNet(), NODES, options);
-    expect(devices).toEqual([gpu]);
-    expect(measured.map(({ rows }) => rows)).toEqual([1, 2]);
-    for (const { rowsPerSecond } of measured) expect(rowsPerSecond.median).toBeGreaterThan(0);
   });
 });
 

@@ -1,14 +1,9 @@
 /** Gradients, attribution, statistics and training on a GPU: the numbers of the CPU. */
-import {
-  createAttribution,
-  createFeatureExtractor,
-  createTrainer,
-  differentiate,
-  estimateBatchNorm,
-  type BatchNormTraining,
-  type Device,
-  type Tensor,
-} from 'onnx-tapir';
+import { createFeatureExtractor, type Device, type Tensor } from 'onnx-tapir';
+import type { BatchNormTraining } from '../../src/train/runs/trainer-options.js';
+import { differentiate } from 'onnx-tapir/gradients';
+import { createTrainer, estimateBatchNorm } from 'onnx-tapir/train';
+import { createAttribution } from 'onnx-tapir/explain';
 import { describe, it } from 'vitest';
 import { expectNear, expectNearNumbers, gpu, hasGpu, keepGpuWarm, smallImages } from '../support/gpu.js';
 import { smallNet } from '../support/small-net.js';

@@ -1,6 +1,7 @@
 /** The way back as a whole: what it refuses, what must not disturb it, and that it holds nothing else. */
 import { readFileSync } from 'node:fs';
-import { differentiate, type Tensor } from 'onnx-tapir';
+import { type Tensor } from 'onnx-tapir';
+import { differentiate } from 'onnx-tapir/gradients';
 import { describe, expect, it } from 'vitest';
 import { sharedNote } from '../support/fixtures.js';
 import { openSession, runGradients } from '../support/gradients.js';

@@ -1,6 +1,7 @@
 /** Gradients of whole models: by name, for every exporter, saved and opened again. */
 import { join } from 'node:path';
-import { createFeatureExtractor, differentiate, openModel, verifyModel, type Tensor } from 'onnx-tapir';
+import { createFeatureExtractor, openModel, verifyModel, type Tensor } from 'onnx-tapir';
+import { differentiate } from 'onnx-tapir/gradients';
 import { describe, expect, it } from 'vitest';
 import { scratchFolder, sharedNote, tinyResNet } from '../support/fixtures.js';
 import { modelBytes } from '../support/graphs.js';

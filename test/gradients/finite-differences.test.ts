@@ -1,5 +1,5 @@
 /** Gradients of 200 random graphs against central differences in float64, and of random windows against what they are the adjoint of. */
-import { differentiate } from 'onnx-tapir';
+import { differentiate } from 'onnx-tapir/gradients';
 import { describe, expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';
 import { writeModel, type NewAttribute } from '../../src/onnx/wire/write-model.js';

@@ -1,5 +1,5 @@
 /** Sizes after convolutions have names, so that residual sums are not reduced over axes that only the run tells. */
-import { differentiate } from 'onnx-tapir';
+import { differentiate } from 'onnx-tapir/gradients';
 import { expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';
 import { writeModel } from '../../src/onnx/wire/write-model.js';

@@ -1,6 +1,7 @@
 /** Recomputing between kept tensors: the same gradients, from nodes that the runtime runs again and does not merge. */
 import { join } from 'node:path';
-import { differentiate, openModel } from 'onnx-tapir';
+import { openModel } from 'onnx-tapir';
+import { differentiate } from 'onnx-tapir/gradients';
 import { InferenceSession } from 'onnxruntime-node';
 import { describe, expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFeatureExtractor, listKnownModels, pullModel } from 'onnx-tapir';
+import { createFeatureExtractor } from 'onnx-tapir';
+import { listKnownModels, pullModel } from 'onnx-tapir/zoo';
 import { describe, expect, it } from 'vitest';
 import { sendFile, startServer } from '../support/file-server.js';
 import { scratchFolder, tinyResNet } from '../support/fixtures.js';

@@ -1,16 +1,9 @@
 /** Weights in Constant nodes, as Paddle's exporter writes them, are weights everywhere. */
 import { describe, expect, it } from 'vitest';
-import {
-  createFeatureExtractor,
-  createTrainer,
-  loadStateDict,
-  openModel,
-  profileModel,
-  pruneModel,
-  splitModel,
-  type OnnxModel,
-  type Tensor,
-} from 'onnx-tapir';
+import { createFeatureExtractor, openModel, pruneModel, type OnnxModel, type Tensor } from 'onnx-tapir';
+import { loadStateDict } from 'onnx-tapir/parameters';
+import { profileModel, splitModel } from 'onnx-tapir/stages';
+import { createTrainer } from 'onnx-tapir/train';
 import { modelBytes, type GraphSpec, type NodeSpec } from '../support/graphs.js';
 
 const numbers = (count: number, start: number): number[] =>

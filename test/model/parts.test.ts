@@ -2,7 +2,7 @@
 import {
   createFeatureExtractor,
   createTransform,
-  featureInfo,
+  describeFeatures,
   loadImage,
   openModel,
   pruneModel,
@@ -209,7 +209,7 @@ describe('where the channels stand', () => {
       await expect(pruneModel(scores, ['x'], options)).rejects.toMatchObject({ code: 'OUTPUT_MISFIT' });
     }
     // Listings may say what is likely.
-    expect((await featureInfo(scores, ['y']))[0]?.layout).toBe('NHWC');
+    expect((await describeFeatures(scores, ['y']))[0]?.layout).toBe('NHWC');
   });
 
   it('tokens of an oblong image make an oblong map, wherever the graph is cut', async () => {

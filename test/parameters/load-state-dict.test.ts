@@ -1,15 +1,8 @@
 /** State dicts loaded into what exporters make of a network: folded, transposed, merged, external. */
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import {
-  createFeatureExtractor,
-  loadStateDict,
-  openModel,
-  pruneModel,
-  readStateDict,
-  type OnnxModel,
-  type StateSource,
-} from 'onnx-tapir';
+import { createFeatureExtractor, openModel, pruneModel, type OnnxModel } from 'onnx-tapir';
+import { loadStateDict, readStateDict, type StateSource } from 'onnx-tapir/parameters';
 import { describe, expect, it } from 'vitest';
 import { exportedNetwork, seededImages, type ExportedNetwork } from '../support/exports.js';
 import { scratchFolder } from '../support/fixtures.js';

@@ -5,12 +5,11 @@ import {
   createFeatureExtractor,
   createTransform,
   loadImage,
-  lowerPrecision,
   openModel,
   pruneModel,
-  quantizeModel,
   type Manifest,
 } from 'onnx-tapir';
+import { lowerPrecision, quantizeModel } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
 import { cosineOf } from '../support/cosine.js';
 import { patchModel } from '../support/patches.js';

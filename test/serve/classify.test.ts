@@ -2,18 +2,15 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
-  attachProbe,
-  classifyImages,
   createFeatureExtractor,
-  createService,
   embedFolder,
   embedImages,
   openDataset,
   openModel,
-  trainProbe,
   type Extractor,
-  type ImageClass,
 } from 'onnx-tapir';
+import { attachProbe, classifyImages, trainProbe, type ImageClass } from 'onnx-tapir/features';
+import { createService } from 'onnx-tapir/serve';
 import { describe, expect, it } from 'vitest';
 
 import { scratchFolder, tinyResNet } from '../support/fixtures.js';

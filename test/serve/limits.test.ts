@@ -1,6 +1,7 @@
 /** What a service refuses, gives up, and how it ends. */
 import { connect } from 'node:net';
-import { createService, isTapirError } from 'onnx-tapir';
+import { isTapirError } from 'onnx-tapir';
+import { createService } from 'onnx-tapir/serve';
 import { describe, expect, it } from 'vitest';
 import {
   cleanUpServices,

@@ -2,7 +2,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { fastify } from 'fastify';
-import { createService, type Service } from 'onnx-tapir';
+import { createService, type Service } from 'onnx-tapir/serve';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   cleanUpServices,

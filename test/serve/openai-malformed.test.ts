@@ -1,6 +1,7 @@
 /** Malformed requests to `/v1`: each is refused in the shape of OpenAI's errors. */
 import { join } from 'node:path';
-import { createFeatureExtractor, createTextEncoder, createTransform } from 'onnx-tapir';
+import { createFeatureExtractor, createTransform } from 'onnx-tapir';
+import { createTextEncoder } from 'onnx-tapir/features';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { scratchFolder } from '../support/fixtures.js';
 import { cleanUpServices, photo, serve } from '../support/service.js';

@@ -3,13 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import OpenAI, { APIError } from 'openai';
-import {
-  createFeatureExtractor,
-  createTextEncoder,
-  createTransform,
-  embedImages,
-  type TextTower,
-} from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, embedImages } from 'onnx-tapir';
+import { createTextEncoder, type TextTower } from 'onnx-tapir/features';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { scratchFolder } from '../support/fixtures.js';
 import { cleanUpServices, openSmall, openSmallWithMap, photo, serve, SMALL } from '../support/service.js';

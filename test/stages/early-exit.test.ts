@@ -1,14 +1,6 @@
-import {
-  createEarlyExit,
-  createFeatureExtractor,
-  openModel,
-  profileModel,
-  pruneModel,
-  type EarlyExit,
-  type GivenEarlyExitOptions,
-  type Tensor,
-  type Until,
-} from 'onnx-tapir';
+import { createFeatureExtractor, openModel, pruneModel, type Tensor } from 'onnx-tapir';
+import type { GivenEarlyExitOptions } from '../../src/stages/early-exit.js';
+import { createEarlyExit, profileModel, type EarlyExit, type Until } from 'onnx-tapir/stages';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { seededImages } from '../support/exports.js';
 import { tinyResNet } from '../support/fixtures.js';

@@ -1,13 +1,7 @@
 import { join } from 'node:path';
-import {
-  createFeatureExtractor,
-  createTransform,
-  embedFolder,
-  embedImages,
-  Pipeline,
-  type GivenPipelineOptions,
-  type Tensor,
-} from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, embedFolder, embedImages, type Tensor } from 'onnx-tapir';
+import type { GivenPipelineOptions } from '../../src/stages/pipeline.js';
+import { Pipeline } from 'onnx-tapir/stages';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { seededImages } from '../support/exports.js';
 import { projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';

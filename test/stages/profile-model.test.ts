@@ -1,7 +1,9 @@
 /** Costs: counts by hand, the fixtures' counts, and times. */
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { createModel, openModel, profileModel, type ModelProfile } from 'onnx-tapir';
+import { openModel } from 'onnx-tapir';
+import { createModel } from 'onnx-tapir/zoo';
+import { profileModel, type ModelProfile } from 'onnx-tapir/stages';
 import { describe, expect, it } from 'vitest';
 import { fixturePath, tinyResNet } from '../support/fixtures.js';
 import { modelBytes, type GraphSpec, type WeightSpec } from '../support/graphs.js';

@@ -1,5 +1,6 @@
 /** Runs models and their gradients in this process, for tests of many small graphs. */
-import { differentiate, type Tensor } from 'onnx-tapir';
+import { type Tensor } from 'onnx-tapir';
+import { differentiate } from 'onnx-tapir/gradients';
 import { InferenceSession, Tensor as OrtTensor } from 'onnxruntime-node';
 import type { NewNode } from '../../src/onnx/wire/write-model.js';
 

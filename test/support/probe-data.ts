@@ -1,6 +1,7 @@
 /** Datasets of the probes' fixtures, and folders like those that embedFolder writes. */
 import { readFileSync } from 'node:fs';
-import type { Dataset, DatasetRow, Probe } from 'onnx-tapir';
+import type { Dataset, DatasetRow } from 'onnx-tapir';
+import type { Probe } from 'onnx-tapir/features';
 import { fixturePath } from './fixtures.js';
 import { readNpy } from './npy.js';
 

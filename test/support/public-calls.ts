@@ -1,7 +1,7 @@
 /** All functions of the package, and methods of its objects, with arguments that they take: cheap ones that change nothing. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import * as tapir from 'onnx-tapir';
+import * as tapir from './tapir.js';
 import { fixturePath, scratchFolder } from './fixtures.js';
 import { copyPhotos } from './photos.js';
 import { smallNet, SMALL_SIZE } from './small-net.js';
@@ -87,7 +87,6 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     'DataParallel.create': call(tapir.DataParallel.create.bind(tapir.DataParallel), extractor, {
       devices: ['cpu'],
     }),
-    diagnose: call(tapir.diagnose, undefined),
     differentiate: call(tapir.differentiate, model, { of: ['fc'], withRespectTo: ['input'] }),
     distributedSampler: call(tapir.distributedSampler, 10, { rank: 0, worldSize: 2 }),
     drawHeatmap: call(
@@ -102,12 +101,11 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     embedTransformStream: call(tapir.embedTransformStream, extractor, { transform }),
     encodeLabels: call(tapir.encodeLabels, {}, ['a'], {}),
     estimateBatchNorm: call(tapir.estimateBatchNorm, model, [batch], { mode: 'adabn' }),
-    featureInfo: call(tapir.featureInfo, model, ['fc']),
+    describeFeatures: call(tapir.describeFeatures, model, ['fc']),
     FeatureExtractor: call(made(tapir.FeatureExtractor), extractor),
     findDuplicates: call(tapir.findDuplicates, dataset, {}),
     findTransform: call(tapir.findTransform, at('small.onnx'), {}),
     getGraphNodeNames: call(tapir.getGraphNodeNames, model),
-    installEngine: call(tapir.installEngine, 'openvino', { indexUrl: 'http://127.0.0.1:9', attempts: 1 }),
     isTapirError: call(tapir.isTapirError, new Error('x'), 'CLOSED'),
     listDevices: call(tapir.listDevices),
     listKnownModels: call(tapir.listKnownModels, {}),
@@ -115,9 +113,6 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     loadImage: call(tapir.loadImage, photo, transform),
     loadStateDict: call(tapir.loadStateDict, model, state, { strict: false }),
     lowerPrecision: call(tapir.lowerPrecision, model, { precision: 'float16' }),
-    measureDeviation: call(tapir.measureDeviation, photo, transform),
-    measureEmbedding: call(tapir.measureEmbedding, extractor, at('empty'), { transform }),
-    measureModel: call(tapir.measureModel, model, ['fc'], { seconds: 0.01, batches: [1] }),
     measureMoments: call(tapir.measureMoments, model, [batch], {}),
     mergeBatchNorm: call(tapir.mergeBatchNorm, model, [moments], {}),
     mergeDataset: call(tapir.mergeDataset, at('empty'), {}),

@@ -1,12 +1,7 @@
 /** A service over a small model, and requests to it. */
 import { readFileSync } from 'node:fs';
-import {
-  createFeatureExtractor,
-  createService,
-  createTransform,
-  type Extractor,
-  type ServiceOptions,
-} from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, type Extractor } from 'onnx-tapir';
+import { createService, type ServiceOptions } from 'onnx-tapir/serve';
 import { afterAll } from 'vitest';
 import { projectPath, tinyResNet } from './fixtures.js';
 

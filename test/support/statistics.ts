@@ -2,8 +2,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { BatchNormEstimate, StateSource, TensorLike } from 'onnx-tapir';
-import { createFeatureExtractor, readStateDict } from 'onnx-tapir';
+import type { TensorLike } from 'onnx-tapir';
+import type { StateSource } from 'onnx-tapir/parameters';
+import type { BatchNormEstimate } from 'onnx-tapir/train';
+import { createFeatureExtractor } from 'onnx-tapir';
+import { readStateDict } from 'onnx-tapir/parameters';
 import type { Tensor } from '../../src/tensor/tensor.js';
 import { sharedFixtures } from './fixtures.js';
 import { imageOf, type Facts } from './zoo.js';

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { createTrainer } from 'onnx-tapir';
+import { createTrainer } from 'onnx-tapir/train';
 
 const [model, folder, steps] = process.argv.slice(2);
 const [ROWS, SIZE, CLASSES] = [4, 64, 10];

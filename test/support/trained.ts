@@ -2,13 +2,9 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  createTrainer,
-  type GivenTrainerOptions,
-  type StepResult,
-  type Tensor,
-  type TrainBatch,
-} from 'onnx-tapir';
+import { type Tensor } from 'onnx-tapir';
+import type { GivenTrainerOptions } from '../../src/train/runs/trainer-options.js';
+import { createTrainer, type StepResult, type TrainBatch } from 'onnx-tapir/train';
 import { expect } from 'vitest';
 import { readCheckpoint } from '../../src/train/runs/checkpoint.js';
 import { decode, trainingPath, type StoredTensor, type Summary } from './training.js';

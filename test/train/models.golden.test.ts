@@ -1,5 +1,7 @@
 /** Gradients of whole models by every loss, exporter and way of splitting a batch, as a trainer takes them, against torch's. */
-import { type Device, type GivenTrainerOptions, type Target } from 'onnx-tapir';
+import { type Device } from 'onnx-tapir';
+import type { GivenTrainerOptions } from '../../src/train/runs/trainer-options.js';
+import { type Target } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { sharedNote } from '../support/fixtures.js';
 import { expectSamples, readTrainingModel, takeStep, type Drifts } from '../support/trained.js';

@@ -1,5 +1,5 @@
 /** torch's optimizers through a whole trainer: the gradients of the runs come out of a graph, and rates from a schedule. */
-import { createTrainer } from 'onnx-tapir';
+import { createTrainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { floats, linearModel } from '../support/linear-models.js';
 import { givenOf, optimizerRuns } from '../support/train-fixtures.js';

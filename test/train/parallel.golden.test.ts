@@ -1,5 +1,6 @@
 /** Replicas on uneven chunks against torch's: norms that are frozen, of each replica's rows, and of all rows. */
-import { type BatchNormTraining, type Device } from 'onnx-tapir';
+import { type Device } from 'onnx-tapir';
+import type { BatchNormTraining } from '../../src/train/runs/trainer-options.js';
 import { describe, expect, it } from 'vitest';
 import { sharedNote } from '../support/fixtures.js';
 import { expectSamples, firstRows, readTrainingModel, takeStep } from '../support/trained.js';

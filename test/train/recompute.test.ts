@@ -1,5 +1,6 @@
 /** Results that are computed again on the way back, instead of being kept. */
-import { createTrainer, type Tensor } from 'onnx-tapir';
+import { type Tensor } from 'onnx-tapir';
+import { createTrainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { tinyResNet } from '../support/fixtures.js';
 

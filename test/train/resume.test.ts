@@ -51,7 +51,7 @@ describe('resume', () => {
 
 /** Bytes of this process after 200 and after 1,000 steps. */
 const MEASURE = `
-  import { createTrainer } from 'onnx-tapir';
+  import { createTrainer } from 'onnx-tapir/train';
   const trainer = await createTrainer(${JSON.stringify(model)}, {
     loss: 'cross-entropy',
     optimizer: { kind: 'sgd', lr: 0.001, momentum: 0.9 },

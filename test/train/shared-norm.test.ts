@@ -1,5 +1,6 @@
 /** A norm that runs twice with one set of statistics: both runs update it, as in torch. */
-import { createTrainer, type Tensor } from 'onnx-tapir';
+import { type Tensor } from 'onnx-tapir';
+import { createTrainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { modelBytes } from '../support/graphs.js';
 import { momentsOf, normNode, normWeights, rows } from '../support/norm-graphs.js';

@@ -1,13 +1,8 @@
 /** The trainer's calls: what a step returns, what it refuses, and that a refused step changes nothing. */
-import {
-  createModel,
-  createTrainer,
-  TapirError,
-  type GivenTrainerOptions,
-  type Tensor,
-  type TrainBatch,
-  type Trainer,
-} from 'onnx-tapir';
+import { TapirError, type Tensor } from 'onnx-tapir';
+import type { GivenTrainerOptions } from '../../src/train/runs/trainer-options.js';
+import { createModel } from 'onnx-tapir/zoo';
+import { createTrainer, type TrainBatch, type Trainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';
 import { writeModel } from '../../src/onnx/wire/write-model.js';

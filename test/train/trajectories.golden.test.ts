@@ -1,5 +1,6 @@
 /** Five steps of every optimizer against torch's float64: losses, weights, the norms' statistics. */
-import { createTrainer, type GivenTrainerOptions } from 'onnx-tapir';
+import type { GivenTrainerOptions } from '../../src/train/runs/trainer-options.js';
+import { createTrainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { sharedNote } from '../support/fixtures.js';
 import { expectSamples, readTrainingModel } from '../support/trained.js';

@@ -3,15 +3,13 @@ import { join } from 'node:path';
 import {
   TapirError,
   createFeatureExtractor,
-  createModel,
   getGraphNodeNames,
-  listModels,
   pruneModel,
-  writeStateDict,
   type OnnxModel,
-  type StateTensor,
   type Tensor,
 } from 'onnx-tapir';
+import { writeStateDict, type StateTensor } from 'onnx-tapir/parameters';
+import { createModel, listModels } from 'onnx-tapir/zoo';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { scanModel } from '../../src/onnx/scan/scan.js';
 import { memorySource } from '../../src/onnx/wire/source.js';

@@ -1,15 +1,9 @@
 /** timm's weights, from a hub of this machine. Which networks are torchvision's was compared with timm itself. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  createModel,
-  findTransform,
-  listModels,
-  openModel,
-  pullTimm,
-  writeStateDict,
-  type Tensor,
-} from 'onnx-tapir';
+import { findTransform, openModel, type Tensor } from 'onnx-tapir';
+import { writeStateDict } from 'onnx-tapir/parameters';
+import { createModel, listModels, pullTimm } from 'onnx-tapir/zoo';
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { bytesOf } from '../../src/tensor/bits.js';
 import { scratchFolder } from '../support/fixtures.js';

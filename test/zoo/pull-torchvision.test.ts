@@ -4,14 +4,13 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   createFeatureExtractor,
-  createModel,
   findTransform,
-  listModels,
   openModel,
   transformFromConfig,
-  writeStateDict,
   type Tensor,
 } from 'onnx-tapir';
+import { writeStateDict } from 'onnx-tapir/parameters';
+import { createModel, listModels } from 'onnx-tapir/zoo';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { findTorchvisionModel, pullTorchvision } from '../../src/zoo/pull-torchvision.js';
 import { sendFile, startServer } from '../support/file-server.js';

@@ -1,14 +1,8 @@
 /** An embedding function for LanceDB: images, and texts of CLIP-like models, into vectors. */
 import { Float32, type Float } from 'apache-arrow';
 import { EmbeddingFunction, register } from '@lancedb/lancedb/embedding';
-import {
-  createFeatureExtractor,
-  createTextEncoder,
-  embedImages,
-  type Device,
-  type FeatureExtractor,
-  type TextTower,
-} from 'onnx-tapir';
+import { createFeatureExtractor, embedImages, type Device, type FeatureExtractor } from 'onnx-tapir';
+import { createTextEncoder, type TextTower } from 'onnx-tapir/features';
 
 /** What a table stores about its embedding function: plain JSON, from which LanceDB makes the function again. */
 export interface TapirOptions {

@@ -9,7 +9,8 @@ import { promisify } from 'node:util';
 import * as lancedb from '@lancedb/lancedb';
 import { getRegistry, LanceSchema } from '@lancedb/lancedb/embedding';
 import { Binary, Utf8 } from 'apache-arrow';
-import { createFeatureExtractor, createTextEncoder, embedImages } from 'onnx-tapir';
+import { createFeatureExtractor, embedImages } from 'onnx-tapir';
+import { createTextEncoder } from 'onnx-tapir/features';
 import { closeTowers } from 'onnx-tapir-lancedb';
 
 const models = process.env.TAPIR_LANCE_MODELS;

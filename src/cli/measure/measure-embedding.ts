@@ -116,16 +116,6 @@ const MOST_IMAGES = 4096;
  * @returns Medians over the rounds.
  * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` if no image can be read; those of {@link embedImages}; the signal's
  * reason if it fires.
- *
- * @example
- * ```ts
- * import { createFeatureExtractor, measureEmbedding } from 'onnx-tapir';
- *
- * const extractor = await createFeatureExtractor('resnet50.onnx', { avgpool: 'embedding' });
- * const { endToEnd, limit, limitedBy } = await measureEmbedding(extractor, 'photos', { seconds: 2 });
- * console.log(endToEnd.imagesPerSecond, limit, limitedBy); // 41.2 43.5 'the model'
- * await extractor.close();
- * ```
  */
 export async function measureEmbedding(
   extractor: Extractor,

@@ -124,14 +124,6 @@ const SEED = 1;
  * @returns A measurement per batch size and number of sessions, and the best one.
  * @throws {@link TapirError} `OPTION_INVALID`; those of {@link createFeatureExtractor}; those of a run at the smallest size; the
  * signal's reason if it fires.
- *
- * @example
- * ```ts
- * import { measureModel } from 'onnx-tapir';
- *
- * const { best } = await measureModel('resnet50.onnx', { avgpool: 'pooled' }, { devices: ['cpu'], seconds: 1 });
- * console.log(best.rows, best.rowsPerSecond.median); // the batch size to use, and its rows per second
- * ```
  */
 export async function measureModel(
   source: OnnxModel | ModelSource,

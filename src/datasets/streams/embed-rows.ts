@@ -18,7 +18,7 @@ import type { FeatureColumn } from '../../tensor/feature-column.js';
 import type { UnreadCounts } from '../sources/items/unread-files.js';
 import { openSource } from '../sources/open-source.js';
 import { createArrowRows } from './arrow-rows.js';
-import { describeFeatures, storedFeatures } from './feature-columns.js';
+import { describeColumns, storedFeatures } from './feature-columns.js';
 import { createJsonlRows } from './jsonl-rows.js';
 import { openRecords } from '../sources/records/open-records.js';
 import {
@@ -83,7 +83,7 @@ export async function* embedRows(
   const limit = readFailureLimit(options.maxFailures);
   await using lanes = openDecodeLanes(extractor, setup, warm);
   const input = await openInput(source, options, setup);
-  const columns = await describeFeatures(extractor, setup, half);
+  const columns = await describeColumns(extractor, setup, half);
   checkKeys(options.format, columns);
   const encoder = await createEncoder(options.format, input, columns, setup);
   const meter = new ProgressMeter(extractor);

@@ -14,7 +14,7 @@ import { storedTensor, storedType } from '../files/stored-tensor.js';
  * @param half - Write float32 outputs as float16.
  * @throws {@link TapirError} `OPTION_INVALID` for an output of strings; those of `run`.
  */
-export async function describeFeatures(
+export async function describeColumns(
   extractor: Extractor,
   setup: EmbedSetup,
   half: boolean,

@@ -34,7 +34,8 @@ export interface ImageAttribution extends AttributionResult {
  * @example
  * ```ts
  * import { writeFileSync } from 'node:fs';
- * import { attribute, loadImage } from 'onnx-tapir';
+ * import { loadImage } from 'onnx-tapir';
+ * import { attribute } from 'onnx-tapir/explain';
  *
  * const photo = await loadImage('dog.jpg');
  * const { map, classes, overlay } = await attribute('resnet50.onnx', photo, { method: 'grad-cam', layer: 'layer4' });

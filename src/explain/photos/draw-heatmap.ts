@@ -33,7 +33,8 @@ export const DRAW_DEFAULTS: DrawOptions = { opacity: 0.55, scale: true };
  *
  * @example
  * ```ts
- * import { createAttribution, drawHeatmap, loadImage } from 'onnx-tapir';
+ * import { loadImage } from 'onnx-tapir';
+ * import { createAttribution, drawHeatmap } from 'onnx-tapir/explain';
  *
  * await using cam = await createAttribution('resnet50.onnx', { layer: 'layer4' });
  * const photo = await loadImage('dog.jpg');

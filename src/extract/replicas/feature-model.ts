@@ -56,7 +56,7 @@ export function createFeatureModel(
   facts: SessionFacts,
 ): FeatureModel {
   const { rewrite, request, inputs } = prunedInternals.of(pruned);
-  const outputs = describeFeatures(pruned, facts);
+  const outputs = describeOutputs(pruned, facts);
   const batches = new Set(inputs.map(({ dims }) => dims?.[0]));
   const [batch] = batches;
   return {
@@ -71,7 +71,7 @@ export function createFeatureModel(
   };
 }
 
-function describeFeatures(pruned: PrunedModel, facts: SessionFacts): FeatureInfo[] {
+function describeOutputs(pruned: PrunedModel, facts: SessionFacts): FeatureInfo[] {
   const { cut, outputs } = prunedInternals.of(pruned).rewrite;
   const byName = new Map(facts.outputs.map((output) => [output.name, output]));
   return outputs.map((output) => {

@@ -78,7 +78,8 @@ const TILE_BYTES = 8 * 2 ** 20;
  *
  * @example
  * ```ts
- * import { findDuplicates, openDataset } from 'onnx-tapir';
+ * import { openDataset } from 'onnx-tapir';
+ * import { findDuplicates } from 'onnx-tapir/features';
  *
  * const { groups } = await findDuplicates(await openDataset('vectors'), { cosine: 0.98 });
  * for (const { best, copies } of groups) console.log(best.path, copies.length); // sea/sea-0.jpg 2

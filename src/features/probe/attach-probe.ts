@@ -26,7 +26,7 @@ import { checkProbe, givesProbabilities, type Probe } from './probe.js';
  *
  * @example
  * ```ts
- * import { attachProbe, readProbe } from 'onnx-tapir';
+ * import { attachProbe, readProbe } from 'onnx-tapir/features';
  *
  * const classifier = await attachProbe('resnet50.onnx', await readProbe('probe.json'));
  * console.log(classifier.outputs); // [{ name: 'probabilities', dtype: 'float32', dims: ['batch', 2] }]

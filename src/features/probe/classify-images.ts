@@ -61,7 +61,7 @@ export interface ClassifiedImage {
  *
  * @example
  * ```ts
- * import { classifyImages } from 'onnx-tapir';
+ * import { classifyImages } from 'onnx-tapir/features';
  *
  * for await (const { path, classes } of classifyImages('classifier.onnx', 'photos')) {
  *   console.log(path, classes[0]?.label, classes[0]?.score); // 'a.jpg' 'cat' 0.98

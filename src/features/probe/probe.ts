@@ -171,7 +171,7 @@ export function givesProbabilities({ head }: Pick<Probe, 'head'>): boolean {
  *
  * @example
  * ```ts
- * import { readProbe, predictProbe } from 'onnx-tapir';
+ * import { readProbe, predictProbe } from 'onnx-tapir/features';
  *
  * const probe = await readProbe('probe.json');
  * const { label, scores } = predictProbe(probe, new Float32Array(2048));

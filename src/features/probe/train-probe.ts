@@ -120,7 +120,8 @@ export const TRAIN_PROBE_DEFAULTS: TrainProbeOptions = {
  *
  * @example
  * ```ts
- * import { openDataset, trainProbe } from 'onnx-tapir';
+ * import { openDataset } from 'onnx-tapir';
+ * import { trainProbe } from 'onnx-tapir/features';
  *
  * const probe = await trainProbe(await openDataset('vectors'), 'by-folder', { kind: 'logistic' });
  * console.log(probe.classes, probe.results?.accuracy); // ['cat', 'dog'] 0.97

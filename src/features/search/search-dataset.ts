@@ -119,7 +119,8 @@ const BLOCK_BYTES = 16 * 2 ** 20;
  *
  * @example
  * ```ts
- * import { openDataset, searchDataset } from 'onnx-tapir';
+ * import { openDataset } from 'onnx-tapir';
+ * import { searchDataset } from 'onnx-tapir/features';
  *
  * const dataset = await openDataset('vectors');
  * const [hits] = await searchDataset(dataset, [new Float32Array(2048).fill(1)], { top: 3 });

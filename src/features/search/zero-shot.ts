@@ -88,7 +88,8 @@ export interface ZeroShotLabel {
  *
  * @example
  * ```ts
- * import { classifyZeroShot, openDataset } from 'onnx-tapir';
+ * import { openDataset } from 'onnx-tapir';
+ * import { classifyZeroShot } from 'onnx-tapir/features';
  *
  * const labels = await classifyZeroShot(await openDataset('vectors'), ['dog', 'cat'], { model: 'clip/onnx/vision_model.onnx' });
  * console.log(labels[0]); // { path: 'a.jpg', row: 0, label: 'dog', score: 0.27, probability: 0.98 }

@@ -31,7 +31,7 @@ const ENCODE_LABELS_DEFAULTS: EncodeLabelsOptions = { templates: ['a photo of a 
  *
  * @example
  * ```ts
- * import { createTextEncoder, encodeLabels } from 'onnx-tapir';
+ * import { createTextEncoder, encodeLabels } from 'onnx-tapir/features';
  *
  * await using tower = await createTextEncoder('clip/onnx/vision_model.onnx');
  * const classes = await encodeLabels(tower, ['dog', 'cat'], { templates: ['a photo of a {}.', 'a drawing of a {}.'] });

@@ -97,7 +97,7 @@ const ROWS_PER_BATCH = 32;
  *
  * @example
  * ```ts
- * import { createTextEncoder } from 'onnx-tapir';
+ * import { createTextEncoder } from 'onnx-tapir/features';
  *
  * const tower = await createTextEncoder('clip/onnx/vision_model.onnx');
  * const [dog, cat] = await tower.encode(['a dog on grass', 'two cats']);

@@ -77,14 +77,6 @@ export interface InstallPlan {
  * @throws {@link TapirError} `DOWNLOAD_FAILED`, also if there is no wheel for this platform; `CHECKSUM_MISMATCH`, after the wrong file is deleted;
  * `PACKAGE_INVALID` for a wheel that is damaged or unsafe; `OUTPUT_LOCKED` while another process installs an engine;
  * `OUTPUT_UNWRITABLE`; `OPTION_INVALID`; the signal's reason.
- *
- * @example
- * ```ts
- * import { installEngine } from 'onnx-tapir';
- *
- * const { version, libraries } = await installEngine('openvino');
- * console.log(version, libraries); // 2026.4.1 /home/you/.cache/onnx-tapir/engines/openvino-2026.4.1/libs
- * ```
  */
 export async function installEngine(
   name: InstallableEngine,

@@ -17,8 +17,8 @@ export interface DecodeOptions {
   /**
    * `exact` decodes as torchvision does. `fast` decodes large JPEGs and opaque WebPs at 1/2, 1/4 or 1/8 of their size, as
    * Pillow's `draft` does: the smallest that leaves twice the size that `resize` asks for. It takes about half the time at 3
-   * megapixels and a third at 12. Pixels differ by 0.2 to 1.3 of 255 levels on average; `measureDeviation` measures your
-   * images. Other formats and smaller images are decoded exactly. The decoder reduces only files, so bytes go through a
+   * megapixels and a third at 12. Pixels differ by 0.2 to 1.3 of 255 levels on average; a run measures it on a
+   * sample of its images, and the manifest records it. Other formats and smaller images are decoded exactly. The decoder reduces only files, so bytes go through a
    * temporary file.
    * @default 'exact'
    */

@@ -25,13 +25,6 @@ export interface Deviation {
  * @param transform - As in {@link loadImage}; its own `decode` does not matter.
  * @returns Mean and largest absolute difference of the `height × width × 3` bytes, and the reduction.
  * @throws {@link TapirError} As {@link loadImage}.
- *
- * @example
- * ```ts
- * import { measureDeviation } from 'onnx-tapir';
- *
- * console.log(await measureDeviation('photo.jpg', 'ImageNet1K_V1')); // { mean: 0.31, max: 9, reduction: 4 }
- * ```
  */
 export async function measureDeviation(
   source: ImageSource,

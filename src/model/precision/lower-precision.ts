@@ -99,7 +99,7 @@ const lowered = new WeakMap<
  *
  * @example
  * ```ts
- * import { lowerPrecision } from 'onnx-tapir';
+ * import { lowerPrecision } from 'onnx-tapir/precision';
  *
  * const { model, report } = await lowerPrecision('resnet50.onnx');
  * console.log(report.bytesAfter / report.bytesBefore, report.overflows); // 0.5 []

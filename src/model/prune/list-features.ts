@@ -17,7 +17,7 @@ import { describeValue } from '../open/value-info.js';
 type NamedValue = readonly [value: Value, name: string];
 
 /** Describes values by name; by default all values that have a name. Asks for types that the file does not state. */
-export async function describeFeatures(
+export async function listFeatures(
   model: OnnxModel,
   names: readonly string[] | undefined,
   answers: ModelAnswers,

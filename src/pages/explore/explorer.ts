@@ -27,7 +27,7 @@ import type {
   PhotoCode,
 } from './page/data.js';
 import { Photos, type HeldPhoto } from './photos.js';
-import { describeAttention, describeFeatures, topClasses } from './see/describe-features.js';
+import { describeAttention, describeMaps, topClasses } from './see/describe-maps.js';
 import { toBytes } from './see/draw-maps.js';
 import { valuesOfTensor } from './see/places.js';
 import { Shelf } from './shelf.js';
@@ -127,7 +127,7 @@ export class Explorer {
   /** What a node gives for a photo. */
   async features(request: string, photo: string): Promise<PageFeatures> {
     const { extractor, tensor } = await this.#run(request, this.#photo(photo));
-    return describeFeatures({ request, photo }, tensor, extractor.outputs[0]!.layout);
+    return describeMaps({ request, photo }, tensor, extractor.outputs[0]!.layout);
   }
 
   /** The attention that a softmax gives; null if it is none. */

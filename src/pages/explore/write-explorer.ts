@@ -107,7 +107,7 @@ export interface ExplorerSummary {
  *
  * @example
  * ```ts
- * import { writeExplorer } from 'onnx-tapir';
+ * import { writeExplorer } from 'onnx-tapir/pages';
  *
  * const { path } = await writeExplorer('resnet50.onnx', { photos: ['dog.jpg'], returnNodes: ['layer3', 'layer4'] });
  * console.log(path); // /home/me/explore.html

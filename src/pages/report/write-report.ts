@@ -41,7 +41,7 @@ export interface ReportSummary {
  *
  * @example
  * ```ts
- * import { writeReport } from 'onnx-tapir';
+ * import { writeReport } from 'onnx-tapir/pages';
  *
  * const { path, images } = await writeReport('vectors', { images: 'photos' });
  * console.log(path, images); // /home/me/vectors/report.html 1200

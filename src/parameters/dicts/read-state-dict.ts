@@ -36,7 +36,7 @@ const READ_DEFAULTS: ReadStateOptions = { key: undefined };
  *
  * @example
  * ```ts
- * import { readStateDict } from 'onnx-tapir';
+ * import { readStateDict } from 'onnx-tapir/parameters';
  *
  * const state = await readStateDict('resnet50.pth');
  * for (const [key, { dtype, dims }] of state) console.log(key, dtype, dims); // 'conv1.weight' 'float32' [64, 3, 7, 7], …

@@ -61,7 +61,7 @@ interface Payload {
  *
  * @example
  * ```ts
- * import { readStateDict, writeStateDict } from 'onnx-tapir';
+ * import { readStateDict, writeStateDict } from 'onnx-tapir/parameters';
  *
  * const state = await readStateDict('resnet50.pth');
  * await writeStateDict('resnet50.safetensors', state);

@@ -114,7 +114,7 @@ const MOST_SAMPLE = 5000;
  *
  * @example
  * ```ts
- * import { compareModels } from 'onnx-tapir';
+ * import { compareModels } from 'onnx-tapir/precision';
  *
  * const { outputs } = await compareModels('clip.onnx', 'clip-int8.onnx', 'photos');
  * for (const { key, cosine, recall } of outputs) console.log(key, cosine?.mean, recall?.mean); // 'embeds' 0.998 0.94

@@ -56,7 +56,7 @@ export type DeviceInfo = CpuDevice | CudaDevice | WebGpuDevice;
  * Lists the devices of this machine: the CPU, the CUDA GPUs that CUDA_VISIBLE_DEVICES makes visible, and WebGPU.
  *
  * @remarks The GPUs come from nvidia-smi, or from the driver's device files if nvidia-smi is missing or fails. No session is opened;
- * {@link diagnose} does that.
+ * `tapir doctor` does that.
  * @returns The CPU first, then GPUs in the order of their index, WebGPU last.
  *
  * @example

@@ -132,17 +132,6 @@ const VARIABLES = [
  * @remarks Opens a tiny model on each device and runs it, one device after the other, each in a child process that may crash or
  * hang without harm. It takes about a second per device. A device that does not work is a result, not an error.
  * @throws {@link TapirError} `OPTION_INVALID`, also if the folder of libraries does not exist.
- *
- * @example
- * ```ts
- * import { diagnose } from 'onnx-tapir';
- *
- * const { devices } = await diagnose({ timeoutMs: 30_000 });
- * for (const { device, isWorking, reason } of devices) console.log(device, isWorking, reason);
- * // cpu true null
- * // cuda false cuda:0 cannot be used: …
- * // webgpu false there is no WebGPU adapter …
- * ```
  */
 export async function diagnose(options: Options<DiagnoseOptions> = {}): Promise<Diagnosis> {
   const given = readOptions(options);

@@ -21,7 +21,7 @@ export type EnginePrecision = (typeof ENGINE_PRECISIONS)[number];
 export interface LaneOptions {
   /**
    * The library that runs the graph: `onnxruntime` on every device, or `openvino` on the CPU, which is faster on many CPUs and must
-   * be installed first (`tapir engines install openvino`, or {@link installEngine}).
+   * be installed first (`tapir engines install openvino`).
    * @default 'onnxruntime'
    */
   readonly engine: EngineName;

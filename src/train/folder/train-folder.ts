@@ -64,7 +64,7 @@ export interface TrainedFolder {
  *
  * @example
  * ```ts
- * import { trainFolder } from 'onnx-tapir';
+ * import { trainFolder } from 'onnx-tapir/train';
  *
  * const { best, classes } = await trainFolder('resnet50.onnx', 'photos', { out: 'tuned.onnx', train: ['layer4', 'fc'], epochs: 5 });
  * console.log(classes, best.heldOut?.accuracy); // ['cat', 'dog'] 0.95

@@ -58,7 +58,7 @@ export interface WithFailures {
  *
  * @example
  * ```ts
- * import { estimateBatchNorm } from 'onnx-tapir';
+ * import { estimateBatchNorm } from 'onnx-tapir/train';
  *
  * const { model, layers } = await estimateBatchNorm('resnet50.onnx', 'photos', { mode: 'synced', devices: ['cpu:0', 'cpu:1'] });
  * console.log(layers[0]?.name, layers[0]?.count); // 'bn1' 12544 per photo
@@ -88,7 +88,7 @@ export async function estimateBatchNorm(
  *
  * @example
  * ```ts
- * import { estimateBatchNorm, measureMoments } from 'onnx-tapir';
+ * import { estimateBatchNorm, measureMoments } from 'onnx-tapir/train';
  *
  * const { moments } = await measureMoments('folded.onnx', 'training-photos');
  * const { model } = await estimateBatchNorm('folded.onnx', 'photos', { mode: 'adabn', sourceMoments: moments });
@@ -117,7 +117,7 @@ export async function measureMoments(
  *
  * @example
  * ```ts
- * import { estimateBatchNorm, mergeBatchNorm } from 'onnx-tapir';
+ * import { estimateBatchNorm, mergeBatchNorm } from 'onnx-tapir/train';
  *
  * const parts = ['photos/a', 'photos/b'].map((folder) => estimateBatchNorm('resnet50.onnx', folder, { mode: 'adabn' }));
  * const moments = (await Promise.all(parts)).map((part) => part.moments);

@@ -1,7 +1,8 @@
 /** `tapir cam`: writes the overlay and the map of a photo, and says what it refuses. */
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { attribute, loadImage } from 'onnx-tapir';
+import { loadImage } from 'onnx-tapir';
+import { attribute } from 'onnx-tapir/explain';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';

@@ -2,7 +2,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createModel, openModel, pruneModel, writeStateDict, type Tensor } from 'onnx-tapir';
+import { openModel, pruneModel, type Tensor } from 'onnx-tapir';
+import { writeStateDict } from 'onnx-tapir/parameters';
+import { createModel } from 'onnx-tapir/zoo';
 import { describe, expect, it } from 'vitest';
 import { sendFile, startServer } from '../../support/file-server.js';
 import { scratchFolder } from '../../support/fixtures.js';

@@ -1,7 +1,7 @@
 /** `tapir params`. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readStateDict } from 'onnx-tapir';
+import { readStateDict } from 'onnx-tapir/parameters';
 import { describe, expect, it } from 'vitest';
 import { exportedNetwork } from '../../support/exports.js';
 import { scratchFolder } from '../../support/fixtures.js';

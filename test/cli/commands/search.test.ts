@@ -2,7 +2,8 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Manifest, SearchHit } from 'onnx-tapir';
+import type { Manifest } from 'onnx-tapir';
+import type { SearchHit } from 'onnx-tapir/features';
 import { buildResNet } from '../../../models/resnet.js';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
 import { runTapir } from '../../support/run.js';

@@ -1,7 +1,7 @@
 /** `tapir train` in a process of its own: stopped and killed at any moment, it goes on. */
 import { copyFileSync, cpSync, mkdtempSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createModel } from 'onnx-tapir';
+import { createModel } from 'onnx-tapir/zoo';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
 import { runTapir, type Ended, type RunOptions } from '../../support/run.js';

@@ -1,7 +1,8 @@
 /** Text towers of repositories: downloaded with their tokenizers on first use, and found in the cache. The hub is a local server. */
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { classifyZeroShot, openDataset, TapirError } from 'onnx-tapir';
+import { openDataset, TapirError } from 'onnx-tapir';
+import { classifyZeroShot } from 'onnx-tapir/features';
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { findTextModels, type TextModels } from '../../../src/cli/flags/find-text-models.js';
 import type { Terminal } from '../../../src/cli/terminal/terminal.js';

@@ -1,8 +1,13 @@
-/** measureEmbedding as a library call; the figures need only make sense. The command's test looks at them closer. */
+/** measureEmbedding as a call; the figures need only make sense. The command's test looks at them closer. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFeatureExtractor, createTransform, measureEmbedding, type FeatureExtractor } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { measureEmbedding } from '../../../build/modules/cli/measure/measure-embedding.js';
+import {
+  createFeatureExtractor,
+  createTransform,
+  type FeatureExtractor,
+} from '../../../build/modules/index.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 
 const photos = projectPath('examples/photos/sea');

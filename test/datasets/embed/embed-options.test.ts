@@ -6,7 +6,6 @@ import {
   embedImages,
   embedStream,
   embedTransformStream,
-  measureEmbedding,
   type FeatureExtractor,
 } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -32,7 +31,6 @@ afterAll(async () => {
 const calls: Readonly<Record<string, (given: never, options?: object) => Promise<unknown>>> = {
   embedImages: (given, options) => embedImages(given, photos, options).next(),
   embedFolder: (given, options) => embedFolder(given, photos, { out, ...options }),
-  measureEmbedding: (given, options) => measureEmbedding(given, photos, { seconds: 0.1, ...options }),
   embedStream: async (given, options) => embedStream(given, options),
   embedTransformStream: async (given, options) => embedTransformStream(given, options),
 };

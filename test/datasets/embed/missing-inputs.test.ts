@@ -13,13 +13,13 @@ import { join } from 'node:path';
 import {
   createFeatureExtractor,
   embedFolder,
-  findDuplicates,
   mergeDataset,
   openDataset,
   type EmbedSource,
   type EmbedSummary,
   type FeatureExtractor,
 } from 'onnx-tapir';
+import { findDuplicates } from 'onnx-tapir/features';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import { readMetadata, type MetadataRow } from '../../../src/datasets/formats/metadata.js';

@@ -6,10 +6,10 @@ import {
   createTransform,
   embedFolder,
   openDataset,
-  trainProbe,
-  writeReport,
   type TransformLike,
 } from 'onnx-tapir';
+import { trainProbe } from 'onnx-tapir/features';
+import { writeReport } from 'onnx-tapir/pages';
 import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import { fitTransform } from '../../../src/datasets/embed/image-input.js';

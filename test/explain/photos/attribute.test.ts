@@ -1,5 +1,6 @@
 /** The attribution of a photo: from an extractor, with a picture. */
-import { attribute, createFeatureExtractor, loadImage } from 'onnx-tapir';
+import { createFeatureExtractor, loadImage } from 'onnx-tapir';
+import { attribute } from 'onnx-tapir/explain';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { tinyResNet } from '../../support/fixtures.js';

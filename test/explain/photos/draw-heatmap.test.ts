@@ -1,5 +1,5 @@
 /** Heat maps as PNGs: colours, opacity, the scale, and what is refused. */
-import { drawHeatmap } from 'onnx-tapir';
+import { drawHeatmap } from 'onnx-tapir/explain';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { colourOf, INFERNO } from '../../../src/explain/photos/colour-map.js';

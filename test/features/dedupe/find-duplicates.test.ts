@@ -1,6 +1,7 @@
 /** Planted duplicates against a brute force in double precision. */
 import { describe, expect, it } from 'vitest';
-import { findDuplicates, isTapirError, type Dataset } from 'onnx-tapir';
+import { isTapirError, type Dataset } from 'onnx-tapir';
+import { findDuplicates } from 'onnx-tapir/features';
 
 interface Shape {
   readonly rows: readonly Float32Array[];

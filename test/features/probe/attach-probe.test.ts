@@ -1,15 +1,8 @@
 /** What a probe's model keeps: each field of the source, with the bytes that it had. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  attachProbe,
-  createFeatureExtractor,
-  createTransform,
-  embedFolder,
-  openDataset,
-  pruneModel,
-  trainProbe,
-} from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, embedFolder, openDataset, pruneModel } from 'onnx-tapir';
+import { attachProbe, trainProbe } from 'onnx-tapir/features';
 import { expect, it } from 'vitest';
 import { scanModel } from '../../../src/onnx/scan/scan.js';
 import { memorySource } from '../../../src/onnx/wire/source.js';

@@ -5,12 +5,11 @@ import {
   embedFolder,
   mergeDataset,
   openDataset,
-  trainProbe,
   type Dataset,
   type EmbedSummary,
   type FeatureExtractor,
-  type Probe,
 } from 'onnx-tapir';
+import { trainProbe, type Probe } from 'onnx-tapir/features';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tinyResNet } from '../../support/fixtures.js';
 import { photosAndPlace } from '../../support/photos.js';

@@ -1,5 +1,5 @@
 /** Labels that were changed on purpose, among the suspects of a probe. */
-import { trainProbe, type TrainProbeOptions } from 'onnx-tapir';
+import { trainProbe, type TrainProbeOptions } from 'onnx-tapir/features';
 import { describe, expect, it } from 'vitest';
 import { evaluate, type Evaluation } from '../../../src/features/probe/fit/evaluate.js';
 import { createRandom, shuffled } from '../../../src/base/random.js';

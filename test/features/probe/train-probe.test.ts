@@ -1,5 +1,5 @@
 /** Probes against scikit-learn: the values that test/fixtures/probe/make.py wrote. */
-import { predictProbe, trainProbe, type Probe } from 'onnx-tapir';
+import { predictProbe, trainProbe, type Probe } from 'onnx-tapir/features';
 import { describe, expect, it } from 'vitest';
 import {
   biasOf,

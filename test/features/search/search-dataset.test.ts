@@ -1,5 +1,6 @@
 /** Search against a brute-force comparison of all rows in double precision. */
-import { searchDataset, type Dataset, type DatasetRow, type Metric } from 'onnx-tapir';
+import { type Dataset, type DatasetRow } from 'onnx-tapir';
+import { searchDataset, type Metric } from 'onnx-tapir/features';
 import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../../src/base/random.js';
 

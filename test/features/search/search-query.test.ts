@@ -1,19 +1,15 @@
 /** Search by words, images and vectors together, on a dataset of a CLIP's image tower. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createFeatureExtractor, embedFolder, openDataset, TapirError, type Dataset } from 'onnx-tapir';
 import {
-  createFeatureExtractor,
   classifyZeroShot,
   createTextEncoder,
-  embedFolder,
   encodeLabels,
-  openDataset,
   searchDataset,
-  TapirError,
-  type Dataset,
   type SearchQuery,
   type ZeroShotLabel,
-} from 'onnx-tapir';
+} from 'onnx-tapir/features';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { encodeNpyHeader } from '../../../src/datasets/formats/npy.js';
 import { failureOf } from '../../support/failure.js';

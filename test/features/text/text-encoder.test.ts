@@ -1,7 +1,8 @@
 /** Text towers and their tokenizers, found and run, against torch (test/fixtures/text/make_towers.py). */
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createTextEncoder, encodeLabels, TapirError } from 'onnx-tapir';
+import { TapirError } from 'onnx-tapir';
+import { createTextEncoder, encodeLabels } from 'onnx-tapir/features';
 import { describe, expect, it } from 'vitest';
 import { scratchFolder } from '../../support/fixtures.js';
 import { failureOf } from '../../support/failure.js';

@@ -1,5 +1,5 @@
 /** Broadcasting undone: gradients have the dims of what they belong to, whether sizes are known or not. */
-import { differentiate } from 'onnx-tapir';
+import { differentiate } from 'onnx-tapir/gradients';
 import { describe, expect, it } from 'vitest';
 import { runGradients, type Feeds } from '../../support/gradients.js';
 import { modelBytes } from '../../support/graphs.js';

@@ -1,5 +1,5 @@
 /** Operators that are linear in their input: ⟨g, f(x)⟩ = ⟨∇, x⟩ holds for every mode, with sizes in the file and open. */
-import { differentiate } from 'onnx-tapir';
+import { differentiate } from 'onnx-tapir/gradients';
 import { describe, expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../../src/onnx/wire/schema.js';
 import { integerTensor, writeModel, type NewAttribute } from '../../../src/onnx/wire/write-model.js';

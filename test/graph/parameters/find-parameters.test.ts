@@ -1,13 +1,8 @@
 /** Names of parameters, read from names and structure alone. */
 import { describe, expect, it } from 'vitest';
-import {
-  createFeatureExtractor,
-  createModel,
-  loadStateDict,
-  openModel,
-  type OnnxModel,
-  type Tensor,
-} from 'onnx-tapir';
+import { createFeatureExtractor, openModel, type OnnxModel, type Tensor } from 'onnx-tapir';
+import { loadStateDict } from 'onnx-tapir/parameters';
+import { createModel } from 'onnx-tapir/zoo';
 import { modelBytes, type GraphSpec } from '../../support/graphs.js';
 
 const square = { dims: [2, 2], values: [1, 2, 3, 4] };

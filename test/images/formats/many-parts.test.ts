@@ -1,6 +1,7 @@
 /** Files of 30 MB that consist of millions of tiny parts: refused before a decoder spends seconds and a gigabyte on them. */
 import { crc32, deflateSync } from 'node:zlib';
-import { createService, isTapirError, loadImage } from 'onnx-tapir';
+import { isTapirError, loadImage } from 'onnx-tapir';
+import { createService } from 'onnx-tapir/serve';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { cleanUpServices, openSmall, photo, postImage, SMALL } from '../../support/service.js';
 

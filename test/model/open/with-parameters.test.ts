@@ -1,5 +1,6 @@
 /** Single parameters replaced by name. */
-import { createFeatureExtractor, createModel, openModel, type OnnxModel } from 'onnx-tapir';
+import { createFeatureExtractor, openModel, type OnnxModel } from 'onnx-tapir';
+import { createModel } from 'onnx-tapir/zoo';
 import { describe, expect, it } from 'vitest';
 import { modelBytes } from '../../support/graphs.js';
 

@@ -19,7 +19,7 @@ vi.mock(import('../../../build/modules/runtime/replica.js'), async (importOrigin
   };
   return { ...original, openReplica: counted };
 });
-const { featureInfo, pruneModel, verifyModel } = await import('../../../build/modules/index.js');
+const { describeFeatures, pruneModel, verifyModel } = await import('../../../build/modules/index.js');
 beforeEach(() => void Object.assign(sessions, { opened: 0, open: 0, most: 0 }));
 
 /** A graph that states no type but those of its inputs and outputs, for a fixed batch. */
@@ -62,11 +62,11 @@ describe('a prune', () => {
   });
 });
 
-describe('featureInfo', () => {
+describe('describeFeatures', () => {
   it('starts no session for stated types, and one for all others', async () => {
-    await featureInfo(modelBytes(fixed), ['y']);
+    await describeFeatures(modelBytes(fixed), ['y']);
     expect(sessions.opened).toBe(0);
-    const info = await featureInfo(modelBytes(fixed));
+    const info = await describeFeatures(modelBytes(fixed));
     expect(info.map(({ dims }) => dims)).toEqual([
       [2, 4],
       [2, 4],

@@ -1,15 +1,9 @@
 /** Lower precision on torchvision's networks: features against float32, and sizes (docs/decisions/034-half-precision.md, 040-int8.md). */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  createFeatureExtractor,
-  createModel,
-  listModels,
-  lowerPrecision,
-  pruneModel,
-  type PrunedModel,
-  type TensorLike,
-} from 'onnx-tapir';
+import { createFeatureExtractor, pruneModel, type PrunedModel, type TensorLike } from 'onnx-tapir';
+import { createModel, listModels } from 'onnx-tapir/zoo';
+import { lowerPrecision } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
 import { sharedFixtures, sharedNote } from '../../support/fixtures.js';
 import { cosineOf } from '../../support/cosine.js';

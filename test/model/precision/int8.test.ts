@@ -3,16 +3,14 @@ import { join } from 'node:path';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import {
   createFeatureExtractor,
-  lowerPrecision,
   openModel,
   pruneModel,
   verifyModel,
   type OnnxModel,
   type Options,
-  type LoweringOptions,
-  type LoweringReport,
   type Tensor,
 } from 'onnx-tapir';
+import { lowerPrecision, type LoweringOptions, type LoweringReport } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../../src/base/random.js';
 import { cosineOf } from '../../support/cosine.js';

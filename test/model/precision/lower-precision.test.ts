@@ -3,14 +3,13 @@ import { join } from 'node:path';
 import { mkdtempSync, statSync, writeFileSync } from 'node:fs';
 import {
   createFeatureExtractor,
-  lowerPrecision,
   openModel,
   pruneModel,
   verifyModel,
-  type LoweringReport,
   type OnnxModel,
   type Tensor,
 } from 'onnx-tapir';
+import { lowerPrecision, type LoweringReport } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
 import { cosineOf } from '../../support/cosine.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';

@@ -1,6 +1,7 @@
 /** The networks against torchvision's own: keys, shapes, names and values (shared/fixtures/zoo). */
 import { join } from 'node:path';
-import { createFeatureExtractor, createModel, listModels, pruneModel, type OnnxModel } from 'onnx-tapir';
+import { createFeatureExtractor, pruneModel, type OnnxModel } from 'onnx-tapir';
+import { createModel, listModels } from 'onnx-tapir/zoo';
 import { describe, expect, it } from 'vitest';
 import { scanModel } from '../../../src/onnx/scan/scan.js';
 import { memorySource } from '../../../src/onnx/wire/source.js';

@@ -2,7 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { createFeatureExtractor, createModel, loadImage, pruneModel, writeExplorer } from 'onnx-tapir';
+import { createFeatureExtractor, loadImage, pruneModel } from 'onnx-tapir';
+import { createModel } from 'onnx-tapir/zoo';
+import { writeExplorer } from 'onnx-tapir/pages';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';

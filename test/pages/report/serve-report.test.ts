@@ -1,13 +1,8 @@
 /** A served report: its search finds what `searchDataset` finds, in a real browser, and it writes nothing. */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  createFeatureExtractor,
-  embedFolder,
-  openDataset,
-  searchDataset,
-  type SearchQuery,
-} from 'onnx-tapir';
+import { createFeatureExtractor, embedFolder, openDataset } from 'onnx-tapir';
+import { searchDataset, type SearchQuery } from 'onnx-tapir/features';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PageHits } from '../../../src/pages/report/page/data.js';

@@ -2,7 +2,8 @@
 import { cpSync, copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { createFeatureExtractor, createTransform, embedFolder, type ReportSummary } from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, embedFolder } from 'onnx-tapir';
+import { type ReportSummary } from 'onnx-tapir/pages';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openDataset } from '../../../src/datasets/files/dataset.js';

@@ -1,15 +1,8 @@
 /** Layers that exporters fold or compute in their own ways: transposed convolutions, other epsilons, computed weights. */
 import { readFileSync } from 'node:fs';
-import {
-  createFeatureExtractor,
-  createModel,
-  loadStateDict,
-  openModel,
-  readStateDict,
-  type LoadStateOptions,
-  type OnnxModel,
-  type StateDict,
-} from 'onnx-tapir';
+import { createFeatureExtractor, openModel, type OnnxModel } from 'onnx-tapir';
+import { loadStateDict, readStateDict, type LoadStateOptions, type StateDict } from 'onnx-tapir/parameters';
+import { createModel } from 'onnx-tapir/zoo';
 import { describe, expect, it } from 'vitest';
 import { recogniseNetwork } from '../../../src/networks/families/recognise-network.js';
 import { fixturePath } from '../../support/fixtures.js';

@@ -1,7 +1,8 @@
 /** Two models on the same photos, from the library and the command line. */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareModels, createFeatureExtractor, createTransform, type ModelComparison } from 'onnx-tapir';
+import { createFeatureExtractor, createTransform } from 'onnx-tapir';
+import { compareModels, type ModelComparison } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
 import { makeTar } from '../../support/archives.js';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';

@@ -1,7 +1,7 @@
-/** The diagnosis as a function of the library, with the built package: the facts of this machine, and refused options. */
+/** The diagnosis as the command asks for it: the facts of this machine, and refused options. */
 import { join } from 'node:path';
-import { diagnose } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { diagnose } from '../../../build/modules/runtime/devices/diagnose.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { hasBfloat16, hasOpenVino } from '../../support/openvino.js';
 

@@ -11,17 +11,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import {
-  createModel,
-  createTransform,
-  findTransform,
-  openModel,
-  trainFolder,
-  type GivenTrainFolderOptions,
-  type OnnxModel,
-  type TrainedFolder,
-  type TrainEvent,
-} from 'onnx-tapir';
+import { createTransform, findTransform, openModel, type OnnxModel } from 'onnx-tapir';
+import { createModel } from 'onnx-tapir/zoo';
+import { trainFolder, type TrainedFolder, type TrainEvent } from 'onnx-tapir/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readClassLabels } from '../../../src/extract/class-labels.js';
 import { openModel as openOwn } from '../../../src/model/open/open-model.js';
@@ -29,6 +21,8 @@ import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.
 
 const transform = createTransform({ resize: 64, crop: 64 });
 const SEED = 3;
+
+type Given = Parameters<typeof trainFolder>[2];
 
 let place: string;
 let model: OnnxModel;
@@ -51,20 +45,17 @@ function folderOf(...classes: readonly string[]): string {
 let outputs = 0;
 
 /** Options for a new output. */
-function optionsFor(given: Partial<GivenTrainFolderOptions> = {}): GivenTrainFolderOptions {
+function optionsFor(given: Partial<Given> = {}): Given {
   const out = join(place, `out-${outputs++}.onnx`);
   return { out, epochs: 3, batch: 4, seed: SEED, transform, decodeThreads: 1, ...given };
 }
 
-function train(given: Partial<GivenTrainFolderOptions> = {}, folder = photos): Promise<TrainedFolder> {
+function train(given: Partial<Given> = {}, folder = photos): Promise<TrainedFolder> {
   return trainFolder(model, folder, optionsFor(given));
 }
 
 /** Stops a training when an event comes, and returns why it ended. */
-async function stopAt(
-  isTime: (event: TrainEvent) => boolean,
-  given: GivenTrainFolderOptions,
-): Promise<unknown> {
+async function stopAt(isTime: (event: TrainEvent) => boolean, given: Given): Promise<unknown> {
   const abort = new AbortController();
   const onEvent = (event: TrainEvent): void => {
     if (isTime(event)) abort.abort(new Error('enough'));
@@ -126,7 +117,7 @@ describe('trainFolder', () => {
   });
 
   it('gives the same bytes for the same seed, however many threads decode, and others for another seed', async () => {
-    const bytesOf = async (given: Partial<GivenTrainFolderOptions>): Promise<Buffer> =>
+    const bytesOf = async (given: Partial<Given>): Promise<Buffer> =>
       readFileSync((await train({ epochs: 1, holdout: 0, ...given })).out);
     const first = await bytesOf({});
     expect((await bytesOf({ decodeThreads: 3 })).equals(first)).toBe(true);
@@ -304,7 +295,7 @@ describe('trainFolder', () => {
     [{ transform: 'ImageNet1K_V1' }, /crop 64 × 64/],
     [{ batches: 3 }, /no option "batches"/],
   ])('refuses %j', async (given, message) => {
-    await expect(train(given as Partial<GivenTrainFolderOptions>)).rejects.toMatchObject({
+    await expect(train(given as Partial<Given>)).rejects.toMatchObject({
       code: 'OPTION_INVALID',
       message: expect.stringMatching(message),
     });

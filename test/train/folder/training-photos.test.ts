@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { TrainingPhotos } from '../../../build/modules/train/folder/training-photos.js';
-import { createModel, createTransform, openModel } from '../../../build/modules/index.js';
+import { createTransform, openModel } from '../../../build/modules/index.js';
+import { createModel } from '../../../build/modules/zoo/index.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { readClassFolders } from '../../../build/modules/train/folder/class-folders.js';
 

@@ -1,7 +1,7 @@
 /** Every loss against torch's: its value, and its gradient through the graph that training runs. */
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { type GivenTrainerOptions } from 'onnx-tapir';
+import type { GivenTrainerOptions } from '../../../src/train/runs/trainer-options.js';
 import { describe, expect, it } from 'vitest';
 import { fixturePath } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';

@@ -1,5 +1,7 @@
 /** Statistics over all rows: rows on several devices, or in parts, are one batch. */
-import { createTrainer, type GivenTrainerOptions, type Tensor } from 'onnx-tapir';
+import { type Tensor } from 'onnx-tapir';
+import type { GivenTrainerOptions } from '../../../src/train/runs/trainer-options.js';
+import { createTrainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { tinyResNet } from '../../support/fixtures.js';
 

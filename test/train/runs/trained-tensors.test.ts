@@ -1,6 +1,7 @@
 /** Which tensors a trainer changes: patterns, tensors that exporters merged, tied ones, transposed ones. */
 import { isDeepStrictEqual } from 'node:util';
-import { createFeatureExtractor, createTrainer, openModel, type Trainer } from 'onnx-tapir';
+import { createFeatureExtractor, openModel } from 'onnx-tapir';
+import { createTrainer, type Trainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { fixturePath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';

@@ -1,7 +1,8 @@
 /** The example that torch's users discuss: BatchNorm2d(3, momentum=1.0) over two devices, whose batches have other moments. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { estimateBatchNorm, type EstimateOptions, type Options } from 'onnx-tapir';
+import { type Options } from 'onnx-tapir';
+import { estimateBatchNorm, type EstimateOptions } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import type { Tensor } from '../../../src/tensor/tensor.js';
 import { sharedFixtures, sharedNote } from '../../support/fixtures.js';

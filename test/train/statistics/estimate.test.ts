@@ -1,11 +1,6 @@
 /** Statistics of small graphs, against sums written down here. */
-import {
-  createFeatureExtractor,
-  estimateBatchNorm,
-  openModel,
-  type BatchNormMode,
-  type TensorLike,
-} from 'onnx-tapir';
+import { createFeatureExtractor, openModel, type TensorLike } from 'onnx-tapir';
+import { estimateBatchNorm, type BatchNormMode } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../../src/onnx/wire/schema.js';
 import { writeModel, type NewTensor } from '../../../src/onnx/wire/write-model.js';

@@ -1,11 +1,6 @@
 /** Files whose norms were folded: refused, unfolded with a state dict, or matched with the moments of the source data. */
-import {
-  estimateBatchNorm,
-  measureMoments,
-  openModel,
-  type BatchNormMoments,
-  type OnnxModel,
-} from 'onnx-tapir';
+import { openModel, type OnnxModel } from 'onnx-tapir';
+import { estimateBatchNorm, measureMoments, type BatchNormMoments } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { identifyFile } from '../../../src/model/prune/identify-model.js';
 import { openModel as openInternal } from '../../../src/model/open/open-model.js';

@@ -1,5 +1,6 @@
 /** Every mode on every file of torch's cases. */
-import { estimateBatchNorm, type EstimateOptions, type Options } from 'onnx-tapir';
+import { type Options } from 'onnx-tapir';
+import { estimateBatchNorm, type EstimateOptions } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { sharedFixtures, sharedNote } from '../../support/fixtures.js';
 import {

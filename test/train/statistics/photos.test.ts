@@ -1,17 +1,14 @@
 /** Statistics from photos: the same as from the tensors that their transform gives; measured, saved and merged. */
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createTransform, loadImage, openModel, type Tensor } from 'onnx-tapir';
 import {
-  createTransform,
   estimateBatchNorm,
-  loadImage,
   measureMoments,
   mergeBatchNorm,
-  openModel,
   type BatchNormMode,
   type BatchNormMoments,
-  type Tensor,
-} from 'onnx-tapir';
+} from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { scratchFolder } from '../../support/fixtures.js';
 import { momentsOf, rows, twoNorms } from '../../support/norm-graphs.js';

@@ -2,7 +2,7 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Duplicates } from 'onnx-tapir';
+import type { Duplicates } from 'onnx-tapir/features';
 import { buildResNet } from '../../../../models/resnet.js';
 import { projectPath, scratchFolder } from '../../../support/fixtures.js';
 import { runTapir } from '../../../support/run.js';

@@ -1,7 +1,8 @@
 /** Files that look like images: HEIC is embedded with libheif-js, what is not read is named at the end. */
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openDataset, writeReport } from 'onnx-tapir';
+import { openDataset } from 'onnx-tapir';
+import { writeReport } from 'onnx-tapir/pages';
 import { describe, expect, it } from 'vitest';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 import { runTapir } from '../../../support/run.js';

@@ -2,20 +2,22 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
-  attachProbe,
-  classifyImages,
   createFeatureExtractor,
   createTransform,
   embedFolder,
   openDataset,
   openModel,
+  TapirError,
+} from 'onnx-tapir';
+import {
+  attachProbe,
+  classifyImages,
   predictProbe,
   readProbe,
   saveProbe,
-  TapirError,
   trainProbe,
   type ClassifiedImage,
-} from 'onnx-tapir';
+} from 'onnx-tapir/features';
 import { scanModel } from '../../../../src/onnx/scan/scan.js';
 import { memorySource } from '../../../../src/onnx/wire/source.js';
 import { beforeAll, describe, expect, it } from 'vitest';

@@ -2,15 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
-import {
-  createFeatureExtractor,
-  embedFolder,
-  openDataset,
-  TapirError,
-  trainProbe,
-  type Dataset,
-  type Probe,
-} from 'onnx-tapir';
+import { createFeatureExtractor, embedFolder, openDataset, TapirError, type Dataset } from 'onnx-tapir';
+import { trainProbe, type Probe } from 'onnx-tapir/features';
 import { describe, expect, it } from 'vitest';
 import { failureOf } from '../../../support/failure.js';
 import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';

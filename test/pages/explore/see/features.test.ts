@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import {
   describeAttention,
-  describeFeatures,
+  describeMaps,
   topClasses,
-} from '../../../../src/pages/explore/see/describe-features.js';
+} from '../../../../src/pages/explore/see/describe-maps.js';
 import { gridOf } from '../../../../src/pages/explore/see/places.js';
 import { principalColours } from '../../../../src/pages/explore/see/principal-colours.js';
 import { makeTensor, type Tensor } from '../../../../src/tensor/tensor.js';
@@ -26,7 +26,7 @@ describe('features', () => {
   it('sorts maps by energy and scales each to its own range', () => {
     // Channel 0: small values, 1: large ones, 2: zeros.
     const tensor = filled([1, 3, 2, 2], (i) => (i < 4 ? i : i < 8 ? -10 * (i - 3) : 0));
-    const { maps, statistics, vector } = describeFeatures(asked, tensor, 'NCHW');
+    const { maps, statistics, vector } = describeMaps(asked, tensor, 'NCHW');
     expect(maps!.maps).toEqual([
       [1, -40, -10],
       [0, 0, 3],
@@ -39,7 +39,7 @@ describe('features', () => {
 
   it('reads channels last, and averages maps that are larger than 64', () => {
     const tensor = filled([1, 128, 100, 2], (i) => (i % 2 === 0 ? 1 : Math.floor(i / 200)));
-    const { maps, notes, statistics } = describeFeatures(asked, tensor, 'NHWC');
+    const { maps, notes, statistics } = describeMaps(asked, tensor, 'NHWC');
     expect(maps).toMatchObject({ height: 64, width: 50, reduced: 2 });
     // Rows 0 and 1 have the mean 0.5, rows 126 and 127 that of 126.5.
     expect(maps!.maps[0]).toEqual([1, 0.5, 126.5]);
@@ -49,7 +49,7 @@ describe('features', () => {
 
   it('turns patch tokens into maps and leaves the class token out', () => {
     const tensor = filled([1, 5, 3], (i) => (i < 3 ? 1000 : i));
-    const { maps, notes } = describeFeatures(asked, tensor, 'NLC');
+    const { maps, notes } = describeMaps(asked, tensor, 'NLC');
     expect(maps).toMatchObject({ height: 2, width: 2 });
     expect(maps!.maps.map(([channel, least, largest]) => [channel, least, largest])).toEqual([
       [2, 5, 14],
@@ -62,7 +62,7 @@ describe('features', () => {
   });
 
   it('gives vectors as they are, and counts what is not finite', () => {
-    const { maps, vector, statistics } = describeFeatures(
+    const { maps, vector, statistics } = describeMaps(
       asked,
       filled([1, 4], (i) => [1, NaN, -Infinity, 3][i]!),
       'NC',

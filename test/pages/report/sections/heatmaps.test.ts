@@ -1,14 +1,9 @@
 /** Heat maps in the report: which photos, what they show, and what is said where they cannot be made. */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  attribute,
-  createFeatureExtractor,
-  createTransform,
-  embedFolder,
-  loadImage,
-  writeReport,
-} from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, embedFolder, loadImage } from 'onnx-tapir';
+import { attribute } from 'onnx-tapir/explain';
+import { writeReport } from 'onnx-tapir/pages';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';

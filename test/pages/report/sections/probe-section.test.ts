@@ -2,15 +2,9 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import {
-  createFeatureExtractor,
-  embedFolder,
-  openDataset,
-  saveProbe,
-  trainProbe,
-  writeReport,
-  type Probe,
-} from 'onnx-tapir';
+import { createFeatureExtractor, embedFolder, openDataset } from 'onnx-tapir';
+import { saveProbe, trainProbe, type Probe } from 'onnx-tapir/features';
+import { writeReport } from 'onnx-tapir/pages';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { browserNote, hasBrowser, startBrowser } from '../../../support/browser.js';

@@ -2,7 +2,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { compareModels } from 'onnx-tapir';
+import { compareModels } from 'onnx-tapir/precision';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { browserNote, hasBrowser, startBrowser } from '../../../support/browser.js';

@@ -18,7 +18,7 @@ export interface Asked {
 }
 
 /** Describes what a node gives for one photo. */
-export function describeFeatures(asked: Asked, tensor: Tensor, layout: FeatureInfo['layout']): PageFeatures {
+export function describeMaps(asked: Asked, tensor: Tensor, layout: FeatureInfo['layout']): PageFeatures {
   const { dtype, dims } = tensor;
   const values = valuesOfTensor(tensor) ?? new Float32Array();
   const places = readPlaces(values, dims, layout);

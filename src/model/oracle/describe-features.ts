@@ -1,6 +1,6 @@
 /** Describes features by name. An oracle supplies types that the file does not state. */
 import type { FeatureInfo } from '../prune/feature-info.js';
-import { describeFeatures } from '../prune/list-features.js';
+import { listFeatures } from '../prune/list-features.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
 import { ModelOracle } from './model-oracle.js';
 
@@ -15,17 +15,17 @@ import { ModelOracle } from './model-oracle.js';
  *
  * @example The stages of a ResNet-50, as a feature pyramid needs them.
  * ```ts
- * import { featureInfo } from 'onnx-tapir';
+ * import { describeFeatures } from 'onnx-tapir';
  *
- * const stages = await featureInfo('resnet50.onnx', ['layer1', 'layer2', 'layer3', 'layer4']);
+ * const stages = await describeFeatures('resnet50.onnx', ['layer1', 'layer2', 'layer3', 'layer4']);
  * console.log(stages.map(({ channels, reduction }) => [channels, reduction])); // [[256, 4], [512, 8], [1024, 16], [2048, 32]]
  * ```
  */
-export async function featureInfo(
+export async function describeFeatures(
   model: OnnxModel | ModelSource,
   names?: readonly string[],
 ): Promise<FeatureInfo[]> {
   const opened = readModel(model);
   await using oracle = new ModelOracle(opened);
-  return await describeFeatures(opened, names, oracle);
+  return await listFeatures(opened, names, oracle);
 }

@@ -1,0 +1,13 @@
+/** What in a photo a model looks at. */
+export {
+  createAttribution,
+  type Attribution,
+  type AttributionResult,
+  type AttributionRunOptions,
+} from './attribution.js';
+export type { AttributionOptions } from './options.js';
+export type { AttributionMethod } from './methods.js';
+export type { Baseline } from './input-gradients.js';
+export type { AttributionTarget } from './targets.js';
+export { attribute, type ImageAttribution } from './photos/attribute.js';
+export { drawHeatmap, type DrawnImage, type DrawOptions } from './photos/draw-heatmap.js';

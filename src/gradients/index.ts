@@ -1,0 +1,2 @@
+/** Gradients as a graph. */
+export { differentiate, type DifferentiateOptions } from './differentiate.js';

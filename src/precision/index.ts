@@ -1,0 +1,13 @@
+/** Models of lower precision, and what it costs in exactness. */
+export {
+  lowerPrecision,
+  type LoweredModel,
+  type LoweredPrecision,
+  type LoweringOptions,
+} from '../model/precision/lower-precision.js';
+export type { LoweringReport } from '../model/precision/report.js';
+export { compareModels, type CompareOptions } from './compare/compare-models.js';
+export type { ComparedOutput, ModelComparison } from './compare/comparison.js';
+export type { PixelAgreement } from './compare/compare-pixels.js';
+export type { ComparedSource } from './compare/open-sides.js';
+export { quantizeModel, type QuantizedModel, type QuantizeOptions } from './quantize-model.js';
