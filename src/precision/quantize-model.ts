@@ -1,6 +1,7 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
 import { checkInteger, withDefaults, type Options } from '../base/checks.js';
+import { checkFields } from '../base/options.js';
 import { chooseModelTransform } from '../datasets/embed/model-transform.js';
 import { fitTransform } from '../datasets/embed/image-input.js';
 import { loadFeeds } from '../datasets/embed/load-feeds.js';
@@ -14,7 +15,7 @@ import {
   type LoweringOptions,
 } from '../model/precision/lower-precision.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
-import { checkSourceOptions, SOURCE_DEFAULTS } from '../datasets/sources/items/source-options.js';
+import { SOURCE_DEFAULTS, SOURCE_FIELDS } from '../datasets/sources/items/source-options.js';
 import { openSource, type EmbedSource } from '../datasets/sources/open-source.js';
 import { sampleItems } from '../datasets/sources/sampling/sample-items.js';
 import type { NamedTensor } from '../tensor/tensor.js';
@@ -93,7 +94,10 @@ export async function quantizeModel(
   const { whole, ...taker } = describeTaker(source);
   const chosen = chooseModelTransform(transform, whole);
   const input = fitTransform(taker, chosen);
-  const { items } = await sampleItems(openSource(photos, checkSourceOptions(options), options.signal), size);
+  const { items } = await sampleItems(
+    openSource(photos, checkFields(SOURCE_FIELDS, options), options.signal),
+    size,
+  );
   const rows = input.multiple ?? 1;
   const failures: PhotoFailure[] = [];
   async function* samples(): AsyncGenerator<NamedTensor> {

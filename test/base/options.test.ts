@@ -25,7 +25,7 @@ import { SERVICE_DEFAULTS } from '../../src/serve/batches/service-options.js';
 import { REPORT_DEFAULTS } from '../../src/pages/report/report-options.js';
 import { SEARCH_DEFAULTS } from '../../src/features/search/search-dataset.js';
 import { EMBED_DEFAULTS } from '../../src/datasets/embed/embed-options.js';
-import { EMBED_FOLDER_DEFAULTS } from '../../src/datasets/embed/embed-folder-options.js';
+import { EMBED_FOLDER_FIELDS } from '../../src/datasets/embed/embed-folder-options.js';
 import { EMBED_STREAM_DEFAULTS } from '../../src/datasets/streams/row-pipe.js';
 import { FEATURE_EXTRACTOR_DEFAULTS } from '../../src/extract/create-feature-extractor.js';
 import { PARALLEL_DEFAULTS } from '../../src/extract/replicas/parallel-options.js';
@@ -122,7 +122,7 @@ it('of images and datasets', async () => {
   stream.end({ image: photo, id: 1 });
   expect(await stream.toArray()).toMatchObject([{ id: 1 }]);
   const out = join(scratch, 'dataset');
-  await embedFolder(extractor, photos, { ...nothing(EMBED_FOLDER_DEFAULTS), transform, out });
+  await embedFolder(extractor, photos, { ...nothing(EMBED_FOLDER_FIELDS), transform, out });
   const dataset = await openDataset(out);
   const vectors: Float32Array[] = [];
   for await (const { data } of dataset.blocks('v', { rowsPerBlock: undefined })) vectors.push(data);

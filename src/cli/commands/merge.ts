@@ -1,9 +1,10 @@
 /** `tapir merge`: the parts of a sharded dataset → one dataset. */
 import type { Command } from 'commander';
-import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
+import { SOURCE_FIELDS } from '../../datasets/sources/items/source-options.js';
 import { mergeDataset } from '../../datasets/embed/merge-dataset.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatDims } from '../terminal/table.js';
+import { addFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface MergeFlags {
@@ -16,16 +17,18 @@ interface MergeFlags {
 
 /** Adds the command to the program. */
 export function addMergeCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('merge')
     .description('merge the parts that embed --shard has written into one dataset; features stay in place')
     .argument('<folder>', 'OUT of tapir embed')
     .option('--source <source>', 'check that all inputs of this source are there: SOURCE of tapir embed')
-    .option('--column <name>', 'as for embed', SOURCE_DEFAULTS.column)
-    .option('--null', 'as for embed', SOURCE_DEFAULTS.nulSeparated)
-    .option('--allow-http', 'as for embed', SOURCE_DEFAULTS.allowHttp)
     .option('--json', 'print the manifest as JSON', false)
     .action((folder: string, flags: MergeFlags) => runMerge(terminal, folder, flags));
+  addFlags(command, SOURCE_FIELDS, {
+    column: '--column <name>',
+    nulSeparated: '--null',
+    allowHttp: '--allow-http',
+  });
 }
 
 /** Merges and reports. Exit code 1 if inputs of the dataset have failed. */

@@ -1,11 +1,11 @@
 /** Flags that several commands have, as commander declares them. */
 import { Option, type Command } from 'commander';
-import { EMBED_FOLDER_DEFAULTS } from '../../datasets/embed/embed-folder-options.js';
+import { EMBED_FIELDS } from '../../datasets/embed/embed-options.js';
 import { DECODE_MODES } from '../../images/decode/decode-options.js';
-import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
 import { ENGINES, LANE_DEFAULTS, PRECISIONS } from '../../runtime/lanes/lane-options.js';
 import { YES_FLAG, YES_HELP } from './find-model.js';
 import { collect, parseCount } from './flag-values.js';
+import { addFlags } from './option-flags.js';
 import { NORMALIZE } from './open-extractor.js';
 
 export const MODEL_HELP = 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]';
@@ -54,19 +54,12 @@ export function addExtractorFlags(command: Command): void {
         .choices(['thread', 'process'])
         .default(LANE_DEFAULTS.isolation),
     )
-    .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0)
-    .option(
-      '--decode-threads <n>',
-      'threads that decode images; 0 for the cores that the devices leave free',
-      parseCount,
-      EMBED_FOLDER_DEFAULTS.decodeThreads,
-    )
-    .addOption(
-      new Option(
-        '--transform <name>',
-        `preprocessing: auto (the configuration beside the model), ${Object.keys(TRANSFORM_PRESETS).join(', ')}, torchvision:WEIGHTS, a configuration file, or JSON`,
-      ).default('auto'),
-    )
+    .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0);
+  addFlags(command, EMBED_FIELDS, {
+    decodeThreads: '--decode-threads <n>',
+    transform: '--transform <name>',
+  });
+  command
     .addOption(
       new Option(
         '--decode <how>',

@@ -1,12 +1,12 @@
 /** Where the time of embedding goes: the speed of decoding alone, of the model alone, and of both together. */
-import { checkFunction, checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
+import { callback, integer, number, readOptions, type Fields } from '../../base/options.js';
 import { medianOf } from '../../base/median.js';
-import { isOnCpu, type Extractor } from '../../extract/extractor.js';
+import { extractorInternals, isOnCpu, type Extractor } from '../../extract/extractor.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
-import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
 import { decodeThreadsOf } from '../../datasets/embed/embed-batches.js';
-import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from '../../datasets/embed/embed-options.js';
+import { EMBED_FIELDS, setUpEmbedding, type EmbedOptions } from '../../datasets/embed/embed-options.js';
 import { EmbeddingBench, type Phase, type WholePhase } from './embedding-bench.js';
 
 /** Options of {@link measureEmbedding}. */
@@ -28,15 +28,13 @@ export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' |
   readonly onPhase: ((phase: string) => void) | undefined;
 }
 
-export const MEASURE_EMBEDDING_DEFAULTS: MeasureEmbeddingOptions = {
-  transform: EMBED_DEFAULTS.transform,
-  batch: EMBED_DEFAULTS.batch,
-  decodeThreads: EMBED_DEFAULTS.decodeThreads,
-  signal: undefined,
-  ...SOURCE_DEFAULTS,
-  seconds: 5,
-  rounds: 3,
-  onPhase: undefined,
+const { keepDims: _keepDims, checksum: _checksum, ...FIELDS } = EMBED_FIELDS;
+
+export const MEASURE_EMBEDDING_FIELDS: Fields<MeasureEmbeddingOptions> = {
+  ...FIELDS,
+  seconds: number(0.1, 3600, 5, 'seconds per measurement'),
+  rounds: integer(1, 100, 3, 'rounds of measurements'),
+  onPhase: callback(),
 };
 
 /** A speed, and its cost. */
@@ -122,12 +120,10 @@ export async function measureEmbedding(
   source: EmbedSource,
   given: Options<MeasureEmbeddingOptions> = {},
 ): Promise<EmbeddingReport> {
-  const options = withDefaults(MEASURE_EMBEDDING_DEFAULTS, given, 'measureEmbedding');
+  // First: a forgotten await, or an extractor of another copy of this package.
+  extractorInternals.of(extractor);
+  const options = readOptions(MEASURE_EMBEDDING_FIELDS, given, 'measureEmbedding');
   const { seconds, rounds, onPhase, ...embedding } = options;
-  if (!(typeof seconds === 'number' && seconds >= 0.1 && seconds <= 3600))
-    throw invalidOption('seconds', 'a number from 0.1 to 3600', seconds);
-  checkInteger('rounds', rounds, 1, 100);
-  checkFunction('onPhase', onPhase);
   const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
   const { signal } = setup;
   const items = await takeItems(openSource(source, setup.source, signal));

@@ -1,22 +1,24 @@
 /** The options of embedFolder, checked against each other and the extractor. */
 import { resolve } from 'node:path';
+import { checkText, type Options } from '../../base/checks.js';
 import {
-  checkBoolean,
-  checkFunction,
-  checkInteger,
-  checkOneOf,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+  boolean,
+  callback,
+  checkedBy,
+  integer,
+  number,
+  oneOf,
+  optional,
+  readOptions,
+  type Fields,
+} from '../../base/options.js';
 import { folderNames } from '../records/folder-name.js';
 import { FEATURE_FORMATS, type FeatureFormat } from '../formats/feature-files.js';
 import { checkShard, type Shard } from '../records/input-names.js';
 import type { ShardPlan } from '../files/shard-writer.js';
-import type { Extractor } from '../../extract/extractor.js';
-import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
-import { readFailureLimit, type FailureLimit, type MaxFailures } from './failure-limit.js';
+import { extractorInternals, type Extractor } from '../../extract/extractor.js';
+import { EMBED_FIELDS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
+import { checkMaxFailures, readFailureLimit, type FailureLimit, type MaxFailures } from './failure-limit.js';
 import type { EmbedProgress } from './progress.js';
 
 /** Options of {@link embedFolder}. */
@@ -79,17 +81,31 @@ export interface EmbedFolderOptions extends EmbedOptions {
   readonly onProgress: ((progress: EmbedProgress) => void) | undefined;
 }
 
-export const EMBED_FOLDER_DEFAULTS: Omit<EmbedFolderOptions, 'out'> = {
-  ...EMBED_DEFAULTS,
-  dtype: 'float32',
-  format: 'npy',
-  shardSize: 8192,
-  maxFailures: undefined,
-  minCosine: undefined,
-  shard: undefined,
-  removeMissing: false,
-  overwrite: false,
-  onProgress: undefined,
+export const EMBED_FOLDER_FIELDS: Fields<EmbedFolderOptions> = {
+  ...EMBED_FIELDS,
+  out: checkedBy((option, value) => resolve(checkText(option, value)), ''),
+  dtype: oneOf(['float32', 'float16'], 'float32', 'element type of features on disk'),
+  format: oneOf(FEATURE_FORMATS, 'npy', 'of the feature files'),
+  shardSize: integer(1, 1e7, 8192, 'inputs per file'),
+  maxFailures: optional(checkMaxFailures, 'stop when more inputs fail: a number, or a share such as 1%'),
+  minCosine: optional(
+    number(
+      0,
+      1,
+      0,
+      'with another precision than float32: stop if the cosine to float32 on the first 16 images is less, such as 0.998',
+    ),
+  ),
+  shard: optional(
+    (option, value) => checkShard(option, value as Shard),
+    'embed part i (from 0) of n into OUT/parts/i-of-n; auto: as torchrun, Slurm or Open MPI say; auto/n: also Kubernetes',
+  ),
+  removeMissing: boolean(
+    false,
+    'mark images that are no longer in the source as removed: search, dedupe, report and probe leave them out',
+  ),
+  overwrite: boolean(false, 'replace a dataset that exists; only files of the dataset are removed'),
+  onProgress: callback(),
 };
 
 /** Checked options, and what follows from them. */
@@ -104,26 +120,13 @@ export function readFolderOptions(
   extractor: Extractor,
   given: Options<EmbedFolderOptions>,
 ): EmbedFolderSetup {
-  const options = withDefaults<EmbedFolderOptions>(
-    { ...EMBED_FOLDER_DEFAULTS, out: '' },
-    given,
-    'embedFolder',
-  );
+  // First: a forgotten await, or an extractor of another copy of this package.
+  extractorInternals.of(extractor);
+  const options = readOptions(EMBED_FOLDER_FIELDS, given, 'embedFolder');
+  const { format, dtype } = options;
   const setup = setUpEmbedding(extractor, options);
-  const out = resolve(checkText('out', options.out));
-  checkOneOf('dtype', options.dtype, ['float32', 'float16']);
-  checkOneOf('format', options.format, FEATURE_FORMATS);
-  checkBoolean('removeMissing', options.removeMissing);
-  checkBoolean('overwrite', options.overwrite);
-  const shardSize =
-    Math.ceil(checkInteger('shardSize', options.shardSize, 1, 1e7) / setup.batch) * setup.batch;
-  checkFunction('onProgress', options.onProgress);
-  const { minCosine } = options;
-  if (minCosine !== undefined && !(typeof minCosine === 'number' && minCosine >= 0 && minCosine <= 1))
-    throw invalidOption('minCosine', 'a number from 0 to 1', minCosine);
+  const shardSize = Math.ceil(options.shardSize / setup.batch) * setup.batch;
   const limit = readFailureLimit(options.maxFailures);
-  const shard = options.shard === undefined ? undefined : checkShard('shard', options.shard);
   const folders = folderNames(extractor.outputs.map((output) => output.name));
-  const plan = { folders, shardSize, format: options.format, half: options.dtype === 'float16' };
-  return { ...options, out, shard, setup, limit, plan };
+  return { ...options, setup, limit, plan: { folders, shardSize, format, half: dtype === 'float16' } };
 }

@@ -1,11 +1,13 @@
 /** The options of embedding, checked against the model. */
-import { checkBoolean, checkInteger, checkSignal } from '../../base/checks.js';
-import { extractorInternals, isOnCpu, type Extractor } from '../../extract/extractor.js';
+import { pickFields } from '../../base/checks.js';
+import { boolean, defaultsOf, integer, signal, unchecked, type Fields } from '../../base/options.js';
+import { isOnCpu, type Extractor } from '../../extract/extractor.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
+import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
 import type { Transform } from '../../images/transform/transform.js';
 import { fitTransform, type ImageInput } from './image-input.js';
 import { chooseModelTransform } from './model-transform.js';
-import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
+import { SOURCE_DEFAULTS, SOURCE_FIELDS, type SourceOptions } from '../sources/items/source-options.js';
 
 /** Options of {@link embedImages}. */
 export interface EmbedOptions extends SourceOptions {
@@ -44,15 +46,26 @@ export interface EmbedOptions extends SourceOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export const EMBED_DEFAULTS: EmbedOptions = {
-  transform: 'auto',
-  batch: 0,
-  keepDims: false,
-  decodeThreads: 0,
-  checksum: false,
-  signal: undefined,
-  ...SOURCE_DEFAULTS,
+export const EMBED_FIELDS: Fields<EmbedOptions> = {
+  ...SOURCE_FIELDS,
+  // Checked with the model.
+  transform: unchecked(
+    'auto',
+    `preprocessing: auto (the configuration beside the model), ${Object.keys(TRANSFORM_PRESETS).join(', ')}, torchvision:WEIGHTS, a configuration file, or JSON`,
+  ),
+  batch: integer(0, 4096, 0, 'images per run; 0 for 8 on the CPU and 32 on a GPU'),
+  keepDims: boolean(false, 'keep trailing 1×1 dims'),
+  decodeThreads: integer(
+    0,
+    1024,
+    0,
+    'threads that decode images; 0 for the cores that the devices leave free',
+  ),
+  checksum: boolean(false, 'hash each file, to find changes that keep size and time'),
+  signal,
 };
+
+export const EMBED_DEFAULTS: EmbedOptions = defaultsOf(EMBED_FIELDS);
 
 /** Checked options, and what follows from them and the model. */
 export interface EmbedSetup {
@@ -68,18 +81,18 @@ export interface EmbedSetup {
   readonly input: ImageInput;
 }
 
-/** Checks the extractor, and the options against it. Throws `OPTION_INVALID`. */
+/** Fits checked options to the extractor. Throws `OPTION_INVALID`. */
 export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): EmbedSetup {
-  // First: a forgotten await, or an extractor of another copy of this package.
-  extractorInternals.of(extractor);
-  const checked = {
-    batch: checkInteger('batch', options.batch, 0, 4096) || (isOnCpu(extractor) ? 8 : 32),
-    keepDims: checkBoolean('keepDims', options.keepDims),
-    checksum: checkBoolean('checksum', options.checksum),
-    decodeThreads: checkInteger('decodeThreads', options.decodeThreads, 0, 1024),
-    signal: checkSignal(options.signal),
-    source: checkSourceOptions(options),
-  };
+  const { keepDims, checksum, decodeThreads } = options;
   const transform = chooseModelTransform(options.transform, extractor.model.source);
-  return { ...checked, transform, input: fitTransform(extractor, transform) };
+  return {
+    batch: options.batch || (isOnCpu(extractor) ? 8 : 32),
+    keepDims,
+    checksum,
+    decodeThreads,
+    signal: options.signal,
+    source: pickFields(options, SOURCE_DEFAULTS),
+    transform,
+    input: fitTransform(extractor, transform),
+  };
 }

@@ -16,19 +16,25 @@ export interface FailureLimit {
   readonly rate: number;
 }
 
-/** Parses the option. Throws `OPTION_INVALID`. */
+/** Returns the option, or throws `OPTION_INVALID`. */
+export function checkMaxFailures(option: string, value: unknown): MaxFailures {
+  const given = value as MaxFailures;
+  if (readFailureLimit(given) !== undefined) return given;
+  throw invalidOption(
+    option,
+    'a number of inputs from 0, or a share of the inputs from "0%" to "100%"',
+    value,
+  );
+}
+
+/** Parses the option; undefined for anything else. */
 export function readFailureLimit(given: MaxFailures | undefined): FailureLimit | undefined {
-  if (given === undefined) return undefined;
   const percent = /^(\d+(?:\.\d+)?)%$/.exec(String(given))?.[1];
   if (percent !== undefined && Number(percent) <= 100)
     return { text: String(given), count: Infinity, rate: Number(percent) / 100 };
   if (typeof given === 'number' && Number.isInteger(given) && given >= 0)
     return { text: String(given), count: given, rate: 1 };
-  throw invalidOption(
-    'maxFailures',
-    'a number of inputs from 0, or a share of the inputs from "0%" to "100%"',
-    given,
-  );
+  return undefined;
 }
 
 /**

@@ -1,8 +1,9 @@
 /** Merging the parts of a sharded dataset, compared with the source that was embedded. */
 import { resolve } from 'node:path';
-import { checkSignal, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { checkText, type Options } from '../../base/checks.js';
+import { readOptions, signal, unchecked, type Fields } from '../../base/options.js';
 import { mergeParts, type MergeSummary } from '../merge/merge.js';
-import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
+import { SOURCE_FIELDS, type SourceOptions } from '../sources/items/source-options.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
 
 /** Options of {@link mergeDataset}. The source is read as `embedFolder` reads it. */
@@ -19,7 +20,7 @@ export interface MergeOptions extends SourceOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-const MERGE_DEFAULTS: MergeOptions = { ...SOURCE_DEFAULTS, source: undefined, signal: undefined };
+const MERGE_FIELDS: Fields<MergeOptions> = { ...SOURCE_FIELDS, source: unchecked(undefined), signal };
 
 /**
  * Merges the parts that `embedFolder` wrote with `shard` into one dataset: `metadata/`, with the rows numbered over all parts, and
@@ -45,9 +46,8 @@ const MERGE_DEFAULTS: MergeOptions = { ...SOURCE_DEFAULTS, source: undefined, si
 // oxlint-disable-next-line require-await -- a bad option rejects the promise
 export async function mergeDataset(folder: string, given: Options<MergeOptions> = {}): Promise<MergeSummary> {
   const out = resolve(checkText('folder', folder));
-  const options = withDefaults(MERGE_DEFAULTS, given, 'mergeDataset');
-  const signal = checkSignal(options.signal);
-  const reading = checkSourceOptions(options);
-  const items = options.source === undefined ? undefined : openSource(options.source, reading, signal);
-  return mergeParts(out, items, signal);
+  const options = readOptions(MERGE_FIELDS, given, 'mergeDataset');
+  const { source } = options;
+  const items = source === undefined ? undefined : openSource(source, options, options.signal);
+  return mergeParts(out, items, options.signal);
 }

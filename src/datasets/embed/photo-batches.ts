@@ -1,6 +1,7 @@
 /** Photos → batches of tensors, for what takes tensors. */
 import { availableParallelism } from 'node:os';
-import { checkInteger } from '../../base/checks.js';
+import { checkFields, defaultsOf, integer, type Fields } from '../../base/options.js';
+import { EMBED_FIELDS } from './embed-options.js';
 import { chooseModelTransform } from './model-transform.js';
 import { fitTransform } from './image-input.js';
 import { loadFeeds } from './load-feeds.js';
@@ -10,7 +11,7 @@ import type { RunInput } from '../../extract/replicas/run-options.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { type OnnxModel } from '../../model/open/open-model.js';
-import { checkSourceOptions, SOURCE_DEFAULTS, type SourceOptions } from '../sources/items/source-options.js';
+import { SOURCE_FIELDS, type SourceOptions } from '../sources/items/source-options.js';
 import { openSource, type EmbedSource, type ListedImage } from '../sources/open-source.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 
@@ -37,12 +38,14 @@ export interface PhotoOptions extends SourceOptions {
   readonly decodeThreads: number;
 }
 
-export const PHOTO_DEFAULTS: PhotoOptions = {
-  transform: 'auto',
-  batch: 32,
-  decodeThreads: 0,
-  ...SOURCE_DEFAULTS,
+export const PHOTO_FIELDS: Fields<PhotoOptions> = {
+  ...SOURCE_FIELDS,
+  transform: EMBED_FIELDS.transform,
+  batch: integer(1, 4096, 32, 'photos per batch'),
+  decodeThreads: integer(0, 1024, 0, 'threads that decode photos; 0 for all cores'),
 };
+
+export const PHOTO_DEFAULTS: PhotoOptions = defaultsOf(PHOTO_FIELDS);
 
 /** A photo that could not be read. */
 export interface PhotoFailure {
@@ -68,14 +71,13 @@ export async function openBatches(
   options: PhotoOptions,
   signal: AbortSignal | undefined,
 ): Promise<OpenedBatches> {
-  const sourceOptions = checkSourceOptions(options);
-  const batch = checkInteger('batch', options.batch, 1, 4096);
-  const threads = checkInteger('decodeThreads', options.decodeThreads, 0, 1024) || availableParallelism();
+  const { batch, decodeThreads, ...reading } = checkFields(PHOTO_FIELDS, options);
+  const threads = decodeThreads || availableParallelism();
   const given = await lookAt(source);
   if (given.areTensors) return { batches: given.source as BatchSource, failures: [] };
-  const transform = chooseModelTransform(options.transform, model);
+  const transform = chooseModelTransform(reading.transform, model);
   const input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
-  const items = openSource(given.source as EmbedSource, sourceOptions, signal);
+  const items = openSource(given.source as EmbedSource, reading, signal);
   const failures: PhotoFailure[] = [];
   async function* batches(): AsyncGenerator<Record<string, NamedTensor>> {
     await using lanes = new DecodeLanes(transform, threads);

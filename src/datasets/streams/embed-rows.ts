@@ -1,27 +1,26 @@
 /** Images → rows as a stream of bytes, which `tapir embed --out -` writes. */
 import { recordTransform } from '../embed/describe-run.js';
-import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
+import { callback, oneOf, readOptions, type Fields } from '../../base/options.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { loadArrow } from '../../tensor/arrow/library.js';
 import { openDecodeLanes, type EmbeddedBatch } from '../embed/embed-batches.js';
-import {
-  EMBED_DEFAULTS,
-  setUpEmbedding,
-  type EmbedOptions,
-  type EmbedSetup,
-} from '../embed/embed-options.js';
+import { EMBED_FIELDS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
+import { EMBED_FOLDER_FIELDS } from '../embed/embed-folder-options.js';
 import { checkFailures, readFailureLimit, type MaxFailures } from '../embed/failure-limit.js';
 import { ProgressMeter, type EmbedProgress } from '../embed/progress.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import type { UnreadCounts } from '../sources/items/unread-files.js';
 import { openSource } from '../sources/open-source.js';
+import { MAX_WAIT } from './row-pipe.js';
 import { createArrowRows } from './arrow-rows.js';
 import { describeColumns, storedFeatures } from './feature-columns.js';
 import { createJsonlRows } from './jsonl-rows.js';
 import { openRecords } from '../sources/records/open-records.js';
 import {
+  INPUT_FORMATS,
   NOTHING,
   type Carried,
   type InputFormat,
@@ -48,15 +47,19 @@ export interface EmbedRowsOptions extends EmbedOptions {
   readonly onUnread: ((counts: UnreadCounts) => void) | undefined;
 }
 
-export const EMBED_ROWS_DEFAULTS: EmbedRowsOptions = {
-  ...EMBED_DEFAULTS,
-  format: 'jsonl',
-  dtype: 'float32',
-  inputFormat: 'auto',
-  maxWaitMs: 50,
-  maxFailures: undefined,
-  onBatch: undefined,
-  onUnread: undefined,
+export const EMBED_ROWS_FIELDS: Fields<EmbedRowsOptions> = {
+  ...EMBED_FIELDS,
+  format: oneOf(ROW_FORMATS, 'jsonl', 'of the rows'),
+  dtype: EMBED_FOLDER_FIELDS.dtype,
+  inputFormat: oneOf(
+    INPUT_FORMATS,
+    'auto',
+    'format of standard input: a path per line, a JSON object per line, an Arrow stream; auto checks the first bytes',
+  ),
+  maxWaitMs: MAX_WAIT,
+  maxFailures: EMBED_FOLDER_FIELDS.maxFailures,
+  onBatch: callback(),
+  onUnread: callback(),
 };
 
 /**
@@ -75,11 +78,10 @@ export async function* embedRows(
   given: Options<EmbedRowsOptions>,
   warm?: DecodeLanes,
 ): AsyncGenerator<Uint8Array> {
-  const options = withDefaults(EMBED_ROWS_DEFAULTS, given, 'embedRows');
+  const options = readOptions(EMBED_ROWS_FIELDS, given, 'embedRows');
+  const { maxWaitMs } = options;
   const setup = setUpEmbedding(extractor, options);
-  checkOneOf('format', options.format, ROW_FORMATS);
-  const half = checkOneOf('dtype', options.dtype, ['float32', 'float16']) === 'float16';
-  const maxWaitMs = checkInteger('maxWaitMs', options.maxWaitMs, 0, 3_600_000);
+  const half = options.dtype === 'float16';
   const limit = readFailureLimit(options.maxFailures);
   await using lanes = openDecodeLanes(extractor, setup, warm);
   const input = await openInput(source, options, setup);

@@ -1,9 +1,11 @@
 /** Images in, rows out: the core of embedStream and embedTransformStream. */
-import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import type { Extractor } from '../../extract/extractor.js';
+import { invalidOption, type Options } from '../../base/checks.js';
+import { defaultsOf, integer, readOptions, type Field, type Fields } from '../../base/options.js';
+import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import { openDecodeLanes } from '../embed/embed-batches.js';
 import {
   EMBED_DEFAULTS,
+  EMBED_FIELDS,
   setUpEmbedding,
   type EmbedOptions,
   type EmbedSetup,
@@ -30,9 +32,23 @@ export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSe
   readonly maxWaitMs: number;
 }
 
-const { column: _column, nulSeparated: _nulSeparated, ...DEFAULTS } = EMBED_DEFAULTS;
+const { column: _column, nulSeparated: _nulSeparated, ...FIELDS } = EMBED_FIELDS;
 
-export const EMBED_STREAM_DEFAULTS: EmbedStreamOptions = { ...DEFAULTS, highWaterMark: 16, maxWaitMs: 50 };
+/** Run a partial batch when the input pauses. */
+export const MAX_WAIT: Field<number> = integer(
+  0,
+  3_600_000,
+  50,
+  'with --out -: run a partial batch when standard input pauses for this long',
+);
+
+const EMBED_STREAM_FIELDS: Fields<EmbedStreamOptions> = {
+  ...FIELDS,
+  highWaterMark: integer(1, 65_536, 16),
+  maxWaitMs: MAX_WAIT,
+};
+
+export const EMBED_STREAM_DEFAULTS: EmbedStreamOptions = defaultsOf(EMBED_STREAM_FIELDS);
 
 /** An input: a record with an image and the extra fields of its row; or just the image, if rows need no extra fields. */
 export type StreamInput<Extra extends object = Record<string, unknown>> =
@@ -59,14 +75,15 @@ export class RowPipe<Key extends string> {
 
   /** @throws {@link TapirError} `OPTION_INVALID`. */
   constructor(extractor: Extractor<Key>, given: Options<EmbedStreamOptions>, what: string) {
-    const options = withDefaults(EMBED_STREAM_DEFAULTS, given, what);
+    // First: a forgotten await, or an extractor of another copy of this package.
+    extractorInternals.of(extractor);
+    const options = readOptions(EMBED_STREAM_FIELDS, given, what);
     const signal = this.#stopping.signal;
     const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
     this.signal = setup.signal;
-    this.highWaterMark = checkInteger('highWaterMark', options.highWaterMark, 1, 65_536);
-    const maxWaitMs = checkInteger('maxWaitMs', options.maxWaitMs, 0, 3_600_000);
+    this.highWaterMark = options.highWaterMark;
     this.#plan = { ...setup.source, base: '', signal };
-    this.#rows = embedInputs<Key>(extractor, this.#inputs, { ...setup, signal }, maxWaitMs);
+    this.#rows = embedInputs<Key>(extractor, this.#inputs, { ...setup, signal }, options.maxWaitMs);
   }
 
   /**

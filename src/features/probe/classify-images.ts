@@ -1,8 +1,9 @@
 /** Images → classes, by a model with one output of scores and labels in its metadata. */
-import { checkInteger, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { invalidOption, type Options } from '../../base/checks.js';
+import { integer, readOptions, unchecked, type Fields } from '../../base/options.js';
 import { widen } from '../../tensor/widen.js';
 import { embedImages } from '../../datasets/embed/embed-images.js';
-import { EMBED_DEFAULTS, type EmbedOptions } from '../../datasets/embed/embed-options.js';
+import { EMBED_FIELDS, type EmbedOptions } from '../../datasets/embed/embed-options.js';
 import type { ImageError } from '../../datasets/embed/loader.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
@@ -25,10 +26,10 @@ export interface ClassifyOptions extends EmbedOptions {
   readonly device: Device;
 }
 
-export const CLASSIFY_DEFAULTS: ClassifyOptions = {
-  ...EMBED_DEFAULTS,
-  top: 5,
-  device: 'cpu',
+export const CLASSIFY_FIELDS: Fields<ClassifyOptions> = {
+  ...EMBED_FIELDS,
+  top: integer(1, 1000, 5, 'classes per image'),
+  device: unchecked<Device>('cpu'),
 };
 
 /** A class of an image. */
@@ -73,8 +74,7 @@ export async function* classifyImages(
   source: EmbedSource,
   given: Options<ClassifyOptions> = {},
 ): AsyncGenerator<ClassifiedImage> {
-  const { top, device, ...options } = withDefaults(CLASSIFY_DEFAULTS, given, 'classifyImages');
-  checkInteger('top', top, 1, 1000);
+  const { top, device, ...options } = readOptions(CLASSIFY_FIELDS, given, 'classifyImages');
   const model = await openModel(path);
   const [output] = model.outputs;
   const known = await readClassLabels(model);

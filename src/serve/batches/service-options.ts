@@ -1,21 +1,25 @@
 /** The options of a service, and their checks. */
+import { checkInteger, checkText, invalidOption, type Options } from '../../base/checks.js';
 import {
-  checkBoolean,
-  checkFunction,
-  checkInteger,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+  boolean,
+  callback,
+  checkedBy,
+  defaultsOf,
+  integer,
+  optional,
+  readOptions,
+  text,
+  type Fields,
+} from '../../base/options.js';
 import {
   EMBED_DEFAULTS,
+  EMBED_FIELDS,
   setUpEmbedding,
   type EmbedOptions,
   type EmbedSetup,
 } from '../../datasets/embed/embed-options.js';
 import { isTextList } from '../../extract/class-labels.js';
-import type { Extractor } from '../../extract/extractor.js';
+import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import type { TextTower } from '../../features/text/text-encoder.js';
 
 /** Options of {@link createService}. Times are in milliseconds. */
@@ -130,35 +134,6 @@ export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDi
   readonly onError: ((error: unknown) => void) | undefined;
 }
 
-const { transform, keepDims, decodeThreads } = EMBED_DEFAULTS;
-
-export const SERVICE_DEFAULTS: ServiceOptions = {
-  transform,
-  keepDims,
-  decodeThreads,
-  name: 'model',
-  textTower: undefined,
-  labels: undefined,
-  maxBatch: 0,
-  maxWaitMs: 5,
-  maxQueue: 256,
-  maxImages: 64,
-  maxBodyBytes: 32 * 1024 ** 2,
-  maxJsonBytes: 8 * 1024 ** 2,
-  maxBufferedBytes: 512 * 1024 ** 2,
-  maxRequests: 512,
-  token: undefined,
-  allowUrls: false,
-  allowPrivateUrls: false,
-  urlTimeoutMs: 10_000,
-  requestTimeoutMs: 30_000,
-  headersTimeoutMs: 10_000,
-  idleTimeoutMs: 120_000,
-  keepAliveTimeoutMs: 65_000,
-  shutdownTimeoutMs: 30_000,
-  onError: undefined,
-};
-
 /** The checked options, and the setup of embedding that follows from them. */
 export interface ServiceSetup extends ServiceOptions {
   readonly embed: EmbedSetup;
@@ -168,45 +143,65 @@ export interface ServiceSetup extends ServiceOptions {
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const HOUR_MS = 3_600_000;
 
+const { transform, keepDims, decodeThreads } = EMBED_FIELDS;
+
+const SERVICE_FIELDS: Fields<ServiceOptions> = {
+  transform,
+  keepDims,
+  decodeThreads,
+  name: checkedBy(checkName, 'model'),
+  textTower: optional(checkTower),
+  labels: optional(checkLabels),
+  maxBatch: integer(0, 4096, 0),
+  maxWaitMs: integer(0, 10_000, 5),
+  maxQueue: integer(1, 1e6, 256),
+  maxImages: integer(1, 1e5, 64),
+  maxBodyBytes: integer(1024, 2 ** 31 - 1, 32 * 1024 ** 2),
+  maxJsonBytes: integer(1024, 2 ** 28, 8 * 1024 ** 2),
+  maxBufferedBytes: integer(1, Number.MAX_SAFE_INTEGER, 512 * 1024 ** 2),
+  maxRequests: integer(1, 1e6, 512),
+  token: optional(text('')),
+  allowUrls: boolean(false),
+  allowPrivateUrls: boolean(false),
+  urlTimeoutMs: integer(1, 600_000, 10_000),
+  requestTimeoutMs: integer(1, HOUR_MS, 30_000),
+  headersTimeoutMs: integer(1, HOUR_MS, 10_000),
+  idleTimeoutMs: integer(1, HOUR_MS, 120_000),
+  keepAliveTimeoutMs: integer(1, HOUR_MS, 65_000),
+  shutdownTimeoutMs: integer(0, HOUR_MS, 30_000),
+  onError: callback(),
+};
+
+export const SERVICE_DEFAULTS: ServiceOptions = defaultsOf(SERVICE_FIELDS);
+
 /** Checks options against the extractor. Throws `OPTION_INVALID`. */
 export function setUpService(extractor: Extractor, given: Options<ServiceOptions>): ServiceSetup {
-  const options = withDefaults(SERVICE_DEFAULTS, given, 'createService');
-  const batch = checkInteger('maxBatch', options.maxBatch, 0, 4096);
-  const embed = setUpEmbedding(extractor, {
-    ...EMBED_DEFAULTS,
-    transform: options.transform,
-    keepDims: options.keepDims,
-    decodeThreads: options.decodeThreads,
-    batch,
-  });
-  if (!NAME.test(checkText('name', options.name)))
-    throw invalidOption('name', 'made of letters, digits, ".", "_" and "-", 128 at most', options.name);
-  if (options.textTower !== undefined && typeof options.textTower.encode !== 'function')
-    throw invalidOption('textTower', 'made by createTextEncoder', options.textTower);
-  if (options.labels !== undefined && !isTextList(options.labels))
-    throw invalidOption('labels', 'a list of strings, not empty', options.labels);
-  checkInteger('maxWaitMs', options.maxWaitMs, 0, 10_000);
-  const maxQueue = checkInteger('maxQueue', options.maxQueue, 1, 1e6);
-  const maxImages = Math.min(checkInteger('maxImages', options.maxImages, 1, 1e5), maxQueue);
-  const maxBodyBytes = checkInteger('maxBodyBytes', options.maxBodyBytes, 1024, 2 ** 31 - 1);
-  const maxJsonBytes = Math.min(
-    checkInteger('maxJsonBytes', options.maxJsonBytes, 1024, 2 ** 28),
-    maxBodyBytes,
-  );
+  // First: a forgotten await, or an extractor of another copy of this package.
+  extractorInternals.of(extractor);
+  const options = readOptions(SERVICE_FIELDS, given, 'createService');
+  const { transform, keepDims, decodeThreads, maxBatch: batch, maxBodyBytes } = options;
   checkInteger('maxBufferedBytes', options.maxBufferedBytes, maxBodyBytes, Number.MAX_SAFE_INTEGER);
-  checkInteger('maxRequests', options.maxRequests, 1, 1e6);
-  if (options.token !== undefined) checkText('token', options.token);
-  checkBoolean('allowUrls', options.allowUrls);
-  checkBoolean('allowPrivateUrls', options.allowPrivateUrls);
-  checkInteger('urlTimeoutMs', options.urlTimeoutMs, 1, 600_000);
-  for (const option of [
-    'requestTimeoutMs',
-    'headersTimeoutMs',
-    'idleTimeoutMs',
-    'keepAliveTimeoutMs',
-  ] as const)
-    checkInteger(option, options[option], 1, HOUR_MS);
-  checkInteger('shutdownTimeoutMs', options.shutdownTimeoutMs, 0, HOUR_MS);
-  checkFunction('onError', options.onError);
-  return { ...options, maxBatch: embed.batch, maxImages, maxJsonBytes, embed };
+  const embed = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform, keepDims, decodeThreads, batch });
+  return {
+    ...options,
+    maxBatch: embed.batch,
+    maxImages: Math.min(options.maxImages, options.maxQueue),
+    maxJsonBytes: Math.min(options.maxJsonBytes, maxBodyBytes),
+    embed,
+  };
+}
+
+function checkName(option: string, value: unknown): string {
+  if (NAME.test(checkText(option, value))) return value as string;
+  throw invalidOption(option, 'made of letters, digits, ".", "_" and "-", 128 at most', value);
+}
+
+function checkTower(option: string, value: unknown): TextTower {
+  if (typeof (value as TextTower | null)?.encode === 'function') return value as TextTower;
+  throw invalidOption(option, 'made by createTextEncoder', value);
+}
+
+function checkLabels(option: string, value: unknown): readonly string[] {
+  if (isTextList(value)) return value;
+  throw invalidOption(option, 'a list of strings, not empty', value);
 }

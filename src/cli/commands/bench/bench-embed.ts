@@ -1,7 +1,7 @@
 /** `tapir bench embed`: the speed of decoding, of the model, and of both together, and where the time goes. */
 import type { Command } from 'commander';
 import {
-  MEASURE_EMBEDDING_DEFAULTS,
+  MEASURE_EMBEDDING_FIELDS,
   measureEmbedding,
   type EmbeddingReport,
   type Throughput,
@@ -21,7 +21,8 @@ import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatBytes } from '../../../html/numbers.js';
 import { formatTable } from '../../terminal/table.js';
 import { addExtractorFlags, addPartFlags } from '../../flags/extractor-flags.js';
-import { parseCount, parseNumber } from '../../flags/flag-values.js';
+import { parseCount } from '../../flags/flag-values.js';
+import { addFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 export interface BenchEmbedFlags extends ExtractorFlags {
@@ -39,10 +40,9 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
     .description('measure decoding, the model, and both together, and show where the time goes')
     .argument('<source>', 'folder of images, searched recursively; read repeatedly')
     .option('--batch <n>', 'images per run; 0 finds the fastest', parseCount, 0)
-    .option('--seconds <n>', 'seconds per measurement', parseNumber, MEASURE_EMBEDDING_DEFAULTS.seconds)
-    .option('--rounds <n>', 'rounds of measurements', parseCount, MEASURE_EMBEDDING_DEFAULTS.rounds)
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
+  addFlags(command, MEASURE_EMBEDDING_FIELDS, { seconds: '--seconds <n>', rounds: '--rounds <n>' });
   addExtractorFlags(command);
   addPartFlags(command);
 }

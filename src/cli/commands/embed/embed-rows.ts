@@ -3,7 +3,7 @@ import { invalidOption } from '../../../base/checks.js';
 import type { EmbeddedBatch } from '../../../datasets/embed/embed-batches.js';
 import { hasFewImages } from '../../measure/few-images.js';
 import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
-import { EMBED_FOLDER_DEFAULTS } from '../../../datasets/embed/embed-folder-options.js';
+import { EMBED_FOLDER_FIELDS } from '../../../datasets/embed/embed-folder-options.js';
 import { embedRows } from '../../../datasets/streams/embed-rows.js';
 import { ROW_FORMATS, type RowFormat } from '../../../datasets/streams/row-output.js';
 import type { EmbedProgress } from '../../../datasets/embed/progress.js';
@@ -66,7 +66,7 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (removeMissing) throw refuse('--remove-missing', removeMissing);
   if (overwrite) throw refuse('--overwrite', overwrite);
   if (checksum) throw refuse('--checksum', checksum);
-  if (shardSize !== EMBED_FOLDER_DEFAULTS.shardSize) throw refuse('--shard-size', shardSize);
+  if (shardSize !== EMBED_FOLDER_FIELDS.shardSize.fallback) throw refuse('--shard-size', shardSize);
   if (shard !== undefined) throw refuse('--shard', shard);
   if (minCosine !== undefined) throw refuse('--min-cosine', minCosine);
   return found;

@@ -11,14 +11,14 @@ import { EXIT } from '../../terminal/exit-code.js';
 import { openRunView } from '../../terminal/run-view.js';
 import { chooseLocalDevice, parseShard, readShardFlag } from '../../flags/shard-flag.js';
 import { formatDims } from '../../terminal/table.js';
-import { EMBED_FOLDER_DEFAULTS } from '../../../datasets/embed/embed-folder-options.js';
+import { EMBED_FOLDER_FIELDS } from '../../../datasets/embed/embed-folder-options.js';
 import type { MaxFailures } from '../../../datasets/embed/failure-limit.js';
 import { FEATURE_FORMATS } from '../../../datasets/formats/feature-files.js';
 import { ROW_FORMATS } from '../../../datasets/streams/row-output.js';
-import { EMBED_ROWS_DEFAULTS } from '../../../datasets/streams/embed-rows.js';
-import { INPUT_FORMATS } from '../../../datasets/sources/records/source-record.js';
+import { EMBED_ROWS_FIELDS } from '../../../datasets/streams/embed-rows.js';
 import { addExtractorFlags, addPartFlags } from '../../flags/extractor-flags.js';
-import { parseCount, parseNumber } from '../../flags/flag-values.js';
+import { parseCount } from '../../flags/flag-values.js';
+import { addFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 /** Adds the command. */
@@ -33,72 +33,39 @@ export function addEmbedCommand(program: Command, terminal: Terminal): void {
     .requiredOption(
       '--out <folder>',
       'dataset to write, or - for rows on standard output (docs/guides/pipes.md)',
-    )
-    .option('--column <name>', 'column or field of a list that holds the path', EMBED_FOLDER_DEFAULTS.column)
-    .addOption(
-      new Option(
-        '--input-format <format>',
-        'format of standard input: a path per line, a JSON object per line, an Arrow stream; auto checks the first bytes',
-      )
-        .choices(INPUT_FORMATS)
-        .default(EMBED_ROWS_DEFAULTS.inputFormat),
-    )
-    .option(
-      '--max-wait-ms <n>',
-      'with --out -: run a partial batch when standard input pauses for this long',
-      parseCount,
-      EMBED_ROWS_DEFAULTS.maxWaitMs,
-    )
-    .option('--null', 'paths of a plain list end with NUL: find -print0', EMBED_FOLDER_DEFAULTS.nulSeparated)
-    .option('--allow-http', 'fetch entries of a list that are URLs', EMBED_FOLDER_DEFAULTS.allowHttp)
-    .option(
-      '--batch <n>',
-      'images per run; 0 for 8 on the CPU and 32 on a GPU',
-      parseCount,
-      EMBED_FOLDER_DEFAULTS.batch,
-    )
-    .addOption(
-      new Option('--dtype <type>', 'element type of features on disk')
-        .choices(['float32', 'float16'])
-        .default(EMBED_FOLDER_DEFAULTS.dtype),
-    )
+    );
+  addFlags(command, EMBED_ROWS_FIELDS, {
+    column: '--column <name>',
+    inputFormat: '--input-format <format>',
+    maxWaitMs: '--max-wait-ms <n>',
+    nulSeparated: '--null',
+    allowHttp: '--allow-http',
+  });
+  addFlags(command, EMBED_FOLDER_FIELDS, { batch: '--batch <n>', dtype: '--dtype <type>' });
+  command
     .addOption(
       new Option(
         '--format <format>',
         'of the feature files: npy, arrow or parquet; with --out -, of the rows: jsonl or arrow',
       )
         .choices([...new Set([...FEATURE_FORMATS, ...ROW_FORMATS])])
-        .default(EMBED_FOLDER_DEFAULTS.format),
+        .default(EMBED_FOLDER_FIELDS.format.fallback),
     )
-    .addOption(
-      new Option(
-        '--shard <i/n>',
-        'embed part i (from 0) of n into OUT/parts/i-of-n; auto: as torchrun, Slurm or Open MPI say; auto/n: also Kubernetes',
-      ).argParser(parseShard),
-    )
-    .option('--shard-size <n>', 'inputs per file', parseCount, EMBED_FOLDER_DEFAULTS.shardSize)
-    .option('--keep-dims', 'keep trailing 1×1 dims', EMBED_FOLDER_DEFAULTS.keepDims)
-    .option('--checksum', 'hash each file, to find changes that keep size and time', false)
-    .option(
-      '--max-failures <n>',
-      'stop when more inputs fail: a number, or a share such as 1%',
-      parseFailures,
-    )
-    .option(
-      '--min-cosine <x>',
-      'with another precision than float32: stop if the cosine to float32 on the first 16 images is less, such as 0.998',
-      parseNumber,
-    )
-    .option(
-      '--remove-missing',
-      'mark images that are no longer in the source as removed: search, dedupe, report and probe leave them out',
-      EMBED_FOLDER_DEFAULTS.removeMissing,
-    )
-    .option(
-      '--overwrite',
-      'replace a dataset that exists; only files of the dataset are removed',
-      EMBED_FOLDER_DEFAULTS.overwrite,
-    )
+    .addOption(new Option('--shard <i/n>', EMBED_FOLDER_FIELDS.shard.about).argParser(parseShard));
+  addFlags(command, EMBED_FOLDER_FIELDS, {
+    shardSize: '--shard-size <n>',
+    keepDims: '--keep-dims',
+    checksum: '--checksum',
+  });
+  command.addOption(
+    new Option('--max-failures <n>', EMBED_FOLDER_FIELDS.maxFailures.about).argParser(parseFailures),
+  );
+  addFlags(command, EMBED_FOLDER_FIELDS, {
+    minCosine: '--min-cosine <x>',
+    removeMissing: '--remove-missing',
+    overwrite: '--overwrite',
+  });
+  command
     .option(
       '--metrics-port <port>',
       'serve figures for Prometheus on this port, to this machine only',

@@ -3,7 +3,7 @@ import { shown } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import {
   classifyImages,
-  CLASSIFY_DEFAULTS,
+  CLASSIFY_FIELDS,
   type ClassifiedImage,
 } from '../../../features/probe/classify-images.js';
 import { invalidOption } from '../../../base/checks.js';
@@ -11,7 +11,7 @@ import { readDevice, type Device } from '../../../runtime/lanes/device.js';
 import { openModel } from '../../../model/open/open-model.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { readTransformFlag } from '../../flags/open-extractor.js';
-import { parseCount } from '../../flags/flag-values.js';
+import { addFlags } from '../../flags/option-flags.js';
 import { EXIT } from '../../terminal/exit-code.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
@@ -27,13 +27,11 @@ interface ClassifyFlags {
 
 /** Adds the command. */
 export function addClassifyCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('classify')
     .description('name the classes of images, by a model with labels such as "tapir probe --attach" writes')
     .argument('<source>', 'image, folder, pattern, list or archive')
     .option('--model <file>', 'the classifier: its first output has a score for each class')
-    .option('--top <n>', 'classes per image', parseCount, 3)
-    .option('--transform <name>', 'preprocessing, as for embed', CLASSIFY_DEFAULTS.transform as string)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .addOption(
       new Option('--format <name>', 'a line of text per image, or of JSON')
@@ -43,6 +41,7 @@ export function addClassifyCommand(program: Command, terminal: Terminal): void {
     .option('--json', 'the same as --format jsonl', false)
     .option(YES_FLAG, YES_HELP, false)
     .action((source: string, flags: ClassifyFlags) => runClassify(terminal, source, flags));
+  addFlags(command, CLASSIFY_FIELDS, { top: '--top <n>', transform: '--transform <name>' });
 }
 
 async function runClassify(terminal: Terminal, source: string, flags: ClassifyFlags): Promise<void> {

@@ -1,5 +1,5 @@
 /** How to read a source. */
-import { checkBoolean, checkInteger, checkText } from '../../../base/checks.js';
+import { boolean, defaultsOf, integer, text, type Fields } from '../../../base/options.js';
 
 /** How a source of images is read. */
 export interface SourceOptions {
@@ -31,21 +31,12 @@ export interface SourceOptions {
   readonly httpMaxBytes: number;
 }
 
-export const SOURCE_DEFAULTS: SourceOptions = {
-  column: 'path',
-  nulSeparated: false,
-  allowHttp: false,
-  httpTimeoutMs: 30_000,
-  httpMaxBytes: 64 * 1024 ** 2,
+export const SOURCE_FIELDS: Fields<SourceOptions> = {
+  column: text('path', 'column or field of a list that holds the path'),
+  nulSeparated: boolean(false, 'paths of a plain list end with NUL: find -print0'),
+  allowHttp: boolean(false, 'fetch entries of a list that are URLs'),
+  httpTimeoutMs: integer(1, 3_600_000, 30_000),
+  httpMaxBytes: integer(1, 1024 ** 3, 64 * 1024 ** 2),
 };
 
-/** Checks the options of a source. Throws `OPTION_INVALID`. */
-export function checkSourceOptions(options: SourceOptions): SourceOptions {
-  return {
-    column: checkText('column', options.column),
-    nulSeparated: checkBoolean('nulSeparated', options.nulSeparated),
-    allowHttp: checkBoolean('allowHttp', options.allowHttp),
-    httpTimeoutMs: checkInteger('httpTimeoutMs', options.httpTimeoutMs, 1, 3_600_000),
-    httpMaxBytes: checkInteger('httpMaxBytes', options.httpMaxBytes, 1, 1024 ** 3),
-  };
-}
+export const SOURCE_DEFAULTS: SourceOptions = defaultsOf(SOURCE_FIELDS);

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import {
-  checkSourceOptions,
-  SOURCE_DEFAULTS,
-} from '../../../../src/datasets/sources/items/source-options.js';
+import { readOptions } from '../../../../src/base/options.js';
+import { SOURCE_DEFAULTS, SOURCE_FIELDS } from '../../../../src/datasets/sources/items/source-options.js';
 
-describe('checkSourceOptions', () => {
-  it('takes the defaults', () => expect(checkSourceOptions(SOURCE_DEFAULTS)).toEqual(SOURCE_DEFAULTS));
+describe('the options of a source', () => {
+  it('have defaults', () => expect(readOptions(SOURCE_FIELDS, {}, 'it')).toEqual(SOURCE_DEFAULTS));
 
   it.each([
     ['column', ''],
@@ -17,8 +15,7 @@ describe('checkSourceOptions', () => {
     ['httpMaxBytes', 1024 ** 3 + 1],
     ['httpMaxBytes', 0.5],
   ])('refuses %s: %j', (option, value) => {
-    const options = { ...SOURCE_DEFAULTS, [option]: value };
-    expect(() => checkSourceOptions(options)).toThrow(
+    expect(() => readOptions(SOURCE_FIELDS, { [option]: value }, 'it')).toThrow(
       expect.objectContaining({ code: 'OPTION_INVALID', details: expect.objectContaining({ option }) }),
     );
   });

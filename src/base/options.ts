@@ -1,0 +1,122 @@
+/** Options as fields: one definition gives the default, the check, and the flag of a command with its help. */
+import {
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkOneOf,
+  checkSignal,
+  checkText,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from './checks.js';
+
+/** Returns the value of an option, or throws `OPTION_INVALID`. */
+export type Check<Value> = (option: string, value: unknown) => Value;
+
+/** What an option is. */
+export interface Field<Value> {
+  /** The value of an option that is left out. */
+  readonly fallback: Value;
+  readonly check: Check<Value>;
+  /** A line of help for the flag of a command; empty for an option that no command has. */
+  readonly about: string;
+  /** How a command reads the flag: a switch, a count, a number, one of some words, or text. */
+  readonly reads: 'switch' | 'count' | 'number' | 'text' | readonly string[];
+}
+
+/** A field for each of some options. */
+export type Fields<Named> = { readonly [Name in keyof Named]-?: Field<Named[Name]> };
+
+/** An integer in a range. */
+export function integer(min: number, max: number, fallback: number, about = ''): Field<number> {
+  return { fallback, about, reads: 'count', check: (option, value) => checkInteger(option, value, min, max) };
+}
+
+/** A number in a range. */
+export function number(min: number, max: number, fallback: number, about = ''): Field<number> {
+  const check = (option: string, value: unknown): number => {
+    if (typeof value === 'number' && value >= min && value <= max) return value;
+    throw invalidOption(option, `a number from ${min} to ${max}`, value);
+  };
+  return { fallback, about, reads: 'number', check };
+}
+
+/** True or false. */
+export function boolean(fallback: boolean, about = ''): Field<boolean> {
+  return { fallback, about, reads: 'switch', check: checkBoolean };
+}
+
+/** One of some words. */
+export function oneOf<Word extends string>(words: readonly Word[], fallback: Word, about = ''): Field<Word> {
+  return { fallback, about, reads: words, check: (option, value) => checkOneOf(option, value, words) };
+}
+
+/** A text that is not empty. */
+export function text(fallback: string, about = ''): Field<string> {
+  return { fallback, about, reads: 'text', check: checkText };
+}
+
+/** Stops the work when it fires. */
+export const signal: Field<AbortSignal | undefined> = {
+  fallback: undefined,
+  about: '',
+  reads: 'text',
+  check: (_option, value) => checkSignal(value),
+};
+
+/** A function that is called, or undefined. */
+export function callback<Call extends (...args: never) => unknown>(): Field<Call | undefined> {
+  return checkedBy((option, value) => checkFunction(option, value as Call | undefined), undefined);
+}
+
+/** A value that is checked where it is used, with what it must fit. */
+export function unchecked<Value>(fallback: Value, about = ''): Field<Value> {
+  return checkedBy((_option, value) => value as Value, fallback, about);
+}
+
+/** A value with a check of another kind. */
+export function checkedBy<Value>(check: Check<Value>, fallback: Value, about = ''): Field<Value> {
+  return { fallback, about, reads: 'text', check };
+}
+
+/** An option that may be left out, which then is undefined: a field, or the check of a given value. */
+export function optional<Value>(field: Field<Value> | Check<Value>, about = ''): Field<Value | undefined> {
+  const given = typeof field === 'function' ? checkedBy(field, undefined as Value, about) : field;
+  const check = (option: string, value: unknown): Value | undefined =>
+    value === undefined ? undefined : given.check(option, value);
+  return { ...given, fallback: undefined, check };
+}
+
+/** The values of options that are left out. */
+export function defaultsOf<Named extends object>(fields: Fields<Named>): Named {
+  return mapFields(fields, ({ fallback }) => fallback);
+}
+
+/** Checks each option that has a field. Throws `OPTION_INVALID`. */
+export function checkFields<Named extends object>(fields: Fields<Named>, options: Named): Named {
+  return Object.freeze(mapFields(fields, ({ check }, name) => check(name, options[name])));
+}
+
+/**
+ * Lays the caller's options over the defaults, and checks each. The caller's object is never changed.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for an unknown option, a bad value, and anything but an object of options.
+ */
+export function readOptions<Named extends object>(
+  fields: Fields<Named>,
+  given: Options<Named>,
+  what: string,
+): Named {
+  return checkFields(fields, withDefaults(defaultsOf(fields), given, what));
+}
+
+function mapFields<Named extends object>(
+  fields: Fields<Named>,
+  valueOf: (field: Field<Named[keyof Named]>, name: keyof Named & string) => Named[keyof Named],
+): Named {
+  const entries = Object.entries<Field<Named[keyof Named]>>(fields);
+  return Object.fromEntries(
+    entries.map(([name, field]) => [name, valueOf(field, name as keyof Named & string)]),
+  ) as Named;
+}
