@@ -1,10 +1,53 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
+
+const TEST = join(import.meta.dirname, 'test');
+
+/** Files that need the built package or another process. */
+const NEEDS_BUILD = /'onnx-tapir|\/build\/modules|\/dist\/lib|node:child_process/;
+
+/** Files that need more than a second or two: hostile input, drawn cases, pages in a browser. */
+const SLOW = new Set([
+  'hostile-files.test.ts',
+  'datasets/formats/feature-files.test.ts',
+  'datasets/sources/records/arrow-streams.test.ts',
+  'hub/wheels/install-cuda.test.ts',
+  'hub/wheels/install-engine.test.ts',
+  'hub/wheels/unpack-wheel.test.ts',
+  'images/formats/headers.test.ts',
+  'images/jpeg/jpeg.test.ts',
+  'images/resample/resample.test.ts',
+  'parameters/mutants.test.ts',
+]);
+
+const needing = new Map<string, boolean>();
+
+/** Whether a test, or what it takes from test/support, needs the built package or another process. */
+function needsBuild(path: string): boolean {
+  const known = needing.get(path);
+  if (known !== undefined) return known;
+  needing.set(path, false);
+  const text = readFileSync(path, 'utf8');
+  const imports = Array.from(text.matchAll(/from '(\.[^']+)\.js'/g), ([, file]) =>
+    join(dirname(path), `${file}.ts`),
+  );
+  const needs = NEEDS_BUILD.test(text) || imports.some((file) => file.startsWith(TEST) && needsBuild(file));
+  needing.set(path, needs);
+  return needs;
+}
+
+const tests = readdirSync(TEST, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.test.ts'))
+  .map((path) => join(TEST, path));
+const isDeep = (path: string): boolean =>
+  SLOW.has(relative(TEST, path).replaceAll('\\', '/')) || needsBuild(path);
+const listed = (paths: readonly string[]): string[] =>
+  paths.map((path) => relative(import.meta.dirname, path));
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     globalSetup: 'test/support/announce.ts',
     // The built package is loaded as it is. (test/types.test-d.ts is compiled by `npm run types`.)
     server: { deps: { external: [/\/dist\/lib\//] } },
@@ -15,5 +58,9 @@ export default defineConfig({
     env: { XDG_CACHE_HOME: join(tmpdir(), 'tapir-test-cache') },
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    projects: [
+      { extends: true, test: { name: 'unit', include: listed(tests.filter((path) => !isDeep(path))) } },
+      { extends: true, test: { name: 'deep', include: listed(tests.filter(isDeep)) } },
+    ],
   },
 });

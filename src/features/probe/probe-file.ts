@@ -35,6 +35,15 @@ export interface SaveProbeOptions {
  * Writes a probe to a file, with its results.
  *
  * @throws {@link TapirError} `OUTPUT_EXISTS`; `OUTPUT_UNWRITABLE`.
+ *
+ * @example
+ * ```ts
+ * import { openDataset } from 'onnx-tapir';
+ * import { readProbe, saveProbe, trainProbe } from 'onnx-tapir/features';
+ *
+ * await saveProbe(await trainProbe(await openDataset('vectors'), 'by-folder'), 'probe.json');
+ * console.log((await readProbe('probe.json')).classes); // ['cat', 'dog']
+ * ```
  */
 export async function saveProbe(
   probe: Probe,
