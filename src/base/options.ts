@@ -75,6 +75,12 @@ export function unchecked<Value>(fallback: Value, about = ''): Field<Value> {
   return checkedBy((_option, value) => value as Value, fallback, about);
 }
 
+/** Fields of options that another part of the package checks. */
+export function uncheckedFields<Named extends object>(defaults: Named): Fields<Named> {
+  const fields = Object.entries(defaults).map(([name, fallback]) => [name, unchecked(fallback)]);
+  return Object.fromEntries(fields) as Fields<Named>;
+}
+
 /** A value with a check of another kind. */
 export function checkedBy<Value>(check: Check<Value>, fallback: Value, about = ''): Field<Value> {
   return { fallback, about, reads: 'text', check };

@@ -1,12 +1,16 @@
 /** Options of attribution. */
+import { checkText, invalidOption, type Options } from '../base/checks.js';
 import {
-  checkInteger,
-  checkOneOf,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../base/checks.js';
+  defaultsOf,
+  integer,
+  number,
+  oneOf,
+  optional,
+  readOptions,
+  unchecked,
+  uncheckedFields,
+  type Fields,
+} from '../base/options.js';
 import type { InputSizes } from '../model/open/input-sizes.js';
 import type { Device } from '../runtime/lanes/device.js';
 import { LANE_DEFAULTS, type LaneOptions } from '../runtime/lanes/lane-options.js';
@@ -89,43 +93,34 @@ export interface AttributionOptions
 /** {@link AttributionOptions} as the caller passes them. */
 export type GivenAttributionOptions = Options<AttributionOptions>;
 
-export const ATTRIBUTION_DEFAULTS: AttributionOptions = {
-  ...LANE_DEFAULTS,
-  method: 'grad-cam',
-  layer: undefined,
-  output: undefined,
-  labels: undefined,
-  device: undefined,
-  devices: undefined,
-  parallel: {},
-  session: {},
-  inputSizes: {},
-  steps: 20,
-  baseline: 'zero',
-  rule: 'gausslegendre',
-  samples: 20,
-  noise: 0.15,
-  seed: 0,
-  batchSize: 16,
+const MOST = 2 ** 20;
+
+export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
+  ...uncheckedFields(LANE_DEFAULTS),
+  method: oneOf([...LAYER_METHODS, ...INPUT_METHODS], 'grad-cam', 'how the map is computed'),
+  layer: optional(checkText, 'the layer whose map is weighted'),
+  output: optional(checkText, 'the scores [N, classes]'),
+  labels: unchecked<readonly string[] | undefined>(undefined),
+  device: unchecked<Device | undefined>(undefined),
+  devices: unchecked<AttributionOptions['devices']>(undefined),
+  parallel: unchecked({}),
+  session: unchecked({}),
+  inputSizes: unchecked({}),
+  steps: integer(2, MOST, 20),
+  baseline: oneOf(BASELINES, 'zero'),
+  rule: oneOf(PATH_RULES, 'gausslegendre'),
+  samples: integer(1, MOST, 20),
+  noise: number(0, Number.MAX_VALUE, 0.15),
+  seed: integer(0, 2 ** 32 - 1, 0),
+  batchSize: integer(1, MOST, 16),
 };
 
-const MOST = 2 ** 20;
+export const ATTRIBUTION_DEFAULTS: AttributionOptions = defaultsOf(ATTRIBUTION_FIELDS);
 
 /** Reads options. Throws `OPTION_INVALID`. */
 export function readAttributionOptions(given: GivenAttributionOptions): AttributionOptions {
-  const options = withDefaults(ATTRIBUTION_DEFAULTS, given, 'createAttribution');
-  const { method, layer, output, noise } = options;
-  checkOneOf('method', method, [...LAYER_METHODS, ...INPUT_METHODS]);
-  checkOneOf('baseline', options.baseline, BASELINES);
-  checkOneOf('rule', options.rule, PATH_RULES);
-  checkInteger('steps', options.steps, 2, MOST);
-  checkInteger('samples', options.samples, 1, MOST);
-  checkInteger('batchSize', options.batchSize, 1, MOST);
-  checkInteger('seed', options.seed, 0, 2 ** 32 - 1);
-  if (!(typeof noise === 'number' && noise >= 0 && noise < Infinity))
-    throw invalidOption('noise', 'a finite number from 0', noise);
-  if (output !== undefined) checkText('output', output);
-  if (layer !== undefined) checkText('layer', layer);
+  const options = readOptions(ATTRIBUTION_FIELDS, given, 'createAttribution');
+  const { method, layer } = options;
   if (isLayerMethod(method) || layer === undefined) return options;
   const expected = `left out for method "${method}", which attributes the score to pixels`;
   throw invalidOption('layer', expected, layer);

@@ -1,5 +1,6 @@
 /** Loading a state dict into a model: the same graph with other weights. */
-import { checkBoolean, checkText, invalidOption, show, withDefaults, type Options } from '../base/checks.js';
+import { checkText, invalidOption, show, type Options } from '../base/checks.js';
+import { boolean, optional, readOptions, unchecked, type Fields } from '../base/options.js';
 import { modelInternals } from '../model/open/model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { Loading, type LoadReport } from './match/loading.js';
@@ -34,11 +35,11 @@ export interface LoadStateOptions {
   readonly reference: StateSource | undefined;
 }
 
-export const LOAD_DEFAULTS: LoadStateOptions = {
-  strict: true,
-  prefix: undefined,
-  epsilon: undefined,
-  reference: undefined,
+const LOAD_FIELDS: Fields<LoadStateOptions> = {
+  strict: boolean(true),
+  prefix: optional(checkText),
+  epsilon: optional(checkEpsilon),
+  reference: unchecked<StateSource | undefined>(undefined),
 };
 
 /**
@@ -74,10 +75,8 @@ export async function loadStateDict(
   state: StateSource,
   given: Options<LoadStateOptions> = {},
 ): Promise<{ readonly model: OnnxModel; readonly report: LoadReport }> {
-  const options = withDefaults(LOAD_DEFAULTS, given, 'loadStateDict');
-  const strict = checkBoolean('strict', options.strict);
-  const prefix = options.prefix === undefined ? undefined : checkText('prefix', options.prefix);
-  const epsilon = checkEpsilon(options.epsilon);
+  const options = readOptions(LOAD_FIELDS, given, 'loadStateDict');
+  const { strict, prefix, epsilon } = options;
   const opened = readModel(model);
   const notes: string[] = [];
   const values = readState(state, prefix, notes);
@@ -88,9 +87,9 @@ export async function loadStateDict(
 }
 
 /** Checks the epsilon of folded norms. Throws `OPTION_INVALID`. */
-export function checkEpsilon(epsilon: number | undefined): number | undefined {
-  if (epsilon === undefined || (typeof epsilon === 'number' && epsilon > 0 && epsilon < 1)) return epsilon;
-  throw invalidOption('epsilon', 'a number between 0 and 1', epsilon);
+export function checkEpsilon(option: string, value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value < 1) return value;
+  throw invalidOption(option, 'a number between 0 and 1', value);
 }
 
 /** The tensors of a state dict by the names that the model has. Throws `OPTION_INVALID`. */

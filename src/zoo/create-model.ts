@@ -1,5 +1,6 @@
 /** torchvision's networks as ONNX models, without Python. */
-import { checkInteger, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { invalidOption, isText, type Options } from '../base/checks.js';
+import { integer, optional, readOptions, type Fields } from '../base/options.js';
 import { TapirError } from '../base/errors.js';
 import { openModel, type OnnxModel } from '../model/open/open-model.js';
 import { mapAtOnce } from '../parameters/match/map-at-once.js';
@@ -24,7 +25,7 @@ export interface CreateOptions {
   readonly weights: string | URL | StateSource | undefined;
   /**
    * The number of classes. If `weights` have another number, the classifier starts from scratch; left out, they must have 1000.
-   * @default 1000
+   * @default undefined, which is 1000
    */
   readonly numClasses: number | undefined;
   /**
@@ -45,14 +46,6 @@ export interface CreateOptions {
   readonly opset: number;
 }
 
-export const CREATE_DEFAULTS: CreateOptions = {
-  weights: undefined,
-  numClasses: undefined,
-  seed: 0,
-  imageSize: undefined,
-  opset: 17,
-};
-
 const CLASSES = 1000;
 /** Versions of the file format by those of the operator set. */
 const IR_VERSIONS: ReadonlyMap<number, number> = new Map([
@@ -61,6 +54,21 @@ const IR_VERSIONS: ReadonlyMap<number, number> = new Map([
   [19, 9],
   [20, 9],
 ]);
+
+export const CREATE_FIELDS: Fields<CreateOptions> = {
+  weights: optional(checkWeights),
+  numClasses: optional(
+    integer(1, 1_000_000, CLASSES, 'number of classes; a classifier of another size starts from scratch'),
+  ),
+  seed: integer(0, 2 ** 32 - 1, 0, 'chooses the numbers of an untrained network'),
+  imageSize: optional(integer(1, 65_536, 224, 'height and width of the image')),
+  opset: integer(
+    Math.min(...IR_VERSIONS.keys()),
+    Math.max(...IR_VERSIONS.keys()),
+    17,
+    'version of the operator set',
+  ),
+};
 /** The largest protobuf message, and so the largest ONNX file. */
 const LIMIT_BYTES = 2 ** 31 - 1;
 
@@ -146,19 +154,17 @@ export async function createModel(name: string, given: Options<CreateOptions> = 
 }
 
 function checkOptions(architecture: Architecture, given: Options<CreateOptions>): CreateOptions {
-  const options = withDefaults(CREATE_DEFAULTS, given, 'createModel');
-  const { weights, numClasses, imageSize = architecture.imageSize } = options;
-  const isPlace = (typeof weights === 'string' && weights !== '') || weights instanceof URL;
-  if (weights !== undefined && !isPlace && !(weights instanceof Map && weights.size > 0))
-    throw invalidOption('weights', 'a path, a file: URL, or a Map of tensors', weights);
-  if (numClasses !== undefined) checkInteger('numClasses', numClasses, 1, 1_000_000);
-  checkInteger('seed', options.seed, 0, 2 ** 32 - 1);
-  checkInteger('opset', options.opset, Math.min(...IR_VERSIONS.keys()), Math.max(...IR_VERSIONS.keys()));
-  if (imageSize === undefined) return options;
+  const options = readOptions(CREATE_FIELDS, given, 'createModel');
+  const { imageSize = architecture.imageSize } = options;
   const { multipleOf = 1 } = architecture;
-  if (checkInteger('imageSize', imageSize, 1, 65_536) % multipleOf !== 0)
+  if (imageSize !== undefined && imageSize % multipleOf !== 0)
     throw invalidOption('imageSize', `a multiple of ${multipleOf} for this network`, imageSize);
   return { ...options, imageSize };
+}
+
+function checkWeights(option: string, value: unknown): string | URL | StateSource {
+  if (isText(value) || value instanceof URL || (value instanceof Map && value.size > 0)) return value;
+  throw invalidOption(option, 'a path, a file: URL, or a Map of tensors', value);
 }
 
 /** The text in the file that says where its weights come from. */

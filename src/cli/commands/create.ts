@@ -1,13 +1,14 @@
 /** `tapir create`: writes one of torchvision's networks as an ONNX file, or lists them. */
 import { statSync } from 'node:fs';
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { listModels } from '../../zoo/architectures.js';
-import { CREATE_DEFAULTS, createModel } from '../../zoo/create-model.js';
+import { CREATE_FIELDS, createModel } from '../../zoo/create-model.js';
 import { isWebAddress, pullWeights } from '../../zoo/pull-weights.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { formatBytes } from '../../html/numbers.js';
 import { withProgress } from '../flags/pull-model.js';
+import { addFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface CreateFlags {
@@ -22,15 +23,9 @@ interface CreateFlags {
   readonly overwrite: boolean;
 }
 
-function parseInteger(text: string): number {
-  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
-  return Number(text);
-}
-
 /** Adds `tapir create`. */
 export function addCreateCommand(program: Command, terminal: Terminal): void {
-  const { seed, opset } = CREATE_DEFAULTS;
-  program
+  const command = program
     .command('create')
     .description('write one of torchvision’s classification networks as an ONNX file, without Python')
     .argument('[name]', 'torchvision’s name of the network, such as resnet50')
@@ -40,17 +35,15 @@ export function addCreateCommand(program: Command, terminal: Terminal): void {
       'its weights: .pth, .safetensors or model.safetensors.index.json; an address is downloaded into the cache',
     )
     .option('--allow-http', 'also fetch from addresses without encryption', false)
-    .option(
-      '--num-classes <n>',
-      'number of classes; a classifier of another size starts from scratch',
-      parseInteger,
-    )
-    .option('--image-size <pixels>', 'height and width of the image', parseInteger)
-    .option('--seed <n>', 'chooses the numbers of an untrained network', parseInteger, seed)
-    .option('--opset <n>', 'version of the operator set', parseInteger, opset)
     .option('-o, --out <file>', 'ONNX file to write')
     .option('--overwrite', 'replace a file that exists', false)
     .action((name: string | undefined, flags: CreateFlags) => runCreate(terminal, name, flags));
+  addFlags(command, CREATE_FIELDS, {
+    numClasses: '--num-classes <n>',
+    imageSize: '--image-size <pixels>',
+    seed: '--seed <n>',
+    opset: '--opset <n>',
+  });
 }
 
 async function runCreate(terminal: Terminal, name: string | undefined, flags: CreateFlags): Promise<void> {

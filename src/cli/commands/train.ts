@@ -3,9 +3,7 @@ import { shown } from '../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { formatAccuracy } from '../../train/folder/render-training.js';
 import {
-  AUGMENTATIONS,
-  FOLDER_SCHEDULES,
-  TRAIN_FOLDER_DEFAULTS,
+  TRAIN_FOLDER_FIELDS,
   type Augmentation,
   type FolderSchedule,
 } from '../../train/folder/train-folder-options.js';
@@ -21,6 +19,7 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { parseCount } from '../flags/flag-values.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { EXIT } from '../terminal/exit-code.js';
+import { addFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { createTrainView } from '../terminal/train-progress.js';
 
@@ -55,7 +54,6 @@ interface TrainFlags {
   readonly yes: boolean;
 }
 
-const DEFAULTS = TRAIN_FOLDER_DEFAULTS;
 const OPTIMIZERS: readonly OptimizerKind[] = ['sgd', 'adam', 'adamw', 'rmsprop', 'adagrad'];
 const FAILURES_SHOWN = 3;
 
@@ -73,54 +71,41 @@ export function addTrainCommand(program: Command, terminal: Terminal): void {
   command
     .option('--devices <list>', 'devices over which batches are split: cuda:0,cuda:1', 'cpu')
     .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
-    .option('--state <folder>', 'folder of checkpoints and the log (default: OUT.training)')
     .option('--inline', 'put weights of other files into the written file, and not into OUT.data', false)
-    .option(
-      '--overwrite',
-      'replace an earlier result, and start from scratch if that training is finished',
-      false,
-    )
     .option('--json', 'print the result as JSON', false)
     .option(YES_FLAG, YES_HELP, false)
     .action((folder: string, flags: TrainFlags) => runTrain(terminal, folder, flags));
+  addFlags(command, TRAIN_FOLDER_FIELDS, { state: '--state <folder>', overwrite: '--overwrite' });
 }
 
 function addLearningFlags(command: Command): void {
+  addFlags(command, TRAIN_FOLDER_FIELDS, { epochs: '--epochs <n>', batch: '--batch <n>' });
   command
-    .option('--epochs <n>', 'passes over the photos', parseCount, DEFAULTS.epochs)
-    .option('--batch <n>', 'photos per step', parseCount, DEFAULTS.batch)
     .addOption(new Option('--optimizer <name>', 'as in torch.optim').choices(OPTIMIZERS).default('adam'))
     .option('--lr <x>', 'learning rate (default: torch’s for the optimizer)', Number)
     .option('--momentum <x>', 'of sgd and rmsprop (default: 0.9 for sgd, 0 for rmsprop)', Number)
-    .option('--weight-decay <x>', 'as in torch.optim (default: torch’s for the optimizer)', Number)
-    .addOption(
-      new Option('--schedule <name>', 'of the learning rate: cosine to 0, or a tenth after each third')
-        .choices(FOLDER_SCHEDULES)
-        .default(DEFAULTS.schedule),
-    )
-    .option('--warmup <n>', 'epochs in which the rate goes up', parseCount, DEFAULTS.warmup)
+    .option('--weight-decay <x>', 'as in torch.optim (default: torch’s for the optimizer)', Number);
+  addFlags(command, TRAIN_FOLDER_FIELDS, { schedule: '--schedule <name>', warmup: '--warmup <n>' });
+  command
     .option('--label-smoothing <x>', 'share of targets spread over all classes', Number, 0)
     .addOption(
       new Option('--batch-norm <how>', 'statistics of BatchNorm: those of the file, or of batches')
         .choices(['frozen', 'batch', 'synced'])
-        .default(DEFAULTS.batchNorm),
+        .default(TRAIN_FOLDER_FIELDS.batchNorm.fallback),
     )
     .option('--clip-norm <x>', 'largest length of all gradients together', Number)
     .option('--accumulate <n>', 'most photos that a device runs at once', parseCount);
 }
 
 function addDataFlags(command: Command): void {
-  command
-    .addOption(
-      new Option('--augment <how>', 'random crops and flips of training photos')
-        .choices(AUGMENTATIONS)
-        .default(DEFAULTS.augment),
-    )
-    .option('--holdout <share>', 'share of each class that is measured on instead', Number, DEFAULTS.holdout)
-    .option('--val <folder>', 'another folder of classes to measure on')
-    .option('--seed <n>', 'chooses split, order, crops and a new head', parseCount, DEFAULTS.seed)
-    .option('--transform <name>', 'preprocessing, as for embed', 'auto')
-    .option('--decode-threads <n>', 'threads that decode photos; 0 for all cores', parseCount, 0);
+  addFlags(command, TRAIN_FOLDER_FIELDS, {
+    augment: '--augment <how>',
+    holdout: '--holdout <share>',
+    validation: '--val <folder>',
+    seed: '--seed <n>',
+    transform: '--transform <name>',
+    decodeThreads: '--decode-threads <n>',
+  });
 }
 
 async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): Promise<void> {

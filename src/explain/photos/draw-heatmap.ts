@@ -1,5 +1,6 @@
 /** Heat map over an image → PNG with a scale. */
-import { checkBoolean, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
+import { boolean, number, readOptions, type Fields } from '../../base/options.js';
 import { encodePng } from '../../images/encode-png.js';
 import type { LoadedImage } from '../../images/transform/load-image.js';
 import { checkRgbImage, type RgbImage } from '../../images/pixels/rgb-image.js';
@@ -20,7 +21,7 @@ export interface DrawOptions {
   readonly scale: boolean;
 }
 
-export const DRAW_DEFAULTS: DrawOptions = { opacity: 0.55, scale: true };
+export const DRAW_FIELDS: Fields<DrawOptions> = { opacity: number(0, 1, 0.55), scale: boolean(true) };
 
 /**
  * Draws a heat map over its image, as a PNG: dark is 0, bright yellow is 1.
@@ -47,10 +48,7 @@ export async function drawHeatmap(
   heatmap: Tensor<'float32'>,
   given: Options<DrawOptions> = {},
 ): Promise<Uint8Array> {
-  const { opacity, scale } = withDefaults(DRAW_DEFAULTS, given, 'drawHeatmap');
-  if (!(typeof opacity === 'number' && opacity >= 0 && opacity <= 1))
-    throw invalidOption('opacity', 'a number from 0 to 1', opacity);
-  checkBoolean('scale', scale);
+  const { opacity, scale } = readOptions(DRAW_FIELDS, given, 'drawHeatmap');
   checkRgbImage('image', image);
   const drawn = blendHeatmap(image, readTensor('heatmap', heatmap) as Tensor<'float32'>, opacity);
   if (!scale) return await encodePng(drawn);

@@ -1,6 +1,7 @@
 /** Reading the weights of a network from the files in which torch and Hugging Face publish them. */
 import { resolve } from 'node:path';
-import { checkPath, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { checkPath, checkText, type Options } from '../../base/checks.js';
+import { optional, readOptions, type Fields } from '../../base/options.js';
 import { readSafetensors } from '../safetensors/safetensors.js';
 import { readShardedSafetensors } from '../safetensors/sharded-safetensors.js';
 import { stateDict, type StateContent, type StateDict } from '../state/state-dict.js';
@@ -17,7 +18,7 @@ export interface ReadStateOptions {
   readonly key: string | undefined;
 }
 
-const READ_DEFAULTS: ReadStateOptions = { key: undefined };
+const READ_FIELDS: Fields<ReadStateOptions> = { key: optional(checkText) };
 
 /**
  * Reads the names, dtypes and dims of the tensors in a file of weights. Values stay in the file until you read a tensor.
@@ -47,8 +48,7 @@ export async function readStateDict(
   path: string | URL,
   given: Options<ReadStateOptions> = {},
 ): Promise<StateDict> {
-  const { key } = withDefaults(READ_DEFAULTS, given, 'readStateDict');
-  if (key !== undefined) checkText('key', key);
+  const { key } = readOptions(READ_FIELDS, given, 'readStateDict');
   const file = await StateFile.open(resolve(checkPath('path', path)));
   const content = await readContent(file, key);
   if (content.tensors.size === 0) throw invalidState(file.path, 'it has no tensors');

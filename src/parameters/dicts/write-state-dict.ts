@@ -1,14 +1,8 @@
 /** Writing tensors as a safetensors file. */
 import { resolve } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
-import {
-  checkBoolean,
-  checkText,
-  invalidOption,
-  show,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+import { checkText, invalidOption, show, type Options } from '../../base/checks.js';
+import { boolean, readOptions, type Fields } from '../../base/options.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { elementCount, mismatch, readTensor, type TensorLike } from '../../tensor/tensor.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
@@ -25,7 +19,7 @@ export interface WriteStateOptions {
   readonly overwrite: boolean;
 }
 
-const WRITE_DEFAULTS: WriteStateOptions = { overwrite: false };
+const WRITE_FIELDS: Fields<WriteStateOptions> = { overwrite: boolean(false, 'replace a file that exists') };
 
 /** Tensors by name: what {@link readStateDict} gives, or a `Map` of tensors. */
 export type StateSource = ReadonlyMap<string, StateTensor | TensorLike>;
@@ -73,9 +67,8 @@ export async function writeStateDict(
   state: StateSource,
   given: Options<WriteStateOptions> = {},
 ): Promise<void> {
-  const options = withDefaults(WRITE_DEFAULTS, given, 'writeStateDict');
+  const { overwrite } = readOptions(WRITE_FIELDS, given, 'writeStateDict');
   const target = resolve(checkText('path', path));
-  const overwrite = checkBoolean('overwrite', options.overwrite);
   if (!(state instanceof Map) || state.size === 0)
     throw invalidOption('state', 'a Map of at least one tensor', state);
   const payloads = Array.from(state, ([key, value]: [unknown, unknown]) => payloadOf(key, value));

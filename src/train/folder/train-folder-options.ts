@@ -1,16 +1,20 @@
 /** The options of trainFolder, checked. */
 import { availableParallelism } from 'node:os';
+import { checkInteger, checkText, invalidOption, type Options } from '../../base/checks.js';
 import {
-  checkBoolean,
-  checkFunction,
-  checkInteger,
-  checkOneOf,
-  checkSignal,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+  boolean,
+  callback,
+  checkedBy,
+  integer,
+  oneOf,
+  optional,
+  readOptions,
+  signal,
+  text,
+  unchecked,
+  uncheckedFields,
+  type Fields,
+} from '../../base/options.js';
 import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/replicas/place-options.js';
 import type { GivenOptimizer, OptimizerOptions } from '../optimizers/optimizer-options.js';
 import { readOptimizerOptions } from '../optimizers/optimizer-options.js';
@@ -140,30 +144,38 @@ export interface TrainFolderOptions extends PlaceOptions {
 export type GivenTrainFolderOptions = Pick<TrainFolderOptions, 'out'> &
   Options<Omit<TrainFolderOptions, 'out'>>;
 
-/** A missing `out` is refused when it is read. */
-export const TRAIN_FOLDER_DEFAULTS: TrainFolderOptions = {
-  ...PLACE_DEFAULTS,
-  out: '',
-  train: undefined,
-  epochs: 20,
-  batch: 8,
-  optimizer: 'adam',
-  schedule: 'cosine',
-  warmup: 0,
-  labelSmoothing: 0,
-  batchNorm: 'frozen',
-  clipNorm: undefined,
-  accumulate: undefined,
-  augment: 'crop-flip',
-  holdout: 0.2,
-  validation: undefined,
-  seed: 0,
-  transform: 'auto',
-  decodeThreads: 0,
-  state: undefined,
-  weights: 'repack',
-  overwrite: false,
-  onEvent: undefined,
+export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
+  ...uncheckedFields(PLACE_DEFAULTS),
+  out: text(''),
+  // What the trainer takes, it checks itself.
+  train: unchecked<TrainFolderOptions['train']>(undefined),
+  epochs: integer(1, 100_000, 20, 'passes over the photos'),
+  batch: integer(1, 4096, 8, 'photos per step'),
+  optimizer: unchecked<GivenOptimizer>('adam'),
+  schedule: oneOf(
+    FOLDER_SCHEDULES,
+    'cosine',
+    'of the learning rate: cosine to 0, or a tenth after each third',
+  ),
+  warmup: integer(0, 99_999, 0, 'epochs in which the rate goes up'),
+  labelSmoothing: unchecked(0),
+  batchNorm: unchecked<BatchNormTraining>('frozen'),
+  clipNorm: unchecked<number | undefined>(undefined),
+  accumulate: unchecked<number | undefined>(undefined),
+  augment: oneOf(AUGMENTATIONS, 'crop-flip', 'random crops and flips of training photos'),
+  holdout: {
+    ...checkedBy(checkShare, 0.2, 'share of each class that is measured on instead'),
+    reads: 'number',
+  },
+  validation: optional(checkText, 'another folder of classes to measure on'),
+  seed: integer(0, Number.MAX_SAFE_INTEGER, 0, 'chooses split, order, crops and a new head'),
+  transform: unchecked<TransformRequest>('auto', 'preprocessing, as for embed'),
+  decodeThreads: integer(0, 1024, 0, 'threads that decode photos; 0 for all cores'),
+  state: optional(checkText, 'folder of checkpoints and the log (default: OUT.training)'),
+  weights: oneOf(['inline', 'repack'], 'repack'),
+  overwrite: boolean(false, 'replace an earlier result, and start from scratch if that training is finished'),
+  onEvent: callback(),
+  signal,
 };
 
 /** Checked options. */
@@ -173,33 +185,24 @@ export interface TrainFolderSetup extends Omit<TrainFolderOptions, 'optimizer' |
   readonly tell: (event: TrainEvent) => void;
 }
 
-/** Reads options. What the trainer takes, it checks itself. Throws `OPTION_INVALID`. */
+/** Reads options. Throws `OPTION_INVALID`. */
 export function readTrainFolderOptions(given: GivenTrainFolderOptions): TrainFolderSetup {
-  const { onEvent, state, ...options } = withDefaults(TRAIN_FOLDER_DEFAULTS, given, 'trainFolder');
-  const { holdout, validation, epochs } = options;
-  const out = checkText('out', options.out);
-  if (typeof holdout !== 'number' || !(holdout >= 0 && holdout < 1))
-    throw invalidOption('holdout', 'a number from 0 to below 1', holdout);
-  checkFunction('onEvent', onEvent);
-  checkInteger('epochs', epochs, 1, 100_000);
+  const { onEvent, ...options } = readOptions(TRAIN_FOLDER_FIELDS, given, 'trainFolder');
+  const { out, validation } = options;
   return {
     ...options,
-    out,
-    state: state === undefined ? `${out}.training` : checkText('state', state),
-    batch: checkInteger('batch', options.batch, 1, 4096),
+    state: options.state ?? `${out}.training`,
     optimizer: readOptimizerOptions(options.optimizer),
-    schedule: checkOneOf('schedule', options.schedule, FOLDER_SCHEDULES),
-    warmup: checkInteger('warmup', options.warmup, 0, epochs - 1),
-    augment: checkOneOf('augment', options.augment, AUGMENTATIONS),
-    holdout: validation === undefined ? holdout : 0,
-    validation: validation === undefined ? undefined : checkText('validation', validation),
-    seed: checkInteger('seed', options.seed, 0, Number.MAX_SAFE_INTEGER),
-    decodeThreads: checkInteger('decodeThreads', options.decodeThreads, 0, 1024) || availableParallelism(),
-    weights: checkOneOf('weights', options.weights, ['inline', 'repack']),
-    overwrite: checkBoolean('overwrite', options.overwrite),
-    signal: checkSignal(options.signal),
+    warmup: checkInteger('warmup', options.warmup, 0, options.epochs - 1),
+    holdout: validation === undefined ? options.holdout : 0,
+    decodeThreads: options.decodeThreads || availableParallelism(),
     tell: (event) => onEvent?.(event),
   };
+}
+
+function checkShare(option: string, value: unknown): number {
+  if (typeof value === 'number' && value >= 0 && value < 1) return value;
+  throw invalidOption(option, 'a number from 0 to below 1', value);
 }
 
 /** The rate of an epoch's first step where warm-up begins. */

@@ -112,6 +112,6 @@ export function readFolded({
   return {
     state: state && readState(state, prefix),
     reference: reference && readReference(reference, prefix),
-    epsilon: checkEpsilon(epsilon),
+    epsilon: epsilon === undefined ? undefined : checkEpsilon('epsilon', epsilon),
   };
 }

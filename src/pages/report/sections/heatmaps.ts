@@ -9,7 +9,7 @@ import { ATTRIBUTION_DEFAULTS } from '../../../explain/options.js';
 import { encodeWebp } from '../../../images/encode-webp.js';
 import { loadImage, type LoadedImage } from '../../../images/transform/load-image.js';
 import { createTransform, type Transform } from '../../../images/transform/transform.js';
-import { blendHeatmap, DRAW_DEFAULTS } from '../../../explain/photos/draw-heatmap.js';
+import { blendHeatmap, DRAW_FIELDS } from '../../../explain/photos/draw-heatmap.js';
 import { fitPhotos } from '../../../explain/photos/fit-photos.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import type { SampledImage } from '../collect/collect-inputs.js';
@@ -149,7 +149,7 @@ async function makePair(
   if (!image) return undefined;
   const { heatmap, classes, labels, scores } = await run(image);
   const [photo, overlay] = await Promise.all(
-    [0, DRAW_DEFAULTS.opacity].map(async (opacity) => {
+    [0, DRAW_FIELDS.opacity.fallback].map(async (opacity) => {
       const bytes = await encodeWebp(blendHeatmap(image, heatmap, opacity), SIDE, QUALITY);
       return Buffer.from(bytes).toString('base64');
     }),
