@@ -1,5 +1,6 @@
 /** Attribution: which places of an image a score depends on. */
 import { TapirError } from '../base/errors.js';
+import { shown } from '../base/printable.js';
 import { givenFields, pickFields, withDefaults, type Options } from '../base/checks.js';
 import { readClassLabels, type ClassLabels } from '../extract/class-labels.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
@@ -295,6 +296,13 @@ export async function createAttribution(
   const labels =
     options.labels === undefined ? await readClassLabels(source) : readGivenLabels(options.labels);
   return newAttribution(await createPasses(source, options, place), options, labels);
+}
+
+/** Which scores an attribution explains, as a sentence for people. */
+export function describeScores({ output, skipped }: Pick<Attribution, 'output' | 'skipped'>): string {
+  return skipped === null
+    ? `The score is a value of “${shown(output)}”.`
+    : `The score is a value of “${shown(output)}”, before the ${skipped} at the end.`;
 }
 
 function noGradients(precision: LoweredPrecision): TapirError<'PRECISION_UNSUPPORTED'> {

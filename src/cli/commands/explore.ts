@@ -99,10 +99,10 @@ async function serve(
   path: string,
   photos: readonly string[],
   labels: readonly string[] | undefined,
-  { port, open, json, transform, device, return: picked = [] }: ExploreFlags,
+  { port, open, json, transform, device, return: names = [] }: ExploreFlags,
 ): Promise<void> {
   await using explorer = await Explorer.open(path, path, { transform, labels, device: device as Device });
-  if (picked.length > 0) await explorer.cut(picked);
+  const picked = names.length === 0 ? [] : (await explorer.pick(names)).map(({ id }) => id);
   for (const photo of photos) await explorer.addPhoto(photo, basename(photo));
   const onError = (error: unknown): void => terminal.err(messageOf(error));
   const served = await serveExplorer(explorer, { port, picked, folder: process.cwd(), onError });

@@ -2,7 +2,7 @@
 import { shown } from '../../base/printable.js';
 import { invalidOption } from '../../base/checks.js';
 import { isTapirError, reasonOf } from '../../base/errors.js';
-import { createAttribution, type Attribution } from '../../explain/attribution.js';
+import { createAttribution, describeScores, type Attribution } from '../../explain/attribution.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { FeatureExtractor } from '../../extract/feature-extractor.js';
@@ -26,6 +26,7 @@ import type {
   PagePhoto,
   PhotoCode,
 } from './page/data.js';
+import { ModelGraph, ROOT, type Id } from './page/graph.js';
 import { Photos, type HeldPhoto } from './photos.js';
 import { describeAttention, describeMaps, topClasses } from './see/describe-maps.js';
 import { toBytes } from './see/draw-maps.js';
@@ -38,6 +39,13 @@ export interface ExplorerSetup {
   /** Of the classes, in their order; undefined for those in the model's metadata. */
   readonly labels: readonly string[] | undefined;
   readonly device: Device;
+}
+
+/** What a name stands for on the page. */
+export interface Picked {
+  readonly id: Id;
+  /** The name that the page asks by. */
+  readonly request: string;
 }
 
 /** Sessions that stay open, for nodes that are looked at in turn. */
@@ -119,6 +127,31 @@ export class Explorer {
     return { nodes: kept.nodes.length, initializers: kept.initializers.length, bytes: kept.bytes, notes };
   }
 
+  /**
+   * What the page shows of some names.
+   *
+   * @throws {@link TapirError} those of {@link pruneModel} for unknown names; `OPTION_INVALID` for a value that has no place on the page:
+   * an input, or a further output of a node.
+   */
+  async pick(names: readonly string[]): Promise<readonly Picked[]> {
+    const { resolved } = (await this.prune(names)).plan;
+    const graph = new ModelGraph(this.page);
+    const { nodes, boxes } = this.page;
+    return resolved.map(({ request, tensor }) => {
+      const names = [shown(request), shown(request.replace(/^module:/, ''))];
+      const box = boxes.findIndex(({ kind, name }) => kind === 'module' && names.includes(name));
+      const node = nodes.findIndex(({ outputs }) => outputs.some((one) => one.tensor === tensor));
+      const id = [-1 - box, node].find((one) => {
+        const [at, output] = one === ROOT ? [] : (graph.valueOf(one) ?? []);
+        return at !== undefined && nodes[at]?.outputs[output!]?.tensor === tensor;
+      });
+      const name = id === undefined ? undefined : graph.requestOf(id);
+      if (id === undefined || name === undefined)
+        throw invalidOption('returnNodes', 'names of modules, and of the first outputs of nodes', request);
+      return { id, request: name };
+    });
+  }
+
   /** The model cut down to what names need. */
   prune(names: readonly string[]): Promise<PrunedModel> {
     return pruneModel(this.#model, [...names]);
@@ -167,6 +200,7 @@ export class Explorer {
       classIndex: classes[0]!,
       label: label === null ? null : shown(label),
       score: scores[0]!,
+      about: describeScores(attribution),
       height,
       width,
       pixels: Buffer.from(toBytes(heatmap.data, 0, 1)).toString('base64'),

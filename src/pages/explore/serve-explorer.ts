@@ -11,8 +11,8 @@ import { renderExplorer } from './render-explorer.js';
 export interface ServingSetup {
   /** 0 for a free port. */
   readonly port: number;
-  /** Names that the page proposes to return. */
-  readonly picked: readonly string[];
+  /** Nodes and boxes that the page proposes to return. */
+  readonly picked: readonly number[];
   /** Folder in which cuts are saved. */
   readonly folder: string;
   /** Called with errors that are not the request's fault. */

@@ -134,7 +134,8 @@ export async function writeExplorer(
     labels,
     device,
   });
-  if (returnNodes.length > 0) await explorer.cut(returnNodes);
+  const picked = returnNodes.length === 0 ? [] : await explorer.pick(returnNodes);
+  const [shownLayer] = layer === '' ? [] : await explorer.pick([layer]);
   for (const photo of photos) {
     signal?.throwIfAborted();
     // oxlint-disable-next-line no-await-in-loop -- photos have their order
@@ -142,7 +143,12 @@ export async function writeExplorer(
   }
   const recorded: Record<string, unknown> = {};
   const problems: string[] = [];
-  for (const question of questionsOf(explorer, await measured(explorer), { ...options, layer })) {
+  const asked = {
+    ...options,
+    layer: shownLayer?.request ?? '',
+    returnNodes: picked.map(({ request }) => request),
+  };
+  for (const question of questionsOf(explorer, await measured(explorer), asked)) {
     signal?.throwIfAborted();
     // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
     const answer = await answerQuestion(explorer, question);
@@ -155,7 +161,7 @@ export async function writeExplorer(
     key: null,
     photos: explorer.photos,
     recorded,
-    picked: returnNodes,
+    picked: picked.map(({ id }) => id),
     noPhotos: explorer.noPhotos,
     photoNote: explorer.photoNote,
     photoCode: explorer.photoCode,

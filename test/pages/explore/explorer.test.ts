@@ -14,3 +14,17 @@ it('measures again after a measurement that failed', async () => {
   renameSync(`${path}.away`, path);
   expect(await explorer.measure(false)).toBe(await explorer.measure(false));
 });
+
+it('picks what a name stands for, however it is spelled, or refuses it', async () => {
+  const path = join(scratchFolder(), 'model.onnx');
+  writeFileSync(path, tinyResNet());
+  const setup = { transform: 'auto', labels: undefined, device: 'cpu' } as const;
+  await using explorer = await Explorer.open(path, path, setup);
+  const [layer, relu] = await explorer.pick(['layer4', 'relu']);
+  expect(layer).toMatchObject({ request: 'layer4' });
+  const { tensor } = explorer.page.nodes[relu!.id]!.outputs[0]!;
+  const same = await explorer.pick(['module:layer4', `tensor:${tensor}`, tensor]);
+  expect(same).toEqual([layer, relu, relu]);
+  const [input] = explorer.page.inputs;
+  await expect(explorer.pick([input!.tensor])).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+});

@@ -107,6 +107,7 @@ describe('a served page', () => {
     expect(refused.problem).toMatch(/image/i);
     const heat = await ask<Record<string, unknown>>('heat?node=layer4&photo=1&class=3');
     expect(heat).toMatchObject({ classIndex: 3, height: 64, width: 64, layer: 'layer4' });
+    expect((heat as { about: string }).about).toMatch(/^The score is a value of “/);
     expect(await ask('classes?photo=1')).toHaveLength(5);
   });
 

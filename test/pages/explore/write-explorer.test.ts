@@ -168,7 +168,11 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
   });
 
   it('shows what the file holds of a photo, in each way', async () => {
-    const url = await fileUrl(tiny, { photos: [photo], returnNodes: ['layer3', 'layer4'], layer: 'layer4' });
+    const url = await fileUrl(tiny, {
+      photos: [photo],
+      returnNodes: ['layer3', 'module:layer4'],
+      layer: 'module:layer4',
+    });
     const { page, problems } = await open(url);
     await page.waitForSelector('.map-figure canvas');
     expect(await page.textContent('.view-title')).toBe('layer4 · flower-1.jpg');
@@ -178,6 +182,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     await page.click('text=Pin to compare');
     await page.click('[data-mode=heat]');
     await page.waitForSelector('.views.two canvas >> nth=1');
+    expect(await page.textContent('.views')).toContain('Grad-CAM of layer4: where the score of');
     await page.click('text=Unpin');
     await page.click('[data-mode=maps]');
     await page.fill('#find', 'layer1');

@@ -23,7 +23,7 @@ interface ReportFlags {
   readonly images?: string;
   readonly sample: string;
   readonly umap: boolean;
-  readonly cam?: string;
+  readonly cam?: string | true;
   readonly model?: string;
   readonly camPhotos: string;
   readonly camOutput?: string;
@@ -54,12 +54,15 @@ export function addReportCommand(program: Command, terminal: Terminal): void {
     .option('--sample <n>', 'maximum number of images on the map', String(REPORT_DEFAULTS.sample))
     .option('--no-umap', 'make the map only by PCA, which is faster')
     .option(
-      '--cam <layer>',
-      'show where the predicted class comes from: Grad-CAM of this layer, such as layer4; needs --model',
+      '--cam [layer]',
+      'show where the predicted class comes from: Grad-CAM of this layer (default: the last one with places); needs --model',
     )
     .option('--model <file>', 'for --cam and --serve: the ONNX file that made the dataset')
     .option('--cam-photos <n>', 'for --cam: number of photos, at most 100', String(HEATMAP_DEFAULTS.photos))
-    .option('--cam-output <name>', 'for --cam: the logits, before a softmax (default: the first output)')
+    .option(
+      '--cam-output <name>',
+      'for --cam: the scores (default: the first output, or what its final Softmax or Sigmoid reads)',
+    )
     .option('--probe <file>', 'show confusions and suspected labels of this probe: tapir probe --save')
     .option(
       '--duplicates <cosine>',
@@ -143,7 +146,7 @@ function checkFlags({
   if (!serve && textModel !== undefined)
     throw invalidOption('--serve', 'given, as --text-model is given', serve);
   if (cam === undefined && model !== undefined && !serve)
-    throw invalidOption('--cam', 'the layer of the heat maps, as --model is given', cam);
+    throw invalidOption('--cam', 'given, with or without a layer, as --model is given', cam);
   if (cam !== undefined && model === undefined)
     throw invalidOption('--model', 'the ONNX file that made the dataset, as --cam is given', model);
   if (!/^\d+$/.test(camPhotos)) throw invalidOption('--cam-photos', 'a whole number', camPhotos);
@@ -154,5 +157,5 @@ function readHeatmaps(
   model: string | undefined,
 ): GivenReportHeatmaps | null {
   if (cam === undefined || model === undefined) return null;
-  return { model, layer: cam, output: camOutput, photos: Number(camPhotos) };
+  return { model, layer: cam === true ? undefined : cam, output: camOutput, photos: Number(camPhotos) };
 }

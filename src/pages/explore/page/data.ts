@@ -166,6 +166,8 @@ export interface PageHeat {
   readonly classIndex: number;
   readonly label: string | null;
   readonly score: number;
+  /** Which scores are explained, in a sentence. */
+  readonly about: string;
   readonly height: number;
   readonly width: number;
   /** A byte per pixel in base64. */
@@ -198,8 +200,8 @@ export interface PageData {
   readonly key: string | null;
   readonly photos: readonly PagePhoto[];
   readonly recorded: Recorded;
-  /** Names that were asked for with `--return`. */
-  readonly picked: readonly string[];
+  /** What was asked for with `--return`: nodes and boxes, as in {@link PageBox.children}. */
+  readonly picked: readonly number[];
   /** Why the model takes no photo; null if it does. */
   readonly noPhotos: string | null;
   /** How photos are prepared. */

@@ -84,10 +84,7 @@ function start(): void {
   startFacts(data.model.facts);
   startSearch(names, find);
   startControls(view, source, graph, () => showPicks());
-  for (const name of data.picked) {
-    const hit = names.find((one) => one.name === name && one.id !== undefined);
-    if (hit && !isPicked(hit.id!)) picks.push(hit.id!);
-  }
+  picks.push(...new Set(data.picked));
   showPicks();
   see.show(undefined);
   if (picks.length > 0) view.choose(picks.at(-1)!);

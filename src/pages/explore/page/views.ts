@@ -84,15 +84,17 @@ async function makeAttention(source: Source, fields: Fields, { photo }: View): P
 async function makeHeat(source: Source, fields: Fields, { photo, target }: View): Promise<HTMLElement[]> {
   const outcome = await source.ask<PageHeat>('heat', target === '' ? fields : { ...fields, class: target });
   if ('problem' in outcome) return [make('p', 'note bad', outcome.problem)];
-  const { classIndex, label, score } = outcome.value;
-  const about = make(
+  const { layer, classIndex, label, score, about } = outcome.value;
+  const note = make(
     'p',
     'note',
-    'Where the score of ',
+    'Grad-CAM of ',
+    make('bdi', '', layer),
+    ': where the score of ',
     make('strong', '', label ?? `class ${classIndex}`),
-    ` (${formatNumber(score)}) comes from.`,
+    ` (${formatNumber(score)}) comes from. ${about}`,
   );
-  return [make('div', 'pair', drawHeat(outcome.value, photo), makePhoto(photo)), about, drawScale('heat')];
+  return [make('div', 'pair', drawHeat(outcome.value, photo), makePhoto(photo)), note, drawScale('heat')];
 }
 
 function makePhoto({ picture, name }: PagePhoto): HTMLImageElement {

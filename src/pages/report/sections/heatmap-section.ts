@@ -6,9 +6,9 @@ import { formatCount } from '../../../html/numbers.js';
 import type { HeatmapPair, Heatmaps } from './heatmaps.js';
 
 /** The section. Without pictures it says so; the notes of the page say why. */
-export function renderHeatmaps({ method, layer, pairs }: Heatmaps, images: number): Markup {
+export function renderHeatmaps({ method, layer, scores, pairs }: Heatmaps, images: number): Markup {
   const of = layer === null ? markup`` : markup` of <code>${shown(layer)}</code>`;
-  const lead = markup`<p class="lead">Where the score of the predicted class comes from: <code>${method}</code>${of}, for ${formatCount(pairs.length)} of ${formatCount(images)} images. Each photo is as the model sees it; the map is scaled to its own largest value.</p>`;
+  const lead = markup`<p class="lead">Where the score of the predicted class comes from: <code>${method}</code>${of}, for ${formatCount(pairs.length)} of ${formatCount(images)} images. ${scores} Each photo is as the model sees it; the map is scaled to its own largest value.</p>`;
   return markup`<section id="heatmaps-section" aria-labelledby="heatmaps-title">
   <h2 id="heatmaps-title">Heat maps</h2>
   ${pairs.length === 0 ? markup`<p class="note">None of the chosen photos could be read.</p>` : markup`${lead}${renderScale()}<div class="heatmaps">${pairs.map(renderPair)}</div>`}

@@ -3,7 +3,7 @@ import { checkInteger, checkText, invalidOption, withDefaults, type Options } fr
 import { isTapirError } from '../../../base/errors.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
-import { createAttribution, type AttributionResult } from '../../../explain/attribution.js';
+import { createAttribution, describeScores, type AttributionResult } from '../../../explain/attribution.js';
 import type { AttributionMethod } from '../../../explain/methods.js';
 import { ATTRIBUTION_DEFAULTS } from '../../../explain/options.js';
 import { encodeWebp } from '../../../images/encode-webp.js';
@@ -73,6 +73,8 @@ export interface HeatmapPair {
 export interface Heatmaps {
   readonly method: AttributionMethod;
   readonly layer: string | null;
+  /** Which scores are explained, in a sentence. */
+  readonly scores: string;
   readonly pairs: readonly HeatmapPair[];
   /** Chosen photos that could not be read again. */
   readonly unreadable: number;
@@ -122,7 +124,7 @@ export async function makeHeatmaps(
     if (pair) pairs.push(pair);
     else unreadable++;
   }
-  return { method, layer: attribution.layer, pairs, unreadable };
+  return { method, layer: attribution.layer, scores: describeScores(attribution), pairs, unreadable };
 }
 
 /** At most `count` elements, evenly spread. */

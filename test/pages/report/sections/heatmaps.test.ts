@@ -92,6 +92,20 @@ describe('heat maps of a report', () => {
     }
   });
 
+  it('take the last layer with places, and say which scores they explain', async () => {
+    const out = join(scratch, 'last.html');
+    const flags = ['--images', photos, '--out', out, '--cam', '--model', model, '--cam-photos', '1'];
+    const ended = await runTapir(['report', dataset, '--no-umap', ...flags]);
+    expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
+    const { layer, output } = await attribute(
+      model,
+      await loadImage(join(photos, figuresOf(out)[0]!.path), transform),
+    );
+    const page = readFileSync(out, 'utf8');
+    expect(page).toContain(`<code>grad-cam</code> of <code>${layer}</code>`);
+    expect(page).toContain(`The score is a value of “${output}”.`);
+  });
+
   it('are not there unless asked for', async () => {
     const { path, heatmaps } = await writeReport(dataset, {
       images: photos,
