@@ -1,4 +1,5 @@
 /** Files that appear complete or not at all: written under a temporary name, brought to disk, then renamed. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import { constants, existsSync, statfsSync } from 'node:fs';
 import { copyFile, lstat, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
@@ -192,12 +193,29 @@ export async function removeLeftovers(folder: string, ageMs: number): Promise<vo
  * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
  */
 export async function publish(temporary: string, path: string): Promise<void> {
+  await beforeNames.getStore()?.(path);
   try {
     await rename(temporary, path);
     await syncFolder(dirname(path));
   } catch (error) {
     throw unwritable(path, error);
   }
+}
+
+const beforeNames = new AsyncLocalStorage<((path: string) => Promise<void>) | undefined>();
+
+/**
+ * Writes files, and does something at the moment when the first of them is complete and gets its name.
+ *
+ * @param before - Called once, with the path of that file.
+ */
+export function writeAfter(
+  before: (path: string) => Promise<void>,
+  write: () => Promise<void>,
+): Promise<void> {
+  const outer = beforeNames.getStore();
+  let done: Promise<void> | undefined;
+  return beforeNames.run((path) => (done ??= beforeNames.run(outer, () => before(path))), write);
 }
 
 /** The error codes of systems and file systems that cannot sync a folder (Windows, some network drives). */

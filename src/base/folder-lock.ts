@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { link, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { outputExists, unwritable, writeAtomically } from './atomic-file.js';
+import { AtomicFile, outputExists, unwritable, writeAfter } from './atomic-file.js';
 import { TapirError } from './errors.js';
 import { identifyProcess, isRunning, type ProcessIdentity } from './process-identity.js';
 
@@ -57,9 +57,11 @@ export function lockOutput(path: string): Promise<FolderLock> {
 }
 
 /**
- * Writes a file and, before it, a small one that belongs to it, such as the transform of a model: a file that is there is complete.
+ * Writes a file and a small one that belongs to it, such as the transform of a model.
  *
- * @param write - Writes the file. If it fails, the small one is as before.
+ * @remarks Both are complete under temporary names before the old file is removed; then the small one gets its name, and the file last.
+ * So a file that is there has its own small one, whenever the process is killed.
+ * @param write - Writes the file. If it fails before that moment, everything is as before.
  * @throws {@link TapirError} `OUTPUT_EXISTS` for a small file of another content, unless it may be overwritten; `OUTPUT_LOCKED`;
  * `OUTPUT_UNWRITABLE`; what `write` throws.
  */
@@ -73,12 +75,25 @@ export async function writeWithCompanion(
   const before = await readFile(path).catch(() => undefined);
   if (before?.equals(content) === true) return write();
   if (before && !overwrite) throw outputExists(path);
-  await writeAtomically(path, content);
+  const companion = await AtomicFile.create(path);
   try {
-    await write();
-  } catch (error) {
-    await (before ? writeAtomically(path, before) : rm(path, { force: true }));
-    throw error;
+    await companion.append(content);
+    await companion.pause();
+    let isNamed = false;
+    const name = async (file?: string): Promise<void> => {
+      if (file !== undefined) await rm(file, { force: true });
+      isNamed = true;
+      await companion.finish();
+    };
+    try {
+      await writeAfter(name, write);
+    } catch (error) {
+      if (isNamed) await rm(path, { force: true });
+      throw error;
+    }
+    if (!isNamed) await name();
+  } finally {
+    await companion.discard();
   }
 }
 

@@ -1,6 +1,7 @@
 /** What the bodies of control-flow nodes read from the graph around them, and the names they define. */
-import type { BodyPlace, ScannedBodies } from '../onnx/scan/scan-body.js';
+import { operatorKey, type BodyPlace, type ScannedBodies } from '../onnx/scan/scan-body.js';
 import type { ScannedNode } from '../onnx/scan/scan-graph.js';
+import type { Graph, Node } from './graph.js';
 
 /** The names that a node reads, each once: its inputs, then what its bodies capture. */
 export function namesRead({ inputs, bodies }: ScannedNode): readonly string[] {
@@ -31,4 +32,19 @@ function describePlace(place: BodyPlace | undefined): string {
   for (let at = place; at; at = at.parent)
     parts.push(`${at.attribute} of ${at.opType} ${JSON.stringify(at.node)}`);
   return parts.join(', in ');
+}
+
+/** What runs inside some nodes, each once: their bodies, and the functions that they or their bodies call. */
+export function contentsOf({ functions }: Graph, nodes: Iterable<Node>): Set<ScannedBodies> {
+  const found = new Set<ScannedBodies>();
+  const add = (content: ScannedBodies | undefined): void => {
+    if (!content || found.has(content)) return;
+    found.add(content);
+    if (functions.size > 0) for (const key of content.operators.keys()) add(functions.get(key)?.content);
+  };
+  for (const node of nodes) {
+    add(node.scanned.bodies);
+    if (functions.size > 0) add(functions.get(operatorKey(node))?.content);
+  }
+  return found;
 }

@@ -8,10 +8,9 @@ import { checkInputSizes, readInputSizes, type InputSizes } from '../model/open/
 import { modelInternals } from '../model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import {
-  bytesOf,
-  countElements,
   measureCosts,
   sum,
+  weighTensors,
   type ElementCounts,
   type NodeCosts,
 } from '../model/oracle/model-costs.js';
@@ -154,7 +153,7 @@ export async function profileModel(
     inputs: costs.inputs,
     nodes,
     modules: listModules(graph, measured, time),
-    total: addUp(graph, [...measured.values()], time),
+    total: addUp(graph, [...measured], time),
     uncounted: listUncounted(nodes),
   };
 }
@@ -181,12 +180,12 @@ function listNodes(graph: Graph, measured: ReadonlyMap<Node, Measured>): NodeCos
 
 function listModules(graph: Graph, measured: ReadonlyMap<Node, Measured>, isTimed: boolean): ModuleCost[] {
   const { places } = moduleTree(graph);
-  const modules = new Map<string, Measured[]>();
+  const modules = new Map<string, [Node, Measured][]>();
   for (const [node, cost] of measured) {
     const atoms = places.get(node)?.path.split('.') ?? [];
     for (const [i, atom] of atoms.entries()) {
       if (atom === '') continue;
-      addTo(modules, atoms.slice(0, i + 1).join('.'), cost);
+      addTo(modules, atoms.slice(0, i + 1).join('.'), [node, cost]);
     }
   }
   return [...modules].map(([name, costs]) =>
@@ -195,12 +194,16 @@ function listModules(graph: Graph, measured: ReadonlyMap<Node, Measured>, isTime
 }
 
 /** Weights that several nodes read count once. */
-function addUp(graph: Graph, costs: readonly Measured[], isTimed: boolean): Cost {
+function addUp(graph: Graph, measured: readonly (readonly [Node, Measured])[], isTimed: boolean): Cost {
+  const costs = measured.map(([, cost]) => cost);
   const initializers = [...new Set(costs.flatMap((cost): readonly Value[] => cost.initializers))];
   return {
     macs: sum(costs, ({ macs = 0 }) => macs),
-    ...countElements(graph, initializers),
-    weightBytes: sum(initializers, ({ initializer }) => bytesOf(initializer!)),
+    ...weighTensors(
+      graph,
+      initializers,
+      measured.map(([node]) => node),
+    ),
     activationBytes: sum(costs, ({ activationBytes }) => activationBytes),
     milliseconds: isTimed ? sum(costs, ({ milliseconds = 0 }) => milliseconds) : null,
   };

@@ -20,9 +20,9 @@ import { deriveRewritten } from '../model/prune/derive-rewritten.js';
 import {
   allElements,
   bytesOf,
-  countElements,
   measureCosts,
   sum,
+  weighTensors,
   type MeasuredShape,
   type ModelCosts,
 } from '../model/oracle/model-costs.js';
@@ -218,8 +218,14 @@ function placeCosts(
     maxTensors,
     limits,
     costOf,
-    weightsOf: (node) =>
-      nodes.get(node)!.initializers.map((value) => ({ value, bytes: bytesOf(value.initializer!) })),
+    weightsOf: (node) => {
+      const { initializers, weightBytes } = nodes.get(node)!;
+      const read = initializers.map((value) => ({ value, bytes: bytesOf(value.initializer!) }));
+      const inside = weightBytes - sum(read, ({ bytes }) => bytes);
+      // What lies inside the node, under a value that is its own.
+      const place = node.outputs.find((value) => value !== undefined);
+      return inside > 0 && place ? [...read, { value: place, bytes: inside }] : read;
+    },
     bytesOf: (value) => {
       const shape = shapes.get(value);
       return shape && bytesOf(shape);
@@ -235,13 +241,14 @@ function describeStage(
 ): ModelStage {
   const { rewrite, inputs, typeOf } = prunedInternals.of(model);
   const weights = [...rewrite.cut.values].filter(({ initializer }) => initializer !== undefined);
+  const weight = weighTensors(rewrite.cut.graph, weights, rewrite.cut.nodes);
   return {
     model,
     macs: sum(nodes, (node) => costs.get(node)!.macs ?? 0) / batch,
     activationBytes: sum(nodes, (node) => costs.get(node)!.activationBytes) / batch,
     milliseconds: times ? sum(nodes, (node) => times.get(node) ?? 0) : null,
-    parameters: allElements(countElements(rewrite.cut.graph, weights)),
-    weightBytes: sum(weights, ({ initializer }) => bytesOf(initializer!)),
+    parameters: allElements(weight),
+    weightBytes: weight.weightBytes,
     inputs,
     outputs: rewrite.outputs.map(({ tensor, value }) => describeType(tensor, typeOf(value) ?? UNKNOWN)),
   };

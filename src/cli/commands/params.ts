@@ -1,6 +1,8 @@
 /** `tapir params`: lists the parameters of a model, and saves them as a state dict. */
 import type { Command } from 'commander';
 import { writeStateDict } from '../../parameters/dicts/write-state-dict.js';
+import { contentsOf } from '../../graph/scopes.js';
+import { modelInternals } from '../../model/open/model-state.js';
 import { openModel } from '../../model/open/open-model.js';
 import type { Parameter } from '../../model/open/named-parameters.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -32,6 +34,12 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
   const { save, overwrite, json, yes } = flags;
   const model = await openModel(await findModelFile(path, terminal, yes));
   const parameters = model.namedParameters();
+  const { graph } = modelInternals.of(model);
+  const inside = [...contentsOf(graph, graph.nodes)].reduce((sum, { held }) => sum + held.floats, 0);
+  if (inside > 0)
+    terminal.err(
+      `note: ${inside.toLocaleString('en')} more numbers lie inside functions and the bodies of If, Loop and Scan: they are not listed, loaded or trained\n`,
+    );
   if (save !== undefined) {
     const stored = parameters.filter(isSaved);
     await writeStateDict(save, await readAll(stored), { overwrite });

@@ -1,6 +1,7 @@
 /** What the nodes of a model cost: multiply-accumulates, weights and activations, at given sizes of its inputs. */
 import type { Graph, Node, Value } from '../../graph/graph.js';
 import { findParameters } from '../../graph/parameters/find-parameters.js';
+import { contentsOf } from '../../graph/scopes.js';
 import { nodeMacs } from '../../graph/cost/macs.js';
 import { cutGraph, graphOutputs } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
@@ -103,12 +104,27 @@ function costsOf(
   return {
     macs,
     initializers,
-    ...countElements(graph, initializers),
-    weightBytes: sum(initializers, ({ initializer }) => bytesOf(initializer!)),
+    ...weighTensors(graph, initializers, [node]),
     activationBytes: sum(node.outputs, (value) => {
       const shape = value && shapes.get(value);
       return shape ? bytesOf(shape) : 0;
     }),
+  };
+}
+
+/** Elements and bytes of initializers, and of the tensors that bodies of nodes and functions state, each once. */
+export function weighTensors(
+  graph: Graph,
+  initializers: readonly Value[],
+  nodes: Iterable<Node>,
+): ElementCounts & { readonly weightBytes: number } {
+  const counts = countElements(graph, initializers);
+  const held = [...contentsOf(graph, nodes)].map((content) => content.held);
+  return {
+    ...counts,
+    constants: counts.constants + sum(held, ({ floats }) => floats),
+    weightBytes:
+      sum(initializers, ({ initializer }) => bytesOf(initializer!)) + sum(held, ({ bytes }) => bytes),
   };
 }
 

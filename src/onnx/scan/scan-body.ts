@@ -4,7 +4,7 @@
  */
 import { scanAttribute } from './scan-attribute.js';
 import { scanSparseTensor, scanTensor, type ScannedTensor } from './scan-value.js';
-import { GRAPH, NODE, normalDomain, VALUE_INFO } from '../wire/schema.js';
+import { ELEMENT_BITS, GRAPH, isFloatType, NODE, normalDomain, VALUE_INFO } from '../wire/schema.js';
 import type { Field, WireReader } from '../wire/wire.js';
 
 /** An operator, as a node names it. */
@@ -35,6 +35,16 @@ export interface ScannedBodies {
   readonly operators: ReadonlyMap<string, Operator>;
   /** Tensors whose values lie in another file. */
   readonly external: readonly { readonly name: string; readonly tensor: ScannedTensor }[];
+  /** The tensors whose values they state. */
+  readonly held: HeldTensors;
+}
+
+/** How large tensors are together. */
+export interface HeldTensors {
+  /** Elements of floating-point tensors, lone numbers left out. */
+  readonly floats: number;
+  /** Bytes of all tensors. */
+  readonly bytes: number;
 }
 
 /** The identity of an operator or function: ONNX allows the same name in several domains and overloads. */
@@ -57,6 +67,7 @@ export class BodyScanner {
   readonly #nodes = new Map<string, BodyPlace | undefined>();
   readonly #operators = new Map<string, Operator>();
   readonly #external: { name: string; tensor: ScannedTensor }[] = [];
+  readonly #held = { floats: 0, bytes: 0 };
   #captures = new Set<string>();
 
   constructor(reader: WireReader) {
@@ -71,6 +82,7 @@ export class BodyScanner {
       nodes: this.#nodes,
       operators: this.#operators,
       external: this.#external,
+      held: this.#held,
     };
   }
 
@@ -133,8 +145,10 @@ export class BodyScanner {
         });
         draft.attribute = attribute.name;
         if (this.#definitions > before) places.push(draft);
-        for (const tensor of attribute.tensors)
+        for (const tensor of attribute.tensors) {
+          this.#hold(tensor);
           if (isExternal(tensor)) external.push({ attribute: attribute.name, tensor });
+        }
       }
     });
     if (name !== '') this.#add(this.#nodes, name, place);
@@ -172,7 +186,14 @@ export class BodyScanner {
 
   #addInitializer(tensor: ScannedTensor, scope: Scope, place: BodyPlace): void {
     this.#define(tensor.name, scope, place);
+    this.#hold(tensor);
     if (isExternal(tensor)) this.#addExternal(tensor, tensor.name);
+  }
+
+  #hold({ elemType, dims }: ScannedTensor): void {
+    const count = dims.reduce((product, size) => product * size, 1);
+    if (isFloatType(elemType) && count > 1) this.#held.floats += count;
+    this.#held.bytes += Math.ceil((count * (ELEMENT_BITS.get(elemType) ?? 0)) / 8);
   }
 
   #addExternal(tensor: ScannedTensor, name: string): void {

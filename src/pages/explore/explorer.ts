@@ -138,8 +138,8 @@ export class Explorer {
     const graph = new ModelGraph(this.page);
     const { nodes, boxes } = this.page;
     return resolved.map(({ request, tensor }) => {
-      const names = [shown(request), shown(request.replace(/^module:/, ''))];
-      const box = boxes.findIndex(({ kind, name }) => kind === 'module' && names.includes(name));
+      const written = new Set([shown(request), shown(request.replace(/^module:/, ''))]);
+      const box = boxes.findIndex(({ kind, name }) => kind === 'module' && written.has(name));
       const node = nodes.findIndex(({ outputs }) => outputs.some((one) => one.tensor === tensor));
       const id = [-1 - box, node].find((one) => {
         const [at, output] = one === ROOT ? [] : (graph.valueOf(one) ?? []);

@@ -6,9 +6,10 @@ import { marksOf } from '../../../graph/names/marks.js';
 import { readModulePath } from '../../../graph/names/module-names.js';
 import { moduleTree } from '../../../graph/names/module-tree.js';
 import { nameValues } from '../../../graph/names/name-list.js';
+import { contentsOf } from '../../../graph/scopes.js';
 import { nodeRoles } from '../../../graph/roles.js';
 import { modelInternals } from '../../../model/open/model-state.js';
-import { bytesOf, countElements } from '../../../model/oracle/model-costs.js';
+import { bytesOf, countElements, weighTensors } from '../../../model/oracle/model-costs.js';
 import type { OnnxModel } from '../../../model/open/open-model.js';
 import { describeValue } from '../../../model/open/value-info.js';
 import type { PageBox, PageModel, PageNode, PageRefusal, PageTensor } from '../page/data.js';
@@ -26,7 +27,9 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
   const { graph } = modelInternals.of(model);
   const weights = [...graph.values.values()].filter(({ initializer }) => initializer !== undefined);
   const names = nameValues(graph);
-  const nodes = describeNodes(graph, names, new Map(weights.map((value, i) => [value, i])));
+  const inside = graph.nodes.filter((node) => contentsOf(graph, [node]).size > 0);
+  const places = new Map<Value | Node, number>([...weights, ...inside].map((holder, i) => [holder, i]));
+  const nodes = describeNodes(graph, names, places);
   const tree = buildTree(nodes.map(treeNode), containersOf(graph, names));
   return {
     title: basename(path),
@@ -35,7 +38,13 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
     inputs: graph.inputs.map((value) => describeTensor(value, value.name)),
     outputs: graph.outputs.map(placeOf).filter((place) => place !== undefined),
     nodes,
-    weights: weights.map((value) => [countElements(graph, [value]).parameters, bytesOf(value.initializer!)]),
+    weights: [
+      ...weights.map((value): [number, number] => [
+        countElements(graph, [value]).parameters,
+        bytesOf(value.initializer!),
+      ]),
+      ...inside.map((node): [number, number] => [0, weighTensors(graph, [], [node]).weightBytes]),
+    ],
     boxes: listBoxes(graph, tree),
     refusals: listRefusals(graph),
     facts: exporterFacts(graph, nodes),
@@ -50,7 +59,7 @@ function placeOf(value: Value): [number, number] | undefined {
 function describeNodes(
   graph: Graph,
   names: ReadonlyMap<Value, string>,
-  weights: ReadonlyMap<Value, number>,
+  weights: ReadonlyMap<Value | Node, number>,
 ): PageNode[] {
   const roles = nodeRoles(graph);
   const inputs = new Map(graph.inputs.map((value, i) => [value, i]));
@@ -68,7 +77,7 @@ function describeNodes(
           : { tensor: '', request: '', dtype: null, dims: null },
       ),
       reads: readsOf(node, inputs),
-      weights: node.reads.flatMap((value) => weights.get(value) ?? []),
+      weights: [...node.reads, node].flatMap((holder) => weights.get(holder) ?? []),
     };
   });
 }

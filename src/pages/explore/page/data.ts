@@ -65,7 +65,7 @@ export interface PageModel {
   /** The outputs of the graph: a node and the number of its output each. */
   readonly outputs: readonly (readonly [node: number, output: number])[];
   readonly nodes: readonly PageNode[];
-  /** Elements and bytes of each initializer. */
+  /** Parameters and bytes of each initializer, and of what the bodies and the function of a node hold. */
   readonly weights: readonly (readonly [elements: number, bytes: number])[];
   /** The first one is the model. */
   readonly boxes: readonly PageBox[];
