@@ -176,11 +176,13 @@ const searched = new Set<string>();
 /**
  * Removes the temporary files that killed processes of this user left in a folder.
  *
- * @param ageMs - How long a file must not have been written to. 0 only under a lock of the folder.
+ * @param ageMs - How long a file must not have been written to. 0 only where one process at a time writes.
+ * @param own - The number of a process whose files stay.
  */
-export async function removeLeftovers(folder: string, ageMs: number): Promise<void> {
+export async function removeLeftovers(folder: string, ageMs: number, own?: number): Promise<void> {
   const names = await readdir(folder).catch(() => []);
-  for (const path of names.filter(isTemporary).map((name) => join(folder, name))) {
+  const found = names.filter((name) => isTemporary(name) && !name.startsWith(`.tapir-${own}-`));
+  for (const path of found.map((name) => join(folder, name))) {
     const found = await lstat(path).catch(() => undefined);
     const isOwn = found?.isFile() === true && found.uid === (process.getuid?.() ?? found.uid);
     if (isOwn && Date.now() - found.mtimeMs >= ageMs) await rm(path, { force: true }).catch(() => undefined);

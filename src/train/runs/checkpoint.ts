@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeAtomically } from '../../base/atomic-file.js';
+import { removeLeftovers, writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption, isPlainObject, show } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { makeFolder } from '../../base/make-folder.js';
@@ -45,6 +45,8 @@ const TENSOR_FILE = /^tensors-([0-9]{1,15})\.safetensors$/;
 export async function writeCheckpoint(folder: string, { tensors, facts }: Checkpoint): Promise<void> {
   checkFacts(facts, 'facts');
   await makeFolder(folder);
+  // A kill in each of many runs would leave a file of weights each.
+  await removeLeftovers(folder, 0, process.pid);
   const file = `tensors-${1 + Math.max(0, ...(await tensorNumbers(folder)))}.safetensors`;
   const path = join(folder, file);
   await writeStateDict(path, tensors);

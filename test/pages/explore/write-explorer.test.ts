@@ -193,6 +193,18 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     expect(problems).toEqual([]);
   });
 
+  it('shows the rest where the answer about classes is damaged', async () => {
+    const out = join(scratch, 'damaged.html');
+    await writeExplorer(tiny, { out, photos: [photo] });
+    const html = readFileSync(out, 'utf8');
+    const damaged = html.replace(/("classes\?photo=0":)\[.*?\]/, '$1null');
+    expect(damaged).not.toBe(html);
+    const { page, problems } = await open(pathToFileURL(put('damaged.html', Buffer.from(damaged))).href);
+    await page.waitForSelector('.strip');
+    await page.waitForSelector('.classes', { state: 'detached' });
+    expect(problems).toEqual([]);
+  });
+
   it('says what to ask for instead of a name that was folded away', async () => {
     const { page, problems } = await open(await fileUrl(put('folded.onnx', tinyUNet())));
     expect(await page.textContent('#fact-list')).toContain('3 convolutions hold the BatchNorm');

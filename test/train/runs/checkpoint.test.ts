@@ -91,8 +91,13 @@ describe('writeCheckpoint and readCheckpoint', () => {
   it('leave other files alone, and remove the tensors of interrupted writes', async () => {
     const folder = place();
     await writeCheckpoint(folder, checkpointOf(1));
-    const others = ['best.safetensors', 'tensors-x.safetensors', 'notes.partial'];
-    const left = ['tensors-7.safetensors'];
+    const others = [
+      'best.safetensors',
+      'tensors-x.safetensors',
+      'notes.partial',
+      `.tapir-${process.pid}-0123abcd.partial`,
+    ];
+    const left = ['tensors-7.safetensors', `.tapir-${process.pid + 1}-0123abcd.partial`];
     for (const name of [...others, ...left]) writeFileSync(join(folder, name), 'x');
     await writeCheckpoint(folder, checkpointOf(2));
     expect(await readStep(folder)).toBe(2);
