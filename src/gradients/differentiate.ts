@@ -9,7 +9,7 @@ import { layOutRewrite } from '../graph/rewrite/lay-out.js';
 import type { Cut } from '../graph/rewrite/prune.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import type { Attribute } from '../onnx/scan/attributes.js';
-import { elementTypeNumber, isFloatType } from '../onnx/wire/schema.js';
+import { elementTypeNumber, isFloatType, type Dim } from '../onnx/wire/schema.js';
 import { WireReader } from '../onnx/wire/wire.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { readInputSizes, type GivenSizes, type InputSizes } from '../model/open/input-sizes.js';
@@ -199,7 +199,16 @@ async function lookUp(
   inputSizes: GivenSizes,
 ): Promise<Known> {
   await using oracle = new ModelOracle(model);
-  const typeOf = await oracle.describeValues(values, inputSizes);
+  const described = await oracle.describeValues(values, inputSizes);
+  // A file may leave sizes open that follow from its inputs.
+  const { inputs } = modelInternals.of(model).graph;
+  const isOpen = (value: Value): boolean => described(value).dims?.every(isNumber) === false;
+  const inferred = inputs.some(isOpen) ? undefined : await oracle.inferTypes(values.filter(isOpen));
+  const typeOf = (value: Value): TensorInfo => {
+    const type = described(value);
+    const dims = inferred?.get(value)?.dims;
+    return dims?.length === type.dims?.length && dims?.every(isNumber) === true ? { ...type, dims } : type;
+  };
   const isList = (value: Value | undefined): value is Value => {
     if (!value?.producer || value.producer.opType === 'Constant') return false;
     const { dtype, dims } = typeOf(value);
@@ -207,6 +216,10 @@ async function lookUp(
   };
   const lists = [...nodes].flatMap((node) => node.inputs.slice(1).filter(isList));
   return { typeOf, folded: await oracle.foldConstants(lists) };
+}
+
+function isNumber(size: Dim): size is number {
+  return typeof size === 'number';
 }
 
 function elemTypeOf({ dtype }: TensorInfo): number | undefined {
