@@ -68,7 +68,6 @@ export function sha256Of(bytes: Uint8Array): string {
 /** How an index offers its files. */
 export interface IndexOptions {
   readonly files: Readonly<Record<string, Uint8Array>>;
-  readonly form?: 'json' | 'html';
   /** `USER:PASSWORD` that both the index and its files ask for. */
   readonly login?: string;
   /** SHA-256 that the index states instead of the right one; null for none. */
@@ -85,7 +84,7 @@ export interface IndexOptions {
 
 /** Starts an index at `URL/simple/`, stopped after the tests of the file. */
 export async function startIndex(options: IndexOptions): Promise<FileServer> {
-  const { files, form = 'json', login, stated, yanked } = options;
+  const { files, login, stated, yanked } = options;
   let sent = 0;
   const hashOf = (bytes: Uint8Array): string | undefined =>
     stated === undefined ? sha256Of(bytes) : (stated ?? undefined);
@@ -114,16 +113,6 @@ export async function startIndex(options: IndexOptions): Promise<FileServer> {
       return;
     }
     const rows = ofProject.map(([name, bytes]) => ({ name, hash: hashOf(bytes), bytes }));
-    if (form === 'html') {
-      const links = rows.map(({ name, hash }) => {
-        const fragment = hash === undefined ? '' : `#sha256=${hash}`;
-        const mark = yanked === undefined ? '' : ` data-yanked="${yanked}"`;
-        return `<a data-requires-python="&gt;=3.10" href="../../files/${name}${fragment}"${mark}>${name}</a><br/>`;
-      });
-      response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' });
-      response.end(`<!DOCTYPE html><html><body><h1>Links</h1>\n${links.join('\n')}\n</body></html>`);
-      return;
-    }
     response.writeHead(200, { 'content-type': 'application/vnd.pypi.simple.v1+json' });
     const listed = rows.map(({ name, hash, bytes }) => ({
       filename: name,

@@ -5,7 +5,7 @@ import { TapirError } from '../../base/errors.js';
 import { labelOfUrl } from '../../base/printable.js';
 import { checksumMismatch, downloadFile, type Authorized, type DownloadOptions } from '../download-file.js';
 import { PartialFile, sha256OfFile, sizeOfFile } from '../partial-file.js';
-import { readPackageIndexes } from './index-settings.js';
+import { readPackageIndex } from './index-settings.js';
 import { listWheels, type IndexedWheel } from './package-index.js';
 import {
   chooseWheel,
@@ -68,9 +68,9 @@ export async function readLocalWheel(wanted: PinnedPackage, given: readonly stri
 }
 
 /**
- * Asks the package indexes in order. The first one with a wheel of that package for this platform is used.
+ * Asks the package index for a wheel of that package for this platform.
  *
- * @param indexUrl - The only index to ask; undefined for those of pip's settings.
+ * @param indexUrl - The index to ask; undefined for that of pip's settings.
  * @throws {@link TapirError} `DOWNLOAD_FAILED` with the platforms that there are wheels for; `OPTION_INVALID`; the signal's reason.
  */
 export async function findWheel(
@@ -79,17 +79,13 @@ export async function findWheel(
   options: DownloadOptions,
 ): Promise<FoundWheel> {
   const platform = readPlatform();
-  const reasons: string[] = [];
-  const indexes = await readPackageIndexes(indexUrl);
-  for (const index of indexes) {
-    const all = await listWheels(index, wanted.project, options);
-    const wheels = all?.filter(({ name }) => isOf(name, wanted));
-    const wheel = chooseWheel(wheels?.filter(({ yanked }) => yanked === null) ?? [], platform);
-    const label = `${labelOfUrl(index.url)} (${index.from})`;
-    if (wheel) return take(wheel, label, wanted);
-    reasons.push(`${label} ${whyNone(wheels, wanted, platform)}`);
-  }
-  throw notFound(labelOfUrl(indexes[0]!.url), wanted, reasons.join('; '));
+  const index = await readPackageIndex(indexUrl);
+  const all = await listWheels(index, wanted.project, options);
+  const wheels = all?.filter(({ name }) => isOf(name, wanted));
+  const wheel = chooseWheel(wheels?.filter(({ yanked }) => yanked === null) ?? [], platform);
+  const label = `${labelOfUrl(index.url)} (${index.from})`;
+  if (wheel) return take(wheel, label, wanted);
+  throw notFound(labelOfUrl(index.url), wanted, `${label} ${whyNone(wheels, wanted, platform)}`);
 }
 
 function isOf({ project, version }: WheelName, wanted: PinnedPackage): boolean {

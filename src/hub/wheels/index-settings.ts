@@ -1,12 +1,11 @@
-/** The addresses of Python package indexes, from the same variables and configuration files as pip. */
-import { existsSync } from 'node:fs';
+/** The address of the Python package index, from the same variables and configuration files as pip. */
 import { readFile } from 'node:fs/promises';
 import { devNull, homedir } from 'node:os';
 import { join } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
 import { authorizationOf, isHttpUrl } from '../../base/http/http.js';
 
-/** A package index, in the form of PEP 503 or PEP 691. */
+/** A package index that answers with JSON (PEP 691). */
 export interface PackageIndex {
   /** Its address without user and password; ends with a slash. */
   readonly url: string;
@@ -19,21 +18,18 @@ export interface PackageIndex {
 const DEFAULT_INDEX = 'https://pypi.org/simple/';
 
 /**
- * Returns the indexes to ask, in order: the stated one; or those of `PIP_INDEX_URL` and `PIP_EXTRA_INDEX_URL`, of pip's
- * configuration files, or the public default.
+ * Returns the index to ask: the stated one; or that of `PIP_INDEX_URL`, of pip's configuration files, or the public default.
  *
  * @throws {@link TapirError} `OPTION_INVALID` for an address that cannot be read, or if pip's settings say `no-index`.
  */
-export async function readPackageIndexes(stated: string | undefined): Promise<PackageIndex[]> {
-  if (stated !== undefined) return [readIndex(stated, '--index-url')];
+export async function readPackageIndex(stated: string | undefined): Promise<PackageIndex> {
+  if (stated !== undefined) return readIndex(stated, '--index-url');
   const settings = await readPipSettings();
-  const isWithout = settings('no-index');
-  if (/^(?:1|on|t|true|y|yes)$/i.test(isWithout?.value ?? ''))
-    throw invalidOption('indexUrl', `stated (--index-url), because ${isWithout!.from} says no-index`, stated);
-  const main = settings('index-url') ?? { value: DEFAULT_INDEX, from: 'the default index' };
-  const extra = settings('extra-index-url');
-  const extras = (extra?.value ?? '').split(/\s+/).filter((url) => url !== '');
-  return [readIndex(main.value, main.from), ...extras.map((url) => readIndex(url, extra!.from))];
+  const without = settings('no-index');
+  if (/^(?:1|on|t|true|y|yes)$/i.test(without?.value ?? ''))
+    throw invalidOption('indexUrl', `stated (--index-url), because ${without!.from} says no-index`, stated);
+  const { value, from } = settings('index-url') ?? { value: DEFAULT_INDEX, from: 'the default index' };
+  return readIndex(value, from);
 }
 
 function readIndex(text: string, from: string): PackageIndex {
@@ -90,49 +86,26 @@ function listConfigFiles(): string[] {
   const { env, platform } = process;
   const stated = env['PIP_CONFIG_FILE'];
   if (stated === devNull) return [];
-  const isWindows = platform === 'win32';
-  const name = isWindows ? 'pip.ini' : 'pip.conf';
-  const ofUser =
-    stated && existsSync(stated) ? [] : [join(homedir(), isWindows ? 'pip' : '.pip'), userFolder()];
+  const [machine, user] =
+    platform === 'win32'
+      ? [join(env['ProgramData'] ?? 'C:\\ProgramData', 'pip'), join(env['APPDATA'] ?? homedir(), 'pip')]
+      : ['/etc', join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'pip')];
   const site = env['VIRTUAL_ENV'] ?? env['CONDA_PREFIX'];
-  const folders = [...machineFolders(), ...ofUser, ...(site ? [site] : [])];
+  const folders = [machine, ...(stated === undefined ? [user] : []), ...(site ? [site] : [])];
+  const name = platform === 'win32' ? 'pip.ini' : 'pip.conf';
   return [...folders.map((folder) => join(folder, name)), ...(stated ? [stated] : [])];
 }
 
-function machineFolders(): string[] {
-  const { env, platform } = process;
-  if (platform === 'win32') return [join(env['ProgramData'] ?? 'C:\\ProgramData', 'pip')];
-  if (platform === 'darwin') return ['/Library/Application Support/pip'];
-  const shared = (env['XDG_CONFIG_DIRS'] || '/etc/xdg').split(':').filter((folder) => folder !== '');
-  return [...shared.map((folder) => join(folder, 'pip')), '/etc'];
-}
-
-function userFolder(): string {
-  const { env, platform } = process;
-  if (platform === 'win32') return join(env['APPDATA'] ?? join(homedir(), 'AppData', 'Roaming'), 'pip');
-  const ofMac = join(homedir(), 'Library', 'Application Support', 'pip');
-  if (platform === 'darwin' && existsSync(ofMac)) return ofMac;
-  return join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'pip');
-}
-
-/** Parses a file as Python's configparser does: `[section]`, `key = value` or `key: value`, indented lines continue a value. */
+/** Parses a file as Python's configparser does, for values of one line: `[section]`, `key = value` or `key: value`. */
 function parseConfig(text: string): Map<string, string> {
   const values = new Map<string, string>();
   let section = '';
-  let key: string | undefined;
   for (const line of text.replace(/^\uFEFF/, '').split(/\r?\n/)) {
-    if (/^\s*(?:[#;]|$)/.test(line)) continue;
-    if (/^\s/.test(line) && key !== undefined) {
-      values.set(key, `${values.get(key)!}\n${line.trim()}`.trim());
-      continue;
-    }
-    key = undefined;
     const header = /^\[(.+)\]/.exec(line);
     if (header) section = header[1]!;
-    const pair = header ? null : /^([^=:]+)[=:](.*)$/.exec(line);
-    if (!pair) continue;
-    key = `${section}.${pair[1]!.trim().toLowerCase().replaceAll('_', '-').replace(/^--/, '')}`;
-    values.set(key, pair[2]!.trim());
+    const [, key, value] = (header ? null : /^([^\s#;=:][^=:]*)[=:](.*)$/.exec(line)) ?? [];
+    if (key !== undefined)
+      values.set(`${section}.${key.trim().toLowerCase().replaceAll('_', '-')}`, value!.trim());
   }
   return values;
 }

@@ -68,8 +68,8 @@ export interface InstallPlan {
  * @remarks The libraries come from wheels, the package format of Python; Python itself is not needed. The versions are pinned by
  * this package. A wheel's SHA-256 must be the one that the index states. Only the needed libraries and their licences are
  * unpacked, into `engines` in the user's cache folder of onnx-tapir. An interrupted download resumes where it stopped. The proxy
- * of the environment is used (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`), and the package index of `PIP_INDEX_URL`,
- * `PIP_EXTRA_INDEX_URL` or pip's configuration files.
+ * of the environment is used (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`), and the package index of `PIP_INDEX_URL`
+ * or pip's configuration files.
  *
  * @param name - The engine, or `cuda`.
  * @param given - See {@link InstallOptions}.

@@ -1,4 +1,4 @@
-/** Lists the wheels of a project on a Python package index: its JSON (PEP 691), or its HTML page (PEP 503). */
+/** Lists the wheels of a project on a Python package index: its JSON (PEP 691). */
 import { HttpFailure } from '../../base/http/http-failure.js';
 import { fetchUrl } from '../../base/http/http.js';
 import { parseJson } from '../../base/read-json.js';
@@ -22,15 +22,14 @@ export interface IndexedWheel {
 }
 
 const JSON_TYPE = 'application/vnd.pypi.simple.v1+json';
-const ACCEPT = `${JSON_TYPE}, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1`;
 const MOST_PAGE_BYTES = 64 * 2 ** 20;
 
-/** A file as an index states it, in JSON or in HTML. */
+/** A file as an index states it. */
 interface StatedFile {
   readonly filename: string;
   /** May be relative to the page. */
   readonly url: string;
-  readonly sha256?: unknown;
+  readonly hashes?: { readonly sha256?: unknown } | undefined;
   readonly size?: unknown;
   readonly yanked?: unknown;
 }
@@ -47,13 +46,11 @@ export async function listWheels(
   options: DownloadOptions,
 ): Promise<IndexedWheel[] | undefined> {
   const page = `${url}${normalizeProject(project)}/`;
-  const rules = { ...downloadRules({ ...options, authorization }), headers: { accept: ACCEPT } };
+  const rules = { ...downloadRules({ ...options, authorization }), headers: { accept: JSON_TYPE } };
   return retryDownload(page, options, async () => {
     try {
       const { bytes, response } = await fetchUrl(page, rules, MOST_PAGE_BYTES);
-      const isJson = response.header('content-type')?.startsWith(JSON_TYPE) === true;
-      const body = Buffer.from(bytes);
-      const files = isJson ? readFiles(body) : readHtml(body.toString('utf8'));
+      const files = readFiles(Buffer.from(bytes));
       const origin = { origin: new URL(url).origin, authorization };
       return files.flatMap((file) => readFile(file, response.url, origin) ?? []);
     } catch (error) {
@@ -74,56 +71,26 @@ function refused(error: unknown, from: string, isNamed: boolean): HttpFailure {
 
 function readFiles(bytes: Buffer): StatedFile[] {
   try {
-    const page = parseJson(bytes) as { readonly files: readonly Record<string, unknown>[] };
-    return page.files.map(({ filename, url, hashes, size, yanked }) => ({
-      filename: String(filename),
-      url: String(url),
-      sha256: (hashes as { readonly sha256?: unknown } | undefined)?.sha256,
-      size,
-      yanked,
-    }));
+    const { files } = parseJson(bytes) as { readonly files: readonly StatedFile[] };
+    return files.map((file) => ({ ...file, filename: String(file.filename), url: String(file.url) }));
   } catch (error) {
-    throw new HttpFailure('failed', 'the index answers with JSON of another form', { cause: error });
+    const reason = 'it does not answer with the JSON of a package index (PEP 691)';
+    throw new HttpFailure('failed', `${reason}; download the wheel yourself, and pass it with --wheel`, {
+      cause: error,
+    });
   }
-}
-
-/** Reads the links of a page. The last part of an address is the name of the file. */
-function readHtml(text: string): StatedFile[] {
-  // A tag of any length would use up the stack.
-  const links = text.matchAll(/<a\s((?:[^<>"']|"[^"]{0,4096}"|'[^']{0,4096}'){0,4096})>/gi);
-  return Array.from(links).flatMap(([, inner = '']) => {
-    const attributes = new Map(
-      Array.from(inner.matchAll(/([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+)))?/g)).map(
-        ([, name = '', ...values]) => [name.toLowerCase(), decodeEntities(values.find(Boolean) ?? '')],
-      ),
-    );
-    const [url = '', fragment = ''] = (attributes.get('href') ?? '').split('#');
-    const filename = url.split('?')[0]!.split('/').at(-1)!.replace(/%2B/gi, '+');
-    const sha256 = /(?:^|&)sha256=([^&]+)/i.exec(fragment)?.[1];
-    // The attribute counts without a value too.
-    const yanked = attributes.has('data-yanked') && (attributes.get('data-yanked') || true);
-    return url === '' ? [] : [{ filename, url, sha256, yanked }];
-  });
-}
-
-const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
-
-function decodeEntities(text: string): string {
-  return text.replace(/&(?:#(\d{1,6})|#x([\da-f]{1,5})|(\w+));/gi, (whole, decimal, hex, name) => {
-    if (typeof name === 'string') return ENTITIES[name.toLowerCase()] ?? whole;
-    return String.fromCodePoint(decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal));
-  });
 }
 
 /** Reads a stated file; undefined for one that is not a wheel, or whose address cannot be read. */
 function readFile(
-  { filename, url, sha256, size, yanked }: StatedFile,
+  { filename, url, hashes, size, yanked }: StatedFile,
   page: string,
   index: { readonly origin: string; readonly authorization: string | undefined },
 ): IndexedWheel | undefined {
   const name = parseWheelName(filename);
   if (!name || !URL.canParse(url, page)) return undefined;
   const own = splitCredentials(new URL(url, page).href);
+  const sha256 = hashes?.sha256;
   const isOfIndex = new URL(own.url).origin === index.origin;
   return {
     filename,

@@ -4,7 +4,7 @@ import { devNull, homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { TapirError } from '../../../src/base/errors.js';
-import { readPackageIndexes } from '../../../src/hub/wheels/index-settings.js';
+import { readPackageIndex } from '../../../src/hub/wheels/index-settings.js';
 import { failureOf } from '../../support/failure.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
@@ -35,62 +35,43 @@ function write(path: string, text: string): string {
   return file;
 }
 
-const urls = async (stated?: string): Promise<string[]> =>
-  (await readPackageIndexes(stated)).map(({ url }) => url);
+const url = async (stated?: string): Promise<string> => (await readPackageIndex(stated)).url;
 
-describe('readPackageIndexes', () => {
+describe('readPackageIndex', () => {
   it('takes the public index without settings', async () => {
     vi.stubEnv('PIP_CONFIG_FILE', devNull);
-    const [index, ...others] = await readPackageIndexes(undefined);
+    const index = await readPackageIndex(undefined);
     expect(index).toMatchObject({ authorization: undefined, from: 'the default index' });
-    expect(index!.url).toMatch(/^https:.*\/simple\/$/);
-    expect(others).toEqual([]);
+    expect(index.url).toMatch(/^https:.*\/simple\/$/);
   });
 
   it('takes a stated index alone, whatever else is set', async () => {
     vi.stubEnv('PIP_INDEX_URL', 'https://variable.example/simple');
-    vi.stubEnv('PIP_EXTRA_INDEX_URL', 'https://extra.example/simple');
     vi.stubEnv('PIP_NO_INDEX', '1');
-    expect(await urls('http://localhost:8080/simple')).toEqual(['http://localhost:8080/simple/']);
-  });
-
-  it('asks the index of the variable, then the extra ones', async () => {
-    vi.stubEnv('PIP_INDEX_URL', ' https://variable.example/simple/ ');
-    vi.stubEnv('PIP_EXTRA_INDEX_URL', 'https://a.example/x\n https://b.example/y/');
-    expect(await urls()).toEqual([
-      'https://variable.example/simple/',
-      'https://a.example/x/',
-      'https://b.example/y/',
-    ]);
+    expect(await url('http://localhost:8080/simple')).toBe('http://localhost:8080/simple/');
   });
 
   it.runIf(process.platform === 'linux')('takes files in the order of pip', async () => {
-    vi.stubEnv('PIP_CONFIG_FILE', join(folder, 'missing'));
-    write('machine/pip/pip.conf', '[global]\nindex-url = https://machine.example/simple\n');
-    expect(await urls()).toEqual(['https://machine.example/simple/']);
-    write('home/.pip/pip.conf', '[global]\nindex-url: https://old.example/simple\n');
-    expect(homedir()).toBe(join(folder, 'home'));
-    expect(await urls()).toEqual(['https://old.example/simple/']);
     const user = write(
       'home/.config/pip/pip.conf',
-      '\uFEFF# mine\n[global]\nINDEX_URL=https://user.example/simple\nextra-index-url =\n    https://one.example/simple\n    ; not this one\n    https://two.example/simple\n\n[other]\nindex-url = https://other.example\n',
+      '\uFEFF# mine\n[global]\nINDEX_URL: https://user.example/simple\n\n[other]\nindex-url = https://other.example\n',
     );
-    expect(await readPackageIndexes(undefined)).toMatchObject([
-      { url: 'https://user.example/simple/', from: user },
-      { url: 'https://one.example/simple/' },
-      { url: 'https://two.example/simple/' },
-    ]);
+    expect(homedir()).toBe(join(folder, 'home'));
+    expect(await readPackageIndex(undefined)).toMatchObject({
+      url: 'https://user.example/simple/',
+      from: user,
+    });
     vi.stubEnv('XDG_CONFIG_HOME', join(folder, 'xdg'));
     write('xdg/pip/pip.conf', '[global]\nindex-url = https://xdg.example/simple\n');
-    expect(await urls()).toEqual(['https://xdg.example/simple/']);
+    expect(await url()).toBe('https://xdg.example/simple/');
     vi.stubEnv('VIRTUAL_ENV', join(folder, 'venv'));
     write('venv/pip.conf', '[global]\nindex-url = https://site.example/simple\n');
-    expect(await urls()).toEqual(['https://site.example/simple/']);
+    expect(await url()).toBe('https://site.example/simple/');
     // The section of the command takes precedence, in any file.
-    write('machine/pip/pip.conf', '[install]\nindex-url = https://install.example/simple\n');
-    expect(await urls()).toEqual(['https://install.example/simple/']);
-    vi.stubEnv('PIP_INDEX_URL', 'https://variable.example/simple');
-    expect(await urls()).toEqual(['https://variable.example/simple/']);
+    write('xdg/pip/pip.conf', '[install]\nindex-url = https://install.example/simple\n');
+    expect(await url()).toBe('https://install.example/simple/');
+    vi.stubEnv('PIP_INDEX_URL', ' https://variable.example/simple/ ');
+    expect(await url()).toBe('https://variable.example/simple/');
   });
 
   it('reads PIP_CONFIG_FILE last, and not the files of the user then', async () => {
@@ -99,25 +80,23 @@ describe('readPackageIndexes', () => {
       write('stated.conf', '[global]\nindex-url = https://stated.example/simple\n'),
     );
     write('home/.config/pip/pip.conf', '[install]\nindex-url = https://user.example/simple\n');
-    expect(await urls()).toEqual(['https://stated.example/simple/']);
+    expect(await url()).toBe('https://stated.example/simple/');
   });
 
   it('takes user and password out of the address', async () => {
     vi.stubEnv('PIP_INDEX_URL', 'https://me:p%40ss@private.example/simple');
-    expect(await readPackageIndexes(undefined)).toEqual([
-      {
-        url: 'https://private.example/simple/',
-        authorization: `Basic ${Buffer.from('me:p@ss').toString('base64')}`,
-        from: 'PIP_INDEX_URL',
-      },
-    ]);
+    expect(await readPackageIndex(undefined)).toEqual({
+      url: 'https://private.example/simple/',
+      authorization: `Basic ${Buffer.from('me:p@ss').toString('base64')}`,
+      from: 'PIP_INDEX_URL',
+    });
   });
 
   it.each(['https://me:hunter2@', 'ftp://me:hunter2@host/', 'me:hunter2', 'https://me:hunter2%ZZ@host/'])(
     'refuses %s without printing it',
     async (url) => {
       vi.stubEnv('PIP_INDEX_URL', url);
-      const error = await failureOf(readPackageIndexes(undefined), TapirError);
+      const error = await failureOf(readPackageIndex(undefined), TapirError);
       expect(error).toMatchObject({ code: 'OPTION_INVALID', details: { option: 'indexUrl' } });
       expect(error.message).toContain('PIP_INDEX_URL');
       expect(JSON.stringify([error.message, error.details])).not.toContain('hunter2');
@@ -126,7 +105,7 @@ describe('readPackageIndexes', () => {
 
   it('asks no index if pip may not', async () => {
     vi.stubEnv('PIP_CONFIG_FILE', write('no.conf', '[global]\nno-index = true\n'));
-    const error = await failureOf(readPackageIndexes(undefined), TapirError);
+    const error = await failureOf(readPackageIndex(undefined), TapirError);
     expect(error).toMatchObject({ code: 'OPTION_INVALID' });
     expect(error.message).toMatch(/no\.conf says no-index/);
   });

@@ -25,15 +25,8 @@ async function page(type: string, text: string): Promise<string> {
 }
 
 describe('listWheels', () => {
-  it('reads a page with a tag of 10 MB', async () => {
-    const url = await page('text/html', `<a ${'a '.repeat(5_000_000)}<a href="${wheelNamed()}">`);
-    expect((await listWheels(at(url), 'openvino', options))?.map(({ filename }) => filename)).toEqual([
-      wheelNamed(),
-    ]);
-  });
-
-  it.each(['json', 'html'] as const)('reads an index in %s, with relative addresses', async (form) => {
-    const { url, requests } = await startIndex({ files, form });
+  it('reads an index with relative addresses', async () => {
+    const { url, requests } = await startIndex({ files });
     const wheels = await listWheels(at(`${url}/simple/`), 'OpenVINO', options);
     expect(wheels).toEqual([
       {
@@ -42,48 +35,18 @@ describe('listWheels', () => {
         url: `${url}/files/${wheelNamed()}`,
         authorization: undefined,
         sha256: sha256Of(bytes),
-        sizeBytes: form === 'json' ? bytes.length : null,
+        sizeBytes: bytes.length,
         yanked: null,
       },
     ]);
     expect(requests[0]!.url).toBe('/simple/openvino/');
-    expect(requests[0]!.headers.accept).toMatch(/^application\/vnd\.pypi\.simple\.v1\+json,.*text\/html/);
+    expect(requests[0]!.headers.accept).toBe('application/vnd.pypi.simple.v1+json');
   });
 
   it('reads addresses relative to where it was redirected', async () => {
     const { url } = await startIndex({ files });
     const wheels = await listWheels(at(`${url}/moved/`), 'openvino', options);
     expect(wheels?.[0]?.url).toBe(`${url}/files/${wheelNamed()}`);
-  });
-
-  it('reads HTML as people write it', async () => {
-    const hash = 'AB'.repeat(32);
-    const html = `<html><BODY>
-      <A HREF='${wheelNamed()}?a=1&amp;b=2#egg=x&sha256=${hash}' data-requires-python=">=3.9" data-yanked>x</A>
-      <a class=y href=https://me:pw@other.example/${wheelNamed('win_amd64')}>y</a>
-      <a rel="internal">no address</a> <a href="http://[/${wheelNamed()}">broken</a>
-      <a href="/dir%2f/openvino-2026.4.1%2Blocal-cp312-cp312-win_amd64.whl#sha256=12">&lt;</a>`;
-    const url = await page('text/html', html);
-    const wheels = await listWheels(at(url), 'openvino', options);
-    expect(wheels?.map(({ name: _name, ...wheel }) => wheel)).toEqual([
-      {
-        filename: wheelNamed(),
-        url: `${url}openvino/${wheelNamed()}?a=1&b=2`,
-        authorization: undefined,
-        sha256: hash.toLowerCase(),
-        sizeBytes: null,
-        yanked: '',
-      },
-      expect.objectContaining({
-        url: `https://other.example/${wheelNamed('win_amd64')}`,
-        authorization: `Basic ${Buffer.from('me:pw').toString('base64')}`,
-        sha256: null,
-      }),
-      expect.objectContaining({
-        filename: 'openvino-2026.4.1+local-cp312-cp312-win_amd64.whl',
-        sha256: null,
-      }),
-    ]);
   });
 
   it('sends user and password to the index and its own files only', async () => {
@@ -122,17 +85,17 @@ describe('listWheels', () => {
   it('tries again after a busy server', async () => {
     const { url } = await startServer((_request, response, nth) => {
       if (nth === 1) response.writeHead(503).end();
-      else response.writeHead(200, { 'content-type': 'text/html' }).end('');
+      else response.writeHead(200).end('{"files": []}');
     });
     expect(await listWheels(at(`${url}/simple/`), 'openvino', options)).toEqual([]);
   });
 
-  it.each(['not JSON', '[]', '{"files": 3}', '{"files": [null]}'])(
+  it.each(['<a href="openvino.whl">', 'not JSON', '[]', '{"files": 3}', '{"files": [null]}'])(
     'refuses JSON of another form: %s',
     async (text) => {
       const url = await page('application/vnd.pypi.simple.v1+json', text);
       const error = await failureOf(listWheels(at(url), 'openvino', options), TapirError);
-      expect(error.message).toMatch(/JSON of another form/);
+      expect(error.message).toMatch(/PEP 691\); download the wheel yourself/);
     },
   );
 
