@@ -57,7 +57,14 @@ const HOUSE: Readonly<Record<string, Room>> = {
   explain: { on: ['gradients', 'datasets'], floors: [['maps'], ['.'], ['photos']] },
   features: {
     on: ['datasets'],
-    floors: [['text/tokenizer'], ['text'], ['search'], ['dedupe', 'probe/rows'], ['probe/fit'], ['probe']],
+    floors: [
+      ['linear', 'text/tokenizer'],
+      ['text'],
+      ['search'],
+      ['dedupe', 'probe/rows'],
+      ['probe/fit'],
+      ['probe'],
+    ],
   },
   precision: { on: ['html', 'datasets'], floors: [['.', 'compare', 'compare/page']] },
   train: {

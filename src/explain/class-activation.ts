@@ -59,7 +59,7 @@ export function activationMaps(
 }
 
 /** Adds the channels of one row, each with its weight. */
-export function weightedSum(channels: Float32Array, weights: readonly number[]): Float32Array {
+export function weightedSum(channels: Float32Array, weights: ArrayLike<number>): Float32Array {
   const places = channels.length / weights.length;
   return Float32Array.from({ length: places }, (_, i) =>
     sum(weights.length, (c) => weights[c]! * channels[c * places + i]!),

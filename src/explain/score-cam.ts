@@ -1,4 +1,5 @@
 /** Score-CAM (Wang et al. 2020): a channel weighs as much as the score of the image that it masks. No backward pass. */
+import { softmax } from '../tensor/vectors/softmax.js';
 import { weightedSum } from './class-activation.js';
 import { extremes, resizeMaps } from './maps/heatmap.js';
 import { rowOf, type Maps } from './maps/maps.js';
@@ -55,11 +56,4 @@ function maskedImages(pixels: Float32Array, masks: Float32Array, { size }: Maps)
     masked[at] = pixels[at % pixels.length]! * masks[mask + (at % places)]!;
   }
   return masked;
-}
-
-function softmax(scores: readonly number[]): number[] {
-  const largest = Math.max(...scores);
-  const powers = scores.map((score) => Math.exp(score - largest));
-  const total = powers.reduce((sum, power) => sum + power, 0);
-  return powers.map((power) => power / total);
 }

@@ -1,17 +1,19 @@
 /** Compares all rows of a dataset with each other, in bounded memory. */
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { runAhead } from '../../runtime/run-ahead.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { slackOf } from '../search/metric.js';
-import type { Multiplier, TileProducts } from './multiplier.js';
+import type { PairProducts } from '../linear/row-graphs.js';
+import { rowsTensor, type RowSession } from '../linear/row-session.js';
 import type { RowGroups } from './row-groups.js';
-import { cosineOf, readTiles, type SkippedRows, type Tile, type TileRequest } from './tiles.js';
+import { cosineOf, readTiles, unitRows, type SkippedRows, type Tile, type TileRequest } from './tiles.js';
 
 /** Bytes of the tiles that stay in memory while the rest of the dataset passes. */
 const PANEL_BYTES = 32 * 2 ** 20;
 
 /** A comparison of all rows. */
 export interface Comparison {
-  readonly multiplier: Multiplier;
+  readonly session: RowSession<PairProducts>;
   readonly tiles: TileRequest;
   readonly cosine: number;
   readonly groups: RowGroups;
@@ -27,15 +29,16 @@ export interface Comparison {
  * @returns The number of rows compared.
  */
 export async function compareRows(dataset: Dataset, comparison: Comparison): Promise<number> {
-  const { multiplier, tiles, signal } = comparison;
-  const slack = slackOf(tiles.elements, multiplier.isOnCpu);
+  const { session, tiles, signal } = comparison;
+  const slack = slackOf(tiles.elements, session.isOnCpu);
   let compared = 0;
-  const multiply = async ([left, right]: readonly [Tile, Tile]): Promise<TileProducts> => {
+  const multiply = async ([left, right]: readonly [Tile, Tile]): Promise<PairProducts> => {
     signal?.throwIfAborted();
-    return multiplier.multiply(left, right, signal);
+    const feedOf = (tile: Tile): Tensor => rowsTensor(unitRows(tile), tiles.elements);
+    return session.run({ left: feedOf(left), right: feedOf(right) }, true);
   };
   for await (const [[left, right], products] of runAhead(pairTiles(dataset, comparison), multiply)) {
-    joinRows(comparison, products, slack);
+    joinRows(comparison, left, right, products, slack);
     if (left === right) compared += left.rows.length;
   }
   return compared;
@@ -71,7 +74,9 @@ async function* pairTiles(
  */
 function joinRows(
   { cosine, groups }: Comparison,
-  { left, right, dots, most }: TileProducts,
+  left: Tile,
+  right: Tile,
+  { dots, most }: PairProducts,
   slack: number,
 ): void {
   const count = right.rows.length;

@@ -3,11 +3,12 @@ import { checkFunction, checkSignal, invalidOption, withDefaults, type Options }
 import type { Dataset } from '../../datasets/files/dataset.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
+import { pairGraph } from '../linear/row-graphs.js';
+import { openRowSession } from '../linear/row-session.js';
 import { readLiveRows } from '../search/live-rows.js';
 import { checkDataset, chooseKey } from '../search/search-dataset.js';
 import { compareRows } from './compare-rows.js';
 import { describeGroups, type DuplicateGroup } from './describe-groups.js';
-import { openMultiplier } from './multiplier.js';
 import { RowGroups } from './row-groups.js';
 import type { TileRequest } from './tiles.js';
 
@@ -103,20 +104,10 @@ export async function findDuplicates(
   const groups = new RowGroups(totalRows);
   const skipped = { zero: 0, notFinite: 0 };
   const onPanel = (rows: number): void => onProgress?.(shareOf(rows, totalRows));
-  const multiplier = await openMultiplier(elements, device);
-  try {
-    const comparison = { multiplier, tiles, cosine, groups, skipped, onPanel, signal };
-    const compared = await compareRows(dataset, comparison);
-    return {
-      key,
-      cosine,
-      groups: await describeGroups(dataset, tiles, groups.list()),
-      compared,
-      skipped,
-    };
-  } finally {
-    await multiplier.close();
-  }
+  await using session = await openRowSession(pairGraph(elements), { device, signal });
+  const comparison = { session, tiles, cosine, groups, skipped, onPanel, signal };
+  const compared = await compareRows(dataset, comparison);
+  return { key, cosine, groups: await describeGroups(dataset, tiles, groups.list()), compared, skipped };
 }
 
 /** Checks the threshold of near-duplicates. */

@@ -11,6 +11,7 @@ import { openModel } from '../../model/open/open-model.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import type { EmbedSource } from '../../datasets/sources/open-source.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { listLargest } from '../../tensor/vectors/largest.js';
 
 /** Options of {@link classifyImages}. */
 export interface ClassifyOptions extends EmbedOptions {
@@ -104,6 +105,5 @@ function rank(scores: Float32Array, labels: readonly string[], top: number): Ima
       `one with ${labels.length} scores, as many as labels`,
       `${scores.length} scores`,
     );
-  const order = Array.from(scores.keys()).toSorted((a, b) => scores[b]! - scores[a]! || a - b);
-  return order.slice(0, top).map((k) => ({ label: labels[k]!, score: scores[k]! }));
+  return listLargest(scores, top).map((k) => ({ label: labels[k]!, score: scores[k]! }));
 }

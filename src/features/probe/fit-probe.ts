@@ -1,10 +1,11 @@
 /** The head of each kind of probe, and its predictions of rows that it has not seen. */
+import { softmax } from '../../tensor/vectors/softmax.js';
 import { addUpFolds, joinFolds, type Moments } from './rows/class-moments.js';
 import { readCurvatures } from './fit/coordinates.js';
 import { highest, type OutOfFold } from './fit/evaluate.js';
 import { countClasses } from './fit/folds.js';
 import type { LabelledRows } from './rows/labelled-rows.js';
-import { scoreRows, softmax, type ClassScorer, type ScoredBlock } from './rows/linear-scores.js';
+import { scoreRows, type ClassScorer, type ScoredBlock } from './rows/linear-scores.js';
 import { fitLogistic, type LogisticFit } from './fit/logistic.js';
 import type { LogisticData, LogisticProblem } from './fit/logistic-problem.js';
 import { checkNeighbourRows, voteByNeighbours } from './fit/neighbours.js';
@@ -92,7 +93,7 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
       // oxlint-disable-next-line no-await-in-loop -- each starts from the one before
       found.push(await fitFolds(one, SEARCH, found.at(-1) ?? []));
     }
-    strengths.push(...(await compareStrengths(request, STRENGTHS.logistic, found.flat(), softmax)));
+    strengths.push(...(await compareStrengths(request, STRENGTHS.logistic, found.flat(), true)));
     strength = bestOf(strengths);
     nearest = found[STRENGTHS.logistic.indexOf(strength as (typeof STRENGTHS.logistic)[number])]!;
   }
@@ -108,7 +109,7 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
     head: { type: 'linear', ...centreBias(scorer), activation: 'softmax' },
     strength,
     strengths,
-    outOfFold: predictFolds(request, outside, softmax),
+    outOfFold: predictFolds(request, outside, true),
     warnings: isConverged
       ? []
       : [`the classifier has not reached the tolerance after ${iterations} iterations; allow more of them`],
@@ -135,19 +136,18 @@ function centreBias({ weight, bias }: ClassScorer): ClassScorer {
 }
 
 type FoldFits = readonly Pick<LogisticFit, 'scorer'>[];
-type Activate = (scores: Float64Array) => void;
 
 /** Predicts each row by the classifier that has not seen its fold. Undefined without folds. */
 function predictFolds(
   { rows, classes, foldOf, signal }: FitRequest,
   fits: FoldFits,
-  activate: Activate | undefined,
+  isProbability: boolean,
 ): OutOfFold | undefined {
   if (fits.length === 0) return undefined;
   const scorers = fits.map(({ scorer }) => scorer);
   const read = (): AsyncIterable<ScoredBlock> =>
-    ofOwnFold(scoreRows(rows, scorers, signal), foldOf, classes.length, activate);
-  return { read, isProbability: activate !== undefined };
+    ofOwnFold(scoreRows(rows, scorers, signal), foldOf, classes.length, isProbability);
+  return { read, isProbability };
 }
 
 /**
@@ -159,12 +159,12 @@ async function compareStrengths(
   request: FitRequest,
   candidates: readonly number[],
   fits: FoldFits,
-  activate: Activate | undefined,
+  isProbability: boolean,
 ): Promise<StrengthResult[]> {
   const { rows, classes, folds } = request;
   const results: StrengthResult[] = [];
   for (const [place, strength] of candidates.entries()) {
-    const own = predictFolds(request, fits.slice(place * folds, (place + 1) * folds), activate)!;
+    const own = predictFolds(request, fits.slice(place * folds, (place + 1) * folds), isProbability)!;
     // oxlint-disable-next-line no-await-in-loop -- one pass over the rows after the other
     const result = await measure(own.read(), rows.labels, classes.length, own.isProbability);
     results.push({ strength, ...result });
@@ -200,7 +200,7 @@ async function* ofOwnFold(
   blocks: AsyncIterable<ScoredBlock>,
   foldOf: Uint8Array,
   classes: number,
-  activate: Activate | undefined,
+  isProbability: boolean,
 ): AsyncGenerator<ScoredBlock> {
   for await (const { first, rows, scores } of blocks) {
     const width = scores.length / rows;
@@ -208,7 +208,8 @@ async function* ofOwnFold(
     for (let i = 0; i < rows; i++) {
       const from = i * width + foldOf[first + i]! * classes;
       own.set(scores.subarray(from, from + classes), i * classes);
-      activate?.(own.subarray(i * classes, (i + 1) * classes));
+      const ofRow = own.subarray(i * classes, (i + 1) * classes);
+      if (isProbability) softmax(ofRow, ofRow);
     }
     yield { first, rows, scores: own };
   }
@@ -225,18 +226,13 @@ async function fitRidgeProbe(request: FitRequest): Promise<FittedProbe> {
     foldsOf(request).map((fold) => ({ scorer: solve(alpha, fold) }));
   let strengths: StrengthResult[] = [];
   if (strength === 'auto')
-    strengths = await compareStrengths(
-      request,
-      STRENGTHS.ridge,
-      STRENGTHS.ridge.flatMap(solveFolds),
-      undefined,
-    );
+    strengths = await compareStrengths(request, STRENGTHS.ridge, STRENGTHS.ridge.flatMap(solveFolds), false);
   const best = strength === 'auto' ? bestOf(strengths) : strength;
   return {
     head: { type: 'linear', ...solve(best, null), activation: 'none' },
     strength: best,
     strengths,
-    outOfFold: predictFolds(request, solveFolds(best), undefined),
+    outOfFold: predictFolds(request, solveFolds(best), false),
     warnings: [],
   };
 }
@@ -250,7 +246,7 @@ async function fitCentroidProbe(request: FitRequest): Promise<FittedProbe> {
     head: { type: 'linear', ...find(null), activation: 'none' },
     strength: null,
     strengths: [],
-    outOfFold: predictFolds(request, fits, undefined),
+    outOfFold: predictFolds(request, fits, false),
     warnings: [],
   };
 }

@@ -2,9 +2,12 @@
 import { invalidOption, isPlainObject, isText } from '../../base/checks.js';
 import type { RequestRecord, TransformRecord } from '../../datasets/records/run-record.js';
 import { Internals } from '../../model/open/internals.js';
+import { listLargest } from '../../tensor/vectors/largest.js';
+import { softmax } from '../../tensor/vectors/softmax.js';
+import { unitVector } from '../../tensor/vectors/unit-vector.js';
 import { highest, type Evaluation, type Suspect } from './fit/evaluate.js';
-import { normalizeVector, type VectorNorm } from './rows/labelled-rows.js';
-import { softmax, type ClassScorer } from './rows/linear-scores.js';
+import { LEAST_NORM, type VectorNorm } from './rows/labelled-rows.js';
+import type { ClassScorer } from './rows/linear-scores.js';
 
 export type ProbeKind = 'logistic' | 'ridge' | 'knn' | 'centroid';
 
@@ -186,7 +189,7 @@ export function predictProbe(probe: Probe, vector: Float32Array | readonly numbe
   const elements = probe.dims.reduce((product, size) => product * size, 1);
   if (given.length !== elements)
     throw invalidOption('vector', `${elements} numbers`, `${given.length} numbers`);
-  if (probe.normalize === 'l2') normalizeVector(given);
+  if (probe.normalize === 'l2') unitVector(given, LEAST_NORM, given);
   const scores = scoreVector(probe, given);
   return { label: probe.classes[highest(scores)]!, scores };
 }
@@ -196,8 +199,7 @@ function scoreVector({ head, classes }: Probe, vector: Float32Array): Float64Arr
   const scores = head.bias.slice();
   for (let k = 0, at = 0; k < scores.length; k++)
     for (const value of vector) scores[k]! += head.weight[at++]! * value;
-  if (head.activation === 'softmax') softmax(scores);
-  return scores;
+  return head.activation === 'softmax' ? softmax(scores, scores) : scores;
 }
 
 function vote(
@@ -205,14 +207,14 @@ function vote(
   vector: Float32Array,
   classes: number,
 ): Float64Array {
-  const distances = Array.from(labels, (_, row) => {
+  const closeness = Array.from(labels, (_, row) => {
     let sum = 0;
     for (let i = 0, at = row * vector.length; i < vector.length; i++)
-      sum += (vector[i]! - vectors[at++]!) ** 2;
-    return [sum, row] as const;
+      sum -= (vector[i]! - vectors[at++]!) ** 2;
+    return sum;
   });
-  const nearest = distances.toSorted((a, b) => a[0] - b[0] || a[1] - b[1]).slice(0, neighbours);
+  const nearest = listLargest(closeness, neighbours);
   const scores = new Float64Array(classes);
-  for (const [, row] of nearest) scores[labels[row]!]! += 1 / nearest.length;
+  for (const row of nearest) scores[labels[row]!]! += 1 / nearest.length;
   return scores;
 }

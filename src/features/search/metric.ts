@@ -22,11 +22,6 @@ export function createQuery(vector: Float32Array): Query {
   return { vector, square, norm: Math.sqrt(square) };
 }
 
-/** The query scaled to length 1 for the graph, so that no product overflows unless the row itself does. Zero stays zero. */
-export function unitVector({ vector, norm }: Query): Float32Array {
-  return norm === 0 ? new Float32Array(vector.length) : vector.map((value) => value / norm);
-}
-
 /** Unit roundoff of float32. */
 const ROUNDOFF = 2 ** -24;
 /** GPUs may round the factors of a product to TF32. */

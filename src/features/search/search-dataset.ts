@@ -7,12 +7,15 @@ import {
   withDefaults,
   type Options,
 } from '../../base/checks.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Dataset, FeatureBlock } from '../../datasets/files/dataset.js';
 import type { RowSet } from '../../datasets/records/row-set.js';
 import { Internals } from '../../model/open/internals.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
-import { BestRows } from './best-rows.js';
+import { Largest } from '../../tensor/vectors/largest.js';
+import { unitVector } from '../../tensor/vectors/unit-vector.js';
+import { queryGraph, type QueryScores } from '../linear/row-graphs.js';
+import { openRowSession, rowsTensor } from '../linear/row-session.js';
 import { readLiveRows, readPaths } from './live-rows.js';
 import {
   createQuery,
@@ -20,7 +23,6 @@ import {
   METRICS,
   scoreOf,
   slackOf,
-  unitVector,
   upperBound,
   type Metric,
   type Query,
@@ -28,7 +30,6 @@ import {
 import { runAhead } from '../../runtime/run-ahead.js';
 import { QueryModels } from './query-models.js';
 import { readSearchQuery, type SearchQuery } from './search-query.js';
-import { openScorer, type BlockScores } from './scorer.js';
 
 /** Options of {@link searchDataset}. */
 export interface SearchOptions {
@@ -149,19 +150,18 @@ export async function searchDataset(
   if (queries.length === 0) return [];
   const exclude = readExclude(options.exclude, queries.length);
   const live = await readLiveRows(dataset);
-  const scorer = await openScorer(queries.map(unitVector), elements, device);
-  try {
-    const best = queries.map(() => new BestRows(top));
-    const search: Search = { metric, queries, best, live, exclude, slack: slackOf(elements, scorer.isOnCpu) };
-    const widest = Math.max(elements, queries.length);
-    const rowsPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / (4 * Math.max(1, widest))));
-    const blocks = dataset.blocks(key, { rowsPerBlock });
-    for await (const [, scores] of runAhead(blocks, (block) => scorer.score(block, signal)))
-      merge(search, scores);
-    return await describeHits(dataset, metric, best);
-  } finally {
-    await scorer.close();
-  }
+  const units = new Float32Array(queries.length * elements);
+  for (const [q, { vector }] of queries.entries()) units.set(unitVector(vector), q * elements);
+  await using session = await openRowSession(queryGraph(units, elements), { device, signal });
+  const best = queries.map(() => new Largest(top));
+  const search: Search = { metric, queries, best, live, exclude, slack: slackOf(elements, session.isOnCpu) };
+  const widest = Math.max(elements, queries.length);
+  const rowsPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / (4 * Math.max(1, widest))));
+  const score = ({ data }: FeatureBlock): Promise<QueryScores> =>
+    session.run({ rows: rowsTensor(data, elements) });
+  for await (const [block, scores] of runAhead(dataset.blocks(key, { rowsPerBlock }), score))
+    merge(search, block, scores);
+  return await describeHits(dataset, metric, best);
 }
 
 /** The vector of a query. Its models are closed before the dataset is read. */
@@ -232,7 +232,7 @@ function readExclude(given: readonly (number | null)[], queries: number): readon
 interface Search {
   readonly metric: Metric;
   readonly queries: readonly Query[];
-  readonly best: readonly BestRows[];
+  readonly best: readonly Largest[];
   readonly live: RowSet;
   readonly exclude: readonly (number | null)[];
   readonly slack: number;
@@ -241,7 +241,8 @@ interface Search {
 /** Compares the rows exactly that may be among the best. */
 function merge(
   { metric, queries, best, live, exclude, slack }: Search,
-  { block, dots, squares }: BlockScores,
+  block: FeatureBlock,
+  { dots, squares }: QueryScores,
 ): void {
   const count = queries.length;
   for (const [q, query] of queries.entries()) {
@@ -254,7 +255,8 @@ function merge(
       if (bound <= found.least) continue;
       const row = block.firstRow + i;
       if (row === own || !live.has(row)) continue;
-      found.add({ row, value: exactValue(metric, query, block.data, i * length) });
+      const value = exactValue(metric, query, block.data, i * length);
+      if (Number.isFinite(value)) found.add(row, value);
     }
   }
 }
@@ -262,13 +264,13 @@ function merge(
 async function describeHits(
   dataset: Dataset,
   metric: Metric,
-  best: readonly BestRows[],
+  best: readonly Largest[],
 ): Promise<SearchHit[][]> {
-  const paths = await readPaths(dataset, new Set(best.flatMap(({ rows }) => rows.map(({ row }) => row))));
-  return best.map(({ rows }) =>
-    rows.map(({ row, value }, i) => ({
+  const paths = await readPaths(dataset, new Set(best.flatMap(({ indices }) => indices)));
+  return best.map(({ indices, values }) =>
+    indices.map((row, i) => ({
       rank: i + 1,
-      score: scoreOf(metric, value),
+      score: scoreOf(metric, values[i]!),
       path: paths.get(row) ?? null,
       row,
     })),

@@ -3,6 +3,8 @@ import { invalidOption } from '../../base/checks.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { NodeInfo } from '../../model/open/open-model.js';
+import { listLargest } from '../../tensor/vectors/largest.js';
+import { softmax } from '../../tensor/vectors/softmax.js';
 import type { ImageFeatures } from './image-batcher.js';
 import { listVectorOutputs } from './vector-outputs.js';
 
@@ -73,18 +75,10 @@ export interface RankedClass {
 /** The classes with the highest scores, the highest first; the first of equal ones first. */
 export function rankClasses(scores: Float32Array, { labels, kind }: ClassScores, top: number): RankedClass[] {
   const probabilities = kind === 'logits' ? softmax(scores) : scores;
-  const order = Array.from(scores.keys()).toSorted((a, b) => scores[b]! - scores[a]! || a - b);
-  return order.slice(0, top).map((index) => ({
+  return listLargest(scores, top).map((index) => ({
     label: labels[index]!,
     index,
     score: scores[index]!,
     probability: kind === 'scores' ? null : probabilities[index]!,
   }));
-}
-
-function softmax(logits: Float32Array): Float64Array {
-  const most = logits.reduce((a, b) => Math.max(a, b), -Infinity);
-  const powers = Float64Array.from(logits, (value) => Math.exp(value - most));
-  const sum = powers.reduce((a, b) => a + b, 0);
-  return powers.map((power) => power / sum);
 }

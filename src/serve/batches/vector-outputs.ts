@@ -24,11 +24,3 @@ export function toFloats({ dtype, data }: Tensor): Float32Array {
   const own = (data as Float32Array).slice();
   return widen(dtype, own.buffer as ArrayBuffer);
 }
-
-/** Scales a vector to length 1. A vector of zeros stays zero. */
-export function unitVector(vector: Float32Array): Float32Array {
-  let sum = 0;
-  for (const value of vector) sum += value * value;
-  const norm = Math.sqrt(sum);
-  return norm === 0 ? vector : vector.map((value) => value / norm);
-}

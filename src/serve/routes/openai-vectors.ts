@@ -8,7 +8,8 @@ import type { ImageFeatures } from '../batches/image-batcher.js';
 import { countImage, countText } from '../batches/metrics.js';
 import type { EmbeddingItem } from '../bodies/openai-input.js';
 import type { EncodedText } from '../batches/text-batcher.js';
-import { listVectorOutputs, toFloats, unitVector, type VectorOutput } from '../batches/vector-outputs.js';
+import { unitVector } from '../../tensor/vectors/unit-vector.js';
+import { listVectorOutputs, toFloats, type VectorOutput } from '../batches/vector-outputs.js';
 
 /**
  * The output that a model's name stands for: `NAME/OUTPUT`, or `NAME` if only one output has vectors.

@@ -1,5 +1,6 @@
 /** Nearest neighbours, exactly. */
 import type { Distances } from './cosine.js';
+import { Largest } from './largest.js';
 
 /** The nearest other rows of each row. */
 export interface Neighbours {
@@ -15,21 +16,15 @@ export function findNeighbours({ rows, data }: Distances, wanted: number): Neigh
   const count = Math.max(0, Math.min(wanted, rows - 1));
   const indices = new Uint16Array(rows * count);
   const distances = new Float32Array(rows * count);
-  for (let row = 0; row < rows && count > 0; row++) {
-    const start = row * count;
-    let found = 0;
-    for (let other = 0; other < rows; other++) {
-      const distance = data[row * rows + other]!;
-      if (other === row || (found === count && distance >= distances[start + count - 1]!)) continue;
-      let place = found < count ? found++ : count - 1;
-      while (place > 0 && distances[start + place - 1]! > distance) {
-        distances[start + place] = distances[start + place - 1]!;
-        indices[start + place] = indices[start + place - 1]!;
-        place--;
-      }
-      distances[start + place] = distance;
-      indices[start + place] = other;
-    }
+  for (let row = 0; row < rows; row++) {
+    const nearest = new Largest(count);
+    for (let other = 0; other < rows; other++)
+      if (other !== row) nearest.add(other, -data[row * rows + other]!);
+    indices.set(nearest.indices, row * count);
+    distances.set(
+      nearest.values.map((value) => 0 - value),
+      row * count,
+    );
   }
   return { count, indices, distances };
 }

@@ -1,13 +1,12 @@
 /** The bound: whatever the order of summation, the exact value does not exceed it. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BestRows } from '../../../src/features/search/best-rows.js';
+import { unitVector } from '../../../src/tensor/vectors/unit-vector.js';
 import {
   createQuery,
   exactValue,
   METRICS,
   slackOf,
-  unitVector,
   upperBound,
 } from '../../../src/features/search/metric.js';
 
@@ -24,7 +23,7 @@ describe('upperBound', () => {
       fc.property(vectors, fc.boolean(), ([rowValues, queryValues], isBackwards) => {
         const row = Float32Array.from(rowValues!);
         const query = createQuery(Float32Array.from(queryValues!));
-        const unit = unitVector(query);
+        const unit = unitVector(query.vector);
         let dot = 0;
         let square = 0;
         for (let i = 0; i < row.length; i++) {
@@ -42,20 +41,5 @@ describe('upperBound', () => {
   it('is no bound at all where sums of that many numbers may be anything', () => {
     expect(slackOf(2 ** 23, true)).toBe(Infinity);
     expect(slackOf(2048, false)).toBeGreaterThan(slackOf(2048, true));
-  });
-});
-
-describe('BestRows', () => {
-  it('keeps the best ones, of equal ones the first rows, in any order of arrival', () => {
-    const rows = fc.array(fc.record({ row: fc.nat(50), value: fc.integer({ min: 0, max: 5 }) }));
-    fc.assert(
-      fc.property(rows, fc.integer({ min: 1, max: 8 }), (added, most) => {
-        const best = new BestRows(most);
-        for (const one of added) best.add(one);
-        const sorted = added.toSorted((a, b) => b.value - a.value || a.row - b.row).slice(0, most);
-        expect(best.rows).toEqual(sorted);
-        expect(best.least).toBe(sorted.length < most ? -Infinity : sorted.at(-1)!.value);
-      }),
-    );
   });
 });

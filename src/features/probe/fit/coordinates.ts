@@ -8,11 +8,13 @@ import type { LabelledRows } from '../rows/labelled-rows.js';
 import { dot, type Evaluation } from './lbfgs.js';
 import type { ClassScorer } from '../rows/linear-scores.js';
 import type { LogisticData, LogisticProblem } from './logistic-problem.js';
-import { columnsOf } from './objective-model.js';
-import { openProduct, type Product } from '../rows/product.js';
+import { columnsOf, matrixGraph } from '../../linear/row-graphs.js';
+import { openRowSession, rowsTensor, type RowSession } from '../../linear/row-session.js';
 
 /** Vectors of more elements are scaled element by element: a factor of their covariance would take too much memory. */
 const MOST_COVARIANCE = 1024;
+
+type Product = RowSession<{ readonly y: Float64Array }>;
 
 /** What turns points into weights: a matrix, or for long vectors a number per element. */
 export interface Scaling extends AsyncDisposable {
@@ -52,22 +54,23 @@ export async function openScaling(
   for (let i = 0; i < size; i++) factor[i * size + i]! += share * penalty[i]!;
   factorize(factor, size);
   const inverse = invertLower(factor, size);
+  const openProduct = (matrix: Float64Array): Promise<Product> =>
+    openRowSession(matrixGraph(matrix, size), { isQuiet: true, signal });
   // A row of weights is the row of a point times the inverse.
-  const weights = await openProduct(inverse, size, signal);
-  let slopes: Product;
-  try {
-    slopes = await openProduct(transpose(inverse, size), size, signal);
-  } catch (error) {
-    await weights.close();
+  const weights = await openProduct(inverse);
+  const slopes = await openProduct(transpose(inverse, size)).catch(async (error: unknown) => {
+    await weights[Symbol.asyncDispose]();
     throw error;
-  }
+  });
+  const multiply = async (product: Product, points: Float64Array): Promise<Float64Array> =>
+    (await product.run({ rows: rowsTensor(points, size) })).y;
   return {
-    toWeights: (points) => weights.multiply(points),
-    toSlopes: (gradient) => slopes.multiply(gradient),
+    toWeights: (points) => multiply(weights, points),
+    toSlopes: (gradient) => multiply(slopes, gradient),
     undo: (weight, point) => multiplyUpper(factor, weight, point),
     [Symbol.asyncDispose]: async () => {
-      await weights.close();
-      await slopes.close();
+      await weights[Symbol.asyncDispose]();
+      await slopes[Symbol.asyncDispose]();
     },
   };
 }

@@ -1,13 +1,18 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
 import { runAhead } from '../../../runtime/run-ahead.js';
-import type { Tensor } from '../../../tensor/tensor.js';
+import { columnsOf, objectiveGraph, type BlockObjective } from '../../linear/row-graphs.js';
+import {
+  openRowSession,
+  rowsTensor,
+  vectorTensor,
+  type Feeds,
+  type RowSession,
+} from '../../linear/row-session.js';
 import { Coordinates, openScaling, type Curvatures, type Scaling } from './coordinates.js';
 import type { LogisticData, LogisticProblem } from './logistic-problem.js';
-import type { LabelledBlock } from '../rows/labelled-rows.js';
+import type { LabelledBlock, LabelledRows } from '../rows/labelled-rows.js';
 import { minimize, type Evaluation, type Minimum } from './lbfgs.js';
 import type { ClassScorer } from '../rows/linear-scores.js';
-import { columnsOf, encodeObjectiveModel, OBJECTIVE_OUTPUTS } from './objective-model.js';
-import { doubles, openRowSession, rowsTensor, type Feeds, type RowSession } from '../rows/row-session.js';
 
 /** A solved problem. */
 export interface LogisticFit extends Pick<Minimum, 'iterations' | 'isConverged'> {
@@ -31,7 +36,8 @@ export async function fitLogistic(
   problems: readonly LogisticProblem[],
 ): Promise<LogisticFit[]> {
   const { rows, classes, signal } = data;
-  await using session = await openRowSession(encodeObjectiveModel(classes, rows.elements), signal);
+  const graph = objectiveGraph(classes, rows.elements);
+  await using session = await openRowSession(graph, { isQuiet: true, signal });
   const [first] = problems;
   if (!first) return [];
   await using scaling = await openScaling(curvatures, data, first.strength);
@@ -54,7 +60,7 @@ interface Running {
 
 async function fitTogether(
   data: LogisticData,
-  session: RowSession,
+  session: RowSession<BlockObjective>,
   scaling: Scaling,
   problems: readonly LogisticProblem[],
 ): Promise<LogisticFit[]> {
@@ -88,31 +94,32 @@ async function fitTogether(
 /** Evaluates all open problems in one pass over the rows. */
 async function evaluate(
   { rows, classes, foldOf }: LogisticData,
-  session: RowSession,
+  session: RowSession<BlockObjective>,
   scaling: Scaling,
   open: readonly Running[],
 ): Promise<Evaluation[]> {
   const columns = columnsOf(classes);
   const width = columns * open.length;
   const { weight, bias } = await weightsOf(open, scaling, columns);
-  const fixed = { weight: doubles([width, rows.elements], weight), bias: doubles([width], bias) };
-  const losses = new Float64Array(open.length);
+  const fixed = { weight: rowsTensor(weight, rows.elements), bias: vectorTensor(bias) };
+  const loss = new Float64Array(open.length);
   const weightGradient = new Float64Array(weight.length);
   const biasGradient = new Float64Array(width);
   const problems = open.map(({ coordinates }) => coordinates.problem);
   const mostRows = Math.max(16, Math.floor(MOST_LOGITS / (open.length * classes)));
-  const run = (block: LabelledBlock): ReturnType<RowSession['run']> =>
-    session.run({ ...fixed, ...feedsOf(block, rows.labels, foldOf, problems) }, OBJECTIVE_OUTPUTS);
-  for await (const [, outputs] of runAhead(rows.blocks(mostRows), run)) {
-    const sums = [losses, weightGradient, biasGradient];
-    for (const [k, { data }] of outputs.entries()) addTo(sums[k]!, data as Float64Array);
+  const run = (block: LabelledBlock): Promise<BlockObjective> =>
+    session.run({ ...fixed, ...feedsOf(block, rows, foldOf, problems) });
+  for await (const [, sums] of runAhead(rows.blocks(mostRows), run)) {
+    addTo(loss, sums.loss);
+    addTo(weightGradient, sums.weightGradient);
+    addTo(biasGradient, sums.biasGradient);
   }
   const penalties = open.map(({ coordinates }, p) =>
     coordinates.slopesOf(weight, weightGradient, biasGradient, p * columns),
   );
   const slopes = await scaling.toSlopes(weightGradient);
   return open.map(({ coordinates }, p) =>
-    coordinates.evaluation(losses[p]!, penalties[p]!, slopes, biasGradient, p * columns),
+    coordinates.evaluation(loss[p]!, penalties[p]!, slopes, biasGradient, p * columns),
   );
 }
 
@@ -140,12 +147,11 @@ function pointOf({ value }: Running['state']): Float64Array {
 
 /** The rows of a block, their labels, and their importance in each problem. */
 function feedsOf(
-  block: LabelledBlock,
-  labels: Int32Array,
+  { first, rows, data }: LabelledBlock,
+  { labels, elements }: LabelledRows,
   foldOf: Uint8Array,
   problems: readonly LogisticProblem[],
 ): Feeds {
-  const { first, rows } = block;
   const importance = new Float64Array(rows * problems.length);
   const own = new BigInt64Array(rows);
   for (let i = 0, at = 0; i < rows; i++) {
@@ -155,11 +161,10 @@ function feedsOf(
     for (const { heldOut, classWeights } of problems)
       importance[at++] = fold === heldOut ? 0 : classWeights[label]!;
   }
-  const labelTensor: Tensor = { dtype: 'int64', dims: [rows], data: own };
   return {
-    rows: rowsTensor(block),
-    labels: labelTensor,
-    importance: doubles([rows, problems.length], importance),
+    rows: rowsTensor(data, elements),
+    labels: { dtype: 'int64', dims: [rows], data: own },
+    importance: rowsTensor(importance, problems.length),
   };
 }
 

@@ -1,9 +1,8 @@
 /** Sums over the rows of each fold: of each class, and of the products of all pairs of elements. */
 import { runAhead } from '../../../runtime/run-ahead.js';
-import { ELEMENT_TYPE } from '../../../onnx/wire/schema.js';
-import { integerTensor, writeModel } from '../../../onnx/wire/write-model.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
-import { doubles, openRowSession, rowsTensor } from './row-session.js';
+import { momentGraph } from '../../linear/row-graphs.js';
+import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';
 
 /** Weighted sums over rows. Elements are taken from the mean of all rows, so that little is lost to rounding. */
 export interface Moments {
@@ -32,23 +31,23 @@ export async function addUpFolds(request: MomentsRequest): Promise<Moments[]> {
   const { elements, mean } = rows;
   const classes = classWeights.length;
   const moments = Array.from({ length: folds }, () => emptyMoments(classes, elements, withProducts));
-  await using session = await openRowSession(encodeMoments(classes, elements), signal);
-  const weights = doubles([classes], Float64Array.from(classWeights));
-  const fetches = withProducts ? ['sums', 'products'] : ['sums'];
+  const graph = momentGraph(classes, elements, withProducts);
+  await using session = await openRowSession(graph, { isQuiet: true, signal });
+  const weights = vectorTensor(Float64Array.from(classWeights));
   const run = async (block: LabelledBlock): Promise<void> => {
     for (const { fold, part, labels } of cutByFold(block, rows.labels, foldOf, elements)) {
       const target = moments[fold]!;
       for (const label of labels) target.weights[Number(label)]! += classWeights[Number(label)]!;
       const feeds = {
-        rows: rowsTensor(part),
-        mean: doubles([elements], mean),
+        rows: rowsTensor(part.data, elements),
+        mean: vectorTensor(mean),
         weights,
         labels: { dtype: 'int64', dims: [part.rows], data: labels },
       } as const;
       // oxlint-disable-next-line no-await-in-loop -- a session runs one after the other
-      const [sums, products] = await session.run(feeds, fetches);
-      addTo(target.sums, sums!.data as Float64Array);
-      if (products) addTo(target.products, products.data as Float64Array);
+      const { sums, products } = await session.run(feeds);
+      addTo(target.sums, sums);
+      if (products) addTo(target.products, products);
     }
   };
   for await (const done of runAhead(rows.blocks(), run)) void done;
@@ -111,50 +110,4 @@ function* cutByFold(
 
 function addTo(sums: Float64Array, more: Float64Array): void {
   for (let i = 0; i < sums.length; i++) sums[i]! += more[i]!;
-}
-
-/** rows `[R, D]`, mean `[D]`, weights `[C]`, labels `[R]` → sums `[C, D]`, products `[D, D]`. */
-function encodeMoments(classes: number, elements: number): Uint8Array<ArrayBuffer> {
-  const { float32, float64, int64 } = ELEMENT_TYPE;
-  const node = (opType: string, inputs: string[], output: string, attributes = {}) => ({
-    name: output,
-    opType,
-    inputs,
-    outputs: [output],
-    attributes,
-  });
-  return writeModel({
-    irVersion: 8,
-    opset: 13,
-    name: 'moments',
-    nodes: [
-      node('Cast', ['rows'], 'x', { to: float64 }),
-      node('Sub', ['x', 'mean'], 'centred'),
-      node('Unsqueeze', ['labels', 'one'], 'labelColumn'),
-      node('Equal', ['labelColumn', 'classNumbers'], 'isLabel'),
-      node('Cast', ['isLabel'], 'hot', { to: float64 }),
-      node('Mul', ['hot', 'weights'], 'weightedHot'),
-      node('Gemm', ['weightedHot', 'centred'], 'sums', { transA: 1 }),
-      node('ReduceSum', ['weightedHot', 'one'], 'rowWeights', { keepdims: 1 }),
-      node('Mul', ['centred', 'rowWeights'], 'weighted'),
-      node('Gemm', ['weighted', 'centred'], 'products', { transA: 1 }),
-    ],
-    tensors: [
-      integerTensor('one', [1]),
-      integerTensor(
-        'classNumbers',
-        Array.from({ length: classes }, (_, index) => index),
-      ),
-    ],
-    inputs: [
-      { name: 'rows', elemType: float32, dims: ['R', elements] },
-      { name: 'mean', elemType: float64, dims: [elements] },
-      { name: 'weights', elemType: float64, dims: [classes] },
-      { name: 'labels', elemType: int64, dims: ['R'] },
-    ],
-    outputs: [
-      { name: 'sums', elemType: float64, dims: [classes, elements] },
-      { name: 'products', elemType: float64, dims: [elements, elements] },
-    ],
-  });
 }

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { datasetInvalid } from '../../../base/files/dataset-invalid.js';
 import { elementCount } from '../../../tensor/tensor.js';
+import { unitVector } from '../../../tensor/vectors/unit-vector.js';
 import { readPaths } from '../../search/live-rows.js';
 import { NO_LABEL, type RowLabels } from './labels.js';
 
@@ -22,7 +23,8 @@ export type VectorNorm = 'none' | 'l2';
 const MOST_KEPT_BYTES = 256 * 2 ** 20;
 /** Size limit of a block. */
 const BLOCK_BYTES = 8 * 2 ** 20;
-const LEAST_NORM = 1e-12;
+/** The norm of shorter vectors. */
+export const LEAST_NORM = 1e-12;
 
 /** The labelled rows of a feature. Open them with {@link openLabelledRows}. */
 export class LabelledRows {
@@ -162,14 +164,8 @@ function addMoments(
 }
 
 function divideByNorm({ data }: LabelledBlock, elements: number): void {
-  for (let start = 0; start < data.length; start += elements)
-    normalizeVector(data.subarray(start, start + elements));
-}
-
-/** Divides a vector by its Euclidean norm, in place. */
-export function normalizeVector(vector: Float32Array): void {
-  let sum = 0;
-  for (const value of vector) sum += value * value;
-  const norm = Math.max(Math.sqrt(sum), LEAST_NORM);
-  for (let i = 0; i < vector.length; i++) vector[i]! /= norm;
+  for (let start = 0; start < data.length; start += elements) {
+    const row = data.subarray(start, start + elements);
+    unitVector(row, LEAST_NORM, row);
+  }
 }

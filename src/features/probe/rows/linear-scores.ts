@@ -1,9 +1,8 @@
 /** Linear classifiers over the rows: the scores of each row by the classifier of its fold. */
 import { runAhead } from '../../../runtime/run-ahead.js';
-import { ELEMENT_TYPE } from '../../../onnx/wire/schema.js';
-import { writeModel } from '../../../onnx/wire/write-model.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
-import { doubles, openRowSession, rowsTensor, type RowSession } from './row-session.js';
+import { scoreGraph } from '../../linear/row-graphs.js';
+import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';
 
 /** A score for each class: weight · x + bias. */
 export interface ClassScorer {
@@ -45,47 +44,11 @@ export async function* scoreRows(
     bias.set(scorer.bias, at);
     at += scorer.bias.length;
   }
-  const fixed = { weight: doubles([width, elements], weight), bias: doubles([width], bias) };
-  await using session = await openRowSession(encodeScores(elements), signal);
-  const run = (block: LabelledBlock): ReturnType<RowSession['run']> =>
-    session.run({ ...fixed, rows: rowsTensor(block) }, ['scores']);
+  const fixed = { weight: rowsTensor(weight, elements), bias: vectorTensor(bias) };
+  await using session = await openRowSession(scoreGraph(elements), { isQuiet: true, signal });
+  const run = ({ data }: LabelledBlock): Promise<{ readonly scores: Float64Array }> =>
+    session.run({ ...fixed, rows: rowsTensor(data, elements) });
   const mostRows = Math.max(16, Math.floor(MOST_SCORES / width));
-  for await (const [{ first, rows: count }, [scores]] of runAhead(rows.blocks(mostRows), run))
-    yield { first, rows: count, scores: scores!.data as Float64Array };
-}
-
-/** rows `[R, D]` float32 → scores `[R, K]`. */
-function encodeScores(elements: number): Uint8Array<ArrayBuffer> {
-  const { float32, float64 } = ELEMENT_TYPE;
-  return writeModel({
-    irVersion: 8,
-    opset: 13,
-    name: 'scores',
-    nodes: [
-      { name: 'x', opType: 'Cast', inputs: ['rows'], outputs: ['x'], attributes: { to: float64 } },
-      {
-        name: 'scores',
-        opType: 'Gemm',
-        inputs: ['x', 'weight', 'bias'],
-        outputs: ['scores'],
-        attributes: { transB: 1 },
-      },
-    ],
-    tensors: [],
-    inputs: [
-      { name: 'rows', elemType: float32, dims: ['R', elements] },
-      { name: 'weight', elemType: float64, dims: ['K', elements] },
-      { name: 'bias', elemType: float64, dims: ['K'] },
-    ],
-    outputs: [{ name: 'scores', elemType: float64, dims: ['R', 'K'] }],
-  });
-}
-
-/** Turns scores of one row into probabilities, in place. */
-export function softmax(scores: Float64Array): void {
-  let most = -Infinity;
-  for (const score of scores) most = Math.max(most, score);
-  let sum = 0;
-  for (let k = 0; k < scores.length; k++) sum += scores[k] = Math.exp(scores[k]! - most);
-  for (let k = 0; k < scores.length; k++) scores[k]! /= sum;
+  for await (const [{ first, rows: count }, { scores }] of runAhead(rows.blocks(mostRows), run))
+    yield { first, rows: count, scores };
 }

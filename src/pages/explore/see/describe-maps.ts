@@ -1,6 +1,8 @@
 /** A computed tensor → what the page shows of it. */
 import type { FeatureInfo } from '../../../model/prune/feature-info.js';
 import type { Tensor } from '../../../tensor/tensor.js';
+import { listLargest } from '../../../tensor/vectors/largest.js';
+import { softmax } from '../../../tensor/vectors/softmax.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageAttention, PageClass, PageFeatures } from '../page/data.js';
 import { drawMaps } from './draw-maps.js';
@@ -81,17 +83,13 @@ export function topClasses(
   labels: readonly string[] | null,
   count: number,
 ): PageClass[] {
-  const largest = scores.reduce((most, score) => Math.max(most, score), -Infinity);
   const sum = scores.reduce((total, score) => total + score, 0);
   const areProbabilities = scores.every((score) => score >= 0 && score <= 1) && Math.abs(sum - 1) < 1e-3;
-  const powers = scores.reduce((total, score) => total + Math.exp(score - largest), 0);
-  return [...scores.keys()]
-    .toSorted((a, b) => scores[b]! - scores[a]! || a - b)
-    .slice(0, count)
-    .map((index) => ({
-      index,
-      label: labels?.[index] ?? null,
-      score: scores[index]!,
-      probability: areProbabilities ? scores[index]! : Math.exp(scores[index]! - largest) / powers,
-    }));
+  const probabilities = areProbabilities ? scores : softmax(scores);
+  return listLargest(scores, count).map((index) => ({
+    index,
+    label: labels?.[index] ?? null,
+    score: scores[index]!,
+    probability: probabilities[index]!,
+  }));
 }

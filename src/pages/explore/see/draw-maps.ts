@@ -1,4 +1,5 @@
 /** Feature maps → a byte per place: the channels with the most energy, each scaled to its own range. */
+import { listLargest } from '../../../tensor/vectors/largest.js';
 import type { PageMaps } from '../page/data.js';
 import type { Places } from './places.js';
 
@@ -32,7 +33,7 @@ function chooseChannels({ channels, height, width, data }: Places, order: 'energ
     for (let i = c * size; i < (c + 1) * size; i++) if (Number.isFinite(data[i]!)) sum += data[i]! ** 2;
     return sum;
   });
-  return all.toSorted((a, b) => energy[b]! - energy[a]! || a - b).slice(0, MOST_MAPS);
+  return listLargest(energy, MOST_MAPS);
 }
 
 /** Means of squares of `factor` × `factor` places; those at the edges have fewer. */

@@ -1,0 +1,19 @@
+/** Vectors of length 1. */
+
+/**
+ * Divides a vector by its Euclidean norm. A vector of zeros stays zero.
+ *
+ * @param least - The smallest divisor; shorter vectors stay shorter than 1.
+ * @param into - Where to write the result; may be the vector.
+ */
+export function unitVector(
+  vector: Float32Array,
+  least: number = 0,
+  into: Float32Array = new Float32Array(vector.length),
+): Float32Array {
+  let sum = 0;
+  for (const value of vector) sum += value * value;
+  const norm = Math.max(Math.sqrt(sum), least);
+  for (let i = 0; i < vector.length; i++) into[i] = norm === 0 ? 0 : vector[i]! / norm;
+  return into;
+}
