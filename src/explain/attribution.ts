@@ -199,7 +199,7 @@ export class Attribution {
     const activations = read(pass.layer!);
     const map =
       method === 'score-cam'
-        ? await scoreMaps(image, activations, this.#options.batchSize, (...masked) =>
+        ? await scoreMaps(image, activations, this.#options.batch, (...masked) =>
             this.#scoreMasked(job, ...masked),
           )
         : activationMaps(method, activations, pass.gradient && read(pass.gradient));

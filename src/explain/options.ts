@@ -87,7 +87,7 @@ export interface AttributionOptions
    * Masked images in a run of `'score-cam'`, which runs one per channel of the layer.
    * @default 16
    */
-  readonly batchSize: number;
+  readonly batch: number;
 }
 
 /** {@link AttributionOptions} as the caller passes them. */
@@ -112,7 +112,7 @@ export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
   samples: integer(1, MOST, 20),
   noise: number(0, Number.MAX_VALUE, 0.15),
   seed: integer(0, 2 ** 32 - 1, 0),
-  batchSize: integer(1, MOST, 16),
+  batch: integer(1, MOST, 16),
 };
 
 export const ATTRIBUTION_DEFAULTS: AttributionOptions = defaultsOf(ATTRIBUTION_FIELDS);

@@ -10,12 +10,12 @@ export type ScoreMasked = (row: number, pixels: Float32Array, count: number) => 
 /**
  * The maps, `[N, H, W]`: the channels weighted by the softmax of their scores.
  *
- * @param batchSize - Masked images in one run.
+ * @param batch - Masked images in one run.
  */
 export async function scoreMaps(
   image: Maps,
   activations: Maps,
-  batchSize: number,
+  batch: number,
   score: ScoreMasked,
 ): Promise<Float32Array> {
   const { rows, channels, size } = activations;
@@ -24,8 +24,8 @@ export async function scoreMaps(
   for (let row = 0; row < rows; row++) {
     const layer = rowOf(activations, row);
     const scores: number[] = [];
-    for (let start = 0; start < channels; start += batchSize) {
-      const count = Math.min(batchSize, channels - start);
+    for (let start = 0; start < channels; start += batch) {
+      const count = Math.min(batch, channels - start);
       const masks = masksOf(layer.subarray(start * places, (start + count) * places), activations, image);
       // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
       scores.push(...(await score(row, maskedImages(rowOf(image, row), masks, image), count)));

@@ -295,8 +295,8 @@ describe('targets and batches', () => {
 
   it('Score-CAM gives the same map in batches of any size', async () => {
     const options = { method: 'score-cam', layer: 'layer4', target: 1 } as const;
-    const one = await attribute(model, batch, { ...options, batchSize: 1 });
-    const many = await attribute(model, batch, { ...options, batchSize: 5 });
+    const one = await attribute(model, batch, { ...options, batch: 1 });
+    const many = await attribute(model, batch, { ...options, batch: 5 });
     for (const [i, value] of one.map.data.entries()) expect(many.map.data[i]).toBeCloseTo(value, 5);
   });
 

@@ -1,7 +1,7 @@
 /** `tapir compare`: two models on the same photos. */
 import { shown } from '../../base/printable.js';
 import type { Command } from 'commander';
-import { COMPARE_DEFAULTS, compareModels } from '../../precision/compare/compare-models.js';
+import { COMPARE_FIELDS, compareModels } from '../../precision/compare/compare-models.js';
 import type { Agreement } from '../../precision/compare/compare-outputs.js';
 import type { ModelComparison } from '../../precision/compare/comparison.js';
 import {
@@ -13,10 +13,11 @@ import {
 import { formatValue } from '../../html/numbers.js';
 import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
-import { collect, parseCount } from '../flags/flag-values.js';
+import { collect } from '../flags/flag-values.js';
 import { readReturnFlags } from '../flags/return-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatTable } from '../terminal/table.js';
+import { addFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface CompareFlags {
@@ -29,7 +30,7 @@ interface CompareFlags {
   readonly neighbours: number;
   readonly batch: number;
   readonly device: string;
-  readonly out: string;
+  readonly out?: string;
   readonly json: boolean;
 }
 
@@ -37,7 +38,7 @@ const WORST_SHOWN = 3;
 
 /** Adds `tapir compare`. */
 export function addCompareCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('compare')
     .description('embed the same photos with two models, and measure how far their vectors agree')
     .argument('<a>', 'ONNX file of the reference')
@@ -52,15 +53,17 @@ export function addCompareCommand(program: Command, terminal: Terminal): void {
     .option('--return-b <name[=key]>', 'what to return from B, if its names differ; repeatable', collect)
     .option('--transform <name>', 'preprocessing for both; auto: each model’s own', 'auto')
     .option('--transform-b <name>', 'preprocessing for B, if it differs')
-    .option('--sample <n>', 'maximum number of images, drawn at random', parseCount, COMPARE_DEFAULTS.sample)
-    .option('--neighbours <n>', 'neighbours for the recall', parseCount, COMPARE_DEFAULTS.neighbours)
-    .option('--batch <n>', 'images per run; 0: 8 on the CPU, 32 on a GPU', parseCount, COMPARE_DEFAULTS.batch)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
-    .option('--out <file>', 'also write an HTML page', COMPARE_DEFAULTS.out)
     .option('--json', 'print JSON', false)
     .action((a: string, b: string, photos: string, flags: CompareFlags) =>
       runCompare(terminal, [a, b, photos], flags),
     );
+  addFlags(command, COMPARE_FIELDS, {
+    sample: '--sample <n>',
+    neighbours: '--neighbours <n>',
+    batch: '--batch <n>',
+    out: '--out <file>',
+  });
 }
 
 async function runCompare(
@@ -72,12 +75,15 @@ async function runCompare(
   // Checked here as well, so that the error names the flag.
   readDevice('--device', flags.device);
   const find = (model: string): Promise<string> => findModelFile(model, terminal, flags.yes);
-  const found = await compareModels(await find(a), await find(b), photos, {
+  const sideB = {
+    model: await find(b),
+    returnNodes: flags.returnB && readReturnFlags(flags.returnB),
+    transform: transformB,
+  };
+  const found = await compareModels(await find(a), sideB, photos, {
     returnNodes: flags.return && readReturnFlags(flags.return),
-    returnNodesB: flags.returnB && readReturnFlags(flags.returnB),
     device: flags.device as Device,
     transform,
-    transformB,
     sample,
     neighbours,
     batch,
@@ -85,7 +91,7 @@ async function runCompare(
     signal: terminal.signal,
   });
   terminal.out(json ? `${JSON.stringify(found, jsonOfError, 2)}\n` : describe(found));
-  if (out !== '' && !json) terminal.out(`page: ${shown(out)}\n`);
+  if (out !== undefined && !json) terminal.out(`page: ${shown(out)}\n`);
   if (found.failures.length > 0) terminal.exitCode(EXIT.someFailed);
 }
 

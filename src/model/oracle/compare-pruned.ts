@@ -26,7 +26,7 @@ export interface VerifyOptions {
    * the name of an input. Sizes that you leave out are searched for, from 224 for images and 8 for all other axes.
    * @default the `inputSizes` that the model was pruned with
    */
-  readonly sizes: InputSizes | undefined;
+  readonly inputSizes: InputSizes | undefined;
   /**
    * How far ONNX Runtime optimises both graphs for the comparison. With `disabled`, a pruned model equals the full one bit for
    * bit; with `all`, fusions round differently. The written model is also opened and run with `all`.
@@ -58,7 +58,7 @@ export interface VerifiedOutput {
 }
 
 /** Checked options of {@link verifyModel}. */
-export type Comparison = Omit<VerifyOptions, 'sizes'> & { readonly sizes: GivenSizes };
+export type Comparison = Omit<VerifyOptions, 'inputSizes'> & { readonly inputSizes: GivenSizes };
 
 /** Largest relative difference of a right cut: a dynamic batch may sum in another order. */
 const TOLERANCE = 1e-4;
@@ -110,7 +110,7 @@ export interface VerifyReport {
  */
 export async function comparePruned(
   part: LaidOut,
-  { seed, rows, sizes, graphOptimizationLevel: level }: Comparison,
+  { seed, rows, inputSizes, graphOptimizationLevel: level }: Comparison,
   sessions: SessionHolder,
 ): Promise<VerifyReport> {
   const whole = prepareWhole(part);
@@ -123,7 +123,7 @@ export async function comparePruned(
     result: expected,
     feeds,
     fed,
-  } = await runMadeUp({ graph, inputs: whole.inputs, given: sizes, seed, rows, runs }, (made) =>
+  } = await runMadeUp({ graph, inputs: whole.inputs, given: inputSizes, seed, rows, runs }, (made) =>
     runBatch(replica, whole.inputs, made, fetches),
   );
   const partFeeds = feedsOf(part, whole, feeds, expected);

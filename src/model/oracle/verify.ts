@@ -1,15 +1,16 @@
 /** Verifies that a pruned model gives the values of the full graph. */
-import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import { checkInputSizes, readInputSizes } from '../open/input-sizes.js';
+import { invalidOption, type Options } from '../../base/checks.js';
+import { integer, oneOf, readOptions, unchecked, type Fields } from '../../base/options.js';
+import { checkInputSizes, readInputSizes, type InputSizes } from '../open/input-sizes.js';
 import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
 import type { VerifyOptions, VerifyReport } from './compare-pruned.js';
 import { ModelOracle } from './model-oracle.js';
 
-export const VERIFY_DEFAULTS: VerifyOptions = {
-  seed: 0,
-  rows: 2,
-  sizes: undefined,
-  graphOptimizationLevel: 'disabled',
+export const VERIFY_FIELDS: Fields<VerifyOptions> = {
+  seed: integer(0, 2 ** 31 - 1, 0),
+  rows: integer(1, 1024, 2),
+  inputSizes: unchecked<InputSizes | undefined>(undefined),
+  graphOptimizationLevel: oneOf(['disabled', 'all'], 'disabled'),
 };
 
 /**
@@ -39,18 +40,12 @@ export async function verifyModel(
   const prepared = prunedInternals.of(pruned);
   if (prepared.isGradient)
     throw invalidOption('pruned', 'a part of its source, not its gradients', 'gradients');
-  const options = withDefaults(VERIFY_DEFAULTS, given, 'verifyModel');
-  const sizes =
-    options.sizes === undefined ? prepared.request.inputSizes : readInputSizes('sizes', options.sizes);
-  checkInputSizes('sizes', sizes, prepared.model.inputs);
+  const options = readOptions(VERIFY_FIELDS, given, 'verifyModel');
+  const inputSizes =
+    options.inputSizes === undefined
+      ? prepared.request.inputSizes
+      : readInputSizes('inputSizes', options.inputSizes);
+  checkInputSizes('inputSizes', inputSizes, prepared.model.inputs);
   await using oracle = new ModelOracle(prepared.model);
-  return await oracle.compare(prepared, {
-    seed: checkInteger('seed', options.seed, 0, 2 ** 31 - 1),
-    rows: checkInteger('rows', options.rows, 1, 1024),
-    sizes,
-    graphOptimizationLevel: checkOneOf('graphOptimizationLevel', options.graphOptimizationLevel, [
-      'disabled',
-      'all',
-    ]),
-  });
+  return await oracle.compare(prepared, { ...options, inputSizes });
 }

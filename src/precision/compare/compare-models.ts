@@ -1,7 +1,8 @@
 /** Embeds the same photos with two models and tells how far their vectors agree. */
 import { resolve } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
-import { checkInteger, checkSignal, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { checkText, type Options } from '../../base/checks.js';
+import { integer, optional, readOptions, signal, unchecked, type Fields } from '../../base/options.js';
 import { isTapirError } from '../../base/errors.js';
 import { recordTransform } from '../../datasets/embed/describe-run.js';
 import { embedBatches, openDecodeLanes } from '../../datasets/embed/embed-batches.js';
@@ -20,7 +21,7 @@ import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { OutputComparer } from './compare-outputs.js';
 import { comparePixels, compareTransforms } from './compare-pixels.js';
 import type { ComparedFailure, ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';
-import { openSides, type ComparedSource, type Sides } from './open-sides.js';
+import { openSides, readSide, type ComparedSource, type Sides } from './open-sides.js';
 import { renderComparison } from './render-comparison.js';
 import { sampleItems } from '../../datasets/sources/sampling/sample-items.js';
 
@@ -33,20 +34,10 @@ export interface CompareOptions {
    */
   readonly returnNodes: ReturnNodes | undefined;
   /**
-   * What to return from B, if its names differ; the keys must be those of `returnNodes`.
-   * @default undefined
-   */
-  readonly returnNodesB: ReturnNodes | undefined;
-  /**
    * Preprocessing for both models. `'auto'` takes each model's own.
    * @default 'auto'
    */
   readonly transform: TransformRequest;
-  /**
-   * Preprocessing for B, if it differs.
-   * @default undefined
-   */
-  readonly transformB: TransformRequest | undefined;
   /**
    * Maximum number of images, an integer from 1 to 5000. Larger sources are sampled at random with a fixed seed.
    * @default 1000
@@ -68,10 +59,10 @@ export interface CompareOptions {
    */
   readonly batch: number;
   /**
-   * HTML file to write, a page about the comparison; empty for none. It may replace an older comparison, but no other file.
-   * @default ''
+   * HTML file to write, a page about the comparison. It may replace an older comparison, but no other file.
+   * @default undefined
    */
-  readonly out: string;
+  readonly out: string | undefined;
   /**
    * Stops the work when it fires. The call then rejects with its reason.
    * @default undefined
@@ -79,21 +70,19 @@ export interface CompareOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export const COMPARE_DEFAULTS: CompareOptions = {
-  returnNodes: undefined,
-  returnNodesB: undefined,
-  transform: 'auto',
-  transformB: undefined,
-  sample: 1000,
-  neighbours: 10,
-  device: 'cpu',
-  batch: 0,
-  out: '',
-  signal: undefined,
-};
-
 /** The distances of all pairs of so many images take 100 MB. */
 const MOST_SAMPLE = 5000;
+
+export const COMPARE_FIELDS: Fields<CompareOptions> = {
+  returnNodes: unchecked<ReturnNodes | undefined>(undefined),
+  transform: unchecked<TransformRequest>('auto', 'preprocessing, as for embed'),
+  sample: integer(1, MOST_SAMPLE, 1000, 'maximum number of images, drawn at random'),
+  neighbours: integer(1, 100, 10, 'neighbours for the recall'),
+  device: unchecked<Device>('cpu'),
+  batch: integer(0, 4096, 0, 'images per run; 0: 8 on the CPU, 32 on a GPU'),
+  out: optional((option, value) => resolve(checkText(option, value)), 'also write an HTML page'),
+  signal,
+};
 
 /**
  * Compares two models on the same photos: is the quantised file still good, does the new export equal the old one?
@@ -104,7 +93,8 @@ const MOST_SAMPLE = 5000;
  * @remarks Memory holds the vectors of the sample, and no more than a few batches of images. Maps are averaged over space before
  * their neighbours are compared.
  *
- * @param a - The reference: a path, bytes, an opened model, or an extractor, which stays open.
+ * @param a - The reference: a path, bytes, an opened model, or an extractor, which stays open; or `{ model, returnNodes, transform }`,
+ * where names or preprocessing differ from the other's.
  * @param b - The model to judge.
  * @param source - Photos: see {@link EmbedSource}.
  * @param given - See {@link CompareOptions}.
@@ -126,15 +116,13 @@ export async function compareModels(
   source: EmbedSource,
   given: Options<CompareOptions> = {},
 ): Promise<ModelComparison> {
-  const options = withDefaults(COMPARE_DEFAULTS, given, 'compareModels');
-  const sample = checkInteger('sample', options.sample, 1, MOST_SAMPLE);
-  const neighbours = checkInteger('neighbours', options.neighbours, 1, 100);
-  const signal = checkSignal(options.signal);
-  const out = options.out === '' ? undefined : resolve(checkText('out', options.out));
+  const options = readOptions(COMPARE_FIELDS, given, 'compareModels');
+  const { sample, neighbours, signal, out } = options;
   if (out !== undefined) await checkReplaceable(out, 'compare');
   const photos = openSource(source, SOURCE_DEFAULTS, signal);
-  await using sides = await openSides(a, b, options);
-  const setups = setUpSides(sides, options, signal);
+  const [sideA, sideB] = [readSide('a', a, options), readSide('b', b, options)];
+  await using sides = await openSides(sideA, sideB, options.device);
+  const setups = setUpSides(sides, [sideA.transform, sideB.transform], options);
   const { items, seen } = await sampleItems(photos, sample);
   const transforms = compareTransforms(setups.a.transform, setups.b.transform);
   const pixels =
@@ -164,12 +152,12 @@ interface SideSetups {
 
 function setUpSides(
   { a, b }: Sides,
-  { transform, transformB = transform, batch }: CompareOptions,
-  signal: AbortSignal | undefined,
+  [transformA, transformB]: readonly [TransformRequest, TransformRequest],
+  { batch, signal }: CompareOptions,
 ): SideSetups {
   const setUp = (extractor: Extractor, request: TransformRequest): EmbedSetup =>
     setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform: request, batch, signal });
-  const [setupA, setupB] = [setUp(a, transform), setUp(b, transformB ?? transform)];
+  const [setupA, setupB] = [setUp(a, transformA), setUp(b, transformB)];
   const setups = { a: setupA, b: setupB, bOnPixelsOfA: undefined };
   if (compareTransforms(setupA.transform, setupB.transform).length === 0) return setups;
   try {

@@ -1,19 +1,49 @@
 /** The two models of a comparison, with outputs that belong together. */
-import { invalidOption } from '../../base/checks.js';
+import { invalidOption, isPlainObject, withDefaults } from '../../base/checks.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { Extractor } from '../../extract/extractor.js';
+import type { TransformRequest } from '../../images/configs/find-transform.js';
 import { openModel, OnnxModel, type ModelSource } from '../../model/open/open-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
 import type { Device } from '../../runtime/lanes/device.js';
 
-/** A model to compare: a path, bytes, an opened model, or an extractor, which stays open. */
-export type ComparedSource = ModelSource | OnnxModel | Extractor;
+/** A model to compare: a path, bytes, an opened model, or an extractor, which stays open; alone, or with what belongs to it. */
+export type ComparedSource = ModelSource | OnnxModel | Extractor | ComparedSide;
 
-/** What to open. */
+/** A model to compare, with what differs from the options of the comparison. */
+export interface ComparedSide {
+  readonly model: ModelSource | OnnxModel | Extractor;
+  /** What to return from this model. The keys must be those of the other one. */
+  readonly returnNodes?: ReturnNodes | undefined;
+  /** Preprocessing for this model. */
+  readonly transform?: TransformRequest | undefined;
+}
+
+/** A side, read. */
+export interface Side {
+  readonly model: ModelSource | OnnxModel | Extractor;
+  readonly returnNodes: ReturnNodes | undefined;
+  readonly transform: TransformRequest;
+}
+
+/** What both models have unless they state it. */
 export interface SidesRequest {
   readonly returnNodes: ReturnNodes | undefined;
-  readonly returnNodesB: ReturnNodes | undefined;
+  readonly transform: TransformRequest;
   readonly device: Device;
+}
+
+/** Reads a side. Throws `OPTION_INVALID` for an unknown field. */
+export function readSide(
+  what: string,
+  source: ComparedSource,
+  { returnNodes, transform }: SidesRequest,
+): Side {
+  if (!isPlainObject(source)) return { model: source as Side['model'], returnNodes, transform };
+  const defaults: Side = { model: undefined as never, returnNodes, transform };
+  const side = withDefaults(defaults, source as ComparedSide, what);
+  if (side.model !== undefined) return side;
+  throw invalidOption(`${what}.model`, 'a model, or where to open one', side.model);
 }
 
 /** Two open extractors, and their outputs that are compared. */
@@ -29,11 +59,7 @@ export interface Sides extends AsyncDisposable {
  *
  * @throws {@link TapirError} `OPTION_INVALID` if no output of A belongs to one of B; errors of {@link createFeatureExtractor}.
  */
-export async function openSides(
-  givenA: ComparedSource,
-  givenB: ComparedSource,
-  { returnNodes, returnNodesB = returnNodes, device }: SidesRequest,
-): Promise<Sides> {
+export async function openSides(givenA: Side, givenB: Side, device: Device): Promise<Sides> {
   const own: Extractor[] = [];
   const open = async (source: OnnxModel | Extractor, nodes: ReturnNodes | undefined): Promise<Extractor> => {
     if (source instanceof Extractor && !nodes) return source;
@@ -46,9 +72,9 @@ export async function openSides(
     for (const extractor of own) await extractor.close();
   };
   try {
-    const [sourceA, sourceB] = [await openSource(givenA), await openSource(givenB)];
-    const a = await open(sourceA, returnNodes ?? undefined);
-    const b = await open(sourceB, returnNodesB ?? pairOutputs(a, sourceB));
+    const [sourceA, sourceB] = [await openSource(givenA.model), await openSource(givenB.model)];
+    const a = await open(sourceA, givenA.returnNodes);
+    const b = await open(sourceB, givenB.returnNodes ?? pairOutputs(a, sourceB));
     const keysOfB = new Set(b.outputs.map(({ name }) => name));
     const keys = a.outputs.map(({ name }) => name).filter((key) => keysOfB.has(key));
     if (keys.length === 0) {
@@ -67,7 +93,7 @@ export async function openSides(
   }
 }
 
-async function openSource(source: ComparedSource): Promise<OnnxModel | Extractor> {
+async function openSource(source: ComparedSide['model']): Promise<OnnxModel | Extractor> {
   return source instanceof Extractor || source instanceof OnnxModel ? source : openModel(source);
 }
 

@@ -93,7 +93,7 @@ describe('a written file with several keyed outputs', () => {
     };
     const pruned = await pruneModel(modelBytes(spec), { a: 'k0', b: 'k1' });
     expect(await spreadOf(await pruned.bytes())).toBeLessThan(1e-5);
-    const report = await verifyModel(pruned, { sizes: { n: 2 } });
+    const report = await verifyModel(pruned, { inputSizes: { n: 2 } });
     expect(report).toMatchObject({ isEqual: true, maxRelative: 0 });
     expect(report.maxRelativeOptimized).toBeLessThan(1e-5);
   });

@@ -125,7 +125,7 @@ describe('verifyModel finds sizes', () => {
     expect(await sizesOf({ h: 48 })).toEqual([{ name: 'x', dims: [2, 3, 48, 224], madeUp: [3] }]);
     expect(await sizesOf({ x: [1, 3, 48, 320] })).toEqual([{ name: 'x', dims: [1, 3, 48, 320], madeUp: [] }]);
     const pruned = await pruneModel(model, ['y'], { inputSizes: 48 });
-    expect((await verifyModel(pruned, { sizes: { w: 9 } })).inputs[0]?.dims).toEqual([2, 3, 224, 9]);
+    expect((await verifyModel(pruned, { inputSizes: { w: 9 } })).inputs[0]?.dims).toEqual([2, 3, 224, 9]);
     for (const inputSizes of [{ height: 48 }, { x: [1, 3, 48] }, { x: [1, 4, 48, 48] }, { h: 0 }, []])
       // oxlint-disable-next-line no-await-in-loop -- one refusal at a time
       await expect(sizesOf(inputSizes)).rejects.toMatchObject({ code: 'OPTION_INVALID' });

@@ -44,7 +44,9 @@ describe('verifyModel', () => {
         { op: 'Where', inputs: ['b', 'g', 'g'], outputs: ['y'] },
       ],
     };
-    const report = await verifyModel(await pruneModel(modelBytes(spec), ['r', 'y']), { sizes: { side: 5 } });
+    const report = await verifyModel(await pruneModel(modelBytes(spec), ['r', 'y']), {
+      inputSizes: { side: 5 },
+    });
     expect(report.outputs.map(({ dims }) => dims)).toEqual([
       [2, 5],
       [2, 2],

@@ -78,15 +78,11 @@ describe('compareModels', () => {
     expect(outputs[0]!.cosine!.least).toBeGreaterThan(0.999999);
     expect(outputs[0]!.maxDifference).toBeGreaterThan(0);
     expect(outputs[0]!.recall!.mean).toBeGreaterThan(0.98);
-    const layers = await compareModels(a, second, photos, {
-      sample: 12,
-      returnNodes: nodes,
-      returnNodesB: { layer3: 'v' },
-    });
+    const other = { model: second, returnNodes: { layer3: 'v' } };
+    const layers = await compareModels(a, other, photos, { sample: 12, returnNodes: nodes });
     expect(layers.outputs[0]!).toMatchObject({ cosine: null, recall: { neighbours: 10 } });
-    await expect(compareModels(a, second, photos, { returnNodesB: { layer3: 'w' } })).rejects.toMatchObject({
-      code: 'OPTION_INVALID',
-    });
+    for (const wrong of [{ model: second, returnNodes: { layer3: 'w' } }, { models: second }, {}] as never[])
+      await expect(compareModels(a, wrong, photos)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
   });
 
   it('draws the same sample each time, from archives and iterables too', async () => {
