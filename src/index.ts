@@ -22,9 +22,9 @@ export type { ReturnNodes, KeysOf } from './model/open/return-nodes.js';
 export {
   createFeatureExtractor,
   type ExtractorOf,
-  type ExtractorSource,
   type FeatureExtractorOptions,
 } from './extract/create-feature-extractor.js';
+export type { ExtractorSource } from './extract/prune-source.js';
 export { FeatureExtractor } from './extract/feature-extractor.js';
 export {
   DataParallel,

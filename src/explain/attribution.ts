@@ -1,12 +1,10 @@
 /** Attribution: which places of an image a score depends on. */
-import { TapirError } from '../base/errors.js';
 import { shown } from '../base/printable.js';
 import { givenFields, pickFields, withDefaults, type Options } from '../base/checks.js';
 import { readClassLabels, type ClassLabels } from '../extract/class-labels.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
-import { enginePrecision, LANE_DEFAULTS } from '../runtime/lanes/lane-options.js';
-import type { LoweredPrecision } from '../model/precision/lower-precision.js';
+import { LANE_DEFAULTS, readLaneOptions } from '../runtime/lanes/lane-options.js';
 import { readFeeds } from '../tensor/read-feeds.js';
 import { selectRows } from '../tensor/rows.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
@@ -285,11 +283,10 @@ export async function createAttribution(
     ...given,
     ...(inherited ? { session: readSession(given.session ?? {}, inherited.session) } : {}),
   });
-  if (given.precision === 'float16' || given.precision === 'int8') throw noGradients(given.precision);
   const { device, devices, parallel, session } = options;
-  // The maps of an extractor in a lowered model are those of its float32 model.
-  const lane = { ...pickFields(options, LANE_DEFAULTS), precision: enginePrecision(options) };
+  const lane = readLaneOptions(pickFields(options, LANE_DEFAULTS));
   const place = { ...lane, device, devices, parallel, session };
+  // The maps of an extractor in a lowered model are those of its float32 model: float16 and 8 bits have no gradients.
   const source = extractorInternals.has(model)
     ? (model as Extractor).model.source
     : readModel(model as ModelSource);
@@ -303,14 +300,4 @@ export function describeScores({ output, skipped }: Pick<Attribution, 'output' |
   return skipped === null
     ? `The score is a value of “${shown(output)}”.`
     : `The score is a value of “${shown(output)}”, before the ${skipped} at the end.`;
-}
-
-function noGradients(precision: LoweredPrecision): TapirError<'PRECISION_UNSUPPORTED'> {
-  const reason =
-    precision === 'float16' ? 'gradients become 0 in float16' : 'whole numbers of 8 bits have no gradients';
-  return new TapirError(
-    'PRECISION_UNSUPPORTED',
-    `attributions are not possible in precision "${precision}": ${reason}; leave "precision" out`,
-    { details: { precision, engine: 'onnxruntime', reason } },
-  );
 }

@@ -1,10 +1,6 @@
 /** Model + names → an extractor on one device or several. */
 import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
-import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
-import { inPrecision, loweredPrecision } from '../model/precision/lower-precision.js';
-import { pruneModel } from '../model/oracle/prune-model.js';
-import { deriveRewritten } from '../model/prune/derive-rewritten.js';
-import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import type { PrunedModel } from '../model/prune/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/prune/rewrite-options.js';
 import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
@@ -15,12 +11,13 @@ import type { SessionOptions } from '../runtime/lanes/session-options.js';
 import type { DType } from '../tensor/tensor.js';
 import { newDataParallel, type DataParallel } from './data-parallel.js';
 import { describeLanes } from './replicas/describe-lanes.js';
-import { extractorInternals, type Extractor } from './extractor.js';
+import type { Extractor } from './extractor.js';
 import { newFeatureExtractor, type FeatureExtractor } from './feature-extractor.js';
 import { createFeatureModel, type SessionSetup } from './replicas/feature-model.js';
 import { holdReplica, releaseReplica } from './replicas/hold-replicas.js';
 import { inheritFrom, readSession } from './inherit-options.js';
 import { openReplicas } from './replicas/open-replicas.js';
+import { pruneSource, type ExtractorSource } from './prune-source.js';
 import { readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
 import { ReplicaSet } from './replicas/replica-set.js';
 
@@ -58,9 +55,6 @@ export const FEATURE_EXTRACTOR_DEFAULTS: FeatureExtractorOptions = {
   parallel: {},
   session: {},
 };
-
-/** What an extractor can be made of. */
-export type ExtractorSource = ModelSource | OnnxModel | PrunedModel | Extractor;
 
 /** {@link FeatureExtractorOptions} as the caller passes them, with the types that decide the kind of extractor. */
 export type GivenExtractorOptions<Single, Several, Output> = Options<
@@ -106,7 +100,7 @@ export type ExtractorOf<
  *
  * @param model - A model, or where to open one. From an extractor, the new one takes the source model, and every option that you
  * leave out of its devices, sessions and lanes. From a pruned model, it takes the source model; from what {@link differentiate} gives, that
- * model itself, whose outputs are named `gradient/NAME`.
+ * model itself, whose outputs are named `gradient/NAME`. What {@link lowerPrecision} gives runs as it is.
  * @param returnNodes - Names to return, or names mapped to output keys. Leave them out to run a pruned model, or the model of an
  * extractor, as it is; options that change what is computed are refused then.
  * @param given - See {@link FeatureExtractorOptions}.
@@ -154,7 +148,6 @@ export async function createFeatureExtractor(
   const inherited = inheritFrom(model);
   const defaults: FeatureExtractorOptions = {
     ...FEATURE_EXTRACTOR_DEFAULTS,
-    precision: loweredPrecision(model) ?? FEATURE_EXTRACTOR_DEFAULTS.precision,
     ...inherited?.lane,
     device: inherited?.device ?? FEATURE_EXTRACTOR_DEFAULTS.device,
     devices: asked.device === undefined ? inherited?.devices : undefined,
@@ -171,9 +164,9 @@ export async function createFeatureExtractor(
     );
   const setup: SessionSetup = { session: readSession(session, inherited?.session), lane };
   // The thread of the session starts while the model is being pruned: both take about as long.
-  const prune = async (onto: ResolvedDevice): Promise<PrunedModel> => {
+  const prune = (onto: ResolvedDevice): Promise<PrunedModel> => {
     warmLane(setup.lane, onto);
-    return inPrecision(await pruneSource(model, returnNodes, rewriting, asked), lane.precision);
+    return pruneSource(model, returnNodes, rewriting, asked);
   };
   if (asked.device !== undefined && asked.devices !== undefined)
     throw invalidOption('device', 'left out where "devices" is given', device);
@@ -187,31 +180,6 @@ export async function createFeatureExtractor(
   const list = readDevices('devices', devices);
   const how = readParallelOptions({ ...inherited?.parallelFor(list.length), ...split }, list.length);
   return createParallel(prune(list[0]!), list, how, setup);
-}
-
-/** The pruned model: as it is, or cut again from the source. */
-async function pruneSource(
-  model: ExtractorSource,
-  returnNodes: ReturnNodes | undefined,
-  rewriting: RewriteOptions,
-  asked: Options<FeatureExtractorOptions>,
-): Promise<PrunedModel> {
-  const pruned = extractorInternals.has(model) ? model.model : prunedInternals.has(model) ? model : undefined;
-  if (returnNodes !== undefined) {
-    const source = pruned ? await sourceOf(pruned) : (model as ModelSource | OnnxModel);
-    return pruneModel(source, returnNodes, rewriting);
-  }
-  // Anything else needs names; what is no model at all is refused first.
-  if (!pruned) return pruneModel(model as ModelSource | OnnxModel, returnNodes as never, rewriting);
-  const changed = Object.keys(REWRITE_DEFAULTS).find((option) => Object.hasOwn(asked, option));
-  if (changed === undefined) return pruned;
-  throw invalidOption(changed, 'left out without "returnNodes": the pruned model runs as it is', 'a value');
-}
-
-/** The model that the names of a request are looked up in. The gradients of a model are tensors of the model that computes them. */
-async function sourceOf(pruned: PrunedModel): Promise<OnnxModel> {
-  const { isGradient, rewrite } = prunedInternals.of(pruned);
-  return isGradient === true ? deriveRewritten(pruned.source, rewrite, 'keys') : pruned.source;
 }
 
 async function createSingle(

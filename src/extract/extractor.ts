@@ -5,7 +5,7 @@ import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import type { FeatureInfo } from '../model/prune/feature-info.js';
 import { Internals } from '../model/open/internals.js';
 import type { EngineName, Precision } from '../runtime/lanes/lane-options.js';
-import type { PrunedModel } from '../model/prune/pruned-model.js';
+import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import type { DType, Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { ReplicaSet } from './replicas/replica-set.js';
@@ -37,7 +37,7 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
   readonly device: string;
   /** The library that runs the model. */
   readonly engine: EngineName;
-  /** How it computes float32 operators. */
+  /** How it computes: that of a model that {@link lowerPrecision} gave, else the option of this name. */
   readonly precision: Precision;
   /** The version of the engine. */
   readonly runtime: string;
@@ -54,7 +54,7 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
     this.imageNormalization = imageNormalization;
     this.device = set.replicas.map(({ device }) => device).join(', ');
     this.engine = lane.engine;
-    this.precision = lane.precision;
+    this.precision = prunedInternals.of(pruned).lowered?.precision ?? lane.precision;
     this.runtime = set.replicas[0]!.facts.runtime;
   }
 

@@ -2,9 +2,9 @@
 export {
   lowerPrecision,
   type LoweredModel,
-  type LoweredPrecision,
   type LoweringOptions,
 } from '../model/precision/lower-precision.js';
+export type { LoweredPrecision } from '../runtime/lanes/lane-options.js';
 export type { LoweringReport } from '../model/precision/report.js';
 export { compareModels, type CompareOptions } from './compare/compare-models.js';
 export type { ComparedOutput, ModelComparison } from './compare/comparison.js';

@@ -7,6 +7,7 @@ import { isShared, type Feed } from '../tensor/image-feed.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 import { checkPresent, cutFeed, type FeedPart } from '../tensor/tensor-part.js';
 import { deviceName, type ResolvedDevice } from './lanes/device.js';
+import { checkPlace } from './check-place.js';
 import { openLane, type Lane, type LanePlace } from './lanes/lane.js';
 import { LanePool, type LaneDeathPolicy, type Slot } from './lane-pool.js';
 import type { startLane } from './lanes/lane-start.js';
@@ -291,7 +292,7 @@ export async function openReplica(
   describe: (failure?: unknown) => Promise<LaneDescription>,
   start?: typeof startLane,
 ): Promise<Replica> {
-  checkPlace(place);
+  checkPlace(place.lane.engine, place.lane.precision, place.device);
   // OpenVINO's runs share a model, so its sessions are streams of one lane.
   const [lanes, streams] = place.lane.engine === 'openvino' ? [1, place.sessions] : [place.sessions, 1];
   const describeStreams = async (failure?: unknown): Promise<LaneDescription> => ({
@@ -301,23 +302,4 @@ export async function openReplica(
   const open = (): Promise<Lane> => openLane(place, describeStreams, start);
   const opened = await openAll(Array.from({ length: lanes }, open), (lane) => lane.close());
   return new Replica(opened, open, place.onLaneDeath);
-}
-
-/** Checks that the engine, and the precision, are for the device. */
-function checkPlace({ device, lane }: ReplicaPlace): void {
-  if (lane.precision === 'int8' && device.type !== 'cpu') {
-    const why = `its kernels for products of 8 bits are for CPUs, not for ${deviceName(device)}`;
-    throw new TapirError(
-      'PRECISION_UNSUPPORTED',
-      `precision "int8" cannot be used: ${why}; choose device "cpu", or precision "float16"`,
-      { details: { precision: 'int8', engine: lane.engine, reason: why } },
-    );
-  }
-  if (lane.engine === 'onnxruntime' || device.type === 'cpu') return;
-  const reason = `it runs on the CPU here, not on ${deviceName(device)}`;
-  throw new TapirError(
-    'ENGINE_UNSUPPORTED',
-    `engine "openvino" cannot be used: ${reason}; choose device "cpu", or engine "onnxruntime"`,
-    { details: { engine: lane.engine, operators: [], reason } },
-  );
 }

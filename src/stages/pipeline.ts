@@ -2,13 +2,12 @@
 import { totalmem } from 'node:os';
 import { checkInteger, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
 import type { OnnxModel, ModelSource } from '../model/open/open-model.js';
-import { pruneModel } from '../model/oracle/prune-model.js';
 import { SPLIT_DEFAULTS, splitModel, type ModelStages, type SplitOptions } from './split-model.js';
 import { checkNames, type KeysOf, type ReturnNodes } from '../model/open/return-nodes.js';
+import type { PrunedModel } from '../model/prune/pruned-model.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/prune/rewrite-options.js';
 import { readDevices, shareThreads, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
 import { leastMemory } from '../runtime/devices/balance.js';
-import { inPrecision } from '../model/precision/lower-precision.js';
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import { openAll } from '../runtime/open-all.js';
 import { openReplica } from '../runtime/replica.js';
@@ -18,6 +17,7 @@ import type { Tensor } from '../tensor/tensor.js';
 import { describeLanes } from '../extract/replicas/describe-lanes.js';
 import { Extractor, extractorInternals } from '../extract/extractor.js';
 import { createFeatureModel, type SessionSetup } from '../extract/replicas/feature-model.js';
+import { pruneSource } from '../extract/prune-source.js';
 import { mapInOrder } from '../extract/map-in-order.js';
 import { PARALLEL_DEFAULTS } from '../extract/replicas/parallel-options.js';
 import { ReplicaSet } from '../extract/replicas/replica-set.js';
@@ -131,8 +131,8 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
   /**
    * Prunes a model to what the named values need, splits it into one stage per device, and opens a session for each.
    *
-   * @param model - A model, or where to open one.
-   * @param returnNodes - As for {@link createFeatureExtractor}.
+   * @param model - A model, or where to open one; or a pruned model, such as {@link lowerPrecision} gives.
+   * @param returnNodes - As for {@link createFeatureExtractor}; undefined for a pruned model.
    * @param given - See {@link PipelineOptions}; `devices` is required.
    * @returns The pipeline; close it after use.
    * @throws {@link TapirError} those of {@link pruneModel} and {@link splitModel}; `SESSION_FAILED`; `DEVICE_UNAVAILABLE`;
@@ -153,9 +153,19 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
     model: OnnxModel | ModelSource,
     returnNodes: Nodes,
     given: GivenPipelineOptions,
-  ): Promise<Pipeline<KeysOf<Nodes>>> {
+  ): Promise<Pipeline<KeysOf<Nodes>>>;
+  static async create(
+    model: PrunedModel,
+    returnNodes: undefined,
+    given: GivenPipelineOptions,
+  ): Promise<Pipeline>;
+  static async create(
+    model: OnnxModel | ModelSource | PrunedModel,
+    returnNodes: ReturnNodes | undefined,
+    given: GivenPipelineOptions,
+  ): Promise<Pipeline> {
     const { rows, setup, microBatch, split: how, rewriting } = readPipeline(given);
-    const pruned = await pruneModel(model, returnNodes, rewriting);
+    const pruned = await pruneSource(model, returnNodes, rewriting, given);
     const split = await splitModel(pruned, ...how);
     const chains = await openChains(split, rows, setup);
     try {
@@ -247,11 +257,10 @@ async function openChains(
   setup: SessionSetup,
 ): Promise<StageChain[]> {
   const devices = shareThreads(rows.flat(), 1);
-  const models = await Promise.all(stages.map(({ model }) => inPrecision(model, setup.lane.precision)));
   const opened = await openAll(
     devices.map((device, i) => {
       const place = { device, lane: setup.lane, sessions: 1, onLaneDeath: 'restart' } as const;
-      return openReplica(place, describeLanes(models[i % models.length]!, setup, 1)(device));
+      return openReplica(place, describeLanes(stages[i % stages.length]!.model, setup, 1)(device));
     }),
     (replica) => replica.close(),
   );

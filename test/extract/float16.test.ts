@@ -1,7 +1,15 @@
-/** Extractors with `precision: 'float16'`: the pruned model is lowered before sessions open. */
+/** Extractors of models that are lowered to float16. */
 import { join } from 'node:path';
 import { readFileSync } from 'node:fs';
-import { createFeatureExtractor, embedFolder, openModel, pruneModel } from 'onnx-tapir';
+import {
+  createFeatureExtractor,
+  embedFolder,
+  openModel,
+  pruneModel,
+  type FeatureExtractorOptions,
+  type Manifest,
+  type PrunedModel,
+} from 'onnx-tapir';
 import { compareModels, lowerPrecision } from 'onnx-tapir/precision';
 import { Pipeline } from 'onnx-tapir/stages';
 import { createAttribution } from 'onnx-tapir/explain';
@@ -13,39 +21,59 @@ import { runTapir } from '../support/run.js';
 
 const scratch = scratchFolder();
 const nodes = { layer2: 'map', avgpool: 'pooled' } as const;
-const precision = 'float16';
 const batch = {
   dtype: 'float32',
   dims: [4, 3, 64, 64],
   data: Float32Array.from({ length: 4 * 3 * 64 * 64 }, (_, i) => Math.sin(i * 0.37) * 2),
 } as const;
 
-describe('precision float16', () => {
-  it('computes in it, gives float32, and goes back to the exact model when asked', async () => {
+type Option = 'input' | 'devices' | 'cache' | 'cacheFolder' | 'isolation';
+
+/** A pruned model in float16. */
+async function lower(returnNodes: Record<string, string>, options = {}): Promise<PrunedModel> {
+  return (await lowerPrecision(await pruneModel(tinyResNet(), returnNodes, options))).model;
+}
+
+describe('a model in float16', () => {
+  it('computes in it, and gives float32', async () => {
     await using float32 = await createFeatureExtractor(tinyResNet(), nodes);
-    await using float16 = await createFeatureExtractor(tinyResNet(), nodes, { precision });
+    await using float16 = await createFeatureExtractor(await lower(nodes));
     const [exact, half] = [await float32.run(batch), await float16.run(batch)];
     expect(float16.precision).toBe('float16');
     for (const key of ['map', 'pooled'] as const) {
-      expect(half[key].dtype).toBe('float32');
-      expect(half[key].data).not.toEqual(exact[key].data);
-      expect(cosineOf(half[key], exact[key])).toBeGreaterThan(0.9999);
+      expect(half[key]!.dtype).toBe('float32');
+      expect(half[key]!.data).not.toEqual(exact[key].data);
+      expect(cosineOf(half[key]!, exact[key])).toBeGreaterThan(0.9999);
     }
     await using same = await createFeatureExtractor(float16);
     expect(same.precision).toBe('float16');
-    expect((await same.run(batch)).map.data).toEqual(half.map.data);
-    await using other = await createFeatureExtractor(float16, { layer1: 'early' });
-    expect(other.precision).toBe('float16');
-    await using back = await createFeatureExtractor(float16, undefined, { precision: 'float32' });
-    expect((await back.run(batch)).map.data).toEqual(exact.map.data);
+    expect((await same.run(batch))['map']!.data).toEqual(half['map']!.data);
   });
 
-  it('is that of a lowered model, with the operators chosen for it', async () => {
-    const exact = await pruneModel(tinyResNet(), nodes);
-    const { model } = await lowerPrecision(exact, { convert: ['GlobalAveragePool'] });
+  it('runs as it is, and is not cut again', async () => {
+    const model = await lower(nodes);
     await using extractor = await createFeatureExtractor(model);
-    expect(extractor.precision).toBe('float16');
     expect(extractor.model).toBe(model);
+    for (const source of [model, extractor])
+      await expect(createFeatureExtractor(source, ['layer1'])).rejects.toMatchObject({
+        code: 'OPTION_INVALID',
+        message: expect.stringContaining('prune for these names first, then lower'),
+        details: { option: 'returnNodes' },
+      });
+  });
+
+  it.each(['float16', 'int8'] as const)('is no option: %s', async (precision) => {
+    const options = { precision, devices: ['cpu:0', 'cpu:1'] } as object;
+    const refusal = { code: 'PRECISION_UNSUPPORTED', details: { precision } };
+    const calls = [
+      createFeatureExtractor(tinyResNet(), nodes, options),
+      Pipeline.create(tinyResNet(), nodes, options as { devices: ['cpu', 'cpu'] }),
+      createAttribution(tinyResNet(), { method: 'saliency', ...options }),
+    ];
+    for (const call of calls) {
+      await expect(call).rejects.toMatchObject(refusal);
+      await expect(call).rejects.toThrow(/lowerPrecision of "onnx-tapir\/precision"/);
+    }
   });
 
   it.each([
@@ -53,10 +81,9 @@ describe('precision float16', () => {
     ['an image input', { input: 'image-uint8' }],
     ['a process', { isolation: 'process' }],
   ] as const)('works with %s', async (_, options) => {
-    const open = (one: 'float32' | 'float16') =>
-      createFeatureExtractor(tinyResNet(), nodes, { ...options, precision: one } as object);
-    await using float16 = await open('float16');
-    await using float32 = await open('float32');
+    const { input, ...place } = { input: 'tensor', ...options } as Pick<FeatureExtractorOptions, Option>;
+    await using float16 = await createFeatureExtractor(await lower(nodes, { input }), undefined, place);
+    await using float32 = await createFeatureExtractor(tinyResNet(), nodes, options as object);
     const pixels = {
       dtype: 'uint8',
       dims: [4, 64, 64, 3],
@@ -64,35 +91,32 @@ describe('precision float16', () => {
     } as const;
     const feed = 'input' in options ? pixels : batch;
     const [half, exact] = [await float16.run(feed), await float32.run(feed)];
-    expect(cosineOf(half.pooled, exact.pooled)).toBeGreaterThan(0.9999);
-    expect(half.pooled.data).not.toEqual(exact.pooled.data);
+    expect(cosineOf(half['pooled']!, exact.pooled)).toBeGreaterThan(0.9999);
+    expect(half['pooled']!.data).not.toEqual(exact.pooled.data);
   });
 
-  it('lowers each stage of a pipeline', async () => {
-    await using pipeline = await Pipeline.create(tinyResNet(), nodes, {
-      devices: ['cpu:0', 'cpu:1'],
-      precision,
-    });
+  it('is split into the stages of a pipeline', async () => {
+    const model = await lower(nodes);
+    await using pipeline = await Pipeline.create(model, undefined, { devices: ['cpu:0', 'cpu:1'] });
+    await using whole = await createFeatureExtractor(model);
     await using float32 = await createFeatureExtractor(tinyResNet(), nodes);
-    const [half, exact] = [await pipeline.run(batch), await float32.run(batch)];
-    expect(half.pooled.data).not.toEqual(exact.pooled.data);
-    expect(cosineOf(half.pooled, exact.pooled)).toBeGreaterThan(0.9999);
+    const [half, same, exact] = [await pipeline.run(batch), await whole.run(batch), await float32.run(batch)];
+    expect(pipeline.precision).toBe('float16');
+    expect(half['pooled']!.data).not.toEqual(exact.pooled.data);
+    expect(cosineOf(half['pooled']!, same['pooled']!)).toBeGreaterThan(0.999999);
+    expect(cosineOf(half['pooled']!, exact.pooled)).toBeGreaterThan(0.9999);
   });
 
-  it('is refused by OpenVINO and for gradients', async () => {
-    const refusal = { code: 'PRECISION_UNSUPPORTED', details: { precision } };
+  it('is refused by OpenVINO', async () => {
     await expect(
-      createFeatureExtractor(tinyResNet(), nodes, { precision, engine: 'openvino' }),
-    ).rejects.toMatchObject(refusal);
-    await expect(createAttribution(tinyResNet(), { method: 'saliency', precision })).rejects.toMatchObject(
-      refusal,
-    );
+      createFeatureExtractor(await lower(nodes), undefined, { engine: 'openvino' }),
+    ).rejects.toMatchObject({ code: 'PRECISION_UNSUPPORTED', details: { precision: 'float16' } });
   });
 
   it('is measured by embedFolder and compareModels', async () => {
     const { photos, out } = photosAndPlace('float16-');
     const transform = { resize: 64, crop: 64 };
-    await using extractor = await createFeatureExtractor(tinyResNet(), { avgpool: 'f' }, { precision });
+    await using extractor = await createFeatureExtractor(await lower({ avgpool: 'f' }));
     const { manifest } = await embedFolder(extractor, photos, { out, transform, minCosine: 0.9999 });
     expect(manifest.run.precision).toBe('float16');
     const { images, cosine } = manifest.run.againstFloat32!;
@@ -121,4 +145,24 @@ describe('tapir extract --precision float16', () => {
     const json = await runTapir(['extract', model, ...flags, '--overwrite', '--json']);
     expect(JSON.parse(json.stdout)).toMatchObject({ precision: { precision: 'float16', overflows: [] } });
   });
+});
+
+describe('tapir embed --precision float16', () => {
+  it.each([[[]], [['--pipeline', '--devices', 'cpu:0,cpu:1']]])(
+    'lowers the model first, with %j',
+    async (place) => {
+      const { photos, out } = photosAndPlace('float16-');
+      const model = join(scratch, 'embedded.onnx');
+      await (await openModel(tinyResNet())).save(model, { overwrite: true });
+      const flags = ['--model', model, '--return', 'avgpool=f', '--out', out, '--precision', 'float16'];
+      const transform = ['--transform', JSON.stringify({ resize: 64, crop: 64 })];
+      const { stderr, code } = await runTapir(['embed', photos, ...flags, ...transform, ...place]);
+      expect({ code, stderr }).toMatchObject({ code: 1 });
+      const { run } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8')) as Manifest;
+      const { least } = run.againstFloat32!.cosine['f']!;
+      expect(run).toMatchObject({ precision: 'float16', againstFloat32: { images: 16 } });
+      expect(least).toBeGreaterThan(0.9999);
+      expect(least).toBeLessThan(1);
+    },
+  );
 });

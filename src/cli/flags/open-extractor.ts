@@ -8,12 +8,22 @@ import {
 import type { Extractor } from '../../extract/extractor.js';
 import { Pipeline } from '../../stages/pipeline.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
+import { pruneModel } from '../../model/oracle/prune-model.js';
+import { inPrecision } from '../../model/precision/lower-precision.js';
 import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
 import { valuesOf, type Transform } from '../../images/transform/transform.js';
 import { isNormalizedBy } from '../../images/transform/value-table.js';
+import type { RewriteOptions } from '../../model/prune/rewrite-options.js';
 import type { DecodeMode } from '../../images/decode/decode-options.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/lanes/device.js';
-import type { EngineName, Precision } from '../../runtime/lanes/lane-options.js';
+import {
+  checkPrecision,
+  enginePrecision,
+  isLowered,
+  type EngineName,
+  type LaneOptions,
+  type Precision,
+} from '../../runtime/lanes/lane-options.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';
@@ -78,26 +88,35 @@ export function openExtractor(
 ): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
-  const shared = {
+  const { engine, precision, isolation, cudaLibs: cudaLibraries } = flags;
+  checkPrecision(precision, engine);
+  const rewriting = {
     ...readPartFlags(flags),
     input: chooseInput(model, flags, transform, isOnGpu(devices)),
-    engine: flags.engine,
-    precision: flags.precision,
-    isolation: flags.isolation,
-    cudaLibraries: flags.cudaLibs,
-    ...(flags.cache ? {} : { cache: 'off' as const }),
   };
-  const options: Options<FeatureExtractorOptions> = {
-    ...shared,
+  const lane: Options<LaneOptions> = {
+    engine,
+    precision: enginePrecision(precision),
+    isolation,
+    cudaLibraries,
+    ...(flags.cache ? {} : { cache: 'off' }),
+  };
+  const place: Options<Omit<FeatureExtractorOptions, keyof RewriteOptions>> = {
+    ...lane,
     ...(devices.length > 1 || sessions > 1
       ? { devices, parallel: { split: 'none', sessionsPerDevice: sessions } }
       : { device: devices[0]! }),
   };
-  return withReturnNodes<Extractor>(flags.return, model, (nodes) =>
-    flags.pipeline
-      ? Pipeline.create(model, nodes, { ...shared, devices })
-      : createFeatureExtractor(model, nodes, options),
-  );
+  return withReturnNodes<Extractor>(flags.return, model, async (nodes) => {
+    if (!isLowered(precision))
+      return flags.pipeline
+        ? Pipeline.create(model, nodes, { ...rewriting, ...lane, devices })
+        : createFeatureExtractor(model, nodes, { ...rewriting, ...place });
+    const lowered = await inPrecision(await pruneModel(model, nodes, rewriting), precision);
+    return flags.pipeline
+      ? Pipeline.create(lowered, undefined, { ...lane, devices })
+      : createFeatureExtractor(lowered, undefined, place);
+  });
 }
 
 /** The transform that the flags describe: `auto` is the one that belongs to the model. */

@@ -9,11 +9,19 @@ import {
 } from '../../base/checks.js';
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import type { Device } from '../../runtime/lanes/device.js';
-import { LANE_DEFAULTS, type EngineName, type Precision } from '../../runtime/lanes/lane-options.js';
+import {
+  checkPrecision,
+  enginePrecision,
+  LANE_DEFAULTS,
+  type EngineName,
+  type Precision,
+} from '../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { DataParallel } from '../../extract/data-parallel.js';
 import { medianOf } from '../../base/median.js';
 import type { GivenSizes } from '../../model/open/input-sizes.js';
+import { pruneModel } from '../../model/oracle/prune-model.js';
+import { inPrecision } from '../../model/precision/lower-precision.js';
 import { prunedInternals } from '../../model/prune/pruned-model.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
@@ -138,13 +146,14 @@ export async function measureModel(
   const { devices, engine, precision, sizes, sessions, seconds, signal, onMeasured, ...rewriting } = options;
   checkMeasuring(options);
   const model = readModel(source);
+  checkPrecision(precision, engine);
+  const pruned = await inPrecision(await pruneModel(model, returnNodes, rewriting), precision);
   const series: Series[] = [];
   for (const sessionsPerDevice of sessions) {
-    await using parallel = await createFeatureExtractor(model, returnNodes, {
-      ...rewriting,
+    await using parallel = await createFeatureExtractor(pruned, undefined, {
       devices,
       engine,
-      precision,
+      precision: enginePrecision(precision),
       parallel: { split: 'none', sessionsPerDevice },
     });
     series.push(await measureSizes(parallel, sessionsPerDevice, { sizes, seconds, signal, onMeasured }));

@@ -9,6 +9,7 @@ import {
 } from '../records/float32-comparison.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
+import { prunedInternals } from '../../model/prune/pruned-model.js';
 import { takeRow } from '../../tensor/rows.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cosineOfTensors } from '../../tensor/compare-vectors.js';
@@ -148,9 +149,13 @@ export function createPrecisionCheck(
 ): PrecisionCheck | undefined {
   const { precision } = extractor;
   if (precision === 'float32') return undefined;
+  const { sessions, model } = extractorInternals.of(extractor);
+  const { lowered } = prunedInternals.of(extractor.model);
   // One session is enough, also if the extractor has several.
-  const [session] = extractorInternals.of(extractor).sessions;
-  const options = { precision: 'float32', device: session!.type } as const;
-  const open = (): Promise<Extractor> => createFeatureExtractor(extractor, undefined, options);
+  const device = sessions[0]!.type;
+  const open = (): Promise<Extractor> =>
+    lowered
+      ? createFeatureExtractor(lowered.exact, undefined, { ...model.lane, session: model.session, device })
+      : createFeatureExtractor(extractor, undefined, { precision: 'float32', device });
   return new PrecisionCheck({ precision, setup, open, ...earlier });
 }

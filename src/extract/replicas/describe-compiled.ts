@@ -2,13 +2,12 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { externalTensors } from '../../graph/rewrite/describe.js';
-import { checkRunnable } from '../../model/open/check-runnable.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
 import { saveModel } from '../../model/prune/save-model.js';
 import { describeModel, identifyRewrite } from '../../model/prune/session-model.js';
 import { describeMachine } from '../../runtime/cpu-features.js';
 import type { ResolvedDevice } from '../../runtime/lanes/device.js';
-import { enginePrecision, type LaneOptions } from '../../runtime/lanes/lane-options.js';
+import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
 import { findOpenVino } from '../../runtime/devices/openvino-libraries.js';
 import { cacheOf, dropEntry, findEntry, makeRemnant } from '../../runtime/lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../../runtime/lanes/prepared-files.js';
@@ -23,12 +22,11 @@ export function describeCompiled(
   pruning: PrunedModel | Promise<PrunedModel>,
   { session, lane }: SessionSetup,
 ): (device: ResolvedDevice) => DescribeLane {
-  const precision = enginePrecision(lane);
+  const { precision } = lane;
   const cache = cacheOf(lane);
   return (device) => async (failure) => {
     const pruned = await pruning;
     const { rewrite, inputs: fed } = prunedInternals.of(pruned);
-    checkRunnable(rewrite, device);
     const outputs = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
     const inputs = fed.map(({ name }) => name);
     const rest = { device, session, precision, inputs, outputs };

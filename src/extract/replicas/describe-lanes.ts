@@ -1,12 +1,13 @@
 /** Descriptions of the lanes of a model: of the pruned model itself, or of one that was prepared for all lanes. */
 import type { ResolvedDevice } from '../../runtime/lanes/device.js';
+import { checkPlace } from '../../runtime/check-place.js';
 import { prepareModel, warnUnprepared, type PreparedFor } from '../../runtime/prepare-model.js';
 import { cacheOf, isWhole, type CacheEntry } from '../../runtime/lanes/prepared-cache.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
 import { arePacksSafe, whyNotOnGpu } from './check-prepared.js';
 import { describeCompiled } from './describe-compiled.js';
 import { describeLane, type DescribeLane, type SessionSetup } from './feature-model.js';
-import { listHostNodes } from '../../model/open/check-runnable.js';
+import { checkRunnable, listHostNodes } from '../../model/open/check-runnable.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
 import { describeModel, identifyRewrite } from '../../model/prune/session-model.js';
 
@@ -20,14 +21,34 @@ const LEAST_BYTES = 8 * 1024 * 1024;
  * Describes the lanes of one model, those that are opened again after a death included: they share one preparation.
  *
  * @param sessions - How many are opened together.
- * @returns Per device, what {@link openReplica} calls for each session.
+ * @returns Per device, what {@link openReplica} calls for each session. It throws `SESSION_FAILED` for what onnxruntime-node cannot
+ * run, and `PRECISION_UNSUPPORTED` for a lowered model that the engine or the device does not compute.
  */
 export function describeLanes(
   pruned: PrunedModel | Promise<PrunedModel>,
   setup: SessionSetup,
   sessions: number,
 ): (device: ResolvedDevice) => DescribeLane {
-  if (setup.lane.engine === 'openvino') return describeCompiled(pruned, setup);
+  const { engine } = setup.lane;
+  const describe =
+    engine === 'openvino' ? describeCompiled(pruned, setup) : describeGraph(pruned, setup, sessions);
+  return (device) => {
+    const describeOn = describe(device);
+    return async (failure) => {
+      const { rewrite, lowered } = prunedInternals.of(await pruned);
+      checkRunnable(rewrite, device);
+      if (lowered) checkPlace(engine, lowered.precision, device);
+      return describeOn(failure);
+    };
+  };
+}
+
+/** Descriptions of the graph itself, or of one that onnxruntime has optimised and saved. */
+function describeGraph(
+  pruned: PrunedModel | Promise<PrunedModel>,
+  setup: SessionSetup,
+  sessions: number,
+): (device: ResolvedDevice) => DescribeLane {
   const preparations = new Map<PreparedFor, Preparing>();
   const renewed = new Set<PreparedFor>();
   const prepare = (target: PreparedFor): Preparing => {

@@ -7,7 +7,6 @@ import type { LaneDescription, SessionFacts } from '../../runtime/lanes/protocol
 import type { SessionOptions } from '../../runtime/lanes/session-options.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { copyTensor } from '../../tensor/tensor-part.js';
-import { checkRunnable } from '../../model/open/check-runnable.js';
 import { describeFeature, type FeatureInfo } from '../../model/prune/feature-info.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
 import type { Runnable } from '../../runtime/run-batch.js';
@@ -29,18 +28,13 @@ export interface FeatureModel extends Runnable, SessionSetup {
   readonly imageNormalization: ImageNormalization | null;
 }
 
-/**
- * What a lane needs to open a pruned model on a device.
- *
- * @throws {@link TapirError} `SESSION_FAILED` for what onnxruntime-node cannot run.
- */
+/** What a lane needs to open a pruned model on a device. */
 export async function describeLane(
   pruned: PrunedModel,
   device: ResolvedDevice,
   { session, lane }: SessionSetup,
 ): Promise<LaneDescription> {
   const { rewrite } = prunedInternals.of(pruned);
-  checkRunnable(rewrite, device);
   const model = await describeMapped(pruned.source, rewrite, session);
   return { ...model, device, session, cudaLibraries: lane.cudaLibraries };
 }

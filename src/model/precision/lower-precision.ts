@@ -5,7 +5,7 @@ import type { Naming } from '../../graph/rewrite/lay-out.js';
 import { canConvert, convertibleOperators, isKnownOperator } from '../../graph/operators/operators.js';
 import { describeNode, graphOutputs, wholeCut } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import type { Precision } from '../../runtime/lanes/lane-options.js';
+import { isLowered, type LoweredPrecision, type Precision } from '../../runtime/lanes/lane-options.js';
 import { modelInternals } from '../open/model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
 import { ModelOracle } from '../oracle/model-oracle.js';
@@ -52,9 +52,6 @@ export interface LoweringOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-/** The precisions that a rewrite gives. */
-export type LoweredPrecision = Extract<Precision, 'float16' | 'int8'>;
-
 export const LOWERING_DEFAULTS: LoweringOptions = {
   precision: 'float16',
   keep: [],
@@ -69,12 +66,6 @@ export interface LoweredModel<Model extends OnnxModel | PrunedModel> {
   readonly model: Model;
   readonly report: LoweringReport;
 }
-
-/** The float32 model of each lowered one, and the precision of that. */
-const lowered = new WeakMap<
-  PrunedModel,
-  { readonly exact: PrunedModel; readonly precision: LoweredPrecision }
->();
 
 /**
  * Makes a model of lower precision, with inputs and outputs as before. What is kept of the file is copied byte for byte.
@@ -126,13 +117,11 @@ async function lowerPruned(
   pruned: PrunedModel,
   options: LoweringOptions,
 ): Promise<LoweredModel<PrunedModel>> {
-  const exact = exactModelOf(pruned);
-  const laidOut = prunedInternals.of(exact);
-  const { model, rewrite, request } = laidOut;
-  const made = await lower(model, rewrite, request.naming, options);
-  const result = createPruned({ ...laidOut, rewrite: made.rewrite, chunks: made.chunks });
-  lowered.set(result, { exact, precision: options.precision });
-  return { model: result, report: made.report };
+  const exact = prunedInternals.of(pruned).lowered?.exact ?? pruned;
+  const state = prunedInternals.of(exact);
+  const { rewrite, chunks, report } = await lower(state.model, state.rewrite, state.request.naming, options);
+  const lowered = { precision: options.precision, exact };
+  return { model: createPruned({ ...state, rewrite, chunks, lowered }), report };
 }
 
 async function lowerWhole(model: OnnxModel, options: LoweringOptions): Promise<LoweredModel<OnnxModel>> {
@@ -164,24 +153,9 @@ async function lower(
   return lowerRewrite(model, rewrite, naming, operators, oracle);
 }
 
-/** The float32 model that a pruned model was lowered from; the model itself if it was not lowered. */
-function exactModelOf(pruned: PrunedModel): PrunedModel {
-  return lowered.get(pruned)?.exact ?? pruned;
-}
-
-/**
- * A pruned model in a precision: lowered, or as it was before. One that has the precision already stays as it is, with what was chosen
- * for it.
- */
+/** A pruned model in a precision: lowered with the defaults if a rewrite gives that precision, else as it is. */
 export async function inPrecision(pruned: PrunedModel, precision: Precision): Promise<PrunedModel> {
-  if (precision !== 'float16' && precision !== 'int8') return exactModelOf(pruned);
-  if (loweredPrecision(pruned) === precision) return pruned;
-  return (await lowerPrecision(pruned, { precision })).model;
-}
-
-/** The precision of what {@link lowerPrecision} made of a pruned model; undefined for anything else. */
-export function loweredPrecision(model: unknown): LoweredPrecision | undefined {
-  return prunedInternals.has(model) ? lowered.get(model)?.precision : undefined;
+  return isLowered(precision) ? (await lowerPrecision(pruned, { precision })).model : pruned;
 }
 
 function readOptions(given: Options<LoweringOptions>): LoweringOptions {

@@ -4,6 +4,7 @@ import { externalTensors, planOf } from '../../graph/rewrite/describe.js';
 import type { PrunePlan } from '../../graph/rewrite/plan.js';
 import { collectChunks } from '../../onnx/emit.js';
 import { checkExternalLocations } from '../../onnx/external-data.js';
+import type { LoweredPrecision } from '../../runtime/lanes/lane-options.js';
 import { Internals } from '../open/internals.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
@@ -13,12 +14,17 @@ import { saveModel } from './save-model.js';
 import type { SaveOptions } from '../open/save-whole.js';
 
 /** What the package keeps about a pruned model. */
-export const prunedInternals: Internals<PrunedModel, LaidOut> = new Internals(
+export interface PrunedState extends LaidOut {
+  /** Of a model in lower precision: that precision, and the same model in float32. */
+  readonly lowered?: { readonly precision: LoweredPrecision; readonly exact: PrunedModel };
+}
+
+export const prunedInternals: Internals<PrunedModel, PrunedState> = new Internals(
   'pruned',
   'what pruneModel gives, or the model of an extractor',
 );
 
-let createPruned: (state: LaidOut) => PrunedModel;
+let createPruned: (state: PrunedState) => PrunedModel;
 
 /**
  * A model cut down to what the requested values need. Everything that is kept is copied from the source byte for byte.
@@ -35,7 +41,7 @@ export class PrunedModel {
     createPruned = (state) => new PrunedModel(state);
   }
 
-  private constructor(state: LaidOut) {
+  private constructor(state: PrunedState) {
     prunedInternals.set(this, state);
     const { folder } = modelInternals.of(state.model);
     checkExternalLocations(externalTensors(state.rewrite), folder);

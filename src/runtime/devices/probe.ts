@@ -2,7 +2,7 @@
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import type { ResolvedDevice } from '../lanes/device.js';
 import { openLane, type Lane, type LanePlace } from '../lanes/lane.js';
-import { enginePrecision, LANE_DEFAULTS, type LaneOptions } from '../lanes/lane-options.js';
+import { LANE_DEFAULTS, type LaneOptions } from '../lanes/lane-options.js';
 import { startProcess, type LaneChannel, type LaneEvents } from '../lanes/lane-start.js';
 import type { LaneDescription, SessionFacts } from '../lanes/protocol.js';
 import { readSessionOptions } from '../lanes/session-options.js';
@@ -161,7 +161,7 @@ async function openAndRun(
     device,
     session,
     cudaLibraries,
-    precision: enginePrecision(options),
+    precision: options.precision,
   });
   const lane = await openLane({ device, lane: options }, describe, start);
   try {

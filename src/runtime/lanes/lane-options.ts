@@ -7,15 +7,17 @@ export const ENGINES = ['onnxruntime', 'openvino'] as const;
 /** A library that runs graphs. */
 export type EngineName = (typeof ENGINES)[number];
 
-/** The arithmetic of sessions. Inputs and outputs keep their types. */
-export const PRECISIONS = ['float32', 'bfloat16', 'float16', 'int8'] as const;
-/** How sessions compute float32 operators. */
-export type Precision = (typeof PRECISIONS)[number];
-
-/** What is asked of an engine: the others are a matter of the model, which is rewritten (see model/precision/). */
+/** How an engine computes float32 operators. */
 export const ENGINE_PRECISIONS = ['float32', 'bfloat16'] as const;
 /** How an engine computes float32 operators. */
 export type EnginePrecision = (typeof ENGINE_PRECISIONS)[number];
+
+/** The arithmetic of sessions: what an engine does, and what a rewrite of the model gives. Inputs and outputs keep their types. */
+export const PRECISIONS = ['float32', 'bfloat16', 'float16', 'int8'] as const;
+/** How sessions compute. */
+export type Precision = (typeof PRECISIONS)[number];
+/** The precisions that a rewrite of the model gives. */
+export type LoweredPrecision = Exclude<Precision, EnginePrecision>;
 
 /** Options of all sessions of an extractor. */
 export interface LaneOptions {
@@ -26,14 +28,12 @@ export interface LaneOptions {
    */
   readonly engine: EngineName;
   /**
-   * How float32 operators are computed. `bfloat16` needs engine `openvino` and a CPU with bfloat16 instructions (AMX or
-   * AVX512-BF16). Models run several times as fast there, and features keep two to three decimal digits. `float16` is for GPUs, with
-   * engine `onnxruntime`: the model is rewritten as {@link lowerPrecision} does it, with half the bytes, and features keep three
-   * digits. On CPUs it runs, and is not faster. `int8` is for transformers on CPUs, with engine `onnxruntime`: all products with constant
-   * matrices are rewritten to 8 bits; {@link lowerPrecision} chooses them by measurement.
-   * @default 'float32', or that of a model that {@link lowerPrecision} gave
+   * How the engine computes float32 operators. `bfloat16` needs engine `openvino` and a CPU with bfloat16 instructions (AMX or
+   * AVX512-BF16). Models run several times as fast there, and features keep two to three decimal digits. For `float16` and `int8`,
+   * pass the model that {@link lowerPrecision} gives, and leave this out.
+   * @default 'float32'
    */
-  readonly precision: Precision;
+  readonly precision: EnginePrecision;
   /**
    * Where each session runs: in a worker thread of this process, or in a child process. A process costs more per batch, which is
    * copied through a pipe, but a native crash or a stuck run affects only that session.
@@ -91,7 +91,7 @@ export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
   const engine = checkOneOf('engine', options.engine, ENGINES);
   return {
     engine,
-    precision: checkPrecision(checkOneOf('precision', options.precision, PRECISIONS), engine),
+    precision: readPrecision(options.precision, engine),
     isolation: checkOneOf('isolation', isolation, ['thread', 'process']),
     exitTimeoutMs: checkInteger('exitTimeoutMs', exitTimeoutMs, 0, 3_600_000),
     cudaLibraries: cudaLibraries === undefined ? undefined : checkText('cudaLibraries', cudaLibraries),
@@ -101,14 +101,36 @@ export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
   };
 }
 
-/** What the engine is asked for. */
-export function enginePrecision({ precision }: Pick<LaneOptions, 'precision'>): EnginePrecision {
-  return precision === 'bfloat16' ? 'bfloat16' : 'float32';
+/** Whether a precision is that of a rewritten model. Engines compute such a model in float32 otherwise. */
+export function isLowered(precision: Precision): precision is LoweredPrecision {
+  return precision === 'float16' || precision === 'int8';
 }
 
-/** onnxruntime's kernels for bfloat16 on the CPU are few. OpenVINO's plugin for CPUs computes lowered models in float32. */
-function checkPrecision(precision: Precision, engine: EngineName): Precision {
-  if (precision === 'float32' || (precision === 'bfloat16') === (engine === 'openvino')) return precision;
+/** What is asked of the engine: it computes the rest of a lowered model in float32. */
+export function enginePrecision(precision: Precision): EnginePrecision {
+  return isLowered(precision) ? 'float32' : precision;
+}
+
+function readPrecision(given: unknown, engine: EngineName): EnginePrecision {
+  const precision = checkOneOf('precision', given, PRECISIONS);
+  checkPrecision(precision, engine);
+  if (!isLowered(precision)) return precision;
+  const reason = 'it is a rewrite of the model, not how an engine computes';
+  throw new TapirError(
+    'PRECISION_UNSUPPORTED',
+    `precision "${precision}" is not an option of sessions: ${reason}; give what pruneModel gives to lowerPrecision of "onnx-tapir/precision", pass the model that comes back, and leave "precision" out`,
+    { details: { precision, engine, reason } },
+  );
+}
+
+/**
+ * Checks that an engine computes in a precision. onnxruntime's kernels for bfloat16 on the CPU are few. OpenVINO's plugin for CPUs
+ * computes lowered models in float32.
+ *
+ * @throws {@link TapirError} `PRECISION_UNSUPPORTED`.
+ */
+export function checkPrecision(precision: Precision, engine: EngineName): void {
+  if (precision === 'float32' || (precision === 'bfloat16') === (engine === 'openvino')) return;
   if (precision !== 'bfloat16') {
     const reason = 'OpenVINO computes in float32 or bfloat16 on the CPU';
     throw new TapirError(

@@ -8,7 +8,6 @@ import { dirname, join, resolve } from 'node:path';
 import { defaultCacheFolder } from '../../base/cache-folder.js';
 import { publish, syncFile, writeAtomically } from '../../base/atomic-file.js';
 import { makeFolder } from '../../base/make-folder.js';
-import type { LaneOptions } from './lane-options.js';
 import { PREPARED_GRAPH, PREPARED_WEIGHTS } from './prepared-files.js';
 
 /** Where the cache is, and its limit. */
@@ -18,7 +17,13 @@ export interface CacheSettings {
 }
 
 /** The cache that the options of lanes name. */
-export function cacheOf({ cacheFolder, cacheBytes }: LaneOptions): CacheSettings {
+export function cacheOf({
+  cacheFolder,
+  cacheBytes,
+}: {
+  readonly cacheFolder: string | undefined;
+  readonly cacheBytes: number;
+}): CacheSettings {
   return { folder: resolve(cacheFolder ?? defaultCacheFolder()), limitBytes: cacheBytes };
 }
 

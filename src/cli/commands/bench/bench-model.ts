@@ -11,12 +11,15 @@ import {
 import { readDevice, type Device } from '../../../runtime/lanes/device.js';
 import {
   ENGINES,
+  enginePrecision,
   LANE_DEFAULTS,
   PRECISIONS,
   type EngineName,
   type Precision,
 } from '../../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
+import { pruneModel } from '../../../model/oracle/prune-model.js';
+import { inPrecision } from '../../../model/precision/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../../flags/part-flags.js';
@@ -163,13 +166,15 @@ const PHOTOS = 64;
 async function measureCosine(
   terminal: Terminal,
   file: string,
-  way: { readonly engine: EngineName; readonly precision: Precision },
+  { engine, precision }: { readonly engine: EngineName; readonly precision: Precision },
   flags: BenchModelFlags,
 ): Promise<MeasuredCosine> {
   const nodes = readReturnFlags(flags.return);
   const device = namesOf(flags)[0] as Device;
-  await using exact = await createFeatureExtractor(file, nodes, { ...readPartFlags(flags), device });
-  await using other = await createFeatureExtractor(file, nodes, { ...readPartFlags(flags), device, ...way });
+  const pruned = await pruneModel(file, nodes, readPartFlags(flags));
+  const way = { device, engine, precision: enginePrecision(precision) };
+  await using exact = await createFeatureExtractor(pruned, undefined, { device });
+  await using other = await createFeatureExtractor(await inPrecision(pruned, precision), undefined, way);
   const options = { transform: flags.transform, sample: PHOTOS, neighbours: 1, signal: terminal.signal };
   const { compareModels } = await import('../../../precision/compare/compare-models.js');
   const { outputs } = await compareModels(exact, other, flags.photos!, options);

@@ -1,0 +1,50 @@
+/** What an extractor is made of → the pruned model that it runs. */
+import { invalidOption, type Options } from '../base/checks.js';
+import { pruneModel } from '../model/oracle/prune-model.js';
+import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
+import type { ReturnNodes } from '../model/open/return-nodes.js';
+import { deriveRewritten } from '../model/prune/derive-rewritten.js';
+import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import { extractorInternals, type Extractor } from './extractor.js';
+
+/** What an extractor can be made of. */
+export type ExtractorSource = ModelSource | OnnxModel | PrunedModel | Extractor;
+
+/**
+ * The pruned model of a source: as it is, or cut again for other names.
+ *
+ * @param rewriting - Options for the cut, with defaults.
+ * @param asked - The options as the caller passed them.
+ * @throws {@link TapirError} those of {@link pruneModel}; `OPTION_INVALID` for options that change a model without `returnNodes`, and
+ * for `returnNodes` of a lowered model.
+ */
+export async function pruneSource(
+  model: ExtractorSource,
+  returnNodes: ReturnNodes | undefined,
+  rewriting: RewriteOptions,
+  asked: Options<RewriteOptions>,
+): Promise<PrunedModel> {
+  const pruned = extractorInternals.has(model) ? model.model : prunedInternals.has(model) ? model : undefined;
+  if (returnNodes !== undefined) {
+    const source = pruned ? await sourceOf(pruned, returnNodes) : (model as ModelSource | OnnxModel);
+    return pruneModel(source, returnNodes, rewriting);
+  }
+  // Anything else needs names; what is no model at all is refused first.
+  if (!pruned) return pruneModel(model as ModelSource | OnnxModel, returnNodes as never, rewriting);
+  const changed = Object.keys(REWRITE_DEFAULTS).find((option) => Object.hasOwn(asked, option));
+  if (changed === undefined) return pruned;
+  throw invalidOption(changed, 'left out without "returnNodes": the pruned model runs as it is', 'a value');
+}
+
+/** The model that the names of a request are looked up in. The gradients of a model are tensors of the model that computes them. */
+async function sourceOf(pruned: PrunedModel, returnNodes: ReturnNodes): Promise<OnnxModel> {
+  const { isGradient, lowered, rewrite } = prunedInternals.of(pruned);
+  if (lowered)
+    throw invalidOption(
+      'returnNodes',
+      `left out with a model in ${lowered.precision}, which is cut already: prune for these names first, then lower`,
+      returnNodes,
+    );
+  return isGradient === true ? deriveRewritten(pruned.source, rewrite, 'keys') : pruned.source;
+}
