@@ -34,7 +34,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
   },
   networks: { on: ['onnx'], floors: [['.'], ['families']] },
   runtime: { on: ['tensor'], floors: [['lanes'], ['.'], ['devices'], ['engines']] },
-  model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['oracle'], ['precision']] },
+  model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['oracle']] },
   extract: { on: ['model'], floors: [['replicas'], ['.']] },
   gradients: { on: ['model'], floors: [['backward'], ['rules'], ['.']] },
   parameters: {

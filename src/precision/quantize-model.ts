@@ -13,7 +13,7 @@ import {
   lowerPrecision,
   type LoweredModel,
   type LoweringOptions,
-} from '../model/precision/lower-precision.js';
+} from './lower-precision.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import { SOURCE_DEFAULTS, SOURCE_FIELDS } from '../datasets/sources/items/source-options.js';
 import { openSource, type EmbedSource } from '../datasets/sources/open-source.js';

@@ -9,7 +9,7 @@ import { findTransform, sidecarOf } from '../../images/configs/find-transform.js
 import { PRUNE_DEFAULTS, type PruneOptions } from '../../model/prune/cut-model.js';
 import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';
 import type { VerifyReport } from '../../model/oracle/compare-pruned.js';
-import { lowerPrecision, type LoweredModel } from '../../model/precision/lower-precision.js';
+import { lowerPrecision, type LoweredModel } from '../../precision/lower-precision.js';
 import type { LoweredPrecision } from '../../runtime/lanes/lane-options.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import { checkAbsent } from '../../model/open/save-whole.js';

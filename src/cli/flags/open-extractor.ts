@@ -9,7 +9,7 @@ import type { Extractor } from '../../extract/extractor.js';
 import { Pipeline } from '../../stages/pipeline.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
-import { inPrecision } from '../../model/precision/lower-precision.js';
+import { inPrecision } from '../../precision/lower-precision.js';
 import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
 import { valuesOf, type Transform } from '../../images/transform/transform.js';
 import { isNormalizedBy } from '../../images/transform/value-table.js';

@@ -19,7 +19,7 @@ import {
 } from '../../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { pruneModel } from '../../../model/oracle/prune-model.js';
-import { inPrecision } from '../../../model/precision/lower-precision.js';
+import { inPrecision } from '../../../precision/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { readPartFlags, type PartFlags } from '../../flags/part-flags.js';

@@ -11,9 +11,9 @@ import {
 } from 'onnx-tapir';
 import { lowerPrecision, type LoweringReport } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
-import { cosineOf } from '../../support/cosine.js';
-import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { modelBytes, type GraphSpec, type NodeSpec, type WeightSpec } from '../../support/graphs.js';
+import { cosineOf } from '../support/cosine.js';
+import { scratchFolder, tinyResNet } from '../support/fixtures.js';
+import { modelBytes, type GraphSpec, type NodeSpec, type WeightSpec } from '../support/graphs.js';
 
 const scratch = scratchFolder();
 const X: Tensor<'float32'> = {

@@ -12,10 +12,10 @@ import {
 } from 'onnx-tapir';
 import { lowerPrecision, type LoweringOptions, type LoweringReport } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
-import { createRandom } from '../../../src/base/random.js';
-import { cosineOf } from '../../support/cosine.js';
-import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { modelBytes, type NodeSpec, type WeightSpec } from '../../support/graphs.js';
+import { createRandom } from '../../src/base/random.js';
+import { cosineOf } from '../support/cosine.js';
+import { scratchFolder, tinyResNet } from '../support/fixtures.js';
+import { modelBytes, type NodeSpec, type WeightSpec } from '../support/graphs.js';
 
 const scratch = scratchFolder();
 const K = 48;

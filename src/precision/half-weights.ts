@@ -1,9 +1,9 @@
 /** Constants of a model in float16, with what the smaller range costs. */
-import type { Value } from '../../graph/graph.js';
-import { constantTensor } from '../../graph/precision/with-float16.js';
-import { encodeFloat16InRange, type RangedFloat16 } from '../../tensor/float16.js';
-import type { ModelState } from '../open/model-state.js';
-import { readInitializerBytes } from '../open/read-initializer.js';
+import type { Value } from '../graph/graph.js';
+import { constantTensor } from '../graph/precision/with-float16.js';
+import { encodeFloat16InRange, type RangedFloat16 } from '../tensor/float16.js';
+import type { ModelState } from '../model/open/model-state.js';
+import { readInitializerBytes } from '../model/open/read-initializer.js';
 
 /**
  * Reads a float32 constant and rounds it. The float32 elements are let go at once, so that one tensor of them is in memory at a time.

@@ -5,9 +5,9 @@ import { createFeatureExtractor, pruneModel, type PrunedModel, type TensorLike }
 import { createModel, listModels } from 'onnx-tapir/zoo';
 import { lowerPrecision } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
-import { sharedFixtures, sharedNote } from '../../support/fixtures.js';
-import { cosineOf } from '../../support/cosine.js';
-import { imageOf, readFacts, weightsOf, zooFiles, zooFolder } from '../../support/zoo.js';
+import { sharedFixtures, sharedNote } from '../support/fixtures.js';
+import { cosineOf } from '../support/cosine.js';
+import { imageOf, readFacts, weightsOf, zooFiles, zooFolder } from '../support/zoo.js';
 
 /** Cosines of all outputs, the size of the file, and what the report says. */
 async function checkFeatures(exact: PrunedModel, image: TensorLike): Promise<void> {

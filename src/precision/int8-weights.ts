@@ -1,8 +1,8 @@
 /** Constant matrices of a model in 8 bits. */
-import type { ConstantMatrix } from '../../graph/precision/products.js';
-import type { Int8Matrix } from '../../graph/precision/with-int8.js';
-import type { ModelState } from '../open/model-state.js';
-import { readInitializerBytes } from '../open/read-initializer.js';
+import type { ConstantMatrix } from '../graph/precision/products.js';
+import type { Int8Matrix } from '../graph/precision/with-int8.js';
+import type { ModelState } from '../model/open/model-state.js';
+import { readInitializerBytes } from '../model/open/read-initializer.js';
 
 const LEVELS = 127;
 

@@ -1,19 +1,19 @@
 /** Chooses the products of a model that are computed in 8 bits: as many as keep the outputs near those in float32, on samples. */
-import { TapirError } from '../../base/errors.js';
-import type { Node, Value } from '../../graph/graph.js';
-import type { Product } from '../../graph/precision/products.js';
-import { withSwitches } from '../../graph/precision/with-switches.js';
-import type { Int8Matrix } from '../../graph/precision/with-int8.js';
-import type { Rewrite } from '../../graph/rewrite/rewrite.js';
-import type { Replica } from '../../runtime/replica.js';
-import { cosineOfTensors } from '../../tensor/compare-vectors.js';
-import { readFeeds } from '../../tensor/read-feeds.js';
-import { takeRow } from '../../tensor/rows.js';
-import { wholePart } from '../../tensor/tensor-part.js';
-import type { NamedTensor } from '../../tensor/tensor.js';
-import type { OnnxModel } from '../open/open-model.js';
-import { SessionHolder } from '../oracle/session-holder.js';
-import { describeInputs } from '../open/value-info.js';
+import { TapirError } from '../base/errors.js';
+import type { Node, Value } from '../graph/graph.js';
+import type { Product } from '../graph/precision/products.js';
+import { withSwitches } from '../graph/precision/with-switches.js';
+import type { Int8Matrix } from '../graph/precision/with-int8.js';
+import type { Rewrite } from '../graph/rewrite/rewrite.js';
+import type { Replica } from '../runtime/replica.js';
+import { cosineOfTensors } from '../tensor/compare-vectors.js';
+import { readFeeds } from '../tensor/read-feeds.js';
+import { takeRow } from '../tensor/rows.js';
+import { wholePart } from '../tensor/tensor-part.js';
+import type { NamedTensor } from '../tensor/tensor.js';
+import type { OnnxModel } from '../model/open/open-model.js';
+import { SessionHolder } from '../model/oracle/session-holder.js';
+import { describeInputs } from '../model/open/value-info.js';
 import type { MeasuredCosine } from './report.js';
 
 /** What is measured, and what is asked for. */

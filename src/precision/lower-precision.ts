@@ -1,16 +1,16 @@
 /** Lowers the precision of a model: its weights and its arithmetic. */
-import { checkOneOf, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import type { Graph, Node } from '../../graph/graph.js';
-import type { Naming } from '../../graph/rewrite/lay-out.js';
-import { canConvert, convertibleOperators, isKnownOperator } from '../../graph/operators/operators.js';
-import { describeNode, graphOutputs, wholeCut } from '../../graph/rewrite/prune.js';
-import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
-import { isLowered, type LoweredPrecision, type Precision } from '../../runtime/lanes/lane-options.js';
-import { modelInternals } from '../open/model-state.js';
-import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
-import { ModelOracle } from '../oracle/model-oracle.js';
-import { createPruned, prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
-import { checkNames } from '../open/return-nodes.js';
+import { checkOneOf, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import type { Graph, Node } from '../graph/graph.js';
+import type { Naming } from '../graph/rewrite/lay-out.js';
+import { canConvert, convertibleOperators, isKnownOperator } from '../graph/operators/operators.js';
+import { describeNode, graphOutputs, wholeCut } from '../graph/rewrite/prune.js';
+import { startRewrite, type Rewrite } from '../graph/rewrite/rewrite.js';
+import { isLowered, type LoweredPrecision, type Precision } from '../runtime/lanes/lane-options.js';
+import { modelInternals } from '../model/open/model-state.js';
+import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
+import { ModelOracle } from '../model/oracle/model-oracle.js';
+import { createPruned, prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import { checkNames } from '../model/open/return-nodes.js';
 import { lowerToInt8 } from './lower-int8.js';
 import { lowerRewrite, type Lowered } from './lower-rewrite.js';
 import type { LoweringReport } from './report.js';
