@@ -18,7 +18,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
   tensor: { on: ['base'], floors: [['.', 'vectors'], ['arrow']] },
   graph: {
     on: ['onnx'],
-    floors: [['.'], ['names', 'rewrite'], ['batch', 'cost', 'operators', 'parameters'], ['precision']],
+    floors: [['operators'], ['.'], ['names', 'rewrite'], ['batch', 'cost', 'parameters'], ['precision']],
   },
   hub: { on: ['onnx'], floors: [['.'], ['wheels']] },
   images: {

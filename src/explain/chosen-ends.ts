@@ -2,6 +2,7 @@
 import { invalidOption } from '../base/checks.js';
 import type { Graph, Node, Value } from '../graph/graph.js';
 import { nameValues } from '../graph/names/name-list.js';
+import { operatorOf } from '../graph/operators/operators.js';
 import { nodeRoles } from '../graph/roles.js';
 import { findProbabilities } from '../graph/probabilities.js';
 import { findGrid } from '../graph/rewrite/token-grid.js';
@@ -119,15 +120,13 @@ function picksToken({ opType, inputs, outputs }: Node, typeOf: (value: Value) =>
   return to.dims.length === 2 || to.dims[1] === 1;
 }
 
-/** Operators of ONNX Runtime and of ONNX 23 that are a whole attention. */
-const ATTENTION: ReadonlySet<string> = new Set(['Attention', 'MultiHeadAttention', 'GroupQueryAttention']);
-
 /** Whether a node lets places exchange what they hold: attention, a product of two values that depend on the input. */
-function mixesPlaces({ opType, inputs }: Node, graph: Graph): boolean {
+function mixesPlaces(node: Node, graph: Graph): boolean {
+  const { opType, inputs } = node;
   const roles = nodeRoles(graph);
   const isProduct =
     opType === 'MatMul' && inputs.every((read) => read?.producer && roles.get(read.producer) === 'data');
-  return ATTENTION.has(opType) || isProduct;
+  return operatorOf(node)?.isAttention === true || isProduct;
 }
 
 /** Whether a value comes from a layer normalisation, whole or as the exporter writes it in parts: (x − μ) / σ · weight + bias. */

@@ -4,6 +4,7 @@
  */
 import type { Dim } from '../onnx/wire/schema.js';
 import type { Node, Value } from '../graph/graph.js';
+import { operatorOf } from '../graph/operators/operators.js';
 import type { Cut } from '../graph/rewrite/prune.js';
 import type { GradientFacts } from './backward/gradient-facts.js';
 
@@ -68,55 +69,21 @@ const slide: Spread = (node, { dimsOf, attributesOf }) => {
   return [dims[0]!, node.opType === 'Conv' ? (weight?.[0] ?? null) : dims[1]!, ...spatial];
 };
 
-const SAME: readonly string[] = [
-  'Relu',
-  'LeakyRelu',
-  'PRelu',
-  'Elu',
-  'Selu',
-  'Celu',
-  'Sigmoid',
-  'Tanh',
-  'Softplus',
-  'Softsign',
-  'Gelu',
-  'Swish',
-  'Mish',
-  'HardSigmoid',
-  'HardSwish',
-  'ThresholdedRelu',
-  'Clip',
-  'Softmax',
-  'LogSoftmax',
-  'Identity',
-  'Dropout',
-  'Cast',
-  'Neg',
-  'Abs',
-  'Exp',
-  'Log',
-  'Sqrt',
-  'Reciprocal',
-  'Sin',
-  'Cos',
-  'Erf',
-  'BatchNormalization',
-  'LRN',
-  'LayerNormalization',
-  'InstanceNormalization',
-  'GroupNormalization',
-  'RMSNormalization',
-  'LpNormalization',
-];
-const BROADCAST = ['Add', 'Sub', 'Mul', 'Div', 'Pow', 'Max', 'Min', 'Sum', 'Mean', 'Where'] as const;
+const SPREADS = { elementwise: same, same, broadcast } as const;
 
-const SPREADS: ReadonlyMap<string, Spread> = new Map<string, Spread>([
-  ...SAME.map((op): [string, Spread] => [op, same]),
-  ...BROADCAST.map((op): [string, Spread] => [op, broadcast]),
-  ...['Conv', 'MaxPool', 'AveragePool'].map((op): [string, Spread] => [op, slide]),
-  ['Transpose', transpose],
-  ['Concat', concat],
-]);
+/** Rules of single operators. */
+export const SIZE_RULES: Readonly<Record<string, Spread>> = {
+  AveragePool: slide,
+  Concat: concat,
+  Conv: slide,
+  MaxPool: slide,
+  Transpose: transpose,
+};
+
+function spreadOf(node: Node): Spread | undefined {
+  const sizes = operatorOf(node)?.sizes ?? 'unknown';
+  return sizes === 'own' ? SIZE_RULES[node.opType] : sizes === 'unknown' ? undefined : SPREADS[sizes];
+}
 
 /** The facts with names for open sizes. */
 export function nameOpenSizes(cut: Cut, facts: GradientFacts): GradientFacts {
@@ -128,7 +95,7 @@ export function nameOpenSizes(cut: Cut, facts: GradientFacts): GradientFacts {
     if (!cut.nodes.has(node) || !output || node.domain !== '') continue;
     const stated = facts.dimsOf(output);
     if (stated?.every((size) => size !== null)) continue;
-    const derived = SPREADS.get(node.opType)?.(node, known);
+    const derived = spreadOf(node)?.(node, known);
     if (!derived || (stated && stated.length !== derived.length)) continue;
     named.set(
       output,

@@ -10,6 +10,7 @@ import { ELEMENT_TYPE } from '../onnx/wire/schema.js';
 import type { NewNode, NewTensor } from '../onnx/wire/write-model.js';
 import type { Node, Value } from '../graph/graph.js';
 import { opsetOf } from '../graph/operator-sets.js';
+import { operatorOf } from '../graph/operators/operators.js';
 import type { FreshNames } from '../graph/rewrite/fresh-names.js';
 import { NodeBuilder } from '../graph/rewrite/node-builder.js';
 import type { Cut } from '../graph/rewrite/prune.js';
@@ -149,9 +150,6 @@ class Repeats implements Recomputed {
   }
 }
 
-/** Operators that give other results when they run again. */
-const RANDOM = new Set(['RandomNormalLike', 'RandomUniformLike', 'Bernoulli', 'Multinomial']);
-
 /** The parts of a graph in front of each kept tensor. */
 class Segments {
   readonly #cut: Cut;
@@ -210,8 +208,9 @@ class Segments {
 }
 
 /** One output, no body, and the same result at each run. */
-function canRepeat({ domain, opType, inputs, outputs, scanned }: Node): boolean {
+function canRepeat(node: Node): boolean {
+  const { domain, opType, inputs, outputs, scanned } = node;
   if (domain !== '' || scanned.bodies || outputs.filter(Boolean).length !== 1) return false;
   const isTraining = opType === 'Dropout' && inputs[2] !== undefined;
-  return !RANDOM.has(opType) && !isTraining;
+  return !operatorOf(node)?.isRandom && !isTraining;
 }

@@ -1,68 +1,11 @@
 /** Which axis of a tensor holds the channels, proven by the operators that made it. */
 import type { Graph, Node, Value } from './graph.js';
+import { operatorOf } from './operators/operators.js';
 import { nodeRoles } from './roles.js';
 
 /** How the axes of a tensor are meant: N batch, C channels, H and W a map, L tokens. */
 export type Layout = 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';
 
-/** Operators whose results are `[N, C, …]` by definition. */
-const CHANNELS_SECOND = new Set([
-  'Conv',
-  'ConvTranspose',
-  'ConvInteger',
-  'QLinearConv',
-  'MaxPool',
-  'AveragePool',
-  'GlobalAveragePool',
-  'GlobalMaxPool',
-  'BatchNormalization',
-  'InstanceNormalization',
-  'GroupNormalization',
-  'LRN',
-  'Resize',
-  'Upsample',
-  'DepthToSpace',
-  'SpaceToDepth',
-]);
-/** Products of a tensor with a weight: linear layers, whose results have channels last. */
-const PRODUCTS = new Set(['MatMul', 'Gemm', 'MatMulInteger', 'FusedMatMul']);
-/** Operators that keep rank and meaning of the axes of what they read. */
-const SAME_AXES = new Set([
-  'Relu',
-  'LeakyRelu',
-  'PRelu',
-  'Elu',
-  'Gelu',
-  'FastGelu',
-  'QuickGelu',
-  'BiasGelu',
-  'Sigmoid',
-  'HardSigmoid',
-  'HardSwish',
-  'Tanh',
-  'Erf',
-  'Softplus',
-  'Softmax',
-  'Clip',
-  'Add',
-  'Sub',
-  'Mul',
-  'Div',
-  'Pow',
-  'Sqrt',
-  'Concat',
-  'Identity',
-  'Dropout',
-  'Cast',
-  'Pad',
-  'Slice',
-  'Where',
-  'QuantizeLinear',
-  'DequantizeLinear',
-  'Split',
-]);
-/** Operators that keep the axes if what they read has as many. */
-const REDUCTIONS = new Set(['ReduceMean', 'ReduceMax', 'ReduceSum']);
 /** By rank: for each node, the axes of what it gives that operators name as channels, as bits. The bit at the rank stands for no axis. */
 const NAMED_AXES = new WeakMap<Graph, Map<number, ReadonlyMap<Node, number>>>();
 
@@ -92,13 +35,16 @@ function nameAxes(graph: Graph, rank: number): ReadonlyMap<Node, number> {
   for (const node of graph.nodes) {
     if (roles.get(node) !== 'data') continue;
     const { perm } = node.scanned;
-    const isLinear = PRODUCTS.has(node.opType) && !isData(node.inputs[1]) && isFedByWeight(node);
+    const kind = operatorOf(node)?.axes;
+    const isLast =
+      (kind === 'product' && !isData(node.inputs[1]) && isFedByWeight(node)) ||
+      (kind === 'normalised' && normalizesLast(node));
     let axes = 0;
-    if (CHANNELS_SECOND.has(node.opType)) axes = 1 << 1;
-    else if (isLinear || normalizesLast(node)) axes = 1 << (rank - 1);
-    else if (node.opType === 'Transpose' && perm?.length === rank) axes = turn(axesOf(node.inputs[0]), perm);
-    else if (REDUCTIONS.has(node.opType) && rankOf(node.inputs[0]) === rank) axes = axesOf(node.inputs[0]);
-    else if (SAME_AXES.has(node.opType)) for (const read of node.inputs) axes |= axesOf(read);
+    if (kind === 'channels second') axes = 1 << 1;
+    else if (isLast) axes = 1 << (rank - 1);
+    else if (kind === 'turned' && perm?.length === rank) axes = turn(axesOf(node.inputs[0]), perm);
+    else if (kind === 'reduced' && rankOf(node.inputs[0]) === rank) axes = axesOf(node.inputs[0]);
+    else if (kind === 'kept') for (const read of node.inputs) axes |= axesOf(read);
     if (axes !== 0) named.set(node, axes);
   }
   return named;
@@ -116,8 +62,8 @@ function turn(axes: number, perm: readonly number[]): number {
 }
 
 /** Layer normalisation over one axis, the last: its scale has one as well. */
-function normalizesLast({ opType, inputs }: Node): boolean {
-  return opType === 'LayerNormalization' && (inputs[1]?.initializer?.dims.length ?? 1) === 1;
+function normalizesLast({ inputs }: Node): boolean {
+  return (inputs[1]?.initializer?.dims.length ?? 1) === 1;
 }
 
 function rankOf(value: Value | undefined): number | undefined {

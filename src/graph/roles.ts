@@ -1,10 +1,9 @@
 /** What a node's result depends on: this tells feature maps from shape arithmetic and constants. */
 import type { Graph, Node, Value } from './graph.js';
+import { operatorOf } from './operators/operators.js';
 
 /** `data` depends on the content of a graph input, `shape` only on sizes, `constant` on neither. */
 export type Role = 'data' | 'shape' | 'constant';
-
-const READS_ONLY_SIZES = new Set(['Shape', 'Size']);
 
 const cache = new WeakMap<Graph, ReadonlyMap<Node, Role>>();
 
@@ -33,7 +32,7 @@ function findRoles(graph: Graph): ReadonlyMap<Node, Role> {
       if (from === 'data' || role === 'constant') role = from;
       if (role === 'data') break;
     }
-    if (role === 'data' && READS_ONLY_SIZES.has(node.opType)) role = 'shape';
+    if (role === 'data' && operatorOf(node)?.readsOnlySizes) role = 'shape';
     const before = roles.get(node);
     if (before === role) continue;
     roles.set(node, role);

@@ -4,6 +4,7 @@ import type { Node, Value } from '../graph/graph.js';
 import { opsetOf } from '../graph/operator-sets.js';
 import { layOutRewrite, type Naming } from '../graph/rewrite/lay-out.js';
 import { isConstant } from '../graph/precision/choose-nodes.js';
+import { halfForm } from '../graph/precision/half-forms.js';
 import { findProducts, type Product } from '../graph/precision/products.js';
 import { constantTensor } from '../graph/precision/with-float16.js';
 import { INT8_OPSET, withInt8, type Int8Matrix } from '../graph/precision/with-int8.js';
@@ -135,7 +136,7 @@ function checkShare({ cut }: Rewrite, products: readonly Product[]): void {
   let [small, all] = [0, 0];
   const seen = new Set<unknown>();
   for (const { domain, opType, inputs } of cut.nodes) {
-    if (domain !== '' || !WEIGHTED.has(opType)) continue;
+    if (domain !== '' || halfForm(opType) !== 'computes') continue;
     for (const value of inputs) {
       const source = value?.producer?.opType === 'Transpose' ? value.producer.inputs[0] : value;
       const tensor = source && isConstant(source) ? constantTensor(source) : undefined;
@@ -152,8 +153,6 @@ function checkShare({ cut }: Rewrite, products: readonly Product[]): void {
     `only ${percent} % of the weights that it computes with are in products of matrices in float32, and convolutions gain too little from 8 bits for what they lose`,
   );
 }
-
-const WEIGHTED: ReadonlySet<string> = new Set(['Conv', 'ConvTranspose', 'Einsum', 'Gemm', 'MatMul']);
 
 function floatConstants({ cut }: Rewrite): Value[] {
   return [...cut.values].filter(

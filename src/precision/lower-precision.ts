@@ -2,7 +2,7 @@
 import { checkOneOf, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import type { Graph, Node } from '../graph/graph.js';
 import type { Naming } from '../graph/rewrite/lay-out.js';
-import { canConvert, convertibleOperators, isKnownOperator } from '../graph/operators/operators.js';
+import { canConvert, convertibleOperators, isKnownOperator } from '../graph/precision/half-forms.js';
 import { describeNode, graphOutputs, wholeCut } from '../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../graph/rewrite/rewrite.js';
 import { isLowered, type LoweredPrecision, type Precision } from '../runtime/lanes/lane-options.js';

@@ -9,6 +9,3 @@ export type Rule = (node: Backward) => readonly (InputGradient | undefined)[];
 
 /** Rules by operator. */
 export type Rules = Readonly<Record<string, Rule>>;
-
-/** A node through which no gradient flows: its results are integers, or steps. */
-export const detached: Rule = ({ node }) => node.inputs.map(() => () => undefined);

@@ -1,6 +1,6 @@
 /** Rules of operators on single elements, with broadcasting. */
 import type { Backward } from '../backward/backward.js';
-import { detached, type InputGradient, type Rule, type Rules } from '../backward/rule.js';
+import type { InputGradient, Rule, Rules } from '../backward/rule.js';
 
 /** An operator with one input: `slope` is its derivative. */
 const unary =
@@ -112,26 +112,4 @@ export const arithmetic: Rules = {
   Sin: unary((b) => b.one('Cos', b.x)),
   Cos: (b) => [() => b.one('Neg', b.mul(b.dy, b.one('Sin', b.x)))],
   Erf: unary((b) => b.mul(b.one('Exp', b.one('Neg', b.mul(b.x, b.x))), 2 / Math.sqrt(Math.PI))),
-  // Steps and integers.
-  Floor: detached,
-  Ceil: detached,
-  Round: detached,
-  Sign: detached,
-  Shape: detached,
-  Size: detached,
-  ArgMax: detached,
-  ArgMin: detached,
-  Hardmax: detached,
-  NonZero: detached,
-  Not: detached,
-  And: detached,
-  Or: detached,
-  Xor: detached,
-  IsNaN: detached,
-  IsInf: detached,
-  Equal: detached,
-  Greater: detached,
-  GreaterOrEqual: detached,
-  Less: detached,
-  LessOrEqual: detached,
 };

@@ -1,7 +1,8 @@
 /** All rules by operator. */
 import type { Node } from '../../graph/graph.js';
+import { operatorOf } from '../../graph/operators/operators.js';
 import { unsupported } from '../backward/backward.js';
-import { detached, type Rule } from '../backward/rule.js';
+import type { Rule } from '../backward/rule.js';
 import { activations } from './activation.js';
 import { arithmetic } from './elementwise.js';
 import { attentions } from './attention.js';
@@ -14,7 +15,8 @@ import { reductions } from './reduction.js';
 import { resampling } from './resampling.js';
 import { shapes } from './shape.js';
 
-const RULES: ReadonlyMap<string, Rule> = new Map(
+/** By operator. */
+export const GRADIENT_RULES: ReadonlyMap<string, Rule> = new Map(
   Object.entries({
     ...activations,
     ...arithmetic,
@@ -30,13 +32,16 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
   }),
 );
 
+const detached: Rule = ({ node }) => node.inputs.map(() => () => undefined);
+
 /**
  * The rule of a node's operator.
  *
  * @throws {@link TapirError} `GRADIENT_UNSUPPORTED` for an operator without one.
  */
 export function ruleOf(node: Node): Rule {
-  const rule = node.domain === '' ? RULES.get(node.opType) : undefined;
+  if (isDetached(node)) return detached;
+  const rule = node.domain === '' ? GRADIENT_RULES.get(node.opType) : undefined;
   if (rule) return rule;
   throw unsupported(
     node,
@@ -46,5 +51,5 @@ export function ruleOf(node: Node): Rule {
 
 /** Whether no gradient flows through a node: its results are integers, or steps. */
 export function isDetached(node: Node): boolean {
-  return node.domain === '' && RULES.get(node.opType) === detached;
+  return operatorOf(node)?.isStep === true;
 }

@@ -1,6 +1,6 @@
 /** Rules of operators that only move elements. */
 import type { Backward } from '../backward/backward.js';
-import { detached, type Rule, type Rules } from '../backward/rule.js';
+import type { Rule, Rules } from '../backward/rule.js';
 
 /** The same elements in the same order. */
 const relabelled: Rule = (b) => [() => b.reshapeLike(b.dy, b.value(0)), () => undefined];
@@ -133,6 +133,4 @@ export const shapes: Rules = {
   SpaceToDepth: spaceToDepth,
   CumSum: cumulativeSum,
   Trilu: triangle,
-  ConstantOfShape: detached,
-  EyeLike: detached,
 };

@@ -1,5 +1,7 @@
 /** How operators pass the batch from their inputs to their outputs, and which changes let them take any batch. */
 import type { Node, Value } from '../graph.js';
+import type { Operator } from '../operators/operator.js';
+import { operatorOf } from '../operators/operators.js';
 import { flattenAxis, moveAxis, type BatchAxis } from './batch-axis.js';
 import { einsum, gemm, matMul } from './batch-products.js';
 import { expand, fill, reshape, resize, slice } from './batch-reshapes.js';
@@ -13,7 +15,7 @@ export type BatchRule = (walk: BatchWalk, node: Node) => void;
 const SOFTMAX_ONE_AXIS = 13;
 
 /** Operators that keep the axis and its size: those on single elements, and unknown ones. */
-export const keepAxis: BatchRule = (walk, node) => {
+const keepAxis: BatchRule = (walk, node) => {
   const [position] = walk.batchedInputs(node) as [number];
   const input = node.inputs[position]!;
   const at = walk.axisOf(input)!;
@@ -235,79 +237,79 @@ const quantize: BatchRule = (walk, node) => {
   (isPerAxis ? alongOne(1) : keepAxis)(walk, node);
 };
 
-const cumSum: BatchRule = along((walk, node) => walk.integers(node, 1) ?? []);
+const alongInput: BatchRule = along((walk, node) => walk.integers(node, 1) ?? []);
+
+/** Its axis is an input since operator set 20. */
+const fourier: BatchRule = along((walk, node) =>
+  walk.opset < 20 ? [walk.int(node, 'axis') ?? 1] : (walk.integers(node, 2) ?? [-2]),
+);
 
 const meanVariance: BatchRule = along((walk, node) => walk.ints(node, 'axes') ?? [0, 2, 3]);
 
-function forAll(rule: BatchRule, opTypes: string): [string, BatchRule][] {
-  return opTypes.split(' ').map((opType) => [opType, rule]);
-}
+/** Rules of several operators. */
+const RULES: Readonly<Record<Exclude<Operator['batch'], 'own'>, BatchRule>> = {
+  kept: keepAxis,
+  broadcast,
+  'first axis': firstAxis,
+  reduction: reduce,
+  'last axes': alongRest(-1),
+  mixed: never,
+};
 
-const RULES: ReadonlyMap<string, BatchRule> = new Map<string, BatchRule>([
-  ...forAll(
-    broadcast,
-    'Add Sub Mul Div Pow Mod And Or Xor Equal Less Greater LessOrEqual GreaterOrEqual Where Max Min Mean Sum PRelu BitShift BitwiseAnd BitwiseOr BitwiseXor',
-  ),
-  ...forAll(
-    firstAxis,
-    'Conv ConvTranspose AveragePool MaxPool LpPool GlobalAveragePool GlobalMaxPool GlobalLpPool InstanceNormalization GroupNormalization LRN DepthToSpace SpaceToDepth QLinearConv ConvInteger',
-  ),
-  ...forAll(
-    reduce,
-    'ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare ArgMax ArgMin',
-  ),
-  ...forAll(softmax, 'Softmax LogSoftmax Hardmax'),
-  ...forAll(alongRest(-1), 'LayerNormalization RMSNormalization SimplifiedLayerNormalization'),
-  ...forAll(alongOne(-1), 'LpNormalization TopK'),
-  ...forAll(alongOne(0), 'Split'),
-  ...forAll(joined('axis'), 'Concat GatherElements ScatterElements'),
-  ...forAll(recurrent, 'LSTM GRU RNN'),
-  ...forAll(matMul(0, 1), 'MatMul MatMulInteger'),
-  ...forAll(trackShape, 'Shape'),
-  ...forAll(
-    never,
-    'NonZero Compress Unique NonMaxSuppression RoiAlign MaxRoiPool EyeLike ReverseSequence SequenceConstruct',
-  ),
-  ['CastLike', castLike],
-  ['Size', trackCount],
-  ['ScatterND', scatterNd],
-  ['BatchNormalization', batchNorm],
-  ['MeanVarianceNormalization', meanVariance],
-  ['CumSum', cumSum],
-  ['QuantizeLinear', quantize],
-  ['DequantizeLinear', quantize],
-  ['QLinearMatMul', matMul(0, 3)],
-  ['Gemm', gemm],
-  ['Einsum', einsum],
-  ['Reshape', reshape],
-  ['Flatten', flatten],
-  ['Squeeze', squeeze],
-  ['Unsqueeze', unsqueeze],
-  ['Transpose', transpose],
-  ['Gather', gather],
-  ['GatherND', gatherNd],
-  ['OneHot', oneHot],
-  ['Expand', expand],
-  ['Tile', tile],
-  ['Slice', slice],
-  ['Resize', resize],
-]);
+/** Rules of single operators. */
+export const BATCH_RULES: Readonly<Record<string, BatchRule>> = {
+  BatchNormalization: batchNorm,
+  CastLike: castLike,
+  Concat: joined('axis'),
+  CumProd: alongInput,
+  CumSum: alongInput,
+  DequantizeLinear: quantize,
+  DFT: fourier,
+  Einsum: einsum,
+  Expand: expand,
+  Flatten: flatten,
+  GRU: recurrent,
+  Gather: gather,
+  GatherElements: joined('axis'),
+  GatherND: gatherNd,
+  Gemm: gemm,
+  Hardmax: softmax,
+  LSTM: recurrent,
+  LogSoftmax: softmax,
+  LpNormalization: alongOne(-1),
+  MatMul: matMul(0, 1),
+  MatMulInteger: matMul(0, 1),
+  MeanVarianceNormalization: meanVariance,
+  OneHot: oneHot,
+  QLinearMatMul: matMul(0, 3),
+  QuantizeLinear: quantize,
+  RNN: recurrent,
+  Reshape: reshape,
+  Resize: resize,
+  Scatter: joined('axis'),
+  ScatterElements: joined('axis'),
+  ScatterND: scatterNd,
+  Shape: trackShape,
+  Size: trackCount,
+  Slice: slice,
+  Softmax: softmax,
+  Split: alongOne(0),
+  Squeeze: squeeze,
+  Tile: tile,
+  TopK: alongOne(-1),
+  Transpose: transpose,
+  Trilu: along(() => [-2, -1]),
+  Unsqueeze: unsqueeze,
+};
 
 /** Follows the batch through a node. */
 export function carryBatch(walk: BatchWalk, node: Node): void {
-  const isDefault = node.domain === '';
   if (!node.reads.some((value: Value) => walk.axisOf(value))) {
-    if (isDefault) fill(walk, node);
+    if (node.domain === '') fill(walk, node);
     return;
   }
   if (node.scanned.bodies) refuse(node, 'reads the batch inside a body');
-  const rule = (isDefault || SHARED.has(node.opType) ? RULES.get(node.opType) : undefined) ?? keepAxis;
+  const kind = operatorOf(node)?.batch ?? 'kept';
+  const rule = kind === 'own' ? BATCH_RULES[node.opType]! : RULES[kind];
   rule(walk, node);
 }
-
-/** Operators of ONNX Runtime's own domain that work like ONNX's. */
-const SHARED: ReadonlySet<string> = new Set([
-  'QuantizeLinear',
-  'DequantizeLinear',
-  'SimplifiedLayerNormalization',
-]);

@@ -1,5 +1,6 @@
 /** Follows shape arithmetic in a graph: which elements of a tensor of sizes grow with the batch. */
 import type { Node } from '../graph.js';
+import { operatorOf } from '../operators/operators.js';
 import type { BatchWalk, SizeEntry } from './batch-walk.js';
 
 type Entries = readonly SizeEntry[];
@@ -57,8 +58,13 @@ const RULES: Readonly<Record<string, SizeRule>> = {
   ReduceMax: reduce,
   ReduceMin: reduce,
 };
-for (const opType of ['Add', 'Sub', 'Mul', 'Div', 'Max', 'Min', 'Mod', 'Where', 'Equal', 'Floor', 'Ceil'])
-  (RULES as Record<string, SizeRule>)[opType] = combine;
+
+function sizeRule(node: Node): SizeRule | undefined {
+  const operator = node.domain === '' ? operatorOf(node) : undefined;
+  if (!operator) return undefined;
+  const isArithmetic = operator.sizes === 'elementwise' || operator.sizes === 'broadcast';
+  return RULES[node.opType] ?? (isArithmetic ? combine : undefined);
+}
 
 /** Follows sizes through a node whose inputs do not depend on the values in the batch. */
 export function trackSizes(walk: BatchWalk, node: Node): void {
@@ -67,8 +73,8 @@ export function trackSizes(walk: BatchWalk, node: Node): void {
     return sizes && walk.setEntries(node.outputs[0], sizes);
   }
   if (node.reads.some((value) => walk.isSized(value))) walk.setSized(node);
-  const rule = RULES[node.opType];
-  if (!rule || node.domain !== '') return;
+  const rule = sizeRule(node);
+  if (!rule) return;
   const [output] = node.outputs;
   const [first] = node.inputs;
   const length = output && unknownList(walk, output)?.length;

@@ -2,7 +2,7 @@
 import type { Attribute } from '../../onnx/scan/attributes.js';
 import { operatorKey } from '../../onnx/scan/scan-body.js';
 import type { Graph, Node, Value } from '../graph.js';
-import { hasNoProducts } from './no-products.js';
+import { operatorOf } from '../operators/operators.js';
 
 /** What the rules know about a graph besides its nodes. */
 export interface CostFacts {
@@ -33,10 +33,10 @@ type Rule = (node: Sized) => number;
  */
 export function nodeMacs(graph: Graph, node: Node, facts: CostFacts): number | undefined {
   if (graph.functions.has(operatorKey(node))) return undefined;
-  const rule = RULES.get(node.domain)?.get(node.opType);
-  if (!rule) return hasNoProducts(node) ? 0 : undefined;
+  const operator = operatorOf(node);
+  if (operator?.macs !== 'own') return operator?.macs === 'none' ? 0 : undefined;
   try {
-    const macs = rule(measure(node, facts));
+    const macs = MAC_RULES[node.domain]![node.opType]!(measure(node, facts));
     // A hostile file has nodes with tensors of the wrong rank.
     return Number.isSafeInteger(macs) ? macs : undefined;
   } catch (error) {
@@ -153,40 +153,35 @@ const einsum: Rule = ({ node, input, attributes }) => {
   return size([...sizes.values()]);
 };
 
-const STANDARD: Readonly<Record<string, Rule>> = {
-  Attention: standardAttention,
-  Conv: convolution(1),
-  ConvInteger: convolution(1),
-  ConvTranspose: transposed,
-  DeformConv: convolution(1),
-  Einsum: einsum,
-  Gemm: gemm,
-  GRU: recurrent,
-  LSTM: recurrent,
-  MatMul: product,
-  MatMulInteger: product,
-  QLinearConv: convolution(3),
-  QLinearMatMul: product,
-  RNN: recurrent,
-};
-
-/** Of ONNX Runtime, in optimised and quantised files. */
-const CONTRIBUTED: Readonly<Record<string, Rule>> = {
-  Attention: projectingAttention(4),
-  DynamicQuantizeMatMul: product,
-  FusedConv: convolution(1),
-  FusedGemm: gemm,
-  FusedMatMul: fusedProduct,
-  MatMulIntegerToFloat: product,
-  MatMulNBits: product,
-  MultiHeadAttention: multiHeadAttention,
-  QAttention: projectingAttention(8),
-  QGemm: quantizedGemm,
-  QLinearConv: convolution(3),
-};
-
 /** By domain and operator. */
-const RULES: ReadonlyMap<string, ReadonlyMap<string, Rule>> = new Map([
-  ['', new Map(Object.entries(STANDARD))],
-  ['com.microsoft', new Map(Object.entries(CONTRIBUTED))],
-]);
+export const MAC_RULES: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
+  '': {
+    Attention: standardAttention,
+    Conv: convolution(1),
+    ConvInteger: convolution(1),
+    ConvTranspose: transposed,
+    DeformConv: convolution(1),
+    Einsum: einsum,
+    Gemm: gemm,
+    GRU: recurrent,
+    LSTM: recurrent,
+    MatMul: product,
+    MatMulInteger: product,
+    QLinearConv: convolution(3),
+    QLinearMatMul: product,
+    RNN: recurrent,
+  },
+  'com.microsoft': {
+    Attention: projectingAttention(4),
+    DynamicQuantizeMatMul: product,
+    FusedConv: convolution(1),
+    FusedGemm: gemm,
+    FusedMatMul: fusedProduct,
+    MatMulIntegerToFloat: product,
+    MatMulNBits: product,
+    MultiHeadAttention: multiHeadAttention,
+    QAttention: projectingAttention(8),
+    QGemm: quantizedGemm,
+    QLinearConv: convolution(3),
+  },
+};

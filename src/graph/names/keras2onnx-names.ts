@@ -3,6 +3,7 @@
  * behind it that belong to the layer (a bias, an activation) have made-up names: `Add3`, `Relu1`.
  */
 import type { Graph, Node, Value } from '../graph.js';
+import { operatorOf } from '../operators/operators.js';
 
 /** What the name of a layer denotes. */
 export type LayerEnd =
@@ -31,19 +32,10 @@ function findEnds(graph: Graph): ReadonlyMap<string, LayerEnd> {
   return new Map(layers.map((node) => [node.name, endOf(graph, node, biases.get(node.name))]));
 }
 
-/** Operators of the activations that Keras has inside a layer. */
-const ACTIVATIONS = new Set([
-  'Elu',
-  'HardSigmoid',
-  'LeakyRelu',
-  'Relu',
-  'Selu',
-  'Sigmoid',
-  'Softmax',
-  'Softplus',
-  'Softsign',
-  'Tanh',
-]);
+/** Whether a node is an activation of those that Keras has inside a layer. */
+function isActivation(node: Node): boolean {
+  return node.opType === 'Softmax' || operatorOf(node)?.isActivation === true;
+}
 
 function endOf(graph: Graph, layer: Node, bias: Value | undefined): LayerEnd {
   let end = layer;
@@ -58,7 +50,7 @@ function endOf(graph: Graph, layer: Node, bias: Value | undefined): LayerEnd {
     end = next;
   }
   const activation = onlyUser(graph, end);
-  if (!activation || !ACTIVATIONS.has(activation.opType)) return { kind: 'node', node: end };
+  if (!activation || !isActivation(activation)) return { kind: 'node', node: end };
   if (new RegExp(String.raw`^${activation.opType}\d*$`).test(activation.name))
     return { kind: 'node', node: activation };
   if (!activation.name.startsWith(`${layer.name}_`)) return { kind: 'node', node: end };

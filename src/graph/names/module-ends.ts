@@ -3,6 +3,7 @@
  * folded a BatchNorm, that BatchNorm may be the module's last child, or come after the module.
  */
 import type { Node } from '../graph.js';
+import { operatorOf } from '../operators/operators.js';
 import { isConvolution, mayHoldBatchNorm } from './batch-norm.js';
 import { isUnder, joinPath, splitPath } from '../module-path.js';
 import type { Module, ModuleTree } from './module-tree.js';
@@ -10,26 +11,6 @@ import type { Module, ModuleTree } from './module-tree.js';
 const QUANTIZERS = new Set(['QuantizeLinear', 'DequantizeLinear']);
 /** Quantized values pass through a QuantizeLinear and a DequantizeLinear. */
 const MAX_HOPS = 4;
-/** What networks put after a BatchNorm; some of these are the first operator of a longer activation. */
-const ACTIVATIONS = new Set([
-  'Celu',
-  'Clip',
-  'Elu',
-  'Erf',
-  'Gelu',
-  'HardSigmoid',
-  'HardSwish',
-  'LeakyRelu',
-  'Mish',
-  'PRelu',
-  'QuickGelu',
-  'Relu',
-  'Selu',
-  'Sigmoid',
-  'Softplus',
-  'Swish',
-  'Tanh',
-]);
 
 /** The convolution that computes a node's value, itself or through quantization, if a BatchNorm may be folded into it. */
 export function foldedEnd(tree: ModuleTree, node: Node): Node | undefined {
@@ -59,7 +40,7 @@ export function doubtEnd(tree: ModuleTree, module: Module, end: Node): string | 
 
 function feedsActivation(tree: ModuleTree, { path }: Module, end: Node): boolean {
   return usersOf(end).some(
-    (user) => ACTIVATIONS.has(user.opType) && !isUnder(tree.places.get(user)?.path ?? '', path),
+    (user) => operatorOf(user)?.isActivation && !isUnder(tree.places.get(user)?.path ?? '', path),
   );
 }
 

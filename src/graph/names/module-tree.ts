@@ -10,6 +10,7 @@ import {
   type NameScheme,
   type Place,
 } from '../module-path.js';
+import { operatorOf } from '../operators/operators.js';
 import { nodeRoles } from '../roles.js';
 
 /** One module that still has nodes. */
@@ -198,14 +199,12 @@ function spreadEnds(modules: ReadonlyMap<string, Draft>, path: string, first: No
   }
 }
 
-/** Operators into which the optimiser of dynamo's exports folds others. They keep the weights of the first module. */
-const LAYERS = new Set(['Conv', 'ConvTranspose', 'Gemm']);
-
 /** The paths of modules that a node computes: others than its place if operators were fused. */
 function modulesIn(node: Node): string[] {
   const first = firstPlaceOf(node);
   if (first?.scheme === 'torchscript') return [first.path];
-  return LAYERS.has(node.opType) ? weightModules(node) : [];
+  // The optimiser of dynamo's exports folds others into layers, which keep the weights of the first module.
+  return operatorOf(node)?.isLayer ? weightModules(node) : [];
 }
 
 function torchvisionNames(calls: readonly Call[]): ReadonlyMap<string, Node> {

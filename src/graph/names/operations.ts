@@ -7,7 +7,7 @@ import type { Node } from '../graph.js';
 import type { Module, ModuleTree } from './module-tree.js';
 
 /** ONNX operators by torch operation; the names that dynamo gives them in FX are torch's own unless stated here. */
-const OPERATORS: Readonly<Record<string, readonly string[]>> = {
+export const TORCH_OPERATIONS: Readonly<Record<string, readonly string[]>> = {
   add: ['Add'],
   cat: ['Concat'],
   relu: ['Relu'],
@@ -54,7 +54,7 @@ const SPELLED_OUT = new Set([
 
 /** Torch operations by the ONNX operator that they may become. */
 const OPERATIONS = new Map<string, string[]>();
-for (const [operation, operators] of Object.entries(OPERATORS)) {
+for (const [operation, operators] of Object.entries(TORCH_OPERATIONS)) {
   for (const operator of operators)
     OPERATIONS.set(operator, [...(OPERATIONS.get(operator) ?? []), operation]);
 }
@@ -77,7 +77,7 @@ export function readOperation(tree: ModuleTree, module: Module, atom: string): O
   const operation = match?.[1] ?? '';
   const position = Number(match?.[2] ?? 0);
   if (operation === 'getitem') return readPicking(module, atom);
-  if (!Object.hasOwn(OPERATORS, operation)) return undefined;
+  if (!Object.hasOwn(TORCH_OPERATIONS, operation)) return undefined;
   const { nodes, unsure } = callsOfOperation(tree, module, operation);
   const node = nodes[position];
   if (!node) return undefined;
@@ -112,7 +112,7 @@ export function callsOfOperation(tree: ModuleTree, module: Module, operation: st
 }
 
 function findCalls(tree: ModuleTree, module: Module, operation: string): Calls {
-  const operators = OPERATORS[operation]!;
+  const operators = TORCH_OPERATIONS[operation]!;
   const isSuch = (node: Node): boolean => operators.includes(node.opType) && isOfRank(node, operation);
   const all = (operation === 'expand' ? [...module.own, ...module.aside] : module.own).filter(isSuch);
   const siblings = new Set(module.own);

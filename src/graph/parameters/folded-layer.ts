@@ -5,6 +5,7 @@
 import type { Node } from '../graph.js';
 import { batchNormNames } from '../names/batch-norm.js';
 import { firstPlaceOf, parsePythonStrings, placeOf } from '../module-path.js';
+import { operatorOf } from '../operators/operators.js';
 import { isMadeUp } from './parameter-names.js';
 import { siteOf, type Site } from './site.js';
 
@@ -33,11 +34,9 @@ export function channelsOf({ weight, axis, groups }: FoldedLayer): number {
   return weight.initializer.initializer!.dims[axis]! * groups;
 }
 
-const FOLDABLE = new Set(['Conv', 'ConvTranspose', 'Gemm']);
-
 /** Reads a node as a folded layer. */
 export function foldedLayer(node: Node): FoldedLayer | undefined {
-  if (node.domain !== '' || !FOLDABLE.has(node.opType)) return undefined;
+  if (!operatorOf(node)?.isLayer) return undefined;
   const weight = siteOf(node, 1);
   const bias = siteOf(node, 2);
   if (!weight || (node.inputs[2] && !bias)) return undefined;

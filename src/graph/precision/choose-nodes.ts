@@ -4,8 +4,8 @@ import { operatorKey } from '../../onnx/scan/scan-body.js';
 import type { Node, Value } from '../graph.js';
 import { nodeRoles, type Role } from '../roles.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
-import type { ElementTypeOf } from '../operators/element-types.js';
-import { halfForm, keptReason, READS_ANY_TYPE } from '../operators/operators.js';
+import type { ElementTypeOf } from './element-types.js';
+import { halfForm, keptReason, readsAnyType } from './half-forms.js';
 
 /** What decides about nodes, besides the tables of operators. */
 export interface PrecisionRules {
@@ -32,7 +32,7 @@ export function chooseNodes(rewrite: Rewrite, rules: PrecisionRules): NodeChoice
   const kept = new Map<Node, string>();
   const roles = nodeRoles(graph);
   for (const node of graph.nodes) {
-    if (!nodes.has(node) || !touchesFloat32(node, rules.typeOf) || isSource(node)) continue;
+    if (!nodes.has(node) || !touchesFloat32(node, rules.typeOf) || readsAnyType(node)) continue;
     const reason = reasonToKeep(rewrite, node, roles.get(node) ?? 'constant', rules);
     if (reason !== undefined) kept.set(node, reason);
     else if (isJoining(node, half, rules)) half.add(node);
@@ -43,13 +43,6 @@ export function chooseNodes(rewrite: Rewrite, rules: PrecisionRules): NodeChoice
 /** Whether a value's elements are in the file: an initializer, or the tensor of a Constant. */
 export function isConstant({ initializer, producer }: Value): boolean {
   return producer ? producer.opType === 'Constant' || producer.opType === 'ConstantOfShape' : !!initializer;
-}
-
-/** Nodes that are neither float32 nor float16 by themselves: constants, and readers of any type. */
-function isSource({ domain, opType }: Node): boolean {
-  return (
-    domain === '' && (opType === 'Constant' || opType === 'ConstantOfShape' || READS_ANY_TYPE.has(opType))
-  );
 }
 
 function touchesFloat32({ reads, outputs }: Node, typeOf: ElementTypeOf): boolean {

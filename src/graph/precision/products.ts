@@ -5,6 +5,7 @@ import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import { isConstant } from './choose-nodes.js';
+import { halfForm } from './half-forms.js';
 import { constantTensor } from './with-float16.js';
 
 /** A product with a constant matrix: `input [.., K] × matrix [K, N]`, plus a bias. */
@@ -49,7 +50,7 @@ export function findProducts({ cut, patches }: Rewrite, attributesOf: Attributes
   const products: Product[] = [];
   const kept = new Map<Node, string>();
   for (const node of cut.graph.nodes) {
-    if (!cut.nodes.has(node) || node.domain !== '' || !MULTIPLIES.has(node.opType)) continue;
+    if (!cut.nodes.has(node) || node.domain !== '' || halfForm(node.opType) !== 'computes') continue;
     const isFed = patches.get(node)?.inputs.has(MATRIX_SLOT) ?? false;
     const found = isFed ? 'a part that was added to the graph feeds it' : readProduct(node, attributesOf);
     if (typeof found === 'string') kept.set(node, found);
@@ -58,7 +59,6 @@ export function findProducts({ cut, patches }: Rewrite, attributesOf: Attributes
   return { products, kept };
 }
 
-const MULTIPLIES: ReadonlySet<string> = new Set(['Conv', 'ConvTranspose', 'Einsum', 'Gemm', 'MatMul']);
 const MATRIX_SLOT = 1;
 
 /** A product, why it stays in float32, or undefined if it has no constant matrix. */

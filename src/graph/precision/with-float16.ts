@@ -6,8 +6,8 @@ import type { Node, Value } from '../graph.js';
 import type { FreshNames } from '../rewrite/fresh-names.js';
 import type { NewElements, NodePatch, Rewrite } from '../rewrite/rewrite.js';
 import { isConstant, type NodeChoice } from './choose-nodes.js';
-import type { ElementTypeOf } from '../operators/element-types.js';
-import { READS_ANY_TYPE } from '../operators/operators.js';
+import type { ElementTypeOf } from './element-types.js';
+import { readsAnyType } from './half-forms.js';
 
 const { float16, float32 } = ELEMENT_TYPE;
 
@@ -191,10 +191,6 @@ class Float16Changes {
   #nameFor(value: Value): string {
     return this.#names.take(`${value.name}/float16`);
   }
-}
-
-function readsAnyType({ domain, opType }: Node): boolean {
-  return domain === '' && READS_ANY_TYPE.has(opType);
 }
 
 function copyPatch({ inputs, outputs, ...rest }: NodePatch): {

@@ -1,5 +1,6 @@
 /** Matching a state dict with a model, and what changes in the file. */
 import type { Node } from '../../graph/graph.js';
+import { operatorOf } from '../../graph/operators/operators.js';
 import {
   findParameters,
   moduleOf,
@@ -199,8 +200,13 @@ export class Loading {
     for (const { use, key } of matches) {
       const { node } = use;
       const bias = key.replace(/weight$/, 'bias');
-      const isLayer = ['Conv', 'ConvTranspose', 'Gemm'].includes(node.opType);
-      if (!isLayer || bias === key || node.inputs[2] || !this.#state.has(bias) || this.#origins.has(bias))
+      if (
+        !operatorOf(node)?.isLayer ||
+        bias === key ||
+        node.inputs[2] ||
+        !this.#state.has(bias) ||
+        this.#origins.has(bias)
+      )
         continue;
       const { elemType } = use.site.initializer.initializer!;
       this.#check(bias, this.#state.get(bias)!.dims, elemType);

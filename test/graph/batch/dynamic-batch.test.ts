@@ -236,6 +236,27 @@ describe('withDynamicBatch', () => {
       'across',
     ],
     [
+      'a running product of samples',
+      { x: [2, 3], y: [2, 3] },
+      { op: 'CumProd', inputs: ['x', 'a'], outputs: ['y'] },
+      { a: list(0) },
+      'across',
+    ],
+    [
+      'a triangle of samples',
+      { x: [2, 3], y: [2, 3] },
+      { op: 'Trilu', inputs: ['x'], outputs: ['y'] },
+      {},
+      'across',
+    ],
+    [
+      'a transform of samples',
+      { x: [2, 3, 1], y: [2, 3, 2] },
+      { op: 'DFT', inputs: ['x'], outputs: ['y'], ints: { axis: 0 } },
+      {},
+      'across',
+    ],
+    [
       'another size',
       { x: [4, 3], y: [2, 6] },
       { op: 'Reshape', inputs: ['x', 'a'], outputs: ['y'] },
