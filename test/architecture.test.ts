@@ -16,8 +16,9 @@ const HOUSE: Readonly<Record<string, Room>> = {
   html: { on: ['base'], floors: [['browser'], ['.']] },
   onnx: { on: ['base'], floors: [['wire'], ['scan'], ['.']] },
   tensor: { on: ['base'], floors: [['.', 'vectors'], ['arrow']] },
+  networks: { on: ['onnx'], floors: [['.'], ['families']] },
   graph: {
-    on: ['onnx'],
+    on: ['networks'],
     floors: [['operators'], ['.'], ['names', 'rewrite'], ['batch', 'cost', 'parameters'], ['precision']],
   },
   hub: { on: ['onnx'], floors: [['.'], ['wheels']] },
@@ -32,7 +33,6 @@ const HOUSE: Readonly<Record<string, Room>> = {
       ['.', 'configs', 'lanes'],
     ],
   },
-  networks: { on: ['onnx'], floors: [['.'], ['families']] },
   runtime: { on: ['tensor'], floors: [['lanes'], ['.'], ['devices'], ['engines']] },
   model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['oracle']] },
   extract: { on: ['model'], floors: [['replicas'], ['.']] },

@@ -2,7 +2,7 @@
  * Names for files that carry none (TorchScript before torch 1.13, stripped files): if the operators of a graph are, one by one,
  * those of an architecture of torchvision, its k-th step is the k-th node (names.md §5.2).
  */
-import { ARCHITECTURES, type Architecture, type Step, type StepKind } from './architectures.js';
+import { IMAGE, ORDINAL_NETWORKS, stepsOf, type Step, type StepKind } from './architectures.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { nodeRoles, type Role } from '../roles.js';
 
@@ -45,27 +45,27 @@ function findNames(graph: Graph): OrdinalNames | undefined {
   const roles = nodeRoles(graph);
   const nodes = graph.nodes.filter((node) => roles.get(node) === 'data' && !IGNORED.has(node.opType));
   const areNamed = nodes.some((node) => weightModule(node) !== undefined);
-  const found = ARCHITECTURES.flatMap(
-    (architecture) => align(architecture, nodes, input, roles, areNamed) ?? [],
-  );
+  const convolutions = nodes.filter(({ opType }) => opType === 'Conv').length;
+  const networks = ORDINAL_NETWORKS[convolutions] ?? [];
+  const found = networks.flatMap((name) => align(name, nodes, input, roles, areNamed) ?? []);
   // Folded, a VGG with BatchNorms runs what one without them does; only names of weights can tell.
   return found.length === 1 ? found[0] : undefined;
 }
 
 /** Walks steps and nodes side by side; any disagreement ends it. */
 function align(
-  { name, steps }: Architecture,
+  architecture: string,
   nodes: readonly Node[],
   input: Value,
   roles: Roles,
   areNamed: boolean,
 ): OrdinalNames | undefined {
-  const values = new Map<string, Value>([['x', input]]);
+  const values = new Map<string, Value>([[IMAGE, input]]);
   const folded = new Map<string, string>();
   let at = 0;
   let value = input;
   let convolution: { readonly name: string; readonly isFolded: boolean } | undefined;
-  for (const step of steps()) {
+  for (const step of stepsOf(architecture)) {
     const taken = takeNodes(step.kind, nodes, at);
     if (convolution && step.kind === 'bn' && (taken === 0 || convolution.isFolded)) {
       folded.set(convolution.name, step.name);
@@ -74,7 +74,7 @@ function align(
     else if (taken > 0) {
       const module = weightModule(nodes[at]!);
       if (module !== undefined && module !== step.name) return undefined;
-      const sources = step.reads?.map((name) => values.get(name)) ?? [value];
+      const sources = step.reads.length > 0 ? step.reads.map((name) => values.get(name)) : [value];
       if (!readsExactly(nodes[at]!, sources, roles) || !hasShape(nodes[at]!, step)) return undefined;
       at += taken;
       const [output] = nodes[at - 1]!.outputs;
@@ -86,7 +86,7 @@ function align(
     const isFolded = areNamed && taken > 0 && isAnonymous(nodes[at - 1]!);
     convolution = step.kind === 'conv' ? { name: step.name, isFolded } : undefined;
   }
-  return at === nodes.length && !convolution?.isFolded ? { architecture: name, values, folded } : undefined;
+  return at === nodes.length && !convolution?.isFolded ? { architecture, values, folded } : undefined;
 }
 
 /** Whether what a node reads of data is exactly the given values. */

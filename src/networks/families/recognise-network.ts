@@ -1,8 +1,7 @@
 /** Recognises torchvision's networks by the keys and dims of their state dicts. */
-import { Module } from '../module.js';
-import { Network, isComputed } from '../network.js';
+import { isComputed, type Network } from '../network.js';
 import type { Architecture } from '../architecture.js';
-import { ARCHITECTURES } from './all-families.js';
+import { ARCHITECTURES, writeNetwork } from './all-families.js';
 
 /** Counts batches while torch trains; no network computes with it. */
 export const COUNTER: RegExp = /(?:^|\.)num_batches_tracked$/;
@@ -17,8 +16,6 @@ export interface KnownNetwork {
   readonly trainingOnly: RegExp | undefined;
 }
 
-const CLASSES = 1000;
-
 /**
  * Finds the network that has exactly these keys with these dims. The classifier may have any size.
  *
@@ -27,7 +24,7 @@ const CLASSES = 1000;
  */
 export function recogniseNetwork(dims: ReadonlyMap<string, readonly number[]>): KnownNetwork | undefined {
   for (const [name, architecture] of ARCHITECTURES) {
-    const network = writeNetwork(architecture);
+    const network = writeNetwork(architecture, 'input');
     if (!isOf(network, architecture, dims)) continue;
     const epsilons = network.nodes.flatMap(({ opType, inputs, attributes }): [string, number][] => {
       const epsilon = attributes?.['epsilon'];
@@ -37,12 +34,6 @@ export function recogniseNetwork(dims: ReadonlyMap<string, readonly number[]>): 
     return { name, epsilons: new Map(epsilons), trainingOnly: architecture.trainingOnly };
   }
   return undefined;
-}
-
-function writeNetwork({ write, imageSize = 0 }: Architecture): Network {
-  const network = new Network(17);
-  write(new Module(network), { name: 'input', channels: 3 }, { classes: CLASSES, imageSize });
-  return network;
 }
 
 function isOf(
