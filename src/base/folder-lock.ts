@@ -1,8 +1,8 @@
 /** Only one process at a time writes to a folder, or files that belong together: it holds a lock file there. */
-import { createHash } from 'node:crypto';
 import { link, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { AtomicFile, outputExists, unwritable, writeAfter } from './atomic-file.js';
+import { digestOf } from './digest.js';
 import { TapirError } from './errors.js';
 import { identifyProcess, isRunning, type ProcessIdentity } from './process-identity.js';
 
@@ -52,7 +52,7 @@ export function lockFolder(folder: string): Promise<FolderLock> {
  * @throws {@link TapirError} `OUTPUT_LOCKED` if another process holds the lock; `OUTPUT_UNWRITABLE`.
  */
 export function lockOutput(path: string): Promise<FolderLock> {
-  const name = createHash('sha256').update(basename(path)).digest('hex').slice(0, 16);
+  const name = digestOf(basename(path)).slice(0, 16);
   return lock(join(dirname(path), `${LOCK_FILE}-${name}`), path);
 }
 
@@ -156,7 +156,7 @@ async function linkNew(from: string, to: string): Promise<boolean> {
 async function removeStale(path: string, own: string): Promise<void> {
   const found = await readStaleLock(path);
   if (found === undefined) return;
-  const claim = `${path}.claim-${createHash('sha256').update(found).digest('hex').slice(0, 16)}`;
+  const claim = `${path}.claim-${digestOf(found).slice(0, 16)}`;
   if (!(await linkNew(own, claim))) {
     const claimant = parseHolder((await readIfThere(claim)) ?? '');
     if (claimant && !(await isRunning(claimant))) await rm(claim, { force: true });

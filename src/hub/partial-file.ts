@@ -1,6 +1,4 @@
 /** A file that is being downloaded: its bytes so far in `FILE.partial`, and their origin in `FILE.partial.json`. */
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { readFile, rm, stat } from 'node:fs/promises';
 import { AtomicFile, PARTIAL_ENDING, publish, writeAtomically } from '../base/atomic-file.js';
 
@@ -9,13 +7,6 @@ interface PartialRecord {
   readonly url: string;
   /** A strong ETag or a date, for `If-Range`; null if the server sent neither. */
   readonly validator: string | null;
-}
-
-/** Returns the SHA-256 of a file in hexadecimal digits. */
-export async function sha256OfFile(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
-  return hash.digest('hex');
 }
 
 /** Returns the size of a file in bytes; null if there is no such file. */

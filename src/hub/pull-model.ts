@@ -1,6 +1,7 @@
 /** Downloads a known model, or one of a repository, into a cache, and checks it. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { digestFile } from '../base/digest.js';
 import { writeAtomically } from '../base/atomic-file.js';
 import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { lockFolder } from '../base/folder-lock.js';
@@ -23,7 +24,7 @@ import {
 } from './known-models.js';
 import { KNOWN_MODELS_DEFAULTS, type KnownModelsOptions } from './list-known-models.js';
 import { modelFolder, saveTransform } from './model-cache.js';
-import { PartialFile, sha256OfFile, sizeOfFile } from './partial-file.js';
+import { PartialFile, sizeOfFile } from './partial-file.js';
 import { planRepository, pullRepository, readOffline } from './pull-repository.js';
 import type { PulledFile, PulledModel } from './pulled-model.js';
 import { isRepositoryReference, parseRepositoryReference } from './repository-reference.js';
@@ -135,13 +136,13 @@ async function pullFile(
   const expected = file.sha256 ?? recorded;
   const checked = file.sha256 !== null ? 'list' : recorded !== null ? 'record' : 'first';
   const isThere = (await sizeOfFile(path)) !== null;
-  if (isThere && expected !== null && (await sha256OfFile(path)) === expected)
+  if (isThere && expected !== null && (await digestFile(path)) === expected)
     return { ...(await describe(file, path, expected)), checked, isNew: false };
   const partial = new PartialFile(path);
   const isOfHub = file.url.startsWith(`${settings.endpoint}/`);
   const authorization = isOfHub ? authorizationOf(settings) : undefined;
   await downloadFile(file, partial, { ...options, authorization });
-  const actual = await sha256OfFile(partial.path);
+  const actual = await digestFile(partial.path);
   if (expected !== null && actual !== expected) {
     await partial.discard();
     const hint = checked === 'record' ? `; to trust the new file, delete "${recordPath(path)}"` : '';

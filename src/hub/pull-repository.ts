@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
+import { digestFile } from '../base/digest.js';
 import { TapirError } from '../base/errors.js';
 import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
@@ -27,7 +28,7 @@ import {
 import { CachedRepository } from './hub-cache.js';
 import { readHubSettings, type HubSettings } from './hub-settings.js';
 import type { KnownModel, KnownModelFile } from './known-models.js';
-import { PartialFile, sha256OfFile, sizeOfFile } from './partial-file.js';
+import { PartialFile, sizeOfFile } from './partial-file.js';
 import type { PulledFile, PulledModel } from './pulled-model.js';
 import { formatReference, isRelativePath, type RepositoryReference } from './repository-reference.js';
 
@@ -148,7 +149,7 @@ export async function readOffline(
   const files = await Promise.all(
     names.map(async (name): Promise<PulledFile> => {
       const place = cache.file(commit, name);
-      const sha256 = await sha256OfFile(place);
+      const sha256 = await digestFile(place);
       return {
         name,
         path: place,
@@ -274,7 +275,7 @@ async function nameBlob(
   { listing, cache }: RepositoryPlan,
 ): Promise<PulledFile> {
   const named = cache.file(listing.commit, file.name);
-  const sha256 = isSha256(file.etag) ? file.etag : await sha256OfFile(path);
+  const sha256 = isSha256(file.etag) ? file.etag : await digestFile(path);
   if (path !== named) await cache.link(file.etag, listing.commit, file.name, isNew);
   const checked = isSha256(file.etag) || isGitHash(file.etag) ? 'list' : 'first';
   return { name: file.name, path: named, sizeBytes: (await sizeOfFile(named)) ?? 0, sha256, checked, isNew };
@@ -306,7 +307,7 @@ function isGitHash(etag: string): boolean {
 
 /** The checksum of a file in the form of an ETag; null if the ETag is no checksum. */
 async function hashOf(path: string, etag: string): Promise<string | null> {
-  if (isSha256(etag)) return sha256OfFile(path);
+  if (isSha256(etag)) return digestFile(path);
   if (!isGitHash(etag)) return null;
   const bytes = await readFile(path);
   return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');

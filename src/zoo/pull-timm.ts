@@ -1,6 +1,7 @@
 /** timm's trained weights, where timm's network is torchvision's: the ONNX file is built of them, without Python. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { digestFile } from '../base/digest.js';
 import { invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { makeFolder } from '../base/make-folder.js';
@@ -10,7 +11,7 @@ import { readStateDict } from '../parameters/dicts/read-state-dict.js';
 import { invalidState } from '../parameters/state/state-file.js';
 import { DOWNLOAD_DEFAULTS, type DownloadOptions } from '../hub/download-file.js';
 import { modelFolder, saveTransform } from '../hub/model-cache.js';
-import { sha256OfFile, sizeOfFile } from '../hub/partial-file.js';
+import { sizeOfFile } from '../hub/partial-file.js';
 import { pullModel } from '../hub/pull-model.js';
 import type { PulledModel } from '../hub/pulled-model.js';
 import { createModel } from './create-model.js';
@@ -136,7 +137,7 @@ export async function buildTimm(
     await built.save(path, { overwrite: true });
   }
   await saveTransform(known, path);
-  const written = { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256: await sha256OfFile(path) };
+  const written = { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256: await digestFile(path) };
   return { model: known, path, files: [{ ...written, checked: files[0]!.checked, isNew }] };
 }
 

@@ -1,6 +1,7 @@
 /** torchvision's trained weights: the checkpoint is downloaded and checked, and the ONNX file is built of it, without Python. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { digestFile } from '../base/digest.js';
 import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { nearestNames } from '../base/nearest-names.js';
@@ -9,7 +10,7 @@ import { readJson } from '../base/read-json.js';
 import { DOWNLOAD_DEFAULTS, type DownloadOptions } from '../hub/download-file.js';
 import type { KnownModel } from '../hub/known-models.js';
 import { saveTransform } from '../hub/model-cache.js';
-import { sha256OfFile, sizeOfFile } from '../hub/partial-file.js';
+import { sizeOfFile } from '../hub/partial-file.js';
 import type { PulledModel } from '../hub/pulled-model.js';
 import { createModel } from './create-model.js';
 import { pullCheckpoint } from './pull-weights.js';
@@ -95,7 +96,7 @@ export async function pullTorchvision(
     await built.save(path, { overwrite: true });
   }
   await saveTransform(model, path);
-  const written = { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256: await sha256OfFile(path) };
+  const written = { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256: await digestFile(path) };
   return { model, path, files: [{ ...written, checked, isNew: isBuilt }] };
 }
 

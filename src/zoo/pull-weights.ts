@@ -1,7 +1,7 @@
 /** Downloads files of weights into the cache. */
-import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { posix } from 'node:path';
+import { digestOf } from '../base/digest.js';
 import type { Options } from '../base/checks.js';
 import { labelOfUrl } from '../base/printable.js';
 import { checksumMismatch } from '../hub/download-file.js';
@@ -31,7 +31,7 @@ export async function pullWeights(url: string, options: Options<PullOptions> = {
     .replace(/[^\w.-]/g, '_')
     .slice(-100)
     .replace(/^[^A-Za-z0-9]+/, '');
-  const address = createHash('sha256').update(url).digest('hex').slice(0, 16);
+  const address = digestOf(url).slice(0, 16);
   const model: KnownModel = {
     name: `weights-${address}`,
     description: `weights of ${labelOfUrl(url)}`,

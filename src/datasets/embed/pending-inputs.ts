@@ -2,7 +2,7 @@
  * The inputs of a source that a run must embed: those that the dataset does not hold, those that failed or changed, and those that
  * are back after they were removed.
  */
-import { createHash } from 'node:crypto';
+import { digestOf } from '../../base/digest.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import { stampOf } from '../../images/file/image-file.js';
 import { nameItems, type Named } from '../records/input-names.js';
@@ -89,7 +89,7 @@ export class PendingInputs {
     if (stamp || error) return stamp;
     if (typeof image === 'function') return undefined;
     if (typeof image === 'string') return stampOf(image, this.#options).catch(() => undefined);
-    const sha256 = this.#options.checksum ? createHash('sha256').update(image).digest('hex') : null;
+    const sha256 = this.#options.checksum ? digestOf(image) : null;
     return { sizeBytes: image.byteLength, modifiedMs: null, sha256 };
   }
 }

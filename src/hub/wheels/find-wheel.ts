@@ -1,10 +1,11 @@
 /** Finds the wheel of a pinned package for this platform, on a package index or on disk, and downloads it. */
 import { basename, join, resolve } from 'node:path';
+import { digestFile } from '../../base/digest.js';
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { labelOfUrl } from '../../base/printable.js';
 import { checksumMismatch, downloadFile, type Authorized, type DownloadOptions } from '../download-file.js';
-import { PartialFile, sha256OfFile, sizeOfFile } from '../partial-file.js';
+import { PartialFile, sizeOfFile } from '../partial-file.js';
 import { readPackageIndex } from './index-settings.js';
 import { listWheels, type IndexedWheel } from './package-index.js';
 import {
@@ -64,7 +65,7 @@ export async function readLocalWheel(wanted: PinnedPackage, given: readonly stri
   const { path, filename } = chosen;
   const sizeBytes = await sizeOfFile(path);
   if (sizeBytes === null) throw invalidOption('wheel', 'an existing file', path);
-  return { filename, sha256: await sha256OfFile(path), sizeBytes, from: { path } };
+  return { filename, sha256: await digestFile(path), sizeBytes, from: { path } };
 }
 
 /**
@@ -137,10 +138,10 @@ export async function fetchWheel(
   options: DownloadOptions,
 ): Promise<string> {
   const path = join(folder, filename);
-  if ((await sizeOfFile(path)) !== null && (await sha256OfFile(path)) === sha256) return path;
+  if ((await sizeOfFile(path)) !== null && (await digestFile(path)) === sha256) return path;
   const partial = new PartialFile(path);
   await downloadFile({ name: filename, url, sizeBytes, sha256 }, partial, { ...options, authorization });
-  const actual = await sha256OfFile(partial.path);
+  const actual = await digestFile(partial.path);
   if (actual !== sha256) {
     await partial.discard();
     throw checksumMismatch(url, path, sha256, actual);

@@ -1,9 +1,9 @@
 /** Image files: their bytes, their stamps, and a path for decoders that need one. */
-import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
-import { mkdtemp, open, rm, stat, writeFile, type FileHandle } from 'node:fs/promises';
+import { mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { digestFile, digestOf } from '../../base/digest.js';
 import { TapirError } from '../../base/errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import { fileError, tooLongFile } from './image-errors.js';
@@ -13,7 +13,6 @@ export type ImageFile = string | Uint8Array;
 
 /** Longer files are refused unread: no photo within the pixel limit is this long. */
 export const MAX_FILE_BYTES: number = 1024 ** 3;
-const HASHED_AT_ONCE_BYTES = 1024 ** 2;
 /** Without O_NONBLOCK, opening a pipe waits for a writer. Windows has no such flag. */
 const OPEN_FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
@@ -82,7 +81,7 @@ function stampFrom({ size, mtimeMs }: Stats): FileStamp {
 }
 
 function hashIf({ checksum }: StampTaker, bytes: Uint8Array): string | null {
-  return checksum ? createHash('sha256').update(bytes).digest('hex') : null;
+  return checksum ? digestOf(bytes) : null;
 }
 
 /**
@@ -104,24 +103,11 @@ export async function stampOf(
     await using file = await open(path, OPEN_FLAGS);
     const stats = await file.stat();
     checkRegular(stats);
-    const sha256 = stats.size > MAX_FILE_BYTES ? null : await hashFile(file, stats.size);
+    const sha256 = stats.size > MAX_FILE_BYTES ? null : await digestFile(file, stats.size);
     return { ...stampFrom(stats), sha256 };
   } catch (error) {
     throw fileError(path, error);
   }
-}
-
-/** SHA-256 of a file's first `sizeBytes` bytes. */
-async function hashFile(file: FileHandle, sizeBytes: number): Promise<string> {
-  const hash = createHash('sha256');
-  const buffer = Buffer.allocUnsafe(Math.min(sizeBytes, HASHED_AT_ONCE_BYTES));
-  for (let at = 0; at < sizeBytes;) {
-    const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, sizeBytes - at), at);
-    if (bytesRead === 0) break;
-    hash.update(buffer.subarray(0, bytesRead));
-    at += bytesRead;
-  }
-  return hash.digest('hex');
 }
 
 /**

@@ -2,9 +2,10 @@
  * The cache of prepared models. An entry is a folder named by its key. It is written under another name, brought to disk and renamed,
  * so that other processes see it complete or not at all. The least recently used entries are removed first.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { lstat, mkdir, readdir, readFile, realpath, rename, rm, utimes } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { digestOf } from '../../base/digest.js';
 import { defaultCacheFolder } from '../../base/cache-folder.js';
 import { publish, syncFile, writeAtomically } from '../../base/atomic-file.js';
 import { makeFolder } from '../../base/make-folder.js';
@@ -81,7 +82,7 @@ async function readEntry(place: string): Promise<CacheEntry> {
   }
   // A separate buffer can be moved to a lane.
   const graph = Uint8Array.from(await readGraph(place));
-  if (sha256(graph) !== record.graphSha256) throw new Error(`${PREPARED_GRAPH} has other content`);
+  if (digestOf(graph) !== record.graphSha256) throw new Error(`${PREPARED_GRAPH} has other content`);
   const now = new Date();
   // The cache may be read-only.
   await utimes(recordPath, now, now).catch(() => undefined);
@@ -151,7 +152,7 @@ export async function makeRemnant(folder: string): Promise<string> {
 /** Brings the files to disk and writes the record. Only the size of the weights is checked later, so they must not be lost in a crash. */
 async function writeRecord(folder: string, refused: string | undefined): Promise<void> {
   const sizes = await Promise.all(FILES.map(async (name) => [name, await finishFile(join(folder, name))]));
-  const graphSha256 = sha256(await readGraph(folder));
+  const graphSha256 = digestOf(await readGraph(folder));
   const record: EntryRecord = { graphSha256, sizes: Object.fromEntries(sizes), refused };
   await writeAtomically(join(folder, RECORD), Buffer.from(JSON.stringify(record)));
 }
@@ -224,8 +225,4 @@ async function measure(
   } catch {
     return { name, bytes: 0, usedMs: 0 };
   }
-}
-
-function sha256(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
 }

@@ -1,7 +1,7 @@
 /** A folder of images by class → a classifier: an ONNX file with its labels, and a page with its curves. */
 import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
-import { createHash } from 'node:crypto';
 import { basename, join } from 'node:path';
+import { digestOf } from '../../base/digest.js';
 import { removeLeftovers, writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { lockFolder, writeWithCompanion, type FolderLock } from '../../base/folder-lock.js';
@@ -204,7 +204,7 @@ async function settingsOf(
   const paths = [split.training, split.heldOut].map((images) => images.map(({ path }) => path));
   const plain = {
     model: (await identifyFile(model)).sha256,
-    images: createHash('sha256').update(JSON.stringify(paths)).digest('hex'),
+    images: digestOf(JSON.stringify(paths)),
     classes,
     transform: transform.options,
     ...Object.fromEntries(DECIDING.map((name) => [name, options[name] ?? null])),

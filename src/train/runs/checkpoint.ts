@@ -1,9 +1,8 @@
 /** Checkpoints of training: tensors and facts that always belong together, whenever the process that writes them is killed. */
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeLeftovers, writeAtomically } from '../../base/atomic-file.js';
+import { digestFile } from '../../base/digest.js';
 import { invalidOption, isPlainObject, show } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { makeFolder } from '../../base/make-folder.js';
@@ -50,7 +49,11 @@ export async function writeCheckpoint(folder: string, { tensors, facts }: Checkp
   const file = `tensors-${1 + Math.max(0, ...(await tensorNumbers(folder)))}.safetensors`;
   const path = join(folder, file);
   await writeStateDict(path, tensors);
-  const record: CheckpointRecord = { format: FORMAT, tensors: { file, sha256: await digest(path) }, facts };
+  const record: CheckpointRecord = {
+    format: FORMAT,
+    tensors: { file, sha256: await digestFile(path) },
+    facts,
+  };
   await writeAtomically(join(folder, RECORD_FILE), Buffer.from(`${JSON.stringify(record, null, 2)}\n`));
   await removeOthers(folder, file);
 }
@@ -65,7 +68,7 @@ export async function readCheckpoint(folder: string): Promise<Checkpoint> {
   try {
     const { tensors, facts } = parseRecord(await readFile(join(folder, RECORD_FILE), 'utf8'));
     const path = join(folder, tensors.file);
-    const sha256 = await digest(path);
+    const sha256 = await digestFile(path);
     if (sha256 !== tensors.sha256)
       throw new Error(`the SHA-256 of ${tensors.file} is ${sha256}, not ${tensors.sha256}: it is damaged`);
     const read = new Map<string, Tensor>();
@@ -138,11 +141,4 @@ async function removeOthers(folder: string, file: string): Promise<void> {
   for (const name of await readdir(folder))
     if (TENSOR_FILE.test(name) && name !== file)
       await rm(join(folder, name), { force: true }).catch(() => undefined);
-}
-
-/** The SHA-256 of a file. */
-async function digest(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
-  return hash.digest('hex');
 }

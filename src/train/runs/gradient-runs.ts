@@ -12,9 +12,8 @@ import {
   runOn,
   type Place,
 } from '../../extract/replicas/rewrite-sessions.js';
-import type { NormLayer } from '../statistics/norm-layers.js';
+import type { NormLayer, NormMoments } from '../statistics/norm-layers.js';
 import { readTap } from '../statistics/norm-taps.js';
-import type { NormMoments } from '../statistics/one-pass.js';
 import { SEED, type LossModel, type TrainingGraph } from './training-graphs.js';
 import type { TrainedTensor } from './trained-tensors.js';
 

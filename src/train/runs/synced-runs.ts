@@ -5,28 +5,28 @@
 import type { Value } from '../../graph/graph.js';
 import type { GivenSizes } from '../../model/open/input-sizes.js';
 import type { Replica, Runner } from '../../runtime/replica.js';
-import { elementCount, makeTensor, nameTensor, type NamedTensor } from '../../tensor/tensor.js';
+import { elementCount, makeTensor, nameTensor } from '../../tensor/tensor.js';
 import { wholePart, type FeedPart } from '../../tensor/tensor-part.js';
 import type { Piece } from '../../extract/replicas/batch-pieces.js';
 import type { Outputs } from '../../extract/replicas/dispatch.js';
 import { closeAll, openPartsOnDevices, runOn, type Place } from '../../extract/replicas/rewrite-sessions.js';
-import { combineMoments, populationStatistics, type ChannelMoments } from '../statistics/channel-moments.js';
+import type { ChannelMoments } from '../statistics/channel-moments.js';
 import type { NormLayer } from '../statistics/norm-layers.js';
-import { feedStatistics, readTap } from '../statistics/norm-taps.js';
-import { addTo, readLoss, weightParts, type BatchGradients, type GradientRuns } from './gradient-runs.js';
 import {
-  makeSyncedStages,
-  type BackwardStage,
+  combineTaps,
+  feedMoments,
+  feedsOf,
+  passStage,
   type ForwardStage,
-  type SyncedStage,
-} from './synced-stages.js';
+  type Travelling,
+} from '../statistics/stage-walk.js';
+import { addTo, readLoss, weightParts, type BatchGradients, type GradientRuns } from './gradient-runs.js';
+import { makeSyncedStages, type BackwardStage, type SyncedStage } from './synced-stages.js';
 import type { TrainedTensor } from './trained-tensors.js';
 import type { LossModel } from './training-graphs.js';
 
 /** A piece on its way through the stages and back. */
-interface Travelling extends Piece {
-  /** What stages computed, by name: later ones read it, and the way back. */
-  readonly held: Map<string, NamedTensor>;
+interface RoundTrip extends Travelling {
   /** The gradients of what is held, as far as they are known. */
   readonly gradients: Map<string, Float32Array>;
 }
@@ -67,7 +67,7 @@ interface Job {
 class SyncedRun {
   readonly #replicas: readonly Replica[];
   readonly #job: Job;
-  readonly #pieces: readonly Travelling[];
+  readonly #pieces: readonly RoundTrip[];
   readonly #moments = new Map<NormLayer, ChannelMoments>();
   readonly #statistics = new Map<NormLayer, StatisticGradients>();
   readonly #sums = new Map<TrainedTensor, Float32Array>();
@@ -99,20 +99,11 @@ class SyncedRun {
 
   /** Runs a stage on all pieces, and combines the moments of what its norms normalise. */
   async #forth(forward: ForwardStage): Promise<void> {
-    const { rewrite, gives, taps } = forward;
     const fixed = this.#fixedFeeds(forward);
-    const taken = rewrite.cut.inputs.map(({ name }) => name);
-    const fetches = rewrite.outputs.map(({ key }) => key);
-    const results = await this.#runAll(async (replica, piece) => {
-      const outputs = await replica.run([...this.#readFeeds(piece, taken), ...fixed], fetches, {
-        signal: this.#job.signal,
-      });
-      const byKey = new Map(outputs.map((output) => [output.name, output]));
-      for (const { key, of } of gives) piece.held.set(of.name, nameTensor(of.name, byKey.get(key)!));
-      return outputs;
-    });
-    for (const layer of taps.keys())
-      this.#moments.set(layer, combineMoments(results.map((outputs) => readTap({ taps }, layer, outputs))));
+    const results = await this.#runAll((replica, piece) =>
+      passStage(forward, replica, piece, fixed, this.#job.signal),
+    );
+    combineTaps(forward, results, this.#moments);
   }
 
   /** Runs the way back through a stage on all pieces. All readers of what the stage computes have done so. */
@@ -125,7 +116,7 @@ class SyncedRun {
       const given = [...seeds].map(([value, name]) =>
         this.#seed(stage.norms as readonly NormLayer[], piece, value, name),
       );
-      const own = this.#readFeeds(
+      const own = feedsOf(
         piece,
         taken.filter((name) => !fixed.some((part) => part.name === name)),
       );
@@ -152,7 +143,7 @@ class SyncedRun {
    */
   #seed(
     norms: readonly NormLayer[],
-    { held, gradients }: Travelling,
+    { held, gradients }: RoundTrip,
     { name: of }: Value,
     name: string,
   ): FeedPart {
@@ -169,20 +160,11 @@ class SyncedRun {
   /** The weights, and the statistics of norms. */
   #fixedFeeds({ rewrite, feeds }: ForwardStage | BackwardStage): FeedPart[] {
     const needed = new Set([...rewrite.inputs, ...rewrite.cut.inputs].map(({ name }) => name));
-    const statistics = [...feeds].flatMap(([layer, feed]) =>
-      feedStatistics(layer, feed, populationStatistics(this.#moments.get(layer)!)),
-    );
-    return [...weightParts(this.#job.tensors, needed), ...statistics.filter(({ name }) => needed.has(name))];
+    const statistics = feedMoments(feeds, this.#moments).filter(({ name }) => needed.has(name));
+    return [...weightParts(this.#job.tensors, needed), ...statistics];
   }
 
-  #readFeeds({ held, feeds }: Travelling, names: readonly string[]): FeedPart[] {
-    return names.map((name) => {
-      const tensor = held.get(name);
-      return tensor ? wholePart(tensor) : feeds.get(name)!;
-    });
-  }
-
-  #runAll(run: (replica: Runner, piece: Travelling) => Promise<Outputs>): Promise<Outputs[]> {
+  #runAll(run: (replica: Runner, piece: RoundTrip) => Promise<Outputs>): Promise<Outputs[]> {
     return runOn(this.#replicas, this.#pieces, run, this.#job.signal);
   }
 }

@@ -3,10 +3,10 @@
  * for the moments of what norms normalise, backwards for the gradients of these moments.
  */
 import type { Graph, Value } from '../../graph/graph.js';
-import { withNorms, type Norm, type NormFeed, type NormTap } from '../../graph/rewrite/norm-statistics.js';
+import { withNorms, type Norm, type NormFeed } from '../../graph/rewrite/norm-statistics.js';
 import type { CutOutput } from '../../graph/rewrite/prune.js';
 import { startRewrite } from '../../graph/rewrite/rewrite.js';
-import { cutToStage, stagesOf, type NormStage } from '../../stages/graph/norm-stages.js';
+import { cutToStage, type NormStage } from '../../stages/graph/norm-stages.js';
 import type { GivenSizes } from '../../model/open/input-sizes.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
@@ -14,27 +14,16 @@ import { deriveRewritten } from '../../model/prune/derive-rewritten.js';
 import { planBackward } from '../../gradients/differentiate.js';
 import { isFloatType } from '../../onnx/wire/schema.js';
 import type { Part } from '../../extract/replicas/rewrite-sessions.js';
-import { readStageTypes, type TypeOf } from '../statistics/stage-types.js';
+import {
+  cutForward,
+  readStages,
+  type ForwardStage,
+  type Keyed,
+  type TypeOf,
+} from '../statistics/stage-walk.js';
 import type { NormLayer } from '../statistics/norm-layers.js';
 import type { TrainedTensor } from './trained-tensors.js';
 import { feedTensors, lossOutputs, type LossModel } from './training-graphs.js';
-
-/** What comes out of a graph under a key. */
-interface Keyed<Of> {
-  readonly key: string;
-  readonly of: Of;
-}
-
-/** The way forth through a stage. */
-export interface ForwardStage extends Part {
-  readonly stage: NormStage;
-  /** Tensors that later stages read, and outputs of the model. */
-  readonly gives: readonly Keyed<Value>[];
-  /** The norms whose inputs it computes, and the outputs with their moments: keys in place of names. */
-  readonly taps: ReadonlyMap<NormLayer, NormTap>;
-  /** The norms that it computes, and the inputs for their statistics. */
-  readonly feeds: ReadonlyMap<NormLayer, NormFeed>;
-}
 
 /** The way back through a stage. */
 export interface BackwardStage extends Part {
@@ -64,12 +53,12 @@ export async function makeSyncedStages(
   const { model } = loss;
   const { graph } = modelInternals.of(model);
   const outputs = lossOutputs(loss);
-  const stages = stagesOf(graph, layers, outputs);
-  const typeOf = await readStageTypes(model, new Set(stages.flatMap(({ takes }) => takes)));
+  const { stages, typeOf } = await readStages(model, layers, outputs);
   const trained = valuesBehind(graph, tensors);
   const made: SyncedStage[] = [];
   for (const [k, stage] of stages.entries()) {
-    const forward = makeForward(model, stage, { k, layers, tensors, typeOf });
+    const cut = cutForward(model, stage, layers, typeOf, (name) => `forward/${k}/${name}`);
+    const forward = { ...cut, rewrite: feedTensors(cut.rewrite, tensors) };
     // oxlint-disable-next-line no-await-in-loop -- each opens a session to find out types
     const backward = await makeBackward(model, stage, {
       k,
@@ -99,38 +88,6 @@ interface Context {
   readonly layers: readonly NormLayer[];
   readonly tensors: readonly TrainedTensor[];
   readonly typeOf: TypeOf;
-}
-
-function makeForward(
-  model: OnnxModel,
-  stage: NormStage,
-  { k, layers, tensors, typeOf }: Context,
-): ForwardStage {
-  const { graph } = modelInternals.of(model);
-  const tapped = new Set(stage.norms);
-  const fetched = new Set([...stage.gives, ...stage.outputs.map(({ value }) => value)]);
-  const started = startRewrite(cutToStage(graph, stage), typeOf, true);
-  const uses = layers.map((norm) => ({ norm, from: 'inputs' as const, isTapped: tapped.has(norm) }));
-  const { rewrite, taps, feeds } = withNorms(started, uses, fetched);
-  const keyOf = (name: string): string => `forward/${k}/${name}`;
-  const keyed = rewrite.outputs.map((output) => ({ ...output, key: keyOf(output.tensor) }));
-  const byKey = (tap: NormTap): NormTap => ({
-    mean: keyOf(tap.mean),
-    rest: keyOf(tap.rest),
-    variance: keyOf(tap.variance),
-    shape: keyOf(tap.shape),
-  });
-  return {
-    model,
-    stage,
-    rewrite: feedTensors({ ...rewrite, outputs: keyed }, tensors),
-    gives: [...fetched].map((value) => ({ key: keyOf(value.name), of: value })),
-    taps: new Map([...taps].map(([norm, tap]) => [norm as NormLayer, byKey(tap)])),
-    feeds: feeds as ReadonlyMap<Norm, NormFeed> as ReadonlyMap<NormLayer, NormFeed>,
-  };
-}
-
-interface BackwardContext extends Context {
   readonly trained: ReadonlySet<Value>;
   readonly loss: Value;
   readonly inputSizes: GivenSizes;
@@ -139,7 +96,7 @@ interface BackwardContext extends Context {
 async function makeBackward(
   model: OnnxModel,
   stage: NormStage,
-  { k, layers, tensors, typeOf, trained, loss, inputSizes }: BackwardContext,
+  { k, layers, tensors, typeOf, trained, loss, inputSizes }: Context,
 ): Promise<BackwardStage | undefined> {
   const { graph } = modelInternals.of(model);
   const isCarried = (value: Value): boolean =>

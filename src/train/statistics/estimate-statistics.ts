@@ -18,8 +18,8 @@ import {
   type FoldedOptions,
 } from './estimate-options.js';
 import { isRunning } from './modes.js';
-import type { NormLayer } from './norm-layers.js';
-import { runOnePass, type NormMoments } from './one-pass.js';
+import type { NormLayer, NormMoments } from './norm-layers.js';
+import { runOnePass } from './one-pass.js';
 import { measurableNorms, prepareNorms, type EstimatedLayer, type PreparedNorms } from './prepare-norms.js';
 import { RunningStatistics } from './running-statistics.js';
 import {

@@ -12,7 +12,7 @@ import { readInitializer } from '../../model/open/read-initializer.js';
 import { readAttributes, type Attribute } from '../../onnx/scan/attributes.js';
 import { operatorKey } from '../../onnx/scan/scan-body.js';
 import { WireReader } from '../../onnx/wire/wire.js';
-import type { ChannelStatistics } from './channel-moments.js';
+import type { ChannelMoments, ChannelStatistics } from './channel-moments.js';
 
 /** A norm with what torch keeps beside its parameters. */
 export interface NormLayer extends Norm {
@@ -23,6 +23,9 @@ export interface NormLayer extends Norm {
   /** Reads the statistics that the model has now. */
   readonly readStatistics: () => Promise<ChannelStatistics>;
 }
+
+/** Moments by norm of rows that were normalised together. */
+export type NormMoments = ReadonlyMap<NormLayer, ChannelMoments>;
 
 /** torch's default; ONNX's is 1 minus it. */
 export const MOMENTUM = 0.1;

@@ -21,12 +21,8 @@ import {
   runOn,
   type Place,
 } from '../../extract/replicas/rewrite-sessions.js';
-import type { ChannelMoments } from './channel-moments.js';
-import type { NormLayer } from './norm-layers.js';
+import type { NormLayer, NormMoments } from './norm-layers.js';
 import { readTap } from './norm-taps.js';
-
-/** Moments by norm of rows that were normalised together. */
-export type NormMoments = ReadonlyMap<NormLayer, ChannelMoments>;
 
 /** How a pass runs. */
 export interface OnePass {

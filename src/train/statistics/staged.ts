@@ -4,36 +4,26 @@
  */
 import { invalidOption } from '../../base/checks.js';
 import type { Value } from '../../graph/graph.js';
-import { cutToStage, stagesOf, type NormStage } from '../../stages/graph/norm-stages.js';
-import { withNorms, type NormRewrite } from '../../graph/rewrite/norm-statistics.js';
-import { startRewrite } from '../../graph/rewrite/rewrite.js';
-import { modelInternals } from '../../model/open/model-state.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
 import { ELEMENT_BITS } from '../../onnx/wire/schema.js';
 import type { Replica, Runner } from '../../runtime/replica.js';
 import type { Batch } from '../../tensor/batch.js';
 import { bytesOf } from '../../tensor/bits.js';
-import type { NamedTensor } from '../../tensor/tensor.js';
-import { wholePart } from '../../tensor/tensor-part.js';
 import type { Outputs } from '../../extract/replicas/dispatch.js';
+import { readBatches, splitBatch, type BatchSource } from '../../extract/replicas/batch-pieces.js';
+import { closeAll, openOnDevices, runOn, type Place } from '../../extract/replicas/rewrite-sessions.js';
+import type { ChannelMoments } from './channel-moments.js';
+import type { NormLayer, NormMoments } from './norm-layers.js';
+import { checkCounts } from './one-pass.js';
 import {
-  readBatches,
-  splitBatch,
-  type BatchSource,
-  type Piece,
-} from '../../extract/replicas/batch-pieces.js';
-import {
-  closeAll,
-  fetchesOf,
-  openOnDevices,
-  runOn,
-  type Place,
-} from '../../extract/replicas/rewrite-sessions.js';
-import { combineMoments, populationStatistics, type ChannelMoments } from './channel-moments.js';
-import type { NormLayer } from './norm-layers.js';
-import { feedStatistics, readTap } from './norm-taps.js';
-import { checkCounts, type NormMoments } from './one-pass.js';
-import { readStageTypes, type TypeOf } from './stage-types.js';
+  combineTaps,
+  cutForward,
+  feedMoments,
+  passStage,
+  readStages,
+  type ForwardStage,
+  type Stages,
+  type Travelling,
+} from './stage-walk.js';
 
 /** How stages run. */
 export interface Staged {
@@ -45,16 +35,10 @@ export interface Staged {
   readonly memoryBytes: number;
 }
 
-interface StageGraph extends NormRewrite {
-  readonly stage: NormStage;
-  readonly norms: readonly NormLayer[];
-}
-
 /** A piece on its way through the stages. */
-interface Travelling extends Piece {
+interface UnitPiece extends Travelling {
   /** The rows that it is normalised with. */
   readonly unit: number;
-  readonly held: Map<string, NamedTensor>;
 }
 
 /** Runs all batches through all stages. Yields the moments of each batch in order, or those of all rows. */
@@ -65,11 +49,10 @@ export async function* runStaged(
   options: Staged,
 ): AsyncGenerator<NormMoments> {
   const { model, signal } = place;
-  const stages = stagesOf(modelInternals.of(model).graph, layers);
-  const typeOf = await readStageTypes(model, new Set(stages.flatMap(({ takes }) => takes)));
-  const graphs = makeStages(model, layers, stages, typeOf);
+  const { stages, typeOf } = await readStages(model, layers);
+  const graphs = stages.map((stage) => cutForward(model, stage, layers, typeOf));
   const batches = readBatches(model.inputs, source, signal);
-  const run = new StageRun(place, graphs, options, rowBytesOf(stages, typeOf));
+  const run = new StageRun(place, graphs, options, rowBytesOf({ stages, typeOf }));
   let group: Batch[] = [];
   for await (const batch of batches) {
     if (group.length > 0 && !run.hasRoom(group, batch)) {
@@ -81,25 +64,8 @@ export async function* runStaged(
   yield* await run.through(group);
 }
 
-/** One rewritten graph per stage. */
-function makeStages(
-  model: OnnxModel,
-  layers: readonly NormLayer[],
-  stages: readonly NormStage[],
-  typeOf: TypeOf,
-): StageGraph[] {
-  const { graph } = modelInternals.of(model);
-  return stages.map((stage) => {
-    const rewrite = startRewrite(cutToStage(graph, stage), typeOf, true);
-    const tapped = new Set(stage.norms);
-    const uses = layers.map((norm) => ({ norm, from: 'inputs' as const, isTapped: tapped.has(norm) }));
-    const fetched = new Set(stage.gives);
-    return { ...withNorms(rewrite, uses, fetched), stage, norms: layers.filter((norm) => tapped.has(norm)) };
-  });
-}
-
 /** Largest number of bytes per row between two stages; 0 if a size is open. */
-function rowBytesOf(stages: readonly NormStage[], typeOf: TypeOf): number {
+function rowBytesOf({ stages, typeOf }: Stages): number {
   const bytesOfRow = (value: Value): number => {
     const { elemType, dims } = typeOf(value);
     const sizes = (dims ?? [null, null]).slice(1);
@@ -119,7 +85,7 @@ function rowBytesOf(stages: readonly NormStage[], typeOf: TypeOf): number {
 
 class StageRun {
   readonly #place: Place;
-  readonly #graphs: readonly StageGraph[];
+  readonly #graphs: readonly ForwardStage[];
   readonly #options: Staged;
   /** Largest number of bytes per row between two stages; 0 while it is not known. */
   #rowBytes: number;
@@ -128,7 +94,7 @@ class StageRun {
   /** Ends runs that wait when the memory is used up. */
   readonly #stop = new AbortController();
 
-  constructor(place: Place, graphs: readonly StageGraph[], options: Staged, rowBytes: number) {
+  constructor(place: Place, graphs: readonly ForwardStage[], options: Staged, rowBytes: number) {
     this.#rowBytes = rowBytes;
     this.#place = place;
     this.#graphs = graphs;
@@ -151,7 +117,7 @@ class StageRun {
     const { devices, split } = this.#place;
     const { isWhole } = this.#options;
     const pieces = group.flatMap((batch, i) =>
-      splitBatch(batch, devices.length, split).map(({ replica, range, feeds }): Travelling => ({
+      splitBatch(batch, devices.length, split).map(({ replica, range, feeds }): UnitPiece => ({
         replica,
         range,
         feeds,
@@ -172,11 +138,10 @@ class StageRun {
         // The next stage opens while this one runs.
         next = this.#open(i + 1);
         const outputs = await this.#runStage(graph, replicas, pieces, units);
-        for (const norm of graph.norms)
-          for (const [unit, moments] of units.entries()) {
-            const ofUnit = outputs.filter((_, at) => pieces[at]!.unit === unit);
-            moments.set(norm, combineMoments(ofUnit.map((output) => readTap(graph, norm, output))));
-          }
+        for (const [unit, moments] of units.entries()) {
+          const ofUnit = outputs.filter((_, at) => pieces[at]!.unit === unit);
+          combineTaps(graph, ofUnit, moments);
+        }
         if (this.#options.isTraining) for (const moments of units) checkCounts(moments);
         this.#rowBytes = Math.max(this.#rowBytes, (this.#fed + heldBytes(pieces)) / rows);
         for (const { held } of pieces) for (const { name } of graph.stage.frees) held.delete(name);
@@ -189,29 +154,17 @@ class StageRun {
 
   /** Runs a stage on all pieces, which then hold what later stages read, and closes its sessions. */
   async #runStage(
-    graph: StageGraph,
+    graph: ForwardStage,
     replicas: readonly Replica[],
-    pieces: readonly Travelling[],
+    pieces: readonly UnitPiece[],
     units: readonly NormMoments[],
   ): Promise<Outputs[]> {
     const signal = AbortSignal.any([...(this.#place.signal ? [this.#place.signal] : []), this.#stop.signal]);
-    const { rewrite, feeds, stage } = graph;
-    const fetches = fetchesOf(rewrite);
-    const given = new Set(stage.gives.map(({ name }) => name));
-    const statistics = units.map((moments) =>
-      [...feeds].flatMap(([norm, feed]) =>
-        feedStatistics(norm, feed, populationStatistics(moments.get(norm as NormLayer)!)),
-      ),
-    );
-    const run = async (replica: Runner, piece: Travelling): Promise<Outputs> => {
-      const own = rewrite.cut.inputs.map(({ name }) => {
-        const held = piece.held.get(name);
-        return held ? wholePart(held) : piece.feeds.get(name)!;
-      });
-      const outputs = await replica.run([...own, ...statistics[piece.unit]!], fetches, { signal });
-      for (const output of outputs) if (given.has(output.name)) piece.held.set(output.name, output);
+    const statistics = units.map((moments) => feedMoments(graph.feeds, moments));
+    const run = async (replica: Runner, piece: UnitPiece): Promise<Outputs> => {
+      const tapped = await passStage(graph, replica, piece, statistics[piece.unit]!, signal);
       if (this.#options.isWhole) this.#check(this.#fed + heldBytes(pieces));
-      return outputs.filter(({ name }) => !given.has(name));
+      return tapped;
     };
     try {
       return await runOn(replicas, pieces, run, signal);

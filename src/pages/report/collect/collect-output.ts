@@ -1,5 +1,5 @@
 /** One output of a dataset: statistics of all its rows, and the vectors of the sampled ones. */
-import { createHash } from 'node:crypto';
+import { digestOf } from '../../../base/digest.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Inputs } from './collect-inputs.js';
@@ -63,7 +63,8 @@ export async function collectOutput(
       if (!isFinite) continue;
       poolRow(data, start, layout, vectors, members.length * channels);
       members.push(place);
-      const digest = digestOf(data.subarray(start, start + rowLength));
+      const bytes = new Uint8Array(data.buffer, data.byteOffset + 4 * start, 4 * rowLength);
+      const digest = digestOf(bytes);
       if (!classes.has(digest)) classes.set(digest, classes.size);
       sameAs.push(classes.get(digest)!);
     }
@@ -84,9 +85,4 @@ export async function collectOutput(
 function takePlaces(images: number, channels: number): number[] {
   const count = Math.min(images, Math.max(1, Math.floor(MAX_SAMPLE_BYTES / (4 * Math.max(1, channels)))));
   return Array.from({ length: count }, (_, i) => Math.floor((i * images) / count));
-}
-
-function digestOf(row: Float32Array): string {
-  const bytes = new Uint8Array(row.buffer, row.byteOffset, row.byteLength);
-  return createHash('sha256').update(bytes).digest('base64');
 }

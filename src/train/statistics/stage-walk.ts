@@ -1,0 +1,156 @@
+/**
+ * A model in stages between its norms, and the walk of a batch through them. Between stages there is a barrier: the moments of what
+ * norms normalise are combined over all pieces of the batch.
+ */
+import type { Value } from '../../graph/graph.js';
+import { withNorms, type NormFeed, type NormTap } from '../../graph/rewrite/norm-statistics.js';
+import type { CutOutput } from '../../graph/rewrite/prune.js';
+import { startRewrite } from '../../graph/rewrite/rewrite.js';
+import { modelInternals } from '../../model/open/model-state.js';
+import type { OnnxModel } from '../../model/open/open-model.js';
+import { ModelOracle } from '../../model/oracle/model-oracle.js';
+import { elementTypeNumber } from '../../onnx/wire/schema.js';
+import type { TensorType } from '../../onnx/wire/write-model.js';
+import type { Runner } from '../../runtime/replica.js';
+import { cutToStage, stagesOf, type NormStage } from '../../stages/graph/norm-stages.js';
+import { nameTensor, type NamedTensor } from '../../tensor/tensor.js';
+import { wholePart, type FeedPart } from '../../tensor/tensor-part.js';
+import type { Piece } from '../../extract/replicas/batch-pieces.js';
+import type { Outputs } from '../../extract/replicas/dispatch.js';
+import type { Part } from '../../extract/replicas/rewrite-sessions.js';
+import { combineMoments, populationStatistics, type ChannelMoments } from './channel-moments.js';
+import type { NormLayer, NormMoments } from './norm-layers.js';
+import { feedStatistics, readTap } from './norm-taps.js';
+
+/** The type of a tensor between stages. */
+export type TypeOf = (value: Value) => TensorType;
+
+/** The stages of a model, and the types of the tensors between them. */
+export interface Stages {
+  readonly stages: readonly NormStage[];
+  /** With the stated shapes: without them, onnxruntime chooses other layouts. */
+  readonly typeOf: TypeOf;
+}
+
+/** Cuts a model between its norms; see {@link stagesOf}. */
+export async function readStages(
+  model: OnnxModel,
+  layers: readonly NormLayer[],
+  outputs: readonly CutOutput[] = [],
+): Promise<Stages> {
+  const stages = stagesOf(modelInternals.of(model).graph, layers, outputs);
+  await using oracle = new ModelOracle(model);
+  const describe = await oracle.describeValues([...new Set(stages.flatMap(({ takes }) => takes))]);
+  const typeOf: TypeOf = (value) => {
+    const { dtype, dims } = describe(value);
+    return { elemType: elementTypeNumber(dtype ?? '') ?? 0, dims };
+  };
+  return { stages, typeOf };
+}
+
+/** What comes out of a graph under a key. */
+export interface Keyed<Of> {
+  readonly key: string;
+  readonly of: Of;
+}
+
+/** The way forth through a stage. */
+export interface ForwardStage extends Part {
+  readonly stage: NormStage;
+  /** Tensors that later stages read, and outputs of the model. */
+  readonly gives: readonly Keyed<Value>[];
+  /** The norms whose inputs it computes, and the outputs with their moments: keys in place of names. */
+  readonly taps: ReadonlyMap<NormLayer, NormTap>;
+  /** The norms that it computes, and the inputs for their statistics. */
+  readonly feeds: ReadonlyMap<NormLayer, NormFeed>;
+}
+
+/** A piece on its way through the stages. */
+export interface Travelling extends Piece {
+  /** What stages computed, by name, for those that read it. */
+  readonly held: Map<string, NamedTensor>;
+}
+
+/**
+ * Cuts a stage out of a model. Its norms take their statistics from inputs.
+ *
+ * @param layers - All norms of the model.
+ * @param keyOf - The key under which a tensor comes out.
+ */
+export function cutForward(
+  model: OnnxModel,
+  stage: NormStage,
+  layers: readonly NormLayer[],
+  typeOf: TypeOf,
+  keyOf: (name: string) => string = (name) => name,
+): ForwardStage {
+  const tapped = new Set(stage.norms);
+  const fetched = new Set([...stage.gives, ...stage.outputs.map(({ value }) => value)]);
+  const started = startRewrite(cutToStage(modelInternals.of(model).graph, stage), typeOf, true);
+  const uses = layers.map((norm) => ({ norm, from: 'inputs' as const, isTapped: tapped.has(norm) }));
+  const { rewrite, taps, feeds } = withNorms(started, uses, fetched);
+  const byKey = ({ mean, rest, variance, shape }: NormTap): NormTap => ({
+    mean: keyOf(mean),
+    rest: keyOf(rest),
+    variance: keyOf(variance),
+    shape: keyOf(shape),
+  });
+  const keyed = rewrite.outputs.map((output) => ({ ...output, key: keyOf(output.tensor) }));
+  return {
+    model,
+    stage,
+    rewrite: { ...rewrite, outputs: keyed },
+    gives: [...fetched].map((value) => ({ key: keyOf(value.name), of: value })),
+    taps: new Map([...taps].map(([norm, tap]) => [norm as NormLayer, byKey(tap)])),
+    feeds: feeds as ReadonlyMap<unknown, NormFeed> as ForwardStage['feeds'],
+  };
+}
+
+/**
+ * Runs a stage on a piece, which then holds what it gives.
+ *
+ * @param fixed - Feeds that all pieces share.
+ * @returns The other outputs: the taps.
+ */
+export async function passStage(
+  { rewrite, gives }: ForwardStage,
+  replica: Runner,
+  piece: Travelling,
+  fixed: readonly FeedPart[],
+  signal: AbortSignal | undefined,
+): Promise<Outputs> {
+  const names = rewrite.cut.inputs.map(({ name }) => name);
+  const fetches = [...new Set(rewrite.outputs.map(({ key }) => key))];
+  const outputs = await replica.run([...feedsOf(piece, names), ...fixed], fetches, { signal });
+  const given = new Map(gives.map(({ key, of }) => [key, of.name]));
+  return outputs.filter((output) => {
+    const name = given.get(output.name);
+    if (name !== undefined) piece.held.set(name, nameTensor(name, output));
+    return name === undefined;
+  });
+}
+
+/** What a piece holds, or was given. */
+export function feedsOf({ held, feeds }: Travelling, names: readonly string[]): FeedPart[] {
+  return names.map((name) => {
+    const tensor = held.get(name);
+    return tensor ? wholePart(tensor) : feeds.get(name)!;
+  });
+}
+
+/** The statistics of norms whose moments are known, as feeds. */
+export function feedMoments(feeds: ForwardStage['feeds'], moments: NormMoments): FeedPart[] {
+  return [...feeds].flatMap(([layer, feed]) =>
+    feedStatistics(layer, feed, populationStatistics(moments.get(layer)!)),
+  );
+}
+
+/** Combines what a stage has tapped of the pieces. */
+export function combineTaps(
+  { taps }: ForwardStage,
+  results: readonly Outputs[],
+  into: Map<NormLayer, ChannelMoments>,
+): void {
+  for (const layer of taps.keys())
+    into.set(layer, combineMoments(results.map((outputs) => readTap({ taps }, layer, outputs))));
+}
