@@ -51,7 +51,7 @@ export function formatDiagnosis(diagnosis: Diagnosis): string {
   const lines: readonly Line[] = [
     ...systemLines(diagnosis),
     ...cudaLines(diagnosis),
-    ...diagnosis.devices.flatMap(deviceLines),
+    ...deviceLines(diagnosis),
     ...diagnosis.notes.map((note): Line => ['note', 'note', note]),
   ];
   const width = Math.max(...lines.map(([, what]) => what.length));
@@ -92,45 +92,32 @@ function system({ platform, arch }: Diagnosis['node']): string {
   return `${platform} ${arch}`;
 }
 
+/** What there is of CUDA; nothing on a machine that has none of it. */
 function cudaLines({ cuda, environment }: Diagnosis): Line[] {
-  const { needed, driver, gpus, hidden, problemOfList, deviceFiles } = cuda;
+  const { driver, gpus, hidden, problemOfList, deviceFiles, libraries, provider } = cuda;
+  const problem = cuda.problemOfLibraries ?? (provider?.isInstalled === true ? cuda.problem : null);
+  const lines: Line[] = [];
+  if (libraries !== null || problem !== null)
+    lines.push([problem === null ? 'ok' : 'missing', 'CUDA libraries', factOf(problem) ?? libraries!]);
+  if (!hasGpu(cuda)) return lines;
   const visible = environment['CUDA_VISIBLE_DEVICES'] ?? null;
-  const order = environment['CUDA_DEVICE_ORDER'] ?? null;
-  const lines = providerLines(cuda);
-  if (needed.length > 0) lines.push(['note', 'it needs', needed.join(', ')]);
-  if (problemOfList !== null) lines.push(['missing', 'NVIDIA driver', problemOfList]);
-  else
-    lines.push([
-      'ok',
-      'NVIDIA driver',
-      `${driver.driver ?? 'unknown version'}, runs CUDA up to ${driver.cuda ?? '?'}`,
-    ]);
+  const version = `${driver.driver ?? 'unknown version'}, runs CUDA up to ${driver.cuda ?? '?'}`;
+  lines.push([problemOfList === null ? 'ok' : 'missing', 'NVIDIA driver', problemOfList ?? version]);
   for (const { path, problem: denied } of deviceFiles)
     if (denied !== null) lines.push(['missing', path, denied]);
   for (const gpu of gpus) lines.push(...gpuLines(gpu));
-  if (gpus.length === 0) lines.push(['missing', 'GPU', 'none is visible']);
   if (visible !== null)
     lines.push(['note', 'visible GPUs', `CUDA_VISIBLE_DEVICES=${visible} hides ${hidden}`]);
-  if (order !== null) lines.push(['note', 'GPU order', `CUDA_DEVICE_ORDER=${order}`]);
   return lines;
 }
 
-function providerLines({ provider, problem, libraries, problemOfLibraries }: Diagnosis['cuda']): Line[] {
-  const files = (provider?.files ?? []).map(
-    ({ name, bytes }) => `${name} (${bytes === null ? 'missing' : formatBytes(bytes)})`,
-  );
-  const where = provider?.isInstalled === true ? 'installed by tapir' : 'beside onnxruntime-node';
-  const lines: Line[] = [];
-  if (files.length > 0)
-    lines.push([problem === null ? 'ok' : 'missing', 'CUDA provider', `${files.join(', ')}, ${where}`]);
-  if (problem !== null) lines.push(['missing', files.length > 0 ? '' : 'CUDA provider', problem]);
-  if (libraries !== null)
-    lines.push([
-      problemOfLibraries === null ? 'ok' : 'missing',
-      'CUDA libraries',
-      problemOfLibraries ?? libraries,
-    ]);
-  return lines;
+/** The first clause of a reason: what is wrong. What to do stands after it. */
+function factOf(reason: string | null): string | undefined {
+  return reason?.split('; ')[0];
+}
+
+function hasGpu({ gpus, hidden }: Diagnosis['cuda']): boolean {
+  return gpus.length + hidden > 0;
 }
 
 function gpuLines(gpu: CudaDevice): Line[] {
@@ -149,12 +136,16 @@ function gpuLines(gpu: CudaDevice): Line[] {
   ];
 }
 
-function deviceLines({ device, isWorking, reason, weakness, milliseconds, log }: ProbedDevice): Line[] {
-  const name = nameOf(device);
-  const hints = log.map((line): Line => ['note', '', line.slice(0, 300)]);
-  if (weakness !== null) return [['missing', name, `works, but ${weakness}`], ...hints];
-  if (isWorking) return [['ok', name, `works (two small models ran in ${milliseconds} ms)`]];
-  return [['missing', name, reason ?? 'does not work'], ...hints];
+/** A sentence for each device; the remedy is a next step. The CPU runs models too, so another device that is not there is no defect. */
+function deviceLines({ devices, cuda }: Diagnosis): Line[] {
+  return devices.map(({ device, isWorking, reason, weakness, milliseconds }): Line => {
+    const name = nameOf(device);
+    if (weakness !== null) return ['missing', name, `works, but ${weakness}`];
+    if (isWorking) return ['ok', name, `works (two small models ran in ${milliseconds} ms)`];
+    if (name === 'cuda' && cuda.gpus.length === 0)
+      return ['note', name, 'no NVIDIA GPU or driver is visible here'];
+    return [name === 'webgpu' ? 'note' : 'missing', name, factOf(reason) ?? 'does not work'];
+  });
 }
 
 function nameOf(device: ProbedDevice['device']): string {
@@ -180,21 +171,18 @@ function nextSteps({ runtime, cuda, devices, node, instructionSets, engines }: D
     steps.push(
       `install cuDNN of the version that the CUDA provider takes${CAN_INSTALL_CUDA ? ` (${INSTALL_CUDA} brings it)` : ''}, or name its folder: --cuda-libs DIR`,
     );
-  if (works('cuda')) return steps;
-  if (cuda.gpus.length === 0) {
-    if (cuda.hidden > 0) return [...steps, 'unset CUDA_VISIBLE_DEVICES, or name a GPU that exists'];
-    return [...steps, 'no NVIDIA GPU is visible here: use device "cpu", or a machine or container with one'];
-  }
-  const isSystem = (cuda.provider?.files.length ?? 0) > 0;
-  if (cuda.problem !== null && isSystem)
-    steps.push(`get the CUDA provider of onnxruntime-node ${runtime.version}: ${cuda.installCommand}`);
-  if (cuda.deviceFiles.some(({ problem }) => problem !== null))
-    steps.push('let this user read and write the /dev/nvidia* files (groups video and render)');
+  if (works('cuda') || !hasGpu(cuda)) return steps;
+  if (cuda.gpus.length === 0) return [...steps, 'unset CUDA_VISIBLE_DEVICES, or name a GPU that exists'];
   const missing = [...new Set(devices.flatMap(({ missingLibraries }) => missingLibraries))];
   const lacking = missing.filter((name) => !name.startsWith('libcuda.so'));
+  const isSystem = (cuda.provider?.files.length ?? 0) > 0;
   if (lacking.length < missing.length)
     steps.push('install the NVIDIA driver, or let the container have it (docker run --gpus all)');
-  if (lacking.length > 0)
+  else if (cuda.deviceFiles.some(({ problem }) => problem !== null))
+    steps.push('let this user read and write the /dev/nvidia* files (groups video and render)');
+  else if (cuda.problem !== null && isSystem)
+    steps.push(`get the CUDA provider of onnxruntime-node ${runtime.version}: ${cuda.installCommand}`);
+  else if (lacking.length > 0)
     steps.push(
       `install the libraries ${lacking.join(', ')}${isSystem && CAN_INSTALL_CUDA ? ` (${INSTALL_CUDA} brings them)` : ''}, or name their folder: tapir doctor --cuda-libs DIR; then use tapir embed --cuda-libs DIR, or the option cudaLibraries`,
     );

@@ -105,7 +105,7 @@ export interface Diagnosis {
   readonly environment: Readonly<Record<string, string | null>>;
   /** Whether onnxruntime's usage reports are switched off, by this package or by the user. */
   readonly isTelemetryOff: boolean;
-  /** Surprises that depend on the version of Node or on settings. */
+  /** Surprises that depend on settings. */
   readonly notes: readonly string[];
   /** Each device and the result of trying it: the CPU, the GPUs, WebGPU. */
   readonly devices: readonly ProbedDevice[];
@@ -224,17 +224,6 @@ function isTelemetryOff(): boolean {
 
 function listNotes(): string[] {
   const notes: string[] = [];
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  if ('Float16Array' in globalThis)
-    notes.push(
-      `Node ${major} has Float16Array, with which onnxruntime-node itself reads float16 inputs as empty; tapir works around it`,
-    );
-  // Node 22.21 and 24.9 introduced it.
-  const takesShared = major > 24 || (major === 24 && minor > 8) || (major === 22 && minor >= 21);
-  if (!takesShared)
-    notes.push(
-      `onnxruntime-node takes no SharedArrayBuffer as input on Node ${major}.${minor}; tapir copies such inputs`,
-    );
   const order = process.env['CUDA_DEVICE_ORDER'];
   if (order !== undefined && order !== 'PCI_BUS_ID')
     notes.push(

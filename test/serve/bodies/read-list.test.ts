@@ -75,7 +75,7 @@ describe('readJsonData', () => {
     ['[[1,2],3,4]   ', /nested as its shape/],
     ['[1,[2,3],4]   ', /nested as its shape/],
     ['[[[1],2],[3,4]]', /nested as its shape/],
-    ['[1,2,3,4,]', /not of \]/],
+    ['[1,2,3,4,]', /not of nothing/],
     ['[,1,2,3,4]', /made of FP64/],
     ['[1,,2,3,4]', /made of FP64/],
     ['[1 2,3,4,5]', /made of FP64/],
