@@ -72,7 +72,9 @@ function refused(error: unknown, from: string, isNamed: boolean): HttpFailure {
 function readFiles(bytes: Buffer): StatedFile[] {
   try {
     const { files } = parseJson(bytes) as { readonly files: readonly StatedFile[] };
-    return files.map((file) => ({ ...file, filename: String(file.filename), url: String(file.url) }));
+    return files.map((file) =>
+      Object.assign(file, { filename: String(file.filename), url: String(file.url) }),
+    );
   } catch (error) {
     const reason = 'it does not answer with the JSON of a package index (PEP 691)';
     throw new HttpFailure('failed', `${reason}; download the wheel yourself, and pass it with --wheel`, {
