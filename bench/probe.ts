@@ -11,7 +11,7 @@ import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { type Dataset } from 'onnx-tapir';
+import { type Dataset, type Progress } from 'onnx-tapir';
 import { trainProbe } from 'onnx-tapir/features';
 import { createRandom } from '../src/base/random.js';
 import { watchOthers } from './measure.js';
@@ -133,10 +133,10 @@ async function measureHere(file: string): Promise<Taken> {
   const others = watchOthers();
   const started = performance.now();
   let passes = 0;
-  const onPhase = (phase: string): void => {
-    if (phase.startsWith('pass ')) passes++;
+  const onProgress = ({ what }: Progress): void => {
+    if (what?.startsWith('pass ')) passes++;
   };
-  const { warnings } = await trainProbe(dataset, 'by-folder', { strength: 1, folds: 0, onPhase });
+  const { warnings } = await trainProbe(dataset, 'by-folder', { strength: 1, folds: 0, onProgress });
   const seconds = (performance.now() - started) / 1000;
   const peakMegabytes = process.resourceUsage().maxRSS / 1000;
   return { rows, seconds, passes, peakMegabytes, othersShare: others(), warnings };

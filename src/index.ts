@@ -80,6 +80,7 @@ export { embedFolder, type EmbedFailure, type EmbedSummary } from './datasets/em
 export type { EmbedFolderOptions } from './datasets/embed/embed-folder-options.js';
 export type { FeatureFormat } from './datasets/formats/feature-files.js';
 export type { InputFormat } from './datasets/sources/records/source-record.js';
+export type { Progress } from './base/progress.js';
 export type { EmbedProgress } from './datasets/embed/progress.js';
 export { openDataset, type BlockOptions, type Dataset, type FeatureBlock } from './datasets/files/dataset.js';
 export type { DatasetRow } from './datasets/formats/metadata.js';

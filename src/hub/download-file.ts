@@ -6,6 +6,7 @@ import { TapirError } from '../base/errors.js';
 import { HttpFailure, retryTransient } from '../base/http/http-failure.js';
 import { openUrl, type HttpResponse, type HttpRules } from '../base/http/http.js';
 import { labelOfUrl } from '../base/printable.js';
+import type { Progress } from '../base/progress.js';
 import type { KnownModelFile } from './known-models.js';
 import type { PartialFile } from './partial-file.js';
 
@@ -42,7 +43,7 @@ export interface DownloadOptions {
    */
   readonly signal: AbortSignal | undefined;
   /**
-   * Called as bytes arrive.
+   * Called as bytes of a file arrive, those of earlier attempts included.
    * @default undefined
    */
   readonly onProgress: ((progress: DownloadProgress) => void) | undefined;
@@ -75,13 +76,10 @@ export function checkDownloadOptions(options: DownloadOptions): void {
 }
 
 /** The progress of a download. */
-export interface DownloadProgress {
+export interface DownloadProgress extends Progress {
+  readonly unit: 'bytes';
   /** Name of the file. */
-  readonly file: string;
-  /** Bytes so far, those of earlier attempts included. */
-  readonly bytes: number;
-  /** Size of the whole file; null if it is unknown. */
-  readonly totalBytes: number | null;
+  readonly what: string;
 }
 
 /** The `Authorization` header of a request. It goes to the origin of the address only. */
@@ -269,7 +267,8 @@ async function receive(response: HttpResponse, output: AtomicFile, transfer: Tra
       throw wrongSize(`more than ${limit}`, file.sizeBytes, options.limitBytes);
     }
     await output.append(chunk);
-    options.onProgress?.({ file: file.name, bytes: output.size, totalBytes: totalBytes ?? file.sizeBytes });
+    const total = totalBytes ?? file.sizeBytes;
+    options.onProgress?.({ done: output.size, total, unit: 'bytes', what: file.name });
   }
   const expected = file.sizeBytes ?? totalBytes;
   if (expected !== null && output.size < expected)

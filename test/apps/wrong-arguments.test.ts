@@ -109,12 +109,12 @@ describe.each<[string, (value: never) => unknown]>([
   });
 });
 
-describe('onPhase that is no function', () => {
-  const option = { onPhase: 7 as never };
+describe('onProgress that is no function', () => {
+  const option = { onProgress: 7 as never };
   it.each([
     ['trainProbe', () => trainProbe(datasetOf(readGolden('wine')), new Map(), option)],
     ['writeReport', () => writeReport('.', option)],
   ])('%s refuses it before the work', async (_, call) => {
-    await expect(call()).rejects.toMatchObject({ code: 'OPTION_INVALID', details: { option: 'onPhase' } });
+    await expect(call()).rejects.toMatchObject({ code: 'OPTION_INVALID', details: { option: 'onProgress' } });
   });
 });

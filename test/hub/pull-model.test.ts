@@ -56,7 +56,7 @@ describe('pullModel', () => {
     const one = createModel(server.url);
     expect(await findCachedModel(one.model, one.folder)).toBeNull();
     const seen: number[] = [];
-    const [file] = await pull(one, { onProgress: (now) => seen.push(now.bytes) });
+    const [file] = await pull(one, { onProgress: (now) => seen.push(now.done) });
     expect(file).toMatchObject({ sha256, sizeBytes: bytes.length, checked: 'list', isNew: true });
     expect(readFileSync(file!.path).equals(bytes)).toBe(true);
     expect(seen.at(-1)).toBe(bytes.length);

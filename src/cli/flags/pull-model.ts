@@ -1,11 +1,11 @@
 /** Downloads from the command line: the summary before, and the line of progress. */
 import { shown } from '../../base/printable.js';
-import type { DownloadProgress } from '../../hub/download-file.js';
 import type { KnownModel } from '../../hub/known-models.js';
 import { PULL_DEFAULTS, type PullOptions } from '../../hub/pull-model.js';
 import { pullRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
 import type { PulledModel } from '../../hub/pulled-model.js';
 import { formatBytes } from '../../html/numbers.js';
+import { createProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 /** Formats the licence. Print it before the download, because it may be a reason not to start. */
@@ -31,13 +31,9 @@ export async function withProgress<Result>(
   allowHttp: boolean,
   pull: (options: PullOptions) => Promise<Result>,
 ): Promise<Result> {
-  const progress = createProgress(terminal);
+  const view = createProgressLine(terminal);
   const { signal } = terminal;
-  try {
-    return await pull({ ...PULL_DEFAULTS, allowHttp, signal, onProgress: (now) => progress.show(now) });
-  } finally {
-    progress.end();
-  }
+  return pull({ ...PULL_DEFAULTS, allowHttp, signal, onProgress: view.show }).finally(view.end);
 }
 
 /** Downloads the missing files of a plan. */
@@ -45,28 +41,4 @@ export async function pullPlanned(terminal: Terminal, plan: RepositoryPlan): Pro
   return withProgress(terminal, plan.access.options.allowHttp, (options) =>
     pullRepository({ ...plan, access: { ...plan.access, options } }),
   );
-}
-
-interface ProgressLine {
-  show(progress: DownloadProgress): void;
-  end(): void;
-}
-
-/** One line that is rewritten; only on a terminal. */
-function createProgress(terminal: Terminal): ProgressLine {
-  let shown = 0;
-  let isOpen = false;
-  return {
-    show({ file, bytes, totalBytes }) {
-      if (!terminal.isTerminal || Date.now() - shown < 100) return;
-      shown = Date.now();
-      isOpen = true;
-      const of = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
-      terminal.rewrite(`${file}: ${formatBytes(bytes)}${of}`);
-    },
-    end() {
-      if (isOpen) terminal.err('\n');
-      isOpen = false;
-    },
-  };
 }

@@ -1,6 +1,7 @@
 /** Where the time of embedding goes: the speed of decoding alone, of the model alone, and of both together. */
 import type { Options } from '../../base/checks.js';
 import { callback, integer, number, readOptions, type Fields } from '../../base/options.js';
+import { countSteps, type Progress } from '../../base/progress.js';
 import { medianOf } from '../../base/median.js';
 import { extractorInternals, isOnCpu, type Extractor } from '../../extract/extractor.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
@@ -22,10 +23,10 @@ export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' |
    */
   readonly rounds: number;
   /**
-   * Called with the name of each measurement before it begins.
+   * Called before each measurement, with its name as `what`.
    * @default undefined
    */
-  readonly onPhase: ((phase: string) => void) | undefined;
+  readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
 const { keepDims: _keepDims, checksum: _checksum, ...FIELDS } = EMBED_FIELDS;
@@ -34,7 +35,7 @@ export const MEASURE_EMBEDDING_FIELDS: Fields<MeasureEmbeddingOptions> = {
   ...FIELDS,
   seconds: number(0.1, 3600, 5, 'seconds per measurement'),
   rounds: integer(1, 100, 3, 'rounds of measurements'),
-  onPhase: callback(),
+  onProgress: callback(),
 };
 
 /** A speed, and its cost. */
@@ -123,20 +124,21 @@ export async function measureEmbedding(
   // First: a forgotten await, or an extractor of another copy of this package.
   extractorInternals.of(extractor);
   const options = readOptions(MEASURE_EMBEDDING_FIELDS, given, 'measureEmbedding');
-  const { seconds, rounds, onPhase, ...embedding } = options;
+  const { seconds, rounds, onProgress, ...embedding } = options;
   const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
   const { signal } = setup;
   const items = await takeItems(openSource(source, setup.source, signal));
   await using bench = new EmbeddingBench(extractor, items, setup, seconds);
   const taken: Round[] = [];
+  const say = countSteps(onProgress, 3 * (rounds + 1));
   for (let round = 0; round <= rounds; round++) {
     const at = round === 0 ? 'warming up' : `round ${round} of ${rounds}`;
     signal?.throwIfAborted();
-    onPhase?.(`${at}: decoding`);
+    say(`${at}: decoding`);
     const [perThread, decode] = [await bench.decode('one'), await bench.decode('all')];
-    onPhase?.(`${at}: the model`);
+    say(`${at}: the model`);
     const model = await bench.model();
-    onPhase?.(`${at}: end to end`);
+    say(`${at}: end to end`);
     const whole = await bench.whole();
     if (round > 0) taken.push({ perThread, decode, model, whole });
   }

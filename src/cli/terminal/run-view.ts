@@ -1,6 +1,6 @@
 /** What a run of `tapir embed` shows while it works. */
 import type { EmbedProgress } from '../../datasets/embed/progress.js';
-import { createProgressView } from './embed-progress.js';
+import { createProgressView } from './progress-view.js';
 import { openMetricsServer } from './metrics-server.js';
 import type { Terminal } from './terminal.js';
 

@@ -1,9 +1,11 @@
 /** The progress of a run: how far, how fast, and what limits it. */
+import type { Progress } from '../../base/progress.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import type { EmbeddedBatch } from './embed-batches.js';
 
 /** The progress of a run. */
-export interface EmbedProgress {
+export interface EmbedProgress extends Progress {
+  readonly unit: 'images';
   /** Inputs that this run has finished, failed inputs included. */
   readonly done: number;
   readonly failed: number;
@@ -79,6 +81,7 @@ export class ProgressMeter {
       failed: this.#failed,
       skipped,
       total,
+      unit: 'images',
       seconds: this.seconds,
       imagesPerSecond,
       etaSeconds: left === null || imagesPerSecond === 0 ? null : left / imagesPerSecond,

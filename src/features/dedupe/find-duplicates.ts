@@ -1,5 +1,6 @@
 /** Near-duplicates over a whole dataset, exactly. */
 import { checkFunction, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import type { Progress } from '../../base/progress.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
@@ -30,10 +31,10 @@ export interface DuplicateOptions {
    */
   readonly device: Device;
   /**
-   * Called from time to time with the share of pairs that have been compared, from 0 to 1.
+   * Called from time to time with the number of pairs that have been compared.
    * @default undefined
    */
-  readonly onProgress: ((share: number) => void) | undefined;
+  readonly onProgress: ((progress: Progress) => void) | undefined;
   /**
    * Stops the search when it fires; the call rejects with its reason.
    * @default undefined
@@ -103,7 +104,9 @@ export async function findDuplicates(
   const totalRows = countRows(dataset);
   const groups = new RowGroups(totalRows);
   const skipped = { zero: 0, notFinite: 0 };
-  const onPanel = (rows: number): void => onProgress?.(shareOf(rows, totalRows));
+  const total = pairsOf(totalRows);
+  const onPanel = (rows: number): void =>
+    onProgress?.({ done: total - pairsOf(totalRows - rows), total, unit: 'pairs' });
   await using session = await openRowSession(pairGraph(elements), { device, signal });
   const comparison = { session, tiles, cosine, groups, skipped, onPanel, signal };
   const compared = await compareRows(dataset, comparison);
@@ -121,7 +124,7 @@ function countRows({ manifest }: Dataset): number {
   return last === undefined ? 0 : last.firstRow + last.rows;
 }
 
-/** The share of all pairs that lie in the first rows or between them and the others. */
-function shareOf(rows: number, total: number): number {
-  return 1 - ((total - rows) / total) ** 2;
+/** The number of pairs of so many rows. */
+function pairsOf(rows: number): number {
+  return (rows * (rows - 1)) / 2;
 }

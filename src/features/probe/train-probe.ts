@@ -8,6 +8,7 @@ import {
   withDefaults,
   type Options,
 } from '../../base/checks.js';
+import { countSteps, type Progress } from '../../base/progress.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { checkDataset, chooseKey } from '../search/search-dataset.js';
@@ -82,10 +83,10 @@ export interface TrainProbeOptions {
    */
   readonly signal: AbortSignal | undefined;
   /**
-   * Called at the start of each step with a description of it.
+   * Called as each step begins, with its description as `what`.
    * @default undefined
    */
-  readonly onPhase: ((phase: string) => void) | undefined;
+  readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
 export const TRAIN_PROBE_DEFAULTS: TrainProbeOptions = {
@@ -100,7 +101,7 @@ export const TRAIN_PROBE_DEFAULTS: TrainProbeOptions = {
   tolerance: 1e-8,
   maxIterations: 10_000,
   signal: undefined,
-  onPhase: undefined,
+  onProgress: undefined,
 };
 
 /**
@@ -136,7 +137,7 @@ export async function trainProbe(
   checkDataset(dataset);
   const options = readOptions(withDefaults(TRAIN_PROBE_DEFAULTS, given, 'trainProbe'));
   const { kind, folds, seed, normalize, signal } = options;
-  const say = options.onPhase ?? (() => undefined);
+  const say = countSteps(options.onProgress);
   const key = chooseKey(dataset, options.key);
   say('reading the labels');
   const { classes, ofRow, warnings } = await readLabels(dataset, labels);
@@ -193,7 +194,7 @@ function readOptions(options: TrainProbeOptions): TrainProbeOptions {
   checkInteger('seed', options.seed, 0, 2 ** 32 - 1);
   checkInteger('maxIterations', options.maxIterations, 1, 1_000_000);
   checkSignal(options.signal);
-  checkFunction('onPhase', options.onPhase);
+  checkFunction('onProgress', options.onProgress);
   const isPenalised = kind === 'logistic' || kind === 'ridge';
   if (folds === 1) throw invalidOption('folds', '0, or an integer from 2 to 100', folds);
   if (strength !== 'auto' && !(Number.isFinite(strength) && strength > 0))

@@ -1,4 +1,5 @@
 /** A dataset → all that its page shows. */
+import { countSteps } from '../../base/progress.js';
 import {
   checkBoolean,
   checkFunction,
@@ -52,7 +53,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   const wanted = options.heatmaps === null ? undefined : readHeatmapOptions(options.heatmaps);
   const cosine = options.duplicates === null ? null : checkCosine('duplicates', options.duplicates);
   const breathe = createBreathe(checkSignal(options.signal));
-  const say = checkFunction('onPhase', options.onPhase) ?? (() => undefined);
+  const say = countSteps(checkFunction('onProgress', options.onProgress));
   const dataset = await openDataset(checkText('folder', folder));
   const keys = chooseOutputs(dataset, options.outputs);
   const facts = readFacts(dataset.manifest);

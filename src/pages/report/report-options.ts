@@ -1,4 +1,5 @@
 /** What a report shows, and where it goes. */
+import type { Progress } from '../../base/progress.js';
 import type { Probe } from '../../features/probe/probe.js';
 import type { GivenReportHeatmaps } from './sections/heatmaps.js';
 
@@ -51,10 +52,10 @@ export interface ReportOptions {
    */
   readonly signal: AbortSignal | undefined;
   /**
-   * Called at the start of each step with a description of it.
+   * Called as each step begins, with its description as `what`.
    * @default undefined
    */
-  readonly onPhase: ((phase: string) => void) | undefined;
+  readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
 export const MAX_SAMPLE = 5000;
@@ -69,5 +70,5 @@ export const REPORT_DEFAULTS: ReportOptions = {
   duplicates: null,
   probe: null,
   signal: undefined,
-  onPhase: undefined,
+  onProgress: undefined,
 };

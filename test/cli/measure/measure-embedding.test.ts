@@ -25,7 +25,7 @@ describe('measureEmbedding', () => {
     const phases: string[] = [];
     const report = await measureEmbedding(extractor, photos, {
       ...short,
-      onPhase: (phase) => phases.push(phase),
+      onProgress: ({ what }) => phases.push(what!),
     });
     expect(phases).toEqual([
       'warming up: decoding',
@@ -49,7 +49,7 @@ describe('measureEmbedding', () => {
       ...short,
       seconds: 3600,
       signal: stop.signal,
-      onPhase: () => stop.abort(new Error('enough')),
+      onProgress: () => stop.abort(new Error('enough')),
     });
     await expect(measuring).rejects.toThrow('enough');
   });
@@ -58,7 +58,7 @@ describe('measureEmbedding', () => {
     [{ seconds: 0 }, 'seconds'],
     [{ seconds: '5' }, 'seconds'],
     [{ rounds: 0 }, 'rounds'],
-    [{ onPhase: 'log' }, 'onPhase'],
+    [{ onProgress: 'log' }, 'onProgress'],
   ])('refuses %j', async (options, option) => {
     const measuring = measureEmbedding(extractor, photos, { ...short, ...options } as object);
     await expect(measuring).rejects.toMatchObject({ code: 'OPTION_INVALID', details: { option } });

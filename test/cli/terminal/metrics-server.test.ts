@@ -3,12 +3,13 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { createProgressView } from '../../../src/cli/terminal/embed-progress.js';
+import { createProgressView } from '../../../src/cli/terminal/progress-view.js';
 import { openMetricsServer } from '../../../src/cli/terminal/metrics-server.js';
 import type { Terminal } from '../../../src/cli/terminal/terminal.js';
 import type { EmbedProgress } from '../../../src/datasets/embed/progress.js';
 
 const PROGRESS: EmbedProgress = {
+  unit: 'images',
   done: 120,
   failed: 3,
   skipped: 80,

@@ -48,7 +48,7 @@ describe('installEngine', () => {
   it('installs from an index, once', async () => {
     const { url, requests } = await startIndex({ files });
     const seen: number[] = [];
-    const engine = await install({ indexUrl: `${url}/simple`, onProgress: (now) => seen.push(now.bytes) });
+    const engine = await install({ indexUrl: `${url}/simple`, onProgress: (now) => seen.push(now.done) });
     const folder = engineFolder('openvino');
     expect(engine).toEqual({
       name: 'openvino',

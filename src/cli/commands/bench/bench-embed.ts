@@ -70,7 +70,7 @@ export async function runBenchEmbed(
       seconds,
       rounds,
       signal: terminal.signal,
-      onPhase: say,
+      onProgress: ({ what }) => say(what!),
     });
     terminal.out(flags.json ? `${JSON.stringify(report, null, 2)}\n` : textOf(report));
   } finally {

@@ -10,6 +10,7 @@ import {
 } from '../../../features/dedupe/find-duplicates.js';
 import { chooseKey } from '../../../features/search/search-dataset.js';
 import { parseNumber } from '../../flags/flag-values.js';
+import { createProgressLine } from '../../terminal/progress-view.js';
 import { formatTable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
@@ -39,23 +40,20 @@ export function addDedupeCommand(program: Command, terminal: Terminal): void {
 }
 
 async function runDedupe(terminal: Terminal, folder: string, flags: DedupeFlags): Promise<void> {
-  const { signal, isTerminal } = terminal;
+  const { signal } = terminal;
   // Checked here as well, so that the error names the flag.
   readDevice('--device', flags.device);
   const dataset = await openDataset(folder);
+  const view = createProgressLine(terminal);
   const found = await findDuplicates(dataset, {
     key: chooseKey(dataset, flags.output, '--output'),
     cosine: flags.cosine,
     device: flags.device as Device,
     signal,
-    ...(isTerminal && { onProgress: (share) => showProgress(terminal, share) }),
-  });
+    onProgress: view.show,
+  }).finally(view.end);
   if (flags.json) terminal.out(`${JSON.stringify({ dataset: folder, ...found }, null, 2)}\n`);
   else terminal.out([...found.groups.map(describeGroup), summarize(found)].join('\n'));
-}
-
-function showProgress(terminal: Terminal, share: number): void {
-  terminal.rewrite(share < 1 ? `compared ${Math.floor(share * 100)} % of all pairs` : '');
 }
 
 /** A table of the best copy and the others. */

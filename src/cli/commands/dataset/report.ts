@@ -14,6 +14,7 @@ import { parseCount, parseNumber } from '../../flags/flag-values.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { findTextModels } from '../../flags/find-text-models.js';
 import { messageOf } from '../../terminal/exit-code.js';
+import { createProgressLine } from '../../terminal/progress-view.js';
 import { showPage } from '../../terminal/show-page.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
@@ -83,6 +84,7 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
   const { out, output, images, umap } = flags;
   checkFlags(flags);
   const model = flags.model === undefined ? undefined : await findModelFile(flags.model, terminal, flags.yes);
+  const view = createProgressLine(terminal);
   const contents = {
     outputs: output ?? [],
     images: images ?? '',
@@ -92,12 +94,10 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
     duplicates: flags.duplicates ?? null,
     probe: flags.probe === undefined ? null : await readProbe(flags.probe),
     signal: terminal.signal,
-    onPhase: (phase: string) => {
-      if (terminal.isTerminal) terminal.err(`${shown(phase)}\n`);
-    },
+    onProgress: view.show,
   };
-  if (flags.serve) return serve(terminal, await makeReport(folder, contents), model, flags);
-  const summary = await writeReport(folder, { out, ...contents });
+  if (flags.serve) return serve(terminal, await makeReport(folder, contents).finally(view.end), model, flags);
+  const summary = await writeReport(folder, { out, ...contents }).finally(view.end);
   if (flags.json) {
     terminal.out(`${JSON.stringify(summary, null, 2)}\n`);
     return;

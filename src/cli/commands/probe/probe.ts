@@ -16,6 +16,7 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { describeProbe } from './probe-text.js';
 import { runZeroShot, type ZeroShotFlags } from './zero-shot.js';
+import { createProgressLine } from '../../terminal/progress-view.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 interface ProbeFlags extends ZeroShotFlags {
@@ -104,6 +105,7 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
   if (last !== undefined && !overwrite) checkAbsent(last);
   const model = attach === undefined ? undefined : await findModelFile(attach, terminal, flags.yes);
   const dataset = await openDataset(folder);
+  const view = createProgressLine(terminal);
   const probe = await trainProbe(dataset, labels, {
     kind: flags.kind,
     key: flags.output,
@@ -114,10 +116,8 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
     folds: flags.folds,
     seed: flags.seed,
     signal: terminal.signal,
-    onPhase: (phase) => {
-      if (terminal.isTerminal) terminal.err(`${shown(phase)}\n`);
-    },
-  });
+    onProgress: view.show,
+  }).finally(view.end);
   if (model !== undefined && out !== undefined)
     await writeClassifier(model, dataset, probe, { ...flags, out });
   else if (save !== undefined) await saveProbe(probe, save, { overwrite });

@@ -1,11 +1,14 @@
-/** The progress of `tapir embed`. */
+/** The progress of commands. */
+import { shown } from '../../base/printable.js';
+import type { Progress } from '../../base/progress.js';
 import type { EmbedProgress } from '../../datasets/embed/progress.js';
+import { formatBytes } from '../../html/numbers.js';
 import type { Terminal } from './terminal.js';
 
-/** Shows progress. */
+/** Shows progress. Its functions may be handed on alone. */
 export interface ProgressView {
-  show(progress: EmbedProgress): void;
-  end(): void;
+  readonly show: (progress: Progress | EmbedProgress) => void;
+  readonly end: () => void;
 }
 
 const LINE_EVERY_SECONDS = 10;
@@ -16,7 +19,7 @@ const REDRAW_EVERY_SECONDS = 0.1;
 /** Creates a view: one rewritten line on a terminal, a line every ten seconds elsewhere, or JSON events for programs. */
 export function createProgressView(terminal: Terminal, isJson: boolean): ProgressView {
   if (isJson) return createEvents(terminal);
-  return terminal.isTerminal ? createLine(terminal) : createLog(terminal);
+  return terminal.isTerminal ? createProgressLine(terminal) : createLog(terminal);
 }
 
 /** A line of JSON per second and at the end. */
@@ -30,11 +33,13 @@ function createLog(terminal: Terminal): ProgressView {
   return throttle(LINE_EVERY_SECONDS, (progress) => terminal.err(`${describe(progress)}\n`), false);
 }
 
-function createLine(terminal: Terminal): ProgressView {
+/** One rewritten line; nothing where there is no terminal. */
+export function createProgressLine(terminal: Terminal): ProgressView {
   const view = throttle(REDRAW_EVERY_SECONDS, (progress) => terminal.rewrite(describe(progress)));
   let isOpen = false;
   return {
     show(progress) {
+      if (!terminal.isTerminal) return;
       isOpen = true;
       view.show(progress);
     },
@@ -46,20 +51,17 @@ function createLine(terminal: Terminal): ProgressView {
   };
 }
 
-/** Shows at most one update in so many seconds, and the last one if `isLastShown`. */
-function throttle(
-  everySeconds: number,
-  show: (progress: EmbedProgress) => void,
-  isLastShown = true,
-): ProgressView {
+/** Shows at most one update in so many seconds, all steps, and the last update if `isLastShown`. */
+function throttle(everySeconds: number, show: ProgressView['show'], isLastShown = true): ProgressView {
   let next = isLastShown ? 0 : everySeconds;
-  let held: EmbedProgress | undefined;
+  let held: Progress | undefined;
   return {
     show(progress) {
       held = progress;
-      if (progress.seconds < next) return;
+      const seconds = 'seconds' in progress ? progress.seconds : performance.now() / 1000;
+      if (seconds < next && progress.unit !== 'steps') return;
       held = undefined;
-      next = progress.seconds + everySeconds;
+      next = seconds + everySeconds;
       show(progress);
     },
     end() {
@@ -69,8 +71,18 @@ function throttle(
   };
 }
 
+/** One line. */
+function describe(progress: Progress | EmbedProgress): string {
+  if ('seconds' in progress) return describeEmbedding(progress);
+  const { done, total, unit, what } = progress;
+  if (unit === 'steps') return shown(what!);
+  if (unit === 'pairs') return `compared ${Math.floor((100 * done) / (total || 1))} % of all pairs`;
+  const of = total === null ? '' : ` of ${formatBytes(total)}`;
+  return `${shown(what!)}: ${formatBytes(done)}${of}`;
+}
+
 /** `1200 of 10000 images, 57.3/s, 2 min left, 3 failed, waiting for images; cpu 62 %`. */
-function describe({ done, failed, skipped, total, ...rest }: EmbedProgress): string {
+function describeEmbedding({ done, failed, skipped, total, ...rest }: EmbedProgress): string {
   const { imagesPerSecond, etaSeconds, devices, limit } = rest;
   const count = total === null ? `${done}` : `${done} of ${Math.max(total - skipped, done)}`;
   const parts = [
