@@ -1,4 +1,4 @@
-/** The main job: extract features, run them on devices, embed photos. The other jobs have entries of their own names: `onnx-tapir/train` … */
+/** The main job: extract features, run them on devices, embed photos. Each other job has an entry: `onnx-tapir/train` … */
 export { TapirError, isTapirError, type ErrorCode, type ErrorDetails } from './base/errors.js';
 export type { Options } from './base/checks.js';
 export {

@@ -166,3 +166,17 @@ it('doubling normalizers of a tokenizer are refused before the memory is full', 
     expect.objectContaining({ code: 'TOKENIZER_INVALID' }),
   );
 });
+
+it.each([
+  ['pre_tokenizer', { type: 'Split', pattern: { Regex: '(a+)+$' }, behavior: 'Isolated', invert: false }],
+  [
+    'normalizer',
+    { type: 'Sequence', normalizers: [{ type: 'Replace', pattern: { Regex: '(a+)+$' }, content: '' }] },
+  ],
+])('a pattern that would take years for a text ends, in %s', (section, part) => {
+  const hostile = createTokenizer({ ...tokenizer, [section]: part } as never, 'tokenizer.json');
+  expect(hostile.encode('a', 8, 'right')).not.toEqual([]);
+  expect(() => hostile.encode(`${'a'.repeat(60)}b`, 77, 'right')).toThrow(
+    expect.objectContaining({ code: 'TOKENIZER_INVALID', message: expect.stringContaining('2000 ms') }),
+  );
+});

@@ -140,9 +140,9 @@ export async function splitModel(
     ? await deriveRewritten(model.source, prunedInternals.of(model).rewrite, 'tensors')
     : readModel(model as ModelSource);
   const { graph } = modelInternals.of(whole);
+  const costs = await measureCosts(whole, request);
   const cut = cutGraph(graph, { outputs: graphOutputs(graph) });
   const line = lineUp(cut);
-  const costs = await measureCosts(whole, request);
   const times = request.by === 'time' ? await timeNodes(whole, costs, 1) : undefined;
   const figure = FIGURES[request.by];
   const costOf = (node: Node): number => {

@@ -28,7 +28,7 @@ export interface HttpResponse {
   readonly url: string;
   /** The body as it arrives; throws {@link HttpFailure}, or the signal's reason. */
   readonly body: AsyncIterable<Uint8Array>;
-  /** Returns a header by its name in lower case; null if there is none. */
+  /** Returns a header by its name in lower case; null if the answer has no such header. */
   header(name: string): string | null;
   /** Gives up the body, and the connection with it. */
   discard(): void;

@@ -146,7 +146,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
       labels,
       maxBufferedBytes: Math.max(SERVICE_DEFAULTS.maxBufferedBytes, settings.maxBodyBytes),
     });
-    // Heard before anybody is told that there is something to stop.
+    // Signals are heard before the line that says that the service runs.
     const stopped = aborted(terminal.signal);
     const url = await service.listen({ host, port });
     if (token === undefined && !isLoopback(host))

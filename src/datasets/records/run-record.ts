@@ -18,7 +18,7 @@ export interface RequestRecord {
 
 /** A preprocessing, with the fields of `TransformOptions`. Fields that may be missing have their default then. */
 export interface TransformRecord {
-  /** The name of the preset; null if there is none. */
+  /** The name of the preset; null for a transform without a preset. */
   readonly preset: string | null;
   /** True if nobody stated it: no configuration lay beside the model. Left out otherwise. */
   readonly assumed?: true;

@@ -123,7 +123,7 @@ export function moduleOf(node: Node): string | undefined {
 interface Reads {
   /** By several inputs, directly or behind Identity nodes. */
   readonly isShared: boolean;
-  /** By some of them behind Identity nodes, which have the names of merged parameters: so the others read that of its own name. */
+  /** By some of them behind Identity nodes, which have the names of merged parameters: so the others read the parameter that the initializer is named after. */
   readonly isSplit: boolean;
 }
 

@@ -27,7 +27,7 @@ const OWN_LAYERS = new Set([
   'RMSNormalization',
 ]);
 
-/** Operators whose inputs hold weights under names of their own. */
+/** Operators whose inputs hold weights under separate names. */
 const RECURRENT = new Set(['LSTM', 'GRU', 'RNN']);
 /** Inputs with factors of sizes, by operator: floats that no network learns. */
 const SIZES: Readonly<Record<string, readonly number[]>> = { Resize: [1, 2], Upsample: [1] };

@@ -55,7 +55,7 @@ function isBare(marker: number): boolean {
   return marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 }
 
-/** Reads the frame header; undefined if there is none. Throws `TooManyParts`. */
+/** Reads the frame header; undefined if the file has no frame header. Throws `TooManyParts`. */
 export function readJpegFrame(bytes: Uint8Array): JpegFrame | undefined {
   for (const { marker, at } of jpegSegments(bytes)) {
     const isFrame = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;

@@ -14,7 +14,7 @@ import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
 import { fixInputs, type MeasuredAt } from './fix-inputs.js';
 import { measureValues, readFacts } from './measure-values.js';
-import { SessionHolder } from './session-holder.js';
+import { checkOpenable, SessionHolder } from './session-holder.js';
 
 /** Elements of tensors by what they are to the network. */
 export interface ElementCounts {
@@ -91,6 +91,7 @@ export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<Mo
 /** The part of a graph that its outputs need. */
 function rewriteWhole(graph: Graph): Rewrite {
   const cut = cutGraph(graph, { outputs: graphOutputs(graph), allowNonTensor: true });
+  checkOpenable(cut);
   return startRewrite(cut, () => ({ elemType: 0, dims: null }), true);
 }
 

@@ -1,6 +1,7 @@
 /** Holds one session for questions about a model, on the CPU and without optimisation unless a question asks for it. */
 import { TapirError } from '../../base/errors.js';
 import type { Naming } from '../../graph/rewrite/lay-out.js';
+import type { Cut } from '../../graph/rewrite/prune.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { readDevice } from '../../runtime/lanes/device.js';
 import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
@@ -58,7 +59,7 @@ export class SessionHolder {
   }: SessionForm): Promise<Replica> {
     await this.close();
     const device = readDevice('device', { type: 'cpu', threads });
-    checkOpenable(rewrite);
+    checkOpenable(rewrite.cut);
     const session = readSessionOptions({ graphOptimizationLevel });
     checkRunnable(rewrite, device);
     const place = { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' } as const;
@@ -80,7 +81,12 @@ export class SessionHolder {
   }
 }
 
-function checkOpenable({ cut: { nodes, outputs } }: Rewrite): void {
+/**
+ * Refuses a cut that no session opens for a question. Call it before work that only such a session needs.
+ *
+ * @throws {@link TapirError} `SESSION_FAILED`.
+ */
+export function checkOpenable({ nodes, outputs }: Pick<Cut, 'nodes' | 'outputs'>): void {
   const size = Math.max(nodes.size, outputs.length);
   if (size <= MOST_NODES) return;
   const count = (number: number): string => number.toLocaleString('en-US');

@@ -5,7 +5,7 @@ import type { Explorer } from './explorer.js';
 /**
  * Answers a question.
  *
- * @returns The answer, or `{ problem }` with the reason why there is none; undefined for what is no question.
+ * @returns The answer, or `{ problem }` with the reason why it has no answer; undefined for a text that is no question.
  */
 export async function answerQuestion(explorer: Explorer, question: string): Promise<unknown> {
   const { pathname, searchParams } = new URL(question, 'page:/');

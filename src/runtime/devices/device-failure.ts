@@ -127,7 +127,7 @@ export function explainCuda(
     return `the NVIDIA driver${version} is too old for the CUDA libraries that the provider needs; install a newer driver`;
   }
   if (failure === '100' || /no CUDA-capable device/i.test(text))
-    return 'CUDA sees no GPU: there is none, this container has no access to it, or CUDA_VISIBLE_DEVICES hides it';
+    return 'CUDA sees no GPU: the machine has no GPU, this container has no access to it, or CUDA_VISIBLE_DEVICES hides it';
   if (failure === '2' || FULL_TEXT.test(text))
     return `the GPU has too little free memory (${text}); end other programs on it (nvidia-smi lists them), or use a smaller batch`;
   if (failure === '803' || /unsupported display driver/i.test(text))

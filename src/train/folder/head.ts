@@ -17,7 +17,7 @@ export interface Head {
 
 const WEIGHT = '.weight';
 
-/** Finds the last parameter that is a matrix and the weight of a module; undefined if there is none. */
+/** Finds the last parameter that is a matrix and the weight of a module; undefined if the model has no such parameter. */
 export function findHead(model: OnnxModel): Head | undefined {
   const parameters = model.parameters();
   const weight = parameters.findLast(({ name, dims }) => dims.length === 2 && name.endsWith(WEIGHT));

@@ -62,7 +62,7 @@ export async function writeCheckpoint(folder: string, { tensors, facts }: Checkp
  * Reads the checkpoint of a folder.
  *
  * @returns The tensors, in memory, and the facts.
- * @throws {@link TapirError} `CHECKPOINT_INVALID` if there is none, if it is damaged, or if another version has written it.
+ * @throws {@link TapirError} `CHECKPOINT_INVALID` if the folder has no checkpoint, if it is damaged, or if another version has written it.
  */
 export async function readCheckpoint(folder: string): Promise<Checkpoint> {
   try {

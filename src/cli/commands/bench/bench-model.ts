@@ -128,10 +128,17 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
     terminal.out(json ? jsonText({ ...facts, ...report }) : reportText(report));
     return;
   }
-  const compared = await compareWays(flags, measure, (engine, precision) =>
+  const compared: Way[] = [];
+  const ways = compareWays(flags, measure, (engine, precision) =>
     flags.photos === undefined ? undefined : measureCosine(terminal, file, { engine, precision }, flags),
   );
-  terminal.out(json ? jsonText({ ...facts, compared }) : comparisonText(compared));
+  if (!json) terminal.out(lineOf(flags.photos === undefined ? COLUMNS : [...COLUMNS, ...COSINE_COLUMNS]));
+  for await (const way of ways) {
+    compared.push(way);
+    // A comparison takes minutes, and a stop keeps what was measured.
+    if (!json && !('impossible' in way)) terminal.out(rowOf(way, compared));
+  }
+  terminal.out(json ? jsonText({ ...facts, compared }) : conclusionOf(compared));
 }
 
 function namesOf({ device, devices }: BenchModelFlags): string[] {
@@ -186,61 +193,65 @@ async function measureCosine(
   };
 }
 
-async function compareWays(
+async function* compareWays(
   { engine, precision }: BenchModelFlags,
   measure: (engine: EngineName, precision: Precision) => Promise<MeasureModelReport>,
   cosineOf: (engine: EngineName, precision: Precision) => Promise<MeasuredCosine> | undefined,
-): Promise<Way[]> {
-  const ways: Way[] = [];
+): AsyncGenerator<Way> {
   for (const one of engine === 'all' ? ENGINES : [engine])
     for (const how of precision === 'all' ? PRECISIONS : [precision])
       try {
-        ways.push({ ...(await measure(one, how)), cosine: (await cosineOf(one, how)) ?? null });
+        yield { ...(await measure(one, how)), cosine: (await cosineOf(one, how)) ?? null };
       } catch (error) {
         if (!isTapirError(error) || !LACKS.has(error.code)) throw error;
-        ways.push({ engine: one, precision: how, impossible: error.message });
+        yield { engine: one, precision: how, impossible: error.message };
       }
-  return ways;
 }
 
-function comparisonText(ways: readonly Way[]): string {
-  const measured = ways.flatMap((way) => ('impossible' in way ? [] : [way]));
+const COLUMNS = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×'];
+const COSINE_COLUMNS = ['least cosine', 'mean'];
+/** Characters of the columns: names to the left, numbers to the right. */
+const WIDTHS = [11, 9, 5, 8, 9, 9, 9, 5, 12, 8];
+
+function lineOf(cells: readonly string[]): string {
+  return `${cells.map((cell, i) => (i < 2 ? cell.padEnd(WIDTHS[i]!) : cell.padStart(WIDTHS[i]!))).join('  ')}\n`;
+}
+
+function measuredOf(ways: readonly Way[]): Exclude<Way, { readonly impossible: string }>[] {
+  return ways.flatMap((way) => ('impossible' in way ? [] : [way]));
+}
+
+function rateOf({ best }: MeasureModelReport): number {
+  return best.rowsPerSecond.median;
+}
+
+function rowOf(report: Exclude<Way, { readonly impossible: string }>, ways: readonly Way[]): string {
+  const { engine, precision, best, cosine } = report;
+  return lineOf([
+    engine,
+    precision,
+    String(best.rows),
+    String(best.sessionsPerDevice),
+    rateText(best),
+    best.rowsPerSecond.min.toFixed(1),
+    best.rowsPerSecond.max.toFixed(1),
+    (rateOf(report) / rateOf(measuredOf(ways)[0]!)).toFixed(2),
+    ...(cosine ? [roundDown(cosine.least), roundDown(cosine.mean)] : []),
+  ]);
+}
+
+function conclusionOf(ways: readonly Way[]): string {
   // What an engine lacks can be the same for each precision.
   const notes = new Set(ways.flatMap((way) => ('impossible' in way ? [`note: ${way.impossible}\n`] : [])));
-  const [first] = measured;
-  if (!first) return [...notes].join('');
-  const rateOf = ({ best }: MeasureModelReport): number => best.rowsPerSecond.median;
-  const fastest = measured.toSorted((a, b) => rateOf(b) - rateOf(a))[0]!;
-  const hasCosines = measured.some(({ cosine }) => cosine !== null);
-  const header = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×'];
-  if (hasCosines) header.push('least cosine', 'mean');
-  const rows = measured.map((report) => {
-    const row = [
-      report.engine,
-      report.precision,
-      String(report.best.rows),
-      String(report.best.sessionsPerDevice),
-      rateText(report.best),
-      report.best.rowsPerSecond.min.toFixed(1),
-      report.best.rowsPerSecond.max.toFixed(1),
-      (rateOf(report) / rateOf(first)).toFixed(2),
-    ];
-    if (report.cosine) row.push(roundDown(report.cosine.least), roundDown(report.cosine.mean));
-    row.push(report === fastest ? '<' : '');
-    return row;
-  });
-  const { engine, precision, best } = fastest;
+  const [fastest] = measuredOf(ways).toSorted((a, b) => rateOf(b) - rateOf(a));
+  if (!fastest) return [...notes].join('');
+  const { engine, precision, best, cosine } = fastest;
   const choice = `--engine ${engine} --precision ${precision} --batch ${best.rows} --sessions ${best.sessionsPerDevice}`;
   const caution =
     precision === 'float32'
       ? ''
-      : `note: ${precision} changes features; ${hasCosines ? '' : '--photos measures how much here, and '}"tapir embed" measures it on your first images (--min-cosine sets a limit)\n`;
-  return [
-    formatTable([[...header, ''], ...rows], hasCosines ? [2, 3, 4, 5, 6, 7, 8, 9] : [2, 3, 4, 5, 6, 7]),
-    `\nfastest here: ${choice}\n`,
-    caution,
-    ...notes,
-  ].join('');
+      : `note: ${precision} changes features; ${cosine ? '' : '--photos measures how much here, and '}"tapir embed" measures it on your first images (--min-cosine sets a limit)\n`;
+  return [`\nfastest here: ${choice}\n`, caution, ...notes].join('');
 }
 
 function reportText({ devices, measured, best, notes }: MeasureModelReport): string {

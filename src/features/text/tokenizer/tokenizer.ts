@@ -1,4 +1,5 @@
 /** Text → token ids, with the ids of Python's `tokenizers`. */
+import { createContext, Script, type Context } from 'node:vm';
 import { reasonOf, TapirError } from '../../../base/errors.js';
 import { createTokenSplitter, type AddedToken, type TextPiece } from './added-tokens.js';
 import { createNormalizer, type Normalizer, type PartConfig } from './normalizers.js';
@@ -61,7 +62,11 @@ export function createTokenizer(json: TokenizerJson, path: string): Tokenizer {
     );
     const steps = createNormalizer(json.normalizer ?? null, from);
     const normalize: Normalizer = (text) => inFile(path, () => steps(text));
-    return assemble(parts, normalize, json.added_tokens ?? [], path);
+    const tokenizer = assemble(parts, normalize, json.added_tokens ?? [], path);
+    if (!hasPatterns([json.normalizer, json.pre_tokenizer])) return tokenizer;
+    const encode: Tokenizer['encode'] = (...given) =>
+      inFile(path, () => inTime(() => tokenizer.encode(...given)));
+    return { ...tokenizer, encode };
   });
 }
 
@@ -72,6 +77,34 @@ function inFile<Result>(path: string, step: () => Result): Result {
   } catch (error) {
     throw error instanceof TapirError ? error : tokenizerInvalid(path, reasonOf(error), error);
   }
+}
+
+/** The longest time that the patterns of a file may take for one text: those of tokenizers take milliseconds. */
+const MOST_MS = 2000;
+const call = new Script('step()');
+let context: Context | undefined;
+
+/**
+ * Runs a step that applies regular expressions of a file, and ends it when it takes too long: some patterns need years for some texts.
+ * Only a script of `node:vm` can be ended from outside.
+ */
+function inTime<Result>(step: () => Result): Result {
+  context ??= createContext({});
+  context['step'] = step;
+  try {
+    return call.runInContext(context, { timeout: MOST_MS }) as Result;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
+    throw new Error(`its patterns take more than ${MOST_MS} ms for a text of this length`, { cause: error });
+  } finally {
+    context['step'] = undefined;
+  }
+}
+
+/** Whether a part of a tokenizer.json holds regular expressions. */
+function hasPatterns(part: unknown): boolean {
+  if (typeof part !== 'object' || part === null) return false;
+  return Object.hasOwn(part, 'Regex') || Object.values(part).some(hasPatterns);
 }
 
 function assemble(

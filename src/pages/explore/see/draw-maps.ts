@@ -54,7 +54,7 @@ function shrink(places: Places, factor: number): Places {
   return { ...places, height: rows, width: columns, data };
 }
 
-/** The least and the largest finite value; zeros if there is none. */
+/** The least and the largest finite value; zeros if no value is finite. */
 export function rangeOf(values: Float32Array): [least: number, largest: number] {
   let [least, largest] = [Infinity, -Infinity];
   for (const value of values) {

@@ -83,7 +83,7 @@ export const DIRECTIONS: Readonly<Record<string, Place>> = {
 const ASIDE = 2.5;
 
 /**
- * The next point in a direction: the nearest point within 45° of it, preferably straight ahead; if there is none, the nearest point
+ * The next point in a direction: the nearest point within 45° of it, preferably straight ahead; without such a point, the nearest point
  * ahead at any angle. Points in exactly the same place follow one another by number.
  */
 export function nextInDirection(places: Places, from: number, { x, y }: Place): number | undefined {

@@ -1,4 +1,6 @@
 /** `tapir bench model`: what it prints, for tiny models and no time at all; the figures themselves are not looked at. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -8,7 +10,7 @@ import {
   type BatchMeasurement,
   type MeasureModelReport,
 } from '../../../../src/cli/measure/measure-model.js';
-import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 import { modelBytes } from '../../../support/graphs.js';
 import { hasOpenVino } from '../../../support/openvino.js';
 import { runTapir } from '../../../support/run.js';
@@ -111,6 +113,19 @@ describe('tapir bench model', () => {
         impossible: expect.stringMatching(/only \d+ % of the weights/),
       },
     ]);
+  });
+
+  it('prints each row as it is measured, so that a stop keeps it', async () => {
+    const flags = ['bench', 'model', model, '--return', 'avgpool', '--precision', 'all', '--seconds', '1'];
+    const child = spawn(process.execPath, [projectPath('dist/lib/bin.cjs'), ...flags]);
+    let stdout = '';
+    child.stdout.on('data', (chunk: Buffer) => {
+      stdout += chunk.toString();
+      if (/\nonnxruntime +float32 .* 1\.00/.test(stdout)) child.kill('SIGINT');
+    });
+    const [code] = (await once(child, 'close')) as [number | null];
+    expect(code).toBe(130);
+    expect(stdout).not.toContain('fastest');
   });
 
   it.each([
