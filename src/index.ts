@@ -37,7 +37,7 @@ export type { LearnSource, PhotoFailure, PhotoOptions } from './datasets/embed/p
 export type { RunInput, RunOptions } from './extract/replicas/run-options.js';
 export { chunkSizes, type Split } from './tensor/split.js';
 export type { Extractor } from './extract/extractor.js';
-export type { EngineName, Precision } from './runtime/lanes/lane-options.js';
+export type { EngineName, Precision } from './runtime/capabilities/capabilities.js';
 export type { TensorInfo } from './tensor/tensor-info.js';
 export type { FeatureInfo } from './model/prune/feature-info.js';
 export type { Tensor, TensorOf, TensorLike, TensorData, DType } from './tensor/tensor.js';

@@ -1,7 +1,8 @@
-/** The house: which room may import which, and what belongs to one file alone. Three tests over one table. */
+/** The house: which room may import which, and what belongs to one file alone. One table, and four tests. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { ENGINES } from '../src/runtime/capabilities/capabilities.js';
 import { projectPath } from './support/fixtures.js';
 
 interface Room {
@@ -33,7 +34,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
       ['.', 'configs', 'lanes'],
     ],
   },
-  runtime: { on: ['tensor'], floors: [['lanes'], ['.'], ['devices'], ['engines']] },
+  runtime: { on: ['tensor'], floors: [['capabilities'], ['lanes'], ['.'], ['devices'], ['engines']] },
   model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['oracle']] },
   extract: { on: ['model'], floors: [['replicas'], ['.']] },
   gradients: { on: ['model'], floors: [['backward'], ['rules'], ['.']] },
@@ -226,6 +227,13 @@ describe('architecture', () => {
     const talks = /console\.|process\.(argv|stdout|stderr|exit\(|exitCode)|process\.on\('SIG/;
     const talkers = [...files.values()].filter(({ text }) => talks.test(withoutComments(text)));
     expect(talkers.map(({ path }) => path).filter((path) => roomOf(path) !== 'cli')).toEqual([]);
+  });
+
+  it('knows engines by what they can do: their names are compared nowhere', () => {
+    const name = `'(?:${ENGINES.join('|')})'`;
+    const compares = new RegExp(`[!=]==?\\s*${name}|${name}\\s*[!=]==?|case ${name}|includes\\(${name}`);
+    const knowing = [...files.values()].filter(({ text }) => compares.test(withoutComments(text)));
+    expect(knowing.map(({ path }) => path)).toEqual([]);
   });
 
   it('has short files, and tests for every room', () => {

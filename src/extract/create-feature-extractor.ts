@@ -3,6 +3,7 @@ import { givenFields, invalidOption, pickFields, withDefaults, type Options } fr
 import type { PrunedModel } from '../model/prune/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import { CAPABILITIES } from '../runtime/capabilities/capabilities.js';
 import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
 import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import { warmLane } from '../runtime/lanes/lane-start.js';
@@ -156,10 +157,11 @@ export async function createFeatureExtractor(
   const { device, devices, parallel, session } = options;
   const lane = readLaneOptions(pickFields(options, LANE_DEFAULTS));
   const rewriting = pickFields(options, REWRITE_DEFAULTS);
-  if (lane.engine === 'openvino' && Object.keys(givenFields(session, 'session')).length > 0)
+  const { takesSessionOptions } = CAPABILITIES[lane.engine];
+  if (!takesSessionOptions && Object.keys(givenFields(session, 'session')).length > 0)
     throw invalidOption(
       'session',
-      'left out with engine "openvino": these are options of onnxruntime',
+      `left out with engine "${lane.engine}": these are options of onnxruntime`,
       session,
     );
   const setup: SessionSetup = { session: readSession(session, inherited?.session), lane };

@@ -4,7 +4,7 @@ import type { Options } from '../base/checks.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import type { FeatureInfo } from '../model/prune/feature-info.js';
 import { Internals } from '../model/open/internals.js';
-import type { EngineName, Precision } from '../runtime/lanes/lane-options.js';
+import type { EngineName, Precision } from '../runtime/capabilities/capabilities.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import type { DType, Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';

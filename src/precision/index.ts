@@ -1,6 +1,6 @@
 /** Models of lower precision, and what it costs in exactness. */
 export { lowerPrecision, type LoweredModel, type LoweringOptions } from './lower-precision.js';
-export type { LoweredPrecision } from '../runtime/lanes/lane-options.js';
+export type { LoweredPrecision } from '../runtime/capabilities/capabilities.js';
 export type { LoweringReport } from './report.js';
 export { compareModels, type CompareOptions } from './compare/compare-models.js';
 export type { ComparedOutput, ModelComparison } from './compare/comparison.js';

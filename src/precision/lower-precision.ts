@@ -5,7 +5,7 @@ import type { Naming } from '../graph/rewrite/lay-out.js';
 import { canConvert, convertibleOperators, isKnownOperator } from '../graph/precision/half-forms.js';
 import { describeNode, graphOutputs, wholeCut } from '../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../graph/rewrite/rewrite.js';
-import { isLowered, type LoweredPrecision, type Precision } from '../runtime/lanes/lane-options.js';
+import { isLowered, type LoweredPrecision, type Precision } from '../runtime/capabilities/capabilities.js';
 import { modelInternals } from '../model/open/model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { ModelOracle } from '../model/oracle/model-oracle.js';

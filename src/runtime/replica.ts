@@ -7,7 +7,7 @@ import { isShared, type Feed } from '../tensor/image-feed.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 import { checkPresent, cutFeed, type FeedPart } from '../tensor/tensor-part.js';
 import { deviceName, type ResolvedDevice } from './lanes/device.js';
-import { checkPlace } from './check-place.js';
+import { CAPABILITIES, checkPrecision } from './capabilities/capabilities.js';
 import { openLane, type Lane, type LanePlace } from './lanes/lane.js';
 import { LanePool, type LaneDeathPolicy, type Slot } from './lane-pool.js';
 import type { startLane } from './lanes/lane-start.js';
@@ -292,9 +292,9 @@ export async function openReplica(
   describe: (failure?: unknown) => Promise<LaneDescription>,
   start?: typeof startLane,
 ): Promise<Replica> {
-  checkPlace(place.lane.engine, place.lane.precision, place.device);
-  // OpenVINO's runs share a model, so its sessions are streams of one lane.
-  const [lanes, streams] = place.lane.engine === 'openvino' ? [1, place.sessions] : [place.sessions, 1];
+  const { device, lane, sessions } = place;
+  checkPrecision(lane.precision, lane.engine, { type: device.type, name: deviceName(device) });
+  const [lanes, streams] = CAPABILITIES[lane.engine].hasStreams ? [1, sessions] : [sessions, 1];
   const describeStreams = async (failure?: unknown): Promise<LaneDescription> => ({
     ...(await describe(failure)),
     streams,

@@ -1,6 +1,6 @@
 /** Prepares what all tests share, and says before them what will not run, and why: a skipped suite would otherwise be silent. */
 import { reasonOf } from '../../src/base/errors.js';
-import { findOpenVino } from '../../src/runtime/devices/openvino-libraries.js';
+import { findOpenVino } from '../../src/runtime/capabilities/openvino-libraries.js';
 import { findGpu } from './find-gpu.js';
 import { hasShared, sharedUnpacker, unpackShared } from './shared.js';
 

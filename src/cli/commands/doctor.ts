@@ -1,6 +1,7 @@
 /** `tapir doctor`: what runs here, what does not run and why, and what to do next. */
 import { shown } from '../../base/printable.js';
 import type { Command } from 'commander';
+import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
 import type { ProbedEngine } from '../../runtime/devices/probe-engines.js';
 import type { CudaDevice } from '../../runtime/devices/device-list.js';
 import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnose.js';
@@ -74,7 +75,7 @@ function systemLines(diagnosis: Diagnosis): Line[] {
       : ['ok', 'onnxruntime', `${runtime.version}, compiled for ${runtime.providers.join(', ') || '?'}`],
     ['ok', 'processor', `${cpu.name}, ${count(cpu.cores, 'core')}, ${formatBytes(cpu.memoryBytes)}`],
     ...(instructionSets.length > 0 ? [['note', 'it has', instructionSets.join(', ')] as const] : []),
-    ...diagnosis.engines.filter(({ name }) => name === 'openvino').map(engineLine),
+    ...diagnosis.engines.filter(({ name }) => CAPABILITIES[name].findLibraries).map(engineLine),
     isTelemetryOff
       ? ['ok', 'telemetry', `off (ORT_DISABLE_TELEMETRY=1${telemetry === null ? ', set by tapir' : ''})`]
       : ['note', 'telemetry', `on, because ORT_DISABLE_TELEMETRY=${telemetry}`],
@@ -157,10 +158,10 @@ const BFLOAT16_SETS: ReadonlySet<string> = new Set(['amx_bf16', 'avx512_bf16', '
 /** What to do next, the most useful step first. */
 function nextSteps({ runtime, cuda, devices, node, instructionSets, engines }: Diagnosis): string[] {
   const steps: string[] = [];
-  const isIdle = engines.some(({ name, folder }) => name === 'openvino' && folder === null);
-  if (isIdle && instructionSets.some((set) => BFLOAT16_SETS.has(set)))
+  const idle = engines.find(({ name, folder }) => folder === null && CAPABILITIES[name].precisions.bfloat16);
+  if (idle && instructionSets.some((set) => BFLOAT16_SETS.has(set)))
     steps.push(
-      'this CPU computes in bfloat16, several times as fast: tapir engines install openvino, then use --engine openvino --precision bfloat16',
+      `this CPU computes in bfloat16, several times as fast: tapir engines install ${idle.name}, then use --engine ${idle.name} --precision bfloat16`,
     );
   const works = (type: string): boolean =>
     devices.some(({ device, isWorking }) => isWorking && nameOf(device).startsWith(type));

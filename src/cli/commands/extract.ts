@@ -10,7 +10,7 @@ import { PRUNE_DEFAULTS, type PruneOptions } from '../../model/prune/cut-model.j
 import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';
 import type { VerifyReport } from '../../model/oracle/compare-pruned.js';
 import { lowerPrecision, type LoweredModel } from '../../precision/lower-precision.js';
-import type { LoweredPrecision } from '../../runtime/lanes/lane-options.js';
+import type { LoweredPrecision } from '../../runtime/capabilities/capabilities.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { verifyModel } from '../../model/oracle/verify.js';

@@ -2,7 +2,8 @@
 import { Option, type Command } from 'commander';
 import { EMBED_FIELDS } from '../../datasets/embed/embed-options.js';
 import { DECODE_MODES } from '../../images/decode/decode-options.js';
-import { ENGINES, LANE_DEFAULTS, PRECISIONS } from '../../runtime/lanes/lane-options.js';
+import { ENGINES, PRECISIONS } from '../../runtime/capabilities/capabilities.js';
+import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
 import { YES_FLAG, YES_HELP } from './find-model.js';
 import { collect, parseCount } from './flag-values.js';
 import { addFlags } from './option-flags.js';

@@ -21,9 +21,9 @@ import {
   enginePrecision,
   isLowered,
   type EngineName,
-  type LaneOptions,
   type Precision,
-} from '../../runtime/lanes/lane-options.js';
+} from '../../runtime/capabilities/capabilities.js';
+import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';

@@ -12,10 +12,10 @@ import type { Device } from '../../runtime/lanes/device.js';
 import {
   checkPrecision,
   enginePrecision,
-  LANE_DEFAULTS,
   type EngineName,
   type Precision,
-} from '../../runtime/lanes/lane-options.js';
+} from '../../runtime/capabilities/capabilities.js';
+import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { DataParallel } from '../../extract/data-parallel.js';
 import { medianOf } from '../../base/median.js';

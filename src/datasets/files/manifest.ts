@@ -1,5 +1,6 @@
 /** The manifest of a dataset: what was embedded, how, and where it lies. It is written last: without it, a dataset is unfinished. */
 import { packageVersion } from '../../base/package.js';
+import type { EngineName } from '../../runtime/capabilities/capabilities.js';
 import { latestWeights } from '../records/dataset-identity.js';
 import type { DatasetInputs, InputCounts } from './dataset-inputs.js';
 import { FEATURES } from './file-names.js';
@@ -55,7 +56,7 @@ export interface Manifest {
   /** Of the engines, the one that ran the model. The versions of sharp and libvips are null if no image needed them. */
   readonly versions: Readonly<
     Record<'onnx-tapir' | 'node', string> &
-      Partial<Record<'onnxruntime' | 'openvino', string>> &
+      Partial<Record<EngineName, string>> &
       Record<keyof DecoderRecord, string | null>
   >;
   /** The latest run, with settings that can change the last bits of a feature. */

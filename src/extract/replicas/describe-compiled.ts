@@ -1,4 +1,4 @@
-/** Descriptions of the lanes of a model on OpenVINO: the model as it was compiled before, or one to compile and keep. */
+/** Descriptions of the lanes of a model on an engine that compiles: the model as it was compiled before, or one to compile and keep. */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { externalTensors } from '../../graph/rewrite/describe.js';
@@ -8,7 +8,7 @@ import { describeModel, identifyRewrite } from '../../model/prune/session-model.
 import { describeMachine } from '../../runtime/cpu-features.js';
 import type { ResolvedDevice } from '../../runtime/lanes/device.js';
 import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
-import { findOpenVino } from '../../runtime/devices/openvino-libraries.js';
+import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
 import { cacheOf, dropEntry, findEntry, makeRemnant } from '../../runtime/lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../../runtime/lanes/prepared-files.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
@@ -49,12 +49,16 @@ const NOTHING = new Uint8Array(0);
 const FORMAT = 1;
 
 /** The key of the compiled model; undefined if it is not kept. */
-async function keyOf(pruned: PrunedModel, { cache, precision }: LaneOptions): Promise<string | undefined> {
+async function keyOf(
+  pruned: PrunedModel,
+  { cache, engine, precision }: LaneOptions,
+): Promise<string | undefined> {
   if (cache === 'off') return undefined;
   const { rewrite } = prunedInternals.of(pruned);
   const { identity, bytes } = await identifyRewrite(pruned.source, rewrite);
   if (cache === 'auto' && bytes < LEAST_BYTES) return undefined;
-  const words = [FORMAT, 'openvino', findOpenVino().identity, identity, precision, describeMachine()];
+  const libraries = CAPABILITIES[engine].findLibraries?.().identity;
+  const words = [FORMAT, engine, libraries, identity, precision, describeMachine()];
   return createHash('sha256').update(JSON.stringify(words)).digest('hex');
 }
 

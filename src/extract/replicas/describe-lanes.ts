@@ -1,6 +1,6 @@
 /** Descriptions of the lanes of a model: of the pruned model itself, or of one that was prepared for all lanes. */
-import type { ResolvedDevice } from '../../runtime/lanes/device.js';
-import { checkPlace } from '../../runtime/check-place.js';
+import { deviceName, type ResolvedDevice } from '../../runtime/lanes/device.js';
+import { CAPABILITIES, checkPrecision } from '../../runtime/capabilities/capabilities.js';
 import { prepareModel, warnUnprepared, type PreparedFor } from '../../runtime/prepare-model.js';
 import { cacheOf, isWhole, type CacheEntry } from '../../runtime/lanes/prepared-cache.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
@@ -31,13 +31,15 @@ export function describeLanes(
 ): (device: ResolvedDevice) => DescribeLane {
   const { engine } = setup.lane;
   const describe =
-    engine === 'openvino' ? describeCompiled(pruned, setup) : describeGraph(pruned, setup, sessions);
+    CAPABILITIES[engine].keeps === 'compiled'
+      ? describeCompiled(pruned, setup)
+      : describeGraph(pruned, setup, sessions);
   return (device) => {
     const describeOn = describe(device);
     return async (failure) => {
       const { rewrite, lowered } = prunedInternals.of(await pruned);
       checkRunnable(rewrite, device);
-      if (lowered) checkPlace(engine, lowered.precision, device);
+      if (lowered) checkPrecision(lowered.precision, engine, { type: device.type, name: deviceName(device) });
       return describeOn(failure);
     };
   };
@@ -84,6 +86,7 @@ const NOTHING: Preparing = Promise.resolve(undefined);
 
 /** What a model can be prepared for; undefined where it must not be. */
 function targetOf(device: ResolvedDevice, { session, lane }: SessionSetup): PreparedFor | undefined {
+  if (CAPABILITIES[lane.engine].keeps !== 'graph') return undefined;
   // Which device "auto" is, is known only once the session is open.
   if (lane.cache === 'off' || device.type === 'auto') return undefined;
   // The user's own way of saving, or of finding weights.

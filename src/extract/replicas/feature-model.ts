@@ -36,7 +36,7 @@ export async function describeLane(
 ): Promise<LaneDescription> {
   const { rewrite } = prunedInternals.of(pruned);
   const model = await describeMapped(pruned.source, rewrite, session);
-  return { ...model, device, session, cudaLibraries: lane.cudaLibraries };
+  return { ...model, device, session, precision: lane.precision, cudaLibraries: lane.cudaLibraries };
 }
 
 /**

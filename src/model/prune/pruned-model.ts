@@ -4,7 +4,7 @@ import { externalTensors, planOf } from '../../graph/rewrite/describe.js';
 import type { PrunePlan } from '../../graph/rewrite/plan.js';
 import { collectChunks } from '../../onnx/emit.js';
 import { checkExternalLocations } from '../../onnx/external-data.js';
-import type { LoweredPrecision } from '../../runtime/lanes/lane-options.js';
+import type { LoweredPrecision } from '../../runtime/capabilities/capabilities.js';
 import { Internals } from '../open/internals.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';

@@ -1,7 +1,13 @@
 /** Tries the engines on the CPU: the facts about them in `tapir doctor`. */
 import { reasonOf } from '../../base/errors.js';
-import { ENGINE_PRECISIONS, type EngineName, type Precision } from '../lanes/lane-options.js';
-import { findOpenVino } from './openvino-libraries.js';
+import {
+  CAPABILITIES,
+  ENGINE_PRECISIONS,
+  ENGINES,
+  type EngineName,
+  type Precision,
+} from '../capabilities/capabilities.js';
+import { LANE_DEFAULTS } from '../lanes/lane-options.js';
 import { probeDevice, type ProbeOptions, type ProbeResult } from './probe.js';
 
 /** An engine, and the result of trying it on the CPU. */
@@ -21,30 +27,32 @@ export interface ProbedEngine {
 /**
  * Tries each engine.
  *
- * @param cpu - The result of onnxruntime on the CPU.
+ * @param cpu - The result of the default engine on the CPU.
  */
 export async function probeEngines(cpu: ProbeResult, options: ProbeOptions): Promise<ProbedEngine[]> {
-  const { runtime: version, isWorking, reason } = cpu;
-  const precisions: readonly Precision[] = isWorking ? ['float32'] : [];
-  return [
-    { name: 'onnxruntime', version, isWorking, reason, folder: null, precisions },
-    await probeOpenVino(options),
-  ];
+  const probed: ProbedEngine[] = [];
+  for (const name of ENGINES) probed.push(await probeEngine(name, cpu, options));
+  return probed;
 }
 
-async function probeOpenVino(options: ProbeOptions): Promise<ProbedEngine> {
-  const base = { name: 'openvino', version: null, isWorking: false, folder: null, precisions: [] } as const;
-  let folder: string;
+async function probeEngine(name: EngineName, cpu: ProbeResult, options: ProbeOptions): Promise<ProbedEngine> {
+  const { findLibraries, precisions } = CAPABILITIES[name];
+  let folder: string | null = null;
   try {
-    ({ folder } = findOpenVino());
+    if (findLibraries) ({ folder } = findLibraries());
   } catch (error) {
-    return { ...base, reason: reasonOf(error) };
+    return { name, version: null, isWorking: false, reason: reasonOf(error), folder, precisions: [] };
   }
-  const device = { type: 'cpu', id: 0, threads: 1 } as const;
   const tried = new Map<Precision, ProbeResult>();
-  for (const precision of ENGINE_PRECISIONS)
-    tried.set(precision, await probeDevice(device, { ...options, on: { engine: 'openvino', precision } }));
+  for (const precision of ENGINE_PRECISIONS) {
+    if (!precisions[precision]) continue;
+    const isKnown = name === LANE_DEFAULTS.engine && precision === LANE_DEFAULTS.precision;
+    const result = isKnown ? cpu : await probeDevice(CPU, { ...options, on: { engine: name, precision } });
+    tried.set(precision, result);
+  }
   const { runtime: version, isWorking, reason } = tried.get('float32')!;
-  const precisions = ENGINE_PRECISIONS.filter((precision) => tried.get(precision)!.isWorking);
-  return { ...base, version, isWorking, reason, folder, precisions };
+  const working = ENGINE_PRECISIONS.filter((precision) => tried.get(precision)?.isWorking);
+  return { name, version, isWorking, reason, folder, precisions: working };
 }
+
+const CPU = { type: 'cpu', id: 0, threads: 1 } as const;

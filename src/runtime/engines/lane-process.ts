@@ -3,7 +3,7 @@
  * when its owner is killed.
  */
 import { serveLane } from '../lanes/lane-server.js';
-import type { EngineName } from '../lanes/lane-options.js';
+import type { EngineName } from '../capabilities/capabilities.js';
 import { ENGINE_VARIABLE, type LaneRequest } from '../lanes/protocol.js';
 import { loadEngine } from './load-engine.js';
 

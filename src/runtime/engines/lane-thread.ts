@@ -1,7 +1,7 @@
 /** Entry file of a lane in a worker thread. */
 import { parentPort, threadId, workerData } from 'node:worker_threads';
 import { serveLane } from '../lanes/lane-server.js';
-import type { EngineName } from '../lanes/lane-options.js';
+import type { EngineName } from '../capabilities/capabilities.js';
 import { STATE_BUSY, STATE_STOP, type LaneRequest } from '../lanes/protocol.js';
 import { endTurn, takeTurn } from '../lanes/turns.js';
 import { loadEngine } from './load-engine.js';

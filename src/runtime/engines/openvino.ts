@@ -15,7 +15,7 @@ import {
   type NamedTensor,
 } from '../../tensor/tensor.js';
 import { deviceName, type ResolvedDevice } from '../lanes/device.js';
-import { findOpenVino } from '../devices/openvino-libraries.js';
+import { findOpenVino } from '../capabilities/openvino-libraries.js';
 import type { Session } from '../lanes/engine.js';
 import { addEntry } from '../lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../lanes/prepared-files.js';

@@ -2,10 +2,8 @@
 import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption, show } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import type { DeviceType } from '../capabilities/capabilities.js';
 import { CUDA_IGNORED } from './session-options.js';
-
-/** Kinds of device. `auto` uses CUDA if it works, otherwise the CPU with a warning. */
-export type DeviceType = 'cpu' | 'cuda' | 'webgpu' | 'auto';
 
 /** A device in full. */
 export interface DeviceSpec {

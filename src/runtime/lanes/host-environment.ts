@@ -3,7 +3,8 @@
  * `process.env` is a copy. So the main thread sets them while a session opens, and removes them afterwards.
  */
 
-import type { DeviceType, ResolvedDevice } from './device.js';
+import type { DeviceType } from '../capabilities/capabilities.js';
+import type { ResolvedDevice } from './device.js';
 
 /**
  * Variables of all lanes.

@@ -1,23 +1,14 @@
 /** Options of lanes, the threads or processes in which sessions run. */
 import { checkInteger, checkOneOf, checkText, withDefaults, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-
-/** The libraries that run graphs. */
-export const ENGINES = ['onnxruntime', 'openvino'] as const;
-/** A library that runs graphs. */
-export type EngineName = (typeof ENGINES)[number];
-
-/** How an engine computes float32 operators. */
-export const ENGINE_PRECISIONS = ['float32', 'bfloat16'] as const;
-/** How an engine computes float32 operators. */
-export type EnginePrecision = (typeof ENGINE_PRECISIONS)[number];
-
-/** The arithmetic of sessions: what an engine does, and what a rewrite of the model gives. Inputs and outputs keep their types. */
-export const PRECISIONS = ['float32', 'bfloat16', 'float16', 'int8'] as const;
-/** How sessions compute. */
-export type Precision = (typeof PRECISIONS)[number];
-/** The precisions that a rewrite of the model gives. */
-export type LoweredPrecision = Exclude<Precision, EnginePrecision>;
+import {
+  checkPrecision,
+  ENGINES,
+  isLowered,
+  PRECISIONS,
+  type EngineName,
+  type EnginePrecision,
+} from '../capabilities/capabilities.js';
 
 /** Options of all sessions of an extractor. */
 export interface LaneOptions {
@@ -101,16 +92,6 @@ export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
   };
 }
 
-/** Whether a precision is that of a rewritten model. Engines compute such a model in float32 otherwise. */
-export function isLowered(precision: Precision): precision is LoweredPrecision {
-  return precision === 'float16' || precision === 'int8';
-}
-
-/** What is asked of the engine: it computes the rest of a lowered model in float32. */
-export function enginePrecision(precision: Precision): EnginePrecision {
-  return isLowered(precision) ? 'float32' : precision;
-}
-
 function readPrecision(given: unknown, engine: EngineName): EnginePrecision {
   const precision = checkOneOf('precision', given, PRECISIONS);
   checkPrecision(precision, engine);
@@ -119,30 +100,6 @@ function readPrecision(given: unknown, engine: EngineName): EnginePrecision {
   throw new TapirError(
     'PRECISION_UNSUPPORTED',
     `precision "${precision}" is not an option of sessions: ${reason}; give what pruneModel gives to lowerPrecision of "onnx-tapir/precision", pass the model that comes back, and leave "precision" out`,
-    { details: { precision, engine, reason } },
-  );
-}
-
-/**
- * Checks that an engine computes in a precision. onnxruntime's kernels for bfloat16 on the CPU are few. OpenVINO's plugin for CPUs
- * computes lowered models in float32.
- *
- * @throws {@link TapirError} `PRECISION_UNSUPPORTED`.
- */
-export function checkPrecision(precision: Precision, engine: EngineName): void {
-  if (precision === 'float32' || (precision === 'bfloat16') === (engine === 'openvino')) return;
-  if (precision !== 'bfloat16') {
-    const reason = 'OpenVINO computes in float32 or bfloat16 on the CPU';
-    throw new TapirError(
-      'PRECISION_UNSUPPORTED',
-      `precision "${precision}" is not possible with engine "${engine}": ${reason}; choose engine "onnxruntime" (--engine onnxruntime), or precision "bfloat16"`,
-      { details: { precision, engine, reason } },
-    );
-  }
-  const reason = 'ONNX Runtime computes in float32 on the CPU';
-  throw new TapirError(
-    'PRECISION_UNSUPPORTED',
-    `precision "${precision}" is not possible with engine "${engine}": ${reason}; choose engine "openvino" (--engine openvino), or precision "float32"`,
     { details: { precision, engine, reason } },
   );
 }

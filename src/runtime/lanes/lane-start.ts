@@ -7,7 +7,8 @@ import { fillsBuffer, makeTensor, nameTensor } from '../../tensor/tensor.js';
 import type { ResolvedDevice } from './device.js';
 import { guardExit } from './exit-guard.js';
 import { borrowEnvironment, LANE_ENVIRONMENT } from './host-environment.js';
-import { LANE_DEFAULTS, type EngineName, type LaneOptions } from './lane-options.js';
+import type { EngineName } from '../capabilities/capabilities.js';
+import { LANE_DEFAULTS, type LaneOptions } from './lane-options.js';
 import { ENGINE_VARIABLE, STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
 import { createTurn, endTurn } from './turns.js';
 

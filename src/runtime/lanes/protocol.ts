@@ -3,7 +3,7 @@ import type { PackedError } from '../../base/errors.js';
 import type { StampedFile } from '../../base/file-stamp.js';
 import type { ResolvedDevice } from './device.js';
 import type { Feed } from '../../tensor/image-feed.js';
-import type { EnginePrecision } from './lane-options.js';
+import type { EnginePrecision } from '../capabilities/capabilities.js';
 import type { CacheSettings } from './prepared-cache.js';
 import type { SaveTo } from './prepared-files.js';
 import type { SessionOptions } from './session-options.js';

@@ -1,6 +1,7 @@
 /** The Open Inference Protocol, version 2 (KServe, Triton): health, metadata, and what Triton's clients ask besides. */
 import { recordTransform } from '../../datasets/embed/describe-run.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { ServiceContext } from './context.js';
 import { DATATYPES } from '../bodies/datatypes.js';
@@ -161,16 +162,11 @@ function describeOutputs({ extractor, sample }: ServiceContext): DescribedTensor
   });
 }
 
-/** The platform by Triton's name. Triton has no name for OpenVINO models, so they get that of the engine. */
-function platformOf({ extractor }: ServiceContext): string {
-  return extractor.engine === 'openvino' ? 'openvino' : 'onnxruntime_onnx';
-}
-
 function describeModel(context: ServiceContext): Record<string, unknown> {
   return {
     name: context.setup.name,
     versions: [VERSION],
-    platform: platformOf(context),
+    platform: CAPABILITIES[context.extractor.engine].platform,
     inputs: context.extractor.inputs.map(describe),
     outputs: describeOutputs(context),
     parameters: { image_input: IMAGE_INPUT, transform: recordTransform(context.setup.embed.transform) },
@@ -187,7 +183,7 @@ function configureModel(context: ServiceContext): Record<string, unknown> {
   });
   return {
     name: setup.name,
-    platform: platformOf(context),
+    platform: CAPABILITIES[context.extractor.engine].platform,
     backend: extractor.engine,
     version_policy: { latest: { num_versions: 1 } },
     max_batch_size: setup.maxBatch,

@@ -12,11 +12,11 @@ import { readDevice, type Device } from '../../../runtime/lanes/device.js';
 import {
   ENGINES,
   enginePrecision,
-  LANE_DEFAULTS,
   PRECISIONS,
   type EngineName,
   type Precision,
-} from '../../../runtime/lanes/lane-options.js';
+} from '../../../runtime/capabilities/capabilities.js';
+import { LANE_DEFAULTS } from '../../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { pruneModel } from '../../../model/oracle/prune-model.js';
 import { inPrecision } from '../../../precision/lower-precision.js';

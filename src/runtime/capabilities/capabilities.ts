@@ -1,0 +1,135 @@
+/**
+ * What the engines can do, known before one is loaded. Nothing else is decided by an engine's name. A further engine is an entry here,
+ * a module in engines/ and its line in engines/load-engine.ts; and where npm does not install it, a file here that finds its libraries.
+ */
+import { TapirError } from '../../base/errors.js';
+import { findOpenVino } from './openvino-libraries.js';
+
+/** The libraries that run graphs. */
+export const ENGINES = ['onnxruntime', 'openvino'] as const;
+/** A library that runs graphs. */
+export type EngineName = (typeof ENGINES)[number];
+
+/** Kinds of device. `auto` uses CUDA if it works, otherwise the CPU with a warning. */
+export type DeviceType = 'cpu' | 'cuda' | 'webgpu' | 'auto';
+
+/** How engines compute float32 operators. */
+export const ENGINE_PRECISIONS = ['float32', 'bfloat16'] as const;
+/** How an engine computes float32 operators. */
+export type EnginePrecision = (typeof ENGINE_PRECISIONS)[number];
+
+/** The arithmetic of sessions: what an engine does, and what a rewrite of the model gives. Inputs and outputs keep their types. */
+export const PRECISIONS = ['float32', 'bfloat16', 'float16', 'int8'] as const;
+/** How sessions compute. */
+export type Precision = (typeof PRECISIONS)[number];
+/** The precisions that a rewrite of the model gives. */
+export type LoweredPrecision = Exclude<Precision, EnginePrecision>;
+
+/** What an engine can do. */
+export interface Capabilities {
+  /** Its name in messages. */
+  readonly title: string;
+  /** The precisions that it computes in, and on which devices. On those with float32, it runs. */
+  readonly precisions: Readonly<Partial<Record<Precision, readonly DeviceType[]>>> & {
+    readonly float32: readonly DeviceType[];
+  };
+  /** Whether runs can share one model, so that the sessions of a device are streams of one lane. */
+  readonly hasStreams: boolean;
+  /** Whether it takes the session options of onnxruntime. */
+  readonly takesSessionOptions: boolean;
+  /** What it can keep of a model in the cache: the optimised graph for ONNX Runtime to open, or the compiled model. */
+  readonly keeps: 'graph' | 'compiled' | 'nothing';
+  /** Finds its libraries; left out for a dependency of the package. Throws `DEPENDENCY_MISSING`. */
+  readonly findLibraries?: () => EngineLibraries;
+  /** The name of its platform in the Open Inference Protocol. */
+  readonly platform: string;
+}
+
+/** Where the libraries of an engine are. */
+export interface EngineLibraries {
+  readonly folder: string;
+  /** A text that differs if the libraries do. */
+  readonly identity: string;
+}
+
+const EVERYWHERE: readonly DeviceType[] = ['cpu', 'cuda', 'webgpu', 'auto'];
+const ON_CPU: readonly DeviceType[] = ['cpu'];
+
+export const CAPABILITIES: Readonly<Record<EngineName, Capabilities>> = {
+  onnxruntime: {
+    title: 'ONNX Runtime',
+    // Its kernels for bfloat16 on the CPU are few, and those for products of 8 bits are for CPUs.
+    precisions: { float32: EVERYWHERE, float16: EVERYWHERE, int8: ON_CPU },
+    hasStreams: false,
+    takesSessionOptions: true,
+    keeps: 'graph',
+    platform: 'onnxruntime_onnx',
+  },
+  openvino: {
+    title: 'OpenVINO',
+    // Its plugin for CPUs computes lowered models in float32.
+    precisions: { float32: ON_CPU, bfloat16: ON_CPU },
+    hasStreams: true,
+    takesSessionOptions: false,
+    keeps: 'compiled',
+    findLibraries: findOpenVino,
+    // Triton has no name for OpenVINO models, so they get that of the engine.
+    platform: 'openvino',
+  },
+};
+
+/** Whether a precision is that of a rewritten model. */
+export function isLowered(precision: Precision): precision is LoweredPrecision {
+  return !(ENGINE_PRECISIONS as readonly Precision[]).includes(precision);
+}
+
+/** What is asked of the engine: it computes the rest of a lowered model in float32. */
+export function enginePrecision(precision: Precision): EnginePrecision {
+  return isLowered(precision) ? 'float32' : precision;
+}
+
+/**
+ * Checks that an engine computes in a precision, on a kind of device.
+ *
+ * @param device - The device, and its name for messages; left out to accept a precision that any device has.
+ * @throws {@link TapirError} `ENGINE_UNSUPPORTED` if the engine does not run on the device; `PRECISION_UNSUPPORTED`.
+ */
+export function checkPrecision(
+  precision: Precision,
+  engine: EngineName,
+  device?: { readonly type: DeviceType; readonly name: string },
+): void {
+  const { title, precisions } = CAPABILITIES[engine];
+  const devices = precisions[precision];
+  if (device && !precisions.float32.includes(device.type)) {
+    const reason = `it runs on ${precisions.float32.join(', ')} here, not on ${device.name}`;
+    const others = ENGINES.filter((name) => CAPABILITIES[name].precisions.float32.includes(device.type));
+    throw new TapirError(
+      'ENGINE_UNSUPPORTED',
+      `engine "${engine}" cannot be used: ${reason}; choose ${either('device', precisions.float32)}, or ${either('engine', others)}`,
+      { details: { engine, operators: [], reason } },
+    );
+  }
+  if (devices === undefined) {
+    const possible = PRECISIONS.filter((one) => precisions[one]);
+    const reason = `${title} computes in ${possible.join(', ')}`;
+    const others = ENGINES.filter((name) => CAPABILITIES[name].precisions[precision]);
+    throw new TapirError(
+      'PRECISION_UNSUPPORTED',
+      `precision "${precision}" is not possible with engine "${engine}": ${reason}; choose ${either('engine', others)} (--engine ${others.join(', ')}), or ${either('precision', possible)}`,
+      { details: { precision, engine, reason } },
+    );
+  }
+  if (!device || devices.includes(device.type)) return;
+  const possible = PRECISIONS.filter((one) => precisions[one]?.includes(device.type));
+  const reason = `${title} computes in it on ${devices.join(', ')}, not on ${device.name}`;
+  throw new TapirError(
+    'PRECISION_UNSUPPORTED',
+    `precision "${precision}" cannot be used: ${reason}; choose ${either('device', devices)}, or ${either('precision', possible)}`,
+    { details: { precision, engine, reason } },
+  );
+}
+
+function either(option: string, words: readonly string[]): string {
+  return `${option} ${words.map((word) => `"${word}"`).join(' or ')}`;
+}
