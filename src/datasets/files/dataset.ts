@@ -1,13 +1,13 @@
 /** Reading a dataset that `embedFolder` wrote, in bounded memory. */
 import { checkInteger, checkText, invalidOption, withDefaults } from '../../base/checks.js';
 import { elementCount } from '../../tensor/tensor.js';
-import { cutBlocks } from '../formats/cut-blocks.js';
 import { readFeatureRows } from '../formats/feature-files.js';
 import type { FeatureFile } from '../formats/feature-format.js';
 import { readMetadata, type DatasetRow, type MetadataRow } from '../formats/metadata.js';
 import { locateFile } from '../records/locate-file.js';
 import type { Manifest } from './manifest.js';
 import { readManifest } from './read-manifest.js';
+import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 
 /** Consecutive rows of a feature. */
 export interface FeatureBlock {
@@ -115,4 +115,54 @@ async function* blocksOf(
     const file: FeatureFile = { path, key, dtype, dims, elements, rows, firstRow, rowsPerBlock };
     for await (const block of cutBlocks(file, readFeatureRows(file))) yield { ...block, dims };
   }
+}
+
+/** Consecutive rows of a file. */
+interface RowBlock {
+  /** The number of the first row, over all shards. */
+  readonly firstRow: number;
+  readonly rows: number;
+  readonly data: Float32Array;
+}
+
+/**
+ * Cuts pieces of whole rows into blocks of `rowsPerBlock` rows; the last block has the rest.
+ *
+ * @throws {@link TapirError} `DATASET_INVALID` if the pieces hold more or fewer rows than the manifest says.
+ */
+export async function* cutBlocks(
+  file: FeatureFile,
+  pieces: AsyncIterable<Float32Array>,
+): AsyncGenerator<RowBlock> {
+  const { elements, rowsPerBlock } = file;
+  let block: Float32Array | undefined;
+  let filled = 0;
+  let done = 0;
+  for await (const piece of pieces) {
+    if (piece.length > (file.rows - done) * elements - filled) throw miscounted(file, 'more');
+    for (let at = 0; at < piece.length;) {
+      const room = Math.min(rowsPerBlock, file.rows - done) * elements;
+      // A piece of exactly one block is not copied. For .npy, this is the usual case.
+      const isWhole = filled === 0 && at === 0 && piece.length === room;
+      if (isWhole) block = piece;
+      block ??= new Float32Array(room);
+      const taken = Math.min(room - filled, piece.length - at);
+      if (!isWhole) block.set(piece.subarray(at, at + taken), filled);
+      at += taken;
+      filled += taken;
+      if (filled === room) {
+        const rows = room / elements;
+        yield { firstRow: file.firstRow + done, rows, data: block };
+        done += rows;
+        block = undefined;
+        filled = 0;
+      }
+    }
+  }
+  if (elements === 0) yield { firstRow: file.firstRow, rows: file.rows, data: new Float32Array() };
+  else if (done < file.rows) throw miscounted(file, 'fewer');
+}
+
+function miscounted(file: FeatureFile, which: 'more' | 'fewer'): Error {
+  return datasetInvalid(file.path, `it holds ${which} rows than the manifest says (${file.rows})`);
 }

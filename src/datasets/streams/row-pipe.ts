@@ -15,7 +15,6 @@ import { rowsOf, type Embedded } from '../embed/embed-images.js';
 import type { EntryPlan } from '../sources/items/entries.js';
 import { itemOfImage, type ListedImage } from '../sources/open-source.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
-import { Handover } from './handover.js';
 
 /** Options of {@link embedStream} and {@link embedTransformStream}. */
 export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSeparated'> {
@@ -141,4 +140,57 @@ function recordOf(input: unknown, plan: EntryPlan): SourceRecord<object> {
   if (taken !== undefined)
     throw invalidOption('input', `a record without the fields of a row (${ROW_FIELDS.join(', ')})`, taken);
   return { item, extra };
+}
+
+interface Offer<Value> {
+  readonly value: Value;
+  taken(): void;
+}
+
+/** A queue without room: the writer of a value waits until the reader takes it. */
+export class Handover<Value> implements AsyncIterable<Value> {
+  #offer: Offer<Value> | undefined;
+  #isEnded = false;
+  #wake: (() => void) | undefined;
+
+  /** Offers a value. Settles when the reader has taken it, or has stopped. Offer one value at a time. */
+  offer(value: Value): Promise<void> {
+    if (this.#isEnded) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#offer = { value, taken: resolve };
+      this.#wake?.();
+    });
+  }
+
+  /** Ends the writer's side. The last offer is still taken. */
+  end(): void {
+    this.#isEnded = true;
+    this.#wake?.();
+  }
+
+  /** Ends the reader's side. */
+  stop(): void {
+    this.#offer?.taken();
+    this.#offer = undefined;
+    this.end();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Value> {
+    try {
+      for (;;) {
+        const offer = this.#offer;
+        if (offer) {
+          this.#offer = undefined;
+          offer.taken();
+          yield offer.value;
+        } else if (this.#isEnded) return;
+        else
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+      }
+    } finally {
+      this.stop();
+    }
+  }
 }

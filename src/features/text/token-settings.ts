@@ -1,5 +1,4 @@
 /** What the configuration files of a text tower say about its tokens: cleaning, length, padding. */
-import { canonicalize, cleanForOpenClip, collapseSpaces, type Cleaner } from './tokenizer/clean-text.js';
 import { listOf, type PartConfig } from './tokenizer/normalizers.js';
 import type { JsonFields, TokenizerFiles } from './text-tower.js';
 import type { TokenizerJson } from './tokenizer/tokenizer.js';
@@ -195,4 +194,29 @@ function fieldsOf(value: unknown): JsonFields | undefined {
 
 function numberOf(value: unknown): number | undefined {
   return typeof value === 'number' && value > 0 ? value : undefined;
+}
+
+/** Changes a text before it is tokenized. */
+type Cleaner = (text: string) => string;
+
+/** Python's string.punctuation. */
+const PUNCTUATION = /[!-/:-@[-`{-~]/g;
+/** What str.split() and \s of Python's re take for white space: Unicode's, and four separators of ASCII. */
+// oxlint-disable-next-line no-control-regex -- the separators
+const SPACES = /[\p{White_Space}\u{1c}-\u{1f}]+/gu;
+
+/** `" ".join(text.split())`. */
+function collapseSpaces(text: string): string {
+  return text.replaceAll(SPACES, ' ').replaceAll(/^ | $/g, '');
+}
+
+/** As Immich cleans texts for OpenCLIP models whose configuration says `clean: canonicalize`: spaces first. */
+function cleanForOpenClip(text: string): string {
+  return collapseSpaces(text).replaceAll(PUNCTUATION, '').toLowerCase();
+}
+
+/** As SiglipTokenizer of transformers cleans texts: spaces last. */
+function canonicalize(text: string, lowerCases: boolean): string {
+  const lower = lowerCases ? text.toLowerCase() : text;
+  return collapseSpaces(lower.replaceAll(PUNCTUATION, ''));
 }

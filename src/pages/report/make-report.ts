@@ -14,7 +14,7 @@ import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
 import { checkCosine, findDuplicates, type Duplicates } from '../../features/dedupe/find-duplicates.js';
 import { readPageFiles } from '../../html/document.js';
 import { createBreathe, type Breathe } from '../../tensor/vectors/breathe.js';
-import { collectInputs, type Inputs } from './collect/collect-inputs.js';
+import { collectInputs, type Inputs, type SampledImage } from './collect/collect-inputs.js';
 import { collectOutput, type CollectedOutput } from './collect/collect-output.js';
 import { readFacts } from './sections/facts.js';
 import { makeHeatmaps, readHeatmapOptions, type Heatmaps, type ReportHeatmaps } from './sections/heatmaps.js';
@@ -22,8 +22,10 @@ import { assemblePageData, describeOutput } from './page-data.js';
 import type { PageOutput, PageServer } from './page/data.js';
 import { MAX_SAMPLE, type ReportOptions } from './report-options.js';
 import { renderReport } from './render-report.js';
-import { showProbe } from './sections/show-probe.js';
 import { findImageFolder, makeThumbnails, type Thumbnails } from './sections/thumbnails.js';
+import { NO_LABEL, readLabels } from '../../features/probe/rows/labels.js';
+import type { Probe } from '../../features/probe/probe.js';
+import type { ProbePart } from './sections/probe-section.js';
 
 /** Size limit of the page: browsers open it at once, and mail servers accept it. */
 const MAX_PAGE_BYTES = 20e6;
@@ -161,4 +163,49 @@ function heatmapNotes(wanted: ReportHeatmaps | undefined, heatmaps: Heatmaps | u
   if (!heatmaps) return ['There are no heat maps, for the same reason.'];
   const { unreadable } = heatmaps;
   return unreadable === 0 ? [] : [`${unreadable} of the photos for heat maps could not be read again.`];
+}
+
+/** Suspects with a picture. */
+const MOST_SUSPECTS = 60;
+/** Size limit of their pictures. */
+const PICTURE_BYTES = 1e6;
+const UNLABELLED = '(no label)';
+
+/** A probe as the page needs it. */
+interface ShownProbe {
+  readonly part: ProbePart;
+  /** The labels of the sampled images; undefined if the probe does not say where they come from. */
+  readonly labels: readonly string[] | undefined;
+  readonly notes: readonly string[];
+}
+
+/**
+ * Reads the labels of the images again, and makes the pictures of suspected ones.
+ *
+ * @param folder - Folder of the images; undefined for no pictures.
+ */
+async function showProbe(
+  dataset: Dataset,
+  probe: Probe,
+  images: readonly SampledImage[],
+  folder: string | undefined,
+  breathe: Breathe,
+): Promise<ShownProbe> {
+  const suspects = (probe.results?.suspects ?? []).slice(0, MOST_SUSPECTS);
+  const listed = suspects.map(({ path, row }) => ({ path, row, width: null, height: null }));
+  const { pictures } = await makeThumbnails(listed, folder, PICTURE_BYTES, breathe);
+  const part = {
+    probe,
+    suspects: suspects.map((suspect, i) => ({ suspect, picture: pictures[i] ?? null })),
+  };
+  if (probe.labels === null) {
+    const note = 'The map is coloured by folder: the labels of the probe were given as a Map.';
+    return { part, labels: undefined, notes: [note] };
+  }
+  const { classes, ofRow } = await readLabels(dataset, probe.labels);
+  const labels = images.map(({ row }) => {
+    const label = ofRow[row] ?? NO_LABEL;
+    return label === NO_LABEL ? UNLABELLED : classes[label]!;
+  });
+  return { part, labels, notes: [] };
 }

@@ -1,13 +1,15 @@
 /** The images of a request to `/embed`: its body, the files of a form, base64 in JSON, or URLs. */
 // Adds the methods of the plugin to requests.
-import type {} from '@fastify/multipart';
 import { setTimeout } from 'node:timers/promises';
+import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
-import { fetchImage } from '../http/fetch-image.js';
-import { isAboutImage, HttpError } from '../http/http-error.js';
+import { HttpError, isAboutImage } from '../http/http-error.js';
 import { readBase64 } from '../http/read-base64.js';
 import type { RequestState } from '../http/requests.js';
 import type { ServiceSetup } from '../batches/service-options.js';
+import { reasonOf } from '../../base/errors.js';
+import { HttpFailure } from '../../base/http/http-failure.js';
+import { fetchUrl } from '../../base/http/http.js';
 
 /** An image, or the reason why it could not be fetched. */
 export interface SentImage {
@@ -149,4 +151,45 @@ export async function fetchImages(
   };
   await Promise.all(Array.from({ length: FETCHES_AT_ONCE }, fetchMore));
   return images;
+}
+
+/** What may be fetched. */
+interface FetchLimits {
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+  /** Counts the bytes of all URLs of a request together; throws when they are too many. */
+  readonly count: (bytes: number) => void;
+  /** Whether private, local and reserved addresses are fetched too. */
+  readonly allowPrivate: boolean;
+}
+
+/**
+ * Fetches an image: over HTTP only, from public addresses, within limits of time and size. It follows redirects.
+ *
+ * @param signal - Ends the request; the call then rejects with the signal's reason.
+ * @throws {@link HttpError} `URL_REFUSED` if the URL must not be fetched, `URL_FAILED` if it cannot be.
+ */
+async function fetchImage(
+  text: string,
+  { timeoutMs, maxBytes, count, allowPrivate }: FetchLimits,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const rules = {
+    http: 'all',
+    allowPrivate,
+    credentials: 'refuse',
+    timeout: { ms: timeoutMs, of: 'whole' },
+    headers: { accept: 'image/*' },
+    signal,
+  } as const;
+  try {
+    return (await fetchUrl(text, rules, maxBytes, count)).bytes;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof HttpFailure)) throw error;
+    const reason = reasonOf(error);
+    throw error.kind === 'refused'
+      ? new HttpError('URL_REFUSED', `the URL is refused: ${reason}`)
+      : new HttpError('URL_FAILED', `the URL could not be fetched: ${reason}`, { cause: error });
+  }
 }

@@ -5,7 +5,6 @@ import { elementsToJson } from '../../tensor/json-elements.js';
 import type { ServiceContext } from './context.js';
 import { encodeBinaryData } from '../bodies/datatypes.js';
 import { readSentImages, type SentImage } from '../bodies/embed-body.js';
-import { acceptedForms } from '../http/accept.js';
 import { HttpError, isAboutImage, replyOf } from '../http/http-error.js';
 import { readBody } from '../http/read-body.js';
 import type { RequestState } from '../http/requests.js';
@@ -13,7 +12,7 @@ import type { Route } from '../http/route.js';
 import { scanJson } from '../http/scan-json.js';
 import type { ImageFeatures } from '../batches/image-batcher.js';
 import { countImage } from '../batches/metrics.js';
-import { SENT_IMAGES, EMBEDDED } from '../bodies/schemas.js';
+import { EMBEDDED, SENT_IMAGES } from '../bodies/schemas.js';
 import type { ServiceSetup } from '../batches/service-options.js';
 
 /** An image of a request: its features, or its error. */
@@ -141,4 +140,34 @@ function sendNpy(reply: FastifyReply, setup: ServiceSetup, features: ImageFeatur
 function dimsOf(dims: readonly number[], { keepDims }: ServiceSetup): readonly number[] {
   const [channels, height, width] = dims;
   return !keepDims && dims.length === 3 && height === 1 && width === 1 ? [channels!] : dims;
+}
+
+/** JSON, or the bytes of a `.npy` file. */
+type ReplyForm = 'json' | 'npy';
+
+const TYPES: Readonly<Record<ReplyForm, readonly string[]>> = {
+  json: ['application/json'],
+  npy: ['application/x-npy', 'application/octet-stream'],
+};
+
+/** The acceptable forms (RFC 9110, section 12.5.1), the preferred one first. Without a header, JSON is preferred. */
+export function acceptedForms(accept: string | undefined): ReplyForm[] {
+  if (accept === undefined || accept.trim() === '') return ['json', 'npy'];
+  const qualities = new Map<string, number>();
+  for (const range of accept.split(',')) {
+    const [type = '', ...parameters] = range.split(';').map((text) => text.trim().toLowerCase());
+    const weight = parameters.find((text) => text.startsWith('q='));
+    const quality = weight === undefined ? 1 : Number(weight.slice(2));
+    qualities.set(type, Math.max(qualities.get(type) ?? 0, Number.isFinite(quality) ? quality : 0));
+  }
+  const rated = (['json', 'npy'] as const).map((form) => {
+    const named = TYPES[form].flatMap((type) => qualities.get(type) ?? []);
+    const isNamed = named.length > 0;
+    const any = qualities.get('application/*') ?? qualities.get('*/*') ?? 0;
+    return { form, isNamed, quality: isNamed ? Math.max(...named) : any };
+  });
+  return rated
+    .filter(({ quality }) => quality > 0)
+    .toSorted((a, b) => b.quality - a.quality || Number(b.isNamed) - Number(a.isNamed))
+    .map(({ form }) => form);
 }

@@ -1,12 +1,11 @@
 /** Inference by the Open Inference Protocol: tensors or images in, tensors out. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Tensor } from '../../tensor/tensor.js';
+import { createData, elementCount, makeTensor, type Tensor } from '../../tensor/tensor.js';
 import type { ServiceContext } from './context.js';
 import { HttpError } from '../http/http-error.js';
 import { readBody } from '../http/read-body.js';
 import type { Route } from '../http/route.js';
 import { scanJson, type ScannedJson } from '../http/scan-json.js';
-import { encodeReply, stackRows } from '../bodies/infer-reply.js';
 import {
   IMAGE_INPUT,
   readInputs,
@@ -14,11 +13,15 @@ import {
   type InferBody,
   type InferFeeds,
   type InferJson,
+  type WantedOutput,
 } from '../bodies/infer-request.js';
 import { countImage } from '../batches/metrics.js';
 import { checkModel, MODEL_PATHS, VERSION } from './model-routes.js';
 import { INFER_REPLY, INFER_REQUEST } from '../bodies/schemas.js';
 import type { ServiceSetup } from '../batches/service-options.js';
+import { elementsToJson } from '../../tensor/json-elements.js';
+import { DATATYPES, encodeBinaryData } from '../bodies/datatypes.js';
+import type { ImageFeatures } from '../batches/image-batcher.js';
 
 const HEADER_LENGTH = 'inference-header-content-length';
 
@@ -148,4 +151,51 @@ async function embed(
   const rows = batcher.add(images, signal);
   for (const one of await Promise.allSettled(rows)) countImage(metrics, one);
   return stackRows(await Promise.all(rows));
+}
+
+/** A reply's body. */
+interface EncodedReply {
+  readonly body: Buffer;
+  /** Bytes of the JSON; null if nothing follows it. */
+  readonly headerLength: number | null;
+}
+
+/** Encodes outputs in the requested order. */
+function encodeReply(
+  facts: { readonly model: string; readonly version: string; readonly id: string | undefined },
+  wanted: readonly WantedOutput[],
+  tensors: Readonly<Record<string, Tensor>>,
+): EncodedReply {
+  const binary: Uint8Array[] = [];
+  const outputs = wanted.map(({ name, isBinary }) => {
+    const tensor = tensors[name]!;
+    const head = `"name":${JSON.stringify(name)},"datatype":"${DATATYPES[tensor.dtype]}","shape":[${tensor.dims.join(',')}]`;
+    if (!isBinary) return `{${head},"data":[${elementsToJson(tensor.dtype, tensor.data)}]}`;
+    const bytes = encodeBinaryData(tensor);
+    binary.push(bytes);
+    return `{${head},"parameters":{"binary_data_size":${bytes.byteLength}}}`;
+  });
+  const id = facts.id === undefined ? '' : `"id":${JSON.stringify(facts.id)},`;
+  const named = `"model_name":${JSON.stringify(facts.model)},"model_version":"${facts.version}"`;
+  const json = Buffer.from(`{${named},${id}"outputs":[${outputs.join(',')}]}`);
+  return { body: Buffer.concat([json, ...binary]), headerLength: binary.length > 0 ? json.length : null };
+}
+
+/** Stacks the features of images into one tensor per output, with the images along the first axis. */
+function stackRows(rows: readonly ImageFeatures[]): Record<string, Tensor> {
+  const [first] = rows;
+  if (!first) return {};
+  return Object.fromEntries(
+    Object.entries(first).map(([key, { dtype, dims }]) => {
+      const size = elementCount(dims);
+      const data = createData(dtype, rows.length * size);
+      rows.forEach((row, i) => {
+        const from = row[key]!.data;
+        if (Array.isArray(data)) data.splice(i * size, size, ...(from as string[]));
+        // Equal dtypes have the same kind of array.
+        else (data as Uint8Array).set(from as Uint8Array, i * size);
+      });
+      return [key, makeTensor(dtype, [rows.length, ...dims], data)];
+    }),
+  );
 }

@@ -1,6 +1,6 @@
 import * as arrow from 'apache-arrow';
 import { describe, expect, it } from 'vitest';
-import { arrowToJson } from '../../../src/datasets/streams/arrow-json.js';
+import { arrowToJson } from '../../../src/datasets/streams/jsonl-rows.js';
 
 const item = (type: arrow.DataType): arrow.Field => new arrow.Field('item', type, true);
 

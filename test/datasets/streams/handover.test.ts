@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { Handover } from '../../../src/datasets/streams/handover.js';
+import { Handover } from '../../../src/datasets/streams/row-pipe.js';
 
 describe('Handover', () => {
   it('keeps a writer waiting until its value is taken', async () => {

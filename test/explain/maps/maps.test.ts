@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { normaliseMaps, resizeMaps } from '../../../src/explain/maps/heatmap.js';
 import { readMaps, rowOf, toImage } from '../../../src/explain/maps/maps.js';
-import { principalMap } from '../../../src/explain/principal-map.js';
+import { principalMap } from '../../../src/explain/class-activation.js';
 import { PATH_RULES, pathPoints } from '../../../src/explain/quadrature.js';
 import { makeTensor, type Tensor } from '../../../src/tensor/tensor.js';
 

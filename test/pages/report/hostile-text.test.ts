@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readFacts } from '../../../src/pages/report/sections/facts.js';
-import { groupByFolder } from '../../../src/pages/report/sections/folders.js';
+import { groupByFolder } from '../../../src/pages/report/page-data.js';
 import { renderFailures } from '../../../src/pages/report/sections/sections.js';
 import { RowSet } from '../../../src/datasets/records/row-set.js';
 import { pathInside } from '../../../src/pages/report/sections/thumbnails.js';

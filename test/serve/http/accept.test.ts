@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { acceptedForms } from '../../../src/serve/http/accept.js';
+import { acceptedForms } from '../../../src/serve/routes/embed-route.js';
 
 describe('acceptedForms', () => {
   it.each([

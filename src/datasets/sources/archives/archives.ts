@@ -3,10 +3,12 @@ import { stat } from 'node:fs/promises';
 import { reasonOf } from '../../../base/errors.js';
 import type { SourceItem } from '../items/source-item.js';
 import { findMatches, type Match, type Pattern } from '../folders/pattern.js';
-import { invalidSource } from '../items/source-errors.js';
+import { asInvalidSource, invalidSource, unavailableImage } from '../items/source-errors.js';
 import type { UnreadFiles } from '../items/unread-files.js';
 import { listTar } from './tar.js';
-import { listZip } from './zip.js';
+import { SharedFile } from '../../../base/files/shared-file.js';
+import { listZipEntries, readZipEntry, type ZipEntry } from '../../../base/files/zip-file.js';
+import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry, type ImageEntry } from './archive-entry.js';
 
 /** The kind of archive that a file name says; undefined for other files. */
 export function archiveKind(name: string): 'tar' | 'zip' | undefined {
@@ -40,4 +42,44 @@ export async function* listShards(
     shards.push(shard);
   }
   for (const { name, path } of shards) yield* listArchive(path, unread, `${name}/`);
+}
+
+/**
+ * Lists the images in a zip, in the order of its directory, by extension. The folder `__MACOSX/` is left out. An image is read
+ * and inflated later, when it is embedded, to no more than its stated size.
+ *
+ * @param prefix - Goes before the names of the entries.
+ * @param unread - Counts the files that look like images and are not read.
+ * @throws {@link TapirError} `SOURCE_INVALID` if the directory cannot be read. An entry that is encrypted, compressed by another
+ * method than deflate, or longer than 1 GiB is an item with an error.
+ */
+async function* listZip(path: string, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
+  const file = new SharedFile(path);
+  try {
+    for await (const entry of listZipEntries(file)) {
+      const { name, rawName } = entry;
+      const named = name.startsWith('__MACOSX/') ? undefined : nameEntry(rawName, prefix, unread, name);
+      if (named) yield itemOfEntry(file, entry, named);
+    }
+  } catch (error) {
+    throw asInvalidSource(path, error);
+  }
+}
+
+function itemOfEntry(file: SharedFile, entry: ZipEntry, named: ImageEntry): SourceItem {
+  const { sizeBytes, packedBytes, modifiedMs } = entry;
+  const reason =
+    entry.refusal ??
+    (packedBytes > MAX_ENTRY_BYTES ? `it has ${packedBytes} bytes, more than ${MAX_ENTRY_BYTES}` : undefined);
+  const error =
+    named.error ??
+    (reason === undefined ? undefined : unavailableImage('IMAGE_UNREADABLE', named.path, reason));
+  const stamp = { sizeBytes, modifiedMs, sha256: null };
+  return itemOfArchive({ path: named.path, ...(error ? { error } : {}) }, stamp, async () => {
+    try {
+      return await readZipEntry(file, entry);
+    } catch (cause) {
+      throw unavailableImage('IMAGE_UNREADABLE', named.path, reasonOf(cause), cause);
+    }
+  });
 }

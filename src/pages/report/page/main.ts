@@ -1,13 +1,12 @@
 /** Starts the page: connects the map, the panel, the controls and the lists. */
 import { byId, make, onPress, press, readPageData } from '../../../html/browser/elements.js';
 import { startTheme } from '../../../html/browser/theme.js';
-import type { PageData } from './data.js';
+import type { PageData, PageImages } from './data.js';
 import { showDuplicates } from './duplicates.js';
-import { startFailureSearch } from './failures.js';
 import { ImageMap, type Projection } from './map.js';
-import { showPanel } from './panel.js';
-import { decodePoints, type Points } from './points.js';
+import { decodePoints, formatCosine, type Points } from './points.js';
 import { startSearch } from './search-box.js';
+import { makePicture, makeTile, shortName } from './tiles.js';
 
 function start(): void {
   const data = readPageData<PageData>();
@@ -113,3 +112,77 @@ function startLegend({ folders, images }: PageData, onHighlight: (folder: number
 }
 
 start();
+
+/** Makes the search field work, if the page has one. */
+function startFailureSearch(): void {
+  const field = document.querySelector<HTMLInputElement>('#failure-search');
+  const count = document.querySelector('#failure-count');
+  if (!field || !count) return;
+  const groups = [...document.querySelectorAll<HTMLDetailsElement>('details.failures')].map((group) => ({
+    group,
+    wasOpen: group.open,
+    items: [...group.querySelectorAll('li')].map((item) => ({
+      item,
+      text: `${item.textContent} ${group.querySelector('code')?.textContent}`.toLowerCase(),
+    })),
+  }));
+  field.addEventListener('input', () => {
+    const wanted = field.value.trim().toLowerCase();
+    let found = 0;
+    for (const { group, items, wasOpen } of groups) {
+      let inGroup = 0;
+      for (const { item, text } of items) {
+        item.hidden = !text.includes(wanted);
+        if (!item.hidden) inGroup++;
+      }
+      group.hidden = inGroup === 0;
+      group.open = wanted === '' ? wasOpen : inGroup > 0;
+      found += inGroup;
+    }
+    count.textContent = wanted === '' ? '' : `${found} listed failures match`;
+  });
+}
+
+/** Shows a point and its neighbours; without a point, a hint. */
+function showPanel(
+  images: PageImages,
+  points: Points,
+  point: number | undefined,
+  onChoose: (point: number) => void,
+): void {
+  const panel = byId('panel');
+  if (point === undefined) {
+    const hint = 'Choose an image on the map to see it here with its nearest images.';
+    panel.replaceChildren(make('p', 'panel-hint', hint));
+    return;
+  }
+  const image = points.members[point]!;
+  const name = images.names[image]!;
+  const size = images.sizes[image];
+  const facts = [size ? `${size[0]} × ${size[1]} pixels` : '', `row ${images.rows[image]}`];
+  const heading = make('h3', 'panel-name', make('bdi', '', shortName(name)));
+  const path = make('p', 'panel-path', make('bdi', '', name));
+  const note = make('p', 'note', facts.filter((fact) => fact !== '').join(' · '));
+  const neighbours = points.neighboursOf(point).map(({ point: other, distance }) => {
+    const otherName = images.names[points.members[other]!]!;
+    const isSame = points.sameAs[other] === points.sameAs[point];
+    const cosine = isSame ? 'identical' : formatCosine(distance);
+    const label = `${otherName}, ${isSame ? 'identical features' : `cosine ${cosine}`}`;
+    const tile = makeTile(images, points.members[other]!, label, cosine, () => onChoose(other));
+    tile.dataset['point'] = String(other);
+    return tile;
+  });
+  const title = make('h4', '', `${neighbours.length} nearest, by cosine`);
+  panel.replaceChildren(
+    make('div', 'panel-picture', makePicture(images, image)),
+    heading,
+    ...(shortName(name) === name ? [] : [path]),
+    note,
+    ...(neighbours.length === 0 ? [] : [title, make('div', 'tiles', ...neighbours)]),
+  );
+  const count =
+    neighbours.length === 1 ? 'Its nearest image is' : `Its ${neighbours.length} nearest images are`;
+  const names = neighbours.map((tile) => tile.getAttribute('aria-label')).join('; ');
+  byId('live').textContent =
+    `${name}. ${neighbours.length === 0 ? 'It is the only one.' : `${count}: ${names}.`}`;
+}

@@ -1,7 +1,7 @@
 import { parquetMetadata } from 'hyparquet';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { describe, expect, it } from 'vitest';
-import { checkPages } from '../../../../src/datasets/sources/lists/parquet-pages.js';
+import { checkPages } from '../../../../src/datasets/sources/lists/parquet-column.js';
 
 const rows = 100;
 const file = parquetWriteBuffer({

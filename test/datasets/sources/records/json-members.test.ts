@@ -1,7 +1,7 @@
 /** JSON passed on as it was written. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { memberTexts } from '../../../../src/datasets/sources/records/json-members.js';
+import { memberTexts } from '../../../../src/datasets/sources/records/jsonl-records.js';
 
 describe('memberTexts', () => {
   it('keeps what reading and writing would change', () => {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { distributedSampler } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { MersenneTwister } from '../../../../src/datasets/sources/sampling/mersenne-twister.js';
+import { MersenneTwister } from '../../../../src/datasets/sources/sampling/distributed-sampler.js';
 import { fixturePath } from '../../../support/fixtures.js';
 
 interface SamplerCase {
