@@ -1,5 +1,11 @@
 /** What torchvision's architectures run, in order: the steps of the networks whose names follow from the order of their operators. */
-import { ARCHITECTURES, writeNetwork } from '../../networks/families/all-families.js';
+import type { Family } from '../../networks/architecture.js';
+import { ALEXNETS } from '../../networks/families/alexnet.js';
+import { DENSENETS } from '../../networks/families/densenet.js';
+import { RESNETS } from '../../networks/families/resnet.js';
+import { SQUEEZENETS } from '../../networks/families/squeezenet.js';
+import { VGGS } from '../../networks/families/vgg.js';
+import { writeNetwork } from '../../networks/write-network.js';
 
 /** The operator class of a step by the operator that networks write. */
 const KINDS = {
@@ -59,12 +65,15 @@ export const ORDINAL_NETWORKS: Readonly<Record<number, readonly string[]>> = {
   200: ['densenet201'],
 };
 
+/** The families that the list names: everything that reads names loads them. */
+const NETWORKS: Family = { ...ALEXNETS, ...DENSENETS, ...RESNETS, ...SQUEEZENETS, ...VGGS };
+
 /** Mere chains of convolutions and poolings: only their channels tell them from others. */
 const IS_CHAIN = /^(?:vgg|alexnet)/;
 
 /** The steps of a network. */
 export function stepsOf(name: string): Step[] {
-  const { nodes, parameters } = writeNetwork(ARCHITECTURES.get(name)!, IMAGE);
+  const { nodes, parameters } = writeNetwork(NETWORKS[name]!, IMAGE);
   const listed = new Set([IMAGE]);
   return nodes.flatMap(({ opType, inputs, outputs: [output] }): Step[] => {
     // Tensors that torchvision does not list have a path.

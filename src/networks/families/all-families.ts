@@ -1,6 +1,4 @@
 /** The networks of all families. */
-import { Module } from '../module.js';
-import { Network } from '../network.js';
 import { ALEXNETS } from './alexnet.js';
 import { CONVNEXTS } from './convnext.js';
 import { DENSENETS } from './densenet.js';
@@ -40,10 +38,3 @@ const FAMILIES: readonly Family[] = [
 export const ARCHITECTURES: ReadonlyMap<string, Architecture> = new Map<string, Architecture>(
   FAMILIES.flatMap((family) => Object.entries(family)),
 );
-
-/** Writes a network without weights, with the classes of ImageNet and open sizes where it leaves them open. */
-export function writeNetwork({ write, imageSize = 0 }: Architecture, image: string): Network {
-  const network = new Network(17);
-  write(new Module(network), { name: image, channels: 3 }, { classes: 1000, imageSize });
-  return network;
-}

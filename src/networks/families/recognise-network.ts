@@ -1,7 +1,8 @@
 /** Recognises torchvision's networks by the keys and dims of their state dicts. */
 import { isComputed, type Network } from '../network.js';
 import type { Architecture } from '../architecture.js';
-import { ARCHITECTURES, writeNetwork } from './all-families.js';
+import { writeNetwork } from '../write-network.js';
+import { ARCHITECTURES } from './all-families.js';
 
 /** Counts batches while torch trains; no network computes with it. */
 export const COUNTER: RegExp = /(?:^|\.)num_batches_tracked$/;

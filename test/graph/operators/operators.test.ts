@@ -8,7 +8,7 @@ import { MAC_RULES } from '../../../src/graph/cost/macs.js';
 import { TORCH_OPERATIONS } from '../../../src/graph/names/operations.js';
 import type { Operator } from '../../../src/graph/operators/operator.js';
 import { OPERATORS, operatorOf } from '../../../src/graph/operators/operators.js';
-import { fixturePath } from '../../support/fixtures.js';
+import { fixturePath, projectPath } from '../../support/fixtures.js';
 
 type Operators = ReadonlyMap<string, Operator>;
 
@@ -71,7 +71,7 @@ describe('the registry', () => {
     const names = [...standard.keys()].filter((name) => name !== 'SimplifiedLayerNormalization');
     expect(Object.keys(schemas).filter((name) => !standard.has(name))).toEqual([]);
     expect(names.filter((name) => !(name in schemas))).toEqual([]);
-    const text = readFileSync(REGISTRY, 'utf8');
+    const text = readFileSync(projectPath(REGISTRY), 'utf8');
     const rows = text.slice(text.indexOf('STANDARD:'), text.indexOf('CONTRIBUTED:'));
     const written = [...rows.matchAll(/^ {2}\['([^']+)'/gm)].flatMap(([, list]) => list!.split(' '));
     expect(written.length).toBe(standard.size);
