@@ -3,7 +3,7 @@ import { findPoolingHead } from '../gradients/pooling-head.js';
 import type { FeatureInfo } from '../model/prune/feature-info.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
-import { readConstants } from '../model/oracle/read-constants.js';
+import { readConstants } from '../graph/read-constants.js';
 import { readInitializer } from '../model/open/read-initializer.js';
 import { WireReader } from '../onnx/wire/wire.js';
 import { makeTensor, type Tensor } from '../tensor/tensor.js';

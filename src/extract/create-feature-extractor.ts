@@ -15,12 +15,11 @@ import { describeLanes } from './replicas/describe-lanes.js';
 import type { Extractor } from './extractor.js';
 import { newFeatureExtractor, type FeatureExtractor } from './feature-extractor.js';
 import { createFeatureModel, type SessionSetup } from './replicas/feature-model.js';
-import { holdReplica, releaseReplica } from './replicas/hold-replicas.js';
 import { inheritFrom, readSession } from './inherit-options.js';
 import { openReplicas } from './replicas/open-replicas.js';
 import { pruneSource, type ExtractorSource } from './prune-source.js';
 import { readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
-import { ReplicaSet } from './replicas/replica-set.js';
+import { holdReplica, releaseReplica, ReplicaSet } from './replicas/replica-set.js';
 
 /** Options of {@link createFeatureExtractor}. */
 export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {

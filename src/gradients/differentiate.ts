@@ -21,7 +21,7 @@ import { readRewriteOptions, REWRITE_DEFAULTS } from '../model/prune/rewrite-opt
 import { describeInputs } from '../model/open/value-info.js';
 import { resolveTargets, resolveWithRespectTo } from './gradient-names.js';
 import { ModelOracle } from '../model/oracle/model-oracle.js';
-import { readConstants } from '../model/oracle/read-constants.js';
+import { readConstants } from '../graph/read-constants.js';
 
 /** What {@link differentiate} is asked. */
 export interface DifferentiateOptions {

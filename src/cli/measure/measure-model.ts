@@ -27,8 +27,8 @@ import { readModel, type ModelSource, type OnnxModel } from '../../model/open/op
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
 import { REWRITE_DEFAULTS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
-import { chooseDims, FIRST_GUESS } from '../../model/oracle/made-up-sizes.js';
-import { seededFeeds } from '../../model/oracle/seeded-feeds.js';
+import { chooseDims, FIRST_GUESS } from '../../model/open/made-up-sizes.js';
+import { seededFeeds } from '../../tensor/seeded-feeds.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
 /** Options of {@link measureModel}. */

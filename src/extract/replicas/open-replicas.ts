@@ -6,7 +6,7 @@ import { openReplica, type Runner } from '../../runtime/replica.js';
 import type { PrunedModel } from '../../model/prune/pruned-model.js';
 import { describeLanes } from './describe-lanes.js';
 import type { SessionSetup } from './feature-model.js';
-import { holdReplica, releaseReplica } from './hold-replicas.js';
+import { holdReplica, releaseReplica } from './replica-set.js';
 import type { ParallelOptions } from './parallel-options.js';
 
 type OpenOptions = Pick<ParallelOptions, 'sessionsPerDevice' | 'onLaneDeath'>;

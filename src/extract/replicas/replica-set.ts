@@ -11,7 +11,6 @@ import type { Split } from '../../tensor/split.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
-import { releaseReplica } from './hold-replicas.js';
 import { PARALLEL_DEFAULTS, type ParallelOptions } from './parallel-options.js';
 import { planBatch, type DeviceState, type Plan } from './parallel-plan.js';
 import { ParallelWarnings } from './parallel-warnings.js';
@@ -162,4 +161,20 @@ function notBatched(output: string, dims: readonly number[], rows: number): Tapi
     `output "${output}" has dims [${dims.join(', ')}] for any batch, so the parts of a batch cannot be joined; run it on one device, or with split "none"`,
     { details: { output, dims, rows } },
   );
+}
+
+/** How many extractors hold a replica, which is closed when the last one lets go. The one that opened it holds it first. */
+const holders = new WeakMap<Runner, number>();
+
+/** Holds a replica once more. */
+export function holdReplica(replica: Runner): Runner {
+  holders.set(replica, (holders.get(replica) ?? 1) + 1);
+  return replica;
+}
+
+/** Lets go of a replica; closes it, and waits for that, if nothing else holds it. */
+export async function releaseReplica(replica: Runner): Promise<void> {
+  const left = (holders.get(replica) ?? 1) - 1;
+  holders.set(replica, left);
+  if (left === 0) await replica.close();
 }

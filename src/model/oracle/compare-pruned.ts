@@ -5,7 +5,7 @@ import { runBatch } from '../../runtime/run-batch.js';
 import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
 import type { GivenSizes, InputSizes } from '../open/input-sizes.js';
 import { prepareWhole, type LaidOut, type Prepared } from '../prune/prepare.js';
-import { compareTensors } from './compare.js';
+import { compareTensors } from '../../tensor/compare-tensors.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionForm, SessionHolder } from './session-holder.js';
 

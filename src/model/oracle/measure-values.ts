@@ -10,7 +10,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { GivenSizes } from '../open/input-sizes.js';
-import { readConstants } from './read-constants.js';
+import { readConstants } from '../../graph/read-constants.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
 

@@ -10,7 +10,7 @@ import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
 import type { GivenSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
-import { compareTensors } from './compare.js';
+import { compareTensors } from '../../tensor/compare-tensors.js';
 import { measureValues, readFacts } from './measure-values.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';

@@ -4,9 +4,9 @@ import type { Graph } from '../../graph/graph.js';
 import { elementCount, type NamedTensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { GivenSizes } from '../open/input-sizes.js';
-import { chooseDims, FIRST_GUESS, type FedDims, type SizeGuess } from './made-up-sizes.js';
+import { chooseDims, FIRST_GUESS, type FedDims, type SizeGuess } from '../open/made-up-sizes.js';
 import { readFailure, shortenFailure, type SizeHint } from './read-failure.js';
-import { seededFeeds } from './seeded-feeds.js';
+import { seededFeeds } from '../../tensor/seeded-feeds.js';
 
 /** Describes the inputs to make up. */
 export interface MadeUp {

@@ -1,7 +1,7 @@
 /** Verification: it finds no difference where there is none, and finds one where there is. */
 import { pruneModel, verifyModel } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { compareTensors } from '../../../src/model/oracle/compare.js';
+import { compareTensors } from '../../../src/tensor/compare-tensors.js';
 import type { Tensor } from '../../../src/tensor/tensor.js';
 import { tinyResNet } from '../../support/fixtures.js';
 import { modelBytes, type GraphSpec, type NodeSpec, type WeightSpec } from '../../support/graphs.js';

@@ -1,6 +1,6 @@
 /** Chooses sizes for the open axes of inputs: those that the caller gives, otherwise a guess by the kind of the axis. */
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import type { GivenSizes } from '../open/input-sizes.js';
+import type { GivenSizes } from './input-sizes.js';
 
 /** One size for each kind of open axis. */
 export interface SizeGuess {

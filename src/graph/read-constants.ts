@@ -1,8 +1,8 @@
 /** Attributes and small constants of a graph, read from the file. */
-import type { Node, Value } from '../../graph/graph.js';
-import { readAttributes, type Attribute } from '../../onnx/scan/attributes.js';
-import { readIntegers } from '../../onnx/tensor-integers.js';
-import type { WireReader } from '../../onnx/wire/wire.js';
+import type { Node, Value } from './graph.js';
+import { readAttributes, type Attribute } from '../onnx/scan/attributes.js';
+import { readIntegers } from '../onnx/tensor-integers.js';
+import type { WireReader } from '../onnx/wire/wire.js';
 
 export interface Constants {
   readonly attributesOf: (node: Node) => ReadonlyMap<string, Attribute>;

@@ -1,6 +1,6 @@
 /** Compares two tensors. */
-import { fromFloat16Bits } from '../../tensor/float16.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import { fromFloat16Bits } from './float16.js';
+import type { Tensor } from './tensor.js';
 
 /** How much two tensors differ. */
 export interface Difference {
