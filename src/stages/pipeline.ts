@@ -229,7 +229,7 @@ function readPipeline(given: GivenPipelineOptions) {
     throw invalidOption('cuts', `${stages - 1} names for ${stages} devices`, cuts);
   const lane = readLaneOptions(pickFields(rest, LANE_DEFAULTS));
   const parts = checkInteger('microBatch', microBatch, 0, 65_536);
-  const size = { by, maxTensors, memoryBytes, batch: parts, inputSizes: rest.inputSizes };
+  const size = { by, maxTensors, memoryBytes, batch: parts };
   return {
     rows,
     setup: { session: readSessionOptions(session), lane },

@@ -1,5 +1,12 @@
 /** A model as stages that run one after the other, each a model itself. */
-import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import {
+  checkInteger,
+  checkOneOf,
+  givenFields,
+  invalidOption,
+  withDefaults,
+  type Options,
+} from '../base/checks.js';
 import type { Graph, Node, Value } from '../graph/graph.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
 import { choosePlaces, type PlaceCosts } from './graph/choose-places.js';
@@ -58,7 +65,7 @@ export interface SplitOptions {
   readonly batch: number;
   /**
    * Sizes for axes of inputs that the file leaves open; see {@link RewriteOptions.inputSizes}. Costs depend on them.
-   * @default {}
+   * @default {}, or those that a pruned model was made with
    */
   readonly inputSizes: InputSizes;
 }
@@ -135,9 +142,12 @@ export async function splitModel(
   given: Options<SplitOptions> = {},
 ): Promise<ModelStages> {
   const options = withDefaults(SPLIT_DEFAULTS, given, 'splitModel');
-  const request = readSplit(places, options);
-  const whole = prunedInternals.has(model)
-    ? await deriveRewritten(model.source, prunedInternals.of(model).rewrite, 'tensors')
+  const pruned = prunedInternals.has(model) ? prunedInternals.of(model) : undefined;
+  const asked = readSplit(places, options);
+  const isSized = !pruned || Object.hasOwn(givenFields(given, 'splitModel'), 'inputSizes');
+  const request = isSized ? asked : { ...asked, inputSizes: pruned.request.inputSizes };
+  const whole = pruned
+    ? await deriveRewritten(pruned.model, pruned.rewrite, 'tensors')
     : readModel(model as ModelSource);
   const { graph } = modelInternals.of(whole);
   const costs = await measureCosts(whole, request);

@@ -294,3 +294,21 @@ describe('splitModel', () => {
     expect(new Set(Object.values(whole)[0]!.data as Float32Array).size).toBeGreaterThan(100);
   });
 });
+
+it('takes the sizes that a pruned model was made with, where it is given none', async () => {
+  const convolution = { dims: [3, 3, 1, 1], values: Array.from({ length: 9 }, (_, i) => i / 9) };
+  const bytes = modelBytes({
+    inputs: [{ name: 'x', dims: ['n', 3, 'h', 'w'] }],
+    outputs: [{ name: 'b', dims: ['n', 3, 'h', 'w'] }],
+    nodes: [
+      { op: 'Conv', inputs: ['x', 'v'], outputs: ['a'] },
+      { op: 'Conv', inputs: ['a', 'v'], outputs: ['b'] },
+    ],
+    initializers: { v: convolution },
+  });
+  const pruned = await pruneModel(bytes, ['b'], { inputSizes: { h: 10, w: 20 } });
+  const macsOf = async (options: object): Promise<number[]> =>
+    (await splitModel(pruned, { stages: 2 }, options)).stages.map(({ macs }) => macs);
+  expect(await macsOf({})).toEqual([1800, 1800]);
+  expect(await macsOf({ inputSizes: 5 })).toEqual([225, 225]);
+});
