@@ -1,5 +1,6 @@
 /** The manifest of a dataset: what was embedded, how, and where it lies. It is written last: without it, a dataset is unfinished. */
 import { packageVersion } from '../../base/package.js';
+import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
 import type { EngineName } from '../../runtime/capabilities/capabilities.js';
 import { latestWeights } from '../records/dataset-identity.js';
 import type { DatasetInputs, InputCounts } from './dataset-inputs.js';
@@ -11,7 +12,6 @@ import { summarizeReduced, type ReductionSummary } from '../records/reduced-imag
 import type {
   DecoderRecord,
   ModelIdentity,
-  RequestRecord,
   RunRecord,
   TransformRecord,
   WeightsRecord,
@@ -51,7 +51,7 @@ export interface Manifest {
   readonly source: SourceRecord;
   readonly model: ModelIdentity;
   /** The request, name by name, and the tensors that it was resolved to. */
-  readonly request: readonly RequestRecord[];
+  readonly request: readonly ResolvedRequest[];
   readonly transform: TransformRecord;
   /** Of the engines, the one that ran the model. The versions of sharp and libvips are null if no image needed them. */
   readonly versions: Readonly<

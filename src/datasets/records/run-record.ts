@@ -1,20 +1,5 @@
 /** What a dataset records about the model and the settings of a run, as plain data. */
-
-/** A request, and what it was resolved to. */
-export interface RequestRecord {
-  /** The name that was asked for. */
-  readonly request: string;
-  /** The name of the output. */
-  readonly key: string;
-  /** The tensor in the source model. */
-  readonly tensor: string;
-  /** The node that computes it; null for a graph input or an initializer. */
-  readonly node: string | null;
-  /** How the name was read: as tensor, node or module, and by which rule. */
-  readonly why: string;
-  /** What is computed from the tensor, in order: `pool avg`, `l2Normalize`, …; usually nothing. */
-  readonly computed: readonly string[];
-}
+import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
 
 /** A preprocessing, with the fields of `TransformOptions`. Fields that may be missing have their default then. */
 export interface TransformRecord {
@@ -95,7 +80,7 @@ export interface DecoderRecord {
 /** The model and the settings of a run, for the manifest. */
 export interface RunRecord {
   readonly model: Omit<ModelIdentity, 'weights'>;
-  readonly request: readonly RequestRecord[];
+  readonly request: readonly ResolvedRequest[];
   readonly transform: TransformRecord;
   /** The library that runs the model. */
   readonly engine: string;

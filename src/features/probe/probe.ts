@@ -1,6 +1,7 @@
 /** A probe: a small classifier of vectors, and how it was made. */
 import { invalidOption, isPlainObject, isText } from '../../base/checks.js';
-import type { RequestRecord, TransformRecord } from '../../datasets/records/run-record.js';
+import type { TransformRecord } from '../../datasets/records/run-record.js';
+import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
 import { Internals } from '../../model/open/internals.js';
 import { listLargest } from '../../tensor/vectors/largest.js';
 import { softmax } from '../../tensor/vectors/softmax.js';
@@ -37,7 +38,7 @@ export interface ProbeSource {
   /** The model file; null if the manifest does not say. */
   readonly model: { readonly file: string; readonly sha256: string } | null;
   /** The requested name and what is computed from the tensor. */
-  readonly request: RequestRecord | null;
+  readonly request: ResolvedRequest | null;
   readonly transform: TransformRecord | null;
 }
 

@@ -149,29 +149,17 @@ async function lockState(state: string): Promise<FolderLock> {
 function openTrainer(
   model: OnnxModel,
   train: string | readonly string[],
-  { split }: TrainingData,
+  { split: { training } }: TrainingData,
   options: TrainFolderSetup,
 ): Promise<Trainer> {
-  const {
-    devices,
-    session,
-    isolation,
-    cudaLibraries,
-    split: rows,
-    batchNorm,
-    clipNorm,
-    accumulate,
-  } = options;
+  const { devices, session, isolation, cudaLibraries, split, batchNorm, clipNorm, accumulate } = options;
+  const placed = { devices, session, isolation, cudaLibraries, split };
   return createTrainer(model, {
+    ...placed,
     loss: { kind: 'cross-entropy', labelSmoothing: options.labelSmoothing },
     optimizer: options.optimizer,
     parameters: train,
-    schedule: scheduleOf(options, Math.ceil(split.training.length / options.batch)),
-    devices,
-    session,
-    isolation,
-    cudaLibraries,
-    split: rows,
+    schedule: scheduleOf(options, Math.ceil(training.length / options.batch)),
     batchNorm,
     clipNorm,
     accumulate,
