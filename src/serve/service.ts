@@ -140,7 +140,8 @@ class HttpService implements Service {
 
   readonly handler = (request: IncomingMessage, response: ServerResponse): void => {
     this.#start().then(
-      ({ app }) => app.routing(request, response),
+      // The listener of the server, which takes turns.
+      ({ app }) => app.server.emit('request', request, response),
       (error: unknown) => {
         const isOver = this.#closing !== undefined;
         if (!isOver) this.#setup.onError?.(error);

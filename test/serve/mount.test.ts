@@ -1,9 +1,13 @@
 /** A service that is mounted in another server, and how a service of its own ends its connections. */
-import { createServer, type RequestListener, type Server } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { readFileSync } from 'node:fs';
+import { createServer, IncomingMessage, ServerResponse, type RequestListener, type Server } from 'node:http';
+import { connect, Socket, type AddressInfo } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
+import { runInNewContext } from 'node:vm';
 import { fastify } from 'fastify';
 import { createService, type Service } from 'onnx-tapir/serve';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { projectPath } from '../support/fixtures.js';
 import {
   cleanUpServices,
   openSmall,
@@ -54,13 +58,42 @@ describe('handler', () => {
     await check(url);
   });
 
-  it('answers below a path, as Express mounts it', async () => {
+  it('runs in the example for Express', async () => {
+    const guide = readFileSync(projectPath('docs/serve.md'), 'utf8');
+    const example = /```js\n(app\.use\('\/tapir'.*?)```/s.exec(guide)![1]!;
+    const mounted: [prefix: string, handler: RequestListener][] = [];
+    // As Express does: a handler below a path sees the address without that path.
+    const app = {
+      use: (...given: [string, RequestListener] | [RequestListener]) =>
+        mounted.push(given.length === 2 ? given : ['', given[0]]),
+    };
+    const parser: RequestListener = (_, response) =>
+      void response.writeHead(500).end('the parser came first');
+    runInNewContext(example, { app, service, express: { json: () => parser } });
+    expect(mounted.map(([prefix]) => prefix)).toEqual(['/tapir', '']);
     await service.ready();
     const url = await listen((request, response) => {
-      request.url = request.url!.replace(/^\/tapir/, '') || '/';
-      service.handler(request, response);
+      const [prefix, handler] = mounted.find(([path]) => request.url!.startsWith(path))!;
+      request.url = request.url!.slice(prefix.length) || '/';
+      handler(request, response);
     });
     await check(`${url}/tapir`);
+  });
+
+  it('takes a few requests per turn of the event loop, as the listening service does', async () => {
+    await service.ready();
+    const responses = Array.from({ length: 200 }, () => {
+      const request = new IncomingMessage(new Socket());
+      const response = new ServerResponse(Object.assign(request, { method: 'GET', url: '/v2/health/live' }));
+      service.handler(request, response);
+      return response;
+    });
+    const ended = (): number => responses.filter(({ writableEnded }) => writableEnded).length;
+    await setImmediate();
+    await setImmediate();
+    expect(ended()).toBeLessThan(150);
+    while (ended() < 200) await setImmediate();
+    for (const response of responses) response.emit('close');
   });
 
   it('takes bodies that a parser has read before, as those of Express do', async () => {

@@ -1,13 +1,14 @@
 /** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
 import { shown } from '../../base/printable.js';
 import { invalidOption } from '../../base/checks.js';
-import { isTapirError, reasonOf } from '../../base/errors.js';
+import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
 import { createAttribution, describeScores, type Attribution } from '../../explain/attribution.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { FeatureExtractor } from '../../extract/feature-extractor.js';
 import type { ImageSource } from '../../images/file/image-source.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
+import { modelInternals } from '../../model/open/model-state.js';
 import { openModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import type { PrunedModel } from '../../model/prune/pruned-model.js';
@@ -52,6 +53,18 @@ export interface Picked {
 const MOST_SESSIONS = 4;
 const CLASSES_SHOWN = 5;
 
+/** A page of 200,000 nodes takes 7 to 15 s; one of a million, more memory than Node has. */
+const MOST_NODES = 250_000;
+
+function tooLarge(count: number, path: string): TapirError<'GRAPH_INVALID'> {
+  const reason = `${count} nodes are more than the ${MOST_NODES} that a page shows`;
+  return new TapirError(
+    'GRAPH_INVALID',
+    `"${path}" cannot be explored: ${reason}; cut it first (tapir extract)`,
+    { details: { reason, where: [] } },
+  );
+}
+
 /** Answers the questions of a page. Sessions stay open until {@link Explorer.close}. */
 export class Explorer {
   readonly page: PageModel;
@@ -86,6 +99,8 @@ export class Explorer {
       typeof source === 'string' || source instanceof URL || source instanceof Uint8Array
         ? await openModel(source)
         : source;
+    const { nodes } = modelInternals.of(model).graph;
+    if (nodes.length > MOST_NODES) throw tooLarge(nodes.length, path);
     return new Explorer(model, path, setup);
   }
 

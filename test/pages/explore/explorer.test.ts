@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { Explorer } from '../../../src/pages/explore/explorer.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { chain, modelBytes } from '../../support/graphs.js';
 
 it('measures again after a measurement that failed', async () => {
   const path = join(scratchFolder(), 'model.onnx');
@@ -27,4 +28,13 @@ it('picks what a name stands for, however it is spelled, or refuses it', async (
   expect(same).toEqual([layer, relu, relu]);
   const [input] = explorer.page.inputs;
   await expect(explorer.pick([input!.tensor])).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+});
+
+it('refuses a model of more nodes than a page shows, before it describes them', async () => {
+  const bytes = modelBytes(chain(250_001));
+  const setup = { transform: 'auto', labels: undefined, device: 'cpu' } as const;
+  await expect(Explorer.open(bytes, 'chain.onnx', setup)).rejects.toMatchObject({
+    code: 'GRAPH_INVALID',
+    message: expect.stringContaining('250001 nodes are more than the 250000'),
+  });
 });
