@@ -20,7 +20,14 @@ const HOUSE: Readonly<Record<string, Room>> = {
   networks: { on: ['onnx'], floors: [['.'], ['families']] },
   graph: {
     on: ['networks'],
-    floors: [['operators'], ['.'], ['names', 'rewrite'], ['batch', 'cost', 'parameters'], ['precision']],
+    floors: [
+      ['operators'],
+      ['.'],
+      ['names', 'rewrite'],
+      ['batch', 'cost', 'parameters'],
+      ['precision'],
+      ['quantize'],
+    ],
   },
   hub: { on: ['onnx'], floors: [['.'], ['wheels']] },
   images: {
@@ -67,7 +74,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
       ['probe'],
     ],
   },
-  precision: { on: ['html', 'datasets'], floors: [['.', 'compare', 'compare/page']] },
+  precision: { on: ['html', 'datasets'], floors: [['compare', 'compare/page', 'static'], ['.']] },
   train: {
     on: ['html', 'gradients', 'parameters', 'datasets', 'stages'],
     floors: [['folder/page', 'graph', 'optimizers', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],

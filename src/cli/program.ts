@@ -40,6 +40,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   explore: async () => (await import('./commands/explore.js')).addExploreCommand,
   cam: async () => (await import('./commands/cam.js')).addCamCommand,
   compare: async () => (await import('./commands/compare.js')).addCompareCommand,
+  quantize: async () => (await import('./commands/quantize.js')).addQuantizeCommand,
   merge: async () => (await import('./commands/merge.js')).addMergeCommand,
   models: async () => (await import('./commands/models.js')).addModelsCommand,
   create: async () => (await import('./commands/create.js')).addCreateCommand,

@@ -7,3 +7,5 @@ export type { ComparedOutput, ModelComparison } from './compare/comparison.js';
 export type { PixelAgreement } from './compare/compare-pixels.js';
 export type { ComparedSource } from './compare/open-sides.js';
 export { quantizeModel, type QuantizedModel, type QuantizeOptions } from './quantize-model.js';
+export type { StaticReport } from './static/static-report.js';
+export type { MeasuredSpeed } from './static/measure-speeds.js';

@@ -125,10 +125,14 @@ async function lowerPruned(
 }
 
 async function lowerWhole(model: OnnxModel, options: LoweringOptions): Promise<LoweredModel<OnnxModel>> {
-  const { graph } = modelInternals.of(model);
-  const rewrite = startRewrite(wholeCut(graph, graphOutputs(graph)), () => NO_TYPE);
-  const { chunks, report } = await lower(model, rewrite, 'tensors', options);
+  const { chunks, report } = await lower(model, wholeRewrite(model), 'tensors', options);
   return { model: await deriveModel(model, chunks), report };
+}
+
+/** The rewrite of a whole model that changes nothing. */
+export function wholeRewrite(model: OnnxModel): Rewrite {
+  const { graph } = modelInternals.of(model);
+  return startRewrite(wholeCut(graph, graphOutputs(graph)), () => NO_TYPE);
 }
 
 /** Never used: a whole graph is not cut inside. */
@@ -194,7 +198,7 @@ function readNames(option: string, given: unknown): readonly string[] {
 }
 
 /** The operators that stay in float32; with `nameOf`, also names of nodes. */
-function readKept(given: unknown, { nodes }: Graph, nameOf?: (node: Node) => string): ReadonlySet<string> {
+export function readKept(given: unknown, { nodes }: Graph, nameOf?: (node: Node) => string): ReadonlySet<string> {
   const present = new Set(nodes.flatMap((node) => [node.opType, ...(nameOf ? [nameOf(node)] : [])]));
   const kept = readNames('keep', given);
   const unknown = kept.find((name) => !isKnownOperator(name) && !present.has(name));

@@ -1,7 +1,17 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
-import { checkInteger, withDefaults, type Options } from '../base/checks.js';
-import { checkFields } from '../base/options.js';
+import type { Options } from '../base/checks.js';
+import {
+  checkFields,
+  defaultsOf,
+  integer,
+  number,
+  oneOf,
+  readOptions,
+  signal,
+  unchecked,
+  type Fields,
+} from '../base/options.js';
 import { chooseModelTransform } from '../datasets/embed/model-transform.js';
 import { fitTransform } from '../datasets/embed/image-input.js';
 import { loadFeeds } from '../datasets/embed/load-feeds.js';
@@ -9,40 +19,77 @@ import type { Extractor } from '../extract/extractor.js';
 import { DecodeLanes } from '../images/lanes/decode-lanes.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import {
-  LOWERING_DEFAULTS,
   lowerPrecision,
   type LoweredModel,
   type LoweringOptions,
 } from './lower-precision.js';
+import type { LoweringReport } from './report.js';
+import { lowerStatic } from './static/lower-static.js';
+import type { StaticReport } from './static/static-report.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
-import { SOURCE_DEFAULTS, SOURCE_FIELDS } from '../datasets/sources/items/source-options.js';
+import { SOURCE_FIELDS } from '../datasets/sources/items/source-options.js';
 import { openSource, type EmbedSource } from '../datasets/sources/open-source.js';
 import { sampleItems } from '../datasets/sources/sampling/sample-items.js';
 import type { NamedTensor } from '../tensor/tensor.js';
-import { PHOTO_DEFAULTS, type PhotoFailure, type PhotoOptions } from '../datasets/embed/photo-batches.js';
+import { PHOTO_FIELDS, type PhotoFailure, type PhotoOptions } from '../datasets/embed/photo-batches.js';
 
 /** Options of {@link quantizeModel}. */
 export interface QuantizeOptions
-  extends Pick<LoweringOptions, 'keep' | 'minCosine' | 'signal'>, Omit<PhotoOptions, 'batch'> {
+  extends Pick<LoweringOptions, 'keep' | 'signal'>, Omit<PhotoOptions, 'batch'> {
   /**
-   * The most photos to measure on, from 1 to 1024, drawn at random with a fixed seed.
-   * @default 32
+   * How activations get their scales. `static`: fixed scales from photos, in a plain QDQ file that ONNX Runtime, OpenVINO and TensorRT
+   * read; for convolutional networks, and for OpenVINO. `dynamic`: a scale per row at run time, for the products of transformers in
+   * ONNX Runtime on CPUs. `auto`: dynamic for a model with more products of matrices than convolutions, else static.
+   * @default 'auto'
+   */
+  readonly activations: 'static' | 'dynamic' | 'auto';
+  /**
+   * The least cosine to float32 of any row of any output, from -1 to 1. With fixed scales, on photos that gave no ranges.
+   * @default 0.99
+   */
+  readonly minCosine: number;
+  /**
+   * With fixed scales: the least share of a photo's ten nearest neighbours among the photos that stay its neighbours, from 0 to 1. It
+   * is not measured on fewer than twelve photos.
+   * @default 0.98
+   */
+  readonly minNeighbours: number;
+  /**
+   * The most photos to measure on, an integer from 1 to 1024, drawn at random with a fixed seed. With fixed scales, one half gives the
+   * ranges, and the other half judges.
+   * @default 64
    */
   readonly sample: number;
+  /**
+   * With fixed scales: the longest time of the search, in seconds, an integer from 1 to 86400. A search that ends by itself gives the
+   * same file again; one that the time ends may not, and the report says so.
+   * @default 300
+   */
+  readonly seconds: number;
 }
 
-export const QUANTIZE_DEFAULTS: QuantizeOptions = {
-  keep: LOWERING_DEFAULTS.keep,
-  minCosine: LOWERING_DEFAULTS.minCosine,
-  signal: LOWERING_DEFAULTS.signal,
-  sample: 32,
-  transform: PHOTO_DEFAULTS.transform,
-  decodeThreads: PHOTO_DEFAULTS.decodeThreads,
-  ...SOURCE_DEFAULTS,
+export const QUANTIZE_FIELDS: Fields<QuantizeOptions> = {
+  ...SOURCE_FIELDS,
+  transform: PHOTO_FIELDS.transform,
+  decodeThreads: PHOTO_FIELDS.decodeThreads,
+  keep: unchecked<readonly string[]>([]),
+  activations: oneOf(
+    ['static', 'dynamic', 'auto'],
+    'auto',
+    'scales of activations: fixed, per row, or by the model',
+  ),
+  minCosine: number(-1, 1, 0.99, 'least cosine to float32; what loses too much stays in float32'),
+  minNeighbours: number(0, 1, 0.98, 'least share of the ten nearest neighbours that stays'),
+  sample: integer(1, 1024, 64, 'the most photos, drawn at random'),
+  seconds: integer(1, 86_400, 300, 'longest time of the search'),
+  signal,
 };
+
+export const QUANTIZE_DEFAULTS: QuantizeOptions = defaultsOf(QUANTIZE_FIELDS);
 
 /** A quantised model, and the photos that could not be read. */
 export interface QuantizedModel<Model extends OnnxModel | PrunedModel> extends LoweredModel<Model> {
+  readonly report: LoweringReport | StaticReport;
   readonly failures: readonly PhotoFailure[];
 }
 
@@ -83,34 +130,43 @@ export async function quantizeModel(
   photos: EmbedSource,
   given: Options<QuantizeOptions> = {},
 ): Promise<QuantizedModel<OnnxModel | PrunedModel>> {
-  const { decodeThreads, sample, transform, ...options } = withDefaults(
-    QUANTIZE_DEFAULTS,
-    given,
-    'quantizeModel',
-  );
-  const size = checkInteger('sample', sample, 1, 1024);
-  const threads = checkInteger('decodeThreads', decodeThreads, 0, 1024) || availableParallelism();
+  const options = readOptions(QUANTIZE_FIELDS, given, 'quantizeModel');
   const source = prunedInternals.has(model) ? model : readModel(model);
   const { whole, ...taker } = describeTaker(source);
-  const chosen = chooseModelTransform(transform, whole);
-  const input = fitTransform(taker, chosen);
+  const isStatic =
+    options.activations === 'static' || (options.activations === 'auto' && !isTransformer(whole));
+  const transform = chooseModelTransform(options.transform, whole);
+  const input = fitTransform(taker, transform);
   const { items } = await sampleItems(
     openSource(photos, checkFields(SOURCE_FIELDS, options), options.signal),
-    size,
+    options.sample,
   );
-  const rows = input.multiple ?? 1;
+  const rows = input.multiple ?? (isStatic ? STATIC_ROWS : 1);
   const failures: PhotoFailure[] = [];
-  async function* samples(): AsyncGenerator<NamedTensor> {
-    await using lanes = new DecodeLanes(chosen, threads);
+  async function* readPhotos(): AsyncGenerator<NamedTensor> {
+    await using lanes = new DecodeLanes(transform, options.decodeThreads || availableParallelism());
     for await (const { feed, items: loaded } of loadFeeds(items, lanes, input, rows)) {
       for (const { path, error } of loaded) if (error) failures.push({ path, error });
-      if (feed.dims[0] === rows) yield feed;
+      const read = feed.dims[0]!;
+      if (input.multiple === null ? read > 0 : read === rows) yield feed;
     }
   }
-  const { keep, minCosine, signal } = options;
-  const lowering = { precision: 'int8', keep, minCosine, signal, samples: samples() } as const;
+  const { keep, minCosine, signal: stop } = options;
+  const samples = readPhotos();
+  if (isStatic) return { ...(await lowerStatic(source, { ...options, samples })), failures };
+  const lowering = { precision: 'int8', keep, minCosine, signal: stop, samples } as const;
   // A pruned model gives a pruned one, and a whole model a whole one.
   return { ...(await lowerPrecision(source as PrunedModel, lowering)), failures };
+}
+
+/** Photos of a run with fixed scales. */
+const STATIC_ROWS = 4;
+
+/** Whether a model has more products of matrices than convolutions. */
+function isTransformer({ nodes }: OnnxModel): boolean {
+  const count = (...operators: string[]): number =>
+    nodes.filter(({ opType }) => operators.includes(opType)).length;
+  return count('MatMul', 'Gemm') > count('Conv', 'ConvTranspose');
 }
 
 /** How a model takes images, and the model that it was cut from. */

@@ -60,6 +60,9 @@ export function layOutRewrite(
       replaced.set(info.field, writeValue(number, { name: info.name, ...type }));
     }
   }
+  if (rewrite.opset !== undefined && rewrite.opset !== model.opsets.get(''))
+    for (const [field, domain] of model.imports)
+      if (domain === '') replaced.set(field, writeOpset(rewrite.opset));
   const outputs = writtenOutputs(rewrite, naming);
   const areOriginal = isOriginal(rewrite, outputs);
   if (!areOriginal) dropReplacedInfos(cut, outputs, dropped);

@@ -68,6 +68,8 @@ export interface Rewrite {
   /** Kept constants that get another element type: initializers, and tensors of Constant nodes. Their bytes are in memory. */
   readonly retyped: ReadonlyMap<ScannedTensor, NewElements>;
   readonly notes: readonly string[];
+  /** The version of the default operator set that the written file states; undefined for that of the source. */
+  readonly opset: number | undefined;
   /** Whether nodes are put in execution order under distinct names, and unused operator sets are dropped. */
   readonly isTidy: boolean;
   /** The outcome of the option `batch: 'dynamic'`; undefined without it. */
@@ -110,6 +112,7 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isT
     restated: new Map(),
     retyped: new Map(),
     notes: [],
+    opset: undefined,
     isTidy,
     batch: undefined,
     names,

@@ -78,6 +78,8 @@ const HALF_TOLERANCE: ReadonlyMap<number | undefined, number> = new Map([
 const LOWERED_TOLERANCE = 2 ** -5;
 /** The same for int8, whose steps are 1/127 of the largest value of a row or column (docs/decisions/040-int8.md). */
 const INT8_TOLERANCE = 2 ** -2;
+/** The same for fixed scales: made-up inputs leave the ranges that photos have. */
+const STATIC_TOLERANCE = 2 ** -1;
 
 /** What {@link verifyModel} found. */
 export interface VerifyReport {
@@ -91,8 +93,8 @@ export interface VerifyReport {
   /** The largest relative difference of any output. */
   readonly maxRelative: number;
   /**
-   * What `maxRelative` may be: 1e-4, two rounding steps if the model computes in half precision; 1/32, or 1/4 for int8, if
-   * {@link lowerPrecision} made it of a float32 model. Larger means a wrong cut.
+   * What `maxRelative` may be: 1e-4, two rounding steps if the model computes in half precision; 1/32 if
+   * {@link lowerPrecision} made it of a float32 model, for int8 1/4, and 1/2 with fixed scales. Larger means a wrong cut.
    */
   readonly tolerance: number;
   /**
@@ -150,6 +152,7 @@ export async function comparePruned(
 
 /** The tolerance for the coarsest type among the tensors of a model, its outputs included. */
 function toleranceOf({ rewrite, typeOf }: Prepared): number {
+  if (rewrite.opset !== undefined) return STATIC_TOLERANCE;
   if (rewrite.replaced.size > 0) return INT8_TOLERANCE;
   if (rewrite.retyped.size > 0) return LOWERED_TOLERANCE;
   const types = new Set([

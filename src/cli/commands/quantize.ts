@@ -1,0 +1,139 @@
+/** `tapir quantize`: writes a model in 8 bits, chosen on photos, and says what that costs and gains. */
+import type { Command } from 'commander';
+import { shown } from '../../base/printable.js';
+import { writeWithCompanion } from '../../base/folder-lock.js';
+import { sidecarOf } from '../../images/configs/find-transform.js';
+import { checkAbsent } from '../../model/open/save-whole.js';
+import { openModel } from '../../model/open/open-model.js';
+import { pruneModel } from '../../model/oracle/prune-model.js';
+import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import { QUANTIZE_FIELDS, quantizeModel, type QuantizeOptions } from '../../precision/quantize-model.js';
+import type { StaticReport } from '../../precision/static/static-report.js';
+import type { LoweringReport } from '../../model/precision/report.js';
+import { MODEL_HELP } from '../flags/extractor-flags.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { collect } from '../flags/flag-values.js';
+import { addFlags } from '../flags/option-flags.js';
+import { readTransformFlag } from '../flags/open-extractor.js';
+import { withReturnNodes } from '../flags/return-flags.js';
+import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
+import { EXIT } from '../terminal/exit-code.js';
+import { loweringText } from '../terminal/lowering-text.js';
+import { formatTable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface QuantizeFlags
+  extends
+    SaveFlags,
+    Pick<QuantizeOptions, 'activations' | 'minCosine' | 'minNeighbours' | 'sample' | 'seconds'> {
+  readonly return?: readonly string[];
+  readonly out: string;
+  readonly keep?: readonly string[];
+  readonly transform: string;
+  readonly yes: boolean;
+  readonly json: boolean;
+}
+
+/** Adds `tapir quantize`. */
+export function addQuantizeCommand(program: Command, terminal: Terminal): void {
+  const quantize = program
+    .command('quantize')
+    .description('write a model in 8 bits, calibrated on photos and judged by its vectors')
+    .argument('<model>', MODEL_HELP)
+    .argument('<photos>', 'folder, list, archive or pattern of images, such as those that you embed')
+    .option(YES_FLAG, YES_HELP, false)
+    .requiredOption('-o, --out <file>', 'ONNX file to write')
+    .option(
+      '--return <name[=key]>',
+      'cut the model at this node first; repeatable (default: the graph outputs)',
+      collect,
+    )
+    .option('--keep <node>', 'operator or node that stays in float32; repeatable', collect)
+    .option('--transform <name>', 'preprocessing; auto: the model’s own', 'auto');
+  addFlags(quantize, QUANTIZE_FIELDS, {
+    activations: '--activations <kind>',
+    minCosine: '--min-cosine <x>',
+    minNeighbours: '--min-neighbours <x>',
+    sample: '--sample <n>',
+    seconds: '--seconds <n>',
+  });
+  addSaveFlags(quantize)
+    .option('--json', 'print the report as JSON', false)
+    .action((model: string, photos: string, flags: QuantizeFlags) =>
+      runQuantize(terminal, model, photos, flags),
+    );
+}
+
+async function runQuantize(
+  terminal: Terminal,
+  model: string,
+  photos: string,
+  flags: QuantizeFlags,
+): Promise<void> {
+  const { activations, minCosine, minNeighbours, sample, seconds, keep = [], out } = flags;
+  const saving = readSaveFlags(flags);
+  if (!saving.overwrite) checkAbsent(out);
+  const path = await findModelFile(model, terminal, flags.yes);
+  const source = flags.return
+    ? await withReturnNodes(flags.return, path, (nodes) => pruneModel(path, nodes))
+    : await openModel(path);
+  const transform = readTransformFlag(terminal, flags, 'source' in source ? source.source : source);
+  const options = {
+    activations,
+    minCosine,
+    minNeighbours,
+    sample,
+    seconds,
+    keep,
+    transform,
+    signal: terminal.signal,
+  };
+  // A pruned model gives a pruned one, and a whole model a whole one.
+  const { model: quantized, report, failures } = await quantizeModel(source as PrunedModel, photos, options);
+  terminal.signal.throwIfAborted();
+  for (const { path: photo, error } of failures)
+    terminal.err(`note: ${shown(photo ?? 'a photo')} is left out: ${error.message}\n`);
+  const save = (): Promise<void> => quantized.save(out, saving);
+  // An assumption is no configuration.
+  if (flags.transform === 'auto' && !transform.source) await save();
+  else {
+    const text = `${JSON.stringify(transform.options, null, 2)}\n`;
+    await writeWithCompanion(sidecarOf(out), Buffer.from(text), saving.overwrite, save);
+  }
+  if (flags.json)
+    terminal.out(`${JSON.stringify({ ...report, failures: failures.length, file: out }, null, 2)}\n`);
+  else
+    terminal.out(
+      `${loweringText(report)}${isStatic(report) ? staticText(report, out) : ''}\nwritten: ${out}\n`,
+    );
+  if (failures.length > 0) terminal.exitCode(EXIT.someFailed);
+}
+
+function isStatic(report: LoweringReport | StaticReport): report is StaticReport {
+  return 'calibration' in report;
+}
+
+/** Ranges, neighbours and speeds. */
+function staticText({ calibration, speeds }: StaticReport, out: string): string {
+  const { rule, samples, heldBack, neighbours, isCut } = calibration;
+  const kept =
+    neighbours === null
+      ? 'too few photos to compare neighbours'
+      : `${(100 * neighbours).toFixed(1)} % of the ten nearest neighbours stay`;
+  const lines = [
+    `  ranges from ${samples} photos (${rule}), judged on ${heldBack} others; ${kept}`,
+    ...(isCut ? ['  the time ended before the search: more --seconds may keep more layers in 8 bits'] : []),
+  ];
+  const rows = speeds.map(({ engine, precision, isInt8, imagesPerSecond, cpuMs }) => [
+    `  ${engine}`,
+    isInt8 ? `int8 and ${precision}` : precision,
+    imagesPerSecond.toFixed(1),
+    cpuMs.toFixed(1),
+  ]);
+  const fastest = speeds.filter(({ isInt8 }) => isInt8).toSorted((a, b) => a.cpuMs - b.cpuMs)[0];
+  const use =
+    fastest?.engine === 'openvino'
+      ? `\nuse it with: --model ${out} --engine openvino --precision ${fastest.precision}\n`
+      : '';
+  return `${lines.join('\n')}\n\n${formatTable([['  engine', 'computes in', 'images/s', 'CPU ms/image'], ...rows], [2, 3])}${use}`;
+}

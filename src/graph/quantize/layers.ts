@@ -1,0 +1,155 @@
+/** Finds what a rewrite can compute in 8 bits with fixed scales: layers with constant weights, and sums that read what such layers read. */
+import type { Attribute } from '../../onnx/scan/attributes.js';
+import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import type { Node, Value } from '../graph.js';
+import { isConstant } from '../precision/choose-nodes.js';
+import { constantTensor } from '../precision/with-float16.js';
+import type { Rewrite } from '../rewrite/rewrite.js';
+
+/** A tensor that a node reads. */
+export interface Read {
+  readonly node: Node;
+  readonly slot: number;
+  /** The name of the tensor in the rewritten graph. */
+  readonly tensor: string;
+}
+
+/** A convolution or a product with constant weights. Its activations come from slot 0. */
+export interface Layer extends Read {
+  readonly weights: LayerConstant;
+  /** The axis of the output channels in the weights as the node reads them. */
+  readonly axis: number;
+  /** A bias with one element for each output channel. */
+  readonly bias: LayerConstant | undefined;
+}
+
+/** A float32 constant that a layer reads. */
+export interface LayerConstant {
+  readonly value: Value;
+  readonly tensor: ScannedTensor;
+  /** Whether the file holds a matrix whose Transpose the layer reads. */
+  readonly isTransposed: boolean;
+}
+
+/** What can be computed in 8 bits. */
+export interface LayerSearch {
+  /** In execution order. */
+  readonly layers: readonly Layer[];
+  /**
+   * The reads of sums of two tensors that convolutions compute or read. With both in 8 bits, nobody needs their float32 form, and
+   * engines write 8 bits right behind the convolution.
+   */
+  readonly joins: readonly (readonly Read[])[];
+  /** Other nodes with constant weights, which stay in float32, with the reason. */
+  readonly kept: ReadonlyMap<Node, string>;
+}
+
+type AttributesOf = (node: Node) => ReadonlyMap<string, Attribute>;
+
+/** Finds the layers, in execution order. */
+export function findLayers(rewrite: Rewrite, attributesOf: AttributesOf): LayerSearch {
+  const { cut } = rewrite;
+  const layers: Layer[] = [];
+  const kept = new Map<Node, string>();
+  for (const node of cut.graph.nodes) {
+    if (!cut.nodes.has(node) || node.domain !== '' || !WEIGHTED.has(node.opType)) continue;
+    const found = readLayer(rewrite, node, attributesOf);
+    if (typeof found === 'string') kept.set(node, found);
+    else if (found) layers.push(found);
+  }
+  const joins = cut.graph.nodes.flatMap((node) => {
+    const isSum = cut.nodes.has(node) && node.domain === '' && node.opType === 'Add';
+    return isSum && isBetween(node, layers) ? [readSum(rewrite, node)] : [];
+  });
+  return { layers, joins, kept };
+}
+
+/** Whether a sum adds tensors of convolutions. */
+function isBetween({ inputs }: Node, layers: readonly Layer[]): boolean {
+  if (inputs.some((value) => !value || isConstant(value))) return false;
+  const convolutions = layers.filter(({ node }) => node.opType === 'Conv' || node.opType === 'ConvTranspose');
+  return inputs.some(
+    (value) =>
+      convolutions.some(({ node }) => node === value?.producer) ||
+      convolutions.some(({ node }) => node.inputs[0] === value),
+  );
+}
+
+function readSum(rewrite: Rewrite, node: Node): readonly Read[] {
+  return [0, 1].map((slot) => ({ node, slot, tensor: readName(rewrite, node, slot)! }));
+}
+
+const WEIGHTED: ReadonlySet<string> = new Set(['Conv', 'ConvTranspose', 'Einsum', 'Gemm', 'MatMul']);
+const WEIGHT_SLOT = 1;
+const BIAS_SLOT = 2;
+
+/** The name of the tensor that a node reads in the rewritten graph. */
+export function readName({ patches }: Rewrite, node: Node, slot: number): string | undefined {
+  return patches.get(node)?.inputs.get(slot) ?? node.inputs[slot]?.name;
+}
+
+/** A layer, why it stays in float32, or undefined if it has no constant weights. */
+function readLayer(rewrite: Rewrite, node: Node, attributesOf: AttributesOf): Layer | string | undefined {
+  const { inputs, opType } = node;
+  const [data, weight, bias] = inputs;
+  if (!data || !weight || opType === 'Einsum')
+    return inputs.some((value) => value && findConstant(value, attributesOf)) ? 'it is an Einsum' : undefined;
+  const weights = findConstant(weight, attributesOf);
+  if (!weights) return findConstant(data, attributesOf) ? 'its constant matrix is on the left' : undefined;
+  const patched = rewrite.patches.get(node)?.inputs;
+  if (patched?.has(WEIGHT_SLOT) || patched?.has(BIAS_SLOT))
+    return 'a part that was added to the graph feeds it';
+  if (isConstant(data)) return 'it computes a constant, once';
+  const { elemType, dims } = weights.tensor;
+  if (elemType !== ELEMENT_TYPE.float32) return 'its weights are not float32';
+  const axis = channelAxis(node, dims, attributesOf(node));
+  if (typeof axis === 'string') return axis;
+  const channels = weights.isTransposed ? dims[1 - axis] : dims[axis];
+  const added = bias && findConstant(bias, attributesOf);
+  const isPlain = added && !added.isTransposed && added.tensor.elemType === ELEMENT_TYPE.float32;
+  const isPerChannel = isPlain && added.tensor.dims.length === 1 && added.tensor.dims[0] === channels;
+  return {
+    node,
+    slot: 0,
+    tensor: readName(rewrite, node, 0)!,
+    weights,
+    axis,
+    bias: isPerChannel ? added : undefined,
+  };
+}
+
+/** The axis of the output channels, or why there is no scale per channel. */
+function channelAxis(
+  { opType }: Node,
+  dims: readonly number[],
+  attributes: ReadonlyMap<string, Attribute>,
+): number | string {
+  if (opType === 'Conv') return dims.length > 2 ? 0 : 'its weights have no space';
+  if (opType === 'ConvTranspose')
+    return (attributes.get('group')?.int ?? 1) === 1 ? 1 : 'it is a transposed convolution in groups';
+  if (dims.length !== 2) return 'its constant is not one matrix';
+  if (opType === 'MatMul') return 1;
+  if ((attributes.get('transA')?.int ?? 0) !== 0) return 'it transposes what it reads';
+  const isScaled = (attributes.get('alpha')?.float ?? 1) !== 1 || (attributes.get('beta')?.float ?? 1) !== 1;
+  if (isScaled) return 'it scales its product or its bias';
+  return (attributes.get('transB')?.int ?? 0) === 0 ? 1 : 0;
+}
+
+/** The constant behind a value: itself, or what an Identity or a Transpose of two axes reads. */
+function findConstant(value: Value, attributesOf: AttributesOf): LayerConstant | undefined {
+  const own = isConstant(value) ? constantTensor(value) : undefined;
+  if (own) return { value, tensor: own, isTransposed: false };
+  const { producer } = value;
+  if (producer?.domain !== '') return undefined;
+  // Exporters write equal constants once, with an Identity for each other name.
+  if (producer.opType === 'Identity' && producer.inputs[0]) {
+    const same = findConstant(producer.inputs[0], attributesOf);
+    return same && { ...same, value };
+  }
+  const source = producer.opType === 'Transpose' ? producer.inputs[0] : undefined;
+  const behind = source && isConstant(source) ? constantTensor(source) : undefined;
+  if (!behind || behind.dims.length !== 2) return undefined;
+  const isTransposed = (attributesOf(producer).get('perm')?.ints[0] ?? 1) === 1;
+  return { value, tensor: behind, isTransposed };
+}

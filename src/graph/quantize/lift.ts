@@ -1,0 +1,46 @@
+/** Whether a graph means the same in a newer operator set. */
+import type { Attribute } from '../../onnx/scan/attributes.js';
+import type { Node } from '../graph.js';
+import type { Cut } from '../rewrite/prune.js';
+
+/** The oldest operator set that is lifted. */
+const LEAST = 9;
+
+/** The operators of the default domain that change between operator sets 9 and 13, with the set that changes them. */
+const CHANGED: ReadonlyMap<string, number> = new Map([
+  ...['Resize', 'Slice', 'TopK', 'Upsample'].map((name) => [name, 10] as const),
+  ...['Clip', 'OneHot', 'Pad', 'Resize', 'ScatterElements', 'Scatter', 'TopK'].map(
+    (name) => [name, 11] as const,
+  ),
+  ...['Hardmax', 'LogSoftmax', 'ReduceSum', 'Softmax', 'Split', 'Squeeze', 'Unsqueeze'].map(
+    (name) => [name, 13] as const,
+  ),
+]);
+
+/** Attributes without which an operator of operator set 13 means what it meant before. */
+const UNLESS: ReadonlyMap<string, string> = new Map([
+  ['ReduceSum', 'axes'],
+  ['Split', 'split'],
+  ['Squeeze', 'axes'],
+]);
+
+/** Why a cut cannot be moved from an operator set to 13; undefined if it can. */
+export function whyNotLifted(
+  { nodes, functions }: Cut,
+  opset: number,
+  attributesOf: (node: Node) => ReadonlyMap<string, Attribute>,
+): string | undefined {
+  if (opset >= 13) return undefined;
+  if (opset < LEAST) return `it uses operator set ${opset}`;
+  if (functions.size > 0) return `it uses operator set ${opset} and has functions`;
+  for (const node of nodes) {
+    const { domain, opType, scanned } = node;
+    if (scanned.bodies) return `it uses operator set ${opset} and has bodies (${opType})`;
+    const changed = domain === '' ? CHANGED.get(opType) : undefined;
+    if (changed === undefined || changed <= opset) continue;
+    const unless = UNLESS.get(opType);
+    if (unless === undefined || attributesOf(node).has(unless))
+      return `it uses operator set ${opset}, and ${opType} means something else since ${changed}`;
+  }
+  return undefined;
+}

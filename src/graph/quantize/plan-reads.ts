@@ -1,0 +1,76 @@
+/** Lets nodes that only move elements read 8-bit tensors: a rounding behind such a node goes before it, with the same values. */
+import type { Node, Value } from '../graph.js';
+import { isConstant } from '../precision/choose-nodes.js';
+import type { Rewrite } from '../rewrite/rewrite.js';
+import { readName, type Read } from './layers.js';
+import type { Rounding } from './with-qdq.js';
+
+/** Operators whose results are elements of their first input; of all inputs for Concat. */
+const MOVES: ReadonlySet<string> = new Set([
+  'Concat', 'DepthToSpace', 'Flatten', 'Identity', 'MaxPool', 'Reshape', 'Slice', 'SpaceToDepth', 'Squeeze', 'Transpose', 'Unsqueeze',
+]); // prettier-ignore
+
+/** The reads of 8-bit tensors, in execution order, with the rounding of each tensor. */
+export interface PlannedReads {
+  readonly reads: readonly Read[];
+  readonly roundings: ReadonlyMap<string, Rounding>;
+}
+
+/** Adds the reads of moving nodes. The tensor behind such a node is rounded as well, which changes nothing, because engines look for that. */
+export function planReads(
+  rewrite: Rewrite,
+  reads: readonly Read[],
+  roundings: ReadonlyMap<string, Rounding>,
+): PlannedReads {
+  const planned = new Map(roundings);
+  const all = [...reads];
+  const isRounded = (node: Node, slot: number): boolean =>
+    all.some((read) => read.node === node && read.slot === slot);
+  const open = [...new Set(reads.map(({ tensor }) => tensor))];
+  for (let tensor = open.pop(); tensor !== undefined; tensor = open.pop()) {
+    const value = rewrite.cut.graph.values.get(tensor);
+    const node = value?.producer;
+    if (!value || !node || !mayMove(rewrite, value, node, isRounded)) continue;
+    const rounding = planned.get(tensor)!;
+    const slots = node.opType === 'Concat' ? [...node.inputs.keys()] : [0];
+    const sources = slots.map((slot) => readName(rewrite, node, slot));
+    const fits = sources.every(
+      (source) => source !== undefined && isSame(planned.get(source) ?? rounding, rounding),
+    );
+    if (!fits || node.inputs.some((input, slot) => slots.includes(slot) && (!input || isConstant(input))))
+      continue;
+    for (const [k, slot] of slots.entries()) {
+      const source = sources[k]!;
+      all.push({ node, slot, tensor: source });
+      if (planned.has(source)) continue;
+      planned.set(source, rounding);
+      open.push(source);
+    }
+  }
+  return {
+    reads: all.toSorted((a, b) => a.node.index - b.node.index || a.slot - b.slot),
+    roundings: planned,
+  };
+}
+
+/** Whether everything that reads what a node moves reads it rounded. */
+function mayMove(
+  { cut }: Rewrite,
+  value: Value,
+  node: Node,
+  isRounded: (node: Node, slot: number) => boolean,
+): boolean {
+  if (node.domain !== '' || !MOVES.has(node.opType) || !cut.nodes.has(node)) return false;
+  if (node.outputs.filter(Boolean).length > 1 || cut.outputs.some((output) => output.value === value))
+    return false;
+  return value.uses.every(
+    (reader) =>
+      !cut.nodes.has(reader) ||
+      (reader.inputs.includes(value) &&
+        reader.inputs.every((input, slot) => input !== value || isRounded(reader, slot))),
+  );
+}
+
+function isSame(a: Rounding, b: Rounding): boolean {
+  return a.scale === b.scale && a.zero === b.zero && a.isSigned === b.isSigned;
+}

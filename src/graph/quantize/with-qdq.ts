@@ -1,0 +1,196 @@
+/** A rewrite → the same one with QuantizeLinear and DequantizeLinear around what is computed in 8 bits with fixed scales. */
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import type { NewNode, NewTensor } from '../../onnx/wire/write-model.js';
+import type { Node, Value } from '../graph.js';
+import type { FreshNames } from '../rewrite/fresh-names.js';
+import { NodeBuilder } from '../rewrite/node-builder.js';
+import type { NodePatch, Rewrite } from '../rewrite/rewrite.js';
+import type { Layer, Read } from './layers.js';
+
+/** The operator set since which DequantizeLinear takes a scale per channel. */
+export const QDQ_OPSET = 13;
+
+/** How a tensor of activations becomes 8-bit: a level stands for `(level - zero) × scale`. */
+export interface Rounding {
+  readonly scale: number;
+  /** The level of 0: from 0 to 255, or 0 if levels are signed. */
+  readonly zero: number;
+  /** Whether levels go from -128 to 127, not from 0 to 255. */
+  readonly isSigned: boolean;
+}
+
+/** Whole numbers that stand for a constant, with a scale per channel. */
+export interface RoundedConstant<Values extends Int8Array | Int32Array> {
+  readonly values: Values;
+  readonly dims: readonly number[];
+  readonly axis: number;
+  readonly scales: Float32Array;
+}
+
+/** A layer whose weights are 8-bit. */
+export interface RoundedLayer {
+  readonly layer: Layer;
+  readonly weights: RoundedConstant<Int8Array>;
+  readonly bias: RoundedConstant<Int32Array> | undefined;
+}
+
+/** What is computed in 8 bits. */
+export interface QdqPlan {
+  readonly layers: readonly RoundedLayer[];
+  /** All reads of 8-bit activations: those of the layers, and of what moves or adds such tensors. */
+  readonly reads: readonly Read[];
+  /** By the name of the tensor. */
+  readonly roundings: ReadonlyMap<string, Rounding>;
+}
+
+/**
+ * Makes a plain QDQ file: every 8-bit tensor of activations is rounded once, by a QuantizeLinear and a DequantizeLinear behind it, and
+ * 8-bit weights are initializers with a DequantizeLinear. Kept nodes keep their names and outputs; only the names of what they read
+ * change. Engines fuse this form to integer kernels.
+ */
+export function withQdq(rewrite: Rewrite, { layers, reads, roundings }: QdqPlan): Rewrite {
+  const parts = new QdqParts(rewrite);
+  for (const { node, slot, tensor } of reads)
+    parts.patch(node, slot, parts.round(tensor, roundings.get(tensor)!, node));
+  const gone: Value[] = [];
+  for (const { layer, weights, bias } of layers) {
+    const constants = [
+      [1, layer.weights.value, weights],
+      [2, layer.bias?.value, bias],
+    ] as const;
+    for (const [slot, value, rounded] of constants) {
+      if (!value || !rounded) continue;
+      parts.patch(layer.node, slot, parts.constant(value, rounded, layer.node));
+      gone.push(value);
+    }
+  }
+  return dropUnread(parts.result(), gone);
+}
+
+/** Nodes and tensors of the 8-bit form. */
+export class QdqParts {
+  readonly names: FreshNames;
+  readonly builder: NodeBuilder;
+  readonly #rewrite: Rewrite;
+  readonly #patches: Map<Node, NodePatch>;
+  readonly #before: Map<Node, NewNode[]>;
+  readonly #made = new Map<string, string>();
+  readonly #tensors: NewTensor[] = [];
+
+  constructor(rewrite: Rewrite) {
+    this.#rewrite = rewrite;
+    this.names = rewrite.names.fork();
+    this.builder = new NodeBuilder(this.names, 'int8', QDQ_OPSET);
+    this.#patches = new Map(rewrite.patches);
+    this.#before = new Map([...rewrite.before].map(([node, added]) => [node, [...added]]));
+  }
+
+  /** Lets a node read another tensor. */
+  patch(node: Node, slot: number, name: string): void {
+    const patch = this.#patches.get(node);
+    const inputs = new Map(patch?.inputs).set(slot, name);
+    this.#patches.set(node, { ...patch, outputs: patch?.outputs ?? new Map(), inputs });
+  }
+
+  /** Adds nodes that run before a node. */
+  place(before: Node): void {
+    const { nodes } = this.builder;
+    this.#before.set(before, [...(this.#before.get(before) ?? []), ...nodes.splice(0)]);
+  }
+
+  /** The rounded form of a tensor. It is computed once, before its first reader, so ask in execution order. */
+  round(tensor: string, { scale, zero, isSigned }: Rounding, reader: Node): string {
+    const known = this.#made.get(tensor);
+    if (known !== undefined) return known;
+    const type = isSigned ? ELEMENT_TYPE.int8 : ELEMENT_TYPE.uint8;
+    const steps = [
+      this.#add(`${tensor}/scale`, ELEMENT_TYPE.float32, [], Float32Array.of(scale)),
+      this.#add(`${tensor}/zero`, type, [], Uint8Array.of(zero)),
+    ];
+    const levels = this.builder.add(
+      'QuantizeLinear',
+      [tensor, ...steps],
+      {},
+      this.names.take(`${tensor}/int8`),
+    );
+    const rounded = this.names.take(`${tensor}/rounded`);
+    this.builder.add('DequantizeLinear', [levels, ...steps], {}, rounded);
+    this.place(reader);
+    this.#made.set(tensor, rounded);
+    return rounded;
+  }
+
+  /** The float32 form of a rounded constant. Layers that read the same constant in the same form share it. */
+  constant(
+    value: Value,
+    { values, dims, axis, scales }: RoundedConstant<Int8Array | Int32Array>,
+    reader: Node,
+    isPlaced = true,
+  ): string {
+    const isWeight = values instanceof Int8Array;
+    const key = isWeight ? value.name : `${value.name}/${reader.index}`;
+    const known = this.#made.get(key);
+    if (known !== undefined) return known;
+    const type = isWeight ? ELEMENT_TYPE.int8 : ELEMENT_TYPE.int32;
+    const inputs = [
+      this.#add(`${value.name}/${isWeight ? 'int8' : 'int32'}`, type, dims, values),
+      this.#add(`${value.name}/scale`, ELEMENT_TYPE.float32, [scales.length], scales),
+    ];
+    const made = this.builder.add(
+      'DequantizeLinear',
+      inputs,
+      { axis },
+      this.names.take(`${value.name}/rounded`),
+    );
+    if (isPlaced) this.place(reader);
+    this.#made.set(key, made);
+    return made;
+  }
+
+  result(): Rewrite {
+    return {
+      ...this.#rewrite,
+      before: this.#before,
+      patches: this.#patches,
+      tensors: [...this.#rewrite.tensors, ...this.#tensors, ...this.builder.tensors],
+      opset: Math.max(QDQ_OPSET, this.#rewrite.cut.graph.model.opsets.get('') ?? 0),
+      names: this.names,
+    };
+  }
+
+  #add(
+    wanted: string,
+    elemType: number,
+    dims: readonly number[],
+    { buffer, byteOffset, byteLength }: Int8Array | Uint8Array | Int32Array | Float32Array,
+  ): string {
+    const name = this.names.take(wanted);
+    this.#tensors.push({ name, elemType, dims, data: new Uint8Array(buffer, byteOffset, byteLength) });
+    return name;
+  }
+}
+
+/** Drops constants that nothing reads any more, with the nodes that made them. */
+function dropUnread(rewrite: Rewrite, candidates: readonly Value[]): Rewrite {
+  const { cut, patches } = rewrite;
+  const nodes = new Set(cut.nodes);
+  const values = new Set(cut.values);
+  const fetched = new Set(cut.outputs.map(({ value }) => value));
+  const isRead = (value: Value): boolean =>
+    value.uses.some(
+      (node) =>
+        nodes.has(node) &&
+        (!node.inputs.includes(value) ||
+          node.inputs.some((input, slot) => input === value && !patches.get(node)?.inputs.has(slot))),
+    );
+  const drop = (value: Value): void => {
+    if (!values.has(value) || fetched.has(value) || value.input || isRead(value)) return;
+    values.delete(value);
+    const { producer } = value;
+    if (!producer) return;
+    nodes.delete(producer);
+    for (const read of producer.reads) drop(read);
+  };
+  for (const value of candidates) drop(value);
+  return { ...rewrite, cut: { ...cut, nodes, values } };
+}

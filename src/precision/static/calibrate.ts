@@ -1,0 +1,87 @@
+/** Runs a model in float32 on samples: ranges of activations, sizes of tensors, and the vectors to compare with. */
+import type { Node } from '../../graph/graph.js';
+import type { Rewrite, RewriteOutput } from '../../graph/rewrite/rewrite.js';
+import type { SessionHolder } from '../../model/oracle/session-holder.js';
+import { wholePart } from '../../tensor/tensor-part.js';
+import { ActivationRange } from './activation-range.js';
+import { appendRows, rowsOf, type Sample, type Vectors } from './photo-rows.js';
+
+/** What float32 gives on samples. */
+export interface Calibration {
+  /** By the name of the tensor. Tensors that are not float32 are missing. */
+  readonly ranges: ReadonlyMap<string, ActivationRange>;
+  /** The sizes of tensors in the first run. */
+  readonly dims: ReadonlyMap<string, readonly number[]>;
+  /** The vectors of each sample. */
+  readonly exact: readonly Vectors[];
+}
+
+/** What to look at. */
+export interface CalibrationRequest {
+  /** Names of tensors whose ranges are wanted. */
+  readonly tensors: ReadonlySet<string>;
+  /** Nodes whose results' sizes are wanted. */
+  readonly nodes: readonly Node[];
+  /** Whether a sample gives ranges; all give vectors. */
+  readonly isForRanges: (sample: number) => boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Runs every sample once. Activations are let go after each run. */
+export async function calibrate(
+  rewrite: Rewrite,
+  samples: readonly Sample[],
+  { tensors, nodes, isForRanges, signal }: CalibrationRequest,
+  sessions: SessionHolder,
+): Promise<Calibration> {
+  const asked = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+  const inner = new Set([...tensors, ...nodes.flatMap(({ outputs }) => outputs[0]?.name ?? [])]);
+  const fed = new Set(samples[0]!.map(({ name }) => name));
+  const more = [...inner].filter((name) => !asked.includes(name) && !fed.has(name));
+  const replica = await sessions.open({ rewrite: withOutputs(rewrite, more), graphOptimizationLevel: 'all' });
+  const ranges = new Map<string, ActivationRange>();
+  const dims = new Map<string, readonly number[]>();
+  const exact: Vectors[] = [];
+  for (const [k, sample] of samples.entries()) {
+    const names = isForRanges(k) ? [...asked, ...more] : asked;
+    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
+    const outputs = await replica.run(sample.map(wholePart), names, { signal });
+    exact.push(rowsOf(outputs.slice(0, asked.length)));
+    if (!isForRanges(k)) continue;
+    for (const tensor of [...sample, ...outputs]) {
+      if (!dims.has(tensor.name)) dims.set(tensor.name, tensor.dims);
+      if (tensor.dtype !== 'float32' || !tensors.has(tensor.name)) continue;
+      const range = ranges.get(tensor.name) ?? new ActivationRange();
+      ranges.set(tensor.name, range);
+      range.add(tensor.data as Float32Array);
+    }
+  }
+  return { ranges, dims, exact };
+}
+
+function withOutputs(rewrite: Rewrite, names: readonly string[]): Rewrite {
+  const { values } = rewrite.cut.graph;
+  const added = names.flatMap((name): RewriteOutput[] => {
+    const value = values.get(name) ?? rewrite.cut.outputs[0]!.value;
+    return [
+      {
+        request: name,
+        key: name,
+        value,
+        why: 'range',
+        tensor: name,
+        type: undefined,
+        layout: undefined,
+        computed: [],
+      },
+    ];
+  });
+  return { ...rewrite, outputs: [...rewrite.outputs, ...added] };
+}
+
+/** All vectors of some samples, output by output. */
+export function joinRows(samples: readonly Vectors[]): Vectors {
+  const all: Float32Array[][] = [];
+  for (const one of samples) appendRows(all, one);
+  return all;
+}

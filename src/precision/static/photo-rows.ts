@@ -1,0 +1,137 @@
+/** Runs of samples, as vectors: one for each row and output. */
+import { TapirError } from '../../base/errors.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { describeInputs } from '../../model/open/value-info.js';
+import { readFeeds } from '../../tensor/read-feeds.js';
+import { takeRow } from '../../tensor/rows.js';
+import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
+import { compareVectors } from '../../tensor/compare-vectors.js';
+import { widen } from '../../tensor/widen.js';
+
+/** The feeds of one run. */
+export type Sample = readonly NamedTensor[];
+
+/** The vectors of some samples: `[output][row]`. */
+export type Vectors = readonly (readonly Float32Array[])[];
+
+/** Every second sample is held back to judge; the others give ranges. */
+export function isHeldBack(sample: number): boolean {
+  return sample % 2 === 1;
+}
+
+/** The least number of samples: one to find ranges on, and one to judge. */
+const LEAST_SAMPLES = 2;
+
+/**
+ * Reads all samples. They stay in memory.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` with fewer than two samples, and for values that are not finite.
+ */
+export async function readSamples(
+  rewrite: Rewrite,
+  given: Iterable<unknown> | AsyncIterable<unknown>,
+): Promise<Sample[]> {
+  const inputs = describeInputs(rewrite);
+  const samples: Sample[] = [];
+  for await (const sample of given) {
+    const feeds = readFeeds(inputs, sample);
+    const broken = feeds.find(
+      ({ dtype, data }) => dtype === 'float32' && !(data as Float32Array).every(Number.isFinite),
+    );
+    if (broken)
+      throw invalidSamples(
+        'finite values',
+        `NaN or infinity in "${broken.name}" of sample ${samples.length}`,
+      );
+    samples.push(feeds);
+  }
+  if (samples.length < LEAST_SAMPLES)
+    throw invalidSamples(
+      'two or more: ranges come from one half, and the other half judges them',
+      String(samples.length),
+    );
+  return samples;
+}
+
+function invalidSamples(expected: string, actual: string): TapirError<'OPTION_INVALID'> {
+  return new TapirError('OPTION_INVALID', `samples must be ${expected}; got ${actual}`, {
+    details: { option: 'samples', expected, actual },
+  });
+}
+
+/** The rows of outputs, as vectors of the same order for every run of a sample. */
+export function rowsOf(outputs: readonly Tensor[]): Float32Array[][] {
+  return outputs.map((tensor) => {
+    const [rows = 1] = tensor.dims;
+    return tensor.dims.length < 2
+      ? [vectorOf(tensor)]
+      : Array.from({ length: rows }, (_, row) => vectorOf(takeRow(tensor, row)));
+  });
+}
+
+/** Appends the rows of one run to those of others. */
+export function appendRows(all: Float32Array[][], more: Vectors): void {
+  for (const [output, rows] of more.entries()) (all[output] ??= []).push(...rows);
+}
+
+function vectorOf({ dtype, data }: Tensor): Float32Array {
+  return Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.slice().buffer as ArrayBuffer);
+}
+
+/** The least cosine, and the mean, of each output. A row that is not finite counts as 0. */
+export function compareRows(
+  rounded: Vectors,
+  exact: Vectors,
+): readonly { readonly least: number; readonly mean: number; readonly rows: number }[] {
+  return exact.map((rows, output) => {
+    const cosines = rows.map((row, k) => {
+      const { cosine } = compareVectors(rounded[output]![k]!, row);
+      return Number.isFinite(cosine) ? cosine : 0;
+    });
+    return {
+      least: cosines.reduce((a, b) => Math.min(a, b), Infinity),
+      mean: cosines.reduce((a, b) => a + b, 0) / cosines.length,
+      rows: cosines.length,
+    };
+  });
+}
+
+const NEIGHBOURS = 10;
+/** Cosines that differ by less count as equal: copies of a photo are neighbours in any order. */
+const TIE = 1e-6;
+
+/**
+ * The share of the ten nearest rows, by cosine, that stay among the ten nearest after rounding.
+ *
+ * @returns Undefined with fewer than twelve rows: nearly all rows are neighbours then.
+ */
+export function keptNeighbours(
+  rounded: readonly Float32Array[],
+  exact: readonly Float32Array[],
+): number | undefined {
+  const count = exact.length;
+  if (count < NEIGHBOURS + 2) return undefined;
+  const [units, roundedUnits] = [exact.map(unitOf), rounded.map(unitOf)];
+  let kept = 0;
+  for (let row = 0; row < count; row++) {
+    const truth = units.map((unit, other) => (other === row ? -Infinity : dot(units[row]!, unit)));
+    const found = roundedUnits.map((unit, other) =>
+      other === row ? -Infinity : dot(roundedUnits[row]!, unit),
+    );
+    const limit = truth.toSorted((a, b) => b - a)[NEIGHBOURS - 1]! - TIE;
+    const order = [...found.keys()].toSorted((a, b) => found[b]! - found[a]! || a - b);
+    kept += order.slice(0, NEIGHBOURS).filter((other) => truth[other]! >= limit).length;
+  }
+  return kept / (count * NEIGHBOURS);
+}
+
+function unitOf(row: Float32Array): Float32Array {
+  const length = Math.sqrt(dot(row, row)) || 1;
+  return row.map((x) => x / length);
+}
+
+function dot(x: Float32Array, y: Float32Array): number {
+  let sum = 0;
+  for (let i = 0; i < x.length; i++) sum += x[i]! * y[i]!;
+  return sum;
+}

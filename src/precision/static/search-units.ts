@@ -1,0 +1,209 @@
+/** Searches the units that are computed in 8 bits: by a linear model of the vectors, checked by runs of all samples. */
+import type { Rounding } from '../../graph/quantize/with-qdq.js';
+import { joinRows, type Calibration } from './calibrate.js';
+import { chooseUnits, LossModel } from './choose-units.js';
+import { compareRows, isHeldBack, keptNeighbours, type Sample, type Vectors } from './photo-rows.js';
+import type { RangeRule } from './activation-range.js';
+import type { SwitchBench } from './switch-bench.js';
+
+/** What is asked of a choice. */
+export interface Bars {
+  readonly minCosine: number;
+  readonly minNeighbours: number;
+  /** When the search ends, in milliseconds since 1970. */
+  readonly deadline: number;
+}
+
+/** What a choice gives. */
+export interface Judgement {
+  readonly chosen: ReadonlySet<number>;
+  /** For each output, over the rows that are held back. */
+  readonly cosines: readonly { readonly least: number; readonly mean: number; readonly rows: number }[];
+  /** For each output; undefined with too few rows. */
+  readonly neighbours: readonly (number | undefined)[];
+}
+
+/** What the search found. */
+export interface SearchResult {
+  readonly rule: RangeRule;
+  /** All choices that were measured, in their order. */
+  readonly curve: readonly Judgement[];
+  /** The cheapest that passes; undefined if no choice does. */
+  readonly best: Judgement | undefined;
+  /** Whether the time ended before the search. */
+  readonly isCut: boolean;
+}
+
+/** The samples that errors of single units are measured on. */
+const PROBED_ROWS = 8;
+/** Longer vectors are thinned for the linear model. */
+const MOST_ELEMENTS = 4096;
+const MOST_STEPS = 10;
+const MOST_RETURNS = 6;
+
+/** What a search looks at. */
+export interface SearchSubject {
+  readonly bench: SwitchBench;
+  readonly samples: readonly Sample[];
+  readonly exact: Calibration['exact'];
+  /** What each unit saves. */
+  readonly savings: readonly number[];
+  /** The levels of the tensors by each rule. */
+  readonly levels: ReadonlyMap<RangeRule, readonly Rounding[]>;
+}
+
+/** Searches the cheapest choice that passes. */
+export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<SearchResult> {
+  const { bench, savings } = subject;
+  const judge = new Judge(subject, bars);
+  const everything = new Set(savings.keys());
+  const rule = await chooseRule(subject, everything);
+  bench.setLevels(subject.levels.get(rule)!);
+  const all = await judge.measure(everything);
+  if (judge.passes(all)) return { rule, curve: judge.curve, best: all, isCut: false };
+  const probe = await probeUnits(subject, bars.deadline);
+  const model = new LossModel(probe);
+  const known = probe.errors.length;
+  const worth = savings.slice(0, known);
+  // The limit of the modelled loss, by bisection: what the model leaves out is in what the runs measure.
+  let limit = 1 - bars.minCosine;
+  let [passing, failing] = [0, Infinity];
+  let best: Judgement | undefined;
+  const isLate = (): boolean => Date.now() > bars.deadline;
+  for (let step = 0; step < MOST_STEPS && !isLate(); step++) {
+    const chosen = chooseUnits(model, worth, limit);
+    if (chosen.size === 0 && step > 0) break;
+    const seen = judge.curve.find((one) => isSameSet(one.chosen, chosen));
+    // oxlint-disable-next-line no-await-in-loop -- each measurement decides about the next
+    const judged = seen ?? (await judge.measure(chosen));
+    if (judge.passes(judged)) {
+      passing = limit;
+      if (!best || saved(savings, judged) > saved(savings, best)) best = judged;
+    } else failing = limit;
+    if (failing / passing < 1.1) break;
+    limit = passing === 0 ? failing / 3 : failing === Infinity ? passing * 3 : Math.sqrt(passing * failing);
+  }
+  // Single units may still fit: the model is only nearly right.
+  if (best) {
+    const left = [...everything]
+      .filter((unit) => !best!.chosen.has(unit))
+      .toSorted((a, b) => savings[b]! - savings[a]!);
+    for (const unit of left.slice(0, MOST_RETURNS)) {
+      if (isLate()) break;
+      // oxlint-disable-next-line no-await-in-loop -- each measurement decides about the next
+      const judged = await judge.measure(new Set([...best.chosen, unit]));
+      if (judge.passes(judged)) best = judged;
+    }
+  }
+  return { rule, curve: judge.curve, best, isCut: isLate() };
+}
+
+function saved(savings: readonly number[], { chosen }: Judgement): number {
+  return [...chosen].reduce((sum, unit) => sum + savings[unit]!, 0);
+}
+
+function isSameSet(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {
+  return a.size === b.size && [...a].every((unit) => b.has(unit));
+}
+
+/** Measures choices on all samples. */
+class Judge {
+  readonly curve: Judgement[] = [];
+  readonly #subject: SearchSubject;
+  readonly #bars: Bars;
+  readonly #exact: Vectors;
+  readonly #heldBack: Vectors;
+
+  constructor(subject: SearchSubject, bars: Bars) {
+    this.#subject = subject;
+    this.#bars = bars;
+    this.#exact = joinRows(subject.exact);
+    this.#heldBack = joinRows(subject.exact.filter((_, sample) => isHeldBack(sample)));
+  }
+
+  async measure(chosen: ReadonlySet<number>): Promise<Judgement> {
+    const { bench, samples } = this.#subject;
+    const runs: Vectors[] = [];
+    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
+    for (const sample of samples) runs.push(await bench.run([sample], chosen));
+    const rounded = joinRows(runs);
+    const judged: Judgement = {
+      chosen,
+      cosines: compareRows(joinRows(runs.filter((_, sample) => isHeldBack(sample))), this.#heldBack),
+      neighbours: this.#exact.map((rows, output) => keptNeighbours(rounded[output]!, rows)),
+    };
+    this.curve.push(judged);
+    return judged;
+  }
+
+  passes({ chosen, cosines, neighbours }: Judgement): boolean {
+    const { minCosine, minNeighbours } = this.#bars;
+    const { savings } = this.#subject;
+    return (
+      chosen.size > 0 &&
+      saved(savings, { chosen } as Judgement) > 0 &&
+      cosines.every(({ least }) => least >= minCosine) &&
+      neighbours.every((kept) => kept === undefined || kept >= minNeighbours)
+    );
+  }
+}
+
+/** The rule with the least mean loss when everything is in 8 bits, on samples that ranges come from. */
+async function chooseRule(
+  { bench, samples, exact, levels }: SearchSubject,
+  everything: ReadonlySet<number>,
+): Promise<RangeRule> {
+  const own = takeRowsOf(samples, exact);
+  let [best, most]: [RangeRule, number] = ['extremes', -Infinity];
+  for (const [rule, roundings] of levels) {
+    bench.setLevels(roundings);
+    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
+    const compared = compareRows(await bench.run(own.samples, everything), own.exact);
+    const worst = Math.min(...compared.map(({ mean, least }) => mean + least));
+    if (worst > most) [best, most] = [rule, worst];
+  }
+  return best;
+}
+
+/** The first samples that ranges come from, with {@link PROBED_ROWS} rows or a little more. */
+function takeRowsOf(
+  samples: readonly Sample[],
+  exact: Calibration['exact'],
+): { readonly samples: readonly Sample[]; readonly exact: Vectors } {
+  const taken: number[] = [];
+  let rows = 0;
+  for (const place of samples.keys()) {
+    if (isHeldBack(place) || rows >= PROBED_ROWS) continue;
+    taken.push(place);
+    rows += exact[place]![0]!.length;
+  }
+  return {
+    samples: taken.map((place) => samples[place]!),
+    exact: joinRows(taken.map((place) => exact[place]!)),
+  };
+}
+
+/** Runs each unit alone in 8 bits. Ends early at the deadline: what is not known then stays in float32. */
+async function probeUnits(
+  { bench, samples, exact, savings }: SearchSubject,
+  deadline: number,
+): Promise<{ exact: Float32Array[]; errors: Float32Array[][]; savings: readonly number[] }> {
+  const own = takeRowsOf(samples, exact);
+  const truth = thin(own.exact);
+  const errors: Float32Array[][] = [];
+  for (const unit of savings.keys()) {
+    if (Date.now() > deadline) break;
+    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
+    const rows = thin(await bench.run(own.samples, new Set([unit])));
+    errors.push(rows.map((row, k) => row.map((x, i) => x - truth[k]![i]!)));
+  }
+  return { exact: truth, errors, savings };
+}
+
+/** All rows of all outputs, with at most {@link MOST_ELEMENTS} elements each. */
+function thin(vectors: Vectors): Float32Array[] {
+  return vectors.flat().map((row) => {
+    const step = Math.ceil(row.length / MOST_ELEMENTS);
+    return step < 2 ? row : row.filter((_, i) => i % step === 0);
+  });
+}

@@ -1,0 +1,121 @@
+/** What was quantised with fixed scales, and what it costs. */
+import { TapirError } from '../../base/errors.js';
+import type { Node } from '../../graph/graph.js';
+import { constantTensor } from '../../graph/precision/with-float16.js';
+import { isConstant } from '../../graph/precision/choose-nodes.js';
+import type { RoundedLayer } from '../../graph/quantize/with-qdq.js';
+import { describeNode } from '../../graph/rewrite/prune.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { LoweringReport } from '../../model/precision/report.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import { isHeldBack } from './photo-rows.js';
+import type { MeasuredSpeed } from './measure-speeds.js';
+import type { Bars, Judgement, SearchResult } from './search-units.js';
+
+/** What quantising with fixed scales did. */
+export interface StaticReport extends LoweringReport {
+  readonly calibration: {
+    /** How ranges of activations were chosen. */
+    readonly rule: string;
+    /** The rows (photos) that gave ranges, and those that were held back to judge. */
+    readonly samples: number;
+    readonly heldBack: number;
+    /** The least share of the ten nearest neighbours that an output keeps; null with too few samples. */
+    readonly neighbours: number | null;
+    /** Whether the time ended before the search: another run may choose otherwise. */
+    readonly isCut: boolean;
+  };
+  /** What the model takes before and after, on one batch of photos, in every engine that is installed. */
+  readonly speeds: readonly MeasuredSpeed[];
+}
+
+interface StaticFacts {
+  readonly rewrite: Rewrite;
+  readonly reasons: ReadonlyMap<Node, string>;
+  readonly search: SearchResult;
+  readonly bars: Omit<Bars, 'deadline'>;
+  readonly layers: readonly RoundedLayer[];
+  /** The rows of each sample. */
+  readonly rows: readonly number[];
+  /** Before and after. */
+  readonly bytes: readonly [number, number];
+}
+
+/** Describes the result. Throws `PRECISION_TOO_LOW` if no choice passes. */
+export function describeStatic({
+  rewrite,
+  reasons,
+  search,
+  bars,
+  layers,
+  rows: perSample,
+  bytes,
+}: StaticFacts): Omit<StaticReport, 'speeds'> {
+  const { best } = search;
+  if (!best) throw tooLow(rewrite, search.curve, bars);
+  const tensors = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+  const constants = [...rewrite.cut.values].filter(
+    (value) => isConstant(value) && constantTensor(value)?.elemType === ELEMENT_TYPE.float32,
+  );
+  return {
+    precision: 'int8',
+    tensors: constants.length,
+    converted: new Set(layers.map(({ layer }) => layer.weights.tensor)).size,
+    nodes: layers.length,
+    kept: [...reasons]
+      .toSorted(([a], [b]) => a.index - b.index)
+      .map(([node, reason]) => ({ node: describeNode(node), operator: node.opType, reason })),
+    overflows: [],
+    underflows: [],
+    bytesBefore: bytes[0],
+    bytesAfter: bytes[1],
+    casts: 0,
+    measured: rewrite.outputs.map(({ key, tensor }) => {
+      const { least, mean, rows } = best.cosines[tensors.indexOf(tensor)]!;
+      return { output: key, samples: rows, least, mean };
+    }),
+    calibration: {
+      rule: search.rule,
+      samples: sumOf(perSample.filter((_, sample) => !isHeldBack(sample))),
+      heldBack: sumOf(perSample.filter((_, sample) => isHeldBack(sample))),
+      neighbours: leastNeighbours(best) ?? null,
+      isCut: search.isCut,
+    },
+  };
+}
+
+function leastNeighbours({ neighbours }: Judgement): number | undefined {
+  return neighbours.reduce(
+    (least, kept) => (least === undefined || (kept !== undefined && kept < least) ? kept : least),
+    undefined,
+  );
+}
+
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
+/** The steps of the search that an error lists. */
+const SHOWN = 6;
+
+function tooLow(
+  rewrite: Rewrite,
+  curve: readonly Judgement[],
+  { minCosine, minNeighbours }: Omit<Bars, 'deadline'>,
+): TapirError<'PRECISION_TOO_LOW'> {
+  const all = curve[0]!;
+  const worst = all.cosines.reduce((at, { least }, k) => (least < all.cosines[at]!.least ? k : at), 0);
+  const tensors = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+  const output = rewrite.outputs.find(({ tensor }) => tensor === tensors[worst])!.key;
+  const figure = (x: number): string => String(Math.floor(x * 1e4) / 1e4);
+  const steps = curve.slice(0, SHOWN).map((one) => {
+    const kept = leastNeighbours(one);
+    const least = Math.min(...one.cosines.map((cosine) => cosine.least));
+    return `${one.chosen.size} of ${all.chosen.size} parts in 8 bits: ${figure(least)}${kept === undefined ? '' : `, ${figure(100 * kept)} % of neighbours`}`;
+  });
+  return new TapirError(
+    'PRECISION_TOO_LOW',
+    `no choice of layers in 8 bits keeps a least cosine of ${minCosine} (minCosine) and ${100 * minNeighbours} % of neighbours (minNeighbours); measured: ${steps.join('; ')}; choose lower limits, more photos (sample), or engine "openvino" with precision "bfloat16"`,
+    { details: { output, cosine: all.cosines[worst]!.least, minCosine } },
+  );
+}

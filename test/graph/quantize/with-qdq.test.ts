@@ -1,0 +1,258 @@
+/** The QDQ rewrite against the same arithmetic in float64, and what of a file it leaves as it is. */
+import fc from 'fast-check';
+import { createFeatureExtractor } from 'onnx-tapir';
+import { describe, expect, it } from 'vitest';
+import { createRandom } from '../../../src/base/random.js';
+import { findLayers, type LayerSearch } from '../../../src/graph/quantize/layers.js';
+import { whyNotLifted } from '../../../src/graph/quantize/lift.js';
+import { planReads } from '../../../src/graph/quantize/plan-reads.js';
+import { roundBias, roundingOf, roundValue, roundWeights } from '../../../src/graph/quantize/roundings.js';
+import { withQdq, type QdqPlan, type Rounding } from '../../../src/graph/quantize/with-qdq.js';
+import { layOutRewrite } from '../../../src/graph/rewrite/lay-out.js';
+import type { Rewrite } from '../../../src/graph/rewrite/rewrite.js';
+import { collectChunks } from '../../../src/onnx/emit.js';
+import { readAttributes } from '../../../src/onnx/scan/attributes.js';
+import { WireReader } from '../../../src/onnx/wire/wire.js';
+import { modelInternals } from '../../../src/model/open/model-state.js';
+import {
+  getGraphNodeNames,
+  openModel,
+  readModel,
+  type OnnxModel,
+} from '../../../src/model/open/open-model.js';
+import { wholeRewrite } from '../../../src/model/precision/lower-precision.js';
+import { modelBytes, type GraphSpec } from '../../support/graphs.js';
+
+const [C, P] = [4, 4];
+
+/** Numbers from -1 to 1. */
+function numbers(count: number, seed: number): number[] {
+  const next = createRandom(seed);
+  return Array.from({ length: count }, () => Math.fround(2 * next() - 1));
+}
+
+const W1 = numbers(C * 3, 1);
+const B1 = numbers(C, 2);
+const W2 = numbers(C * C, 3);
+const B2 = numbers(C, 4);
+const W3 = numbers(5 * C * P, 5);
+
+/** Two convolutions of 1 × 1 with a sum around the second, and a linear layer. */
+const NET: GraphSpec = {
+  inputs: [{ name: 'x', dims: ['n', 3, 2, 2] }],
+  outputs: [{ name: 'y', dims: ['n', 5] }],
+  nodes: [
+    { op: 'Conv', name: '/conv1/Conv', inputs: ['x', 'conv1.weight', 'conv1.bias'], outputs: ['c1'] },
+    { op: 'Relu', name: '/relu/Relu', inputs: ['c1'], outputs: ['r1'] },
+    { op: 'Conv', name: '/conv2/Conv', inputs: ['r1', 'conv2.weight', 'conv2.bias'], outputs: ['c2'] },
+    { op: 'Add', name: '/Add', inputs: ['c2', 'r1'], outputs: ['s'] },
+    { op: 'Flatten', name: '/Flatten', inputs: ['s'], outputs: ['f'] },
+    { op: 'Gemm', name: '/fc/Gemm', inputs: ['f', 'fc.weight'], outputs: ['y'], ints: { transB: 1 } },
+  ],
+  initializers: {
+    'conv1.weight': { dims: [C, 3, 1, 1], values: W1 },
+    'conv1.bias': B1,
+    'conv2.weight': { dims: [C, C, 1, 1], values: W2 },
+    'conv2.bias': B2,
+    'fc.weight': { dims: [5, C * P], values: W3 },
+  },
+};
+
+interface Opened {
+  readonly model: OnnxModel;
+  readonly rewrite: Rewrite;
+  readonly search: LayerSearch;
+  readonly lift: (opset: number) => string | undefined;
+}
+
+async function open(bytes: Uint8Array): Promise<Opened> {
+  const model = readModel(bytes);
+  const rewrite = wholeRewrite(model);
+  const read = await modelInternals.of(model).withSource((source) => {
+    const reader = new WireReader(source);
+    return new Map([...rewrite.cut.nodes].map((node) => [node, readAttributes(reader, node.scanned)]));
+  });
+  const attributesOf = (node: Parameters<typeof read.get>[0]): NonNullable<ReturnType<typeof read.get>> =>
+    read.get(node)!;
+  return {
+    model,
+    rewrite,
+    search: findLayers(rewrite, attributesOf),
+    lift: (opset) => whyNotLifted(rewrite.cut, opset, attributesOf),
+  };
+}
+
+async function write(model: OnnxModel, rewrite: Rewrite): Promise<Uint8Array> {
+  return modelInternals
+    .of(model)
+    .withSource(async (source) =>
+      collectChunks(source, layOutRewrite(rewrite, 'tensors', new WireReader(source))),
+    );
+}
+
+/** Everything in 8 bits, with the given levels of the tensors. */
+function planAll({ rewrite, search }: Opened, roundings: ReadonlyMap<string, Rounding>): QdqPlan {
+  const [weights, biases] = [
+    [W1, W2, W3],
+    [B1, B2, undefined],
+  ];
+  const layers = search.layers.map((layer, k) => {
+    const bias = biases[k] && Float32Array.from(biases[k]);
+    const { scale } = roundings.get(layer.tensor)!;
+    const data = Float32Array.from(weights[k]!);
+    const rounded = roundWeights({ data, dims: layer.weights.tensor.dims }, layer.axis, bias, scale)!;
+    return { layer, weights: rounded, bias: bias && roundBias(bias, scale, rounded.scales) };
+  });
+  return { layers, ...planReads(rewrite, [...search.layers, ...search.joins.flat()], roundings) };
+}
+
+/** `[rows, inner]` × the rounded weights `[outer, inner]`, plus the rounded bias, in float64. */
+function multiply(x: readonly number[][], { weights, bias }: QdqPlan['layers'][number]): number[][] {
+  const outer = weights.scales.length;
+  const inner = weights.values.length / outer;
+  return x.map((row) =>
+    Array.from({ length: outer }, (_, o) => {
+      const sum = row.reduce(
+        (total, value, i) => total + value * weights.values[o * inner + i]! * weights.scales[o]!,
+        0,
+      );
+      return sum + (bias ? bias.values[o]! * bias.scales[o]! : 0);
+    }),
+  );
+}
+
+describe('withQdq', () => {
+  it('computes what the same levels give in float64', async () => {
+    const opened = await open(modelBytes(NET));
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 2 ** 30 }),
+        fc.double({ min: 0.2, max: 3, noNaN: true }),
+        async (seed, factor) => {
+          const x = numbers(3 * P, seed).map((value) => value * factor);
+          const roundings = new Map<string, Rounding>([
+            ['x', roundingOf(-factor * 0.9, factor)],
+            ['r1', roundingOf(0, 2.5 * factor)],
+            ['c2', roundingOf(-2 * factor, 4 * factor)],
+            ['f', roundingOf(-2 * factor, 5 * factor)],
+          ]);
+          const plan = planAll(opened, roundings);
+          const round = (tensor: string, rows: readonly number[][]): number[][] =>
+            rows.map((row) =>
+              row.map((value) => roundValue(Math.fround(value), plan.roundings.get(tensor)!)),
+            );
+          // Pixels as rows of channels.
+          const pixels = Array.from({ length: P }, (_, p) => [0, 1, 2].map((channel) => x[channel * P + p]!));
+          const r1 = round(
+            'r1',
+            multiply(round('x', pixels), plan.layers[0]!).map((row) => row.map((v) => Math.max(0, v))),
+          );
+          const c2 = round('c2', multiply(r1, plan.layers[1]!));
+          const sum = c2.map((row, p) => row.map((value, channel) => value + r1[p]![channel]!));
+          const flat = round('f', [
+            Array.from({ length: C * P }, (_, at) => sum[at % P]![Math.floor(at / P)]!),
+          ]);
+          const [expected] = multiply(flat, plan.layers[2]!) as [number[]];
+          const bytes = await write(opened.model, withQdq(opened.rewrite, plan));
+          await using exact = await createFeatureExtractor(bytes, ['y'], {
+            session: { graphOptimizationLevel: 'disabled' },
+          });
+          const input = { dtype: 'float32', dims: [1, 3, 2, 2], data: Float32Array.from(x) } as const;
+          const y = (await exact.run(input))['y']!.data as Float32Array;
+          // A value between two levels may fall to the other side in float32: one step of one element.
+          const step = plan.roundings.get('f')!.scale + plan.roundings.get('c2')!.scale;
+          for (const [k, value] of expected.entries())
+            expect(Math.abs(y[k]! - value)).toBeLessThan(1e-3 + 2 * step);
+          const near = expected.filter((value, k) => Math.abs(y[k]! - value) < 1e-4 * factor);
+          expect(near.length).toBeGreaterThanOrEqual(3);
+        },
+      ),
+      { numRuns: 12, seed: 7 },
+    );
+  });
+
+  it('keeps names, tensors and bytes of what it does not round', async () => {
+    const opened = await open(modelBytes(NET, { opset: 12 }));
+    const [first] = opened.search.layers;
+    const plan = planAll(
+      opened,
+      new Map([...new Set(['x', 'r1', 'c2', 'f'])].map((name) => [name, roundingOf(-1, 2)])),
+    );
+    const rewrite = withQdq(opened.rewrite, {
+      ...plan,
+      layers: plan.layers.slice(0, 1),
+      reads: [first!],
+    });
+    const written = await openModel(await write(opened.model, rewrite));
+    expect(written.opsets.get('')).toBe(13);
+    const names = getGraphNodeNames(opened.model);
+    expect(getGraphNodeNames(written)).toEqual(expect.arrayContaining(names));
+    const { graph } = modelInternals.of(written);
+    const { graph: before } = modelInternals.of(opened.model);
+    for (const name of ['conv2.weight', 'conv2.bias', 'fc.weight']) {
+      expect(graph.values.get(name)?.initializer?.dims).toEqual(before.values.get(name)!.initializer!.dims);
+    }
+    expect(graph.values.has('conv1.weight')).toBe(false);
+    expect(graph.values.get('conv1.weight/int8')?.initializer?.elemType).toBe(3);
+    const nodeBytes = (model: OnnxModel, name: string): Promise<string> =>
+      modelInternals.of(model).withSource((source) => {
+        const { start, end } = modelInternals.of(model).graph.nodes.find((node) => node.name === name)!
+          .scanned.field;
+        return Buffer.from(source.read(start, end - start)).toString('hex');
+      });
+    for (const name of ['/relu/Relu', '/conv2/Conv', '/Add', '/Flatten', '/fc/Gemm'])
+      expect(await nodeBytes(written, name)).toBe(await nodeBytes(opened.model, name));
+  });
+
+  it('rounds before nodes that only move elements, and after them alike', async () => {
+    const opened = await open(modelBytes(NET));
+    const levels = roundingOf(-2, 4);
+    const { reads, roundings } = planReads(
+      opened.rewrite,
+      [opened.search.layers[2]!],
+      new Map([['f', levels]]),
+    );
+    expect(reads.map(({ node, tensor }) => [node.opType, tensor])).toEqual([
+      ['Flatten', 's'],
+      ['Gemm', 'f'],
+    ]);
+    expect(roundings.get('s')).toEqual(levels);
+  });
+
+  it('lifts an old operator set only if every operator stays the same', async () => {
+    const { lift } = await open(modelBytes(NET, { opset: 11 }));
+    expect(lift(11)).toBeUndefined();
+    expect(lift(8)).toMatch(/operator set 8/);
+    const squeezed: GraphSpec = {
+      ...NET,
+      nodes: [...NET.nodes, { op: 'Squeeze', inputs: ['c1'], outputs: ['z'], ints: { axes: [2] } }],
+    };
+    const other = await open(modelBytes(squeezed, { opset: 11 }));
+    expect(other.lift(11)).toMatch(/Squeeze means something else since 13/);
+    expect(other.lift(13)).toBeUndefined();
+  });
+});
+
+describe('roundings', () => {
+  it('are unsigned from 0 on, signed around 0, and have a level for 0 otherwise', () => {
+    expect(roundingOf(0.5, 2)).toEqual({ scale: Math.fround(2 / 255), zero: 0, isSigned: false });
+    expect(roundingOf(-1, 1)).toMatchObject({ zero: 0, isSigned: true });
+    const apart = roundingOf(-0.4, 4);
+    expect(apart).toMatchObject({ isSigned: false, zero: 23 });
+    for (const x of [0, -0]) expect(roundValue(x, apart) + 0).toBe(0);
+    expect(roundValue(100, apart)).toBeCloseTo(4, 2);
+    expect(roundingOf(0, 0).scale).toBeGreaterThan(0);
+  });
+
+  it('give channels of zeros a scale, and make room for large biases', () => {
+    const { scales } = roundWeights(
+      { data: Float32Array.of(0, 0, 1, -2), dims: [2, 2] },
+      0,
+      Float32Array.of(1e6, 0),
+      1e-3,
+    )!;
+    expect(scales[0]! * 1e-3 * 2 ** 31).toBeGreaterThan(1e6);
+    expect(scales[1]).toBeCloseTo(2 / 127);
+    expect(roundWeights({ data: Float32Array.of(NaN), dims: [1, 1] }, 0, undefined, 1)).toBeUndefined();
+  });
+});
