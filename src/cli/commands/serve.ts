@@ -1,4 +1,5 @@
 /** `tapir serve`: serves an extractor by HTTP. */
+import { SHARED_SCALES } from '../../graph/rewrite/describe.js';
 import { isIP } from 'node:net';
 import { basename, extname } from 'node:path';
 import type { Command } from 'commander';
@@ -139,6 +140,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   await using _ = { [Symbol.asyncDispose]: async () => textTower?.close() };
   const extractor = await openExtractor(model, flags, transform);
   try {
+    if (extractor.model.plan.notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
     if (textTower) terminal.err(`text tower: ${textTower.model.label}, output ${textTower.output}\n`);
     await using service = createService(extractor, {
       ...settings,

@@ -92,7 +92,13 @@ export class ActivationRange {
 const SHRINKS = 40;
 
 /** How ranges are chosen, in the order in which they are tried. */
-export const RANGE_RULES = ['extremes', 'percentile 99.999', 'percentile 99.99', 'least squares'] as const;
+export const RANGE_RULES = [
+  'extremes',
+  'percentile 99.999',
+  'percentile 99.99',
+  'percentile 99.9',
+  'least squares',
+] as const;
 /** A way to choose the range of a tensor. */
 export type RangeRule = (typeof RANGE_RULES)[number];
 
@@ -100,5 +106,5 @@ export type RangeRule = (typeof RANGE_RULES)[number];
 export function roundingBy(rule: RangeRule, range: ActivationRange): Rounding {
   if (rule === 'extremes') return roundingOf(range.low, range.high);
   if (rule === 'least squares') return roundingOf(...range.leastSquares());
-  return roundingOf(...range.percentile(rule === 'percentile 99.999' ? 0.999_99 : 0.9999));
+  return roundingOf(...range.percentile(Number(rule.split(' ')[1]) / 100));
 }

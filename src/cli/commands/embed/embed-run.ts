@@ -1,4 +1,5 @@
 /** The beginning and the end of both kinds of `tapir embed`. */
+import { SHARED_SCALES } from '../../../graph/rewrite/describe.js';
 import { shown } from '../../../base/printable.js';
 import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
 import type { MaxFailures } from '../../../datasets/embed/failure-limit.js';
@@ -73,7 +74,8 @@ export async function openRun(
   // For the manifest, in the meantime too; a failure shows again there.
   if (flags.out !== '-') void identifyFile(model).catch(() => undefined);
   const extractor = await opening;
-  const { batch } = extractor.model.plan;
+  const { batch, notes } = extractor.model.plan;
+  if (notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
   if (batch?.mode === 'per-sample')
     terminal.err(`note: the batch stays ${batch.exported}, because ${batch.reason}\n`);
   return { extractor, lanes, transform };
