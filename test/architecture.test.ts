@@ -74,7 +74,10 @@ const HOUSE: Readonly<Record<string, Room>> = {
       ['probe'],
     ],
   },
-  precision: { on: ['html', 'datasets'], floors: [['compare', 'compare/page', 'static'], ['.']] },
+  precision: {
+    on: ['html', 'datasets'],
+    floors: [['.', 'compare', 'compare/page'], ['quantize/search'], ['quantize']],
+  },
   train: {
     on: ['html', 'gradients', 'parameters', 'datasets', 'stages'],
     floors: [['folder/page', 'graph', 'optimizers', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],

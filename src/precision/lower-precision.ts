@@ -198,7 +198,11 @@ function readNames(option: string, given: unknown): readonly string[] {
 }
 
 /** The operators that stay in float32; with `nameOf`, also names of nodes. */
-export function readKept(given: unknown, { nodes }: Graph, nameOf?: (node: Node) => string): ReadonlySet<string> {
+export function readKept(
+  given: unknown,
+  { nodes }: Graph,
+  nameOf?: (node: Node) => string,
+): ReadonlySet<string> {
   const present = new Set(nodes.flatMap((node) => [node.opType, ...(nameOf ? [nameOf(node)] : [])]));
   const kept = readNames('keep', given);
   const unknown = kept.find((name) => !isKnownOperator(name) && !present.has(name));

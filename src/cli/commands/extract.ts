@@ -4,7 +4,7 @@ import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { shown } from '../../base/printable.js';
-import { QUANTIZE_DEFAULTS, quantizeModel } from '../../precision/quantize-model.js';
+import { QUANTIZE_DEFAULTS, quantizeModel } from '../../precision/quantize/quantize-model.js';
 import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
 import { PRUNE_DEFAULTS, type PruneOptions } from '../../model/prune/cut-model.js';
 import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';

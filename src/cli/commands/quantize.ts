@@ -7,9 +7,13 @@ import { checkAbsent } from '../../model/open/save-whole.js';
 import { openModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import type { PrunedModel } from '../../model/prune/pruned-model.js';
-import { QUANTIZE_FIELDS, quantizeModel, type QuantizeOptions } from '../../precision/quantize-model.js';
-import type { StaticReport } from '../../precision/static/static-report.js';
-import type { LoweringReport } from '../../model/precision/report.js';
+import {
+  QUANTIZE_FIELDS,
+  quantizeModel,
+  type QuantizeOptions,
+} from '../../precision/quantize/quantize-model.js';
+import type { StaticReport } from '../../precision/quantize/static-report.js';
+import type { LoweringReport } from '../../precision/report.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
@@ -131,9 +135,8 @@ function staticText({ calibration, speeds }: StaticReport, out: string): string 
     cpuMs.toFixed(1),
   ]);
   const fastest = speeds.filter(({ isInt8 }) => isInt8).toSorted((a, b) => a.cpuMs - b.cpuMs)[0];
-  const use =
-    fastest?.engine === 'openvino'
-      ? `\nuse it with: --model ${out} --engine openvino --precision ${fastest.precision}\n`
-      : '';
+  const use = fastest
+    ? `\nfastest here: --model ${out} --engine ${fastest.engine} --precision ${fastest.precision}\n`
+    : '';
   return `${lines.join('\n')}\n\n${formatTable([['  engine', 'computes in', 'images/s', 'CPU ms/image'], ...rows], [2, 3])}${use}`;
 }

@@ -6,11 +6,11 @@ import { isConstant } from '../../graph/precision/choose-nodes.js';
 import type { RoundedLayer } from '../../graph/quantize/with-qdq.js';
 import { describeNode } from '../../graph/rewrite/prune.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
-import type { LoweringReport } from '../../model/precision/report.js';
+import type { LoweringReport } from '../report.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
-import { isHeldBack } from './photo-rows.js';
+import { isHeldBack } from './search/photo-rows.js';
 import type { MeasuredSpeed } from './measure-speeds.js';
-import type { Bars, Judgement, SearchResult } from './search-units.js';
+import type { Bars, Judgement, SearchResult } from './search/search-units.js';
 
 /** What quantising with fixed scales did. */
 export interface StaticReport extends LoweringReport {

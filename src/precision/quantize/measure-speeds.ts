@@ -5,8 +5,8 @@ import { createFeatureExtractor } from '../../extract/create-feature-extractor.j
 import type { Extractor } from '../../extract/extractor.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
-import type { EngineName, EnginePrecision } from '../../runtime/lanes/lane-options.js';
-import type { Sample } from './photo-rows.js';
+import type { EngineName, EnginePrecision } from '../../runtime/capabilities/capabilities.js';
+import type { Sample } from './search/photo-rows.js';
 
 /** A model in an engine. */
 export interface MeasuredSpeed {

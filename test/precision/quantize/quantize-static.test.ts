@@ -35,6 +35,10 @@ async function quantise(
   return { bytes: readFileSync(path), report: report as StaticReport };
 }
 
+/** The file with all defaults, made once. */
+let made: ReturnType<typeof quantise> | undefined;
+const whole = (): ReturnType<typeof quantise> => (made ??= quantise());
+
 const refused = async (given: Promise<unknown>): Promise<{ code: string; message: string }> => {
   const error: unknown = await given.then(() => undefined).catch((thrown: unknown) => thrown);
   if (!isTapirError(error)) throw error;
@@ -43,7 +47,7 @@ const refused = async (given: Promise<unknown>): Promise<{ code: string; message
 
 describe('quantizeModel with fixed scales', () => {
   it('writes a QDQ file of the same names, the same again, judged on other photos', async () => {
-    const { bytes, report } = await quantise();
+    const { bytes, report } = await whole();
     expect(report).toMatchObject({
       precision: 'int8',
       nodes: 3,
@@ -72,7 +76,7 @@ describe('quantizeModel with fixed scales', () => {
   });
 
   it.skipIf(!hasOpenVino)('gives the same vectors in OpenVINO, within a step', async () => {
-    const { bytes } = await quantise();
+    const { bytes } = await whole();
     await using ort = await createFeatureExtractor(bytes, ['logits']);
     await using ov = await createFeatureExtractor(bytes, ['logits'], { engine: 'openvino' });
     const data = Float32Array.from({ length: 3 * SMALL_SIZE ** 2 }, (_, i) => Math.sin(3 * i));
@@ -104,7 +108,7 @@ describe('quantizeModel with fixed scales', () => {
       code: 'OPTION_INVALID',
       message: expect.stringContaining('two or more'),
     });
-    const { bytes } = await quantise();
+    const { bytes } = await whole();
     expect(await refused(quantise({ activations: 'static' }, bytes))).toMatchObject({
       code: 'PRECISION_UNSUPPORTED',
       message: expect.stringContaining('8 bits already'),
@@ -156,7 +160,7 @@ describe('tapir quantize', () => {
       /ranges from 12 photos \(.+\), judged on 12 others; \d+\.\d % of the ten nearest/,
     );
     expect(ended.stdout).toMatch(/\n {2}onnxruntime +int8 and float32 +\d/);
-    expect(Buffer.compare(readFileSync(out), (await quantise()).bytes)).toBe(0);
+    expect(Buffer.compare(readFileSync(out), (await whole()).bytes)).toBe(0);
     const again = await runTapir([
       'quantize',
       file,

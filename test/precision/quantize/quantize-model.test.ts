@@ -11,10 +11,10 @@ import {
 } from 'onnx-tapir';
 import { lowerPrecision, quantizeModel } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
-import { cosineOf } from '../support/cosine.js';
-import { patchModel } from '../support/patches.js';
-import { photosAndPlace } from '../support/photos.js';
-import { runTapir } from '../support/run.js';
+import { cosineOf } from '../../support/cosine.js';
+import { patchModel } from '../../support/patches.js';
+import { photosAndPlace } from '../../support/photos.js';
+import { runTapir } from '../../support/run.js';
 
 const { photos, out } = photosAndPlace('quantize-');
 const file = join(photos, '..', 'model.onnx');

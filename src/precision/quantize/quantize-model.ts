@@ -1,6 +1,6 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
-import type { Options } from '../base/checks.js';
+import type { Options } from '../../base/checks.js';
 import {
   checkFields,
   defaultsOf,
@@ -11,27 +11,23 @@ import {
   signal,
   unchecked,
   type Fields,
-} from '../base/options.js';
-import { chooseModelTransform } from '../datasets/embed/model-transform.js';
-import { fitTransform } from '../datasets/embed/image-input.js';
-import { loadFeeds } from '../datasets/embed/load-feeds.js';
-import type { Extractor } from '../extract/extractor.js';
-import { DecodeLanes } from '../images/lanes/decode-lanes.js';
-import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
-import {
-  lowerPrecision,
-  type LoweredModel,
-  type LoweringOptions,
-} from './lower-precision.js';
-import type { LoweringReport } from './report.js';
-import { lowerStatic } from './static/lower-static.js';
-import type { StaticReport } from './static/static-report.js';
-import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
-import { SOURCE_FIELDS } from '../datasets/sources/items/source-options.js';
-import { openSource, type EmbedSource } from '../datasets/sources/open-source.js';
-import { sampleItems } from '../datasets/sources/sampling/sample-items.js';
-import type { NamedTensor } from '../tensor/tensor.js';
-import { PHOTO_FIELDS, type PhotoFailure, type PhotoOptions } from '../datasets/embed/photo-batches.js';
+} from '../../base/options.js';
+import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
+import { fitTransform } from '../../datasets/embed/image-input.js';
+import { loadFeeds } from '../../datasets/embed/load-feeds.js';
+import type { Extractor } from '../../extract/extractor.js';
+import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
+import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
+import { lowerPrecision, type LoweredModel, type LoweringOptions } from '../lower-precision.js';
+import type { LoweringReport } from '../report.js';
+import { lowerStatic } from './lower-static.js';
+import type { StaticReport } from './static-report.js';
+import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
+import { SOURCE_FIELDS } from '../../datasets/sources/items/source-options.js';
+import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
+import { sampleItems } from '../../datasets/sources/sampling/sample-items.js';
+import type { NamedTensor } from '../../tensor/tensor.js';
+import { PHOTO_FIELDS, type PhotoFailure, type PhotoOptions } from '../../datasets/embed/photo-batches.js';
 
 /** Options of {@link quantizeModel}. */
 export interface QuantizeOptions

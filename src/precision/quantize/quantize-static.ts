@@ -16,16 +16,16 @@ import { readInitializerBytes } from '../../model/open/read-initializer.js';
 import { modelInternals, type ModelState } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { SessionHolder } from '../../model/oracle/session-holder.js';
-import { sizeWithWeights, type Lowered } from '../../model/precision/lower-rewrite.js';
+import { sizeWithWeights, type Lowered } from '../lower-rewrite.js';
 import { readAttributes, type Attribute } from '../../onnx/scan/attributes.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import { elementCount } from '../../tensor/tensor.js';
-import { RANGE_RULES, roundingBy, type ActivationRange } from './activation-range.js';
-import { calibrate, type Calibration } from './calibrate.js';
-import { isHeldBack, readSamples, type Sample } from './photo-rows.js';
+import { RANGE_RULES, roundingBy, type ActivationRange } from './search/activation-range.js';
+import { calibrate, type Calibration } from './search/calibrate.js';
+import { isHeldBack, readSamples, type Sample } from './search/photo-rows.js';
 import { describeStatic, type StaticReport } from './static-report.js';
-import { searchUnits, type Bars } from './search-units.js';
-import { SwitchBench } from './switch-bench.js';
+import { searchUnits, type Bars } from './search/search-units.js';
+import { SwitchBench } from './search/switch-bench.js';
 
 /** What is asked for. */
 export interface StaticSetup extends Omit<Bars, 'deadline'> {

@@ -1,12 +1,12 @@
 /** Runs of samples, as vectors: one for each row and output. */
-import { TapirError } from '../../base/errors.js';
-import type { Rewrite } from '../../graph/rewrite/rewrite.js';
-import { describeInputs } from '../../model/open/value-info.js';
-import { readFeeds } from '../../tensor/read-feeds.js';
-import { takeRow } from '../../tensor/rows.js';
-import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
-import { compareVectors } from '../../tensor/compare-vectors.js';
-import { widen } from '../../tensor/widen.js';
+import { TapirError } from '../../../base/errors.js';
+import type { Rewrite } from '../../../graph/rewrite/rewrite.js';
+import { describeInputs } from '../../../model/open/value-info.js';
+import { readFeeds } from '../../../tensor/read-feeds.js';
+import { takeRow } from '../../../tensor/rows.js';
+import type { NamedTensor, Tensor } from '../../../tensor/tensor.js';
+import { compareVectors } from '../../../tensor/compare-vectors.js';
+import { widen } from '../../../tensor/widen.js';
 
 /** The feeds of one run. */
 export type Sample = readonly NamedTensor[];

@@ -1,8 +1,8 @@
 /** Runs a model in float32 on samples: ranges of activations, sizes of tensors, and the vectors to compare with. */
-import type { Node } from '../../graph/graph.js';
-import type { Rewrite, RewriteOutput } from '../../graph/rewrite/rewrite.js';
-import type { SessionHolder } from '../../model/oracle/session-holder.js';
-import { wholePart } from '../../tensor/tensor-part.js';
+import type { Node } from '../../../graph/graph.js';
+import type { Rewrite, RewriteOutput } from '../../../graph/rewrite/rewrite.js';
+import type { SessionHolder } from '../../../model/oracle/session-holder.js';
+import { wholePart } from '../../../tensor/tensor-part.js';
 import { ActivationRange } from './activation-range.js';
 import { appendRows, rowsOf, type Sample, type Vectors } from './photo-rows.js';
 

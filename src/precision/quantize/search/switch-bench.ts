@@ -1,9 +1,9 @@
 /** Runs samples with any choice of units in 8 bits, in one session. */
-import type { Rounding } from '../../graph/quantize/with-qdq.js';
-import type { SwitchedRewrite } from '../../graph/quantize/with-qdq-switches.js';
-import type { Replica } from '../../runtime/replica.js';
-import { wholePart } from '../../tensor/tensor-part.js';
-import type { NamedTensor } from '../../tensor/tensor.js';
+import type { Rounding } from '../../../graph/quantize/with-qdq.js';
+import type { SwitchedRewrite } from '../../../graph/quantize/with-qdq-switches.js';
+import type { Replica } from '../../../runtime/replica.js';
+import { wholePart } from '../../../tensor/tensor-part.js';
+import type { NamedTensor } from '../../../tensor/tensor.js';
 import { appendRows, rowsOf, type Sample, type Vectors } from './photo-rows.js';
 
 /** A session with switches. */

@@ -2,7 +2,7 @@
 import { describeNode } from '../../graph/rewrite/prune.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import { deriveModel, type OnnxModel } from '../../model/open/open-model.js';
-import { readKept, wholeRewrite, type LoweredModel } from '../../model/precision/lower-precision.js';
+import { readKept, wholeRewrite, type LoweredModel } from '../lower-precision.js';
 import { createPruned, prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
 import { measureSpeeds } from './measure-speeds.js';
 import { quantizeStatic, type StaticLowered, type StaticSetup } from './quantize-static.js';
