@@ -134,9 +134,10 @@ function staticText({ calibration, speeds }: StaticReport, out: string): string 
     imagesPerSecond.toFixed(1),
     cpuMs.toFixed(1),
   ]);
-  const fastest = speeds.filter(({ isInt8 }) => isInt8).toSorted((a, b) => a.cpuMs - b.cpuMs)[0];
-  const use = fastest
-    ? `\nfastest here: --model ${out} --engine ${fastest.engine} --precision ${fastest.precision}\n`
-    : '';
+  const [fastest] = speeds.toSorted((a, b) => a.cpuMs - b.cpuMs);
+  const how = fastest && `--engine ${fastest.engine} --precision ${fastest.precision}`;
+  const use = fastest?.isInt8
+    ? `\nfastest here: --model ${out} ${how}\n`
+    : `\nfastest here: the model without 8 bits, with ${how}\n`;
   return `${lines.join('\n')}\n\n${formatTable([['  engine', 'computes in', 'images/s', 'CPU ms/image'], ...rows], [2, 3])}${use}`;
 }
