@@ -8,20 +8,22 @@ export class Largest {
   readonly indices: number[] = [];
   readonly values: number[] = [];
   readonly #most: number;
+  #least: number;
 
   constructor(most: number) {
     this.#most = most;
+    this.#least = most > 0 ? -Infinity : Infinity;
   }
 
   /** A value must be larger to be kept, or equal and of a lower number. -Infinity while there is room. */
   get least(): number {
-    return this.values.length < this.#most ? -Infinity : (this.values.at(-1) ?? Infinity);
+    return this.#least;
   }
 
   /** Adds a value if it is among the largest. */
   add(index: number, given: number): void {
     const { indices, values } = this;
-    if (given < this.least) return;
+    if (given < this.#least) return;
     const value = Number.isNaN(given) ? -Infinity : given;
     let from = 0;
     let to = values.length;
@@ -33,9 +35,11 @@ export class Largest {
     if (from === this.#most) return;
     values.splice(from, 0, value);
     indices.splice(from, 0, index);
-    if (values.length <= this.#most) return;
-    values.pop();
-    indices.pop();
+    if (values.length > this.#most) {
+      values.pop();
+      indices.pop();
+    }
+    if (values.length === this.#most) this.#least = values.at(-1)!;
   }
 }
 
