@@ -19,6 +19,10 @@ export interface SwitchedRewrite {
   /** The names of the inputs float32 `[tensors]` and uint8 `[tensors]`: the levels of each tensor, unsigned. */
   readonly scales: string;
   readonly zeros: string;
+  /** The name of the input float32 `[channels]`: what is taken from the biases of all layers that have one. */
+  readonly corrections: string;
+  /** Where the channels of such a layer are among the corrections, by unit. */
+  readonly places: ReadonlyMap<number, { readonly start: number; readonly count: number }>;
 }
 
 /**
@@ -34,9 +38,11 @@ export function withQdqSwitches(
 ): SwitchedRewrite {
   const parts = new QdqParts(rewrite);
   const { names, builder } = parts;
-  const [switches, scales, zeros] = ['switches', 'scales', 'zeros'].map((name) =>
+  const [switches, scales, zeros, corrections] = ['switches', 'scales', 'zeros', 'corrections'].map((name) =>
     names.take(`tapir/int8/${name}`),
-  ) as [string, string, string];
+  ) as [string, string, string, string];
+  const channels = new Map<number, { readonly start: number; readonly count: number }>();
+  let start = 0;
   const places = new Map(tensors.map((tensor, place) => [tensor, place]));
   const rounded = new Map<string, string>();
   const roundedForm = (tensor: string): string => {
@@ -60,6 +66,13 @@ export function withQdqSwitches(
       const { layer, weights } = unit.rounded;
       const constant = parts.constant(layer.weights.value, weights, node, false);
       parts.patch(node, 1, builder.add('Where', [isOn, constant, layer.weights.value.name]));
+      if (layer.bias) {
+        const count = weights.scales.length;
+        const own = builder.sliceFrom(corrections, 0, start, start + count);
+        parts.patch(node, 2, builder.add('Sub', [layer.bias.value.name, own]));
+        channels.set(place, { start, count });
+        start += count;
+      }
     }
     parts.place(node);
   }
@@ -68,6 +81,8 @@ export function withQdqSwitches(
     { name: switches, elemType: ELEMENT_TYPE.bool, dims: [units.length] },
     { name: scales, elemType: ELEMENT_TYPE.float32, dims: [tensors.length] },
     { name: zeros, elemType: ELEMENT_TYPE.uint8, dims: [tensors.length] },
+    ...(start > 0 ? [{ name: corrections, elemType: ELEMENT_TYPE.float32, dims: [start] }] : []),
   ];
-  return { rewrite: { ...made, inputs: [...made.inputs, ...inputs] }, switches, scales, zeros };
+  const switched = { ...made, inputs: [...made.inputs, ...inputs] };
+  return { rewrite: switched, switches, scales, zeros, corrections, places: channels };
 }

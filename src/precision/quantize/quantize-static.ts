@@ -21,7 +21,7 @@ import { readAttributes, type Attribute } from '../../onnx/scan/attributes.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { RANGE_RULES, roundingBy, type ActivationRange } from './search/activation-range.js';
-import { calibrate, type Calibration } from './search/calibrate.js';
+import { calibrate, withOutputs, type Calibration } from './search/calibrate.js';
 import { isHeldBack, readSamples, type Sample } from './search/photo-rows.js';
 import { describeStatic, type StaticReport } from './static-report.js';
 import { searchUnits, type Bars } from './search/search-units.js';
@@ -110,14 +110,26 @@ export async function quantizeStatic(
       ]),
     );
     const switched = withQdqSwitches(rewrite, units, tensors);
-    const replica = await sessions.open({ rewrite: switched.rewrite, graphOptimizationLevel: 'all' });
-    const bench = new SwitchBench(replica, switched, units.length, signal);
+    const results = new Map(
+      Array.from(switched.places.keys(), (unit) => [unit, writtenName(rewrite, units[unit]!.reads[0]!.node)]),
+    );
+    const fetches = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+    const replica = await sessions.open({
+      rewrite: withOutputs(
+        switched.rewrite,
+        [...results.values()].filter((name) => !fetches.includes(name)),
+      ),
+      graphOptimizationLevel: 'all',
+    });
+    const bench = new SwitchBench(replica, switched, units.length, fetches, signal);
     const savings = units.map((unit) => savingOf(unit, costs, calibration));
     const search = await searchUnits(
-      { bench, samples, exact: calibration.exact, savings, levels },
+      { bench, samples, exact: calibration.exact, savings, results, levels },
       { minCosine, minNeighbours, deadline },
     );
-    const chosen = units.filter((_, unit) => search.best?.chosen.has(unit));
+    const chosen = [...units.entries()].flatMap(([place, unit]) =>
+      search.best?.chosen.has(place) ? [{ ...unit, correction: search.corrections.get(place) }] : [],
+    );
     const roundings = new Map(tensors.map((tensor, k) => [tensor, levels.get(search.rule)![k]!]));
     const made = await makeQdq(state, rewrite, chosen, roundings);
     const isChosen = new Set(made.layers.map(({ layer }) => layer));
@@ -234,6 +246,11 @@ async function readConstant(
   };
 }
 
+/** The name of a node's result in the rewritten graph. */
+function writtenName({ patches }: Rewrite, node: Node): string {
+  return patches.get(node)?.outputs.get(0) ?? node.outputs[0]!.name;
+}
+
 /** Layers, and the sums of their tensors, in execution order. */
 function listUnits(
   layers: readonly RoundedLayer[],
@@ -252,17 +269,18 @@ function listUnits(
 async function makeQdq(
   state: ModelState,
   rewrite: Rewrite,
-  chosen: readonly Unit[],
+  chosen: readonly (Unit & { readonly correction: Float32Array | undefined })[],
   roundings: ReadonlyMap<string, Rounding>,
 ): Promise<{ readonly rewrite: Rewrite; readonly layers: readonly RoundedLayer[] }> {
   const layers: RoundedLayer[] = [];
-  for (const { rounded } of chosen) {
+  for (const { rounded, correction } of chosen) {
     if (!rounded) continue;
     const { layer, weights } = rounded;
     const { scale } = roundings.get(layer.tensor)!;
     // oxlint-disable-next-line no-await-in-loop -- one bias at a time
-    const bias = layer.bias && roundBias((await readConstant(state, layer.bias)).data, scale, weights.scales);
-    layers.push({ layer, weights, bias });
+    const bias = layer.bias && (await readConstant(state, layer.bias)).data;
+    const corrected = bias?.map((x, channel) => x - (correction?.[channel] ?? 0));
+    layers.push({ layer, weights, bias: corrected && roundBias(corrected, scale, weights.scales) });
   }
   const reads = chosen.flatMap((unit) => unit.reads);
   const read = new Set(reads.map(({ tensor }) => tensor));

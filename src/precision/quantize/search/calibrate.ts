@@ -59,7 +59,8 @@ export async function calibrate(
   return { ranges, dims, exact };
 }
 
-function withOutputs(rewrite: Rewrite, names: readonly string[]): Rewrite {
+/** Adds tensors to the outputs of a rewrite. */
+export function withOutputs(rewrite: Rewrite, names: readonly string[]): Rewrite {
   const { values } = rewrite.cut.graph;
   const added = names.flatMap((name): RewriteOutput[] => {
     const value = values.get(name) ?? rewrite.cut.outputs[0]!.value;
