@@ -21,16 +21,17 @@ export function planReads(
   rewrite: Rewrite,
   reads: readonly Read[],
   roundings: ReadonlyMap<string, Rounding>,
+  isZeroPad: (node: Node) => boolean,
 ): PlannedReads {
   const planned = new Map(roundings);
-  const all = [...reads];
+  let all = [...reads];
   const isRounded = (node: Node, slot: number): boolean =>
     all.some((read) => read.node === node && read.slot === slot);
   const open = [...new Set(reads.map(({ tensor }) => tensor))];
   for (let tensor = open.pop(); tensor !== undefined; tensor = open.pop()) {
     const value = rewrite.cut.graph.values.get(tensor);
     const node = value?.producer;
-    if (!value || !node || !mayMove(rewrite, value, node, isRounded)) continue;
+    if (!value || !node || !mayMove(rewrite, value, node, isRounded, isZeroPad)) continue;
     const rounding = planned.get(tensor)!;
     const slots = node.opType === 'Concat' ? [...node.inputs.keys()] : [0];
     const sources = slots.map((slot) => readName(rewrite, node, slot));
@@ -39,6 +40,11 @@ export function planReads(
     );
     if (!fits || node.inputs.some((input, slot) => slots.includes(slot) && (!input || isConstant(input))))
       continue;
+    if (node.opType === 'Pad') {
+      // Zeros are levels: nothing is rounded behind it, so that engines find the Pad right before its convolution and take it in.
+      all = all.filter((read) => read.tensor !== tensor);
+      planned.delete(tensor);
+    }
     for (const [k, slot] of slots.entries()) {
       const source = sources[k]!;
       all.push({ node, slot, tensor: source });
@@ -59,8 +65,10 @@ function mayMove(
   value: Value,
   node: Node,
   isRounded: (node: Node, slot: number) => boolean,
+  isZeroPad: (node: Node) => boolean,
 ): boolean {
-  if (node.domain !== '' || !MOVES.has(node.opType) || !cut.nodes.has(node)) return false;
+  const isMoving = MOVES.has(node.opType) || (node.opType === 'Pad' && isZeroPad(node));
+  if (node.domain !== '' || !isMoving || !cut.nodes.has(node)) return false;
   if (node.outputs.filter(Boolean).length > 1 || cut.outputs.some((output) => output.value === value))
     return false;
   return value.uses.every(

@@ -1,5 +1,7 @@
 /** A rewrite in float32 → the same one with layers in 8 bits and fixed scales, chosen on samples. */
 import { TapirError } from '../../base/errors.js';
+import { isConstant } from '../../graph/precision/choose-nodes.js';
+import { constantTensor } from '../../graph/precision/with-float16.js';
 import { nodeMacs } from '../../graph/cost/macs.js';
 import type { Graph, Node } from '../../graph/graph.js';
 import { opsetOf } from '../../graph/operator-sets.js';
@@ -131,7 +133,13 @@ export async function quantizeStatic(
       search.best?.chosen.has(place) ? [{ ...unit, correction: search.corrections.get(place) }] : [],
     );
     const roundings = new Map(tensors.map((tensor, k) => [tensor, levels.get(search.rule)![k]!]));
-    const made = await makeQdq(state, rewrite, chosen, roundings);
+    const made = await makeQdq(
+      state,
+      rewrite,
+      chosen,
+      roundings,
+      await findZeroPads(state, rewrite, attributesOf),
+    );
     const isChosen = new Set(made.layers.map(({ layer }) => layer));
     for (const { layer } of layers)
       if (!isChosen.has(layer)) reasons.set(layer.node, 'in 8 bits it loses too much on the photos');
@@ -251,6 +259,26 @@ function writtenName({ patches }: Rewrite, node: Node): string {
   return patches.get(node)?.outputs.get(0) ?? node.outputs[0]!.name;
 }
 
+/** Pads with zeros, whatever their sizes. */
+async function findZeroPads(
+  state: ModelState,
+  { cut }: Rewrite,
+  attributesOf: (node: Node) => ReadonlyMap<string, Attribute>,
+): Promise<ReadonlySet<Node>> {
+  const found = new Set<Node>();
+  for (const node of cut.nodes) {
+    if (node.domain !== '' || node.opType !== 'Pad') continue;
+    const attributes = attributesOf(node);
+    if ((attributes.get('mode')?.text ?? 'constant') !== 'constant' || attributes.has('value')) continue;
+    const filled = node.inputs[2];
+    const tensor = filled && isConstant(filled) ? constantTensor(filled) : undefined;
+    // oxlint-disable-next-line no-await-in-loop -- a few bytes
+    const isZero = tensor ? (await readInitializerBytes(state, tensor)).every((byte) => byte === 0) : !filled;
+    if (isZero) found.add(node);
+  }
+  return found;
+}
+
 /** Layers, and the sums of their tensors, in execution order. */
 function listUnits(
   layers: readonly RoundedLayer[],
@@ -271,6 +299,7 @@ async function makeQdq(
   rewrite: Rewrite,
   chosen: readonly (Unit & { readonly correction: Float32Array | undefined })[],
   roundings: ReadonlyMap<string, Rounding>,
+  zeroPads: ReadonlySet<Node>,
 ): Promise<{ readonly rewrite: Rewrite; readonly layers: readonly RoundedLayer[] }> {
   const layers: RoundedLayer[] = [];
   for (const { rounded, correction } of chosen) {
@@ -284,7 +313,8 @@ async function makeQdq(
   }
   const reads = chosen.flatMap((unit) => unit.reads);
   const read = new Set(reads.map(({ tensor }) => tensor));
-  const planned = planReads(rewrite, reads, new Map([...roundings].filter(([tensor]) => read.has(tensor))));
+  const own = new Map([...roundings].filter(([tensor]) => read.has(tensor)));
+  const planned = planReads(rewrite, reads, own, (node) => zeroPads.has(node));
   return { rewrite: withQdq(rewrite, { layers, ...planned }), layers };
 }
 

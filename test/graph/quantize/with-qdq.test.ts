@@ -103,7 +103,10 @@ function planAll({ rewrite, search }: Opened, roundings: ReadonlyMap<string, Rou
     const rounded = roundWeights({ data, dims: layer.weights.tensor.dims }, layer.axis, bias, scale)!;
     return { layer, weights: rounded, bias: bias && roundBias(bias, scale, rounded.scales) };
   });
-  return { layers, ...planReads(rewrite, [...search.layers, ...search.joins.flat()], roundings) };
+  return {
+    layers,
+    ...planReads(rewrite, [...search.layers, ...search.joins.flat()], roundings, () => false),
+  };
 }
 
 /** `[rows, inner]` × the rounded weights `[outer, inner]`, plus the rounded bias, in float64. */
@@ -211,12 +214,36 @@ describe('withQdq', () => {
       opened.rewrite,
       [opened.search.layers[2]!],
       new Map([['f', levels]]),
+      () => false,
     );
     expect(reads.map(({ node, tensor }) => [node.opType, tensor])).toEqual([
       ['Flatten', 's'],
       ['Gemm', 'f'],
     ]);
     expect(roundings.get('s')).toEqual(levels);
+  });
+
+  it('rounds only before a Pad with zeros, so that it stands right before its convolution', async () => {
+    const padded: GraphSpec = {
+      ...NET,
+      nodes: [
+        { op: 'Pad', inputs: ['x', 'pads'], outputs: ['p'] },
+        ...NET.nodes.map((node) =>
+          node.name === '/conv1/Conv' ? { ...node, inputs: ['p', ...node.inputs!.slice(1)] } : node,
+        ),
+      ],
+      initializers: {
+        ...NET.initializers,
+        pads: { dims: [8], values: [0, 0, 0, 0, 0, 0, 0, 0], elemType: 'int64' },
+      },
+    };
+    const { rewrite, search } = await open(modelBytes(padded));
+    const given = new Map([['p', roundingOf(-1, 1)]]);
+    const [layer] = search.layers as [LayerSearch['layers'][number]];
+    const moved = planReads(rewrite, [layer], given, () => true);
+    expect(moved.reads.map(({ node, tensor }) => [node.opType, tensor])).toEqual([['Pad', 'x']]);
+    expect([...moved.roundings.keys()]).toEqual(['x']);
+    expect(planReads(rewrite, [layer], given, () => false).reads).toEqual([layer]);
   });
 
   it('lifts an old operator set only if every operator stays the same', async () => {
