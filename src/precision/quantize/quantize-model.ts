@@ -90,9 +90,13 @@ export interface QuantizedModel<Model extends OnnxModel | PrunedModel> extends L
 }
 
 /**
- * Lowers a model to int8, as {@link lowerPrecision} does, with photos as samples: as many of its products with constant matrices are
- * computed in 8 bits as the photos allow.
+ * Quantises a model to int8 on photos: as much of it is computed in 8 bits as keeps the vectors near those in float32.
  *
+ * With fixed scales (`static`), one half of the photos gives the ranges of activations, and the other half judges. With a scale per row
+ * (`dynamic`), the products with constant matrices are computed as {@link lowerPrecision} does it.
+ *
+ * @remarks Photos are in memory as the model takes them. With fixed scales, the search runs all photos some ten times, and a few of them
+ * once or twice for each layer; the report then also has speeds, which are measured here.
  * @param model - A model, where to open one, or what {@link pruneModel} gives.
  * @param photos - A folder, pattern, list or archive, as for {@link embedImages}.
  * @param given - See {@link QuantizeOptions}.
