@@ -33,23 +33,25 @@ function copyTypes(file, copied) {
 }
 
 const common = { platform: 'node', target: 'node20', outdir: LIB, logLevel: 'warning' };
+const modules = { ...common, format: 'esm', bundle: true, splitting: true, packages: 'external' };
 await Promise.all([
   build({
-    ...common,
+    ...modules,
     // Threads and processes start from files of their own.
     entryPoints: [
       { in: path('src/index.ts'), out: 'index' },
       ...ROOMS.map((room) => ({ in: path(`src/${room}/index.ts`), out: room })),
-      { in: path('src/cli/main.ts'), out: 'main' },
       { in: path('src/runtime/engines/lane-thread.ts'), out: 'lane-thread' },
       { in: path('src/runtime/engines/lane-process.ts'), out: 'lane-process' },
       { in: path('src/images/lanes/decode-thread.ts'), out: 'decode-thread' },
     ],
-    format: 'esm',
-    bundle: true,
-    splitting: true,
-    packages: 'external',
     chunkNames: 'part-[hash]',
+  }),
+  // The command shares no parts with the entries: it would start from more and smaller files.
+  build({
+    ...modules,
+    entryPoints: [{ in: path('src/cli/main.ts'), out: 'main' }],
+    chunkNames: 'command-[hash]',
   }),
   build({
     ...common,
