@@ -6,10 +6,10 @@ import { defineConfig } from 'vitest/config';
 const TEST = join(import.meta.dirname, 'test');
 
 /** Files that need the built package or another process. */
-const NEEDS_BUILD = /'onnx-tapir|\/build\/modules|\/dist\/lib|node:child_process/;
+const NEEDS_BUILD = /'onnx-tapir|build\/modules|dist\/lib|node:child_process/;
 
-/** Files that need more than a second or two: hostile input, drawn cases, pages in a browser. */
-const SLOW = new Set([
+/** More of them: modules of src that start a thread of the built package; pages in a browser; hostile input and drawn cases, which take seconds. */
+const ALSO_DEEP = new Set([
   'hostile-files.test.ts',
   'datasets/formats/feature-files.test.ts',
   'datasets/sources/records/arrow-streams.test.ts',
@@ -20,6 +20,9 @@ const SLOW = new Set([
   'images/jpeg/jpeg.test.ts',
   'images/resample/resample.test.ts',
   'parameters/mutants.test.ts',
+  'runtime/devices/probe.test.ts',
+  'runtime/prepare-model.test.ts',
+  'train/folder/page/main.test.ts',
 ]);
 
 const needing = new Map<string, boolean>();
@@ -42,7 +45,7 @@ const tests = readdirSync(TEST, { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.test.ts'))
   .map((path) => join(TEST, path));
 const isDeep = (path: string): boolean =>
-  SLOW.has(relative(TEST, path).replaceAll('\\', '/')) || needsBuild(path);
+  ALSO_DEEP.has(relative(TEST, path).replaceAll('\\', '/')) || needsBuild(path);
 const listed = (paths: readonly string[]): string[] =>
   paths.map((path) => relative(import.meta.dirname, path));
 
