@@ -32,7 +32,7 @@ export interface ErrorDetails {
   STATE_AMBIGUOUS: { readonly key: string; readonly candidates: readonly string[] };
   /** The values of a parameter are not in the file: the exporter folded it into a layer. */
   PARAMETER_FOLDED: { readonly parameter: string; readonly layer: string };
-  /** BatchNorm statistics cannot be estimated: the exporter folded the norms (`layers`) into other layers, or there are none. */
+  /** BatchNorm statistics cannot be estimated: the exporter folded the norms (`layers`) into other layers, or the model has no norms. */
   NORMS_UNAVAILABLE: { readonly reason: string; readonly layers: readonly string[] };
   /** Saved moments are damaged, belong to another model, or cannot be merged. */
   MOMENTS_INVALID: { readonly reason: string };

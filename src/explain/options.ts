@@ -1,9 +1,9 @@
 /** Options of attribution. */
 import { checkText, invalidOption, type Options } from '../base/checks.js';
 import {
+  checkedBy,
   defaultsOf,
   integer,
-  number,
   oneOf,
   optional,
   readOptions,
@@ -110,7 +110,7 @@ export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
   baseline: oneOf(BASELINES, 'zero'),
   rule: oneOf(PATH_RULES, 'gausslegendre'),
   samples: integer(1, MOST, 20),
-  noise: number(0, Number.MAX_VALUE, 0.15),
+  noise: checkedBy(checkNoise, 0.15),
   seed: integer(0, 2 ** 32 - 1, 0),
   batch: integer(1, MOST, 16),
 };
@@ -124,4 +124,9 @@ export function readAttributionOptions(given: GivenAttributionOptions): Attribut
   if (isLayerMethod(method) || layer === undefined) return options;
   const expected = `left out for method "${method}", which attributes the score to pixels`;
   throw invalidOption('layer', expected, layer);
+}
+
+function checkNoise(option: string, value: unknown): number {
+  if (typeof value === 'number' && value >= 0 && value < Infinity) return value;
+  throw invalidOption(option, 'a finite number from 0', value);
 }

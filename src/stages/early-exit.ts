@@ -33,7 +33,7 @@ import { cutExits, onlyNode, type ExitPlace, type ExitStage } from './exit-model
 import {
   CRITERIA,
   fitThresholds,
-  readUntil,
+  readUntils,
   scoreOf,
   type Criterion,
   type Leaves,
@@ -280,12 +280,6 @@ function checkShares(shares: readonly number[], count: number): void {
     shares.every((share) => share >= 0) &&
     shares.reduce((sum, share) => sum + share, 0) <= 1 + 1e-9;
   if (!isFit) throw invalidOption('shares', `${count} shares of at most 1 together`, shares);
-}
-
-function readUntils(option: string, given: readonly Until[], count: number): Leaves[] {
-  if (!Array.isArray(given) || given.length !== count)
-    throw invalidOption(option, `a list of ${count} conditions, one per exit`, given);
-  return given.map((until, i) => readUntil(`${option}[${i}]`, until));
 }
 
 /**

@@ -29,7 +29,7 @@ export type Leaves = (row: ExitRow) => boolean;
 export const CRITERIA: readonly Criterion[] = ['confidence', 'margin', 'entropy'];
 
 /** Reads a condition. Throws `OPTION_INVALID`. */
-export function readUntil(option: string, given: unknown): Leaves {
+function readUntil(option: string, given: unknown): Leaves {
   if (typeof given === 'function') return given as Leaves;
   const entries = given === null || typeof given !== 'object' ? [] : Object.entries(given as object);
   const [name, threshold] = (entries[0] ?? []) as [Criterion?, unknown?];
@@ -89,4 +89,11 @@ export function fitThresholds(
     left = left.filter((row) => !isSure(criterion, ofExit[row]!, threshold));
     return threshold;
   });
+}
+
+/** Reads the conditions of all exits. Throws `OPTION_INVALID`. */
+export function readUntils(option: string, given: readonly Until[], count: number): Leaves[] {
+  if (!Array.isArray(given) || given.length !== count)
+    throw invalidOption(option, `a list of ${count} conditions, one per exit`, given);
+  return given.map((until, i) => readUntil(`${option}[${i}]`, until));
 }

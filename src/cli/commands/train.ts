@@ -135,32 +135,13 @@ async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): 
 }
 
 /** Flags that are options of the same name. */
-const ALIKE = [
-  'out',
-  'epochs',
-  'batch',
-  'schedule',
-  'warmup',
-  'labelSmoothing',
-  'batchNorm',
-  'clipNorm',
-  'accumulate',
-  'augment',
-  'holdout',
-  'seed',
-  'decodeThreads',
-  'state',
-  'overwrite',
-] as const;
-
-function namedAlike(flags: TrainFlags): Pick<TrainFlags, (typeof ALIKE)[number]> {
-  return Object.fromEntries(ALIKE.map((name) => [name, flags[name]])) as Pick<
-    TrainFlags,
-    (typeof ALIKE)[number]
-  >;
+function namedAlike(
+  flags: TrainFlags,
+): Pick<TrainFlags, keyof TrainFlags & keyof typeof TRAIN_FOLDER_FIELDS> {
+  const alike = Object.entries(flags).filter(([name]) => Object.hasOwn(TRAIN_FOLDER_FIELDS, name));
+  return Object.fromEntries(alike) as Pick<TrainFlags, keyof TrainFlags & keyof typeof TRAIN_FOLDER_FIELDS>;
 }
 
-/** The optimizer that flags describe. A momentum that the optimizer has not is refused by name. */
 function readOptimizerFlags({ optimizer: kind, lr, momentum, weightDecay }: TrainFlags): GivenOptimizer {
   const usual = kind === 'sgd' ? { momentum: 0.9 } : {};
   const given = Object.entries({ lr, momentum, weightDecay }).filter(([, value]) => value !== undefined);

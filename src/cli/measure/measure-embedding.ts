@@ -1,13 +1,18 @@
 /** Where the time of embedding goes: the speed of decoding alone, of the model alone, and of both together. */
 import type { Options } from '../../base/checks.js';
-import { callback, integer, number, readOptions, type Fields } from '../../base/options.js';
+import { callback, integer, number, type Fields } from '../../base/options.js';
 import { countSteps, type Progress } from '../../base/progress.js';
 import { medianOf } from '../../base/median.js';
-import { extractorInternals, isOnCpu, type Extractor } from '../../extract/extractor.js';
+import { isOnCpu, type Extractor } from '../../extract/extractor.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
 import { decodeThreadsOf } from '../../datasets/embed/embed-batches.js';
-import { EMBED_FIELDS, setUpEmbedding, type EmbedOptions } from '../../datasets/embed/embed-options.js';
+import {
+  EMBED_FIELDS,
+  readWithExtractor,
+  setUpEmbedding,
+  type EmbedOptions,
+} from '../../datasets/embed/embed-options.js';
 import { EmbeddingBench, type Phase, type WholePhase } from './embedding-bench.js';
 
 /** Options of {@link measureEmbedding}. */
@@ -121,9 +126,7 @@ export async function measureEmbedding(
   source: EmbedSource,
   given: Options<MeasureEmbeddingOptions> = {},
 ): Promise<EmbeddingReport> {
-  // First: a forgotten await, or an extractor of another copy of this package.
-  extractorInternals.of(extractor);
-  const options = readOptions(MEASURE_EMBEDDING_FIELDS, given, 'measureEmbedding');
+  const options = readWithExtractor(extractor, MEASURE_EMBEDDING_FIELDS, given, 'measureEmbedding');
   const { seconds, rounds, onProgress, ...embedding } = options;
   const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
   const { signal } = setup;

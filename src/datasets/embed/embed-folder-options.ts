@@ -9,14 +9,19 @@ import {
   number,
   oneOf,
   optional,
-  readOptions,
   type Fields,
 } from '../../base/options.js';
 import { FEATURE_FORMATS, type FeatureFormat } from '../formats/feature-files.js';
 import { checkShard, type Shard } from '../records/input-names.js';
 import type { ShardPlan } from '../files/shard-writer.js';
-import { extractorInternals, type Extractor } from '../../extract/extractor.js';
-import { EMBED_FIELDS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from './embed-options.js';
+import { type Extractor } from '../../extract/extractor.js';
+import {
+  EMBED_FIELDS,
+  readWithExtractor,
+  setUpEmbedding,
+  type EmbedOptions,
+  type EmbedSetup,
+} from './embed-options.js';
 import { checkMaxFailures, readFailureLimit, type FailureLimit, type MaxFailures } from './failure-limit.js';
 import type { EmbedProgress } from './progress.js';
 
@@ -119,9 +124,7 @@ export function readFolderOptions(
   extractor: Extractor,
   given: Options<EmbedFolderOptions>,
 ): EmbedFolderSetup {
-  // First: a forgotten await, or an extractor of another copy of this package.
-  extractorInternals.of(extractor);
-  const options = readOptions(EMBED_FOLDER_FIELDS, given, 'embedFolder');
+  const options = readWithExtractor(extractor, EMBED_FOLDER_FIELDS, given, 'embedFolder');
   const { format, dtype } = options;
   const setup = setUpEmbedding(extractor, options);
   const shardSize = Math.ceil(options.shardSize / setup.batch) * setup.batch;

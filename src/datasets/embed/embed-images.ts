@@ -1,11 +1,10 @@
 /** Embeds images, one after the other. */
 import type { Options } from '../../base/checks.js';
-import { readOptions } from '../../base/options.js';
-import { extractorInternals, type Extractor } from '../../extract/extractor.js';
+import { type Extractor } from '../../extract/extractor.js';
 import { takeRow } from '../../tensor/rows.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { embedBatches, openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
-import { EMBED_FIELDS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
+import { EMBED_FIELDS, readWithExtractor, setUpEmbedding, type EmbedOptions } from './embed-options.js';
 import type { ImageError } from './loader.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
 
@@ -54,9 +53,7 @@ export async function* embedImages<Key extends string>(
   source: EmbedSource,
   given: Options<EmbedOptions> = {},
 ): AsyncGenerator<Embedded<Key>> {
-  // First: a forgotten await, or an extractor of another copy of this package.
-  extractorInternals.of(extractor);
-  const setup = setUpEmbedding(extractor, readOptions(EMBED_FIELDS, given, 'embedImages'));
+  const setup = setUpEmbedding(extractor, readWithExtractor(extractor, EMBED_FIELDS, given, 'embedImages'));
   const items = openSource(source, setup.source, setup.signal);
   await using lanes = openDecodeLanes(extractor, setup);
   for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf<Key>(batch);

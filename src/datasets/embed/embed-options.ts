@@ -1,7 +1,15 @@
 /** The options of embedding, checked against the model. */
-import { pickFields } from '../../base/checks.js';
-import { boolean, defaultsOf, integer, signal, unchecked, type Fields } from '../../base/options.js';
-import { isOnCpu, type Extractor } from '../../extract/extractor.js';
+import { pickFields, type Options } from '../../base/checks.js';
+import {
+  boolean,
+  defaultsOf,
+  integer,
+  readOptions,
+  signal,
+  unchecked,
+  type Fields,
+} from '../../base/options.js';
+import { extractorInternals, isOnCpu, type Extractor } from '../../extract/extractor.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
 import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
 import type { Transform } from '../../images/transform/transform.js';
@@ -79,6 +87,18 @@ export interface EmbedSetup {
   readonly source: SourceOptions;
   /** How the model takes the images. */
   readonly input: ImageInput;
+}
+
+/** Reads options of a call that takes an extractor. Throws `OPTION_INVALID`. */
+export function readWithExtractor<Named extends object>(
+  extractor: Extractor,
+  fields: Fields<Named>,
+  given: Options<Named>,
+  what: string,
+): Named {
+  // First: a forgotten await, or an extractor of another copy of this package.
+  extractorInternals.of(extractor);
+  return readOptions(fields, given, what);
 }
 
 /** Fits checked options to the extractor. Throws `OPTION_INVALID`. */

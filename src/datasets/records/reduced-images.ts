@@ -7,7 +7,7 @@ export interface ReductionSummary {
   readonly images: number;
   /**
    * The difference from exact pixels, in 8-bit values after resize and crop. It is measured for the reduced images among the first
-   * 64 inputs of each run; null if there are none.
+   * 64 inputs of each run; null if no such image was reduced.
    */
   readonly deviation: { readonly images: number; readonly mean: number; readonly max: number } | null;
 }

@@ -1,11 +1,12 @@
 /** Images in, rows out: the core of embedStream and embedTransformStream. */
 import { invalidOption, type Options } from '../../base/checks.js';
-import { defaultsOf, integer, readOptions, type Field, type Fields } from '../../base/options.js';
-import { extractorInternals, type Extractor } from '../../extract/extractor.js';
+import { defaultsOf, integer, type Field, type Fields } from '../../base/options.js';
+import { type Extractor } from '../../extract/extractor.js';
 import { openDecodeLanes } from '../embed/embed-batches.js';
 import {
   EMBED_DEFAULTS,
   EMBED_FIELDS,
+  readWithExtractor,
   setUpEmbedding,
   type EmbedOptions,
   type EmbedSetup,
@@ -74,9 +75,7 @@ export class RowPipe<Key extends string> {
 
   /** @throws {@link TapirError} `OPTION_INVALID`. */
   constructor(extractor: Extractor<Key>, given: Options<EmbedStreamOptions>, what: string) {
-    // First: a forgotten await, or an extractor of another copy of this package.
-    extractorInternals.of(extractor);
-    const options = readOptions(EMBED_STREAM_FIELDS, given, what);
+    const options = readWithExtractor(extractor, EMBED_STREAM_FIELDS, given, what);
     const signal = this.#stopping.signal;
     const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
     this.signal = setup.signal;

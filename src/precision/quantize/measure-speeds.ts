@@ -5,7 +5,13 @@ import { createFeatureExtractor } from '../../extract/create-feature-extractor.j
 import type { Extractor } from '../../extract/extractor.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
-import type { EngineName, EnginePrecision } from '../../runtime/capabilities/capabilities.js';
+import {
+  CAPABILITIES,
+  ENGINE_PRECISIONS,
+  ENGINES,
+  type EngineName,
+  type EnginePrecision,
+} from '../../runtime/capabilities/capabilities.js';
 import type { Sample } from './search/photo-rows.js';
 
 /** A model in an engine. */
@@ -20,14 +26,13 @@ export interface MeasuredSpeed {
   readonly cpuMs: number;
 }
 
-const WAYS: readonly Pick<MeasuredSpeed, 'engine' | 'precision' | 'isInt8'>[] = [
-  { engine: 'onnxruntime', precision: 'float32', isInt8: false },
-  { engine: 'onnxruntime', precision: 'float32', isInt8: true },
-  { engine: 'openvino', precision: 'float32', isInt8: false },
-  { engine: 'openvino', precision: 'bfloat16', isInt8: false },
-  { engine: 'openvino', precision: 'float32', isInt8: true },
-  { engine: 'openvino', precision: 'bfloat16', isInt8: true },
-];
+const WAYS: readonly Pick<MeasuredSpeed, 'engine' | 'precision' | 'isInt8'>[] = ENGINES.flatMap((engine) =>
+  [false, true].flatMap((isInt8) =>
+    ENGINE_PRECISIONS.filter((one) => CAPABILITIES[engine].precisions[one]?.includes('cpu')).map(
+      (precision) => ({ engine, precision, isInt8 }),
+    ),
+  ),
+);
 
 const ROUNDS = 5;
 

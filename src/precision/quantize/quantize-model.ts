@@ -2,7 +2,6 @@
 import { availableParallelism } from 'node:os';
 import type { Options } from '../../base/checks.js';
 import {
-  checkFields,
   defaultsOf,
   integer,
   number,
@@ -137,10 +136,7 @@ export async function quantizeModel(
     options.activations === 'static' || (options.activations === 'auto' && !isTransformer(whole));
   const transform = chooseModelTransform(options.transform, whole);
   const input = fitTransform(taker, transform);
-  const { items } = await sampleItems(
-    openSource(photos, checkFields(SOURCE_FIELDS, options), options.signal),
-    options.sample,
-  );
+  const { items } = await sampleItems(openSource(photos, options, options.signal), options.sample);
   const rows = input.multiple ?? (isStatic ? STATIC_ROWS : 1);
   const failures: PhotoFailure[] = [];
   async function* readPhotos(): AsyncGenerator<NamedTensor> {

@@ -7,19 +7,19 @@ import {
   defaultsOf,
   integer,
   optional,
-  readOptions,
   text,
   type Fields,
 } from '../../base/options.js';
 import {
   EMBED_DEFAULTS,
   EMBED_FIELDS,
+  readWithExtractor,
   setUpEmbedding,
   type EmbedOptions,
   type EmbedSetup,
 } from '../../datasets/embed/embed-options.js';
 import { isTextList } from '../../extract/class-labels.js';
-import { extractorInternals, type Extractor } from '../../extract/extractor.js';
+import { type Extractor } from '../../extract/extractor.js';
 import type { TextTower } from '../../features/text/text-encoder.js';
 
 /** Options of {@link createService}. Times are in milliseconds. */
@@ -176,9 +176,7 @@ export const SERVICE_DEFAULTS: ServiceOptions = defaultsOf(SERVICE_FIELDS);
 
 /** Checks options against the extractor. Throws `OPTION_INVALID`. */
 export function setUpService(extractor: Extractor, given: Options<ServiceOptions>): ServiceSetup {
-  // First: a forgotten await, or an extractor of another copy of this package.
-  extractorInternals.of(extractor);
-  const options = readOptions(SERVICE_FIELDS, given, 'createService');
+  const options = readWithExtractor(extractor, SERVICE_FIELDS, given, 'createService');
   const { transform, keepDims, decodeThreads, maxBatch: batch, maxBodyBytes } = options;
   checkInteger('maxBufferedBytes', options.maxBufferedBytes, maxBodyBytes, Number.MAX_SAFE_INTEGER);
   const embed = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform, keepDims, decodeThreads, batch });

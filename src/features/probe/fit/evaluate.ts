@@ -14,7 +14,7 @@ export interface ClassResult {
   readonly label: string;
   /** Number of rows with this label. */
   readonly support: number;
-  /** The share of the predictions of this class that are right; null if there are none. */
+  /** The share of the predictions of this class that are right; null without predictions. */
   readonly precision: number | null;
   /** The share of the rows of this class that are predicted as such. */
   readonly recall: number;

@@ -6,6 +6,8 @@ import { readFeeds } from '../../../tensor/read-feeds.js';
 import { takeRow } from '../../../tensor/rows.js';
 import type { NamedTensor, Tensor } from '../../../tensor/tensor.js';
 import { compareVectors } from '../../../tensor/compare-vectors.js';
+import { listLargest } from '../../../tensor/vectors/largest.js';
+import { unitVector } from '../../../tensor/vectors/unit-vector.js';
 import { widen } from '../../../tensor/widen.js';
 
 /** The feeds of one run. */
@@ -111,23 +113,18 @@ export function keptNeighbours(
 ): number | undefined {
   const count = exact.length;
   if (count < NEIGHBOURS + 2) return undefined;
-  const [units, roundedUnits] = [exact.map(unitOf), rounded.map(unitOf)];
+  const units = exact.map((row) => unitVector(row));
+  const roundedUnits = rounded.map((row) => unitVector(row));
   let kept = 0;
   for (let row = 0; row < count; row++) {
     const truth = units.map((unit, other) => (other === row ? -Infinity : dot(units[row]!, unit)));
     const found = roundedUnits.map((unit, other) =>
       other === row ? -Infinity : dot(roundedUnits[row]!, unit),
     );
-    const limit = truth.toSorted((a, b) => b - a)[NEIGHBOURS - 1]! - TIE;
-    const order = [...found.keys()].toSorted((a, b) => found[b]! - found[a]! || a - b);
-    kept += order.slice(0, NEIGHBOURS).filter((other) => truth[other]! >= limit).length;
+    const limit = truth[listLargest(truth, NEIGHBOURS).at(-1)!]! - TIE;
+    kept += listLargest(found, NEIGHBOURS).filter((other) => truth[other]! >= limit).length;
   }
   return kept / (count * NEIGHBOURS);
-}
-
-function unitOf(row: Float32Array): Float32Array {
-  const length = Math.sqrt(dot(row, row)) || 1;
-  return row.map((x) => x / length);
 }
 
 function dot(x: Float32Array, y: Float32Array): number {
