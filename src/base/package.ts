@@ -1,14 +1,18 @@
 /** The files of this package: its version, its threads, its pages. They are found even after a bundler has moved this code. */
 import { existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import type Module from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TapirError } from './errors.js';
 
 const NAME = 'onnx-tapir';
 
-/** Undefined if a bundler has turned this code into CommonJS. */
-const here = import.meta.url as string | undefined;
+/** This file. Undefined if a bundler has turned this code into CommonJS, or has written the path of the machine that built. */
+const here = standing(import.meta.url as string | undefined);
+
+/** Node's own. Asked of the process, because webpack takes any other spelling for an import, and replaces it. */
+export const createRequire: typeof Module.createRequire =
+  process.getBuiltinModule('node:module').createRequire;
 
 /** `require` relative to this file, for CommonJS packages and for packages that are loaded late. */
 export const packageRequire: NodeJS.Require = createRequire(here ?? join(process.cwd(), 'index.js'));
@@ -44,6 +48,10 @@ function findRoot(): string {
       { details: { package: NAME, reason }, cause: error },
     );
   }
+}
+
+function standing(url: string | undefined): string | undefined {
+  return url !== undefined && existsSync(fileURLToPath(url)) ? url : undefined;
 }
 
 function parentOf(folder: string): string | undefined {

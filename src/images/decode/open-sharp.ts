@@ -1,8 +1,7 @@
 /** sharp, loaded when the first image needs it. The only import of sharp. */
-import { createRequire } from 'node:module';
 import type { Sharp, SharpOptions } from 'sharp';
 import { TapirError, reasonOf } from '../../base/errors.js';
-import { packageRequire } from '../../base/package.js';
+import { createRequire, packageRequire } from '../../base/package.js';
 
 /** Creates a pipeline of sharp. */
 export type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
