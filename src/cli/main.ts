@@ -5,6 +5,7 @@ import { ownSharp } from '../images/decode/open-sharp.js';
 import { warmLane } from '../runtime/lanes/lane-start.js';
 import { writeErrorFile } from './terminal/error-file.js';
 import { EXIT, exitCodeOf, messageOf } from './terminal/exit-code.js';
+import { cutLine, wrapLines } from './terminal/fit-lines.js';
 import type { Terminal } from './terminal/terminal.js';
 
 type Signal = 'SIGINT' | 'SIGTERM';
@@ -42,14 +43,15 @@ async function main(): Promise<number> {
       return process.stdin;
     },
     confirm: (question) => confirm(question, hearSignals()),
-    out: (text) => void process.stdout.write(printable(text)),
+    out: (text) => void process.stdout.write(fit(text, process.stdout)),
     write: (bytes) => {
       isStreaming = true;
       return writeData(bytes, hearSignals(), onOutputError);
     },
     err: printError,
-    rewrite: (text) => void process.stderr.write(`\r\u001b[K${shown(text)}`),
-    columns: process.stdout.columns ?? (Number(process.env['COLUMNS']) || undefined),
+    rewrite: (text) =>
+      void process.stderr.write(`\r\u001b[K${cutLine(shown(text), widthOf(process.stderr) - 1)}`),
+    columns: process.stdout.columns || Number(process.env['COLUMNS']) || undefined,
     isTerminal: process.stderr.isTTY === true,
     exitCode: (value) => {
       code = value;
@@ -134,9 +136,18 @@ async function confirm(question: string, signal: AbortSignal): Promise<boolean> 
   }
 }
 
-/** Messages hold names from files. */
 function printError(text: string): void {
-  process.stderr.write(printable(text));
+  process.stderr.write(fit(text, process.stderr));
+}
+
+/** Text as a stream shows it: messages hold names from files, and a terminal has a width. */
+function fit(text: string, stream: NodeJS.WriteStream): string {
+  return wrapLines(printable(text), widthOf(stream));
+}
+
+/** A terminal that does not know its width has none, as a pipe. */
+function widthOf({ columns }: NodeJS.WriteStream): number {
+  return columns || Infinity;
 }
 
 /** Resolves when the bytes have been written, and rejects when they cannot be. */

@@ -26,33 +26,126 @@ class TapirCommand extends Command {
 /** Adds a command to the program. */
 type AddCommand = (program: Command, terminal: Terminal) => void;
 
-/** The commands in the order of the help. Each loads when it is requested: to load all of them takes longer than most of them run. */
-const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
-  nodes: async () => (await import('./commands/nodes.js')).addNodesCommand,
-  extract: async () => (await import('./commands/extract.js')).addExtractCommand,
-  embed: async () => (await import('./commands/embed/embed.js')).addEmbedCommand,
-  report: async () => (await import('./commands/dataset/report.js')).addReportCommand,
-  search: async () => (await import('./commands/search.js')).addSearchCommand,
-  dedupe: async () => (await import('./commands/dataset/dedupe.js')).addDedupeCommand,
-  probe: async () => (await import('./commands/probe/probe.js')).addProbeCommand,
-  classify: async () => (await import('./commands/probe/classify.js')).addClassifyCommand,
-  serve: async () => (await import('./commands/serve.js')).addServeCommand,
-  explore: async () => (await import('./commands/explore.js')).addExploreCommand,
-  cam: async () => (await import('./commands/cam.js')).addCamCommand,
-  compare: async () => (await import('./commands/compare.js')).addCompareCommand,
-  quantize: async () => (await import('./commands/quantize.js')).addQuantizeCommand,
-  merge: async () => (await import('./commands/merge.js')).addMergeCommand,
-  models: async () => (await import('./commands/models.js')).addModelsCommand,
-  create: async () => (await import('./commands/create.js')).addCreateCommand,
-  params: async () => (await import('./commands/params.js')).addParamsCommand,
-  load: async () => (await import('./commands/load.js')).addLoadCommand,
-  train: async () => (await import('./commands/train.js')).addTrainCommand,
-  bn: async () => (await import('./commands/bn.js')).addBnCommand,
-  differentiate: async () => (await import('./commands/differentiate.js')).addDifferentiateCommand,
-  split: async () => (await import('./commands/split.js')).addSplitCommand,
-  engines: async () => (await import('./commands/engines.js')).addEnginesCommand,
-  bench: async () => (await import('./commands/bench/bench.js')).addBenchCommand,
-  doctor: async () => (await import('./commands/doctor.js')).addDoctorCommand,
+/** A command in the list of all. */
+interface Listed {
+  /** Half a line, under 60 characters. */
+  readonly summary: string;
+  /** Loads it when it is requested: to load all of them takes longer than most of them run. */
+  readonly load: () => Promise<AddCommand>;
+}
+
+/** The commands by what they are for, in the order of the help. */
+const COMMANDS: Readonly<Record<string, Readonly<Record<string, Listed>>>> = {
+  'Look at a model': {
+    nodes: {
+      summary: 'list the names that you can ask for',
+      load: async () => (await import('./commands/nodes.js')).addNodesCommand,
+    },
+    explore: {
+      summary: 'a page: modules, costs, what a cut keeps, what it sees',
+      load: async () => (await import('./commands/explore.js')).addExploreCommand,
+    },
+    params: {
+      summary: 'list the parameters under torch’s names',
+      load: async () => (await import('./commands/params.js')).addParamsCommand,
+    },
+    compare: {
+      summary: 'measure how far the vectors of two models agree',
+      load: async () => (await import('./commands/compare.js')).addCompareCommand,
+    },
+    cam: {
+      summary: 'draw where in a photo a score comes from',
+      load: async () => (await import('./commands/cam.js')).addCamCommand,
+    },
+  },
+  'Cut and change a model': {
+    extract: {
+      summary: 'cut a model down to the values that you name',
+      load: async () => (await import('./commands/extract.js')).addExtractCommand,
+    },
+    split: {
+      summary: 'cut a model into stages, for several devices',
+      load: async () => (await import('./commands/split.js')).addSplitCommand,
+    },
+    quantize: {
+      summary: 'write a model in 8 bits, calibrated on photos',
+      load: async () => (await import('./commands/quantize.js')).addQuantizeCommand,
+    },
+    load: {
+      summary: 'load a state dict into a model',
+      load: async () => (await import('./commands/load.js')).addLoadCommand,
+    },
+    train: {
+      summary: 'fine-tune on a folder with a subfolder per class',
+      load: async () => (await import('./commands/train.js')).addTrainCommand,
+    },
+    bn: {
+      summary: 're-estimate BatchNorm statistics from photos',
+      load: async () => (await import('./commands/bn.js')).addBnCommand,
+    },
+    differentiate: {
+      summary: 'write the gradients of a model as an ONNX file',
+      load: async () => (await import('./commands/differentiate.js')).addDifferentiateCommand,
+    },
+  },
+  'Embed photos': {
+    embed: {
+      summary: 'embed photos into a dataset; resumes',
+      load: async () => (await import('./commands/embed/embed.js')).addEmbedCommand,
+    },
+    merge: {
+      summary: 'merge the parts of embed --shard',
+      load: async () => (await import('./commands/merge.js')).addMergeCommand,
+    },
+    serve: {
+      summary: 'serve features over HTTP, with OpenAI’s API',
+      load: async () => (await import('./commands/serve.js')).addServeCommand,
+    },
+  },
+  'Use the vectors': {
+    report: {
+      summary: 'a page: a map, near-duplicates, statistics, failures',
+      load: async () => (await import('./commands/dataset/report.js')).addReportCommand,
+    },
+    search: {
+      summary: 'find what is nearest to photos, texts or vectors',
+      load: async () => (await import('./commands/search.js')).addSearchCommand,
+    },
+    dedupe: {
+      summary: 'list near-duplicates and the best copy of each',
+      load: async () => (await import('./commands/dataset/dedupe.js')).addDedupeCommand,
+    },
+    probe: {
+      summary: 'train a classifier on the vectors',
+      load: async () => (await import('./commands/probe/probe.js')).addProbeCommand,
+    },
+    classify: {
+      summary: 'name the classes of photos',
+      load: async () => (await import('./commands/probe/classify.js')).addClassifyCommand,
+    },
+  },
+  'Get models, set up': {
+    models: {
+      summary: 'list and pull models with trained weights',
+      load: async () => (await import('./commands/models.js')).addModelsCommand,
+    },
+    create: {
+      summary: 'write one of torchvision’s networks as ONNX',
+      load: async () => (await import('./commands/create.js')).addCreateCommand,
+    },
+    engines: {
+      summary: 'install OpenVINO, or CUDA for ONNX Runtime',
+      load: async () => (await import('./commands/engines.js')).addEnginesCommand,
+    },
+    bench: {
+      summary: 'measure speed on this machine',
+      load: async () => (await import('./commands/bench/bench.js')).addBenchCommand,
+    },
+    doctor: {
+      summary: 'say what runs here, and what to do about the rest',
+      load: async () => (await import('./commands/doctor.js')).addDoctorCommand,
+    },
+  },
 };
 
 /**
@@ -66,11 +159,20 @@ export async function createProgram(terminal: Terminal, asked: string | undefine
     .description('Tap the intermediate representation of any ONNX vision model.')
     .version(packageVersion())
     .configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) })
+    .commandsGroup('Get models, set up:')
+    .configureHelp({ subcommandTerm: (command) => command.name() })
     .showHelpAfterError('(tapir --help shows the commands, tapir COMMAND --help the flags)')
     .exitOverride();
 
-  const names = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? [asked] : Object.keys(COMMANDS);
-  const commands = await Promise.all(names.map((name) => COMMANDS[name]!()));
-  for (const addCommand of commands) addCommand(program, terminal);
+  const listed = Object.entries(COMMANDS).flatMap(([group, commands]) =>
+    Object.entries(commands).map(([name, { summary, load }]) => ({ group, name, summary, load })),
+  );
+  const wanted = listed.filter(({ name }) => name === asked);
+  const adding = wanted.length > 0 ? wanted : listed;
+  const added = await Promise.all(adding.map(({ load }) => load()));
+  for (const [i, { group, summary }] of adding.entries()) {
+    added[i]!(program, terminal);
+    program.commands.at(-1)!.summary(summary).helpGroup(`${group}:`);
+  }
   return program;
 }

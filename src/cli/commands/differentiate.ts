@@ -64,7 +64,13 @@ async function runDifferentiate(terminal: Terminal, path: string, flags: Differe
     return;
   }
   const rows = resolved.map(({ key, request, tensor, why }) => [key, request, tensor, why]);
-  terminal.out(formatTable([['output', 'asked for', 'tensor', 'read as'], ...rows]));
+  terminal.out(
+    formatTable([['output', 'asked for', 'tensor', 'read as'], ...rows], [], {
+      columns: terminal.columns,
+      names: [0, 1, 2],
+      spare: [3],
+    }),
+  );
   terminal.out(`\ninputs: ${[...added.inputs, ...kept.inputs].join(', ')}\n`);
   terminal.out(`nodes: ${kept.nodes.length} of the model, ${added.nodes.length} for the way back\n`);
   for (const note of notes) terminal.out(`note: ${note}\n`);

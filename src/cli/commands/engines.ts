@@ -174,7 +174,12 @@ async function runList(terminal: Terminal, json: boolean): Promise<void> {
     installed ? formatBytes(installed.sizeBytes) : '',
     installed ? folder : `not installed: tapir engines install ${name}`,
   ]);
-  terminal.out(formatTable([['engine', 'version', 'size', 'folder'], ...rows], [2]));
+  terminal.out(
+    formatTable([['engine', 'version', 'size', 'folder'], ...rows], [2], {
+      columns: terminal.columns,
+      names: [3],
+    }),
+  );
   for (const { missingPackage: missing, name } of engines)
     if (missing !== null) terminal.out(`${name} also needs: npm install ${missing}\n`);
 }

@@ -201,7 +201,13 @@ function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack,
     ['inputs', kept.inputs.join(', '), dropped.inputs.join(', '), added.inputs.join(', ')],
     ['bytes', formatBytes(kept.bytes), formatBytes(dropped.bytes), ''],
   ];
-  terminal.out(formatTable([['output', 'asked for', 'tensor', 'read as'], ...outputs]));
+  terminal.out(
+    formatTable([['output', 'asked for', 'tensor', 'read as'], ...outputs], [], {
+      columns: terminal.columns,
+      names: [0, 1, 2],
+      spare: [3],
+    }),
+  );
   terminal.out(`\n${formatTable(counts)}`);
   if (kept.externalFiles.length > 0) {
     const files = kept.externalFiles.join(', ');

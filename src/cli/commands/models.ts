@@ -75,7 +75,13 @@ async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promi
     model.nodes.map(({ name }) => name).join(', '),
     model.cached === null ? '' : 'cached',
   ]);
-  terminal.out(formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], [1]));
+  terminal.out(
+    formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], [1], {
+      columns: terminal.columns,
+      names: [4],
+      spare: [3, 2, 4],
+    }),
+  );
 }
 
 /** A transform in a table: a name, or the class of a configuration. */

@@ -21,7 +21,7 @@ export interface NodesFlags {
 }
 
 /** Columns whose cells are names. */
-const [NAME, TENSOR] = [0, 7];
+const [NAME, DTYPE, CHANNELS, SCALE, MARKS, TENSOR] = [0, 2, 4, 5, 6, 7];
 /** More nodes in a row that belong to no module are shown as one line. */
 const MOST_IN_ROW = 5;
 /** Operators that such a line names. */
@@ -86,7 +86,7 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
     '  '.repeat(item.depth) + item.name,
     item.op,
     item.dtype ?? (item.tensor === '' ? '' : '?'),
-    item.tensor === '' ? '' : formatDims(item.dims),
+    item.tensor === '' ? '' : formatDims(item.dims?.map((size) => shortSize(size, item.reduction)) ?? null),
     item.channels === null ? '' : String(item.channels),
     item.reduction === null ? '' : `1/${item.reduction}`,
     item.marks.join(', '),
@@ -96,8 +96,17 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
     formatTable([['name', 'op', 'dtype', 'dims', 'channels', 'scale', 'marks', 'tensor'], ...rows], [], {
       columns: terminal.columns,
       names: [NAME, TENSOR],
+      spare: [TENSOR, MARKS, SCALE, CHANNELS, DTYPE],
     }),
   );
+}
+
+/** `floor(floor(h/2 - 1/2)/2 + 1)` → `h/4`: what the dynamo exporter writes as the size of a map. `--json` has the formula. */
+function shortSize(size: number | string | null, reduction: number | null): number | string | null {
+  if (typeof size !== 'string' || !/[(/]/.test(size)) return size;
+  const [name] = /[a-z_]\w*(?![\w(])/i.exec(size) ?? [];
+  if (name === undefined) return size;
+  return reduction === null ? `f(${name})` : `${name}/${reduction}`;
 }
 
 /** Replaces each long run of nodes without a module by one line, so that the modules stay in sight. */

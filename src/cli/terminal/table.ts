@@ -7,38 +7,57 @@ export interface TableWidth {
   readonly columns: number | undefined;
   /** Columns of names, whose cells lose their middle to keep the limit. */
   readonly names: readonly number[];
+  /** Columns that are left out, one after the other, where that is not enough. The table then says so. */
+  readonly spare?: readonly number[];
 }
 
 const GAP = 2;
 /** Shorter names are of no use. */
 const LEAST_NAME = 16;
 
-/** Rows as aligned columns; cells of `right` columns are aligned to the right. */
+/** Rows as aligned columns; cells of `right` columns are aligned to the right. The first row holds the headings. */
 export function formatTable(
   given: readonly (readonly string[])[],
   right: readonly number[] = [],
-  { columns, names }: TableWidth = { columns: undefined, names: [] },
+  { columns = Infinity, names, spare = [] }: TableWidth = { columns: undefined, names: [] },
 ): string {
-  let rows = given.map((row) => row.map(shown));
-  let widths = widthsOf(rows);
-  const total = widths.reduce((sum, width) => sum + width + GAP, -GAP);
-  if (columns !== undefined && total > columns) {
-    const mostOf = shareOut(
-      names.map((i) => widths[i] ?? 0),
-      total - columns,
-    );
-    rows = rows.map((row) =>
-      row.map((cell, i) => (names.includes(i) ? shortenMiddle(cell, mostOf[names.indexOf(i)]!) : cell)),
-    );
-    widths = widthsOf(rows);
+  const rows = given.map((row) => row.map(shown));
+  for (let left = 0; ; left++) {
+    const out = spare.slice(0, left);
+    const { lines, isFitting } = layOut(rows, right, names, out, columns);
+    if (!isFitting && left < spare.length) continue;
+    const missing = out.map((i) => rows[0]![i]!).filter((heading) => heading !== '');
+    const note = missing.length === 0 ? '' : `not shown in ${columns} columns: ${missing.join(', ')}\n`;
+    return `${lines.join('\n')}\n${note}`;
   }
-  const lines = rows.map((row) =>
-    row
-      .map((cell, i) => (right.includes(i) ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)))
-      .join('  ')
+}
+
+/** Lines without some columns, names shortened if need be. */
+function layOut(
+  rows: readonly (readonly string[])[],
+  right: readonly number[],
+  names: readonly number[],
+  out: readonly number[],
+  columns: number,
+): { readonly lines: readonly string[]; readonly isFitting: boolean } {
+  const shownNames = names.filter((i) => !out.includes(i));
+  const columnsOf = (row: readonly string[]): number[] => [...row.keys()].filter((i) => !out.includes(i));
+  const widths = widthsOf(rows);
+  const total = columnsOf(widths.map(String)).reduce((sum, i) => sum + widths[i]! + GAP, -GAP);
+  const most = shareOut(
+    shownNames.map((i) => widths[i] ?? 0),
+    Math.max(0, total - columns),
+  );
+  const kept = new Map(shownNames.map((column, i) => [column, most[i]!]));
+  const cut = rows.map((row) => row.map((cell, i) => shortenMiddle(cell, kept.get(i) ?? Infinity)));
+  const cutWidths = widthsOf(cut);
+  const lines = cut.map((row) =>
+    columnsOf(row)
+      .map((i) => (right.includes(i) ? row[i]!.padStart(cutWidths[i]!) : row[i]!.padEnd(cutWidths[i]!)))
+      .join(' '.repeat(GAP))
       .trimEnd(),
   );
-  return `${lines.join('\n')}\n`;
+  return { lines, isFitting: lines.every((line) => line.length <= columns) };
 }
 
 function widthsOf(rows: readonly (readonly string[])[]): number[] {
