@@ -18,7 +18,7 @@ import { integrateGradients, pixelMaps, seededNoise, smoothGradients } from './i
 import { fitLabels, indexLabels, readGivenLabels } from './labels.js';
 import { readMaps, toImage, type Maps, type Size } from './maps/maps.js';
 import { isLayerMethod, type InputMethod, type LayerMethod, type NoiseMethod } from './methods.js';
-import { readAttributionOptions, type AttributionOptions, type GivenAttributionOptions } from './options.js';
+import { readAttributionOptions, type AttributionOptions } from './options.js';
 import { createPasses, type Pass, type Passes } from './passes.js';
 import { pathPoints } from './quadrature.js';
 import { scoreMaps } from './score-cam.js';
@@ -272,7 +272,7 @@ export class Attribution {
  */
 export async function createAttribution(
   model: OnnxModel | ModelSource | Extractor,
-  given: GivenAttributionOptions = {},
+  given: Options<AttributionOptions> = {},
 ): Promise<Attribution> {
   const inherited = inheritFrom(model);
   const { device: one, devices: several } = givenFields(given, 'createAttribution');

@@ -90,9 +90,6 @@ export interface AttributionOptions
   readonly batch: number;
 }
 
-/** {@link AttributionOptions} as the caller passes them. */
-export type GivenAttributionOptions = Options<AttributionOptions>;
-
 const MOST = 2 ** 20;
 
 export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
@@ -118,7 +115,7 @@ export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
 export const ATTRIBUTION_DEFAULTS: AttributionOptions = defaultsOf(ATTRIBUTION_FIELDS);
 
 /** Reads options. Throws `OPTION_INVALID`. */
-export function readAttributionOptions(given: GivenAttributionOptions): AttributionOptions {
+export function readAttributionOptions(given: Options<AttributionOptions>): AttributionOptions {
   const options = readOptions(ATTRIBUTION_FIELDS, given, 'createAttribution');
   const { method, layer } = options;
   if (isLayerMethod(method) || layer === undefined) return options;

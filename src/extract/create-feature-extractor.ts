@@ -56,31 +56,31 @@ export const FEATURE_EXTRACTOR_DEFAULTS: FeatureExtractorOptions = {
   session: {},
 };
 
-/** {@link FeatureExtractorOptions} as the caller passes them, with the types that decide the kind of extractor. */
-export type GivenExtractorOptions<Single, Several, Output> = Options<
-  Omit<FeatureExtractorOptions, 'device' | 'devices' | 'outputDtype'>
-> & {
-  readonly device?: Single;
-  readonly devices?: Several;
-  readonly outputDtype?: Output;
+/** The options of a call, and no others. */
+type ExtractorOptions<Given> = Options<FeatureExtractorOptions> & {
+  readonly [Unknown in Exclude<keyof Given, keyof FeatureExtractorOptions>]: never;
 };
 
-/** The element type of all outputs, where `outputDtype` states one. */
-export type OutputType<Output> = Output extends 'float32' | 'float16' ? Output : DType;
+/** What a call gives for an option. `false` stands for nothing: without strictNullChecks, `undefined` extends every type. */
+type Stated<Given, Name> = Given extends object ? (Name extends keyof Given ? Given[Name] : false) : never;
 
-/** The output keys of an extractor that another one is made of. */
-export type SourceKey<From> = From extends Extractor<infer Key> ? Key : string;
+/**
+ * What {@link createFeatureExtractor} gives: on `devices` a {@link DataParallel}, on a `device` a {@link FeatureExtractor}, else what the
+ * source is. Keys are those of the request; without one, those of the source.
+ */
+export type ExtractorOf<From, Nodes, Given> = Nodes extends ReturnNodes
+  ? KindOf<From, Given, KeysOf<Nodes>, Given extends { outputDtype: infer Type extends DType } ? Type : DType>
+  : From extends Extractor<infer Key, infer Type>
+    ? KindOf<From, Given, Key, Type>
+    : KindOf<From, Given, string, DType>;
 
-/** The element type of the outputs of an extractor that another one is made of. */
-export type SourceType<From> = From extends Extractor<string, infer Type> ? Type : DType;
-
-/** The kind of extractor that {@link createFeatureExtractor} makes: on `devices`, or on those of a data-parallel model, or on one. */
-export type ExtractorOf<
+type KindOf<
   From,
+  Given,
   Key extends string,
   Type extends DType,
-  Single,
-  Several,
+  Several = Stated<Given, 'devices'>,
+  Single = Stated<Given, 'device'>,
 > = Several extends readonly Device[]
   ? DataParallel<Key, Type>
   : Single extends Device
@@ -120,25 +120,14 @@ export type ExtractorOf<
  * ```
  */
 export async function createFeatureExtractor<
-  const Nodes extends ReturnNodes,
   From extends ExtractorSource,
-  Single extends Device | undefined = undefined,
-  Several extends readonly Device[] | undefined = undefined,
-  Output extends RewriteOptions['outputDtype'] | undefined = undefined,
->(
-  model: From,
-  returnNodes: Nodes,
-  given?: GivenExtractorOptions<Single, Several, Output>,
-): Promise<ExtractorOf<From, KeysOf<Nodes>, OutputType<Output>, Single, Several>>;
+  const Nodes extends ReturnNodes,
+  const Given extends ExtractorOptions<Given> = object,
+>(model: From, returnNodes: Nodes, given?: Given): Promise<ExtractorOf<From, Nodes, Given>>;
 export async function createFeatureExtractor<
   From extends PrunedModel | Extractor,
-  Single extends Device | undefined = undefined,
-  Several extends readonly Device[] | undefined = undefined,
->(
-  model: From,
-  returnNodes?: undefined,
-  given?: GivenExtractorOptions<Single, Several, undefined>,
-): Promise<ExtractorOf<From, SourceKey<From>, SourceType<From>, Single, Several>>;
+  const Given extends ExtractorOptions<Given> = object,
+>(model: From, returnNodes?: undefined, given?: Given): Promise<ExtractorOf<From, unknown, Given>>;
 export async function createFeatureExtractor(
   model: ExtractorSource,
   returnNodes?: ReturnNodes,

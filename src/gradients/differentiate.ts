@@ -12,7 +12,7 @@ import type { Attribute } from '../onnx/scan/attributes.js';
 import { elementTypeNumber, isFloatType, type Dim } from '../onnx/wire/schema.js';
 import { WireReader } from '../onnx/wire/wire.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
-import { readInputSizes, type GivenSizes, type InputSizes } from '../model/open/input-sizes.js';
+import { readInputSizes, type CheckedSizes, type InputSizes } from '../model/open/input-sizes.js';
 import { modelInternals } from '../model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { createPruned, type PrunedModel } from '../model/prune/pruned-model.js';
@@ -53,10 +53,6 @@ export interface DifferentiateOptions {
   readonly recompute: readonly string[];
 }
 
-/** {@link DifferentiateOptions} as the caller passes them. */
-export type GivenDifferentiateOptions = Pick<DifferentiateOptions, 'of' | 'withRespectTo'> &
-  Options<Omit<DifferentiateOptions, 'of' | 'withRespectTo'>>;
-
 export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
   of: [],
   withRespectTo: [],
@@ -90,7 +86,7 @@ export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
  */
 export async function differentiate(
   model: OnnxModel | ModelSource,
-  given: GivenDifferentiateOptions,
+  given: Options<DifferentiateOptions> & Pick<DifferentiateOptions, 'of' | 'withRespectTo'>,
 ): Promise<PrunedModel> {
   const options = withDefaults(DIFFERENTIATE_DEFAULTS, given, 'differentiate');
   const opened = readModel(model);
@@ -126,7 +122,7 @@ type Attributes = ReadonlyMap<string, Attribute>;
 export async function planBackward(
   model: OnnxModel,
   plan: GradientPlan,
-  inputSizes: GivenSizes,
+  inputSizes: CheckedSizes,
   restate: (node: Node, stated: Attributes) => Attributes = (_, stated) => stated,
 ): Promise<{ readonly rewrite: Rewrite; readonly typeOf: (value: Value) => TensorInfo }> {
   const { graph, withSource } = modelInternals.of(model);
@@ -196,7 +192,7 @@ interface Known {
 async function lookUp(
   model: OnnxModel,
   { nodes, values }: { readonly nodes: Cut['nodes']; readonly values: readonly Value[] },
-  inputSizes: GivenSizes,
+  inputSizes: CheckedSizes,
 ): Promise<Known> {
   await using oracle = new ModelOracle(model);
   const described = await oracle.describeValues(values, inputSizes);

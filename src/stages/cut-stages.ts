@@ -1,7 +1,7 @@
 /** Cuts a model into the stages that the graph was divided into. */
 import type { StagePart } from './graph/stages.js';
 import { cutModel } from '../model/prune/cut-model.js';
-import type { GivenSizes } from '../model/open/input-sizes.js';
+import type { CheckedSizes } from '../model/open/input-sizes.js';
 import type { ModelAnswers } from '../model/open/model-answers.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
@@ -11,7 +11,7 @@ import { ModelOracle } from '../model/oracle/model-oracle.js';
 export async function cutStages(
   model: OnnxModel,
   parts: readonly StagePart[],
-  inputSizes: GivenSizes,
+  inputSizes: CheckedSizes,
 ): Promise<PrunedModel[]> {
   await using oracle = new ModelOracle(model);
   const crossing = parts.flatMap(({ outputs }) => outputs);

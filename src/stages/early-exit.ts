@@ -79,10 +79,6 @@ const EARLY_EXIT_DEFAULTS: EarlyExitOptions = {
   session: {},
 };
 
-/** {@link EarlyExitOptions} as the caller passes them. */
-export type GivenEarlyExitOptions = Options<Omit<EarlyExitOptions, 'exits'>> &
-  Pick<EarlyExitOptions, 'exits'>;
-
 /** Options of {@link EarlyExit.run}. */
 export interface EarlyExitRunOptions extends RunOptions {
   /**
@@ -314,7 +310,7 @@ function checkShares(shares: readonly number[], count: number): void {
 export async function createEarlyExit<const Nodes extends ReturnNodes>(
   model: OnnxModel | ModelSource,
   returnNodes: Nodes,
-  given: GivenEarlyExitOptions,
+  given: Options<EarlyExitOptions> & Pick<EarlyExitOptions, 'exits'>,
 ): Promise<EarlyExit<KeysOf<Nodes>>> {
   const options = withDefaults(EARLY_EXIT_DEFAULTS, given, 'createEarlyExit');
   const { exits, devices, microBatch, session, input, batch, inputSizes, ...lane } = options;

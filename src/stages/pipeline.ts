@@ -63,10 +63,6 @@ const PIPELINE_DEFAULTS: PipelineOptions = {
   session: {},
 };
 
-/** {@link PipelineOptions} as the caller passes them. */
-export type GivenPipelineOptions = Options<Omit<PipelineOptions, 'devices'>> &
-  Pick<PipelineOptions, 'devices'>;
-
 /** A stage of a pipeline. */
 export interface PipelineStage {
   /** The device, or the devices of pipelines side by side. */
@@ -152,17 +148,17 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
   static async create<const Nodes extends ReturnNodes>(
     model: OnnxModel | ModelSource,
     returnNodes: Nodes,
-    given: GivenPipelineOptions,
+    given: Options<PipelineOptions> & Pick<PipelineOptions, 'devices'>,
   ): Promise<Pipeline<KeysOf<Nodes>>>;
   static async create(
     model: PrunedModel,
     returnNodes: undefined,
-    given: GivenPipelineOptions,
+    given: Options<PipelineOptions> & Pick<PipelineOptions, 'devices'>,
   ): Promise<Pipeline>;
   static async create(
     model: OnnxModel | ModelSource | PrunedModel,
     returnNodes: ReturnNodes | undefined,
-    given: GivenPipelineOptions,
+    given: Options<PipelineOptions> & Pick<PipelineOptions, 'devices'>,
   ): Promise<Pipeline> {
     const { rows, setup, microBatch, split: how, rewriting } = readPipeline(given);
     const pruned = await pruneSource(model, returnNodes, rewriting, given);
@@ -220,7 +216,7 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
 }
 
 /** Checks the options. Throws `OPTION_INVALID`. */
-function readPipeline(given: GivenPipelineOptions) {
+function readPipeline(given: Options<PipelineOptions>) {
   const options = withDefaults(PIPELINE_DEFAULTS, given, 'Pipeline.create');
   const { devices, cuts, microBatch, session, by, maxTensors, memoryBytes, ...rest } = options;
   const rows = readRows(devices);

@@ -1,5 +1,5 @@
 /** Makes trainers. */
-import { givenFields, invalidOption, pickFields } from '../base/checks.js';
+import { givenFields, invalidOption, pickFields, type Options } from '../base/checks.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { prunedInternals } from '../model/prune/pruned-model.js';
 import { LANE_DEFAULTS } from '../runtime/lanes/lane-options.js';
@@ -10,7 +10,7 @@ import { checkFixedNorms } from './statistics/norm-layers.js';
 import { formOf } from './losses/targets.js';
 import { findTrainable, ownTensors, type TrainedTensor, type WantedTensor } from './runs/trained-tensors.js';
 import { newTrainer, type Trainer } from './trainer.js';
-import { readTrainerOptions, type GivenTrainerOptions, type TrainedGroup } from './runs/trainer-options.js';
+import { readTrainerOptions, type TrainerOptions, type TrainedGroup } from './runs/trainer-options.js';
 import { addLoss, isInLoss, normTensors, sameNode, trainableNorms } from './runs/training-graphs.js';
 import { TrainingSessions } from './runs/training-sessions.js';
 import { TrainingState, type NormStatistics, type TrainedParameter } from './runs/training-state.js';
@@ -43,7 +43,7 @@ import { TrainingState, type NormStatistics, type TrainedParameter } from './run
  */
 export async function createTrainer(
   model: OnnxModel | ModelSource | Extractor,
-  given: GivenTrainerOptions,
+  given: Options<TrainerOptions> & Pick<TrainerOptions, 'loss' | 'optimizer'>,
 ): Promise<Trainer> {
   const setup = readTrainerOptions({ ...inheritedPlace(model, given), ...given });
   const base = await readTrainable(model);
@@ -102,7 +102,7 @@ async function readTrainable(model: OnnxModel | ModelSource | Extractor): Promis
 }
 
 /** Where an extractor runs. */
-function inheritedPlace(model: unknown, given: GivenTrainerOptions) {
+function inheritedPlace(model: unknown, given: Options<TrainerOptions>) {
   const { session = {} } = givenFields(given, 'createTrainer');
   const inherited = inheritFrom(model);
   if (!inherited) return {};

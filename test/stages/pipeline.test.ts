@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { createFeatureExtractor, createTransform, embedFolder, embedImages, type Tensor } from 'onnx-tapir';
-import type { GivenPipelineOptions } from '../../src/stages/pipeline.js';
 import { Pipeline } from 'onnx-tapir/stages';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { seededImages } from '../support/exports.js';
@@ -187,7 +186,7 @@ describe('Pipeline', () => {
     const devices = ['cpu:0', 'cpu:1'];
     const nodes: Record<string, string> = { fc: 'logits' };
     const options = { devices, cuts: ['layer2'], session: { ...EXACT } };
-    const pipeline = await Pipeline.create(tinyResNet(), nodes, options as unknown as GivenPipelineOptions);
+    const pipeline = await Pipeline.create(tinyResNet(), nodes, options as never);
     const before = await pipeline.run(images(3));
     devices.reverse();
     options.cuts[0] = 'layer1';
@@ -262,8 +261,8 @@ describe('Pipeline', () => {
     [{ ...TWO, stages: 2 }],
     [{}],
   ])('refuses %j', async (options) => {
-    await expect(
-      Pipeline.create(tinyResNet(), { fc: 'logits' }, options as unknown as GivenPipelineOptions),
-    ).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+    await expect(Pipeline.create(tinyResNet(), { fc: 'logits' }, options as never)).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+    });
   });
 });

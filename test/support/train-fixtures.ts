@@ -1,7 +1,7 @@
 /** What torch's optimizers and schedulers do with given gradients (test/fixtures/train). */
 import { readFileSync } from 'node:fs';
-import type { GivenOptimizer } from '../../src/train/optimizers/optimizer-options.js';
-import type { GivenSchedule } from '../../src/train/optimizers/schedule-options.js';
+import type { OptimizerLike } from '../../src/train/optimizers/optimizer-options.js';
+import type { ScheduleLike } from '../../src/train/optimizers/schedule-options.js';
 import { fixturePath } from './fixtures.js';
 
 /** A trajectory: the parameter after each step. `lr` and `momentum` change with a one-cycle schedule. */
@@ -25,7 +25,7 @@ export interface OptimizerRuns {
 export interface ScheduleCase {
   readonly name: string;
   readonly base: number;
-  readonly options: GivenSchedule;
+  readonly options: ScheduleLike;
   readonly lr: readonly number[];
   readonly momentum?: readonly number[];
 }
@@ -45,7 +45,7 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 
 /** The optimizer of a run. */
-export function givenOf({ kind, options }: OptimizerRun): GivenOptimizer {
+export function givenOf({ kind, options }: OptimizerRun): OptimizerLike {
   const fields = Object.entries(options).map(([name, value]) => [NAMES[name] ?? name, value]);
-  return { kind, ...Object.fromEntries(fields) } as GivenOptimizer;
+  return { kind, ...Object.fromEntries(fields) } as OptimizerLike;
 }

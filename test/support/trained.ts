@@ -3,7 +3,6 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Tensor } from 'onnx-tapir';
-import type { GivenTrainerOptions } from '../../src/train/runs/trainer-options.js';
 import { createTrainer, type StepResult, type TrainBatch } from 'onnx-tapir/train';
 import { expect } from 'vitest';
 import { readCheckpoint } from '../../src/train/runs/checkpoint.js';
@@ -24,13 +23,13 @@ export interface TakenStep {
 /** Takes one step of a model, and reads the gradients it took. */
 export async function takeStep(
   model: Uint8Array,
-  options: Omit<GivenTrainerOptions, 'optimizer'>,
+  options: Omit<Parameters<typeof createTrainer>[1], 'optimizer'>,
   batch: TrainBatch,
 ): Promise<TakenStep> {
   await using trainer = await createTrainer(model, {
     ...options,
     optimizer: KEEPS_GRADIENTS,
-  } as GivenTrainerOptions);
+  } as Parameters<typeof createTrainer>[1]);
   const result = await trainer.step(batch);
   const folder = mkdtempSync(join(tmpdir(), 'tapir-step-'));
   try {

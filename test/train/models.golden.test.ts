@@ -1,6 +1,6 @@
 /** Gradients of whole models by every loss, exporter and way of splitting a batch, as a trainer takes them, against torch's. */
+import type { TrainerOptions } from 'onnx-tapir/train';
 import { type Device } from 'onnx-tapir';
-import type { GivenTrainerOptions } from '../../src/train/runs/trainer-options.js';
 import { type Target } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { sharedNote } from '../support/fixtures.js';
@@ -60,7 +60,7 @@ const LOSSES = [
 const numbers = (stored: StoredTensor): number[] => [...(decode(stored).data as Float32Array)];
 
 /** The loss of a case, and its targets. */
-function lossOf(name: (typeof LOSSES)[number], one: ModelCase): [GivenTrainerOptions['loss'], Target] {
+function lossOf(name: (typeof LOSSES)[number], one: ModelCase): [TrainerOptions['loss'], Target] {
   const reduction = name.endsWith('-sum') ? 'sum' : 'mean';
   if (name.startsWith('mse')) return [{ kind: 'mse', reduction }, decode(one.target)];
   if (name.startsWith('bce')) {

@@ -1,8 +1,7 @@
 /** The trainer's calls: what a step returns, what it refuses, and that a refused step changes nothing. */
 import { TapirError, type Tensor } from 'onnx-tapir';
-import type { GivenTrainerOptions } from '../../src/train/runs/trainer-options.js';
 import { createModel } from 'onnx-tapir/zoo';
-import { createTrainer, type TrainBatch, type Trainer } from 'onnx-tapir/train';
+import { createTrainer, type TrainBatch, type Trainer, type TrainerOptions } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';
 import { writeModel } from '../../src/onnx/wire/write-model.js';
@@ -16,8 +15,8 @@ const CLASSES = { loss: 'cross-entropy', optimizer: { kind: 'sgd', lr: 0.1 } } a
 const ROWS = floats([3, 3], [1, 0, 2, 0, 1, 1, -1, 1, 0]);
 const BATCH = { input: ROWS, target: [0, 1, 1] };
 
-const open = (given: Partial<GivenTrainerOptions> = {}, model = linearModel()): Promise<Trainer> =>
-  createTrainer(model, { ...CLASSES, ...given } as GivenTrainerOptions);
+const open = (given: Partial<TrainerOptions> = {}, model = linearModel()): Promise<Trainer> =>
+  createTrainer(model, { ...CLASSES, ...given } as Parameters<typeof createTrainer>[1]);
 
 /** All weights, as bytes. */
 async function weightsOf(trainer: Trainer): Promise<Record<string, Tensor>> {
@@ -108,7 +107,7 @@ describe('step', () => {
 });
 
 describe('parameter groups', () => {
-  const of = async (parameters: GivenTrainerOptions['parameters']) => {
+  const of = async (parameters: TrainerOptions['parameters']) => {
     await using trainer = await open({ parameters });
     const { lr } = await trainer.step(BATCH);
     return { lr, ...(await weightsOf(trainer)) };
@@ -236,7 +235,7 @@ describe('refusals', () => {
     ],
   ])('options with %s', async (name, given, code, message) => {
     const attempt = (async () => {
-      await using trainer = await open(given as Partial<GivenTrainerOptions>);
+      await using trainer = await open(given as Partial<TrainerOptions>);
       await trainer.step(BATCH);
     })();
     await expect(attempt, name).rejects.toMatchObject({ code, message: expect.stringMatching(message) });

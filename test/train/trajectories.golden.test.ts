@@ -1,5 +1,4 @@
 /** Five steps of every optimizer against torch's float64: losses, weights, the norms' statistics. */
-import type { GivenTrainerOptions } from '../../src/train/runs/trainer-options.js';
 import { createTrainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { sharedNote } from '../support/fixtures.js';
@@ -43,7 +42,10 @@ const named = (options: TorchOptions): TorchOptions =>
     Object.entries(options).map(([name, value]) => [name === 'weight_decay' ? 'weightDecay' : name, value]),
   );
 
-function optionsOf({ optimizer, options, extra = {} }: Trajectory, isVit: boolean): GivenTrainerOptions {
+function optionsOf(
+  { optimizer, options, extra = {} }: Trajectory,
+  isVit: boolean,
+): Parameters<typeof createTrainer>[1] {
   const { lr: rates, groups, trainable } = extra;
   const parameters =
     groups?.map((group) => Object.assign({ parameters: group.parameters }, named(group.options))) ??
@@ -57,7 +59,7 @@ function optionsOf({ optimizer, options, extra = {} }: Trajectory, isVit: boolea
     schedule: rates && ((step: number) => rates[step]!),
     clipNorm: extra.clipNorm,
     accumulate: extra.accumulate,
-  } as GivenTrainerOptions;
+  } as Parameters<typeof createTrainer>[1];
 }
 
 describe.skipIf(!hasTraining)(`trajectories of torch's optimizers${sharedNote}`, () => {

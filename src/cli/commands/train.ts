@@ -10,7 +10,7 @@ import {
 import { trainFolder, type TrainedFolder } from '../../train/folder/train-folder.js';
 import type { EpochRecord } from '../../train/folder/training-records.js';
 import type { TrainFailure } from '../../train/folder/training-photos.js';
-import type { GivenOptimizer, OptimizerKind } from '../../train/optimizers/optimizer-options.js';
+import type { OptimizerLike, OptimizerKind } from '../../train/optimizers/optimizer-options.js';
 import type { BatchNormTraining } from '../../train/runs/trainer-options.js';
 import { openModel } from '../../model/open/open-model.js';
 import { readDevices, type Device } from '../../runtime/lanes/device.js';
@@ -142,10 +142,10 @@ function namedAlike(
   return Object.fromEntries(alike) as Pick<TrainFlags, keyof TrainFlags & keyof typeof TRAIN_FOLDER_FIELDS>;
 }
 
-function readOptimizerFlags({ optimizer: kind, lr, momentum, weightDecay }: TrainFlags): GivenOptimizer {
+function readOptimizerFlags({ optimizer: kind, lr, momentum, weightDecay }: TrainFlags): OptimizerLike {
   const usual = kind === 'sgd' ? { momentum: 0.9 } : {};
   const given = Object.entries({ lr, momentum, weightDecay }).filter(([, value]) => value !== undefined);
-  return { kind, ...usual, ...Object.fromEntries(given) } as GivenOptimizer;
+  return { kind, ...usual, ...Object.fromEntries(given) } as OptimizerLike;
 }
 
 function report(terminal: Terminal, trained: TrainedFolder, { json }: TrainFlags): void {

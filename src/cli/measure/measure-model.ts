@@ -19,7 +19,7 @@ import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { DataParallel } from '../../extract/data-parallel.js';
 import { medianOf } from '../../base/median.js';
-import type { GivenSizes } from '../../model/open/input-sizes.js';
+import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import { inPrecision } from '../../precision/lower-precision.js';
 import { prunedInternals } from '../../model/prune/pruned-model.js';
@@ -303,7 +303,7 @@ async function measureOne(
   };
 }
 
-function inputOf(inputs: readonly TensorInfo[], given: GivenSizes, rows: number): RunInput {
+function inputOf(inputs: readonly TensorInfo[], given: CheckedSizes, rows: number): RunInput {
   const runs = rows / (fixedBatchOf(inputs) ?? rows);
   const fed = chooseDims(inputs, given, { ...FIRST_GUESS, rows }, runs);
   const feeds = seededFeeds(inputs, fed, SEED);

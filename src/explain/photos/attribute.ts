@@ -1,16 +1,13 @@
 /** The attribution of one image or batch. */
 import { givenFields, show, type Options } from '../../base/checks.js';
 import { createAttribution, type AttributionResult, type AttributionRunOptions } from '../attribution.js';
-import type { GivenAttributionOptions } from '../options.js';
+import type { AttributionOptions } from '../options.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
 import type { LoadedImage } from '../../images/transform/load-image.js';
 import type { ModelSource, OnnxModel } from '../../model/open/open-model.js';
 import { mismatch } from '../../tensor/tensor.js';
 import { drawHeatmap, type DrawOptions } from './draw-heatmap.js';
-
-/** Options of {@link attribute}. */
-export type GivenAttributeOptions = GivenAttributionOptions & Options<AttributionRunOptions>;
 
 /** What {@link attribute} finds in an image. */
 export interface ImageAttribution extends AttributionResult {
@@ -46,17 +43,17 @@ export interface ImageAttribution extends AttributionResult {
 export function attribute(
   model: OnnxModel | ModelSource | Extractor,
   image: LoadedImage,
-  given?: GivenAttributeOptions,
+  given?: Options<AttributionOptions & AttributionRunOptions>,
 ): Promise<ImageAttribution>;
 export function attribute(
   model: OnnxModel | ModelSource | Extractor,
   batch: RunInput,
-  given?: GivenAttributeOptions,
+  given?: Options<AttributionOptions & AttributionRunOptions>,
 ): Promise<AttributionResult>;
 export async function attribute(
   model: OnnxModel | ModelSource | Extractor,
   image: LoadedImage | RunInput,
-  given: GivenAttributeOptions = {},
+  given: Options<AttributionOptions & AttributionRunOptions> = {},
 ): Promise<AttributionResult> {
   const { target, signal, ...options } = givenFields(given, 'attribute');
   if (typeof image !== 'object' || image === null)

@@ -9,7 +9,7 @@ import { dimsText, type TensorInfo } from '../../tensor/tensor-info.js';
 export type InputSizes = number | Readonly<Record<string, number | readonly number[]>>;
 
 /** Checked sizes. */
-export interface GivenSizes {
+export interface CheckedSizes {
   /** Height and width of images. */
   readonly side: number | undefined;
   /** Sizes by symbolic name. */
@@ -18,12 +18,12 @@ export interface GivenSizes {
   readonly shapes: ReadonlyMap<string, readonly number[]>;
 }
 
-export const NO_SIZES: GivenSizes = { side: undefined, named: new Map(), shapes: new Map() };
+export const NO_SIZES: CheckedSizes = { side: undefined, named: new Map(), shapes: new Map() };
 
 const LARGEST = 65_536;
 
 /** Reads sizes. Throws `OPTION_INVALID`. */
-export function readInputSizes(option: string, given: unknown): GivenSizes {
+export function readInputSizes(option: string, given: unknown): CheckedSizes {
   if (typeof given === 'number') return { ...NO_SIZES, side: checkInteger(option, given, 1, LARGEST) };
   if (given === null || typeof given !== 'object' || Array.isArray(given))
     throw invalidOption(option, 'one size for images, or sizes by name of an axis or input', given);
@@ -47,7 +47,7 @@ export function readInputSizes(option: string, given: unknown): GivenSizes {
  */
 export function checkInputSizes(
   option: string,
-  { named, shapes }: GivenSizes,
+  { named, shapes }: CheckedSizes,
   inputs: readonly TensorInfo[],
 ): void {
   const symbols = new Set(

@@ -1,6 +1,6 @@
 /** Chooses sizes for the open axes of inputs: those that the caller gives, otherwise a guess by the kind of the axis. */
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import type { GivenSizes } from './input-sizes.js';
+import type { CheckedSizes } from './input-sizes.js';
 
 /** One size for each kind of open axis. */
 export interface SizeGuess {
@@ -43,7 +43,7 @@ const MOST_CHANNELS = 4;
  */
 export function chooseDims(
   inputs: readonly TensorInfo[],
-  given: GivenSizes,
+  given: CheckedSizes,
   guess: SizeGuess,
   runs: number,
 ): FedDims[] {

@@ -3,7 +3,7 @@ import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { runBatch } from '../../runtime/run-batch.js';
 import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
-import type { GivenSizes, InputSizes } from '../open/input-sizes.js';
+import type { CheckedSizes, InputSizes } from '../open/input-sizes.js';
 import { prepareWhole, type LaidOut, type Prepared } from '../prune/prepare.js';
 import { compareTensors } from '../../tensor/compare-tensors.js';
 import { runMadeUp } from './run-made-up.js';
@@ -58,7 +58,7 @@ export interface VerifiedOutput {
 }
 
 /** Checked options of {@link verifyModel}. */
-export type Comparison = Omit<VerifyOptions, 'inputSizes'> & { readonly inputSizes: GivenSizes };
+export type Comparison = Omit<VerifyOptions, 'inputSizes'> & { readonly inputSizes: CheckedSizes };
 
 /** Largest relative difference of a right cut: a dynamic batch may sum in another order. */
 const TOLERANCE = 1e-4;

@@ -5,7 +5,7 @@ import { keptInputs, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { TensorType } from '../../onnx/wire/write-model.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { wholePart } from '../../tensor/tensor-part.js';
-import type { GivenSizes } from '../open/input-sizes.js';
+import type { CheckedSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
@@ -15,7 +15,7 @@ export interface MeasuredAt {
   /** Undefined for the batch that the file fixes, or 1. */
   readonly batch: number | undefined;
   /** Sizes of other open axes. */
-  readonly inputSizes: GivenSizes;
+  readonly inputSizes: CheckedSizes;
 }
 
 /** A rewrite whose inputs have no open sizes. */

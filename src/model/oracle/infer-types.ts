@@ -7,7 +7,7 @@ import type { SessionValue } from '../../runtime/lanes/protocol.js';
 import type { Replica } from '../../runtime/replica.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { InferredType } from '../open/model-answers.js';
-import type { GivenSizes } from '../open/input-sizes.js';
+import type { CheckedSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
@@ -22,7 +22,7 @@ import type { SessionHolder } from './session-holder.js';
 export async function inferTypes(
   graph: Graph,
   values: readonly Value[],
-  given: GivenSizes | undefined,
+  given: CheckedSizes | undefined,
   sessions: SessionHolder,
 ): Promise<ReadonlyMap<Value, InferredType>> {
   const outputs = [...new Set(values)].map((value) => ({
@@ -51,7 +51,7 @@ async function findRanks(
   replica: Replica,
   rewrite: Rewrite,
   types: readonly SessionValue[],
-  given: GivenSizes,
+  given: CheckedSizes,
 ): Promise<Map<string, number>> {
   try {
     const { graph } = rewrite.cut;

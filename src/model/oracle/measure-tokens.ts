@@ -6,7 +6,7 @@ import type { FollowingTokens, MeasuredTokens } from '../../graph/rewrite/token-
 import type { NamedTensor } from '../../tensor/tensor.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import { imageInput, type ImageAxes } from '../prune/feature-info.js';
-import type { GivenSizes } from '../open/input-sizes.js';
+import type { CheckedSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
 import { fetchAll } from './measure-values.js';
 import { runMadeUp } from './run-made-up.js';
@@ -26,7 +26,7 @@ const FACTORS = [2, 0.5];
 export async function measureTokens(
   rewrite: Rewrite,
   value: Value,
-  given: GivenSizes,
+  given: CheckedSizes,
   sessions: SessionHolder,
 ): Promise<MeasuredTokens | undefined> {
   const { graph } = rewrite.cut;

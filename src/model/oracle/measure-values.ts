@@ -9,7 +9,7 @@ import type { WireReader } from '../../onnx/wire/wire.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { wholePart } from '../../tensor/tensor-part.js';
-import type { GivenSizes } from '../open/input-sizes.js';
+import type { CheckedSizes } from '../open/input-sizes.js';
 import { readConstants } from '../../graph/read-constants.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
@@ -47,7 +47,7 @@ export function readFacts(reader: WireReader, measured: ReadonlyMap<Value, Measu
 export async function measureValues(
   rewrite: Rewrite,
   inputs: readonly TensorInfo[],
-  given: GivenSizes,
+  given: CheckedSizes,
   sessions: SessionHolder,
 ): Promise<Map<Value, Measured>> {
   const { graph, nodes } = rewrite.cut;

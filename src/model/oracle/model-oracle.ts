@@ -13,7 +13,7 @@ import { foldConstants } from './fold-constants.js';
 import { inferTypes } from './infer-types.js';
 import { measureTokens } from './measure-tokens.js';
 import { openBatch } from './open-batch.js';
-import type { GivenSizes } from '../open/input-sizes.js';
+import type { CheckedSizes } from '../open/input-sizes.js';
 import { SessionHolder } from './session-holder.js';
 
 /**
@@ -31,13 +31,16 @@ export class ModelOracle implements ModelAnswers {
     this.#sessions = new SessionHolder(model);
   }
 
-  inferTypes(values: readonly Value[], given?: GivenSizes): Promise<ReadonlyMap<Value, InferredType>> {
+  inferTypes(values: readonly Value[], given?: CheckedSizes): Promise<ReadonlyMap<Value, InferredType>> {
     const { graph } = modelInternals.of(this.#model);
     return inferTypes(graph, values, given, this.#sessions);
   }
 
   /** Describes values: by what the file states, else by what is inferred. */
-  async describeValues(values: readonly Value[], given?: GivenSizes): Promise<(value: Value) => TensorInfo> {
+  async describeValues(
+    values: readonly Value[],
+    given?: CheckedSizes,
+  ): Promise<(value: Value) => TensorInfo> {
     const open = values.filter((value) => {
       const { dtype, dims } = describeOutput(value, undefined);
       return value.producer !== undefined && (dtype === null || dims === null);
@@ -52,11 +55,11 @@ export class ModelOracle implements ModelAnswers {
     return foldConstants(graph, values, this.#sessions);
   }
 
-  openBatch(rewrite: Rewrite, given: GivenSizes): Promise<Rewrite> {
+  openBatch(rewrite: Rewrite, given: CheckedSizes): Promise<Rewrite> {
     return openBatch(this.#model, rewrite, given, this.#sessions);
   }
 
-  measureTokens(rewrite: Rewrite, value: Value, given: GivenSizes): Promise<MeasuredTokens | undefined> {
+  measureTokens(rewrite: Rewrite, value: Value, given: CheckedSizes): Promise<MeasuredTokens | undefined> {
     return measureTokens(rewrite, value, given, this.#sessions);
   }
 

@@ -8,7 +8,7 @@ import { takeRows } from '../../tensor/rows.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
-import type { GivenSizes } from '../open/input-sizes.js';
+import type { CheckedSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
 import { compareTensors } from '../../tensor/compare-tensors.js';
 import { measureValues, readFacts } from './measure-values.js';
@@ -25,7 +25,7 @@ const SEED = 1;
 export async function openBatch(
   model: OnnxModel,
   rewrite: Rewrite,
-  given: GivenSizes,
+  given: CheckedSizes,
   sessions: SessionHolder,
 ): Promise<Rewrite> {
   const inputs = describeInputs(rewrite);
@@ -82,7 +82,7 @@ function hasOpenSizes(inputs: readonly TensorInfo[]): boolean {
 interface ExportedBatch {
   readonly inputs: readonly TensorInfo[];
   readonly exported: number;
-  readonly given: GivenSizes;
+  readonly given: CheckedSizes;
 }
 
 /**

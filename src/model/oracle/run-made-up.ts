@@ -3,7 +3,7 @@ import { isTapirError, TapirError } from '../../base/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import { elementCount, type NamedTensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import type { GivenSizes } from '../open/input-sizes.js';
+import type { CheckedSizes } from '../open/input-sizes.js';
 import { chooseDims, FIRST_GUESS, type FedDims, type SizeGuess } from '../open/made-up-sizes.js';
 import { readFailure, shortenFailure, type SizeHint } from './read-failure.js';
 import { seededFeeds } from '../../tensor/seeded-feeds.js';
@@ -12,7 +12,7 @@ import { seededFeeds } from '../../tensor/seeded-feeds.js';
 export interface MadeUp {
   readonly graph: Graph;
   readonly inputs: readonly TensorInfo[];
-  readonly given: GivenSizes;
+  readonly given: CheckedSizes;
   readonly seed: number;
   /** Size of a first axis that is open. */
   readonly rows: number;

@@ -14,7 +14,7 @@ import { startRewrite, type Rewrite, type RewriteOutput } from '../../graph/rewr
 import type { TensorType } from '../../onnx/wire/write-model.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { describeOutput, imageSize, provenLayout } from './feature-info.js';
-import { checkInputSizes, type GivenSizes } from '../open/input-sizes.js';
+import { checkInputSizes, type CheckedSizes } from '../open/input-sizes.js';
 import type { InferredType, ModelAnswers } from '../open/model-answers.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
@@ -143,7 +143,7 @@ function neededTypes(cut: Cut, { partsOf, fillTypes }: RewriteRequest): Value[] 
 
 async function lookUpTypes(
   values: readonly Value[],
-  given: GivenSizes,
+  given: CheckedSizes,
   answers: ModelAnswers,
 ): Promise<TypeOf> {
   const unknown = values.filter((value) => !typeFrom(value, undefined)?.dims);

@@ -2,7 +2,7 @@
 import { checkBoolean, checkOneOf, invalidOption, show } from '../../base/checks.js';
 import { IMAGENET_MEAN, IMAGENET_STD } from '../../base/imagenet.js';
 import type { FeatureParts, Pool } from '../../graph/rewrite/feature-parts.js';
-import { readInputSizes, type GivenSizes, type InputSizes } from '../open/input-sizes.js';
+import { readInputSizes, type CheckedSizes, type InputSizes } from '../open/input-sizes.js';
 import { checkNames } from '../open/return-nodes.js';
 import type { ImageNormalization } from '../../graph/rewrite/image-input.js';
 
@@ -93,7 +93,7 @@ export interface RewriteSetup {
   readonly inputs: readonly string[] | undefined;
   readonly image: ImageNormalization | undefined;
   readonly batch: 'keep' | 'dynamic';
-  readonly inputSizes: GivenSizes;
+  readonly inputSizes: CheckedSizes;
   readonly partsOf: (key: string) => FeatureParts;
 }
 

@@ -1,7 +1,8 @@
 /** What a report shows, and where it goes. */
+import type { Options } from '../../base/checks.js';
 import type { Progress } from '../../base/progress.js';
 import type { Probe } from '../../features/probe/probe.js';
-import type { GivenReportHeatmaps } from './sections/heatmaps.js';
+import type { ReportHeatmaps } from './sections/heatmaps.js';
 
 /** Options of {@link writeReport}. */
 export interface ReportOptions {
@@ -34,7 +35,7 @@ export interface ReportOptions {
    * Shows heat maps of some photos, which needs the model that made the dataset; see {@link ReportHeatmaps}. Null for no heat maps.
    * @default null
    */
-  readonly heatmaps: GivenReportHeatmaps | null;
+  readonly heatmaps: (Options<ReportHeatmaps> & Pick<ReportHeatmaps, 'model'>) | null;
   /**
    * Also compares every pair of the whole dataset, as {@link findDuplicates} does, with this cosine as the threshold. Time grows with the
    * square of the rows: three minutes for 100,000 rows of 768 numbers on two cores. Null for the near-duplicates on the map only.

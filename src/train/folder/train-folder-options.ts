@@ -16,9 +16,9 @@ import {
   type Fields,
 } from '../../base/options.js';
 import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/replicas/place-options.js';
-import type { GivenOptimizer, OptimizerOptions } from '../optimizers/optimizer-options.js';
+import type { OptimizerLike, OptimizerOptions } from '../optimizers/optimizer-options.js';
 import { readOptimizerOptions } from '../optimizers/optimizer-options.js';
-import type { GivenSchedule } from '../optimizers/schedule-options.js';
+import type { ScheduleLike } from '../optimizers/schedule-options.js';
 import type { BatchNormTraining } from '../runs/trainer-options.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
 import type { TrainEvent } from './training-records.js';
@@ -56,7 +56,7 @@ export interface TrainFolderOptions extends PlaceOptions {
    * How weights change, as for {@link createTrainer}.
    * @default 'adam'
    */
-  readonly optimizer: GivenOptimizer;
+  readonly optimizer: OptimizerLike;
   /**
    * The learning rate over the steps: half a wave down to 0 (`'cosine'`), a tenth after each third of the epochs (`'step'`), or always the
    * same (`'none'`).
@@ -140,10 +140,6 @@ export interface TrainFolderOptions extends PlaceOptions {
   readonly onEvent: ((event: TrainEvent) => void) | undefined;
 }
 
-/** {@link TrainFolderOptions} as the caller passes them. */
-export type GivenTrainFolderOptions = Pick<TrainFolderOptions, 'out'> &
-  Options<Omit<TrainFolderOptions, 'out'>>;
-
 export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
   ...uncheckedFields(PLACE_DEFAULTS),
   out: text(''),
@@ -151,7 +147,7 @@ export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
   train: unchecked<TrainFolderOptions['train']>(undefined),
   epochs: integer(1, 100_000, 20, 'passes over the photos'),
   batch: integer(1, 4096, 8, 'photos per step'),
-  optimizer: unchecked<GivenOptimizer>('adam'),
+  optimizer: unchecked<OptimizerLike>('adam'),
   schedule: oneOf(
     FOLDER_SCHEDULES,
     'cosine',
@@ -186,7 +182,7 @@ export interface TrainFolderSetup extends Omit<TrainFolderOptions, 'optimizer' |
 }
 
 /** Reads options. Throws `OPTION_INVALID`. */
-export function readTrainFolderOptions(given: GivenTrainFolderOptions): TrainFolderSetup {
+export function readTrainFolderOptions(given: Options<TrainFolderOptions>): TrainFolderSetup {
   const { onEvent, ...options } = readOptions(TRAIN_FOLDER_FIELDS, given, 'trainFolder');
   const { out, validation } = options;
   return {
@@ -212,7 +208,7 @@ const WARMUP_START = 0.01;
 export function scheduleOf(
   { schedule, warmup, epochs }: Pick<TrainFolderSetup, 'schedule' | 'warmup' | 'epochs'>,
   stepsPerEpoch: number,
-): GivenSchedule | undefined {
+): ScheduleLike | undefined {
   const warm = warmup * stepsPerEpoch;
   const steps = (epochs - warmup) * stepsPerEpoch;
   const main = mainSchedule(schedule, steps, Math.ceil(steps / 3));
@@ -222,7 +218,7 @@ export function scheduleOf(
   return { kind: 'sequential', schedules: [rise, rest], milestones: [warm] };
 }
 
-function mainSchedule(schedule: FolderSchedule, steps: number, stepSize: number): GivenSchedule | undefined {
+function mainSchedule(schedule: FolderSchedule, steps: number, stepSize: number): ScheduleLike | undefined {
   if (schedule === 'none') return undefined;
   return schedule === 'cosine' ? { kind: 'cosine', steps } : { kind: 'step', stepSize };
 }

@@ -3,7 +3,7 @@ import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
 import { basename, join } from 'node:path';
 import { digestOf } from '../../base/digest.js';
 import { removeLeftovers, writeAtomically } from '../../base/atomic-file.js';
-import { invalidOption } from '../../base/checks.js';
+import { invalidOption, type Options } from '../../base/checks.js';
 import { lockFolder, writeWithCompanion, type FolderLock } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { withClassLabels } from '../../extract/class-labels.js';
@@ -23,7 +23,7 @@ import { renderTraining, type ClassCount } from './render-training.js';
 import {
   readTrainFolderOptions,
   scheduleOf,
-  type GivenTrainFolderOptions,
+  type TrainFolderOptions,
   type TrainFolderSetup,
 } from './train-folder-options.js';
 import { TrainingPhotos, type TrainFailure } from './training-photos.js';
@@ -73,7 +73,7 @@ export interface TrainedFolder {
 export async function trainFolder(
   from: OnnxModel | ModelSource,
   folder: string,
-  given: GivenTrainFolderOptions,
+  given: Options<TrainFolderOptions> & Pick<TrainFolderOptions, 'out'>,
 ): Promise<TrainedFolder> {
   const options = readTrainFolderOptions(given);
   const source = readModel(from);

@@ -90,7 +90,7 @@ export type Loss =
   | CosineLoss;
 
 /** A loss as the caller passes it: its kind, or its kind with options. */
-export type GivenLoss =
+export type LossLike =
   | Loss['kind']
   | {
       [Kind in Loss['kind']]: { readonly kind: Kind } & Options<
@@ -114,7 +114,7 @@ const DEFAULTS: Readonly<Record<Loss['kind'], object>> = {
 };
 
 /** Reads a loss. Throws `OPTION_INVALID`. */
-export function readLoss(given: GivenLoss): Loss {
+export function readLoss(given: LossLike): Loss {
   const isText = typeof given === 'string';
   if (!isText && (typeof given !== 'object' || given === null || Array.isArray(given)))
     throw invalidOption('loss', 'the name of a loss, or { kind, … }', given);

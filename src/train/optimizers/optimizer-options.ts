@@ -125,7 +125,7 @@ export type OptimizerKind = OptimizerOptions['kind'];
 type OptionsOf<Kind extends OptimizerKind> = Extract<OptimizerOptions, { readonly kind: Kind }>;
 
 /** An optimizer as the caller passes it: a name, or a name with options. The defaults are torch's. */
-export type GivenOptimizer =
+export type OptimizerLike =
   | OptimizerKind
   | {
       [Kind in OptimizerKind]: { readonly kind: Kind } & Options<
@@ -153,7 +153,7 @@ const KINDS = Object.keys(OPTIMIZER_DEFAULTS) as OptimizerKind[];
  * @returns All options, frozen.
  * @throws {@link TapirError} `OPTION_INVALID` for what torch refuses as well, for other names, and for numbers that are not finite.
  */
-export function readOptimizerOptions(given: GivenOptimizer): OptimizerOptions {
+export function readOptimizerOptions(given: OptimizerLike): OptimizerOptions {
   if (typeof given === 'string') return OPTIMIZER_DEFAULTS[checkOneOf('optimizer', given, KINDS)];
   if (given === null || typeof given !== 'object' || Array.isArray(given))
     throw invalidOption('optimizer', 'the name of an optimizer or its options', given);

@@ -1,7 +1,7 @@
 /** The optimizers of torch.optim, computed on the host. */
 import { adagradRule } from './adagrad.js';
 import { adamRule } from './adam.js';
-import { readOptimizerOptions, type GivenOptimizer, type OptimizerOptions } from './optimizer-options.js';
+import { readOptimizerOptions, type OptimizerLike, type OptimizerOptions } from './optimizer-options.js';
 import { rmsPropRule } from './rmsprop.js';
 import { sgdRule } from './sgd.js';
 import type { OptimizerState, UpdateRule } from './update-rule.js';
@@ -20,7 +20,7 @@ export interface Optimizer extends UpdateRule {
  * @param given - A name, such as `'adam'`, or a name with options: `{ kind: 'sgd', lr: 0.01, momentum: 0.9 }`.
  * @throws {@link TapirError} `OPTION_INVALID` for what torch refuses as well, for other names, and for numbers that are not finite.
  */
-export function readOptimizer(given: GivenOptimizer): Optimizer {
+export function readOptimizer(given: OptimizerLike): Optimizer {
   const options = readOptimizerOptions(given);
   const rule = ruleOf(options);
   const start = (length: number): OptimizerState =>

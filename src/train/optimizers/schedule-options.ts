@@ -88,7 +88,7 @@ export interface PolynomialSchedule {
 /** Schedules one after another, each of which counts its own steps: torch's SequentialLR. */
 export interface SequentialSchedule {
   readonly kind: 'sequential';
-  readonly schedules: readonly GivenSchedule[];
+  readonly schedules: readonly ScheduleLike[];
   /** The numbers of steps, from 1 and ascending, at which the second schedule starts, the third, and so on. */
   readonly milestones: readonly number[];
 }
@@ -150,4 +150,4 @@ export type NamedSchedule =
  * A schedule counts steps of the optimizer, not epochs. torch's ReduceLROnPlateau is not among them: it needs a metric of each
  * epoch.
  */
-export type GivenSchedule = NamedSchedule | ((step: number) => number);
+export type ScheduleLike = NamedSchedule | ((step: number) => number);

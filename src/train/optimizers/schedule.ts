@@ -6,7 +6,7 @@ import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } f
 import { checkNumber } from './check-number.js';
 import { between, readOneCycle } from './one-cycle.js';
 import type { Optimizer } from './optimizer.js';
-import type { GivenSchedule, NamedSchedule } from './schedule-options.js';
+import type { ScheduleLike, NamedSchedule } from './schedule-options.js';
 import type { Rate, Schedule } from './rate.js';
 
 type Kind = NamedSchedule['kind'];
@@ -35,11 +35,11 @@ const KINDS = Object.keys(READERS) as Kind[];
 /**
  * Reads a schedule.
  *
- * @param given - See {@link GivenSchedule}. Left out, the rate is always that of the optimizer.
+ * @param given - See {@link ScheduleLike}. Left out, the rate is always that of the optimizer.
  * @throws {@link TapirError} `OPTION_INVALID`. A function that returns anything but a finite number from 0 throws it when the rate
  * is asked for.
  */
-export function readSchedule(given?: GivenSchedule): Schedule {
+export function readSchedule(given?: ScheduleLike): Schedule {
   if (given === undefined) return rateAlone((_step, baseLr) => baseLr);
   if (typeof given === 'function') return rateAlone((step) => checkNumber('schedule', given(step), 0));
   if (given === null || typeof given !== 'object' || Array.isArray(given))
@@ -163,7 +163,7 @@ function readSequential(given: ScheduleOf<'sequential'>): Schedule {
   const parts: unknown = options.schedules;
   if (!Array.isArray(parts) || parts.length !== milestones.length + 1 || parts.includes(undefined))
     throw invalidOption('schedule.schedules', 'schedules, one more than milestones', parts);
-  const schedules = (parts as readonly GivenSchedule[]).map(readSchedule);
+  const schedules = (parts as readonly ScheduleLike[]).map(readSchedule);
   const at = (step: number, baseLr: number): Rate => {
     const place = countUpTo(step, milestones);
     return schedules[place]!.at(step - (milestones[place - 1] ?? 0), baseLr);

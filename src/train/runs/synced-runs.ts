@@ -3,7 +3,7 @@
  * with the whole batch.
  */
 import type { Value } from '../../graph/graph.js';
-import type { GivenSizes } from '../../model/open/input-sizes.js';
+import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import type { Replica, Runner } from '../../runtime/replica.js';
 import { elementCount, makeTensor, nameTensor } from '../../tensor/tensor.js';
 import { wholePart, type FeedPart } from '../../tensor/tensor-part.js';
@@ -43,7 +43,7 @@ export async function openSyncedRuns(
   loss: LossModel,
   layers: readonly NormLayer[],
   tensors: readonly TrainedTensor[],
-  inputSizes: GivenSizes,
+  inputSizes: CheckedSizes,
 ): Promise<GradientRuns> {
   const stages = await makeSyncedStages(loss, layers, tensors, inputSizes);
   const parts = stages.flatMap(({ forward, backward }) => [forward, ...(backward ? [backward] : [])]);

@@ -7,7 +7,7 @@ import { withNorms, type Norm, type NormFeed } from '../../graph/rewrite/norm-st
 import type { CutOutput } from '../../graph/rewrite/prune.js';
 import { startRewrite } from '../../graph/rewrite/rewrite.js';
 import { cutToStage, type NormStage } from '../../stages/graph/norm-stages.js';
-import type { GivenSizes } from '../../model/open/input-sizes.js';
+import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { deriveRewritten } from '../../model/prune/derive-rewritten.js';
@@ -48,7 +48,7 @@ export async function makeSyncedStages(
   loss: LossModel,
   layers: readonly NormLayer[],
   tensors: readonly TrainedTensor[],
-  inputSizes: GivenSizes,
+  inputSizes: CheckedSizes,
 ): Promise<SyncedStage[]> {
   const { model } = loss;
   const { graph } = modelInternals.of(model);
@@ -90,7 +90,7 @@ interface Context {
   readonly typeOf: TypeOf;
   readonly trained: ReadonlySet<Value>;
   readonly loss: Value;
-  readonly inputSizes: GivenSizes;
+  readonly inputSizes: CheckedSizes;
 }
 
 async function makeBackward(

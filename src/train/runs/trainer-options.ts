@@ -7,13 +7,13 @@ import {
   withDefaults,
   type Options,
 } from '../../base/checks.js';
-import { readInputSizes, type GivenSizes, type InputSizes } from '../../model/open/input-sizes.js';
+import { readInputSizes, type CheckedSizes, type InputSizes } from '../../model/open/input-sizes.js';
 import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/replicas/place-options.js';
-import { readLoss, type GivenLoss, type Loss } from '../losses/loss-options.js';
-import type { GivenOptimizer } from '../optimizers/optimizer-options.js';
+import { readLoss, type LossLike, type Loss } from '../losses/loss-options.js';
+import type { OptimizerLike } from '../optimizers/optimizer-options.js';
 import { readOptimizer, type Optimizer } from '../optimizers/optimizer.js';
 import type { Schedule } from '../optimizers/rate.js';
-import type { GivenSchedule } from '../optimizers/schedule-options.js';
+import type { ScheduleLike } from '../optimizers/schedule-options.js';
 import { checkMomentum, readSchedule } from '../optimizers/schedule.js';
 import { readPatterns } from './trained-tensors.js';
 
@@ -38,9 +38,9 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
    * What is minimised, by torch.nn's definitions: `'cross-entropy'`, `'nll'`, `'bce-with-logits'`, `'mse'`, `'l1'`, `'smooth-l1'`,
    * `'huber'`, `'kl'`, `'cosine'`, or one of them with options.
    */
-  readonly loss: GivenLoss;
+  readonly loss: LossLike;
   /** How, by torch.optim's definitions: `{ kind: 'sgd', lr: 0.01, momentum: 0.9 }`, `'adam'`, `'adamw'`, `'rmsprop'`, `'adagrad'`. */
-  readonly optimizer: GivenOptimizer;
+  readonly optimizer: OptimizerLike;
   /**
    * The parameters to train. All others stay as they are, and are not differentiated. Names of parameters (`'fc.weight'`) or modules (`'layer4'`), with `*`
    * for anything, or groups of them with their own options. `'tensor:NAME'` is an initializer of the file.
@@ -58,7 +58,7 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
    * The learning rate over steps.
    * @default undefined, the optimizer's own
    */
-  readonly schedule: GivenSchedule | undefined;
+  readonly schedule: ScheduleLike | undefined;
   /**
    * The largest length (2-norm) of all gradients together; longer ones are scaled down.
    * @default undefined, no limit
@@ -87,10 +87,6 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
    */
   readonly inputSizes: InputSizes;
 }
-
-/** {@link TrainerOptions} as the caller passes them. */
-export type GivenTrainerOptions = Pick<TrainerOptions, 'loss' | 'optimizer'> &
-  Options<Omit<TrainerOptions, 'loss' | 'optimizer'>>;
 
 const { signal: _, ...PLACE } = PLACE_DEFAULTS;
 
@@ -125,12 +121,12 @@ export interface TrainerSetup {
   readonly accumulate: number | undefined;
   readonly recompute: readonly string[];
   readonly output: string | undefined;
-  readonly inputSizes: GivenSizes;
+  readonly inputSizes: CheckedSizes;
   readonly place: PlaceOptions;
 }
 
 /** Reads options. Throws `OPTION_INVALID`. */
-export function readTrainerOptions(given: GivenTrainerOptions): TrainerSetup {
+export function readTrainerOptions(given: Options<TrainerOptions>): TrainerSetup {
   const options = withDefaults(TRAINER_DEFAULTS, given, 'createTrainer');
   const { clipNorm, accumulate, output, schedule } = options;
   if (clipNorm !== undefined && !(typeof clipNorm === 'number' && clipNorm > 0))

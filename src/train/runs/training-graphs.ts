@@ -15,7 +15,7 @@ import {
 import { cutGraph, type CutOutput } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { withLoss, type LossForm } from '../graph/loss-nodes.js';
-import type { GivenSizes } from '../../model/open/input-sizes.js';
+import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { deriveRewritten } from '../../model/prune/derive-rewritten.js';
@@ -65,7 +65,7 @@ export async function addLoss(
   model: OnnxModel,
   output: string | undefined,
   form: LossForm,
-  inputSizes: GivenSizes,
+  inputSizes: CheckedSizes,
 ): Promise<LossModel> {
   const { graph } = modelInternals.of(model);
   const names = graph.outputs.map(({ name }) => `"${name}"`).join(', ');
@@ -92,7 +92,7 @@ export async function addLoss(
   return { model: await deriveRewritten(model, rewrite, 'tensors'), dims, ...rest };
 }
 
-async function typeOf(model: OnnxModel, value: Value, inputSizes: GivenSizes): Promise<TensorInfo> {
+async function typeOf(model: OnnxModel, value: Value, inputSizes: CheckedSizes): Promise<TensorInfo> {
   await using oracle = new ModelOracle(model);
   return (await oracle.describeValues([value], inputSizes))(value);
 }

@@ -1,5 +1,5 @@
 /** The sessions of a training, opened when they are first needed. */
-import type { GivenSizes } from '../../model/open/input-sizes.js';
+import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import type { Replica, Runner } from '../../runtime/replica.js';
 import type { Piece } from '../../extract/replicas/batch-pieces.js';
 import {
@@ -32,7 +32,7 @@ interface Setup {
   readonly layers: readonly NormLayer[];
   /** Whether rows that run apart are normalised together. */
   readonly isSynced: boolean;
-  readonly inputSizes: GivenSizes;
+  readonly inputSizes: CheckedSizes;
   /** Names of the values that are kept for the way back. */
   readonly recompute: readonly string[];
 }

@@ -1,7 +1,7 @@
 /** Every loss against torch's: its value, and its gradient through the graph that training runs. */
+import type { TrainerOptions } from 'onnx-tapir/train';
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import type { GivenTrainerOptions } from '../../../src/train/runs/trainer-options.js';
 import { describe, expect, it } from 'vitest';
 import { fixturePath } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
@@ -29,7 +29,7 @@ function sumModel(dims: readonly number[]): Uint8Array {
 
 const numbers = (tensor: StoredTensor | undefined) => tensor && [...(decode(tensor).data as Float32Array)];
 
-function lossOf({ options, inputs }: LossCase): GivenTrainerOptions['loss'] {
+function lossOf({ options, inputs }: LossCase): TrainerOptions['loss'] {
   const { kind, note: _, ...others } = options;
   const isBinary = kind === 'bce-with-logits';
   return {
@@ -38,7 +38,7 @@ function lossOf({ options, inputs }: LossCase): GivenTrainerOptions['loss'] {
     ...(inputs['weights'] && { weights: numbers(inputs['weights']) }),
     ...(isBinary && inputs['weight'] && { weight: decode(inputs['weight']) }),
     ...(isBinary && inputs['posWeight'] && { posWeight: numbers(inputs['posWeight']) }),
-  } as GivenTrainerOptions['loss'];
+  } as TrainerOptions['loss'];
 }
 
 describe('losses against torch', () => {

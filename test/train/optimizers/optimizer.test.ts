@@ -1,7 +1,7 @@
 /** The optimizers against torch's trajectories, and what they refuse. */
 import { describe, expect, it } from 'vitest';
 import { readOptimizer } from '../../../src/train/optimizers/optimizer.js';
-import type { GivenOptimizer } from '../../../src/train/optimizers/optimizer-options.js';
+import type { OptimizerLike } from '../../../src/train/optimizers/optimizer-options.js';
 import type { OptimizerState } from '../../../src/train/optimizers/update-rule.js';
 import { givenOf, optimizerRuns, type OptimizerRun } from '../../support/train-fixtures.js';
 
@@ -53,7 +53,7 @@ describe('readOptimizer', () => {
     expect(readOptimizer({ kind: 'adam', lr: undefined })).toMatchObject({ options: { lr: 0.001 } });
   });
 
-  it.each<[GivenOptimizer, readonly string[]]>([
+  it.each<[OptimizerLike, readonly string[]]>([
     ['sgd', []],
     [{ kind: 'sgd', momentum: 0.9 }, ['momentum']],
     ['adamw', ['mean', 'square']],
@@ -97,7 +97,7 @@ describe('readOptimizer', () => {
     [{ kind: 'adagrad', lrDecay: -1 }, 'optimizer.lrDecay', /from 0/],
     [{ kind: 'adagrad', initialAccumulatorValue: -1 }, 'optimizer.initialAccumulatorValue', /from 0/],
   ])('refuses %j', (given, option, message) => {
-    const read = (): unknown => readOptimizer(given as GivenOptimizer);
+    const read = (): unknown => readOptimizer(given as OptimizerLike);
     expect(read).toThrow(message);
     expect(read).toThrow(
       expect.objectContaining({ code: 'OPTION_INVALID', details: expect.objectContaining({ option }) }),

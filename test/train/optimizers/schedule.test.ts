@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { readOptimizer } from '../../../src/train/optimizers/optimizer.js';
 import { checkMomentum, readSchedule } from '../../../src/train/optimizers/schedule.js';
-import type { GivenSchedule } from '../../../src/train/optimizers/schedule-options.js';
+import type { ScheduleLike } from '../../../src/train/optimizers/schedule-options.js';
 import { schedules } from '../../support/train-fixtures.js';
 import { sharedNote } from '../../support/fixtures.js';
 import { hasTraining, readTraining } from '../../support/training.js';
@@ -39,7 +39,7 @@ describe('schedules against torch', () => {
 });
 
 /** The options of the shared fixtures in our words; the plateau needs a metric, which is not ours. */
-const SHARED: Readonly<Record<string, GivenSchedule>> = {
+const SHARED: Readonly<Record<string, ScheduleLike>> = {
   step: { kind: 'step', stepSize: 3 },
   multistep: { kind: 'multi-step', milestones: [2, 5, 9], gamma: 0.3 },
   exponential: { kind: 'exponential', gamma: 0.9 },
@@ -151,7 +151,7 @@ describe('readSchedule', () => {
     [{ kind: 'one-cycle', maxLr: 1, steps: 5, annealing: 'cos' }, /"schedule.annealing"/],
     [{ kind: 'one-cycle', maxLr: 1, steps: 5, momentum: { base: 0.8, max: 1 } }, /"schedule.momentum"/],
   ])('refuses %j', (given, message) => {
-    const read = (): unknown => readSchedule(given as GivenSchedule);
+    const read = (): unknown => readSchedule(given as ScheduleLike);
     expect(read).toThrow(message);
     expect(read).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
   });

@@ -1,7 +1,6 @@
 /** Statistics over all rows: rows on several devices, or in parts, are one batch. */
 import { type Tensor } from 'onnx-tapir';
-import type { GivenTrainerOptions } from '../../../src/train/runs/trainer-options.js';
-import { createTrainer } from 'onnx-tapir/train';
+import { createTrainer, type TrainerOptions } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { tinyResNet } from '../../support/fixtures.js';
 
@@ -15,11 +14,11 @@ const batch = {
   target: [0, 1, 2, 3, 4],
 } as const;
 
-type Options = Omit<GivenTrainerOptions, 'loss' | 'optimizer'>;
+type Options = Partial<TrainerOptions>;
 
 /** The loss of two steps, and the state after them. */
 async function train(options: Options): Promise<readonly [number, ReadonlyMap<string, Tensor>]> {
-  const given: GivenTrainerOptions = {
+  const given: Parameters<typeof createTrainer>[1] = {
     loss: 'cross-entropy',
     optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9 },
     ...options,

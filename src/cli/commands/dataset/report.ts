@@ -2,11 +2,11 @@
 import { shown } from '../../../base/printable.js';
 import type { Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
-import { HEATMAP_DEFAULTS, type GivenReportHeatmaps } from '../../../pages/report/sections/heatmaps.js';
+import { HEATMAP_DEFAULTS } from '../../../pages/report/sections/heatmaps.js';
 import { readProbe } from '../../../features/probe/probe-file.js';
 import { makeReport, type MadeReport } from '../../../pages/report/make-report.js';
 import { serveReport } from '../../../pages/report/serve-report.js';
-import { REPORT_DEFAULTS } from '../../../pages/report/report-options.js';
+import { REPORT_DEFAULTS, type ReportOptions } from '../../../pages/report/report-options.js';
 import { writeReport } from '../../../pages/report/write-report.js';
 import { formatBytes } from '../../../html/numbers.js';
 import { readDevice, type Device } from '../../../runtime/lanes/device.js';
@@ -155,7 +155,7 @@ function checkFlags({
 function readHeatmaps(
   { cam, camPhotos, camOutput }: ReportFlags,
   model: string | undefined,
-): GivenReportHeatmaps | null {
+): ReportOptions['heatmaps'] {
   if (cam === undefined || model === undefined) return null;
   return { model, layer: cam === true ? undefined : cam, output: camOutput, photos: Number(camPhotos) };
 }

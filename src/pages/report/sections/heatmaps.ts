@@ -41,9 +41,6 @@ export interface ReportHeatmaps {
   readonly photos: number;
 }
 
-/** {@link ReportHeatmaps} as the caller passes them. */
-export type GivenReportHeatmaps = Pick<ReportHeatmaps, 'model'> & Options<ReportHeatmaps>;
-
 export const HEATMAP_DEFAULTS: ReportHeatmaps = {
   model: '',
   layer: undefined,
@@ -81,7 +78,7 @@ export interface Heatmaps {
 }
 
 /** Reads the options. Throws `OPTION_INVALID`. */
-export function readHeatmapOptions(given: GivenReportHeatmaps): ReportHeatmaps {
+export function readHeatmapOptions(given: Options<ReportHeatmaps>): ReportHeatmaps {
   const options = withDefaults(HEATMAP_DEFAULTS, given, 'heatmaps');
   if (checkText('heatmaps.model', options.model) === '')
     throw invalidOption('heatmaps.model', 'the ONNX file that the dataset was made with', options.model);
