@@ -104,8 +104,9 @@ function renderSuspect({ suspect, picture }: PicturedSuspect): Markup {
   </figure>`;
 }
 
-/** Two decimals; one digit of smaller scores, whose ratio to others counts. */
+/** Two decimals; one digit of smaller scores, whose ratio to others counts. A class without other images has no score: files hold null. */
 function formatScore(score: number): string {
+  if (!Number.isFinite(score)) return '–';
   return score !== 0 && Math.abs(score) < 0.005 ? score.toPrecision(1) : score.toFixed(2);
 }
 

@@ -7,6 +7,7 @@ import { saveProbe, trainProbe, type Probe } from 'onnx-tapir/features';
 import { writeReport } from 'onnx-tapir/pages';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { renderProbe } from '../../../../src/pages/report/sections/probe-section.js';
 import { browserNote, hasBrowser, startBrowser } from '../../../support/browser.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 import { copyPhotos } from '../../../support/photos.js';
@@ -35,6 +36,14 @@ beforeAll(async () => {
   // One label is wrong on purpose.
   labels.set('sea/sea-0.jpg', 'other');
   hostile = await trainProbe(opened, labels, { kind: 'knn', neighbours: 1, folds: 4 });
+});
+
+it('shows a dash where a file holds no score: the only image of a class has no centroid but its own', () => {
+  const [first] = hostile.results!.suspects;
+  const results = { ...hostile.results!, suspects: [{ ...first!, givenScore: -Infinity }] };
+  const probe = JSON.parse(JSON.stringify({ ...hostile, results })) as Probe;
+  const suspects = probe.results!.suspects.map((suspect) => ({ suspect, picture: null }));
+  expect(renderProbe({ probe, suspects }).text).toContain('<span>–</span>');
 });
 
 describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
