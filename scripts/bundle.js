@@ -68,6 +68,7 @@ await Promise.all([
     outdir: path('dist/lib/page'),
     format: 'iife',
     bundle: true,
+    minify: true,
     target: 'es2022',
     logLevel: 'warning',
   }),

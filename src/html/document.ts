@@ -88,9 +88,9 @@ export function renderPage(parts: PageParts): string {
     <h1><bdi>${title}</bdi></h1>
     <p class="subtitle">${subtitle}</p>
   </div>
-  <div class="controls">
+  <div class="controls line">
     ${controls}
-    <button type="button" id="theme" class="quiet" aria-pressed="false">Dark</button>
+    <button type="button" id="theme" hidden>Dark</button>
   </div>
 </header>
 <main>

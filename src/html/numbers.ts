@@ -14,6 +14,11 @@ export function formatValue(value: number): string {
   return text.replace('-', '−').replace('e-', 'e−').replace('e+', 'e');
 }
 
+/** `94.2 %`. */
+export function formatShare(share: number): string {
+  return `${(100 * share).toFixed(1)} %`;
+}
+
 /** `4 min 12 s`. */
 export function formatSeconds(seconds: number): string {
   if (seconds < 10) return `${seconds.toFixed(1)} s`;

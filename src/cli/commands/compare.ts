@@ -8,9 +8,8 @@ import {
   describeAgreement,
   describePixels,
   formatCosine,
-  formatShare,
 } from '../../precision/compare/describe-comparison.js';
-import { formatValue } from '../../html/numbers.js';
+import { formatShare, formatValue } from '../../html/numbers.js';
 import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';

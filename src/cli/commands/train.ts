@@ -1,7 +1,7 @@
 /** `tapir train`: trains a classifier on a folder with a subfolder of photos per class. */
 import { shown } from '../../base/printable.js';
 import { Option, type Command } from 'commander';
-import { formatAccuracy } from '../../train/folder/render-training.js';
+import { formatShare } from '../../html/numbers.js';
 import {
   TRAIN_FOLDER_FIELDS,
   type Augmentation,
@@ -159,7 +159,7 @@ function report(terminal: Terminal, trained: TrainedFolder, { json }: TrainFlags
 }
 
 function describeBest({ epoch, training, heldOut }: EpochRecord): string {
-  const score = heldOut ? `held-out accuracy ${formatAccuracy(heldOut.accuracy)}` : 'nothing held out';
+  const score = heldOut ? `held-out accuracy ${formatShare(heldOut.accuracy)}` : 'nothing held out';
   return `epoch ${epoch}: ${score}, loss ${(heldOut ?? training).loss.toFixed(4)}`;
 }
 

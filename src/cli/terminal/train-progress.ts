@@ -1,6 +1,6 @@
 /** The progress of `tapir train`, on standard error. */
 import { shown } from '../../base/printable.js';
-import { formatAccuracy } from '../../train/folder/render-training.js';
+import { formatShare } from '../../html/numbers.js';
 import type { EpochRecord, TrainEvent } from '../../train/folder/training-records.js';
 import type { Terminal } from './terminal.js';
 
@@ -40,7 +40,7 @@ export function createTrainView(terminal: Terminal, epochs: number): TrainView {
 /** `epoch 3/10: loss 0.4312, accuracy 88.9 %; held out: loss 0.5120, accuracy 83.3 % (best); 12.3 images/s`. */
 function describeEpoch({ epoch, training, heldOut, seconds }: EpochRecord, epochs: number, isBest: boolean) {
   const score = ({ loss, accuracy }: EpochRecord['training']): string =>
-    `loss ${loss.toFixed(4)}, accuracy ${formatAccuracy(accuracy)}`;
+    `loss ${loss.toFixed(4)}, accuracy ${formatShare(accuracy)}`;
   const measured = heldOut ? `; held out: ${score(heldOut)}${isBest ? ' (best)' : ''}` : '';
   return `epoch ${epoch}/${epochs}: ${score(training)}${measured}; ${(training.rows / seconds).toFixed(1)} images/s`;
 }

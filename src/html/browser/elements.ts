@@ -13,21 +13,83 @@ export function readPageData<Data>(): Data {
   return JSON.parse(byId('data').textContent) as Data;
 }
 
-/** Makes an element. */
+/** Properties, attributes, custom properties (`--share`) and listeners (functions) of an element, by name. */
+type Traits = Readonly<Record<string, string | number | boolean | undefined | ((event: never) => void)>>;
+
+type Part = Node | string | Traits | undefined | readonly Part[];
+
+/** Makes an element of children and traits. A button submits nothing unless its `type` says so. */
 export function make<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   className: string,
-  ...children: readonly (Node | string)[]
+  ...parts: readonly Part[]
 ): HTMLElementTagNameMap[Tag] {
   const element = document.createElement(tag);
+  if (tag === 'button') element.setAttribute('type', 'button');
   if (className !== '') element.className = className;
-  element.append(...children.map((child) => (typeof child === 'string' ? printable(child) : child)));
+  take(element, parts);
   return element;
 }
 
+function take(element: HTMLElement, parts: readonly Part[]): void {
+  for (const part of parts) {
+    if (part === undefined) continue;
+    if (typeof part === 'string') element.append(printable(part));
+    else if (part instanceof Node) element.append(part);
+    else if (isList(part)) take(element, part);
+    else for (const [name, value] of Object.entries(part)) setTrait(element, name, value);
+  }
+}
+
+function isList(part: Traits | readonly Part[]): part is readonly Part[] {
+  return Array.isArray(part);
+}
+
+function setTrait(element: HTMLElement, name: string, value: Traits[string]): void {
+  if (value === undefined) return;
+  if (typeof value === 'function') element.addEventListener(name, value as EventListener);
+  else if (name.startsWith('--')) element.style.setProperty(name, String(value));
+  else if (typeof value !== 'string' && name in element) Reflect.set(element, name, value);
+  else element.setAttribute(name, name === 'value' ? String(value) : printable(String(value)));
+}
+
+/** A button with a name, small enough for a line of several. */
+export function makeChip(name: string, act: () => void, ...parts: readonly Part[]): HTMLButtonElement {
+  return make('button', 'chip', { click: act }, make('bdi', 'clip', name), parts);
+}
+
+/** The head of a card: what it is about, its title, and what can be done. */
+export function makeHead(about: string, title: Node | string, action?: HTMLElement): HTMLElement {
+  return make(
+    'div',
+    'card-head',
+    make('div', '', make('p', 'eyebrow', about), make('h2', '', title)),
+    action,
+  );
+}
+
+/** Buttons of which one is pressed: a value and a text each. `name` is that of {@link press}. */
+export function makeChoice<Value extends string>(
+  label: string,
+  name: string,
+  choices: Readonly<Partial<Record<Value, string>>>,
+  pressed: Value,
+  act: (value: Value) => void,
+): HTMLElement {
+  const buttons = (Object.entries(choices) as [Value, string][]).map(([value, text]) =>
+    make(
+      'button',
+      '',
+      { [`data-${name}`]: value, 'aria-pressed': value === pressed, click: () => act(value) },
+      text,
+    ),
+  );
+  return make('div', 'segments', { role: 'group', 'aria-label': label }, buttons);
+}
+
 /** Marks the button of a group that is pressed: `[data-NAME]` with this value. */
-export function press(name: string, value: string): void {
-  for (const button of buttonsOf(name))
+export function press(name: string, value: string, within: ParentNode = document): void {
+  for (const button of buttonsOf(name, within))
     button.setAttribute('aria-pressed', String(button.dataset[name] === value));
 }
 
@@ -36,6 +98,6 @@ export function onPress(name: string, act: (value: string) => void): void {
   for (const button of buttonsOf(name)) button.addEventListener('click', () => act(button.dataset[name]!));
 }
 
-function buttonsOf(name: string): NodeListOf<HTMLButtonElement> {
-  return document.querySelectorAll<HTMLButtonElement>(`[data-${name}]`);
+function buttonsOf(name: string, within: ParentNode = document): NodeListOf<HTMLButtonElement> {
+  return within.querySelectorAll<HTMLButtonElement>(`[data-${name}]`);
 }

@@ -3,18 +3,18 @@ import { byId } from './elements.js';
 
 /** Makes the button `#theme` work; calls back when the colours have changed. */
 export function startTheme(onChange: () => void): void {
-  const root = document.documentElement;
+  const { style } = document.documentElement;
   const button = byId('theme');
   const system = matchMedia('(prefers-color-scheme: dark)');
-  const isDark = (): boolean => (root.dataset['theme'] ?? (system.matches ? 'dark' : 'light')) === 'dark';
+  const isDark = (): boolean => (style.colorScheme || (system.matches ? 'dark' : 'light')) === 'dark';
   const show = (): void => {
     button.textContent = isDark() ? 'Light' : 'Dark';
     button.setAttribute('aria-label', isDark() ? 'Light colours' : 'Dark colours');
     onChange();
   };
-  button.removeAttribute('aria-pressed');
+  button.hidden = false;
   button.addEventListener('click', () => {
-    root.dataset['theme'] = isDark() ? 'light' : 'dark';
+    style.colorScheme = isDark() ? 'light' : 'dark';
     show();
   });
   system.addEventListener('change', show);

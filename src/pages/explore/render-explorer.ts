@@ -30,14 +30,15 @@ function subtitleOf({ nodes, weights, sizeBytes, outputs }: PageModel): Markup {
   return markup`${formatLarge(parameters)} parameters · ${formatBytes(sizeBytes)} · ${formatCount(nodes.length)} nodes · ${outs}<span id="at"></span>`;
 }
 
-const MAIN = markup`<details id="facts" class="facts"><summary>What the exporter did</summary><ul id="fact-list"></ul></details>
+const MAIN = markup`<noscript><p class="note">This page needs its script, which this browser does not run.</p></noscript>
+<details id="facts" class="facts"><summary>What the exporter did</summary><ul id="fact-list" class="muted"></ul></details>
 <div class="desk">
 <section class="path-side" aria-label="The model">
-  <div class="tools">
+  <div class="tools line">
     <div class="find" role="search">
       <input id="find" type="search" role="combobox" aria-expanded="false" aria-controls="found" aria-autocomplete="list" autocomplete="off" spellcheck="false" placeholder="Find a name" aria-label="Find a name">
       <kbd aria-hidden="true">/</kbd>
-      <ul id="found" role="listbox" aria-label="Names" hidden></ul>
+      <ul id="found" role="listbox" aria-label="Names" class="raised" hidden></ul>
     </div>
     <div class="segments" role="group" aria-label="Colour by cost">
       <button type="button" data-cost="macs" aria-pressed="true">MACs</button>
@@ -49,13 +50,13 @@ const MAIN = markup`<details id="facts" class="facts"><summary>What the exporter
       <button type="button" data-fold="open">Open all</button>
       <button type="button" data-fold="close">Close all</button>
     </div>
-    <label class="check"><input type="checkbox" id="aside"> constants and sizes</label>
+    <label class="small line"><input type="checkbox" id="aside"> constants and sizes</label>
   </div>
-  <div id="path" class="path" role="tree" tabindex="0" aria-label="Modules and nodes, in the order in which data passes them" aria-describedby="keys"></div>
+  <div id="path" class="path raised" role="tree" tabindex="0" aria-label="Modules and nodes, in the order in which data passes them" aria-describedby="keys"></div>
   <p class="keys note" id="keys"><kbd>↑</kbd><kbd>↓</kbd> move <kbd>→</kbd><kbd>←</kbd> open, close <kbd>Space</kbd> pick <kbd>Enter</kbd> look <kbd>/</kbd> find</p>
 </section>
-<section class="node-side" aria-label="The chosen node"><div id="node" class="card"></div></section>
-<section class="cut-side" aria-label="The cut"><div id="cut" class="card"></div></section>
-<section class="see-side" aria-label="Photos"><div id="see" class="card"></div></section>
+<section class="node-side" aria-label="The chosen node"><div id="node" class="card raised"></div></section>
+<section class="cut-side" aria-label="The cut"><div id="cut" class="card raised"></div></section>
+<section class="see-side" aria-label="Photos"><div id="see" class="card raised"></div></section>
 </div>
 <p id="live" class="visually-hidden" aria-live="polite"></p>`;

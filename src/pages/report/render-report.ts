@@ -1,6 +1,7 @@
 /** The report's page: its parts in their order. */
 import { shown } from '../../base/printable.js';
 import { renderPage, type PageFiles } from '../../html/document.js';
+import { renderSection } from '../../html/components.js';
 import { markup, type Markup } from '../../html/html.js';
 import { formatCount } from '../../html/numbers.js';
 import type { Inputs } from './collect/collect-inputs.js';
@@ -13,7 +14,7 @@ import type { Heatmaps } from './sections/heatmaps.js';
 import type { PageData } from './page/data.js';
 import { renderProbe, type ProbePart } from './sections/probe-section.js';
 import { renderSearch } from './sections/search-section.js';
-import { renderFacts, renderFailures, renderNumbers, renderStatistics } from './sections/sections.js';
+import { renderCounts, renderFailures, renderOrigin, renderStatistics } from './sections/sections.js';
 
 /** What a report is made of. */
 export interface ReportParts {
@@ -34,29 +35,18 @@ export interface ReportParts {
 /** Writes the page as text. */
 export function renderReport(parts: ReportParts): string {
   const { facts, inputs, outputs, data, heatmaps, probe, duplicates, notes, version, files } = parts;
-  const main = markup`${renderNumbers(inputs, facts)}
+  const statistics = markup`<p class="lead">Over all ${formatCount(inputs.ok)} rows.</p>${outputs.map(renderStatistics)}`;
+  const script = markup`<div id="duplicates"><p class="note">This part needs the page’s script.</p></div>`;
+  const main = markup`${renderCounts(inputs)}
 ${data.server ? renderSearch(data.server, inputs.ok) : null}
-${renderMap(inputs, data)}
-<section id="duplicates-section" aria-labelledby="duplicates-title">
-  <h2 id="duplicates-title">Near-duplicates</h2>
-  <div id="duplicates"><p class="note">This part needs the page’s script.</p></div>
-</section>
+${renderSection('map', 'Map', renderMap(inputs, data))}
+${renderSection('duplicates', 'Near-duplicates', script)}
 ${duplicates.length > 0 ? renderDuplicates(duplicates) : null}
 ${probe ? renderProbe(probe) : null}
 ${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
-<section aria-labelledby="statistics-title">
-  <h2 id="statistics-title">Statistics</h2>
-  <p class="lead">Over all ${formatCount(inputs.ok)} rows.</p>
-  ${outputs.map((output, index) => renderStatistics(output, index))}
-</section>
-<section aria-labelledby="failures-title">
-  <h2 id="failures-title">Failures</h2>
-  ${renderFailures(inputs)}
-</section>
-<section aria-labelledby="facts-title">
-  <h2 id="facts-title">How it was made</h2>
-  ${renderFacts(facts)}
-</section>`;
+${renderSection('statistics', 'Statistics', statistics)}
+${renderSection('failures', 'Failures', renderFailures(inputs))}
+${renderSection('facts', 'How it was made', renderOrigin(facts))}`;
   return renderPage({
     kind: 'report',
     title: facts.title,
@@ -81,19 +71,17 @@ function renderSubtitle({ requests, createdAt }: Facts, { ok }: Inputs): Markup 
 function renderSelector(outputs: readonly CollectedOutput[]): Markup | null {
   if (outputs.length < 2) return null;
   const options = outputs.map(({ key }, index) => markup`<option value="${index}">${shown(key)}</option>`);
-  return markup`<label class="select"><span>Output</span><select id="output">${options}</select></label>`;
+  return markup`<label class="small">Output <select id="output">${options}</select></label>`;
 }
 
 function renderMap({ ok }: Inputs, { images }: PageData): Markup {
   const count = images.names.length;
   const sampled = count < ok ? `${formatCount(count)} of ${formatCount(ok)} images, drawn at random. ` : '';
-  return markup`<section id="map-section" aria-labelledby="map-title">
-  <h2 id="map-title">Map</h2>
-  <p class="lead">${sampled}Each point is an image; images that the model finds alike lie together. Point at one to see it, click it for its neighbours.</p>
+  return markup`<p class="lead">${sampled}Each point is an image; images that the model finds alike lie together. Point at one to see it, click it for its neighbours.</p>
   <noscript><p class="note">The map needs the page’s script, which this browser does not run.</p></noscript>
   <div class="map-grid">
     <div class="map-frame">
-      <div class="toolbar" role="toolbar" aria-label="Map">
+      <div class="toolbar tools line" role="toolbar" aria-label="Map">
         <div class="segments" role="group" aria-label="Projection">
           <button type="button" data-projection="umap" aria-pressed="false">UMAP</button>
           <button type="button" data-projection="pca" aria-pressed="true">PCA</button>
@@ -104,20 +92,19 @@ function renderMap({ ok }: Inputs, { images }: PageData): Markup {
         </div>
         <div class="segments zoom" role="group" aria-label="Zoom">
           <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
-          <button type="button" data-zoom="reset" aria-label="Show all">Fit</button>
+          <button type="button" data-zoom="reset" aria-label="Fit all">Fit</button>
           <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
         </div>
       </div>
-      <div id="legend" class="legend" role="group" aria-label="Folders"></div>
-      <div id="map" class="map" role="application" tabindex="0" aria-roledescription="map of images" aria-label="Map of ${formatCount(count)} images" aria-describedby="map-help">
+      <div id="legend" class="legend line" role="group" aria-label="Folders"></div>
+      <div id="map" class="map raised" role="application" tabindex="0" aria-roledescription="map of images" aria-label="Map of ${formatCount(count)} images" aria-describedby="map-help">
         <canvas id="canvas" aria-hidden="true"></canvas>
-        <div id="tip" class="tip" hidden></div>
+        <div id="tip" class="tip raised" hidden></div>
       </div>
       <p id="map-note" class="note"></p>
       <p id="map-help" class="note keys"><kbd>←</kbd><kbd>↑</kbd><kbd>→</kbd><kbd>↓</kbd> next image · <kbd>Enter</kbd> its neighbours · <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom · <kbd>Esc</kbd> back</p>
     </div>
     <aside id="panel" class="panel" aria-label="Selected image"></aside>
   </div>
-  <p id="live" class="visually-hidden" role="status" aria-live="polite"></p>
-</section>`;
+  <p id="live" class="visually-hidden" role="status" aria-live="polite"></p>`;
 }

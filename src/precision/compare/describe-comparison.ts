@@ -1,6 +1,21 @@
 /** A comparison in sentences, for the terminal and the page. */
-import type { ModelComparison } from './comparison.js';
+import type { ComparedOutput, ModelComparison } from './comparison.js';
 import type { Agreement } from './compare-outputs.js';
+
+/** Least cosines from which vectors agree closely, and roughly. */
+const [CLOSE, ROUGH] = [0.999, 0.98];
+
+/** What it comes to, in a sentence: the output that agrees least decides. */
+export function describeVerdict(outputs: readonly ComparedOutput[]): string {
+  const compared = outputs.flatMap((output) => (output.cosine ? [{ ...output, ...output.cosine }] : []));
+  const [worst] = compared.toSorted((a, b) => a.least - b.least);
+  if (!worst)
+    return 'No cosine says how far the vectors agree: they have different lengths, or no image was compared.';
+  if (outputs.every(({ images, identical }) => identical === images))
+    return 'Both models give the same vectors for every image.';
+  const words = worst.least >= CLOSE ? 'agree closely' : worst.least >= ROUGH ? 'agree roughly' : 'differ';
+  return `The vectors ${words}: the cosine of ${worst.key} is ${formatCosine(worst.mean)} on average and ${formatCosine(worst.least)} at least.`;
+}
 
 /** What the numbers say about each output, in a sentence. */
 export function describeAgreement({ images, identical, cosine, notFinite }: Agreement): string {
@@ -44,9 +59,4 @@ export function formatOption(value: unknown): string {
 export function formatCosine(cosine: number): string {
   if (cosine === 1) return '1';
   return cosine.toFixed(Math.min(9, Math.max(4, 2 - Math.floor(Math.log10(Math.max(1e-12, 1 - cosine))))));
-}
-
-/** `94.2 %`. */
-export function formatShare(share: number): string {
-  return `${(100 * share).toFixed(1)} %`;
 }

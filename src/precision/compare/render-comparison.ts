@@ -5,21 +5,15 @@ import { packageVersion } from '../../base/package.js';
 import { makeThumbnail } from '../../images/thumbnail.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
 import { readPageFiles, renderPage } from '../../html/document.js';
+import { renderNumbers, renderProblems, renderSection, renderTable } from '../../html/components.js';
+import { factsOf, type Fact } from '../../html/facts.js';
 import { markup, type Markup } from '../../html/html.js';
-import { formatBytes, formatCount, formatValue } from '../../html/numbers.js';
+import { formatBytes, formatCount, formatShare, formatValue } from '../../html/numbers.js';
 import type { ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';
 import type { Agreement, ComparedImage } from './compare-outputs.js';
-import {
-  describeAgreement,
-  describePixels,
-  formatCosine,
-  formatOption,
-  formatShare,
-} from './describe-comparison.js';
+import { describeAgreement, describePixels, formatCosine, describeVerdict } from './describe-comparison.js';
 
 const PICTURE_SIDE = 96;
-
-type Fact = readonly [name: string, text: string];
 
 /** Writes the page, with pictures of the images of the least cosine. */
 export async function renderComparison(
@@ -28,29 +22,29 @@ export async function renderComparison(
 ): Promise<Uint8Array> {
   const { a, b, outputs, seen, sampled, failures } = comparison;
   const sections: Markup[] = [];
-  for (const output of outputs) sections.push(await renderOutput(output, items));
-  const numbers: Fact[] = [
-    ['compared', formatCount(sampled - failures.length)],
-    ['in the source', formatCount(seen)],
-    ['failed', formatCount(failures.length)],
-  ];
+  for (const [place, output] of outputs.entries()) sections.push(await renderOutput(output, place, items));
   const page = renderPage({
     kind: 'compare',
     title: `${shown(a.file)} and ${shown(b.file)}`,
     subtitle: markup`${formatCount(sampled)} of ${formatCount(seen)} images`,
     controls: null,
     skip: { target: 'outputs', text: 'Skip to the outputs' },
-    main: markup`<dl class="numbers">${numbers.map(([name, text]) => markup`<div><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
-<section id="outputs" aria-label="Outputs">${sections}</section>
-<section aria-labelledby="pixels-title">
-  <h2 id="pixels-title">Pixels</h2>
-  ${describePixels(comparison).map((line) => markup`<p>${line}</p>`)}
-</section>
-<section aria-labelledby="models-title">
-  <h2 id="models-title">Models</h2>
-  <div class="sides">${[renderModel('A', a), renderModel('B', b)]}</div>
-</section>
-${renderFailures(comparison)}`,
+    main: markup`<p class="lead">${describeVerdict(outputs)}</p>${renderNumbers([
+      ['compared', formatCount(sampled - failures.length)],
+      ['in the source', formatCount(seen)],
+      ['failed', formatCount(failures.length), failures.length > 0 ? 'bad' : undefined],
+    ])}
+<div id="outputs">${sections}</div>
+${renderSection(
+  'pixels',
+  'Pixels',
+  describePixels(comparison).map((line) => markup`<p>${line}</p>`),
+)}
+${renderSection('models', 'Models', markup`<div class="sides grid">${[renderModel('A', a), renderModel('B', b)]}</div>`)}
+${renderProblems(
+  'Failures',
+  failures.map(({ path, error }) => ({ path, message: error.message })),
+)}`,
     notes: [],
     data: {},
     version: packageVersion(),
@@ -59,15 +53,22 @@ ${renderFailures(comparison)}`,
   return Buffer.from(page);
 }
 
-async function renderOutput(output: ComparedOutput, items: readonly SourceItem[]): Promise<Markup> {
+async function renderOutput(
+  output: ComparedOutput,
+  place: number,
+  items: readonly SourceItem[],
+): Promise<Markup> {
   const { key, worst, onPixelsOfA } = output;
   const tables = [renderAgreement('Each model on its own pixels', output)];
   if (onPixelsOfA) tables.push(renderAgreement('Both models on A’s pixels', onPixelsOfA));
   const tiles: Markup[] = [];
   for (const image of worst) tiles.push(await renderTile(image, items[image.index]));
-  return markup`<h2><bdi>${shown(key)}</bdi></h2>
-  <div class="sides">${tables}</div>
-  ${tiles.length > 0 ? markup`<h3>Least alike</h3><ul class="tiles">${tiles}</ul>` : null}`;
+  return renderSection(
+    `output-${place}`,
+    markup`<bdi>${shown(key)}</bdi>`,
+    markup`<div class="sides grid">${tables}</div>
+  ${tiles.length > 0 ? markup`<h3>Least alike</h3><ul class="tiles">${tiles}</ul>` : null}`,
+  );
 }
 
 function renderAgreement(title: string, agreement: Agreement): Markup {
@@ -84,21 +85,13 @@ function renderAgreement(title: string, agreement: Agreement): Markup {
   return markup`<div><h3>${title}</h3><p class="note">${describeAgreement(agreement)}</p>${renderTable(facts)}</div>`;
 }
 
-function renderTable(facts: readonly Fact[]): Markup {
-  const rows = facts.map(
-    ([name, text]) => markup`<div><dt>${name}</dt><dd><bdi>${shown(text)}</bdi></dd></div>`,
-  );
-  return markup`<dl class="table">${rows}</dl>`;
-}
-
 function renderModel(side: string, { file, bytes, sha256, device, transform }: ComparedModel): Markup {
-  const options = Object.entries(transform).filter(([, value]) => value !== null);
   const facts: Fact[] = [
     ['file', file],
     ['size', formatBytes(bytes)],
     ['SHA-256', sha256],
     ['device', device],
-    ...options.map(([name, value]): Fact => [name, formatOption(value)]),
+    ...factsOf(transform),
   ];
   return markup`<div><h3>${side}</h3>${renderTable(facts)}</div>`;
 }
@@ -107,7 +100,7 @@ async function renderTile({ path, index, cosine }: ComparedImage, item?: SourceI
   const source = item && (await readPicture(item));
   const picture = source ? markup`<img class="picture" src="${source}" alt="">` : null;
   const name = path === null ? `(image ${index}, given as bytes)` : shown(path);
-  return markup`<li>${picture}<span>${formatCosine(cosine)}</span><bdi class="note">${name}</bdi></li>`;
+  return markup`<li class="tile">${picture}<span>${formatCosine(cosine)}</span><bdi class="note">${name}</bdi></li>`;
 }
 
 /** Undefined for an image that can no longer be read. */
@@ -120,13 +113,4 @@ async function readPicture({ image }: SourceItem): Promise<string | undefined> {
     if (isTapirError(error) && error.code.startsWith('IMAGE_')) return undefined;
     throw error;
   }
-}
-
-function renderFailures({ failures }: ModelComparison): Markup | null {
-  if (failures.length === 0) return null;
-  const rows = failures.map(
-    ({ path, error }) =>
-      markup`<li><bdi>${path === null ? '(given as bytes)' : shown(path)}</bdi> <span class="note">${shown(error.message)}</span></li>`,
-  );
-  return markup`<section aria-labelledby="failures-title"><h2 id="failures-title">Failures</h2><ul>${rows}</ul></section>`;
 }

@@ -27,7 +27,7 @@ export function renderCurve(
   const epochs = Math.max(...drawn.map(({ values }) => values.length));
   const grid = Array.from({ length: LINES + 1 }, (_, i) => {
     const y = (HEIGHT * i) / LINES;
-    return markup`<line class="grid" x1="0" x2="${WIDTH}" y1="${y}" y2="${y}"/><text x="${WIDTH + 6}" y="${y + 4}">${format(top * (1 - i / LINES))}</text>`;
+    return markup`<line class="grid-line" x1="0" x2="${WIDTH}" y1="${y}" y2="${y}"/><text x="${WIDTH + 6}" y="${y + 4}">${format(top * (1 - i / LINES))}</text>`;
   });
   const lines = drawn.map((curve) => renderLine(curve, epochs, top, format));
   const words = drawn.map(

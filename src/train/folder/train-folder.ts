@@ -229,10 +229,8 @@ async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder>
   await writeAtomically(join(state, 'log.json'), toJson(log));
   const page = pageOf(out);
   const devices = readDevices('devices', options.devices).map(deviceName).join(', ');
-  const texts = Object.entries({ ...shownSettings, parameters: trainer.parameters.join(', '), devices }).map(
-    ([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)] as const,
-  );
-  const shown = { classes: countClasses(data), epochs, best, settings: texts, failures };
+  const told = { ...shownSettings, parameters: trainer.parameters, devices };
+  const shown = { classes: countClasses(data), epochs, best, settings: told, failures };
   await writeAtomically(page, await renderTraining({ title: basename(out), ...shown }));
   const labelled = await withClassLabels(await run.best(), classes);
   const save = (): Promise<void> => labelled.save(out, { weights, overwrite });

@@ -1,6 +1,6 @@
 /** The card of the cut: what was picked, what stays, and the code that does it. */
 import { printable } from '../../../base/printable.js';
-import { byId, make } from '../../../html/browser/elements.js';
+import { byId, make, makeChip, makeChoice, makeHead, press } from '../../../html/browser/elements.js';
 import { formatBytes, formatCount, formatLarge } from '../../../html/numbers.js';
 import { cutFile, LANGUAGES, writeCode, type Language } from './code.js';
 import { keepFor } from './cut.js';
@@ -35,25 +35,21 @@ export class CutPanel {
 
   show(picks: readonly Id[]): void {
     const ticket = ++this.#latest;
-    const head = make(
-      'div',
-      'card-head',
-      make('div', '', make('p', 'eyebrow', 'the cut'), make('h2', 'card-name', 'What to return')),
-    );
-    if (picks.length === 0) {
-      const hint = make(
-        'p',
-        'hint',
-        'Pick modules or nodes to return: the model is cut down to what they need, and the code for it stands here.',
-      );
-      this.#card.replaceChildren(head, hint);
-      return;
-    }
+    const head = makeHead('the cut', 'What to return');
+    const hint =
+      'Pick modules or nodes to return: the model is cut down to what they need, and the code for it stands here.';
+    if (picks.length === 0) return this.#card.replaceChildren(head, make('p', 'hint muted', hint));
     const names = picks.map((id) => this.#graph.requestOf(id)!);
-    const bytes = make('dd', '', '');
+    const bytes = make('dd', '');
+    const chips = picks.map((id, i) => {
+      const traits = { 'aria-label': `Return ${names[i]!} no more` };
+      const chip = makeChip(names[i]!, () => this.#onDrop(id), traits, make('span', 'muted', '×'));
+      chip.classList.add('picked-chip');
+      return chip;
+    });
     this.#card.replaceChildren(
       head,
-      this.#makePicks(picks, names),
+      make('div', 'line', chips),
       this.#makeFigures(picks, bytes),
       this.#makeCode(names),
       ...this.#makeSave(names),
@@ -77,112 +73,71 @@ export class CutPanel {
     for (const note of cut.notes) this.#card.append(make('p', 'note', note));
   }
 
-  #makePicks(picks: readonly Id[], names: readonly string[]): HTMLElement {
-    const chips = picks.map((id, i) => {
-      const button = make(
-        'button',
-        'chip picked-chip',
-        make('bdi', '', names[i]!),
-        make('span', 'cross', '×'),
-      );
-      button.type = 'button';
-      button.setAttribute('aria-label', `Return ${names[i]!} no more`);
-      button.addEventListener('click', () => this.#onDrop(id));
-      return button;
-    });
-    return make('div', 'picks', ...chips);
-  }
-
   #makeFigures(picks: readonly Id[], bytes: HTMLElement): HTMLElement {
     const graph = this.#graph;
     const wanted = picks.map((id) => graph.valueOf(id)![0]);
     const kept = keepFor(graph.model, wanted, graph.measure);
     const all = graph.model.nodes.length;
-    const [macs, parameters] = [graph.costOf(ROOT, 'macs'), graph.costOf(ROOT, 'parameters')];
-    const table = make('dl', 'table');
-    const add = (name: string, share: number | undefined, value: HTMLElement): void => {
-      if (share !== undefined) {
-        const bar = make('span', 'bar');
-        bar.style.setProperty('--share', `${(100 * share).toFixed(1)}%`);
-        bar.style.setProperty('--heat', '55%');
-        value.append(bar);
-      }
-      table.append(make('div', '', make('dt', '', name), value));
-    };
-    const part = (a: number, b: number): number => (b === 0 ? 0 : a / b);
-    add(
-      'nodes kept',
-      part(kept.nodes.size, all),
-      make('dd', '', `${formatCount(kept.nodes.size)} of ${formatCount(all)}`),
-    );
-    add(
-      'parameters kept',
-      part(kept.elements, parameters),
-      make('dd', '', `${formatLarge(kept.elements)} · ${formatShare(part(kept.elements, parameters))}`),
-    );
-    if (graph.measure)
-      add(
-        'multiply-accumulates',
-        part(kept.macs, macs),
-        make('dd', '', `${formatLarge(kept.macs)} · ${formatShare(part(kept.macs, macs))}`),
+    const rowOf = (name: string, value: Node | string, share?: number): HTMLElement =>
+      make(
+        'div',
+        '',
+        make('dt', '', name),
+        value instanceof Node
+          ? value
+          : make('dd', '', value, share === undefined ? undefined : makeBar(share)),
       );
-    add('weights', undefined, make('dd', '', formatBytes(kept.weightBytes)));
-    add('written file', undefined, bytes);
-    return table;
+    const rowOfPart = (name: string, part: number, whole: number): HTMLElement => {
+      const share = whole === 0 ? 0 : part / whole;
+      return rowOf(name, `${formatLarge(part)} · ${formatShare(share)}`, share);
+    };
+    const nodes = `${formatCount(kept.nodes.size)} of ${formatCount(all)}`;
+    return make(
+      'dl',
+      'table',
+      rowOf('nodes kept', nodes, kept.nodes.size / all),
+      rowOfPart('parameters kept', kept.elements, graph.costOf(ROOT, 'parameters')),
+      graph.measure && rowOfPart('multiply-accumulates', kept.macs, graph.costOf(ROOT, 'macs')),
+      rowOf('weights', formatBytes(kept.weightBytes)),
+      rowOf('written file', bytes),
+    );
   }
 
   #makeCode(names: readonly string[]): HTMLElement {
-    const code = make('code', '', '');
-    const block = make('pre', 'code', code);
-    block.tabIndex = 0;
-    const tabs = make('div', 'segments');
-    tabs.setAttribute('role', 'group');
-    tabs.setAttribute('aria-label', 'Language');
-    const write = (): void => {
-      code.textContent = printable(writeCode(this.#language, this.#graph.model.path, names, this.#photoCode));
-      for (const tab of tabs.querySelectorAll('button'))
-        tab.setAttribute('aria-pressed', String(tab.dataset['language'] === this.#language));
+    const code = make('code', '');
+    const write = (language: Language): void => {
+      this.#language = language;
+      code.textContent = printable(writeCode(language, this.#graph.model.path, names, this.#photoCode));
+      press('language', language, tabs);
     };
-    for (const [language, title] of Object.entries(LANGUAGES)) {
-      const tab = make('button', '', title);
-      tab.type = 'button';
-      tab.dataset['language'] = language;
-      tab.addEventListener('click', () => {
-        this.#language = language as Language;
-        write();
-      });
-      tabs.append(tab);
-    }
-    const copy = make('button', 'quiet', 'Copy');
-    copy.type = 'button';
-    copy.id = 'copy';
-    copy.addEventListener('click', () => {
-      const tell = (isDone: boolean): void => {
-        copy.textContent = isDone ? 'Copied' : 'Select it, and copy';
-        byId('live').textContent = isDone ? 'The code is copied.' : '';
-        if (!isDone) getSelection()?.selectAllChildren(code);
-        setTimeout(() => (copy.textContent = 'Copy'), 1600);
-      };
-      void copyText(code.textContent)
-        .then(tell)
-        .catch(() => tell(false));
-    });
-    write();
-    return make('div', 'code-side', make('div', 'tools', tabs, copy), block);
+    const tabs = makeChoice('Language', 'language', LANGUAGES, this.#language, write);
+    const tell = (isDone: boolean): void => {
+      copy.textContent = isDone ? 'Copied' : 'Select it, and copy';
+      byId('live').textContent = isDone ? 'The code is copied.' : '';
+      if (!isDone) getSelection()?.selectAllChildren(code);
+      setTimeout(() => (copy.textContent = 'Copy'), 1600);
+    };
+    const click = (): void =>
+      void navigator.clipboard.writeText(code.textContent).then(
+        () => tell(true),
+        () => tell(false),
+      );
+    const copy = make('button', '', { id: 'copy', click }, 'Copy');
+    write(this.#language);
+    return make(
+      'div',
+      'code-side',
+      make('div', 'tools line', tabs, copy),
+      make('pre', 'code', { tabIndex: 0 }, code),
+    );
   }
 
   #makeSave(names: readonly string[]): HTMLElement[] {
     if (!this.#source.isServed) return [];
-    const field = make('input', 'file');
-    field.value = cutFile(this.#graph.model.path, names);
-    field.setAttribute('aria-label', 'Name of the file');
-    field.spellcheck = false;
-    const button = make('button', 'quiet', 'Save the cut');
-    button.type = 'submit';
-    const said = make('p', 'note saved', '');
-    said.setAttribute('role', 'status');
-    const form = make('form', 'save', field, button);
-    form.addEventListener('submit', (event) => {
+    const name = cutFile(this.#graph.model.path, names);
+    const field = make('input', '', { value: name, 'aria-label': 'Name of the file', spellcheck: false });
+    const said = make('p', 'note saved', { role: 'status' });
+    const submit = (event: Event): void => {
       event.preventDefault();
       said.textContent = 'Saving …';
       const tell = (text: string, isDone: boolean): void => {
@@ -196,17 +151,13 @@ export class CutPanel {
           else tell(`Saved: ${outcome.value.path} (${formatBytes(outcome.value.bytes)})`, true);
         })
         .catch((error: unknown) => tell(String(error), false));
-    });
-    return [form, said];
+    };
+    const button = make('button', '', { type: 'submit' }, 'Save the cut');
+    return [make('form', 'save tools line', { submit }, field, button), said];
   }
 }
 
-/** Copies a text; false where the browser does not allow it. */
-async function copyText(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
+/** A bar of a share. */
+export function makeBar(share: number): HTMLElement {
+  return make('span', 'bar', { '--share': `${(100 * share).toFixed(1)}%` });
 }

@@ -1,6 +1,6 @@
 /** Starts the page: connects the picture of the model, the search, and the three cards. */
 import { printable } from '../../../base/printable.js';
-import { byId, make, onPress, press, readPageData } from '../../../html/browser/elements.js';
+import { byId, make, makeChip, onPress, press, readPageData } from '../../../html/browser/elements.js';
 import { startTheme } from '../../../html/browser/theme.js';
 import { CutPanel } from './cut-panel.js';
 import type { PageData, PageMeasure } from './data.js';
@@ -58,7 +58,7 @@ function start(): void {
   const find = ({ id, name, about }: Hit): void => {
     if (id === undefined) {
       const instead = data.model.refusals.find((refusal) => refusal.name === name)?.instead;
-      showRefusal(byId('node'), name, about, instead ? makeLink(instead, () => goTo(instead)) : undefined);
+      showRefusal(byId('node'), name, about, instead ? makeChip(instead, () => goTo(instead)) : undefined);
       byId('live').textContent = printable(`${name} is refused: ${about}`);
       return;
     }
@@ -99,13 +99,6 @@ function start(): void {
     })
     .catch((error: unknown) => tellUnmeasured(false, String(error)));
   document.documentElement.dataset['ready'] = 'true';
-}
-
-function makeLink(name: string, act: () => void): HTMLElement {
-  const button = make('button', 'chip', make('bdi', '', name));
-  button.type = 'button';
-  button.addEventListener('click', act);
-  return button;
 }
 
 /** The facts stand open where there is room. */

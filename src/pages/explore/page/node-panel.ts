@@ -1,8 +1,8 @@
 /** The card of the chosen module or node: its name, shape, cost, marks and neighbours. */
-import { make } from '../../../html/browser/elements.js';
+import { make, makeChip, makeHead } from '../../../html/browser/elements.js';
 import { formatBytes, formatCount } from '../../../html/numbers.js';
 import { formatCost, formatShare, MARKS, METRIC_NAMES } from './format.js';
-import { ROOT, type Id, type Metric, type ModelGraph } from './graph.js';
+import { ROOT, type Id, type ModelGraph } from './graph.js';
 
 /** What the card can do. */
 export interface NodeActions {
@@ -26,36 +26,34 @@ export function showNode(
     );
     return;
   }
+  const { onPick, isPicked } = actions;
   const request = graph.requestOf(id);
-  const box = id < 0 ? graph.model.boxes[-1 - id]! : undefined;
-  const node = id >= 0 ? graph.model.nodes[id]! : undefined;
-  const head = make(
-    'div',
-    'card-head',
-    make(
-      'div',
-      '',
-      make('p', 'eyebrow', kindOf(graph, id)),
-      make('h2', 'card-name', breakable(graph.nameOf(id))),
-    ),
+  const refusal = id < 0 ? graph.model.boxes[-1 - id]!.refusal : null;
+  const marks = id < 0 ? [] : graph.model.nodes[id]!.marks.map((mark) => MARKS[mark]!);
+  const pick =
+    request === undefined
+      ? undefined
+      : make(
+          'button',
+          'pick-button',
+          { 'aria-pressed': isPicked(id), click: () => onPick(id) },
+          isPicked(id) ? 'Picked' : 'Pick',
+        );
+  card.replaceChildren(
+    makeHead(kindOf(graph, id), breakable(graph.nameOf(id)), pick),
+    ...marks.map(([label, why]) => make('p', 'note', make('strong', '', `${label}: `), why)),
+    ...(refusal === null ? [] : [make('p', 'note bad', `This name is refused: ${refusal}.`)]),
+    makeTable(graph, id, request),
+    ...makeNeighbours(graph, id, actions),
   );
-  if (request !== undefined) head.append(makePickButton(id, actions));
-  const notes = [
-    ...(node?.marks ?? []).map((mark) =>
-      make('p', 'note', make('strong', '', `${MARKS[mark]![0]}: `), MARKS[mark]![1]),
-    ),
-    ...(box?.refusal ? [make('p', 'note bad', `This name is refused: ${box.refusal}.`)] : []),
-  ];
-  card.replaceChildren(head, ...notes, makeTable(graph, id, request), ...makeNeighbours(graph, id, actions));
 }
 
 /** Shows why a name is refused; `instead` goes to the name to use. */
 export function showRefusal(card: HTMLElement, name: string, why: string, instead?: HTMLElement): void {
   card.replaceChildren(
-    make('p', 'eyebrow', 'refused name'),
-    make('h2', 'card-name', breakable(name)),
+    makeHead('refused name', breakable(name)),
     make('p', 'note bad', `${why}.`),
-    ...(instead ? [make('div', 'neighbours', make('span', 'label', 'ask for'), instead)] : []),
+    ...(instead ? [make('div', 'line small', 'ask for', instead)] : []),
   );
 }
 
@@ -69,15 +67,6 @@ function kindOf(graph: ModelGraph, id: Id): string {
   if (id >= 0) return graph.model.nodes[id]!.op;
   const { kind } = graph.model.boxes[-1 - id]!;
   return `${kind === 'run' ? 'run of' : 'module of'} ${formatCount(graph.nodesIn(id).length)} nodes`;
-}
-
-function makePickButton(id: Id, { onPick, isPicked }: NodeActions): HTMLButtonElement {
-  const isOn = isPicked(id);
-  const button = make('button', 'quiet pick-button', isOn ? 'Picked' : 'Pick');
-  button.type = 'button';
-  button.setAttribute('aria-pressed', String(isOn));
-  button.addEventListener('click', () => onPick(id));
-  return button;
 }
 
 function makeTable(graph: ModelGraph, id: Id, request: string | undefined): HTMLElement {
@@ -100,17 +89,13 @@ function makeTable(graph: ModelGraph, id: Id, request: string | undefined): HTML
   if (info && info.tensor !== request) add('tensor in the file', make('code', '', info.tensor));
   if (node !== undefined && graph.measure)
     add('one result', formatBytes(graph.measure.bytes[node]![output] ?? 0));
-  for (const metric of ['macs', 'parameters', 'bytes', 'milliseconds'] as const) {
+  for (const metric of ['macs', 'parameters', 'milliseconds'] as const) {
     const cost = graph.costOf(id, metric);
-    if (cost === 0 || metric === 'bytes') continue;
-    add(METRIC_NAMES[metric], formatCost(cost, metric), shareOf(graph, id, metric));
+    if (cost === 0) continue;
+    const share = formatShare(cost / graph.costOf(ROOT, metric));
+    add(METRIC_NAMES[metric], formatCost(cost, metric), make('span', 'small', ` · ${share}`));
   }
   return table;
-}
-
-function shareOf(graph: ModelGraph, id: Id, metric: Metric): HTMLElement {
-  const total = graph.costOf(ROOT, metric);
-  return make('span', 'share', total === 0 ? '' : ` · ${formatShare(graph.costOf(id, metric) / total)}`);
 }
 
 /** By how much a map is smaller than the image. */
@@ -142,15 +127,10 @@ function makeNeighbours(graph: ModelGraph, id: Id, { onGo }: NodeActions): HTMLE
     ] as const
   ).flatMap(([title, nodes]) => {
     if (nodes.size === 0) return [];
-    const links = [...nodes].slice(0, MOST_NEIGHBOURS).map((node) => {
-      const button = make('button', 'chip', make('bdi', '', graph.nameOf(node)));
-      button.type = 'button';
-      button.addEventListener('click', () => onGo(node));
-      return button;
-    });
+    const links = [...nodes]
+      .slice(0, MOST_NEIGHBOURS)
+      .map((node) => makeChip(graph.nameOf(node), () => onGo(node)));
     const more = nodes.size - links.length;
-    return [
-      make('div', 'neighbours', make('span', 'label', title), ...links, more > 0 ? `and ${more} more` : ''),
-    ];
+    return [make('div', 'line small', title, links, more > 0 ? `and ${more} more` : '')];
   });
 }

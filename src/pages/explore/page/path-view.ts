@@ -4,9 +4,8 @@ import { make } from '../../../html/browser/elements.js';
 import { formatDims } from './format.js';
 import { ROOT, type Id, type Metric, type ModelGraph } from './graph.js';
 import { makeRow } from './row-element.js';
-import { layOut, ROW, type Layout, type Line, type Row } from './rows.js';
+import { layOut, ROW, type Frame, type Layout, type Line, type Row } from './rows.js';
 
-const SVG = 'http://www.w3.org/2000/svg';
 /** Rows above and below those in sight that are in the page, too. */
 const MORE_ROWS = 12;
 
@@ -22,10 +21,10 @@ export class PathView {
   readonly #graph: ModelGraph;
   readonly #host: HTMLElement;
   readonly #events: PathEvents;
-  readonly #sheet = make('div', 'sheet');
+  readonly #sheet = make('div', 'sheet', { role: 'presentation' });
   readonly #frameLayer = make('div', 'frames');
-  readonly #ports = [make('p', 'port'), make('p', 'port')] as const;
-  readonly #lines = document.createElementNS(SVG, 'svg');
+  readonly #ports = [make('p', 'port tiny clip'), make('p', 'port tiny clip')] as const;
+  readonly #lines = makeSvg('svg', { class: 'lines', 'aria-hidden': 'true' });
   readonly #shown = new Map<Id, HTMLElement>();
   readonly #frames = new Map<Id, HTMLElement>();
   #open: Set<Id>;
@@ -44,9 +43,6 @@ export class PathView {
     this.#events = events;
     this.#open = open;
     this.#layout = layOut(graph, open, false);
-    this.#lines.setAttribute('class', 'lines');
-    this.#lines.setAttribute('aria-hidden', 'true');
-    this.#sheet.setAttribute('role', 'presentation');
     this.#sheet.append(this.#frameLayer, this.#lines, ...this.#ports);
     host.append(this.#sheet);
     host.addEventListener('scroll', () => this.#later(), { passive: true });
@@ -206,8 +202,7 @@ export class PathView {
     const [top, bottom] = this.#ports;
     top.textContent = printable(`in: ${inputs.join(', ')}`);
     bottom.textContent = printable(`out: ${outputs.join(', ')}`);
-    top.style.left = bottom.style.left = `${(this.#layout.rows[0]?.x ?? 0) + 22}px`;
-    bottom.style.top = `${this.#layout.height - 30}px`;
+    this.#sheet.style.setProperty('--x', `${(this.#layout.rows[0]?.x ?? 0) + 22}px`);
   }
 
   /** Puts what is in sight into the page, and removes what is not. */
@@ -215,59 +210,48 @@ export class PathView {
     const { rows, frames, lines, height } = this.#layout;
     const top = this.#host.scrollTop - MORE_ROWS * ROW;
     const bottom = this.#host.scrollTop + Math.max(this.#host.clientHeight, 10 * ROW) + MORE_ROWS * ROW;
+    const isInSight = (from: number, to: number): boolean => from <= bottom && to >= top;
     const first = firstBelow(rows, top);
-    const inSight = new Set<Id>();
-    for (let i = first; i < rows.length && rows[i]!.y < bottom; i++) {
-      const row = rows[i]!;
-      inSight.add(row.id);
-      if (this.#shown.has(row.id)) continue;
-      const element = this.#makeRow(row);
-      this.#shown.set(row.id, element);
-      this.#sheet.append(element);
-    }
-    removeOthers(this.#shown, inSight);
-    const framed = new Set<Id>();
-    for (const frame of frames) {
-      if (frame.y > bottom || frame.y + frame.height < top) continue;
-      framed.add(frame.id);
-      if (this.#frames.has(frame.id)) continue;
-      const element = make('div', 'frame');
-      Object.assign(element.style, {
-        top: `${frame.y}px`,
-        left: `${frame.x - 3}px`,
-        right: `${6 * (frame.depth + 1)}px`,
-        height: `${frame.height}px`,
-        zIndex: String(frame.depth),
-      });
-      element.dataset['depth'] = String(frame.depth % 2);
-      this.#frames.set(frame.id, element);
-      this.#frameLayer.append(element);
-    }
-    removeOthers(this.#frames, framed);
+    const last = rows.findIndex((row, i) => i >= first && row.y >= bottom);
+    const shownRows = rows.slice(first, last < 0 ? rows.length : last);
+    this.#show(this.#shown, this.#sheet, shownRows, (row) => this.#makeRow(row));
+    const shownFrames = frames.filter(({ y, height: high }) => isInSight(y, y + high));
+    this.#show(this.#frames, this.#frameLayer, shownFrames, makeFrame);
     this.#lines.setAttribute('height', String(height));
-    this.#drawLines(lines.filter((line) => line.top <= bottom && line.bottom >= top));
+    this.#lines.replaceChildren(...this.#makeLines(lines.filter((line) => isInSight(line.top, line.bottom))));
     const active = this.#chosen === undefined ? undefined : this.#shown.get(this.#chosen);
     if (active) this.#host.setAttribute('aria-activedescendant', active.id);
     else this.#host.removeAttribute('aria-activedescendant');
   }
 
-  #drawLines(lines: readonly Line[]): void {
-    const paths = lines.flatMap((line) => {
-      const width = 1.4 + 4.2 * Math.sqrt(line.bytes / this.#mostBytes);
-      const path = document.createElementNS(SVG, 'path');
-      path.setAttribute('d', pathOf(line));
-      path.setAttribute('stroke-width', width.toFixed(1));
-      path.setAttribute('class', line.lane === undefined ? 'flow' : 'flow bus');
-      if (line.lane === undefined) return [path];
-      const tips = line.ends.map((end) => {
-        const tip = document.createElementNS(SVG, 'path');
-        tip.setAttribute('d', `M${line.x - 10} ${end - 3.5}l5 3.5l-5 3.5z`);
-        tip.setAttribute('class', 'tip');
-        return tip;
-      });
-      return [path, ...tips];
+  /** Puts elements of items into a layer, and removes those of other items. */
+  #show<Item extends { readonly id: Id }>(
+    shown: Map<Id, HTMLElement>,
+    layer: HTMLElement,
+    items: readonly Item[],
+    makeElement: (item: Item) => HTMLElement,
+  ): void {
+    const kept = new Set(items.map(({ id }) => id));
+    for (const [id, element] of shown)
+      if (!kept.has(id)) {
+        element.remove();
+        shown.delete(id);
+      }
+    for (const item of items.filter(({ id }) => !shown.has(id))) {
+      shown.set(item.id, makeElement(item));
+      layer.append(shown.get(item.id)!);
+    }
+  }
+
+  #makeLines(lines: readonly Line[]): SVGElement[] {
+    return lines.flatMap((line) => {
+      const width = (1.4 + 4.2 * Math.sqrt(line.bytes / this.#mostBytes)).toFixed(1);
+      const flow = line.lane === undefined ? 'flow' : 'flow bus';
+      const path = makeSvg('path', { d: pathOf(line), 'stroke-width': width, class: flow });
+      const tips =
+        line.lane === undefined ? [] : line.ends.map((end) => `M${line.x - 10} ${end - 3.5}l5 3.5l-5 3.5z`);
+      return [path, ...tips.map((d) => makeSvg('path', { d, class: 'tip' }))];
     });
-    this.#lines.replaceChildren(...paths);
   }
 
   #makeRow(row: Row): HTMLElement {
@@ -314,10 +298,15 @@ function firstBelow(rows: readonly Row[], y: number): number {
   return low;
 }
 
-function removeOthers(elements: Map<Id, HTMLElement>, kept: ReadonlySet<Id>): void {
-  for (const [id, element] of elements)
-    if (!kept.has(id)) {
-      element.remove();
-      elements.delete(id);
-    }
+function makeFrame({ depth, x, y, height }: Frame): HTMLElement {
+  const element = make('div', 'frame', { 'data-depth': depth % 2, '--x': `${x - 3}px`, '--y': `${y}px` });
+  const { style } = element;
+  [style.right, style.height, style.zIndex] = [`${6 * (depth + 1)}px`, `${height}px`, String(depth)];
+  return element;
+}
+
+function makeSvg(tag: string, attributes: Readonly<Record<string, string>>): SVGElement {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
 }

@@ -1,5 +1,4 @@
-/** The elements of a row: sign, name, marks, shape, cost, and the box to pick it. */
-import { printable } from '../../../base/printable.js';
+/** The elements of a row: sign, name, marks, shape, cost, and the box to pick it. What it says is its text. */
 import { make } from '../../../html/browser/elements.js';
 import { formatCount } from '../../../html/numbers.js';
 import { formatCost, formatDims, formatShare, MARKS, signOf, splitName } from './format.js';
@@ -18,118 +17,92 @@ export interface RowState {
 /** Makes a row of the tree. */
 export function makeRow(graph: ModelGraph, row: Row, state: RowState): HTMLElement {
   const { id, depth, isOpen, x, y, position, siblings } = row;
-  const box = id < 0 ? graph.model.boxes[-1 - id]! : undefined;
-  const share = shareOf(graph, id, state.metric);
-  const element = make('div', `row ${box ? 'box' : 'leaf'}`);
-  element.append(
-    makeGlyph(share),
+  const { metric, isChosen, isPicked, isFaded } = state;
+  const isBox = id < 0;
+  const [cost, total] = [graph.costOf(id, metric), graph.costOf(ROOT, metric)];
+  const share = total === 0 ? 0 : cost / total;
+  const dims = graph.innerDimsOf(id);
+  const [high, wide] = signOf(dims) ?? [];
+  const classes = ['row', isBox ? 'box' : 'leaf', isOpen && 'open', isPicked && 'picked', isFaded && 'faded'];
+  return make(
+    'div',
+    classes.filter(Boolean).join(' '),
+    {
+      id: `row${id}`,
+      role: 'treeitem',
+      'aria-level': depth + 1,
+      'aria-posinset': position,
+      'aria-setsize': siblings,
+      'aria-selected': isChosen,
+      'aria-expanded': isBox ? isOpen : undefined,
+      '--x': `${x}px`,
+      '--y': `${y}px`,
+      '--right': `${6 * (depth + 1)}px`,
+      // Small shares stay visible.
+      '--heat': `${(100 * Math.sqrt(share)).toFixed(0)}%`,
+    },
+    make('span', 'glyph'),
     makeName(graph, id),
-    ...makeMarks(graph, row),
-    makeKind(graph, id),
-    makeShape(graph, id),
-    makeCost(graph, id, share, state.metric),
-    makePick(graph, id),
+    listMarks(graph, row).map(([kind, text, title]) => make('span', `badge ${kind}`, { title }, text)),
+    make('span', 'op small clip', kindOf(graph, id)),
+    make(
+      'span',
+      'shape',
+      make(
+        'span',
+        'tensor-place',
+        make('span', 'tensor', { hidden: !high, '--high': `${high}px`, '--wide': `${wide}px` }),
+      ),
+      make('span', 'dims clip', formatDims(dims)),
+    ),
+    make(
+      'span',
+      'cost tiny',
+      { title: cost === 0 ? '' : `${formatShare(share)} of the model` },
+      make('span', 'amount', formatCost(cost, metric)),
+      make('span', 'bar', { '--share': `${(100 * share).toFixed(2)}%` }),
+    ),
+    make('span', graph.requestOf(id) === undefined ? 'pick none' : 'pick', {
+      title: 'Return this',
+      'aria-hidden': true,
+    }),
   );
-  element.id = `row${id}`;
-  Object.assign(element.style, { top: `${y}px`, left: `${x}px`, right: `${6 * (depth + 1)}px` });
-  const attributes: Readonly<Record<string, string | number | boolean>> = {
-    role: 'treeitem',
-    'aria-label': labelOf(graph, id),
-    'aria-level': depth + 1,
-    'aria-posinset': position,
-    'aria-setsize': siblings,
-    'aria-selected': state.isChosen,
-    ...(box ? { 'aria-expanded': isOpen } : {}),
-  };
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  element.classList.toggle('open', isOpen);
-  element.classList.toggle('picked', state.isPicked);
-  element.classList.toggle('faded', state.isFaded);
-  return element;
 }
 
-function shareOf(graph: ModelGraph, id: Id, metric: Metric): number {
-  const total = graph.costOf(ROOT, metric);
-  return total === 0 ? 0 : graph.costOf(id, metric) / total;
-}
-
-/** How hot a share is shown: small shares stay visible. */
-function heatOf(share: number): string {
-  return `${(100 * Math.sqrt(share)).toFixed(0)}%`;
-}
-
-function makeGlyph(share: number): HTMLElement {
-  const glyph = make('span', 'glyph');
-  glyph.style.setProperty('--heat', heatOf(share));
-  return glyph;
-}
-
+/** The whole name is there; what the box around shows is there for screen readers only. */
 function makeName(graph: ModelGraph, id: Id): HTMLElement {
-  const full = graph.nameOf(id);
+  const title = graph.nameOf(id);
   const isRun = id < 0 && graph.model.boxes[-1 - id]!.kind === 'run';
-  const [before, last] = isRun ? ['', full] : splitName(full, graph.nameOf(graph.parentOf(id)!));
-  const name = make('span', 'name', make('span', 'before', before), make('bdi', 'last', last));
-  name.title = printable(full);
-  return name;
+  const [before, last] = isRun ? ['', title] : splitName(title, graph.nameOf(graph.parentOf(id)!));
+  const around = title.slice(0, title.length - before.length - last.length);
+  return make(
+    'span',
+    'name',
+    { title },
+    make('span', 'visually-hidden', around),
+    make('span', 'before muted clip', before),
+    make('bdi', 'last clip', last),
+  );
 }
 
-function makeMarks(graph: ModelGraph, { id, isOpen }: Row): HTMLElement[] {
-  const makeMark = (kind: string, text: string, why: string): HTMLElement => {
-    const mark = make('span', `mark ${kind}`, text);
-    mark.title = printable(why);
-    return mark;
-  };
-  if (id >= 0) return graph.model.nodes[id]!.marks.map((mark) => makeMark(mark, ...MARKS[mark]!));
+/** What is special about a row: a kind, a word, and why. */
+function listMarks(graph: ModelGraph, { id, isOpen }: Row): (readonly [string, string, string])[] {
+  if (id >= 0)
+    return graph.model.nodes[id]!.marks.map((mark) => {
+      const [text, why] = MARKS[mark]!;
+      return [mark, text, why];
+    });
   const { refusal } = graph.model.boxes[-1 - id]!;
-  return [
-    ...(refusal === null ? [] : [makeMark('refused', 'refused', refusal)]),
-    ...(!isOpen && hasSkip(graph, id) ? [makeMark('skips', 'skip', 'A connection skips nodes in it.')] : []),
-  ];
+  const marks: [string, string, string][] = refusal === null ? [] : [['refused', 'refused', refusal]];
+  if (!isOpen && hasSkip(graph, id)) marks.push(['skips', 'skip', 'A connection skips nodes in it.']);
+  return marks;
 }
 
-function makeKind(graph: ModelGraph, id: Id): HTMLElement {
-  if (id >= 0) return make('span', 'op', graph.model.nodes[id]!.op);
+function kindOf(graph: ModelGraph, id: Id): string {
+  if (id >= 0) return graph.model.nodes[id]!.op;
   const count = graph.nodesIn(id).filter((node) => graph.model.nodes[node]!.role === 'data').length;
   const { about } = graph.model.boxes[-1 - id]!;
-  const nodes = `${formatCount(count)} ${count === 1 ? 'node' : 'nodes'}`;
-  return make('span', 'op', about === '' ? nodes : `${nodes}: ${about}`);
-}
-
-function makeShape(graph: ModelGraph, id: Id): HTMLElement {
-  const dims = graph.innerDimsOf(id);
-  const sizes = signOf(dims);
-  const sign = make('span', 'tensor');
-  if (sizes) Object.assign(sign.style, { height: `${sizes[0]}px`, width: `${sizes[1]}px` });
-  else sign.style.visibility = 'hidden';
-  return make('span', 'shape', make('span', 'tensor-place', sign), make('span', 'dims', formatDims(dims)));
-}
-
-function makeCost(graph: ModelGraph, id: Id, share: number, metric: Metric): HTMLElement {
-  const cost = graph.costOf(id, metric);
-  const bar = make('span', 'bar');
-  bar.style.setProperty('--share', `${(100 * share).toFixed(2)}%`);
-  bar.style.setProperty('--heat', heatOf(share));
-  const element = make('span', 'cost', make('span', 'amount', formatCost(cost, metric)), bar);
-  element.title = cost === 0 ? '' : `${formatShare(share)} of the model`;
-  return element;
-}
-
-function makePick(graph: ModelGraph, id: Id): HTMLElement {
-  const pick = make('span', 'pick');
-  pick.title = 'Return this';
-  pick.setAttribute('aria-hidden', 'true');
-  if (graph.requestOf(id) === undefined) pick.classList.add('none');
-  return pick;
-}
-
-/** What a screen reader says of a row. */
-function labelOf(graph: ModelGraph, id: Id): string {
-  const parts = [
-    graph.nameOf(id),
-    id >= 0 ? graph.model.nodes[id]!.op : '',
-    formatDims(graph.innerDimsOf(id)),
-  ];
-  return parts.filter((part) => part !== '').join(', ');
+  return `${formatCount(count)} ${count === 1 ? 'node' : 'nodes'}${about && ': '}${about}`;
 }
 
 function hasSkip(graph: ModelGraph, box: Id): boolean {

@@ -21,7 +21,9 @@ export function startSearch(names: readonly Hit[], onHit: (hit: Hit) => void): v
     onHit(hit);
   };
   const mark = (): void => {
-    [...list.children].forEach((item, i) => item.setAttribute('aria-selected', String(i === at)));
+    [...list.children].forEach((item, i) =>
+      item.setAttribute('aria-selected', String(i === at && i in hits)),
+    );
     if (hits[at]) {
       field.setAttribute('aria-activedescendant', `hit${at}`);
       list.children[at]?.scrollIntoView({ block: 'nearest' });
@@ -34,21 +36,22 @@ export function startSearch(names: readonly Hit[], onHit: (hit: Hit) => void): v
     list.hidden = !isAsked;
     field.setAttribute('aria-expanded', String(isAsked));
     const items = hits.map((hit, i) => {
-      const item = make(
-        'li',
-        hit.id === undefined ? 'hit refused' : 'hit',
-        make('bdi', '', hit.name),
-        make('span', 'about', hit.about),
-      );
-      item.id = `hit${i}`;
-      item.setAttribute('role', 'option');
-      item.addEventListener('pointerdown', (event) => {
+      const pointerdown = (event: Event): void => {
         event.preventDefault();
         take(hit);
-      });
-      return item;
+      };
+      return make(
+        'li',
+        hit.id === undefined ? 'hit refused' : 'hit',
+        { id: `hit${i}`, role: 'option', pointerdown },
+        make('bdi', '', hit.name),
+        make('span', 'small clip', hit.about),
+      );
     });
-    list.replaceChildren(...(items.length > 0 ? items : [make('li', 'about', 'No name is like this.')]));
+    const none = { role: 'option', 'aria-disabled': true };
+    list.replaceChildren(
+      ...(items.length > 0 ? items : [make('li', 'muted', none, 'No name is like this.')]),
+    );
     mark();
   };
   field.addEventListener('input', show);

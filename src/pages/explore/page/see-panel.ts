@@ -1,12 +1,12 @@
 /** The card of photos: which photo, how its features are shown, and two views side by side. */
-import { printable } from '../../../base/printable.js';
 import { acceptDrops } from '../../../html/browser/accept-drops.js';
-import { make } from '../../../html/browser/elements.js';
+import { make, makeChip, makeChoice, makeHead } from '../../../html/browser/elements.js';
+import { makeBar } from './cut-panel.js';
 import type { PageClass, PageData, PagePhoto } from './data.js';
 import { formatShare } from './format.js';
 import { isAttention, type Id, type ModelGraph } from './graph.js';
 import type { Source } from './source.js';
-import { makeView, MODES, type Mode, type View } from './views.js';
+import { makeView, MODES, questionOf, type Mode, type View } from './views.js';
 
 /** Shows what photos give at the chosen node. */
 export class SeePanel {
@@ -20,7 +20,7 @@ export class SeePanel {
   #id: Id | undefined;
   #mode: Mode = 'maps';
   #target = '';
-  #softmax = '';
+  #softmax: number | undefined;
   #pinned: View | undefined;
   #said = '';
   #latest = 0;
@@ -54,32 +54,17 @@ export class SeePanel {
 
   async #draw(): Promise<void> {
     const ticket = ++this.#latest;
-    const head = make(
-      'div',
-      'card-head',
-      make('div', '', make('p', 'eyebrow', 'with a photo'), make('h2', 'card-name', 'What it sees')),
-    );
+    const head = makeHead('with a photo', 'What it sees');
     if (this.#data.noPhotos !== null) {
       this.#card.replaceChildren(head, make('p', 'note', `Photos cannot be fed: ${this.#data.noPhotos}.`));
       return;
     }
-    const strip = this.#makeStrip();
-    const said = make('p', 'note bad', this.#said);
-    said.hidden = this.#said === '';
     const view = this.#view();
+    const said = make('p', 'note bad', { hidden: this.#said === '' }, this.#said);
     const place = make('div', 'views');
-    this.#card.replaceChildren(head, strip, said, ...this.#makeClasses(), ...this.#makeModes(view), place);
-    if (!this.#photo) {
-      const hint = this.#source.isServed
-        ? 'Drop a photo here, or choose one: its feature maps appear for every node you choose.'
-        : 'This page was written without a photo.';
-      place.append(make('p', 'hint', hint), make('p', 'note', this.#data.photoNote));
-      return;
-    }
-    if (!view) {
-      place.append(this.#makeMissing());
-      return;
-    }
+    const parts = [this.#makeStrip(), said, this.#makeClasses(), this.#makeModes(view), place];
+    this.#card.replaceChildren(head, ...parts.filter((part) => part !== undefined));
+    if (!view) return place.replaceChildren(...this.#makeMissing());
     place.append(make('p', 'note', 'Computing …'));
     const views = this.#pinned ? [this.#pinned, view] : [view];
     const figures = await Promise.all(views.map((one) => makeView(this.#source, one)));
@@ -90,25 +75,14 @@ export class SeePanel {
 
   /** What to show; undefined where nothing can be. */
   #view(): View | undefined {
-    const photo = this.#photo;
+    const [photo, mode, target] = [this.#photo, this.#mode, this.#target];
     if (!photo) return undefined;
-    const softmaxes = this.#softmaxes();
-    const request =
-      this.#mode === 'attention'
-        ? this.#softmaxOf(softmaxes)
-        : this.#id === undefined
-          ? undefined
-          : this.#graph.requestOf(this.#id);
+    const node = mode === 'attention' ? this.#chosenSoftmax(this.#softmaxes()) : this.#id;
+    const request = node === undefined ? undefined : this.#graph.requestOf(node);
     if (request === undefined) return undefined;
-    const name = this.#mode === 'attention' || this.#mode === 'heat' ? this.#mode : 'features';
-    const fields = {
-      node: request,
-      photo: photo.id,
-      ...(name === 'heat' && this.#target !== '' ? { class: this.#target } : {}),
-    };
-    return this.#source.has(name, fields)
-      ? { mode: this.#mode, request, title: this.#viewTitle(request), photo, target: this.#target }
-      : undefined;
+    const { name, fields } = questionOf({ mode, request, photo, target });
+    const title = mode === 'attention' ? this.#titleOf(node!) : request;
+    return this.#source.has(name, fields) ? { mode, request, title, photo, target } : undefined;
   }
 
   #softmaxes(): readonly number[] {
@@ -123,20 +97,25 @@ export class SeePanel {
   }
 
   /** The softmax that was chosen, else the one in the chosen module, else the last one. */
-  #softmaxOf(all: readonly number[]): string | undefined {
-    const requests = all.map((node) => this.#graph.requestOf(node)!);
-    if (requests.includes(this.#softmax)) return this.#softmax;
-    const inside = this.#id === undefined ? new Set<number>() : new Set(this.#graph.nodesIn(this.#id));
-    const found = all.findLast((node) => inside.has(node)) ?? all.at(-1);
-    return found === undefined ? undefined : this.#graph.requestOf(found);
+  #chosenSoftmax(all: readonly number[]): number | undefined {
+    if (this.#softmax !== undefined && all.includes(this.#softmax)) return this.#softmax;
+    const inside = new Set(this.#id === undefined ? [] : this.#graph.nodesIn(this.#id));
+    return all.findLast((node) => inside.has(node)) ?? all.at(-1);
   }
 
-  /** In a written page: the nodes that it holds. */
-  #makeMissing(): HTMLElement {
-    if (this.#id === undefined) return make('p', 'hint', 'Choose a module or a node.');
+  /** Why there is nothing to show; in a written page, the nodes that it holds. */
+  #makeMissing(): HTMLElement[] {
+    const { isServed } = this.#source;
+    if (!this.#photo) {
+      const hint = isServed
+        ? 'Drop a photo here, or choose one: its feature maps appear for every node you choose.'
+        : 'This page was written without a photo.';
+      return [make('p', 'hint muted', hint), make('p', 'note', this.#data.photoNote)];
+    }
+    if (this.#id === undefined) return [make('p', 'hint muted', 'Choose a module or a node.')];
     if (this.#graph.requestOf(this.#id) === undefined)
-      return make('p', 'note', 'This node has no value; choose a node in it.');
-    if (this.#source.isServed) return make('p', 'note', 'There is nothing to show.');
+      return [make('p', 'note', 'This node has no value; choose a node in it.')];
+    if (isServed) return [make('p', 'note', 'There is nothing to show.')];
     const held = Object.keys(this.#data.recorded).flatMap((question) => {
       const { pathname, searchParams } = new URL(question, 'page:/');
       return pathname.endsWith(this.#mode === 'heat' ? 'heat' : 'features') &&
@@ -144,53 +123,46 @@ export class SeePanel {
         ? [searchParams.get('node')!]
         : [];
     });
-    const chips = held.map((name) => this.#makeButton('chip', name, () => this.#onGo(name)));
-    return make(
-      'div',
-      'missing-node',
-      make(
-        'p',
-        'note',
-        chips.length > 0 ? 'This file holds the features of:' : 'This file holds no such features.',
-      ),
-      make('div', 'picks', ...chips),
-    );
+    const chips = held.map((name) => makeChip(name, () => this.#onGo(name)));
+    const text =
+      held.length > 0
+        ? 'This file holds the features of:'
+        : 'This file holds no such features: --return adds them.';
+    return [make('p', 'note', text), make('div', 'missing-node line', chips)];
+  }
+
+  /** Remembers a choice, and shows what it gives. */
+  #choose(change: () => void): void {
+    change();
+    void this.#draw();
   }
 
   #makeStrip(): HTMLElement {
-    const strip = make('div', 'strip');
-    for (const photo of this.#photos) {
-      const image = make('img', '');
-      image.src = photo.picture;
-      image.alt = photo.name;
-      const button = make('button', 'thumb', image);
-      button.type = 'button';
-      button.title = printable(photo.name);
-      button.setAttribute('aria-pressed', String(photo === this.#photo));
-      button.addEventListener('click', () => {
-        this.#photo = photo;
-        void this.#draw();
-      });
-      strip.append(button);
-    }
-    if (this.#source.isServed) strip.append(this.#makeChooser());
-    return strip;
-  }
-
-  #makeChooser(): HTMLElement {
-    const field = make('input', 'visually-hidden');
-    field.type = 'file';
-    field.accept = 'image/*';
-    field.multiple = true;
-    field.id = 'photo';
-    field.addEventListener('change', () => void this.#add([...(field.files ?? [])]));
-    const label = make(
-      'label',
-      'quiet add',
-      field,
-      make('span', '', this.#photos.length === 0 ? 'Choose a photo' : 'Add'),
+    const thumbs = this.#photos.map((photo) =>
+      make(
+        'button',
+        'thumb',
+        {
+          title: photo.name,
+          'aria-pressed': photo === this.#photo,
+          click: () => this.#choose(() => (this.#photo = photo)),
+        },
+        make('img', '', { src: photo.picture, alt: photo.name }),
+      ),
     );
-    return label;
+    const field = make('input', '', {
+      type: 'file',
+      accept: 'image/*',
+      multiple: true,
+      id: 'photo',
+      hidden: true,
+    });
+    field.addEventListener('change', () => void this.#add([...(field.files ?? [])]));
+    const text = thumbs.length === 0 ? 'Choose a photo' : 'Add';
+    const chooser = this.#source.isServed
+      ? [field, make('button', '', { click: () => field.click() }, text)]
+      : [];
+    return make('div', 'strip line', thumbs, chooser);
   }
 
   async #add(files: readonly File[]): Promise<void> {
@@ -208,80 +180,48 @@ export class SeePanel {
   }
 
   /** The top classes, filled in when they are known. */
-  #makeClasses(): HTMLElement[] {
-    const photo = this.#photo;
-    if (!photo || !this.#source.has('classes', { photo: photo.id })) return [];
-    const list = make('ol', 'classes');
-    list.setAttribute('aria-label', 'Classes with the highest scores');
-    void this.#fillClasses(list, photo.id).catch(() => list.remove());
-    return [list];
-  }
-
-  async #fillClasses(list: HTMLElement, photo: string): Promise<void> {
-    const outcome = await this.#source.ask<readonly PageClass[]>('classes', { photo });
-    if ('problem' in outcome) return list.remove();
-    for (const { index, label, probability } of outcome.value) {
-      const bar = make('span', 'bar');
-      bar.style.setProperty('--share', `${(100 * probability).toFixed(1)}%`);
-      bar.style.setProperty('--heat', '55%');
-      const name = make('bdi', '', label ?? `class ${index}`);
-      list.append(make('li', '', name, make('span', 'amount', formatShare(probability)), bar));
-    }
-  }
-
-  #makeModes(view: View | undefined): HTMLElement[] {
-    if (!this.#photo) return [];
-    const softmaxes = this.#softmaxes();
-    const tabs = make('div', 'segments modes');
-    tabs.setAttribute('role', 'group');
-    tabs.setAttribute('aria-label', 'How to show it');
-    for (const [mode, title] of Object.entries(MODES)) {
-      if (mode === 'attention' && softmaxes.length === 0) continue;
-      const tab = this.#makeButton('', title, () => {
-        this.#mode = mode as Mode;
-        void this.#draw();
+  #makeClasses(): HTMLElement | undefined {
+    const photo = this.#photo?.id;
+    if (photo === undefined || !this.#source.has('classes', { photo })) return undefined;
+    const list = make('ol', 'classes', { 'aria-label': 'Classes with the highest scores' });
+    const fill = async (): Promise<void> => {
+      const outcome = await this.#source.ask<readonly PageClass[]>('classes', { photo });
+      if ('problem' in outcome) return list.remove();
+      const items = outcome.value.map(({ index, label, probability }) => {
+        const name = make('bdi', '', label ?? `class ${index}`);
+        return make('li', '', name, make('span', 'amount', formatShare(probability)), makeBar(probability));
       });
-      tab.dataset['mode'] = mode;
-      tab.setAttribute('aria-pressed', String(mode === this.#mode));
-      tabs.append(tab);
-    }
-    const tools = make('div', 'tools', tabs);
-    if (this.#mode === 'attention' && softmaxes.length > 1) tools.append(this.#makeLayers(softmaxes));
-    if (this.#mode === 'heat' && this.#source.isServed) tools.append(this.#makeTarget());
-    if (this.#pinned) tools.append(this.#makeButton('quiet', 'Unpin', () => this.#pin(undefined)));
-    else if (view) tools.append(this.#makeButton('quiet', 'Pin to compare', () => this.#pin(view)));
-    return [tools];
+      list.append(...items);
+    };
+    void fill().catch(() => list.remove());
+    return list;
   }
 
-  #pin(view: View | undefined): void {
-    this.#pinned = view;
-    void this.#draw();
+  #makeModes(view: View | undefined): HTMLElement | undefined {
+    if (!this.#photo) return undefined;
+    const softmaxes = this.#softmaxes();
+    const { attention: _, ...others } = MODES;
+    const modes = softmaxes.length === 0 ? others : MODES;
+    const setMode = (mode: Mode): void => this.#choose(() => (this.#mode = mode));
+    const tools: HTMLElement[] = [makeChoice('How to show it', 'mode', modes, this.#mode, setMode)];
+    if (this.#mode === 'attention' && softmaxes.length > 1) tools.push(this.#makeLayers(softmaxes));
+    if (this.#mode === 'heat' && this.#source.isServed) tools.push(this.#makeTarget());
+    const pin = this.#pinned ? undefined : view;
+    if (this.#pinned ?? pin) {
+      const click = (): void => this.#choose(() => (this.#pinned = pin));
+      tools.push(make('button', '', { click }, pin ? 'Pin to compare' : 'Unpin'));
+    }
+    return make('div', 'tools line', tools);
   }
 
   #makeLayers(softmaxes: readonly number[]): HTMLElement {
-    const select = make('select', '');
-    select.setAttribute('aria-label', 'Layer of attention');
-    const current = this.#softmaxOf(softmaxes);
-    for (const node of softmaxes) {
-      const request = this.#graph.requestOf(node)!;
-      const option = make('option', '', this.#titleOf(node));
-      option.value = request;
-      option.selected = request === current;
-      select.append(option);
-    }
-    select.addEventListener('change', () => {
-      this.#softmax = select.value;
-      void this.#draw();
-    });
-    return make('span', 'select', select);
-  }
-
-  #viewTitle(request: string): string {
-    const node =
-      this.#mode === 'attention'
-        ? this.#softmaxes().find((one) => this.#graph.requestOf(one) === request)
-        : undefined;
-    return node === undefined ? request : this.#titleOf(node);
+    const current = this.#chosenSoftmax(softmaxes);
+    const options = softmaxes.map((node) =>
+      make('option', '', { value: node, selected: node === current }, this.#titleOf(node)),
+    );
+    const select = make('select', '', { 'aria-label': 'Layer of attention' }, options);
+    select.addEventListener('change', () => this.#choose(() => (this.#softmax = Number(select.value))));
+    return select;
   }
 
   /** The last two parts of the module that a softmax is in. */
@@ -291,21 +231,12 @@ export class SeePanel {
   }
 
   #makeTarget(): HTMLElement {
-    const field = make('input', 'target');
-    field.value = this.#target;
-    field.placeholder = 'predicted class';
-    field.setAttribute('aria-label', 'Class: its index or its label');
-    field.addEventListener('change', () => {
-      this.#target = field.value.trim();
-      void this.#draw();
+    const field = make('input', 'target', {
+      value: this.#target,
+      placeholder: 'predicted class',
+      'aria-label': 'Class: its index or its label',
+      change: () => this.#choose(() => (this.#target = field.value.trim())),
     });
     return field;
-  }
-
-  #makeButton(className: string, text: string, act: () => void): HTMLButtonElement {
-    const button = make('button', className, make('bdi', '', text));
-    button.type = 'button';
-    button.addEventListener('click', act);
-    return button;
   }
 }

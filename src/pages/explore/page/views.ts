@@ -1,9 +1,9 @@
 /** What one node gives for one photo, in one of four ways. */
 import { decodeFloats } from '../../../html/browser/decode-numbers.js';
 import { make } from '../../../html/browser/elements.js';
-import { formatCount } from '../../../html/numbers.js';
+import { formatCount, formatValue } from '../../../html/numbers.js';
 import type { PageAttention, PageFeatures, PageHeat, PagePhoto, PageStatistics } from './data.js';
-import { drawColours, drawGrid, drawHeat, drawScale, drawVector, formatNumber } from './drawing.js';
+import { drawColours, drawGrid, drawHeat, drawScale, drawVector } from './drawing.js';
 import { formatShare } from './format.js';
 import type { Source } from './source.js';
 
@@ -13,8 +13,8 @@ export type Mode = 'maps' | 'colours' | 'attention' | 'heat';
 export const MODES: Readonly<Record<Mode, string>> = {
   maps: 'Maps',
   colours: 'Colours',
-  attention: 'Attention',
   heat: 'Grad-CAM',
+  attention: 'Attention',
 };
 
 /** What is shown. */
@@ -29,87 +29,89 @@ export interface View {
   readonly target: string;
 }
 
+/** The question whose answer a mode shows. */
+export function questionOf({ mode, request, photo, target }: Omit<View, 'title'>): {
+  readonly name: string;
+  readonly fields: Readonly<Record<string, string>>;
+} {
+  return {
+    name: mode === 'attention' || mode === 'heat' ? mode : 'features',
+    fields: {
+      node: request,
+      photo: photo.id,
+      ...(mode === 'heat' && target !== '' ? { class: target } : {}),
+    },
+  };
+}
+
 /** Makes the figure of a view. */
 export async function makeView(source: Source, view: View): Promise<HTMLElement> {
-  const { mode, request: node, photo } = view;
-  const fields = { node, photo: photo.id };
-  const title = make('p', 'view-title', make('bdi', '', view.title), make('span', '', ` · ${photo.name}`));
-  const makeBody = { maps: makeMaps, colours: makeColours, attention: makeAttention, heat: makeHeat }[mode];
-  const body = await makeBody(source, fields, view).catch((error: unknown) => [
-    make('p', 'note bad', String(error)),
-  ]);
-  return make('div', 'view', title, ...body);
+  const { mode, photo, title } = view;
+  const { name, fields } = questionOf(view);
+  const outcome = await source.ask(name, fields).catch((error: unknown) => ({ problem: String(error) }));
+  const body =
+    'problem' in outcome
+      ? make('p', 'note bad', outcome.problem)
+      : { maps: makeMaps, colours: makeColours, attention: makeAttention, heat: makeHeat }[mode](
+          outcome.value as never,
+          photo,
+        );
+  const heading = make(
+    'p',
+    'view-title clip',
+    make('strong', '', make('bdi', '', title)),
+    make('span', 'small', ` · ${photo.name}`),
+  );
+  return make('div', '', heading, body);
 }
 
-type Fields = Readonly<Record<string, string>>;
+function note(text: string): HTMLElement {
+  return make('p', 'note', text);
+}
 
-async function makeMaps(source: Source, fields: Fields): Promise<HTMLElement[]> {
-  const outcome = await source.ask<PageFeatures>('features', fields);
-  if ('problem' in outcome) return [make('p', 'note bad', outcome.problem)];
-  const { maps, vector, notes, statistics, dims } = outcome.value;
-  const value = make('p', 'value note', ' ');
-  const shape = make('p', 'note', `[${dims.join(', ')}] ${outcome.value.dtype}`);
+function makeMaps({ maps, vector, notes, statistics, dims, dtype }: PageFeatures): HTMLElement[] {
   const picture = maps
-    ? [drawGrid(maps, 'channel', (text) => (value.textContent = text)), value, drawScale('map')]
+    ? [...drawGrid(maps, 'channel'), drawScale('map')]
     : vector === null
-      ? [make('p', 'note', 'It is neither a map nor a short vector: only its figures are shown.')]
+      ? [note('It is neither a map nor a short vector: only its figures are shown.')]
       : [drawVector(decodeFloats(vector))];
-  return [shape, ...picture, ...notes.map((note) => make('p', 'note', note)), makeFigures(statistics)];
+  return [note(`[${dims.join(', ')}] ${dtype}`), ...picture, ...notes.map(note), makeFigures(statistics)];
 }
 
-async function makeColours(source: Source, fields: Fields, { photo }: View): Promise<HTMLElement[]> {
-  const outcome = await source.ask<PageFeatures>('features', fields);
-  if ('problem' in outcome) return [make('p', 'note bad', outcome.problem)];
-  const { colours, statistics } = outcome.value;
-  if (!colours)
-    return [make('p', 'note', 'Colours need a map with three channels or more.'), makeFigures(statistics)];
-  const note =
+function makeColours({ colours, statistics }: PageFeatures, photo: PagePhoto): HTMLElement[] {
+  if (!colours) return [note('Colours need a map with three channels or more.'), makeFigures(statistics)];
+  const about =
     'The first three principal components of the channels, as red, green and blue: places of one colour are alike.';
+  return [makePair(drawColours(colours), photo), note(about), makeFigures(statistics)];
+}
+
+function makeAttention(attention: PageAttention, photo: PagePhoto): HTMLElement[] {
+  const about = `Where ${attention.from} looks, head by head.`;
+  return [makePair(undefined, photo), note(about), ...drawGrid(attention, 'head'), drawScale('map')];
+}
+
+function makeHeat(heat: PageHeat, photo: PagePhoto): HTMLElement[] {
+  const { layer, classIndex, label, score, about } = heat;
+  const of = make('strong', '', label ?? `class ${classIndex}`);
+  const says = [': where the score of ', of, ` (${formatValue(score)}) comes from. ${about}`];
   return [
-    make('div', 'pair', drawColours(colours), makePhoto(photo)),
-    make('p', 'note', note),
-    makeFigures(statistics),
+    makePair(drawHeat(heat, photo), photo),
+    make('p', 'note', 'Grad-CAM of ', make('bdi', '', layer), says),
+    drawScale('heat'),
   ];
 }
 
-async function makeAttention(source: Source, fields: Fields, { photo }: View): Promise<HTMLElement[]> {
-  const outcome = await source.ask<PageAttention>('attention', fields);
-  if ('problem' in outcome) return [make('p', 'note bad', outcome.problem)];
-  const value = make('p', 'value note', ' ');
-  const note = `Where ${outcome.value.from} looks, head by head.`;
-  const grid = drawGrid(outcome.value, 'head', (text) => (value.textContent = text));
-  return [make('div', 'pair', makePhoto(photo)), make('p', 'note', note), grid, value, drawScale('map')];
-}
-
-async function makeHeat(source: Source, fields: Fields, { photo, target }: View): Promise<HTMLElement[]> {
-  const outcome = await source.ask<PageHeat>('heat', target === '' ? fields : { ...fields, class: target });
-  if ('problem' in outcome) return [make('p', 'note bad', outcome.problem)];
-  const { layer, classIndex, label, score, about } = outcome.value;
-  const note = make(
-    'p',
-    'note',
-    'Grad-CAM of ',
-    make('bdi', '', layer),
-    ': where the score of ',
-    make('strong', '', label ?? `class ${classIndex}`),
-    ` (${formatNumber(score)}) comes from. ${about}`,
-  );
-  return [make('div', 'pair', drawHeat(outcome.value, photo), makePhoto(photo)), note, drawScale('heat')];
-}
-
-function makePhoto({ picture, name }: PagePhoto): HTMLImageElement {
-  const image = make('img', 'photo');
-  image.src = picture;
-  image.alt = name;
-  return image;
+/** A picture beside its photo. */
+function makePair(picture: HTMLElement | undefined, { picture: src, name: alt }: PagePhoto): HTMLElement {
+  return make('div', 'pair', picture, make('img', '', { src, alt }));
 }
 
 function makeFigures(statistics: PageStatistics): HTMLElement {
   const { count, mean, std, least, largest, zeros, notFinite, channels, dead } = statistics;
   const figures: readonly (readonly [string, string, boolean?])[] = [
-    ['mean', formatNumber(mean)],
-    ['deviation', formatNumber(std)],
-    ['range', `${formatNumber(least)} … ${formatNumber(largest)}`],
+    ['mean', formatValue(mean)],
+    ['deviation', formatValue(std)],
+    ['range', `${formatValue(least)} … ${formatValue(largest)}`],
     ['zeros', formatShare(count === 0 ? 0 : zeros / count)],
     ...(dead === null
       ? []
@@ -117,7 +119,7 @@ function makeFigures(statistics: PageStatistics): HTMLElement {
     ['NaN or infinite', formatCount(notFinite), notFinite > 0],
   ];
   const rows = figures.map(([name, text, isBad]) =>
-    make('div', isBad === true ? 'bad' : '', make('dt', '', name), make('dd', '', text)),
+    make('div', isBad ? 'bad' : '', make('dt', '', name), make('dd', '', text)),
   );
-  return make('dl', 'figures', ...rows);
+  return make('dl', 'figures grid', rows);
 }

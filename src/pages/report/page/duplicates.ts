@@ -19,16 +19,12 @@ export function showDuplicates(images: PageImages, points: Points, onChoose: (po
   const stepAt = (distance: number): number =>
     distance < LEAST ? 0 : Math.round((STEPS * Math.log(distance / LEAST)) / Math.log(most / LEAST));
 
-  const slider = make('input', '');
-  slider.type = 'range';
-  slider.id = 'threshold';
-  slider.max = String(STEPS);
+  const slider = make('input', '', { type: 'range', id: 'threshold', max: STEPS, input: () => update() });
   slider.value = String(stepAt(points.duplicateDistance));
   const output = make('output', '');
-  const label = make('label', 'threshold', make('span', '', 'At least'), slider, output);
-  const summary = make('p', 'lead');
-  summary.setAttribute('role', 'status');
-  const list = make('div', 'groups');
+  const label = make('label', 'threshold line', make('span', 'small', 'At least'), slider, output);
+  const summary = make('p', 'lead', { role: 'status' });
+  const list = make('div', 'groups grid');
   const update = (): void => {
     const distance = distanceAt(slider.valueAsNumber);
     const text = `cosine ≥ ${formatCosine(distance)}`;
@@ -48,7 +44,6 @@ export function showDuplicates(images: PageImages, points: Points, onChoose: (po
     const more = groups.length - shown.length;
     list.replaceChildren(...shown, ...(more > 0 ? [make('p', 'note', `and ${more} more groups`)] : []));
   };
-  slider.addEventListener('input', update);
   const note = make(
     'p',
     'note',
@@ -87,12 +82,15 @@ function makeGroup(
     return tile;
   });
   const more = group.length - tiles.length;
-  const heading = make('p', 'group-name', `${group.length} images`);
-  if (shared.size > 0) heading.append(make('span', 'badge', 'identical'));
   return make(
     'div',
-    'group',
-    heading,
-    make('div', 'tiles', ...tiles, ...(more > 0 ? [make('span', 'more', `+${more}`)] : [])),
+    'group raised',
+    make(
+      'p',
+      'group-name line',
+      `${group.length} images`,
+      shared.size > 0 ? make('span', 'badge', 'identical') : undefined,
+    ),
+    make('div', 'tiles', tiles, more > 0 ? make('span', 'more muted', `+${more}`) : undefined),
   );
 }

@@ -1,5 +1,5 @@
 /** Starts the page: connects the map, the panel, the controls and the lists. */
-import { byId, make, onPress, press, readPageData } from '../../../html/browser/elements.js';
+import { byId, make, makeChip, onPress, press, readPageData } from '../../../html/browser/elements.js';
 import { startTheme } from '../../../html/browser/theme.js';
 import type { PageData, PageImages } from './data.js';
 import { showDuplicates } from './duplicates.js';
@@ -95,18 +95,13 @@ function startLegend({ folders, images }: PageData, onHighlight: (folder: number
   let highlighted: number | undefined;
   const buttons = folders.map((name, folder) => {
     const count = images.folders!.filter((other) => other === folder).length;
-    const swatch = make('span', 'swatch');
-    swatch.style.color = `var(--folder-${folder})`;
-    const label = [make('bdi', '', name), make('span', 'count', String(count))];
-    const button = make('button', 'chip', swatch, ...label);
-    button.type = 'button';
-    button.setAttribute('aria-pressed', 'false');
-    button.addEventListener('click', () => {
+    const press = (): void => {
       highlighted = highlighted === folder ? undefined : folder;
       buttons.forEach((other, i) => other.setAttribute('aria-pressed', String(i === highlighted)));
       onHighlight(highlighted);
-    });
-    return button;
+    };
+    const traits = { 'aria-pressed': false, '--swatch': `var(--folder-${folder})` };
+    return makeChip(name, press, traits, make('span', 'muted', String(count)));
   });
   byId('legend').replaceChildren(...buttons);
 }
@@ -153,16 +148,13 @@ function showPanel(
   const panel = byId('panel');
   if (point === undefined) {
     const hint = 'Choose an image on the map to see it here with its nearest images.';
-    panel.replaceChildren(make('p', 'panel-hint', hint));
+    panel.replaceChildren(make('p', 'panel-hint muted', hint));
     return;
   }
   const image = points.members[point]!;
   const name = images.names[image]!;
   const size = images.sizes[image];
   const facts = [size ? `${size[0]} × ${size[1]} pixels` : '', `row ${images.rows[image]}`];
-  const heading = make('h3', 'panel-name', make('bdi', '', shortName(name)));
-  const path = make('p', 'panel-path', make('bdi', '', name));
-  const note = make('p', 'note', facts.filter((fact) => fact !== '').join(' · '));
   const neighbours = points.neighboursOf(point).map(({ point: other, distance }) => {
     const otherName = images.names[points.members[other]!]!;
     const isSame = points.sameAs[other] === points.sameAs[point];
@@ -172,13 +164,14 @@ function showPanel(
     tile.dataset['point'] = String(other);
     return tile;
   });
-  const title = make('h4', '', `${neighbours.length} nearest, by cosine`);
   panel.replaceChildren(
-    make('div', 'panel-picture', makePicture(images, image)),
-    heading,
-    ...(shortName(name) === name ? [] : [path]),
-    note,
-    ...(neighbours.length === 0 ? [] : [title, make('div', 'tiles', ...neighbours)]),
+    make('div', 'panel-picture', makePicture(images.thumbnails[image])),
+    make('h3', 'panel-name', make('bdi', '', shortName(name))),
+    ...(shortName(name) === name ? [] : [make('p', 'small', make('bdi', '', name))]),
+    make('p', 'note', facts.filter((fact) => fact !== '').join(' · ')),
+    ...(neighbours.length === 0
+      ? []
+      : [make('h4', '', `${neighbours.length} nearest, by cosine`), make('div', 'tiles', neighbours)]),
   );
   const count =
     neighbours.length === 1 ? 'Its nearest image is' : `Its ${neighbours.length} nearest images are`;

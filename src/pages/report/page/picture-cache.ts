@@ -16,13 +16,13 @@ export class PictureCache {
 
   /** An image's picture, which may still be loading; undefined if the image has no picture. */
   pictureOf(image: number): HTMLImageElement | undefined {
-    const url = pictureUrl(this.#images, image);
-    if (url === undefined) return undefined;
+    const webp = this.#images.thumbnails[image];
+    if (!webp) return undefined;
     let picture = this.#pictures.get(image);
     if (!picture) {
       picture = new Image();
       picture.addEventListener('load', this.#onLoad);
-      picture.src = url;
+      picture.src = pictureUrl(webp);
       this.#pictures.set(image, picture);
     }
     return picture;

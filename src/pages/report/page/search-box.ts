@@ -3,7 +3,7 @@ import { acceptDrops } from '../../../html/browser/accept-drops.js';
 import { askServer } from '../../../html/browser/ask-server.js';
 import { byId, make } from '../../../html/browser/elements.js';
 import type { PageHit, PageHits, PageServer } from './data.js';
-import { makePictureOf, shortName } from './tiles.js';
+import { makePicture, shortName } from './tiles.js';
 
 /** What the search needs of the rest of the page. */
 export interface SearchPlace {
@@ -50,12 +50,14 @@ export function startSearch({ key, takesTexts, takesPhotos }: PageServer, place:
     void search();
   };
   const showPhoto = (name: string, picture: string | null): void => {
-    const remove = make('button', 'quiet', 'Remove');
-    remove.type = 'button';
-    remove.setAttribute('aria-label', `Remove the photo ${name}`);
-    remove.addEventListener('click', () => setPhoto(undefined));
+    const remove = make(
+      'button',
+      '',
+      { 'aria-label': `Remove the photo ${name}`, click: () => setPhoto(undefined) },
+      'Remove',
+    );
     byId('chosen').replaceChildren(
-      ...(picture === null ? [] : [makePictureOf(picture)]),
+      ...(picture === null ? [] : [makePicture(picture)]),
       make('bdi', '', name),
       remove,
     );
@@ -81,17 +83,14 @@ export function startSearch({ key, takesTexts, takesPhotos }: PageServer, place:
 }
 
 /** A result. It is a button if the map has the image. */
-function makeHit({ name, row, cosine, picture }: PageHit, onPress: (() => void) | undefined): HTMLElement {
-  const image = makePictureOf(picture);
+function makeHit({ name, row, cosine, picture }: PageHit, click: (() => void) | undefined): HTMLElement {
   const score = cosine.toFixed(3).replace('-', '−');
-  const note = make('span', 'tile-note', score);
-  const label = make('bdi', 'tile-name', shortName(name));
-  const tile = onPress ? make('button', 'tile', image, note, label) : make('div', 'tile', image, note, label);
-  tile.title = `${name}, row ${row}`;
-  if (onPress) {
-    (tile as HTMLButtonElement).type = 'button';
-    tile.setAttribute('aria-label', `${name}, cosine ${score}: show it on the map`);
-    tile.addEventListener('click', onPress);
-  }
-  return tile;
+  const parts = [
+    { title: `${name}, row ${row}` },
+    makePicture(picture),
+    make('span', 'tiny', score),
+    make('bdi', 'tiny clip', shortName(name)),
+  ];
+  const label = `${name}, cosine ${score}: show it on the map`;
+  return click ? make('button', 'tile', { click, 'aria-label': label }, parts) : make('div', 'tile', parts);
 }

@@ -2,33 +2,16 @@
 import { make } from '../../../html/browser/elements.js';
 import type { PageImages } from './data.js';
 
-/** The address of an image's picture; undefined if it has no picture. */
-export function pictureUrl(images: PageImages, image: number): string | undefined {
-  return urlOf(images.thumbnails[image] ?? null);
-}
-
-function urlOf(webp: string | null): string | undefined {
-  return webp === null ? undefined : `data:image/webp;base64,${webp}`;
-}
-
-/** An image's picture, or a placeholder. */
-export function makePicture(images: PageImages, image: number): HTMLElement {
-  return makePictureOf(images.thumbnails[image] ?? null);
+/** The address of a picture of WebP in base64. */
+export function pictureUrl(webp: string): string {
+  return `data:image/webp;base64,${webp}`;
 }
 
 /** A picture of WebP in base64, or a placeholder. */
-export function makePictureOf(webp: string | null): HTMLElement {
-  const url = urlOf(webp);
-  if (url === undefined) {
-    const placeholder = make('span', 'picture missing', 'no picture');
-    placeholder.setAttribute('aria-hidden', 'true');
-    return placeholder;
-  }
-  const picture = make('img', 'picture');
-  picture.src = url;
-  picture.alt = '';
-  picture.decoding = 'async';
-  return picture;
+export function makePicture(webp: string | null | undefined): HTMLElement {
+  return webp
+    ? make('img', 'picture', { src: pictureUrl(webp), alt: '', decoding: 'async' })
+    : make('span', 'picture missing tiny', { 'aria-hidden': 'true' }, 'no picture');
 }
 
 /** The last part of a path. */
@@ -38,16 +21,12 @@ export function shortName(name: string): string {
 
 /** A picture with a note under it; pressing it shows the image on the map. */
 export function makeTile(
-  images: PageImages,
+  { names, thumbnails }: PageImages,
   image: number,
   label: string,
   note: string,
-  onPress: () => void,
+  click: () => void,
 ): HTMLButtonElement {
-  const button = make('button', 'tile', makePicture(images, image), make('span', 'tile-note', note));
-  button.type = 'button';
-  button.setAttribute('aria-label', label);
-  button.title = images.names[image]!;
-  button.addEventListener('click', onPress);
-  return button;
+  const traits = { title: names[image]!, 'aria-label': label, click };
+  return make('button', 'tile', traits, makePicture(thumbnails[image]), make('span', 'tiny clip', note));
 }

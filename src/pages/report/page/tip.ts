@@ -9,7 +9,7 @@ const EDGE = 4;
 
 /** Shows an image's card above a place of the map, or below it if there is no room above. */
 export function showTip(
-  images: PageImages,
+  { names, thumbnails }: PageImages,
   image: number,
   { x, y }: Place,
   gap: number,
@@ -17,7 +17,7 @@ export function showTip(
 ): void {
   const tip = byId('tip');
   tip.hidden = false;
-  tip.replaceChildren(makePicture(images, image), make('bdi', 'tip-name', images.names[image]!));
+  tip.replaceChildren(makePicture(thumbnails[image]), make('bdi', 'tip-name tiny', names[image]!));
   const [w, h] = [tip.offsetWidth, tip.offsetHeight];
   const above = y - gap - h;
   const left = Math.max(EDGE, Math.min(width - w - EDGE, x - w / 2));

@@ -1,6 +1,7 @@
 /** Near-duplicates of the whole dataset, as text: the map shows those of its sample. */
 import { shown } from '../../../base/printable.js';
 import type { Duplicates } from '../../../features/dedupe/find-duplicates.js';
+import { renderSection } from '../../../html/components.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount } from '../../../html/numbers.js';
 
@@ -11,10 +12,7 @@ const MOST_COPIES = 8;
 
 /** A list of groups for each output; the largest come first. */
 export function renderDuplicates(outputs: readonly Duplicates[]): Markup {
-  return markup`<section aria-labelledby="all-duplicates-title">
-  <h2 id="all-duplicates-title">Near-duplicates among all images</h2>
-  ${outputs.map(renderOutput)}
-</section>`;
+  return renderSection('all-duplicates', 'Near-duplicates among all images', outputs.map(renderOutput));
 }
 
 function renderOutput({ key, cosine, groups, compared }: Duplicates): Markup {

@@ -1,10 +1,6 @@
 /** The manifest as rows of text. Opening the dataset checks only what reading needs; every other field may hold anything. */
-import { shown } from '../../../base/printable.js';
 import { describeCosines } from '../../../datasets/records/float32-comparison.js';
-import { formatBytes, formatCount, formatSeconds } from '../../../html/numbers.js';
-
-/** A name and its text. */
-export type Fact = readonly [name: string, text: string];
+import { factsOf, textOf, type Fact } from '../../../html/facts.js';
 
 /** The manifest's facts by chapter. */
 export interface Facts {
@@ -13,9 +9,6 @@ export interface Facts {
   readonly requests: readonly string[];
   /** As recorded, such as `2026-11-21T19:33:00.000Z`; empty if the manifest does not say. */
   readonly createdAt: string;
-  readonly imagesPerSecond: number | undefined;
-  readonly seconds: number | undefined;
-  readonly device: string;
   /** Folder that held the images. */
   readonly imageFolder: string | undefined;
   readonly chapters: readonly { readonly title: string; readonly facts: readonly Fact[] }[];
@@ -25,24 +18,19 @@ export interface Facts {
 export function readFacts(manifest: unknown): Facts {
   const at = (...path: string[]): unknown => valueAt(manifest, path);
   const source = textOf(at('source', 'location'));
-  const seconds = numberOf(at('run', 'seconds'));
-  const inputs = inputsOfLatestRun(manifest);
   const file = textOf(at('model', 'file'));
   const requests = listOf(at('request')).map((entry) => requestText(entry));
   return {
     title: file === '' ? 'Dataset' : file.replace(/\.onnx$/i, ''),
     requests: requests.map(([key]) => key),
     createdAt: textOf(at('createdAt')),
-    imagesPerSecond: seconds !== undefined && seconds > 0 ? inputs / seconds : undefined,
-    seconds,
-    device: textOf(at('run', 'device')),
     imageFolder: source === '' ? undefined : source,
     chapters: [
-      { title: 'Model', facts: existing(entriesOf(at('model'))) },
+      { title: 'Model', facts: factsOf(at('model')) },
       { title: 'Request', facts: requests },
-      { title: 'Images', facts: existing([['source', source], ...entriesOf(at('transform'))]) },
-      { title: 'Run', facts: existing(entriesOf(at('run'))) },
-      { title: 'Versions', facts: existing(entriesOf(at('versions'))) },
+      { title: 'Images', facts: [...factsOf({ folder: source }), ...factsOf(at('transform'))] },
+      { title: 'Run', facts: runFacts(at('run'), inputsOfLatestRun(manifest)) },
+      { title: 'Versions', facts: factsOf(at('versions')) },
     ].filter(({ facts }) => facts.length > 0),
   };
 }
@@ -62,21 +50,16 @@ function inputsOfLatestRun(manifest: unknown): number {
   return shards.reduce<number>((sum, shard) => sum + (numberOf(valueAt(shard, ['inputs'])) ?? 0), 0);
 }
 
-function existing(facts: readonly Fact[]): Fact[] {
-  return facts.filter(([, text]) => text !== '');
-}
-
-/** Fields of an object as text, in their order; sizes and times in units that people read. */
-function entriesOf(value: unknown): Fact[] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
-  return Object.entries(value).map(([name, inner]): Fact => {
-    const number = numberOf(inner);
-    if (number !== undefined && /(?:^b|B)ytes$/.test(name))
-      return [spaced(name.replace(/bytes$/i, '')) || 'size', formatBytes(number)];
-    if (number !== undefined && name === 'seconds') return ['time', formatSeconds(number)];
-    if (name === 'unreadFiles') return ['files not read', countsText(inner)];
-    if (name === 'againstFloat32') return ['against float32', comparisonText(inner)];
-    return [spaced(name), textOf(inner)];
+/** The run, with its speed, and with two of its records in words. */
+function runFacts(run: unknown, inputs: number): Fact[] {
+  if (typeof run !== 'object' || run === null) return [];
+  const { unreadFiles, againstFloat32, ...plain } = run as Readonly<Record<string, unknown>>;
+  const seconds = numberOf(plain['seconds']) ?? 0;
+  return factsOf({
+    ...plain,
+    imagesPerSecond: seconds > 0 ? Number((inputs / seconds).toPrecision(3)) : null,
+    filesNotRead: countsText(unreadFiles),
+    againstFloat32: comparisonText(againstFloat32),
   });
 }
 
@@ -95,26 +78,7 @@ function comparisonText(value: unknown): string {
     const least = numberOf(valueAt(inner, ['least']));
     return least === undefined ? [] : [[key, { least }] as const];
   });
-  return shown(`${images} images: ${describeCosines(Object.fromEntries(outputs))}`.slice(0, MAX_TEXT));
-}
-
-/** `limitPixels` → `limit pixels`. */
-function spaced(name: string): string {
-  return shown(name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)).trim();
-}
-
-const MAX_TEXT = 400;
-
-function textOf(value: unknown): string {
-  if (value === null || value === undefined) return '';
-  if (typeof value === 'string') return shown(value.slice(0, MAX_TEXT));
-  if (Array.isArray(value)) return value.slice(0, 50).map(textOf).join(', ').slice(0, MAX_TEXT);
-  const size = [valueAt(value, ['height']), valueAt(value, ['width'])];
-  if (size.every((side) => typeof side === 'number')) return `${size.join(' × ')} (height × width)`;
-  if (typeof value === 'object') return shown(JSON.stringify(value).slice(0, MAX_TEXT));
-  if (typeof value === 'number')
-    return Number.isInteger(value) && value >= 1e5 ? formatCount(value) : String(value);
-  return typeof value === 'boolean' ? String(value) : '';
+  return `${images} images: ${describeCosines(Object.fromEntries(outputs))}`;
 }
 
 function numberOf(value: unknown): number | undefined {

@@ -1,7 +1,8 @@
 /** A probe on the page: its classes, confusions and suspected labels. A reader needs no script for it. */
 import { shown } from '../../../base/printable.js';
 import { markup, type Markup } from '../../../html/html.js';
-import { formatCount } from '../../../html/numbers.js';
+import { formatCount, formatShare } from '../../../html/numbers.js';
+import { renderColumns, renderSection, renderWide } from '../../../html/components.js';
 import type { Probe, ProbeResults, SuspectImage } from '../../../features/probe/probe.js';
 
 /** A suspected label and the picture of its image. */
@@ -28,32 +29,28 @@ export function renderProbe({ probe, suspects }: ProbePart): Markup {
   const what =
     strength === null ? markup`<code>${kind}</code>` : markup`<code>${kind}</code>, strength ${strength}`;
   const body = results
-    ? markup`<p class="lead">${what}: ${formatPercent(results.accuracy)} of ${formatCount(results.rows)} images are classified right by a classifier that has not seen them (${results.folds} folds); balanced over ${formatCount(classes.length)} classes ${formatPercent(results.balancedAccuracy)}.${describeCalibration(results)}</p>
+    ? markup`<p class="lead">${what}: ${formatShare(results.accuracy)} of ${formatCount(results.rows)} images are classified right by a classifier that has not seen them (${results.folds} folds); balanced over ${formatCount(classes.length)} classes ${formatShare(results.balancedAccuracy)}.${describeCalibration(results)}</p>
   ${renderClasses(results)}
   ${renderConfusion(results)}
   ${renderSuspects(results, suspects)}`
     : markup`<p class="note">The probe was trained without held-out folds, so it has no results.</p>`;
-  return markup`<section id="probe-section" aria-labelledby="probe-title">
-  <h2 id="probe-title">Labels</h2>
-  ${body}
-</section>`;
+  return renderSection('probe', 'Labels', body);
 }
 
 function describeCalibration({ calibration }: ProbeResults): string {
   if (!calibration) return '';
-  return ` Probabilities are off by ${formatPercent(calibration.error)} on average (expected calibration error).`;
+  return ` Probabilities are off by ${formatShare(calibration.error)} on average (expected calibration error).`;
 }
 
 function renderClasses({ classes }: ProbeResults): Markup {
-  const rows = classes.map(
-    ({ label, support, precision, recall, f1 }) =>
-      markup`<tr><th scope="row"><bdi>${shown(label)}</bdi></th><td>${formatCount(support)}</td><td>${precision === null ? '–' : precision.toFixed(3)}</td><td>${recall.toFixed(3)}</td><td>${f1.toFixed(3)}</td></tr>`,
-  );
-  return markup`<div class="wide"><table class="classes">
-    <caption>Classes</caption>
-    <thead><tr><th scope="col">label</th><th scope="col">images</th><th scope="col">precision</th><th scope="col">recall</th><th scope="col">F1</th></tr></thead>
-    <tbody>${rows}</tbody>
-  </table></div>`;
+  const rows = classes.map(({ label, support, precision, recall, f1 }) => [
+    label,
+    formatCount(support),
+    precision?.toFixed(3) ?? '–',
+    recall.toFixed(3),
+    f1.toFixed(3),
+  ]);
+  return renderColumns('Classes', ['label', 'images', 'precision', 'recall', 'F1'], rows);
 }
 
 /** A row per label and a column per prediction. A stronger colour is a larger share of the row. */
@@ -75,11 +72,15 @@ function renderConfusion({ classes, confusion }: ProbeResults): Markup {
     });
     return markup`<tr><th scope="row"><bdi>${shown(classes[given]!.label)}</bdi></th>${cells}</tr>`;
   });
-  return markup`<div class="wide"><table class="confusion">
-    <caption>Confusions: the label of a row, the prediction of a column</caption>
+  const caption = 'Confusions: the label of a row, the prediction of a column';
+  return renderWide(
+    caption,
+    markup`<table class="confusion">
+    <caption>${caption}</caption>
     <thead><tr><td></td>${head}</tr></thead>
     <tbody>${rows}</tbody>
-  </table></div>`;
+  </table>`,
+  );
 }
 
 function renderSuspects({ suspectCount }: ProbeResults, suspects: readonly PicturedSuspect[]): Markup {
@@ -88,7 +89,7 @@ function renderSuspects({ suspectCount }: ProbeResults, suspects: readonly Pictu
   const more = suspectCount - suspects.length;
   return markup`<h3>Suspected labels</h3>
   <p class="lead">${formatCount(suspectCount)} images are classified as another class than their label. The clearest come first: wrong labels gather at the top, hard images follow.</p>
-  <div class="suspects">${suspects.map(renderSuspect)}</div>
+  <div class="suspects grid">${suspects.map(renderSuspect)}</div>
   ${more > 0 ? markup`<p class="note">and ${formatCount(more)} more; the probe’s file lists up to 1000</p>` : null}`;
 }
 
@@ -97,10 +98,10 @@ function renderSuspect({ suspect, picture }: PicturedSuspect): Markup {
   const name = path === null ? `(row ${row}, given as bytes)` : shown(path);
   const image = picture
     ? markup`<img src="data:image/webp;base64,${picture}" alt="${name}">`
-    : markup`<div class="no-picture"></div>`;
+    : markup`<div></div>`;
   return markup`<figure class="suspect">
     ${image}
-    <figcaption><bdi>${shown(given)}</bdi><span>${formatScore(givenScore)}</span><bdi class="rather">rather ${shown(suggested)}</bdi><span>${formatScore(suggestedScore)}</span><bdi class="path">${name}</bdi></figcaption>
+    <figcaption><bdi>${shown(given)}</bdi><span>${formatScore(givenScore)}</span><bdi class="bad">rather ${shown(suggested)}</bdi><span>${formatScore(suggestedScore)}</span><bdi class="path muted">${name}</bdi></figcaption>
   </figure>`;
 }
 
@@ -108,8 +109,4 @@ function renderSuspect({ suspect, picture }: PicturedSuspect): Markup {
 function formatScore(score: number): string {
   if (!Number.isFinite(score)) return '–';
   return score !== 0 && Math.abs(score) < 0.005 ? score.toPrecision(1) : score.toFixed(2);
-}
-
-function formatPercent(share: number): string {
-  return `${(100 * share).toFixed(1)} %`;
 }

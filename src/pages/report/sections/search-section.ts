@@ -1,4 +1,5 @@
 /** The search box of a served report. Its results come from the page's script. */
+import { renderSection } from '../../../html/components.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount } from '../../../html/numbers.js';
 import type { PageServer } from '../page/data.js';
@@ -17,23 +18,20 @@ export function renderSearch({ takesTexts, takesPhotos }: PageServer, rows: numb
         : takesPhotos
           ? `Drop a photo on this page. ${among}`
           : 'Serve this page with --model FILE, the model that made the dataset, to search by a photo or by words.';
-  return markup`<section id="search-section" aria-labelledby="search-title">
-  <h2 id="search-title">Search</h2>
-  <p class="lead">${lead}</p>
-  ${takesTexts || takesPhotos ? renderForm(takesTexts, takesPhotos) : null}
-</section>`;
+  const form = takesTexts || takesPhotos ? renderForm(takesTexts, takesPhotos) : null;
+  return renderSection('search', 'Search', markup`<p class="lead">${lead}</p>${form}`);
 }
 
 function renderForm(takesTexts: boolean, takesPhotos: boolean): Markup {
   const words = markup`<input id="words" type="search" maxlength="${MOST_CHARACTERS}" placeholder="a dog on grass" aria-label="What to look for" autocomplete="off">`;
   const photo = markup`<input id="photo" type="file" accept="image/*" hidden>
-    <button type="button" id="choose-photo" class="quiet">Choose a photo</button>
-    <span id="chosen"></span>`;
-  return markup`<form id="search" class="search-form">
+    <button type="button" id="choose-photo">Choose a photo</button>
+    <span id="chosen" class="line"></span>`;
+  return markup`<form id="search" class="tools line">
     ${takesTexts ? words : null}
-    ${takesTexts ? markup`<button type="submit" class="quiet">Search</button>` : null}
+    ${takesTexts ? markup`<button type="submit">Search</button>` : null}
     ${takesPhotos ? photo : null}
   </form>
   <p id="search-said" class="note" role="status"></p>
-  <div id="hits" class="tiles hits"></div>`;
+  <div id="hits" class="hits grid"></div>`;
 }

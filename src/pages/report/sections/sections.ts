@@ -2,45 +2,30 @@
 import { shown } from '../../../base/printable.js';
 import type { CollectedOutput } from '../collect/collect-output.js';
 import type { FailureGroup, Inputs } from '../collect/collect-inputs.js';
-import type { Fact, Facts } from './facts.js';
+import type { Facts } from './facts.js';
+import { renderNumbers, renderTable } from '../../../html/components.js';
+import type { Fact } from '../../../html/facts.js';
 import { markup, type Markup } from '../../../html/html.js';
-import { formatCount, formatSeconds, formatValue } from '../../../html/numbers.js';
-import { countInBins, type Histogram } from '../collect/statistics.js';
+import { formatCount, formatValue } from '../../../html/numbers.js';
+import { countInBins } from '../collect/statistics.js';
 
-const BINS = 36;
+/** Bars of a histogram: the square root of the values, within what a reader can tell apart. */
+const [LEAST_BINS, MOST_BINS] = [8, 36];
 /** Channels that are listed by number. */
 const MAX_CHANNELS_LISTED = 24;
 
-/** The numbers at the top. */
-export function renderNumbers({ ok, failed }: Inputs, facts: Facts): Markup {
-  const numbers: Fact[] = [
+/** The numbers at the top: how much there is, and how much of it failed. */
+export function renderCounts({ ok, failed }: Inputs): Markup {
+  return renderNumbers([
     ['images', formatCount(ok + failed)],
     ['embedded', formatCount(ok)],
-    ['failed', formatCount(failed)],
-  ];
-  if (facts.imagesPerSecond !== undefined)
-    numbers.push([
-      'images per second',
-      facts.imagesPerSecond.toFixed(facts.imagesPerSecond < 10 ? 2 : facts.imagesPerSecond < 100 ? 1 : 0),
-    ]);
-  if (facts.seconds !== undefined) numbers.push(['latest run', formatSeconds(facts.seconds)]);
-  if (facts.device !== '') numbers.push(['device', facts.device]);
-  const items = numbers.map(([name, text]) => {
-    const mark = name === 'failed' && failed > 0 ? 'bad' : '';
-    return markup`<div class="${mark}"><dt>${name}</dt><dd>${text}</dd></div>`;
-  });
-  return markup`<dl class="numbers">${items}</dl>`;
+    ['failed', formatCount(failed), failed > 0 ? 'bad' : undefined],
+  ]);
 }
 
-/** The facts by chapter. */
-export function renderFacts({ chapters }: Facts): Markup {
-  const blocks = chapters.map(({ title, facts }) => {
-    const rows = facts.map(
-      ([name, text]) => markup`<div><dt><bdi>${name}</bdi></dt><dd><bdi>${text}</bdi></dd></div>`,
-    );
-    return markup`<section class="chapter"><h3>${title}</h3><dl>${rows}</dl></section>`;
-  });
-  return markup`<div class="chapters">${blocks}</div>`;
+/** How the dataset was made, by chapter. */
+export function renderOrigin({ chapters }: Facts): Markup {
+  return markup`<div class="chapters">${chapters.map(({ title, facts }) => markup`<section class="chapter"><h3>${title}</h3>${renderTable(facts)}</section>`)}</div>`;
 }
 
 /** The statistics of an output. */
@@ -53,17 +38,15 @@ export function renderStatistics({ key, layout, statistics }: CollectedOutput, i
     ['standard deviation', formatValue(std)],
     ['smallest', formatValue(min)],
     ['largest', formatValue(max)],
-    ['NaN', shareOf(nan, values)],
-    ['infinite', shareOf(infinite, values)],
+    ['NaN', shareOf(nan, values), nan > 0 ? 'bad' : undefined],
+    ['infinite', shareOf(infinite, values), infinite > 0 ? 'bad' : undefined],
   ];
-  const norm = countInBins(norms, BINS);
-  const spread = countInBins(channelStd.filter(Number.isFinite), BINS);
   return markup`<div class="statistics" data-output="${index}">
     <h3 class="output-name"><bdi>${shown(key)}</bdi></h3>
     <div class="statistics-grid">
-      <dl class="table">${facts.map(([name, text]) => markup`<div class="${isBad(name, text)}"><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
-      ${renderHistogram(norm, 'Length of each vector', 'Euclidean norm', 'rows')}
-      ${renderHistogram(spread, 'Spread of each channel', 'standard deviation over all rows', 'channels')}
+      ${renderTable(facts)}
+      ${renderHistogram(norms, 'Length of each vector', 'Euclidean norm', 'rows')}
+      ${renderHistogram(channelStd.filter(Number.isFinite), 'Spread of each channel', 'standard deviation over all rows', 'channels')}
     </div>
     ${renderDead(zero, constant, layout.channels, rows)}
   </div>`;
@@ -71,10 +54,6 @@ export function renderStatistics({ key, layout, statistics }: CollectedOutput, i
 
 function shareOf(count: number, of: number): string {
   return count === 0 ? 'none' : `${formatCount(count)} of ${formatCount(of)}`;
-}
-
-function isBad(name: string, text: string): string {
-  return (name === 'NaN' || name === 'infinite') && text !== 'none' ? 'bad' : '';
 }
 
 function renderDead(
@@ -95,7 +74,7 @@ function renderDead(
     .map(([what, found]) => {
       const more = found.length - MAX_CHANNELS_LISTED;
       const listed = found.slice(0, MAX_CHANNELS_LISTED).join(', ');
-      return markup`<li><strong>${formatCount(found.length)}</strong> of ${formatCount(channels)} channels are ${what}: <span class="channels">${listed}${more > 0 ? ` and ${formatCount(more)} more` : ''}</span></li>`;
+      return markup`<li><strong>${formatCount(found.length)}</strong> of ${formatCount(channels)} channels are ${what}: <span class="muted">${listed}${more > 0 ? ` and ${formatCount(more)} more` : ''}</span></li>`;
     });
   return markup`<div class="dead"><h4>Dead channels</h4><ul>${lines}</ul></div>`;
 }
@@ -104,17 +83,13 @@ const WIDTH = 360;
 const HEIGHT = 120;
 
 /** A bar chart, with a label that says the same in words. */
-function renderHistogram(
-  histogram: Histogram | undefined,
-  title: string,
-  axis: string,
-  unit: string,
-): Markup {
+function renderHistogram(values: Float64Array, title: string, axis: string, unit: string): Markup {
+  const bins = Math.min(MOST_BINS, Math.max(LEAST_BINS, Math.ceil(Math.sqrt(values.length))));
+  const histogram = countInBins(values, bins);
   if (!histogram)
     return markup`<figure class="histogram"><figcaption>${title}</figcaption><p class="note">No number is finite.</p></figure>`;
   const { min, max, counts } = histogram;
   const most = Math.max(...counts);
-  const total = counts.reduce((sum, count) => sum + count, 0);
   const step = WIDTH / counts.length;
   const bars = counts.map((count, bin) => {
     const height = count === 0 ? 0 : Math.max(1.5, (count / most) * HEIGHT);
@@ -123,18 +98,18 @@ function renderHistogram(
     const x = (bin * step + 0.75).toFixed(2);
     return markup`<rect x="${x}" y="${(HEIGHT - height).toFixed(2)}" width="${(step - 1.5).toFixed(2)}" height="${height.toFixed(2)}"><title>${from} to ${to}: ${formatCount(count)} ${unit}</title></rect>`;
   });
-  const label = `${title}: ${formatCount(total)} ${unit} from ${formatValue(min)} to ${formatValue(max)}`;
+  const label = `${title}: ${formatCount(values.length)} ${unit} from ${formatValue(min)} to ${formatValue(max)}`;
   return markup`<figure class="histogram">
     <figcaption>${title}<span>${axis}</span></figcaption>
     <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${label}" preserveAspectRatio="none">${bars}</svg>
-    <div class="axis"><span>${formatValue(min)}</span><span>${formatValue(max)}</span></div>
+    <div class="axis tiny"><span>${formatValue(min)}</span><span>${formatValue(max)}</span></div>
   </figure>`;
 }
 
 /** The failures by code, with a search field. */
 export function renderFailures({ failed, failures }: Inputs): Markup {
   if (failed === 0) return markup`<p class="note">Every image was embedded.</p>`;
-  return markup`<label class="search"><span>Search paths and reasons</span><input id="failure-search" type="search" autocomplete="off" spellcheck="false"></label>
+  return markup`<label class="failure-search tools small">Search paths and reasons<input id="failure-search" type="search" autocomplete="off" spellcheck="false"></label>
     <p id="failure-count" class="note" role="status"></p>
     ${failures.map((group, index) => renderGroup(group, index === 0))}`;
 }
@@ -142,11 +117,11 @@ export function renderFailures({ failed, failures }: Inputs): Markup {
 function renderGroup({ code, count, listed }: FailureGroup, isOpen: boolean): Markup {
   const rows = listed.map(
     ({ path, message }) =>
-      markup`<li><bdi class="path">${path === null ? '(given as bytes)' : shown(path)}</bdi><bdi class="reason">${shown(message)}</bdi></li>`,
+      markup`<li><bdi class="path">${path === null ? '(given as bytes)' : shown(path)}</bdi><bdi class="muted">${shown(message)}</bdi></li>`,
   );
   const more = count - listed.length;
   return markup`<details class="failures"${isOpen ? markup` open` : null}>
-    <summary><code>${shown(code)}</code><span class="count">${formatCount(count)}</span></summary>
+    <summary><code>${shown(code)}</code> <span class="muted">${formatCount(count)}</span></summary>
     <ul>${rows}</ul>
     ${more > 0 ? markup`<p class="note">and ${formatCount(more)} more; the dataset’s metadata lists all of them (status = 'error')</p>` : null}
   </details>`;

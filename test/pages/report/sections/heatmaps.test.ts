@@ -38,7 +38,7 @@ interface Figure {
 }
 
 const FIGURE =
-  /<figure class="heatmap">.*?src="data:image\/webp;base64,([^"]+)".*?src="data:image\/webp;base64,([^"]+)".*?<bdi>(.*?)<\/bdi><span>score (-?[\d.]+)<\/span><bdi class="path">(.*?)<\/bdi>/gs;
+  /<figure class="heatmap">.*?src="data:image\/webp;base64,([^"]+)".*?src="data:image\/webp;base64,([^"]+)".*?<bdi>(.*?)<\/bdi><span>score (-?[\d.]+)<\/span><bdi class="path muted">(.*?)<\/bdi>/gs;
 
 function figuresOf(page: string): Figure[] {
   return [...readFileSync(page, 'utf8').matchAll(FIGURE)].map(([, photo, overlay, name, , path]) => ({

@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
         rows.map((row) => [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent || 0))),
       );
     expect(cells).toEqual(byFolder.results!.confusion);
-    const names = await opened.locator('.classes tbody th').allTextContents();
+    const names = await opened.locator('.columns tbody th').allTextContents();
     expect(names).toEqual(byFolder.classes);
     // The legend is of labels.
     for (const name of byFolder.classes)
@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
       void dialog.dismiss();
     });
     await opened.goto(pathToFileURL(page).href);
-    expect(await opened.locator('.classes tbody th').allTextContents()).toEqual(hostile.classes);
+    expect(await opened.locator('.columns tbody th').allTextContents()).toEqual(hostile.classes);
     expect(await opened.locator('img[src="x"]').count()).toBe(0);
     const { suspects, suspectCount } = hostile.results!;
     expect(suspectCount).toBeGreaterThan(0);

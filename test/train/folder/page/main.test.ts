@@ -32,7 +32,7 @@ async function writePage(shown: readonly EpochRecord[]): Promise<string> {
     ],
     epochs: shown,
     best: shown.at(-1)!,
-    settings: [['batch', '8']],
+    settings: { batch: 8 },
     failures: [{ path: 'cat/cut.jpg', code: 'IMAGE_TRUNCATED', message: 'it is cut off' }],
   });
   writeFileSync(path, page);
