@@ -4,8 +4,8 @@ import type { Options } from '../base/checks.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import type { FeatureInfo } from '../model/prune/feature-info.js';
 import { Internals } from '../model/open/internals.js';
-import type { EngineName, Precision } from '../runtime/capabilities/capabilities.js';
-import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import type { EngineName, EnginePrecision, Precision } from '../runtime/capabilities/capabilities.js';
+import { precisionOf, type PrunedModel } from '../model/prune/pruned-model.js';
 import type { DType, Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { ReplicaSet } from './replicas/replica-set.js';
@@ -37,8 +37,10 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
   readonly device: string;
   /** The library that runs the model. */
   readonly engine: EngineName;
-  /** How it computes: that of a model that {@link lowerPrecision} gave, else the option of this name. */
+  /** How it computes: `int8` if the file is in 8 bits, that of a model that {@link lowerPrecision} gave, else {@link floatPrecision}. */
   readonly precision: Precision;
+  /** How the engine computes float32 operators: the option `precision`. Of a model in 8 bits, these are the rest. */
+  readonly floatPrecision: EnginePrecision;
   /** The version of the engine. */
   readonly runtime: string;
 
@@ -54,7 +56,8 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
     this.imageNormalization = imageNormalization;
     this.device = set.replicas.map(({ device }) => device).join(', ');
     this.engine = lane.engine;
-    this.precision = prunedInternals.of(pruned).lowered?.precision ?? lane.precision;
+    this.floatPrecision = lane.precision;
+    this.precision = precisionOf(pruned) ?? lane.precision;
     this.runtime = set.replicas[0]!.facts.runtime;
   }
 

@@ -8,6 +8,7 @@ import { halfForm } from '../graph/precision/half-forms.js';
 import { findProducts, type Product } from '../graph/precision/products.js';
 import { constantTensor } from '../graph/precision/with-float16.js';
 import { INT8_OPSET, withInt8, type Int8Matrix } from '../graph/precision/with-int8.js';
+import { readInt8Facts } from '../graph/rewrite/int8-facts.js';
 import { describeNode } from '../graph/rewrite/prune.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import { readAttributes, type Attribute } from '../onnx/scan/attributes.js';
@@ -50,6 +51,7 @@ export async function lowerToInt8(
     throw unsupported(
       `it uses operator set ${opset}, and 8 bits need ${INT8_OPSET}; convert it first (onnx.version_converter)`,
     );
+  if (readInt8Facts(rewrite.cut).isInt8) throw unsupported('it is in 8 bits already');
   const found = await searchProducts(state, rewrite, keep);
   checkShare(rewrite, found.products);
   const { matrices, products, kept } = await readMatrices(state, found.products);

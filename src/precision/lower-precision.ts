@@ -5,11 +5,17 @@ import type { Naming } from '../graph/rewrite/lay-out.js';
 import { canConvert, convertibleOperators, isKnownOperator } from '../graph/precision/half-forms.js';
 import { describeNode, graphOutputs, wholeCut } from '../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../graph/rewrite/rewrite.js';
-import { isLowered, type LoweredPrecision, type Precision } from '../runtime/capabilities/capabilities.js';
+import {
+  checkPrecision,
+  isLowered,
+  type EngineName,
+  type LoweredPrecision,
+  type Precision,
+} from '../runtime/capabilities/capabilities.js';
 import { modelInternals } from '../model/open/model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { ModelOracle } from '../model/oracle/model-oracle.js';
-import { createPruned, prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import { createPruned, precisionOf, prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import { checkNames } from '../model/open/return-nodes.js';
 import { lowerToInt8 } from './lower-int8.js';
 import { lowerRewrite, type Lowered } from './lower-rewrite.js';
@@ -157,8 +163,19 @@ async function lower(
   return lowerRewrite(model, rewrite, naming, operators, oracle);
 }
 
-/** A pruned model in a precision: lowered with the defaults if a rewrite gives that precision, else as it is. */
-export async function inPrecision(pruned: PrunedModel, precision: Precision): Promise<PrunedModel> {
+/**
+ * A pruned model in a precision: as it is if the engine computes in that precision or the file has it, else lowered with the defaults.
+ *
+ * @throws {@link TapirError} `PRECISION_UNSUPPORTED`.
+ */
+export async function inPrecision(
+  pruned: PrunedModel,
+  precision: Precision,
+  engine: EngineName,
+): Promise<PrunedModel> {
+  // Every engine runs a file in 8 bits.
+  if (precisionOf(pruned) === precision) return pruned;
+  checkPrecision(precision, engine);
   return isLowered(precision) ? (await lowerPrecision(pruned, { precision })).model : pruned;
 }
 

@@ -83,6 +83,7 @@ describe('metadata and health', () => {
       ],
       parameters: {
         image_input: 'image',
+        precision: 'float32',
         transform: expect.objectContaining({ resize: expect.anything(), mean: expect.anything() }),
       },
     };

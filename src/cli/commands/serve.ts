@@ -5,6 +5,7 @@ import { basename, extname } from 'node:path';
 import type { Command } from 'commander';
 import { checkInteger, invalidOption } from '../../base/checks.js';
 import { openModel } from '../../model/open/open-model.js';
+import { describePrecision } from '../../runtime/capabilities/capabilities.js';
 import { createService, LISTEN_DEFAULTS } from '../../serve/service.js';
 import { SERVICE_DEFAULTS } from '../../serve/batches/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
@@ -153,7 +154,9 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     const url = await service.listen({ host, port });
     if (token === undefined && !isLoopback(host))
       terminal.err(`warning: everyone who reaches ${host} can use this service: no token is set (--token)\n`);
-    terminal.err(`serving "${settings.name}" on ${extractor.device} at ${url}\n`);
+    terminal.err(
+      `serving "${settings.name}" on ${extractor.device} (${extractor.engine}, ${describePrecision(extractor)}) at ${url}\n`,
+    );
     const outputs = extractor.outputs.map(({ name }) => name);
     if (flags.json) terminal.out(`${JSON.stringify({ url, name: settings.name, outputs })}\n`);
     await stopped;

@@ -17,7 +17,6 @@ import type { RewriteOptions } from '../../model/prune/rewrite-options.js';
 import type { DecodeMode } from '../../images/decode/decode-options.js';
 import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/lanes/device.js';
 import {
-  checkPrecision,
   enginePrecision,
   isLowered,
   type EngineName,
@@ -89,7 +88,6 @@ export function openExtractor(
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
   const { engine, precision, isolation, cudaLibs: cudaLibraries } = flags;
-  checkPrecision(precision, engine);
   const rewriting = {
     ...readPartFlags(flags),
     input: chooseInput(model, flags, transform, isOnGpu(devices)),
@@ -112,7 +110,7 @@ export function openExtractor(
       return flags.pipeline
         ? Pipeline.create(model, nodes, { ...rewriting, ...lane, devices })
         : createFeatureExtractor(model, nodes, { ...rewriting, ...place });
-    const lowered = await inPrecision(await pruneModel(model, nodes, rewriting), precision);
+    const lowered = await inPrecision(await pruneModel(model, nodes, rewriting), precision, engine);
     return flags.pipeline
       ? Pipeline.create(lowered, undefined, { ...lane, devices })
       : createFeatureExtractor(lowered, undefined, place);

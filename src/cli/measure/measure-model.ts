@@ -10,9 +10,9 @@ import {
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import {
-  checkPrecision,
   enginePrecision,
   type EngineName,
+  type EnginePrecision,
   type Precision,
 } from '../../runtime/capabilities/capabilities.js';
 import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
@@ -103,6 +103,8 @@ export interface MeasureModelReport {
   readonly devices: readonly string[];
   readonly engine: EngineName;
   readonly precision: Precision;
+  /** How the engine computes what is not in a lower precision. */
+  readonly floatPrecision: EnginePrecision;
   /** The version of the engine. */
   readonly runtime: string;
   /** The rows per run that the graph was exported for; null if it takes any number. */
@@ -146,8 +148,7 @@ export async function measureModel(
   const { devices, engine, precision, sizes, sessions, seconds, signal, onMeasured, ...rewriting } = options;
   checkMeasuring(options);
   const model = readModel(source);
-  checkPrecision(precision, engine);
-  const pruned = await inPrecision(await pruneModel(model, returnNodes, rewriting), precision);
+  const pruned = await inPrecision(await pruneModel(model, returnNodes, rewriting), precision, engine);
   const series: Series[] = [];
   for (const sessionsPerDevice of sessions) {
     await using parallel = await createFeatureExtractor(pruned, undefined, {
@@ -179,7 +180,10 @@ function checkMeasuring({ sizes, sessions, seconds, signal, onMeasured }: Measur
 
 /** The measurements with one number of sessions. */
 interface Series extends Pick<MeasureModelReport, 'measured' | 'notes'> {
-  readonly facts: Pick<MeasureModelReport, 'devices' | 'engine' | 'precision' | 'runtime' | 'fixedBatch'>;
+  readonly facts: Pick<
+    MeasureModelReport,
+    'devices' | 'engine' | 'precision' | 'floatPrecision' | 'runtime' | 'fixedBatch'
+  >;
 }
 
 async function measureSizes(
@@ -193,8 +197,8 @@ async function measureSizes(
   }: Pick<MeasureModelOptions, 'sizes' | 'seconds' | 'signal' | 'onMeasured'>,
 ): Promise<Series> {
   const fixedBatch = fixedBatchOf(parallel.inputs);
-  const { devices, engine, precision, runtime } = parallel;
-  const facts = { devices, engine, precision, runtime, fixedBatch };
+  const { devices, engine, precision, floatPrecision, runtime } = parallel;
+  const facts = { devices, engine, precision, floatPrecision, runtime, fixedBatch };
   const measured: BatchMeasurement[] = [];
   const notes: string[] = [];
   if (fixedBatch !== null)

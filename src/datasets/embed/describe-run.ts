@@ -1,4 +1,6 @@
 /** Describes a run as the plain records that a dataset holds. */
+import { createHash } from 'node:crypto';
+import { prunedInternals } from '../../model/prune/pruned-model.js';
 import type { DatasetIdentity } from '../records/dataset-identity.js';
 import type { ModelIdentity, RunRecord, TransformRecord } from '../records/run-record.js';
 import type { Extractor } from '../../extract/extractor.js';
@@ -26,7 +28,8 @@ export function describeIdentity(
     request: resolved.map(({ key, tensor, computed }) => ({ key, tensor, computed })),
     transform: options,
     engine: extractor.engine,
-    precision: extractor.precision,
+    ...precisionsOf(extractor),
+    ...loweringOf(extractor),
     keepDims,
     dtype,
     format,
@@ -44,13 +47,31 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
     transform: recordTransform(transform),
     engine: extractor.engine,
     engineVersion: extractor.runtime,
-    precision: extractor.precision,
+    ...precisionsOf(extractor),
     device: extractor.device,
     batch,
     batchMode: plan.batch?.mode ?? null,
     keepDims,
     normalize: extractor.imageNormalization ? 'graph' : input.takesPixels ? 'model' : 'cpu',
   };
+}
+
+/** The precision, and that of the rest of a model in 8 bits unless it is float32. */
+function precisionsOf({
+  precision,
+  floatPrecision,
+}: Extractor): Pick<DatasetIdentity, 'precision' | 'floatPrecision'> {
+  const isMixed = precision !== floatPrecision && floatPrecision !== 'float32';
+  return { precision, ...(isMixed ? { floatPrecision } : {}) };
+}
+
+/** What 8 bits were chosen for on photos: a digest of what was written for that. */
+function loweringOf({ model }: Extractor): Pick<DatasetIdentity, 'lowering'> {
+  const { lowered, chunks } = prunedInternals.of(model);
+  if (lowered?.precision !== 'int8') return {};
+  const hash = createHash('sha256');
+  for (const chunk of chunks) if (chunk instanceof Uint8Array) hash.update(chunk);
+  return { lowering: hash.digest('hex').slice(0, 16) };
 }
 
 /** Options that every record has; others are left out where they have their default. */

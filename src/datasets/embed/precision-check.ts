@@ -141,21 +141,26 @@ export class PrecisionCheck implements BatchCheck {
   }
 }
 
-/** Creates the check for an extractor. Returns undefined for float32, which needs no check. */
+/** Creates the check for an extractor. Returns undefined for float32, also of the rest of a file in 8 bits, which needs no check. */
 export function createPrecisionCheck(
   extractor: Extractor,
   setup: EmbedSetup,
   earlier: Pick<PrecisionCheckPlan, 'before' | 'minCosine'>,
 ): PrecisionCheck | undefined {
-  const { precision } = extractor;
-  if (precision === 'float32') return undefined;
   const { sessions, model } = extractorInternals.of(extractor);
   const { lowered } = prunedInternals.of(extractor.model);
+  const precision = lowered?.precision ?? extractor.floatPrecision;
+  if (precision === 'float32') return undefined;
   // One session is enough, also if the extractor has several.
   const device = sessions[0]!.type;
   const open = (): Promise<Extractor> =>
     lowered
-      ? createFeatureExtractor(lowered.exact, undefined, { ...model.lane, session: model.session, device })
+      ? createFeatureExtractor(lowered.exact, undefined, {
+          ...model.lane,
+          precision: 'float32',
+          session: model.session,
+          device,
+        })
       : createFeatureExtractor(extractor, undefined, { precision: 'float32', device });
   return new PrecisionCheck({ precision, setup, open, ...earlier });
 }

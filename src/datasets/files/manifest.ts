@@ -64,8 +64,10 @@ export interface Manifest {
     readonly device: string;
     /** The library that ran the model: `onnxruntime` or `openvino`. Missing in manifests from before there were two: `onnxruntime`. */
     readonly engine?: string;
-    /** The arithmetic: `float32`, `bfloat16`, `float16` or `int8`. Missing in the same manifests: `float32`. */
+    /** The arithmetic: `float32`, `bfloat16`, `float16`, or `int8`, also of a file in 8 bits. Missing in the same manifests: `float32`. */
     readonly precision?: string;
+    /** With `int8`, how the engine computes the rest; left out for float32. */
+    readonly floatPrecision?: string;
     readonly batch: number;
     /** The result of making a fixed batch dynamic; null if that was not asked for. */
     readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;
@@ -73,8 +75,8 @@ export interface Manifest {
     /** Where pixels are normalized: in the graph after a rewrite, in the original model, or on the CPU. */
     readonly normalize: 'graph' | 'model' | 'cpu';
     /**
-     * The first images of the dataset, compared with the same model in float32. Null in float32, and missing in manifests from before
-     * there were other precisions.
+     * The first images of the dataset, compared with the same model in float32; of a file in 8 bits, with the same file, its rest in
+     * float32. Null where there is nothing to compare, and missing in manifests from before there were other precisions.
      */
     readonly againstFloat32?: Float32Comparison | null;
     /** The images that `transform.decode: 'fast'` reduced, and how far their pixels are from the exact ones; null with `'exact'`. */

@@ -18,6 +18,10 @@ export interface DatasetIdentity {
   /** The library that ran the model, and its arithmetic. Datasets that do not record them: see {@link completeIdentity}. */
   readonly engine: string;
   readonly precision: string;
+  /** How the engine computes what is not in 8 bits; left out for float32. */
+  readonly floatPrecision?: string;
+  /** Of a model that was lowered in memory by what photos say: a digest of the result. */
+  readonly lowering?: string;
   readonly keepDims: boolean;
   readonly dtype: string;
   readonly format: string;
@@ -66,6 +70,7 @@ export function compareIdentities(there: DatasetIdentity, asked: DatasetIdentity
   return [...new Set([...before.keys(), ...now.keys()])]
     .filter((what) => before.get(what) !== now.get(what))
     .filter((what) => !isOutput(what) || (before.has(what) && now.has(what))) // The list of outputs names the others.
+    .filter((what) => what !== 'lowering' || before.has(what)) // Older datasets do not record it.
     .map((what) => ({ what, there: before.get(what) ?? 'missing', asked: now.get(what) ?? 'missing' }));
 }
 

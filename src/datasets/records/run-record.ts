@@ -87,6 +87,8 @@ export interface RunRecord {
   /** The version of the engine. */
   readonly engineVersion: string;
   readonly precision: string;
+  /** How the engine computes what is not in 8 bits; left out for float32. */
+  readonly floatPrecision?: string;
   readonly device: string;
   readonly batch: number;
   readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;

@@ -39,7 +39,8 @@ export function describeLanes(
     return async (failure) => {
       const { rewrite, lowered } = prunedInternals.of(await pruned);
       checkRunnable(rewrite, device);
-      if (lowered) checkPrecision(lowered.precision, engine, { type: device.type, name: deviceName(device) });
+      if (lowered && !lowered.isPlain)
+        checkPrecision(lowered.precision, engine, { type: device.type, name: deviceName(device) });
       return describeOn(failure);
     };
   };

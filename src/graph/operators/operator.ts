@@ -57,6 +57,12 @@ export interface Operator {
   readonly isStep?: true;
   /** It gives other results when it runs again. */
   readonly isRandom?: true;
+  /**
+   * It belongs to a model in 8 bits: it `computes` with 8-bit numbers or makes them of activations, or only `widens` what is stored so.
+   */
+  readonly int8?: 'computes' | 'widens';
+  /** It takes one scale for a whole tensor at run time, so that the rows of a batch depend on each other. */
+  readonly sharesScale?: true;
   /** Its results depend on the sizes of what it reads, not on the elements. */
   readonly readsOnlySizes?: true;
 }

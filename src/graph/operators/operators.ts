@@ -14,6 +14,7 @@ const reduction = { ...elementwise, sizes: 'unknown', axes: 'reduced', batch: 'r
 const product = { ...elementwise, sizes: 'unknown', axes: 'product', batch: 'own', macs: 'own' } as const;
 const moving = { ...along, sizes: 'unknown', axes: 'unknown', half: 'moves' } as const;
 const other = { ...moving, batch: 'kept', half: 'unproven' } as const;
+const int8 = { half: 'unproven', int8: 'computes' } as const;
 const truth = { types: ['bool'], half: 'typed', isStep: true } as const;
 
 type Row = readonly [names: string, operator: Operator];
@@ -35,8 +36,8 @@ const STANDARD: readonly Row[] = [
   ['BitCast', { ...elementwise, half: 'unproven', types: ['unknown'] }],
   ['CastLike', { ...elementwise, batch: 'own', half: 'typed', types: [1] }],
   ['IsInf IsNaN Not', { ...elementwise, ...truth }],
-  ['DequantizeLinear', { ...elementwise, batch: 'own', half: 'typed', types: [1] }],
-  ['QuantizeLinear', { ...elementwise, batch: 'own', half: 'typed', types: [2] }],
+  ['DequantizeLinear', { ...elementwise, batch: 'own', half: 'typed', types: [1], int8: 'widens' }],
+  ['QuantizeLinear', { ...elementwise, batch: 'own', half: 'typed', types: [2], int8: 'computes' }],
   ['Bernoulli', { ...elementwise, half: 'unproven', types: ['unknown'], isRandom: true }],
   ['RandomNormalLike RandomUniformLike', { ...elementwise, half: 'typed', types: ['unknown'], isRandom: true }],
 
@@ -66,8 +67,8 @@ const STANDARD: readonly Row[] = [
   ['Conv', { ...onMaps, sizes: 'own', macs: 'own', half: 'computes', isLayer: true }],
   ['ConvTranspose', { ...onMaps, macs: 'own', half: 'computes', isLayer: true }],
   ['DeformConv', { ...onMaps, batch: 'kept', macs: 'own', half: 'unproven' }],
-  ['ConvInteger', { ...onMaps, macs: 'own', half: 'unproven', types: ['int32'] }],
-  ['QLinearConv', { ...onMaps, macs: 'own', half: 'unproven', types: [7] }],
+  ['ConvInteger', { ...onMaps, ...int8, macs: 'own', types: ['int32'] }],
+  ['QLinearConv', { ...onMaps, ...int8, macs: 'own', types: [7] }],
   ['AveragePool', { ...onMaps, sizes: 'own', half: 'follows' }],
   ['MaxPool', { ...onMaps, sizes: 'own', half: 'follows', types: [0, 'int64'] }],
   ['GlobalMaxPool', { ...onMaps, half: 'follows' }],
@@ -88,8 +89,8 @@ const STANDARD: readonly Row[] = [
   ['MatMul', { ...product, half: 'computes' }],
   ['Gemm', { ...product, half: 'computes', isLayer: true }],
   ['Einsum', { ...product, axes: 'unknown', half: 'computes' }],
-  ['MatMulInteger', { ...product, half: 'unproven', types: ['int32'] }],
-  ['QLinearMatMul', { ...product, axes: 'unknown', half: 'unproven', types: [7] }],
+  ['MatMulInteger', { ...product, ...int8, types: ['int32'] }],
+  ['QLinearMatMul', { ...product, ...int8, axes: 'unknown', types: [7] }],
   ['Attention', { ...other, macs: 'own', half: 'recurrent', types: [0, 'unknown'], isAttention: true }],
   ['LinearAttention', { ...other, macs: 'unknown', types: [0, 3], isAttention: true }],
   ['GRU LSTM RNN', { ...other, batch: 'own', macs: 'own', half: 'recurrent' }],
@@ -121,7 +122,7 @@ const STANDARD: readonly Row[] = [
   ['NonZero', { ...other, batch: 'mixed', half: 'typed', types: ['int64'], isStep: true }],
   ['NonMaxSuppression', { ...other, batch: 'mixed', half: 'positions', types: ['int64'] }],
   ['OneHot', { ...moving, half: 'positions', types: [2] }],
-  ['DynamicQuantizeLinear', { ...other, half: 'typed', types: ['uint8', 'float32', 'uint8'] }],
+  ['DynamicQuantizeLinear', { ...other, ...int8, half: 'typed', types: ['uint8', 'float32', 'uint8'], sharesScale: true }],
   ['Multinomial RandomNormal RandomUniform', { ...other, types: ['unknown'], isRandom: true }],
   ['BlackmanWindow HammingWindow HannWindow MelWeightMatrix', { ...other, types: ['unknown'] }],
   ['Det', other],
@@ -145,19 +146,21 @@ const STANDARD: readonly Row[] = [
 // prettier-ignore
 const CONTRIBUTED: readonly Row[] = [
   ['BiasGelu FastGelu Gelu QuickGelu', { ...elementwise, half: 'unproven', isActivation: true }],
-  ['DequantizeLinear QuantizeLinear', { ...elementwise, batch: 'own', half: 'unproven', types: ['unknown'] }],
+  ['DequantizeLinear', { ...elementwise, batch: 'own', half: 'unproven', types: ['unknown'], int8: 'widens' }],
+  ['QuantizeLinear', { ...elementwise, ...int8, batch: 'own', types: ['unknown'] }],
   ['SimplifiedLayerNormalization', { ...along, axes: 'normalised', batch: 'last axes', half: 'unproven', types: [1, 'unknown'] }],
   ['FusedConv', { ...onMaps, batch: 'kept', macs: 'own', half: 'unproven' }],
-  ['DynamicQuantizeMatMul FusedGemm FusedMatMul MatMulNBits', { ...product, batch: 'kept', half: 'unproven' }],
-  ['MatMulIntegerToFloat', { ...product, batch: 'kept', half: 'unproven', types: [2] }],
+  ['FusedGemm FusedMatMul MatMulNBits', { ...product, batch: 'kept', half: 'unproven' }],
+  ['DynamicQuantizeMatMul', { ...product, ...int8, batch: 'kept', sharesScale: true }],
+  ['MatMulIntegerToFloat', { ...product, ...int8, batch: 'kept', types: [2] }],
   // QLinearConv can have channels last.
-  ['QGemm QLinearConv', { ...other, macs: 'own', types: ['unknown'] }],
+  ['QGemm QLinearConv', { ...other, ...int8, macs: 'own', types: ['unknown'] }],
   ['Attention MultiHeadAttention', { ...other, macs: 'own', isAttention: true }],
-  ['QAttention', { ...other, macs: 'own', types: ['unknown'], isAttention: true }],
+  ['QAttention', { ...other, ...int8, macs: 'own', types: ['unknown'], isAttention: true, sharesScale: true }],
   ['GroupQueryAttention', { ...other, macs: 'unknown', isAttention: true }],
   ['BiasAdd BiasSoftmax BiasSplitGelu GroupNorm NhwcMaxPool RotaryEmbedding', other],
   ['SkipGroupNorm SkipLayerNormalization SkipSimplifiedLayerNormalization', { ...other, types: [0, 'unknown'] }],
-  ['QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax QLinearWhere', { ...other, types: ['unknown'] }],
+  ['QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax QLinearWhere', { ...other, ...int8, types: ['unknown'] }],
 ];
 
 /** ONNX Runtime's domain for convolutions in blocks of channels. */

@@ -8,6 +8,7 @@ import {
 import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
 import type { ScannedModel } from '../../onnx/scan/scan.js';
 import type { PartList, PrunePlan } from './plan.js';
+import { readInt8Facts } from './int8-facts.js';
 import { describeNode, keepsInitializer } from './prune.js';
 import { keepsTraining, trainingFields } from './lay-out.js';
 import { addedNodes, keptInputs, type Rewrite } from './rewrite.js';
@@ -84,12 +85,6 @@ function copiedBytes(chunks: readonly Chunk[]): number {
   return sizeOf(chunks.filter((chunk) => !(chunk instanceof Uint8Array) && !('path' in chunk)));
 }
 
-/** Operators that take one scale for a whole tensor at run time. */
-const SHARES_SCALE: ReadonlySet<string> = new Set([
-  'DynamicQuantizeLinear',
-  'DynamicQuantizeMatMul',
-  'QAttention',
-]);
 /** The note of a plan with such operators. */
 export const SHARED_SCALES =
   'it takes 8-bit scales from the whole batch (DynamicQuantizeLinear): the features of an image depend on the images beside it; run batches of 1, or quantise the float32 model (tapir quantize)';
@@ -105,7 +100,7 @@ function* notesOf(rewrite: Rewrite): Generator<string> {
   if (isOptimised) {
     yield 'this file was written by an optimiser of ONNX Runtime: many source names are gone; cut the original instead';
   }
-  if ([...cut.nodes].some(({ opType }) => SHARES_SCALE.has(opType))) yield SHARED_SCALES;
+  if (readInt8Facts(cut).sharesScale) yield SHARED_SCALES;
   if (model.graph.parts.length > 1)
     yield `the graph is split over ${model.graph.parts.length} fields; they were read as one`;
   if (cut.unneeded.length > 0) {

@@ -1,6 +1,7 @@
 /** A model that is cut down to what its outputs need. */
 import type { Options } from '../../base/checks.js';
 import { externalTensors, planOf } from '../../graph/rewrite/describe.js';
+import { readInt8Facts } from '../../graph/rewrite/int8-facts.js';
 import type { PrunePlan } from '../../graph/rewrite/plan.js';
 import { collectChunks } from '../../onnx/emit.js';
 import { checkExternalLocations } from '../../onnx/external-data.js';
@@ -16,7 +17,12 @@ import type { SaveOptions } from '../open/save-whole.js';
 /** What the package keeps about a pruned model. */
 export interface PrunedState extends LaidOut {
   /** Of a model in lower precision: that precision, and the same model in float32. */
-  readonly lowered?: { readonly precision: LoweredPrecision; readonly exact: PrunedModel };
+  readonly lowered?: {
+    readonly precision: LoweredPrecision;
+    readonly exact: PrunedModel;
+    /** Whether every engine computes its operators: those of a plain QDQ file. */
+    readonly isPlain?: true;
+  };
 }
 
 export const prunedInternals: Internals<PrunedModel, PrunedState> = new Internals(
@@ -87,6 +93,12 @@ export class PrunedModel {
   async save(path: string, given: Options<SaveOptions> = {}): Promise<void> {
     await saveModel(prunedInternals.of(this), path, this.plan, given);
   }
+}
+
+/** The precision that a model has whatever the engine does: that of its rewrite, or of its file; undefined for float32. */
+export function precisionOf(pruned: PrunedModel): LoweredPrecision | undefined {
+  const { lowered, rewrite } = prunedInternals.of(pruned);
+  return lowered?.precision ?? (readInt8Facts(rewrite.cut).isInt8 ? 'int8' : undefined);
 }
 
 export { createPruned };

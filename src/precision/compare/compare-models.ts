@@ -12,6 +12,7 @@ import type { Extractor } from '../../extract/extractor.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
 import { identifyFile } from '../../model/prune/identify-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
+import { describePrecision } from '../../runtime/capabilities/capabilities.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
 import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
@@ -229,5 +230,7 @@ async function nextOf(rows: AsyncGenerator<Embedded>): Promise<Embedded> {
 
 async function describeModel(extractor: Extractor, { transform }: EmbedSetup): Promise<ComparedModel> {
   const { file, bytes, sha256 } = await identifyFile(extractor.model.source);
-  return { file, bytes, sha256, device: extractor.device, transform: recordTransform(transform) };
+  const { device, engine } = extractor;
+  const precision = describePrecision(extractor);
+  return { file, bytes, sha256, device, engine, precision, transform: recordTransform(transform) };
 }

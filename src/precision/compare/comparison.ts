@@ -12,6 +12,9 @@ export interface ComparedModel {
   /** SHA-256 of the file, without external weights. */
   readonly sha256: string;
   readonly device: string;
+  /** The library that runs it, and its arithmetic: `int8` for a file in 8 bits. */
+  readonly engine: string;
+  readonly precision: string;
   readonly transform: TransformRecord;
 }
 

@@ -85,12 +85,17 @@ function renderAgreement(title: string, agreement: Agreement): Markup {
   return markup`<div><h3>${title}</h3><p class="note">${describeAgreement(agreement)}</p>${renderTable(facts)}</div>`;
 }
 
-function renderModel(side: string, { file, bytes, sha256, device, transform }: ComparedModel): Markup {
+function renderModel(
+  side: string,
+  { file, bytes, sha256, device, engine, precision, transform }: ComparedModel,
+): Markup {
   const facts: Fact[] = [
     ['file', file],
     ['size', formatBytes(bytes)],
     ['SHA-256', sha256],
     ['device', device],
+    ['engine', engine],
+    ['precision', precision],
     ...factsOf(transform),
   ];
   return markup`<div><h3>${side}</h3>${renderTable(facts)}</div>`;

@@ -19,11 +19,14 @@ export async function lowerStatic(
   { keep, ...setup }: Omit<StaticSetup, 'keep'> & { readonly keep: readonly string[] },
 ): Promise<StaticModel> {
   if (prunedInternals.has(model)) {
-    const laidOut = prunedInternals.of(model);
+    const exact = prunedInternals.of(model).lowered?.exact ?? model;
+    const laidOut = prunedInternals.of(exact);
     const { model: source, rewrite, request } = laidOut;
     const kept = readKept(keep, rewrite.cut.graph, describeNode);
     const made = await quantizeStatic(source, rewrite, request.naming, { ...setup, keep: kept });
-    return withSpeeds(model, createPruned({ ...laidOut, rewrite: made.rewrite, chunks: made.chunks }), made);
+    const { rewrite: quantised, chunks } = made;
+    const lowered = { precision: 'int8', exact, isPlain: true } as const;
+    return withSpeeds(exact, createPruned({ ...laidOut, rewrite: quantised, chunks, lowered }), made);
   }
   const kept = readKept(keep, modelInternals.of(model).graph, describeNode);
   const made = await quantizeStatic(model, wholeRewrite(model), 'tensors', { ...setup, keep: kept });

@@ -11,6 +11,7 @@ import { planReads } from '../../graph/quantize/plan-reads.js';
 import { roundBias, roundWeights, type FloatConstant } from '../../graph/quantize/roundings.js';
 import { withQdqSwitches, type Unit } from '../../graph/quantize/with-qdq-switches.js';
 import { withQdq, type RoundedLayer, type Rounding } from '../../graph/quantize/with-qdq.js';
+import { readInt8Facts } from '../../graph/rewrite/int8-facts.js';
 import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
 import { describeNode } from '../../graph/rewrite/prune.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
@@ -64,8 +65,7 @@ export async function quantizeStatic(
   const lifted = whyNotLifted(rewrite.cut, opsetOf(graph), attributesOf);
   if (lifted !== undefined)
     throw unsupported(`${lifted}; convert it to operator set 13 first (onnx.version_converter)`);
-  if ([...rewrite.cut.nodes].some(({ opType }) => QUANTISED.has(opType)))
-    throw unsupported('it is in 8 bits already');
+  if (readInt8Facts(rewrite.cut).isQuantised) throw unsupported('it is in 8 bits already');
   const found = findLayers(rewrite, attributesOf);
   const reasons = new Map(found.kept);
   const candidates = found.layers.filter(
@@ -161,10 +161,6 @@ export async function quantizeStatic(
     await sessions.close();
   }
 }
-
-const QUANTISED: ReadonlySet<string> = new Set([
-  'ConvInteger', 'DequantizeLinear', 'DynamicQuantizeLinear', 'MatMulInteger', 'QLinearConv', 'QLinearMatMul', 'QuantizeLinear',
-]); // prettier-ignore
 
 /** The attributes of the nodes whose operators decide. */
 function readAllAttributes(

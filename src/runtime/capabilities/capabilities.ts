@@ -83,6 +83,17 @@ export function isLowered(precision: Precision): precision is LoweredPrecision {
   return !(ENGINE_PRECISIONS as readonly Precision[]).includes(precision);
 }
 
+/** A precision in words: `int8 and bfloat16` for a model in 8 bits whose rest the engine computes in bfloat16. */
+export function describePrecision(how: {
+  readonly precision: Precision;
+  readonly floatPrecision: EnginePrecision;
+}): string {
+  const { precision, floatPrecision } = how;
+  return precision === floatPrecision || floatPrecision === 'float32'
+    ? precision
+    : `${precision} and ${floatPrecision}`;
+}
+
 /** What is asked of the engine: it computes the rest of a lowered model in float32. */
 export function enginePrecision(precision: Precision): EnginePrecision {
   return isLowered(precision) ? 'float32' : precision;

@@ -1,7 +1,7 @@
 /** The Open Inference Protocol, version 2 (KServe, Triton): health, metadata, and what Triton's clients ask besides. */
 import { recordTransform } from '../../datasets/embed/describe-run.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
+import { CAPABILITIES, describePrecision } from '../../runtime/capabilities/capabilities.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { ServiceContext } from './context.js';
 import { DATATYPES } from '../bodies/datatypes.js';
@@ -169,7 +169,11 @@ function describeModel(context: ServiceContext): Record<string, unknown> {
     platform: CAPABILITIES[context.extractor.engine].platform,
     inputs: context.extractor.inputs.map(describe),
     outputs: describeOutputs(context),
-    parameters: { image_input: IMAGE_INPUT, transform: recordTransform(context.setup.embed.transform) },
+    parameters: {
+      image_input: IMAGE_INPUT,
+      precision: describePrecision(context.extractor),
+      transform: recordTransform(context.setup.embed.transform),
+    },
   };
 }
 
@@ -189,6 +193,9 @@ function configureModel(context: ServiceContext): Record<string, unknown> {
     max_batch_size: setup.maxBatch,
     input: extractor.inputs.map(describe).map(configure),
     output: describeOutputs(context).map(configure),
-    parameters: { transform: { string_value: JSON.stringify(recordTransform(setup.embed.transform)) } },
+    parameters: {
+      precision: { string_value: describePrecision(extractor) },
+      transform: { string_value: JSON.stringify(recordTransform(setup.embed.transform)) },
+    },
   };
 }

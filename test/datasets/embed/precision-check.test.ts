@@ -36,7 +36,8 @@ const sea = projectPath('examples/photos/sea/sea-0.jpg');
 /** An extractor that says that it computes in bfloat16. It computes in float32, so all cosines are 1. */
 async function openSimulated(): Promise<FeatureExtractor<'f'>> {
   const extractor = await createFeatureExtractor(tinyResNet(), { avgpool: 'f' });
-  Object.defineProperty(extractor, 'precision', { value: 'bfloat16' });
+  for (const name of ['precision', 'floatPrecision'])
+    Object.defineProperty(extractor, name, { value: 'bfloat16' });
   return extractor;
 }
 

@@ -10,6 +10,7 @@ import {
 } from '../../measure/measure-model.js';
 import { readDevice, type Device } from '../../../runtime/lanes/device.js';
 import {
+  describePrecision,
   ENGINES,
   enginePrecision,
   PRECISIONS,
@@ -147,7 +148,11 @@ function namesOf({ device, devices }: BenchModelFlags): string[] {
 
 /** A way to run the model: what was measured, or why it is not possible here. */
 type Way =
-  | (MeasureModelReport & { readonly cosine: MeasuredCosine | null })
+  | (MeasureModelReport & {
+      /** The flag `--precision` for it. */
+      readonly asked: Precision;
+      readonly cosine: MeasuredCosine | null;
+    })
   | { readonly engine: EngineName; readonly precision: Precision; readonly impossible: string };
 
 /** What an engine or a CPU lacks. Other errors concern the model or the request, whatever runs it. */
@@ -181,7 +186,11 @@ async function measureCosine(
   const pruned = await pruneModel(file, nodes, readPartFlags(flags));
   const way = { device, engine, precision: enginePrecision(precision) };
   await using exact = await createFeatureExtractor(pruned, undefined, { device });
-  await using other = await createFeatureExtractor(await inPrecision(pruned, precision), undefined, way);
+  await using other = await createFeatureExtractor(
+    await inPrecision(pruned, precision, engine),
+    undefined,
+    way,
+  );
   const options = { transform: flags.transform, sample: PHOTOS, neighbours: 1, signal: terminal.signal };
   const { compareModels } = await import('../../../precision/compare/compare-models.js');
   const { outputs } = await compareModels(exact, other, flags.photos!, options);
@@ -201,7 +210,7 @@ async function* compareWays(
   for (const one of engine === 'all' ? ENGINES : [engine])
     for (const how of precision === 'all' ? PRECISIONS : [precision])
       try {
-        yield { ...(await measure(one, how)), cosine: (await cosineOf(one, how)) ?? null };
+        yield { asked: how, ...(await measure(one, how)), cosine: (await cosineOf(one, how)) ?? null };
       } catch (error) {
         if (!isTapirError(error) || !LACKS.has(error.code)) throw error;
         yield { engine: one, precision: how, impossible: error.message };
@@ -211,7 +220,7 @@ async function* compareWays(
 const COLUMNS = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×'];
 const COSINE_COLUMNS = ['least cosine', 'mean'];
 /** Characters of the columns: names to the left, numbers to the right. */
-const WIDTHS = [11, 9, 5, 8, 9, 9, 9, 5, 12, 8];
+const WIDTHS = [11, 17, 5, 8, 9, 9, 9, 5, 12, 8];
 
 function lineOf(cells: readonly string[]): string {
   return `${cells.map((cell, i) => (i < 2 ? cell.padEnd(WIDTHS[i]!) : cell.padStart(WIDTHS[i]!))).join('  ')}\n`;
@@ -226,10 +235,10 @@ function rateOf({ best }: MeasureModelReport): number {
 }
 
 function rowOf(report: Exclude<Way, { readonly impossible: string }>, ways: readonly Way[]): string {
-  const { engine, precision, best, cosine } = report;
+  const { engine, best, cosine } = report;
   return lineOf([
     engine,
-    precision,
+    describePrecision(report),
     String(best.rows),
     String(best.sessionsPerDevice),
     rateText(best),
@@ -245,8 +254,8 @@ function conclusionOf(ways: readonly Way[]): string {
   const notes = new Set(ways.flatMap((way) => ('impossible' in way ? [`note: ${way.impossible}\n`] : [])));
   const [fastest] = measuredOf(ways).toSorted((a, b) => rateOf(b) - rateOf(a));
   if (!fastest) return [...notes].join('');
-  const { engine, precision, best, cosine } = fastest;
-  const choice = `--engine ${engine} --precision ${precision} --batch ${best.rows} --sessions ${best.sessionsPerDevice}`;
+  const { engine, asked, precision, best, cosine } = fastest;
+  const choice = `--engine ${engine} --precision ${asked} --batch ${best.rows} --sessions ${best.sessionsPerDevice}`;
   const caution =
     precision === 'float32'
       ? ''

@@ -158,7 +158,8 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   if (missing > 0) terminal.out(`  ${missing} are ${describeMissing(removeMissing)}\n`);
   if (run.againstFloat32) {
     const { images, cosine } = run.againstFloat32;
-    terminal.out(`  ${run.precision} against float32 on ${images} images: ${describeCosines(cosine)}\n`);
+    const rest = run.floatPrecision === undefined ? run.precision : `${run.floatPrecision} beside int8`;
+    terminal.out(`  ${rest} against float32 on ${images} images: ${describeCosines(cosine)}\n`);
   }
   for (const [key, { folder, dtype, dims, rows }] of Object.entries(features)) {
     terminal.out(`  ${key}: ${rows} rows of ${formatDims(dims)} ${dtype} in ${out}/${folder}\n`);
