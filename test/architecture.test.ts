@@ -76,7 +76,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
   },
   precision: {
     on: ['html', 'datasets'],
-    floors: [['.', 'compare', 'compare/page'], ['quantize/search'], ['quantize']],
+    floors: [['.', 'compare', 'compare/page'], ['engines', 'quantize/search'], ['quantize']],
   },
   train: {
     on: ['html', 'gradients', 'parameters', 'datasets', 'stages'],

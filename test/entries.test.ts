@@ -12,7 +12,7 @@ const VALUES: Readonly<Record<string, string>> = {
     mergeDataset openDataset openModel pruneModel transformFromConfig verifyModel`,
   './parameters': 'loadStateDict readStateDict writeStateDict',
   './zoo': 'createModel listKnownModels listModels pullModel pullTimm pullTorchvision',
-  './precision': 'compareModels lowerPrecision quantizeModel',
+  './precision': 'chooseEngine compareModels lowerPrecision quantizeModel',
   './stages': 'Pipeline createEarlyExit profileModel splitModel',
   './gradients': 'differentiate',
   './train': 'createTrainer estimateBatchNorm measureMoments mergeBatchNorm trainFolder',

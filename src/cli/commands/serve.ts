@@ -10,6 +10,9 @@ import { createService, LISTEN_DEFAULTS } from '../../serve/service.js';
 import { SERVICE_DEFAULTS } from '../../serve/batches/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
 import { addExtractorFlags, addPartFlags } from '../flags/extractor-flags.js';
+import { addFlags } from '../flags/option-flags.js';
+import { settleEngine } from '../flags/settle-engine.js';
+import { MIN_COSINE } from '../../precision/engines/choose-engine.js';
 import { findModelFile } from '../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { openTextTowerFlag } from '../flags/open-text-tower.js';
@@ -44,6 +47,8 @@ interface ServeFlags extends ExtractorFlags {
   readonly allowPrivateUrls: boolean;
   readonly requestTimeout: number;
   readonly shutdownTimeout: number;
+  readonly photos?: string;
+  readonly minCosine: number;
   readonly json: boolean;
 }
 
@@ -98,7 +103,9 @@ export function addServeCommand(program: Command, terminal: Terminal): void {
       SERVICE_DEFAULTS.allowPrivateUrls,
     )
     .option('--keep-dims', 'keep trailing 1×1 dims', SERVICE_DEFAULTS.keepDims)
+    .option('--photos <source>', 'with --engine auto or --precision auto: images such as will be sent')
     .option('--json', 'print a line of JSON when ready', false);
+  addFlags(command, { minCosine: MIN_COSINE }, { minCosine: '--min-cosine <x>' });
   for (const [flag, help, value] of numbers) command.option(`${flag} <n>`, help, count(flag), value);
   command.action((flags: ServeFlags) => runServe(terminal, flags));
   addExtractorFlags(command);
@@ -139,7 +146,14 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   const [device] = readDeviceFlags(flags);
   const textTower = await openTextTowerFlag(flags, path, device!, terminal);
   await using _ = { [Symbol.asyncDispose]: async () => textTower?.close() };
-  const extractor = await openExtractor(model, flags, transform);
+  const settled = await settleEngine(terminal, flags, {
+    model,
+    transform,
+    photos: flags.photos,
+    minCosine: flags.minCosine,
+    otherwise: 'a name, or "auto" with images to measure on (--photos)',
+  });
+  const extractor = await openExtractor(model, settled.flags, transform);
   try {
     if (extractor.model.plan.notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
     if (textTower) terminal.err(`text tower: ${textTower.model.label}, output ${textTower.output}\n`);

@@ -42,9 +42,15 @@ export function addExtractorFlags(command: Command): void {
       parseCount,
       0,
     )
-    .addOption(new Option('--engine <name>', ENGINE_HELP).choices(ENGINES).default(LANE_DEFAULTS.engine))
     .addOption(
-      new Option('--precision <type>', PRECISION_HELP).choices(PRECISIONS).default(LANE_DEFAULTS.precision),
+      new Option('--engine <name>', `${ENGINE_HELP}; auto: the fastest on the first images`)
+        .choices([...ENGINES, 'auto'])
+        .default(LANE_DEFAULTS.engine),
+    )
+    .addOption(
+      new Option('--precision <type>', `${PRECISION_HELP}; auto: the fastest that --min-cosine allows`)
+        .choices([...PRECISIONS, 'auto'])
+        .default(LANE_DEFAULTS.precision),
     )
     .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
     .addOption(

@@ -37,14 +37,20 @@ export interface ExtractorFlags extends PartFlags {
   readonly pipeline: boolean;
   readonly sessions: number;
   readonly threads: number;
-  readonly engine: EngineName;
-  readonly precision: Precision;
+  readonly engine: EngineName | 'auto';
+  readonly precision: Precision | 'auto';
   readonly isolation: 'thread' | 'process';
   readonly cudaLibs?: string;
   readonly cache: boolean;
   readonly transform: string;
   readonly decode?: DecodeMode;
   readonly normalize: Normalize;
+}
+
+/** Flags whose engine and precision are chosen. */
+export interface SettledFlags extends ExtractorFlags {
+  readonly engine: EngineName;
+  readonly precision: Precision;
 }
 
 /** Where pixels are normalised: in the graph, on the CPU beside the session, or wherever it is faster for the device. */
@@ -81,17 +87,14 @@ function chooseSessions(devices: readonly DeviceSpec[]): number {
 /** Opens the extractor that the flags describe. */
 export function openExtractor(
   model: OnnxModel,
-  flags: ExtractorFlags,
+  flags: SettledFlags,
   transform: Transform,
   hasFewImages = false,
 ): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
   const { engine, precision, isolation, cudaLibs: cudaLibraries } = flags;
-  const rewriting = {
-    ...readPartFlags(flags),
-    input: chooseInput(model, flags, transform, isOnGpu(devices)),
-  };
+  const rewriting = readRewriting(model, flags, transform);
   const lane: Options<LaneOptions> = {
     engine,
     precision: enginePrecision(precision),
@@ -115,6 +118,18 @@ export function openExtractor(
       ? Pipeline.create(lowered, undefined, { ...lane, devices })
       : createFeatureExtractor(lowered, undefined, place);
   });
+}
+
+/** How the flags rewrite the graph: the parts that they add, and what is fed. */
+export function readRewriting(
+  model: OnnxModel,
+  flags: ExtractorFlags,
+  transform: Transform,
+): Options<RewriteOptions> {
+  return {
+    ...readPartFlags(flags),
+    input: chooseInput(model, flags, transform, isOnGpu(readDeviceFlags(flags))),
+  };
 }
 
 /** The transform that the flags describe: `auto` is the one that belongs to the model. */

@@ -13,6 +13,7 @@ import { ShardWriter, type ShardPlan } from '../files/shard-writer.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 import { noneFound, type Removal } from './missing-inputs.js';
 import type { PrecisionCheck } from './precision-check.js';
+import type { EngineChoice } from '../records/engine-choice.js';
 import type { RunWeights } from '../records/run-record.js';
 import type { TriedInput } from '../records/tried-input.js';
 
@@ -22,6 +23,8 @@ export interface RunPlan extends ShardPlan {
   readonly setup: EmbedSetup;
   readonly lanes: DecodeLanes;
   readonly pending: PendingOptions;
+  /** What was measured to choose how the model runs. */
+  readonly choice: EngineChoice | undefined;
   /** Undefined in float32. */
   readonly check: PrecisionCheck | undefined;
   /** Returns the external weights that the run uses. */
@@ -161,7 +164,7 @@ export class DatasetRun {
   }
 
   async #describe(firstShard: number): Promise<JournalRun> {
-    const { extractor, setup, shardSize } = this.#plan;
+    const { extractor, setup, shardSize, choice } = this.#plan;
     const weights = await this.#plan.weights();
     return {
       type: 'run',
@@ -173,6 +176,7 @@ export class DatasetRun {
       shardSize,
       version: packageVersion(),
       ...(weights.length > 0 ? { weights } : {}),
+      ...(choice && choice.candidates.length > 0 ? { choice: choice.candidates } : {}),
     };
   }
 }

@@ -9,10 +9,12 @@ import {
   number,
   oneOf,
   optional,
+  unchecked,
   type Fields,
 } from '../../base/options.js';
 import { FEATURE_FORMATS, type FeatureFormat } from '../formats/feature-files.js';
 import { checkShard, type Shard } from '../records/input-names.js';
+import type { EngineChoice } from '../records/engine-choice.js';
 import type { ShardPlan } from '../files/shard-writer.js';
 import { type Extractor } from '../../extract/extractor.js';
 import {
@@ -59,6 +61,12 @@ export interface EmbedFolderOptions extends EmbedOptions {
    */
   readonly minCosine: number | undefined;
   /**
+   * How the engine and the precision of the extractor were chosen: what `chooseEngine` of `onnx-tapir/precision` gives. The manifest
+   * keeps it (`runs[].choice`), and its comparison with float32 is not made again.
+   * @default undefined
+   */
+  readonly choice: EngineChoice | undefined;
+  /**
    * Embed only the inputs of one shard, into the part `out/parts/i-of-n`. Several processes can each embed a shard without knowing
    * of each other; {@link mergeDataset} merges the parts into one dataset. An input belongs to shard SHA-256(name) mod count, so
    * its shard does not depend on other inputs. Inputs given as bytes have no name: they belong to shard position mod count.
@@ -100,6 +108,7 @@ export const EMBED_FOLDER_FIELDS: Fields<EmbedFolderOptions> = {
       'with another precision than float32: stop if the cosine to float32 on the first 16 images is less, such as 0.998',
     ),
   ),
+  choice: unchecked<EngineChoice | undefined>(undefined),
   shard: optional(
     (option, value) => checkShard(option, value as Shard),
     'embed part i (from 0) of n into OUT/parts/i-of-n; auto: as torchrun, Slurm or Open MPI say; auto/n: also Kubernetes',

@@ -140,11 +140,24 @@ export async function embedWarm(
       checkFailures(options.limit, meter, false);
     };
     const pending = { isUnique: kind === 'folder', checksum: options.checksum };
-    const before = latestComparison(folder.before?.shards ?? []);
+    const { choice } = options;
+    // What was compared to choose counts.
+    const before = latestComparison(folder.before?.shards ?? []) ?? choice?.againstFloat32 ?? undefined;
     await using check = createPrecisionCheck(extractor, setup, { before, minCosine: options.minCosine });
     await using journal = await JournalWriter.open(out, identity, folder.before);
     const removal = options.removeMissing ? planRemoval(opened.description) : undefined;
-    const plan = { ...options.plan, extractor, setup, lanes, pending, check, weights, removal, onBatch };
+    const plan = {
+      ...options.plan,
+      extractor,
+      setup,
+      lanes,
+      pending,
+      choice,
+      check,
+      weights,
+      removal,
+      onBatch,
+    };
     // The first shard makes an earlier manifest wrong.
     const run = new DatasetRun(folder, plan, journal, () => rm(join(out, MANIFEST_FILE), { force: true }));
     const result = await run.embed(items, inputs);

@@ -22,7 +22,7 @@ import type { EmbedSetup } from './embed-options.js';
  * are close together, except for int8, where single images can be far off.
  */
 const IMAGES_COMPARED: Readonly<Record<string, number>> = { int8: 64 };
-const FEW_COMPARED = 16;
+export const FEW_COMPARED = 16;
 
 /** What a check starts from. */
 export interface PrecisionCheckPlan {
@@ -93,17 +93,7 @@ export class PrecisionCheck implements BatchCheck {
   ): Promise<void> {
     this.#exact ??= this.#plan.open();
     const exact = await runImages(await this.#exact, pixels, images, this.#plan.setup);
-    const cosine: Record<string, OutputCosines> = {};
-    for (const [key, tensor] of Object.entries(exact)) {
-      const cosines: number[] = [];
-      for (const row of images.keys()) {
-        cosines.push(cosineOfTensors(takeRow(features[key]!, row), takeRow(tensor, row)));
-        // A row of a large map takes milliseconds.
-        await setImmediate();
-      }
-      const mean = cosines.reduce((sum, one) => sum + one, 0) / cosines.length;
-      cosine[key] = { least: Math.min(...cosines), mean };
-    }
+    const cosine = await compareFeatures(features, exact, images.length);
     const before = this.#compared ? [this.#compared] : [];
     this.#compared = joinComparisons([...before, { images: images.length, cosine }]);
     this.#checkLeast();
@@ -139,6 +129,26 @@ export class PrecisionCheck implements BatchCheck {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** The cosines of each output between the rows of two runs. */
+export async function compareFeatures(
+  features: Readonly<Record<string, Tensor>>,
+  exact: Readonly<Record<string, Tensor>>,
+  rows: number,
+): Promise<Record<string, OutputCosines>> {
+  const compared: Record<string, OutputCosines> = {};
+  for (const [key, tensor] of Object.entries(exact)) {
+    const cosines: number[] = [];
+    for (let row = 0; row < rows; row++) {
+      cosines.push(cosineOfTensors(takeRow(features[key]!, row), takeRow(tensor, row)));
+      // A row of a large map takes milliseconds.
+      await setImmediate();
+    }
+    const mean = cosines.reduce((sum, one) => sum + one, 0) / cosines.length;
+    compared[key] = { least: Math.min(...cosines), mean };
+  }
+  return compared;
 }
 
 /** Creates the check for an extractor. Returns undefined for float32, also of the rest of a file in 8 bits, which needs no check. */

@@ -9,6 +9,7 @@ import { TapirError } from '../../base/errors.js';
 import type { DType } from '../../tensor/tensor.js';
 import { completeIdentity, type DatasetIdentity } from '../records/dataset-identity.js';
 import { JOURNAL_FILE } from './file-names.js';
+import type { EngineCandidate } from '../records/engine-choice.js';
 import type { Float32Comparison } from '../records/float32-comparison.js';
 import type { ReducedSums } from '../records/reduced-images.js';
 import type { DecoderRecord, RunWeights } from '../records/run-record.js';
@@ -61,6 +62,8 @@ export interface JournalRun {
    * before weights were recorded; later runs are not compared with those.
    */
   readonly weights?: readonly RunWeights[];
+  /** The ways to run the model that were measured, if the engine or the precision was chosen so. */
+  readonly choice?: readonly EngineCandidate[];
 }
 
 interface JournalHead {

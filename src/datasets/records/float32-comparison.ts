@@ -6,7 +6,7 @@ export interface OutputCosines {
   readonly mean: number;
 }
 
-/** Features that were compared with those of the same model, on the same engine and the same pixels, in float32. */
+/** Features that were compared with those of the same model in float32, on the same pixels. */
 export interface Float32Comparison {
   /** The number of images that were compared. */
   readonly images: number;

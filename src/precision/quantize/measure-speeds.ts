@@ -1,6 +1,5 @@
 /** How fast a model is before and after, in each engine that is installed. */
 import { isTapirError } from '../../base/errors.js';
-import { medianOf } from '../../base/median.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
@@ -12,18 +11,16 @@ import {
   type EngineName,
   type EnginePrecision,
 } from '../../runtime/capabilities/capabilities.js';
+import { timeInTurns, type Speed } from '../engines/time-in-turns.js';
 import type { Sample } from './search/photo-rows.js';
 
 /** A model in an engine. */
-export interface MeasuredSpeed {
+export interface MeasuredSpeed extends Speed {
   readonly engine: EngineName;
   /** How the engine computes what is not in 8 bits. */
   readonly precision: EnginePrecision;
   /** Whether it is the model in 8 bits. */
   readonly isInt8: boolean;
-  readonly imagesPerSecond: number;
-  /** CPU time of an image, added up over all cores, in milliseconds. */
-  readonly cpuMs: number;
 }
 
 const WAYS: readonly Pick<MeasuredSpeed, 'engine' | 'precision' | 'isInt8'>[] = ENGINES.flatMap((engine) =>
@@ -34,41 +31,27 @@ const WAYS: readonly Pick<MeasuredSpeed, 'engine' | 'precision' | 'isInt8'>[] = 
   ),
 );
 
-const ROUNDS = 5;
-
 /** Measures both models in turns, on one sample. Engines that are not installed, and precisions that the CPU lacks, are left out. */
 export async function measureSpeeds(
   before: OnnxModel | PrunedModel,
   after: OnnxModel | PrunedModel,
   sample: Sample,
 ): Promise<MeasuredSpeed[]> {
-  const opened: {
-    readonly way: (typeof WAYS)[number];
-    readonly extractor: Extractor;
-    readonly runs: [number, number][];
-  }[] = [];
+  const opened: { readonly way: (typeof WAYS)[number]; readonly extractor: Extractor }[] = [];
   try {
     for (const way of WAYS) {
       // oxlint-disable-next-line no-await-in-loop -- one after the other: opening them side by side is no faster
       const extractor = await open(way.isInt8 ? after : before, way);
-      if (extractor) opened.push({ way, extractor, runs: [] });
+      if (extractor) opened.push({ way, extractor });
     }
     const feeds = Object.fromEntries(sample.map((feed) => [feed.name, feed]));
-    const rows = sample[0]?.dims[0] ?? 1;
-    for (let round = 0; round <= ROUNDS; round++)
-      for (const { extractor, runs } of opened) {
-        const [start, cpu] = [performance.now(), process.cpuUsage()];
-        // oxlint-disable-next-line no-await-in-loop -- in turns, so that other work on the machine is the same for all
-        await extractor.run(feeds);
-        const { user, system } = process.cpuUsage(cpu);
-        // The first round warms up.
-        if (round > 0) runs.push([performance.now() - start, (user + system) / 1000]);
-      }
-    return opened.map(({ way, runs }) => ({
-      ...way,
-      imagesPerSecond: (1000 * rows) / medianOf(runs.map(([ms]) => ms)),
-      cpuMs: medianOf(runs.map(([, ms]) => ms)) / rows,
-    }));
+    const runs = opened.map(
+      ({ extractor }) =>
+        () =>
+          extractor.run(feeds),
+    );
+    const speeds = await timeInTurns(runs, sample[0]?.dims[0] ?? 1);
+    return opened.map(({ way }, k) => ({ ...way, ...speeds[k]! }));
   } finally {
     await Promise.all(opened.map(({ extractor }) => extractor.close()));
   }

@@ -15,7 +15,10 @@ import {
   readSessionsFlag,
   readTransformFlags,
   type ExtractorFlags,
+  type SettledFlags,
 } from '../../flags/open-extractor.js';
+import { settleEngine } from '../../flags/settle-engine.js';
+import { MIN_COSINE } from '../../../precision/engines/choose-engine.js';
 import { readPartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatBytes } from '../../../html/numbers.js';
@@ -30,6 +33,7 @@ export interface BenchEmbedFlags extends ExtractorFlags {
   readonly decodeThreads: number;
   readonly seconds: number;
   readonly rounds: number;
+  readonly minCosine: number;
   readonly json: boolean;
 }
 
@@ -43,6 +47,7 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
   addFlags(command, MEASURE_EMBEDDING_FIELDS, { seconds: '--seconds <n>', rounds: '--rounds <n>' });
+  addFlags(command, { minCosine: MIN_COSINE }, { minCosine: '--min-cosine <x>' });
   addExtractorFlags(command);
   addPartFlags(command);
 }
@@ -51,15 +56,22 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
 export async function runBenchEmbed(
   terminal: Terminal,
   source: string,
-  flags: BenchEmbedFlags,
+  given: BenchEmbedFlags,
 ): Promise<void> {
-  const { seconds, rounds, decodeThreads } = flags;
+  const { seconds, rounds, decodeThreads } = given;
   const say = (text: string): void => {
     if (terminal.isTerminal) terminal.err(`${text}\n`);
   };
-  const path = await findModelFile(flags.model, terminal, flags.yes);
+  const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
-  const transform = readTransformFlags(model, flags);
+  const transform = readTransformFlags(model, given);
+  const { flags } = await settleEngine(terminal, given, {
+    model,
+    transform,
+    photos: source,
+    minCosine: given.minCosine,
+    otherwise: 'a name',
+  });
   const batch = flags.batch || (await findBatch(terminal, model, flags, say));
   const extractor = await openExtractor(model, flags, transform);
   try {
@@ -82,7 +94,7 @@ export async function runBenchEmbed(
 async function findBatch(
   { signal }: Terminal,
   model: OnnxModel,
-  flags: BenchEmbedFlags,
+  flags: BenchEmbedFlags & SettledFlags,
   say: (text: string) => void,
 ): Promise<number> {
   say('looking for the fastest batch');
@@ -90,6 +102,8 @@ async function findBatch(
   const { best } = await measureModel(model, readReturnFlags(flags.return), {
     ...readPartFlags(flags),
     devices,
+    engine: flags.engine,
+    precision: flags.precision,
     sessions: [readSessionsFlag(flags, devices)],
     seconds: 1,
     signal,

@@ -1,7 +1,6 @@
 /** `tapir embed --out -`: images → rows on standard output, and nothing else there. */
 import { invalidOption } from '../../../base/checks.js';
 import type { EmbeddedBatch } from '../../../datasets/embed/embed-batches.js';
-import { hasFewImages } from '../../measure/few-images.js';
 import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
 import { EMBED_FOLDER_FIELDS } from '../../../datasets/embed/embed-folder-options.js';
 import { embedRows } from '../../../datasets/streams/embed-rows.js';
@@ -18,7 +17,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
   const format = checkFlags(flags);
   // Opened now: input that comes early waits in the pipe.
   const images = source === '-' ? terminal.input() : source;
-  const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
+  const { extractor, lanes, transform } = await openRun(terminal, source, flags);
   const view = await openRunView(terminal, flags.metricsPort, false);
   let embedded = 0;
   let failed = 0;
@@ -57,7 +56,8 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
 
 /** Refuses flags that make no sense for rows. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
-  const { format, json, overwrite, removeMissing, checksum, shardSize, shard, minCosine } = flags;
+  const { format, json, overwrite, removeMissing, checksum, shardSize, shard, minCosine, engine, precision } =
+    flags;
   const found = ROW_FORMATS.find((one) => one === format);
   if (!found) throw invalidOption('--format', 'jsonl or arrow with --out -', format);
   const refuse = (flag: string, value: unknown): Error =>
@@ -68,6 +68,7 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (checksum) throw refuse('--checksum', checksum);
   if (shardSize !== EMBED_FOLDER_FIELDS.shardSize.fallback) throw refuse('--shard-size', shardSize);
   if (shard !== undefined) throw refuse('--shard', shard);
-  if (minCosine !== undefined) throw refuse('--min-cosine', minCosine);
+  if (minCosine !== undefined && engine !== 'auto' && precision !== 'auto')
+    throw refuse('--min-cosine', minCosine);
   return found;
 }

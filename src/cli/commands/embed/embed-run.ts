@@ -1,4 +1,7 @@
 /** The beginning and the end of both kinds of `tapir embed`. */
+import { hasFewImages } from '../../measure/few-images.js';
+import { settleEngine } from '../../flags/settle-engine.js';
+import type { EngineChoice } from '../../../datasets/records/engine-choice.js';
 import { SHARED_SCALES } from '../../../graph/rewrite/describe.js';
 import { shown } from '../../../base/printable.js';
 import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
@@ -49,6 +52,8 @@ export interface EmbedFlags extends ExtractorFlags {
 /** The parts of a run. */
 export interface OpenedRun {
   readonly extractor: Extractor;
+  /** What was measured for --engine auto and --precision auto. */
+  readonly choice: EngineChoice | undefined;
   /** Decoding threads, already started. */
   readonly lanes: DecodeLanes;
   readonly transform: Transform;
@@ -58,15 +63,28 @@ export interface OpenedRun {
 export const FAILURES_SHOWN = 20;
 
 /** Opens the extractor that the flags describe, and its decoding threads. */
-export async function openRun(
-  terminal: Terminal,
-  flags: EmbedFlags,
-  hasFew: Promise<boolean>,
-): Promise<OpenedRun> {
-  const path = await findModelFile(flags.model, terminal, flags.yes);
+export async function openRun(terminal: Terminal, source: string, given: EmbedFlags): Promise<OpenedRun> {
+  const hasFew = hasFewImages(source);
+  const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
-  const transform = readTransformFlags(model, flags);
-  terminal.err(describeTransform(transform, flags));
+  const transform = readTransformFlags(model, given);
+  terminal.err(describeTransform(transform, given));
+  const { column, null: nulSeparated, allowHttp, out, batch: rows, minCosine } = given;
+  const { flags, choice } = await settleEngine(terminal, given, {
+    model,
+    transform,
+    minCosine,
+    batch: rows,
+    column,
+    nulSeparated,
+    allowHttp,
+    photos: source === '-' || given.shard !== undefined ? undefined : source,
+    otherwise:
+      source === '-'
+        ? 'a name for images from standard input, which are read once'
+        : 'a name with --shard, because all parts must have the same',
+    ...(out === '-' || given.overwrite ? {} : { out }),
+  });
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
   lanes.warm();
@@ -78,7 +96,7 @@ export async function openRun(
   if (notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
   if (batch?.mode === 'per-sample')
     terminal.err(`note: the batch stays ${batch.exported}, because ${batch.reason}\n`);
-  return { extractor, lanes, transform };
+  return { extractor, choice, lanes, transform };
 }
 
 /** Lists the first images that failed. */

@@ -3,7 +3,6 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
 import { describeCosines } from '../../../datasets/records/float32-comparison.js';
 import { embedWarm, type EmbedSummary } from '../../../datasets/embed/embed-folder.js';
-import { hasFewImages } from '../../measure/few-images.js';
 import type { EmbedProgress } from '../../../datasets/embed/progress.js';
 import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
@@ -100,7 +99,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
       format,
     );
   const { column, null: nulSeparated, allowHttp } = flags;
-  const { extractor, lanes, transform } = await openRun(terminal, flags, hasFewImages(source));
+  const { extractor, choice, lanes, transform } = await openRun(terminal, source, flags);
   const view = await openRunView(terminal, flags.metricsPort, flags.json);
   try {
     const { signal } = terminal;
@@ -113,7 +112,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
     const summary = await embedWarm(
       extractor,
       images,
-      { ...settings, ...reading, ...limits, shard, overwrite, removeMissing, signal, onProgress },
+      { ...settings, ...reading, ...limits, choice, shard, overwrite, removeMissing, signal, onProgress },
       lanes,
     );
     view.end();

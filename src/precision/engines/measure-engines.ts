@@ -1,0 +1,152 @@
+/** Runs a model in several ways on the first photos: how near each is to float32, and how fast. */
+import { availableParallelism } from 'node:os';
+import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
+import type { EmbedSetup } from '../../datasets/embed/embed-options.js';
+import { openLoader, runImages } from '../../datasets/embed/embed-batches.js';
+import { compareFeatures, FEW_COMPARED } from '../../datasets/embed/precision-check.js';
+import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
+import { joinComparisons, type Float32Comparison } from '../../datasets/records/float32-comparison.js';
+import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import type { Extractor } from '../../extract/extractor.js';
+import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
+import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import { enginePrecision } from '../../runtime/capabilities/capabilities.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import { inPrecision } from '../lower-precision.js';
+import { timeInTurns } from './time-in-turns.js';
+
+/** A way to run a model. */
+export type Way = Pick<EngineCandidate, 'engine' | 'precision'>;
+
+/** Opens a model for a way. */
+export async function openWay(
+  model: PrunedModel,
+  { engine, precision }: Way,
+  device: Device,
+): Promise<Extractor> {
+  const options = { engine, precision: enginePrecision(precision), device } as const;
+  return createFeatureExtractor(await inPrecision(model, precision, engine), undefined, options);
+}
+
+/** Pixels of a batch, and the places of the images that could be read. */
+export interface PhotoBatch {
+  readonly pixels: Uint8Array;
+  readonly images: readonly number[];
+}
+
+/** Reads the first photos. Throws `SOURCE_INVALID` if there are none. */
+export async function readBatches(
+  photos: EmbedSource,
+  extractor: Extractor,
+  setup: EmbedSetup,
+): Promise<readonly PhotoBatch[]> {
+  await using lanes = new DecodeLanes(setup.transform, setup.decodeThreads || availableParallelism());
+  const loader = openLoader(openSource(photos, setup.source, setup.signal), lanes, extractor, setup);
+  const batches: PhotoBatch[] = [];
+  try {
+    for (let left = FEW_COMPARED; left > 0;) {
+      // oxlint-disable-next-line no-await-in-loop -- batches come one after the other
+      const loaded = await loader.next();
+      if (!loaded) break;
+      const read = loaded.items.flatMap(({ error }, place) => (error ? [] : [place]));
+      const images = read.slice(0, left);
+      left -= images.length;
+      if (images.length > 0) {
+        const pixels = new Uint8Array(new SharedArrayBuffer(loaded.pixels.byteLength));
+        pixels.set(loaded.pixels);
+        batches.push({ pixels, images });
+      }
+      loader.release(loaded.pixels);
+    }
+  } finally {
+    loader.stop();
+  }
+  if (batches.length > 0) return batches;
+  const reason = 'none of its images can be read';
+  throw new TapirError('SOURCE_INVALID', `there is nothing to measure with: ${reason}`, {
+    details: { source: 'photos', reason },
+  });
+}
+
+/** What ways are measured on. */
+export interface Measuring {
+  readonly exact: Extractor;
+  readonly reference: Way;
+  readonly setup: EmbedSetup;
+  readonly batches: readonly PhotoBatch[];
+  readonly device: Device;
+}
+
+/** A way that was measured, or why it cannot run. */
+export interface Measured extends Way {
+  readonly imagesPerSecond: number | null;
+  readonly compared: Float32Comparison | undefined;
+  readonly reason: string | null;
+}
+
+/** Opens each way, compares it with the reference, and times all in turns. */
+export async function measureWays(
+  model: PrunedModel,
+  ways: readonly Way[],
+  { exact, reference, setup, batches, device }: Measuring,
+): Promise<readonly Measured[]> {
+  const opened = new Map<Way, Extractor>();
+  const lacking = new Map<Way, string>();
+  try {
+    for (const way of ways)
+      try {
+        const isReference = way.engine === reference.engine && way.precision === reference.precision;
+        // oxlint-disable-next-line no-await-in-loop -- opening them side by side is no faster
+        opened.set(way, isReference ? exact : await openWay(model, way, device));
+      } catch (error) {
+        const reason = isTapirError(error) ? LACKS.get(error.code) : undefined;
+        if (reason === undefined) throw error;
+        lacking.set(way, reason);
+      }
+    const comparisons = new Map<Way, Float32Comparison>();
+    for (const [way, extractor] of opened)
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      comparisons.set(way, await compareWay(extractor, exact, setup, batches));
+    const [{ pixels, images }] = batches as readonly [PhotoBatch];
+    const runs = Array.from(
+      opened.values(),
+      (extractor) => () => runImages(extractor, pixels, images, setup),
+    );
+    const speeds = await timeInTurns(runs, images.length);
+    const rates = new Map([...opened.keys()].map((way, k) => [way, speeds[k]!.imagesPerSecond]));
+    return ways.map((way) => ({
+      ...way,
+      imagesPerSecond: rates.get(way) ?? null,
+      compared: comparisons.get(way),
+      reason: lacking.get(way) ?? null,
+    }));
+  } finally {
+    await Promise.all([...opened.values()].map((extractor) => extractor.close()));
+  }
+}
+
+/** What an engine or a CPU lacks. Other errors concern the model, whatever runs it. */
+const LACKS: ReadonlyMap<ErrorCode, string> = new Map([
+  ['DEPENDENCY_MISSING', 'not installed'],
+  ['ENGINE_UNSUPPORTED', 'cannot run the model'],
+  ['PRECISION_UNSUPPORTED', 'not possible here'],
+]);
+
+async function compareWay(
+  extractor: Extractor,
+  exact: Extractor,
+  setup: EmbedSetup,
+  batches: readonly PhotoBatch[],
+): Promise<Float32Comparison> {
+  const parts: Float32Comparison[] = [];
+  for (const { pixels, images } of batches) {
+    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
+    const truth = await runImages(exact, pixels, images, setup);
+    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
+    const features = extractor === exact ? truth : await runImages(extractor, pixels, images, setup);
+    // oxlint-disable-next-line no-await-in-loop -- it lets others work in between
+    parts.push({ images: images.length, cosine: await compareFeatures(features, truth, images.length) });
+  }
+  return joinComparisons(parts)!;
+}
