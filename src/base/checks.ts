@@ -48,6 +48,13 @@ export function checkInteger(option: string, value: unknown, min: number, max: n
   throw invalidOption(option, `an integer from ${min} to ${max}`, value);
 }
 
+/** Returns a finite number in a range, ends included, or throws `OPTION_INVALID`. */
+export function checkNumber(option: string, value: unknown, min: number, max: number = Infinity): number {
+  if (typeof value === 'number' && Number.isFinite(value) && value >= min && value <= max) return value;
+  const range = max < Infinity ? ` from ${min} to ${max}` : min > -Infinity ? ` from ${min}` : '';
+  throw invalidOption(option, `a finite number${range}`, value);
+}
+
 /** Returns one of the allowed words, or throws `OPTION_INVALID`. */
 export function checkOneOf<Word extends string>(
   option: string,
@@ -147,10 +154,13 @@ export function givenFields<Given extends object>(given: Given, what: string): G
   return Object.freeze(Object.fromEntries(fields)) as Given;
 }
 
-/** Those of some options that a part of the package takes: the fields that its defaults have. */
-export function pickFields<Fields extends object>(options: Fields, defaults: Fields): Fields {
-  const names = Object.keys(defaults) as (keyof Fields)[];
-  return Object.fromEntries(names.map((name) => [name, options[name]])) as Fields;
+/** Those of some options that a part of the package takes: the ones that it has fields for. */
+export function pickFields<Given extends object, Name extends keyof Given>(
+  options: Given,
+  fields: Readonly<Record<Name, unknown>>,
+): Pick<Given, Name> {
+  const names = Object.keys(fields) as Name[];
+  return Object.fromEntries(names.map((name) => [name, options[name]])) as Pick<Given, Name>;
 }
 
 /**

@@ -3,10 +3,10 @@ import {
   checkBoolean,
   checkFunction,
   checkInteger,
+  checkNumber,
   checkOneOf,
   checkSignal,
   checkText,
-  invalidOption,
   withDefaults,
   type Options,
 } from './checks.js';
@@ -33,13 +33,9 @@ export function integer(min: number, max: number, fallback: number, about = ''):
   return { fallback, about, reads: 'count', check: (option, value) => checkInteger(option, value, min, max) };
 }
 
-/** A number in a range. */
+/** A finite number in a range, ends included. */
 export function number(min: number, max: number, fallback: number, about = ''): Field<number> {
-  const check = (option: string, value: unknown): number => {
-    if (typeof value === 'number' && value >= min && value <= max) return value;
-    throw invalidOption(option, `a number from ${min} to ${max}`, value);
-  };
-  return { fallback, about, reads: 'number', check };
+  return { fallback, about, reads: 'number', check: (option, value) => checkNumber(option, value, min, max) };
 }
 
 /** True or false. */
@@ -75,12 +71,6 @@ export function unchecked<Value>(fallback: Value, about = ''): Field<Value> {
   return checkedBy((_option, value) => value as Value, fallback, about);
 }
 
-/** Fields of options that another part of the package checks. */
-export function uncheckedFields<Named extends object>(defaults: Named): Fields<Named> {
-  const fields = Object.entries(defaults).map(([name, fallback]) => [name, unchecked(fallback)]);
-  return Object.fromEntries(fields) as Fields<Named>;
-}
-
 /** A value with a check of another kind. */
 export function checkedBy<Value>(check: Check<Value>, fallback: Value, about = ''): Field<Value> {
   return { fallback, about, reads: 'text', check };
@@ -99,9 +89,14 @@ export function defaultsOf<Named extends object>(fields: Fields<Named>): Named {
   return mapFields(fields, ({ fallback }) => fallback);
 }
 
-/** Checks each option that has a field. Throws `OPTION_INVALID`. */
-export function checkFields<Named extends object>(fields: Fields<Named>, options: Named): Named {
-  return Object.freeze(mapFields(fields, ({ check }, name) => check(name, options[name])));
+/**
+ * Checks each option that has a field.
+ *
+ * @param of - What the options belong to, for messages: `session.` for `session.executionMode`.
+ * @throws {@link TapirError} `OPTION_INVALID`.
+ */
+export function checkFields<Named extends object>(fields: Fields<Named>, options: Named, of = ''): Named {
+  return Object.freeze(mapFields(fields, ({ check }, name) => check(of + name, options[name])));
 }
 
 /**
@@ -113,8 +108,9 @@ export function readOptions<Named extends object>(
   fields: Fields<Named>,
   given: Options<Named>,
   what: string,
+  of = '',
 ): Named {
-  return checkFields(fields, withDefaults(defaultsOf(fields), given, what));
+  return checkFields(fields, withDefaults(defaultsOf(fields), given, what), of);
 }
 
 function mapFields<Named extends object>(

@@ -4,7 +4,7 @@ import { givenFields, pickFields, withDefaults, type Options } from '../base/che
 import { readClassLabels, type ClassLabels } from '../extract/class-labels.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
-import { LANE_DEFAULTS, readLaneOptions } from '../runtime/lanes/lane-options.js';
+import { LANE_FIELDS, readLaneOptions } from '../runtime/lanes/lane-options.js';
 import { readFeeds } from '../tensor/read-feeds.js';
 import { selectRows } from '../tensor/rows.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
@@ -284,7 +284,7 @@ export async function createAttribution(
     ...(inherited ? { session: readSession(given.session ?? {}, inherited.session) } : {}),
   });
   const { device, devices, parallel, session } = options;
-  const lane = readLaneOptions(pickFields(options, LANE_DEFAULTS));
+  const lane = readLaneOptions(pickFields(options, LANE_FIELDS));
   const place = { ...lane, device, devices, parallel, session };
   // The maps of an extractor in a lowered model are those of its float32 model: float16 and 8 bits have no gradients.
   const source = extractorInternals.has(model)

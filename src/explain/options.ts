@@ -8,12 +8,11 @@ import {
   optional,
   readOptions,
   unchecked,
-  uncheckedFields,
   type Fields,
 } from '../base/options.js';
 import type { InputSizes } from '../model/open/input-sizes.js';
 import type { Device } from '../runtime/lanes/device.js';
-import { LANE_DEFAULTS, type LaneOptions } from '../runtime/lanes/lane-options.js';
+import { LANE_FIELDS, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import type { FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
 import { BASELINES, type Baseline } from './input-gradients.js';
 import { INPUT_METHODS, isLayerMethod, LAYER_METHODS, type AttributionMethod } from './methods.js';
@@ -93,13 +92,13 @@ export interface AttributionOptions
 const MOST = 2 ** 20;
 
 export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
-  ...uncheckedFields(LANE_DEFAULTS),
+  ...LANE_FIELDS,
   method: oneOf([...LAYER_METHODS, ...INPUT_METHODS], 'grad-cam', 'how the map is computed'),
   layer: optional(checkText, 'the layer whose map is weighted'),
   output: optional(checkText, 'the scores [N, classes]'),
-  labels: unchecked<readonly string[] | undefined>(undefined),
-  device: unchecked<Device | undefined>(undefined),
-  devices: unchecked<AttributionOptions['devices']>(undefined),
+  labels: unchecked(undefined),
+  device: unchecked(undefined),
+  devices: unchecked(undefined),
   parallel: unchecked({}),
   session: unchecked({}),
   inputSizes: unchecked({}),

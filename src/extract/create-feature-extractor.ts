@@ -1,11 +1,12 @@
 /** Model + names → an extractor on one device or several. */
 import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
+import { checkFields, defaultsOf, unchecked, type Fields } from '../base/options.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
-import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
 import { CAPABILITIES } from '../runtime/capabilities/capabilities.js';
 import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
-import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
+import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import { warmLane } from '../runtime/lanes/lane-start.js';
 import { openReplica, type Runner } from '../runtime/replica.js';
 import type { SessionOptions } from '../runtime/lanes/session-options.js';
@@ -47,13 +48,13 @@ export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {
   readonly session: Options<SessionOptions>;
 }
 
-export const FEATURE_EXTRACTOR_DEFAULTS: FeatureExtractorOptions = {
-  ...REWRITE_DEFAULTS,
-  ...LANE_DEFAULTS,
-  device: 'cpu',
-  devices: undefined,
-  parallel: {},
-  session: {},
+export const FEATURE_EXTRACTOR_FIELDS: Fields<FeatureExtractorOptions> = {
+  ...REWRITE_FIELDS,
+  ...LANE_FIELDS,
+  device: unchecked('cpu'),
+  devices: unchecked(undefined),
+  parallel: unchecked({}),
+  session: unchecked({}),
 };
 
 /** The options of a call, and no others. */
@@ -135,16 +136,19 @@ export async function createFeatureExtractor(
 ): Promise<Extractor> {
   const asked = givenFields(given, 'createFeatureExtractor');
   const inherited = inheritFrom(model);
-  const defaults: FeatureExtractorOptions = {
-    ...FEATURE_EXTRACTOR_DEFAULTS,
+  const defaults = {
+    ...defaultsOf(FEATURE_EXTRACTOR_FIELDS),
     ...inherited?.lane,
-    device: inherited?.device ?? FEATURE_EXTRACTOR_DEFAULTS.device,
+    ...(inherited?.device && { device: inherited.device }),
     devices: asked.device === undefined ? inherited?.devices : undefined,
   };
-  const options = withDefaults(defaults, given, 'createFeatureExtractor');
+  const options = checkFields(
+    FEATURE_EXTRACTOR_FIELDS,
+    withDefaults(defaults, given, 'createFeatureExtractor'),
+  );
   const { device, devices, parallel, session } = options;
-  const lane = readLaneOptions(pickFields(options, LANE_DEFAULTS));
-  const rewriting = pickFields(options, REWRITE_DEFAULTS);
+  const lane = readLaneOptions(pickFields(options, LANE_FIELDS));
+  const rewriting = pickFields(options, REWRITE_FIELDS);
   const { takesSessionOptions } = CAPABILITIES[lane.engine];
   if (!takesSessionOptions && Object.keys(givenFields(session, 'session')).length > 0)
     throw invalidOption(

@@ -1,5 +1,6 @@
 /** One model on several devices: a batch is split over them, and the outputs are joined. */
-import { checkInteger, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { checkInteger, invalidOption, type Options } from '../base/checks.js';
+import { readOptions, unchecked, type Fields } from '../base/options.js';
 import { TapirError } from '../base/errors.js';
 import { readDevices, type Device } from '../runtime/lanes/device.js';
 import { devicesLike } from '../runtime/devices/device-list.js';
@@ -10,9 +11,9 @@ import { Extractor, extractorInternals } from './extractor.js';
 import { FeatureExtractor } from './feature-extractor.js';
 import { mapInOrder } from './map-in-order.js';
 import { openReplicas } from './replicas/open-replicas.js';
-import { PARALLEL_DEFAULTS, readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
+import { PARALLEL_FIELDS, readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
 import { ReplicaSet } from './replicas/replica-set.js';
-import { readRunOptions, RUN_DEFAULTS, type RunInput, type RunOptions } from './replicas/run-options.js';
+import { readRunOptions, RUN_FIELDS, type RunInput, type RunOptions } from './replicas/run-options.js';
 
 /** Options of {@link DataParallel.create}. */
 export interface DataParallelOptions extends ParallelOptions {
@@ -31,8 +32,6 @@ export interface ParallelRunOptions extends RunOptions {
    */
   readonly split: Split | undefined;
 }
-
-const PARALLEL_RUN_DEFAULTS: ParallelRunOptions = { ...RUN_DEFAULTS, split: undefined };
 
 /** A device of a data-parallel model, and what it has done. */
 export interface ReplicaInfo {
@@ -117,8 +116,8 @@ export class DataParallel<Key extends string = string, Type extends DType = DTyp
       throw invalidOption('extractor', 'one on a single device', 'a DataParallel; pass its module');
     if (isClosed)
       throw new TapirError('CLOSED', 'the extractor is closed', { details: { what: 'extractor' } });
-    const defaults: DataParallelOptions = { devices: undefined, ...PARALLEL_DEFAULTS };
-    const { devices: wanted, ...rest } = withDefaults(defaults, given, 'DataParallel.create');
+    const fields: Fields<DataParallelOptions> = { ...PARALLEL_FIELDS, devices: unchecked(undefined) };
+    const { devices: wanted, ...rest } = readOptions(fields, given, 'DataParallel.create');
     const devices = readDevices('devices', wanted ?? (await devicesLike(extractor.device)));
     const options = readParallelOptions(rest, devices.length);
     const opened = await openReplicas(model.pruned, devices, model, options, replicas[0]);
@@ -163,13 +162,11 @@ export class DataParallel<Key extends string = string, Type extends DType = DTyp
    */
   async run(input: RunInput, given: Options<ParallelRunOptions> = {}): Promise<Record<Key, Tensor<Type>>> {
     const set = extractorInternals.of(this);
-    const { split, ...rest } = withDefaults(PARALLEL_RUN_DEFAULTS, given, 'run');
-    const options = {
-      ...readRunOptions(rest),
-      split: split === undefined ? set.options.split : readSplit('split', split, this.devices.length),
-    };
+    const fields: Fields<ParallelRunOptions> = { ...RUN_FIELDS, split: unchecked(undefined) };
+    const { split: own, ...options } = readOptions(fields, given, 'run');
+    const split = own === undefined ? set.options.split : readSplit('split', own, this.devices.length);
     // Its keys are those of the request; Type is stated only where the graph gives it.
-    return (await set.run(readFeeds(this.inputs, input), options)) as Record<Key, Tensor<Type>>;
+    return (await set.run(readFeeds(this.inputs, input), { ...options, split })) as Record<Key, Tensor<Type>>;
   }
 
   /**

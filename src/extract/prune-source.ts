@@ -5,7 +5,7 @@ import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
 import type { ReturnNodes } from '../model/open/return-nodes.js';
 import { deriveRewritten } from '../model/prune/derive-rewritten.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
-import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
 import { extractorInternals, type Extractor } from './extractor.js';
 
 /** What an extractor can be made of. */
@@ -32,7 +32,7 @@ export async function pruneSource(
   }
   // Anything else needs names; what is no model at all is refused first.
   if (!pruned) return pruneModel(model as ModelSource | OnnxModel, returnNodes as never, rewriting);
-  const changed = Object.keys(REWRITE_DEFAULTS).find((option) => Object.hasOwn(asked, option));
+  const changed = Object.keys(REWRITE_FIELDS).find((option) => Object.hasOwn(asked, option));
   if (changed === undefined) return pruned;
   throw invalidOption(changed, 'left out without "returnNodes": the pruned model runs as it is', 'a value');
 }

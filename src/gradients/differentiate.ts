@@ -1,5 +1,6 @@
 /** Differentiates a model: the gradients of some of its values with respect to others, as an ONNX graph. */
-import { withDefaults, type Options } from '../base/checks.js';
+import type { Options } from '../base/checks.js';
+import { checkedBy, defaultsOf, readOptions, unchecked, type Fields } from '../base/options.js';
 import { TapirError } from '../base/errors.js';
 import type { Graph, Node, Value } from '../graph/graph.js';
 import { checkOperators } from './backpropagate.js';
@@ -17,7 +18,7 @@ import { modelInternals } from '../model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { createPruned, type PrunedModel } from '../model/prune/pruned-model.js';
 import { checkNames, readReturnNodes, type ReturnNodes } from '../model/open/return-nodes.js';
-import { readRewriteOptions, REWRITE_DEFAULTS } from '../model/prune/rewrite-options.js';
+import { readRewriteOptions, REWRITE_FIELDS } from '../model/prune/rewrite-options.js';
 import { describeInputs } from '../model/open/value-info.js';
 import { resolveTargets, resolveWithRespectTo } from './gradient-names.js';
 import { ModelOracle } from '../model/oracle/model-oracle.js';
@@ -53,12 +54,12 @@ export interface DifferentiateOptions {
   readonly recompute: readonly string[];
 }
 
-export const DIFFERENTIATE_DEFAULTS: DifferentiateOptions = {
-  of: [],
-  withRespectTo: [],
-  returnNodes: [],
-  inputSizes: {},
-  recompute: [],
+export const DIFFERENTIATE_FIELDS: Fields<DifferentiateOptions> = {
+  of: checkedBy(checkNames, []),
+  withRespectTo: checkedBy(checkNames, []),
+  returnNodes: unchecked([]),
+  inputSizes: unchecked({}),
+  recompute: unchecked([]),
 };
 
 /**
@@ -88,12 +89,12 @@ export async function differentiate(
   model: OnnxModel | ModelSource,
   given: Options<DifferentiateOptions> & Pick<DifferentiateOptions, 'of' | 'withRespectTo'>,
 ): Promise<PrunedModel> {
-  const options = withDefaults(DIFFERENTIATE_DEFAULTS, given, 'differentiate');
+  const options = readOptions(DIFFERENTIATE_FIELDS, given, 'differentiate');
   const opened = readModel(model);
   const plan = planGradients(opened, options);
   const inputSizes = readInputSizes('inputSizes', options.inputSizes);
   const { rewrite, typeOf } = await planBackward(opened, plan, inputSizes);
-  const setup = readRewriteOptions(REWRITE_DEFAULTS, []);
+  const setup = readRewriteOptions(defaultsOf(REWRITE_FIELDS), []);
   const outputs = rewrite.outputs.map(({ request, key }) => ({ request, key }));
   const request = { ...setup, inputSizes, outputs, naming: 'keys', ...PLAIN } as const;
   const { withSource } = modelInternals.of(opened);
@@ -155,8 +156,7 @@ const PLAIN = { allowNonTensor: false, fillTypes: false, tidy: false } as const;
 
 /** Reads the request. */
 function planGradients(model: OnnxModel, options: DifferentiateOptions): GradientPlan {
-  const of = checkNames('of', options.of);
-  const withRespectTo = checkNames('withRespectTo', options.withRespectTo);
+  const { of, withRespectTo } = options;
   const isEmpty = Array.isArray(options.returnNodes) && options.returnNodes.length === 0;
   const { pairs } = isEmpty ? { pairs: [] } : readReturnNodes(options.returnNodes);
   const { graph } = modelInternals.of(model);

@@ -1,18 +1,12 @@
 /** A network that rows leave as soon as an exit is sure of them: the stages after it run on the rows that are left. */
-import {
-  checkIterable,
-  checkOneOf,
-  givenFields,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../base/checks.js';
+import { checkIterable, checkOneOf, givenFields, invalidOption, type Options } from '../base/checks.js';
+import { readOptions, unchecked, type Fields } from '../base/options.js';
 import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
 import { readReturnNodes, type KeysOf, type ReturnNodes } from '../model/open/return-nodes.js';
-import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
 import type { Device } from '../runtime/lanes/device.js';
-import { LANE_DEFAULTS, type LaneOptions } from '../runtime/lanes/lane-options.js';
+import { LANE_FIELDS, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import { openAll } from '../runtime/open-all.js';
 import type { SessionOptions } from '../runtime/lanes/session-options.js';
 import { readFeeds } from '../tensor/read-feeds.js';
@@ -21,10 +15,11 @@ import type { TensorInfo } from '../tensor/tensor-info.js';
 import { elementCount, makeTensor, type Tensor } from '../tensor/tensor.js';
 import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import { runsAtOnce, type Extractor } from '../extract/extractor.js';
+import { PARALLEL_FIELDS } from '../extract/replicas/parallel-options.js';
 import { mapInOrder } from '../extract/map-in-order.js';
 import {
   readRunOptions,
-  RUN_DEFAULTS,
+  RUN_FIELDS,
   type RunInput,
   type RunOptions,
 } from '../extract/replicas/run-options.js';
@@ -68,15 +63,15 @@ export interface EarlyExitOptions
   readonly session: Options<SessionOptions>;
 }
 
-const EARLY_EXIT_DEFAULTS: EarlyExitOptions = {
-  ...LANE_DEFAULTS,
-  input: REWRITE_DEFAULTS.input,
-  batch: REWRITE_DEFAULTS.batch,
-  inputSizes: REWRITE_DEFAULTS.inputSizes,
-  exits: [],
-  devices: ['cpu'],
-  microBatch: 0,
-  session: {},
+const EARLY_EXIT_FIELDS: Fields<EarlyExitOptions> = {
+  ...LANE_FIELDS,
+  input: REWRITE_FIELDS.input,
+  batch: REWRITE_FIELDS.batch,
+  inputSizes: REWRITE_FIELDS.inputSizes,
+  exits: unchecked([]),
+  devices: unchecked(['cpu']),
+  microBatch: PARALLEL_FIELDS.microBatch,
+  session: unchecked({}),
 };
 
 /** Options of {@link EarlyExit.run}. */
@@ -88,7 +83,10 @@ export interface EarlyExitRunOptions extends RunOptions {
   readonly until: readonly Until[] | undefined;
 }
 
-const EXIT_RUN_DEFAULTS: EarlyExitRunOptions = { ...RUN_DEFAULTS, until: undefined };
+const EXIT_RUN_FIELDS: Fields<EarlyExitRunOptions> = {
+  ...RUN_FIELDS,
+  until: unchecked(undefined),
+};
 
 /** What a run gives: logits by key, and the exit of each row. */
 export type EarlyExitResult<Key extends string> = Record<Key, Tensor<'float32'>> & {
@@ -153,7 +151,7 @@ export class EarlyExit<Key extends string = string> {
    * `OUTPUT_MISFIT` if an exit gives another shape than the first one.
    */
   async run(input: RunInput, given: Options<EarlyExitRunOptions> = {}): Promise<EarlyExitResult<Key>> {
-    const { until, ...rest } = withDefaults(EXIT_RUN_DEFAULTS, given, 'run');
+    const { until, ...rest } = readOptions(EXIT_RUN_FIELDS, given, 'run');
     const leaves = until === undefined ? this.#leaves : readUntils('until', until, this.#stages.length - 1);
     const exits: number[] = [];
     let result: Tensor<'float32'> | undefined;
@@ -312,7 +310,7 @@ export async function createEarlyExit<const Nodes extends ReturnNodes>(
   returnNodes: Nodes,
   given: Options<EarlyExitOptions> & Pick<EarlyExitOptions, 'exits'>,
 ): Promise<EarlyExit<KeysOf<Nodes>>> {
-  const options = withDefaults(EARLY_EXIT_DEFAULTS, given, 'createEarlyExit');
+  const options = readOptions(EARLY_EXIT_FIELDS, given, 'createEarlyExit');
   const { exits, devices, microBatch, session, input, batch, inputSizes, ...lane } = options;
   if (!Array.isArray(exits) || exits.length === 0)
     throw invalidOption('exits', 'a list of { node, until }', exits);

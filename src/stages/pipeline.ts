@@ -1,14 +1,15 @@
 /** One model over several devices: each holds a stage of it, and parts of a batch are in different stages at the same time. */
 import { totalmem } from 'node:os';
-import { checkInteger, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
+import { invalidOption, pickFields, type Options } from '../base/checks.js';
+import { optional, readOptions, unchecked, type Fields } from '../base/options.js';
 import type { OnnxModel, ModelSource } from '../model/open/open-model.js';
-import { SPLIT_DEFAULTS, splitModel, type ModelStages, type SplitOptions } from './split-model.js';
+import { SPLIT_FIELDS, splitModel, type ModelStages, type SplitOptions } from './split-model.js';
 import { checkNames, type KeysOf, type ReturnNodes } from '../model/open/return-nodes.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
-import { REWRITE_DEFAULTS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
 import { readDevices, shareThreads, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
 import { leastMemory } from '../runtime/devices/balance.js';
-import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
+import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import { openAll } from '../runtime/open-all.js';
 import { openReplica } from '../runtime/replica.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/lanes/session-options.js';
@@ -19,7 +20,7 @@ import { Extractor, extractorInternals } from '../extract/extractor.js';
 import { createFeatureModel, type SessionSetup } from '../extract/replicas/feature-model.js';
 import { pruneSource } from '../extract/prune-source.js';
 import { mapInOrder } from '../extract/map-in-order.js';
-import { PARALLEL_DEFAULTS } from '../extract/replicas/parallel-options.js';
+import { PARALLEL_DEFAULTS, PARALLEL_FIELDS } from '../extract/replicas/parallel-options.js';
 import { ReplicaSet } from '../extract/replicas/replica-set.js';
 import { readRunOptions, type RunInput, type RunOptions } from '../extract/replicas/run-options.js';
 import { StageChain } from './stage-chain.js';
@@ -51,16 +52,16 @@ export interface PipelineOptions
   readonly session: Options<SessionOptions>;
 }
 
-const PIPELINE_DEFAULTS: PipelineOptions = {
-  ...REWRITE_DEFAULTS,
-  ...LANE_DEFAULTS,
-  by: SPLIT_DEFAULTS.by,
-  maxTensors: SPLIT_DEFAULTS.maxTensors,
-  memoryBytes: SPLIT_DEFAULTS.memoryBytes,
-  devices: [],
-  cuts: undefined,
-  microBatch: 0,
-  session: {},
+const PIPELINE_FIELDS: Fields<PipelineOptions> = {
+  ...REWRITE_FIELDS,
+  ...LANE_FIELDS,
+  by: SPLIT_FIELDS.by,
+  maxTensors: SPLIT_FIELDS.maxTensors,
+  memoryBytes: SPLIT_FIELDS.memoryBytes,
+  devices: unchecked([]),
+  cuts: optional(checkNames),
+  microBatch: PARALLEL_FIELDS.microBatch,
+  session: unchecked({}),
 };
 
 /** A stage of a pipeline. */
@@ -217,21 +218,20 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
 
 /** Checks the options. Throws `OPTION_INVALID`. */
 function readPipeline(given: Options<PipelineOptions>) {
-  const options = withDefaults(PIPELINE_DEFAULTS, given, 'Pipeline.create');
+  const options = readOptions(PIPELINE_FIELDS, given, 'Pipeline.create');
   const { devices, cuts, microBatch, session, by, maxTensors, memoryBytes, ...rest } = options;
   const rows = readRows(devices);
   const stages = rows[0]!.length;
-  if (cuts !== undefined && checkNames('cuts', cuts).length !== stages - 1)
+  if (cuts !== undefined && cuts.length !== stages - 1)
     throw invalidOption('cuts', `${stages - 1} names for ${stages} devices`, cuts);
-  const lane = readLaneOptions(pickFields(rest, LANE_DEFAULTS));
-  const parts = checkInteger('microBatch', microBatch, 0, 65_536);
-  const size = { by, maxTensors, memoryBytes, batch: parts };
+  const lane = readLaneOptions(pickFields(rest, LANE_FIELDS));
+  const size = { by, maxTensors, memoryBytes, batch: microBatch };
   return {
     rows,
     setup: { session: readSessionOptions(session), lane },
-    microBatch: parts,
+    microBatch,
     split: [cuts === undefined ? { stages } : { cuts }, size] as const,
-    rewriting: pickFields(rest, REWRITE_DEFAULTS),
+    rewriting: pickFields(rest, REWRITE_FIELDS),
   };
 }
 

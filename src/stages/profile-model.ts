@@ -1,5 +1,6 @@
 /** What a model costs, node by node and module by module. */
-import { checkBoolean, checkInteger, withDefaults, type Options } from '../base/checks.js';
+import type { Options } from '../base/checks.js';
+import { boolean, integer, optional, readOptions, unchecked, type Fields } from '../base/options.js';
 import type { Graph, Node, Value } from '../graph/graph.js';
 import { moduleTree } from '../graph/names/module-tree.js';
 import { nameValues } from '../graph/names/name-list.js';
@@ -41,7 +42,12 @@ export interface ProfileOptions {
   readonly threads: number;
 }
 
-export const PROFILE_DEFAULTS: ProfileOptions = { batch: undefined, inputSizes: {}, time: false, threads: 0 };
+export const PROFILE_FIELDS: Fields<ProfileOptions> = {
+  batch: optional(integer(1, 65_536, 1, 'rows of the inputs')),
+  inputSizes: unchecked({}),
+  time: boolean(false, 'also time each node on the CPU'),
+  threads: integer(0, 1024, 0, 'threads of a node that is timed; 0 for all'),
+};
 
 /** What a part of a model costs in one run. */
 export interface Cost extends ElementCounts {
@@ -132,14 +138,11 @@ export async function profileModel(
   model: OnnxModel | ModelSource,
   given: Options<ProfileOptions> = {},
 ): Promise<ModelProfile> {
-  const { batch, time, threads, ...options } = withDefaults(PROFILE_DEFAULTS, given, 'profileModel');
+  const { batch, time, threads, ...options } = readOptions(PROFILE_FIELDS, given, 'profileModel');
   const opened = readModel(model);
   const inputSizes = readInputSizes('inputSizes', options.inputSizes);
   checkInputSizes('inputSizes', inputSizes, opened.inputs);
-  const rows = batch === undefined ? undefined : checkInteger('batch', batch, 1, 65_536);
-  checkInteger('threads', threads, 0, 1024);
-  checkBoolean('time', time);
-  const costs = await measureCosts(opened, { batch: rows, inputSizes });
+  const costs = await measureCosts(opened, { batch, inputSizes });
   const times = time ? await timeNodes(opened, costs, threads) : undefined;
   const { graph } = modelInternals.of(opened);
   const measured = new Map(

@@ -1,12 +1,6 @@
 /** A model as stages that run one after the other, each a model itself. */
-import {
-  checkInteger,
-  checkOneOf,
-  givenFields,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../base/checks.js';
+import { checkInteger, givenFields, invalidOption, type Options } from '../base/checks.js';
+import { integer, oneOf, readOptions, unchecked, type Fields } from '../base/options.js';
 import type { Graph, Node, Value } from '../graph/graph.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
 import { choosePlaces, type PlaceCosts } from './graph/choose-places.js';
@@ -70,12 +64,12 @@ export interface SplitOptions {
   readonly inputSizes: InputSizes;
 }
 
-export const SPLIT_DEFAULTS: SplitOptions = {
-  by: 'macs',
-  maxTensors: 1,
-  memoryBytes: undefined,
-  batch: 0,
-  inputSizes: {},
+export const SPLIT_FIELDS: Fields<SplitOptions> = {
+  by: oneOf(['macs', 'time', 'activations', 'parameters'], 'macs', 'what is balanced'),
+  maxTensors: integer(1, 1024, 1, 'the most tensors that may cross a place; sizes do not count'),
+  memoryBytes: unchecked(undefined),
+  batch: integer(0, 65_536, 0, 'rows of a run, for --memory and --by time'),
+  inputSizes: unchecked({}),
 };
 
 /** One stage of a model. */
@@ -141,7 +135,7 @@ export async function splitModel(
   places: SplitPlaces,
   given: Options<SplitOptions> = {},
 ): Promise<ModelStages> {
-  const options = withDefaults(SPLIT_DEFAULTS, given, 'splitModel');
+  const options = readOptions(SPLIT_FIELDS, given, 'splitModel');
   const pruned = prunedInternals.has(model) ? prunedInternals.of(model) : undefined;
   const asked = readSplit(places, options);
   const isSized = !pruned || Object.hasOwn(givenFields(given, 'splitModel'), 'inputSizes');
@@ -196,20 +190,19 @@ const FIGURES = {
 /** A checked request. */
 type SplitRequest = ReturnType<typeof readSplit>;
 
-function readSplit(places: SplitPlaces, options: SplitOptions) {
+function readSplit(places: SplitPlaces, { by, maxTensors, memoryBytes, batch, inputSizes }: SplitOptions) {
   if (places === null || typeof places !== 'object' || 'stages' in places === 'cuts' in places)
     throw invalidOption('places', '{ stages: a number } or { cuts: a list of names }', places);
-  const { memoryBytes } = options;
   const limits = memoryBytes === undefined ? [] : [memoryBytes].flat();
   return {
     ...('stages' in places
       ? { stages: checkInteger('stages', places.stages, 1, 1024) }
       : { cuts: checkNames('cuts', places.cuts) }),
-    by: checkOneOf('by', options.by, ['macs', 'time', 'activations', 'parameters']),
-    maxTensors: checkInteger('maxTensors', options.maxTensors, 1, 1024),
+    by,
+    maxTensors,
     limits: limits.map((bytes) => checkInteger('memoryBytes', bytes, 1, Number.MAX_SAFE_INTEGER)),
-    batch: checkInteger('batch', options.batch, 0, 65_536) || undefined,
-    inputSizes: readInputSizes('inputSizes', options.inputSizes),
+    batch: batch || undefined,
+    inputSizes: readInputSizes('inputSizes', inputSizes),
   };
 }
 

@@ -1,8 +1,7 @@
 /** Makes trainers. */
-import { givenFields, invalidOption, pickFields, type Options } from '../base/checks.js';
+import { givenFields, invalidOption, type Options } from '../base/checks.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { prunedInternals } from '../model/prune/pruned-model.js';
-import { LANE_DEFAULTS } from '../runtime/lanes/lane-options.js';
 import { extractorInternals, type Extractor } from '../extract/extractor.js';
 import { inheritFrom, readSession } from '../extract/inherit-options.js';
 import { readPlace } from '../extract/replicas/place-options.js';
@@ -106,7 +105,7 @@ function inheritedPlace(model: unknown, given: Options<TrainerOptions>) {
   const { session = {} } = givenFields(given, 'createTrainer');
   const inherited = inheritFrom(model);
   if (!inherited) return {};
-  const { isolation, cudaLibraries } = pickFields(inherited.lane, LANE_DEFAULTS);
+  const { isolation, cudaLibraries } = inherited.lane;
   const devices = inherited.devices ?? [inherited.device!];
   return { isolation, cudaLibraries, devices, session: readSession(session, inherited.session) };
 }

@@ -1,13 +1,7 @@
 /** Training: gradients on devices, and the optimizer's steps on the host. */
 import { TapirError } from '../base/errors.js';
-import {
-  checkIterable,
-  checkSignal,
-  checkText,
-  givenFields,
-  withDefaults,
-  type Options,
-} from '../base/checks.js';
+import { checkIterable, checkText, givenFields, type Options } from '../base/checks.js';
+import { readOptions, signal, type Fields } from '../base/options.js';
 import { Internals } from '../model/open/internals.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { checkSameRows, readBatch } from '../tensor/batch.js';
@@ -84,7 +78,7 @@ const trainerInternals: Internals<Trainer, TrainerState> = new Internals(
 
 let newTrainer: (state: TrainerState) => Trainer;
 
-const RUN_DEFAULTS: TrainRunOptions = { signal: undefined };
+const RUN_FIELDS: Fields<TrainRunOptions> = { signal };
 
 /** A model in training. Make one with {@link createTrainer}. */
 export class Trainer {
@@ -118,8 +112,8 @@ export class Trainer {
    * tensors that do not suit the model or the loss; `REPLICA_FAILED`; `CLOSED`.
    */
   async step(batch: TrainBatch, given: Options<TrainRunOptions> = {}): Promise<StepResult> {
-    const { signal } = withDefaults(RUN_DEFAULTS, given, 'step');
-    return await this.#inTurn(() => this.#step(batch, checkSignal(signal)));
+    const options = readOptions(RUN_FIELDS, given, 'step');
+    return await this.#inTurn(() => this.#step(batch, options.signal));
   }
 
   async #step(batch: TrainBatch, signal: AbortSignal | undefined): Promise<StepResult> {
@@ -143,8 +137,8 @@ export class Trainer {
    * @throws {@link TapirError} as {@link Trainer.step}; `INPUT_MISMATCH` if there is no batch.
    */
   async evaluate(source: EvaluationSource, given: Options<TrainRunOptions> = {}): Promise<Evaluation> {
-    const { signal } = withDefaults(RUN_DEFAULTS, given, 'evaluate');
-    return await this.#inTurn(() => this.#evaluate(source, checkSignal(signal)));
+    const options = readOptions(RUN_FIELDS, given, 'evaluate');
+    return await this.#inTurn(() => this.#evaluate(source, options.signal));
   }
 
   async #evaluate(source: EvaluationSource, signal: AbortSignal | undefined): Promise<Evaluation> {

@@ -25,10 +25,11 @@ function fieldsOf(text: string, type: string): Map<string, Documented> {
   );
 }
 
-/** A value as a docblock writes it. */
+/** The value that a docblock begins with, as in `undefined, which is the first output`; no match for words alone. */
+const LITERAL = /^(undefined|true|false|-?\d[\d.e-]*|'[^']*'|\[.*?\]|\{.*?\})(?:,|$)/;
+
 function readLiteral(text: string): unknown {
-  // `undefined, which is the first output`
-  return /^undefined(?:,|$)/.test(text) ? undefined : (JSON.parse(text.replaceAll("'", '"')) as unknown);
+  return text === 'undefined' ? undefined : (JSON.parse(text.replaceAll("'", '"')) as unknown);
 }
 
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
@@ -50,8 +51,8 @@ describe.each(files)('$name', ({ file, text, name, type }) => {
     const fields = module[name]!;
     for (const [option, { doc, preset }] of documented) {
       const { fallback, check } = fields[option]!;
-      if (preset !== undefined && !preset.startsWith('`'))
-        expect(readLiteral(preset), option).toEqual(fallback);
+      const [, literal] = LITERAL.exec(preset ?? '') ?? [];
+      if (literal !== undefined) expect(readLiteral(literal), option).toEqual(fallback);
       const [, min, max] =
         /an integer from (\d+) to (\d[\d ,]*\d|\d)(?! \w+iB)/.exec(doc.replace(/ /g, ' ')) ?? [];
       if (min === undefined || max === undefined || /million/.test(doc)) continue;

@@ -27,16 +27,16 @@ import { SEARCH_DEFAULTS } from '../../src/features/search/search-dataset.js';
 import { EMBED_DEFAULTS } from '../../src/datasets/embed/embed-options.js';
 import { EMBED_FOLDER_FIELDS } from '../../src/datasets/embed/embed-folder-options.js';
 import { EMBED_STREAM_DEFAULTS } from '../../src/datasets/streams/row-pipe.js';
-import { FEATURE_EXTRACTOR_DEFAULTS } from '../../src/extract/create-feature-extractor.js';
-import { PARALLEL_DEFAULTS } from '../../src/extract/replicas/parallel-options.js';
-import { RUN_DEFAULTS } from '../../src/extract/replicas/run-options.js';
+import { FEATURE_EXTRACTOR_FIELDS } from '../../src/extract/create-feature-extractor.js';
+import { PARALLEL_FIELDS } from '../../src/extract/replicas/parallel-options.js';
+import { RUN_FIELDS } from '../../src/extract/replicas/run-options.js';
 import { KNOWN_MODELS_DEFAULTS } from '../../src/hub/list-known-models.js';
 import { TRANSFORM_PRESETS } from '../../src/images/transform/transform-options.js';
-import { PRUNE_DEFAULTS } from '../../src/model/prune/cut-model.js';
-import { OPEN_DEFAULTS } from '../../src/model/open/open-model.js';
+import { PRUNE_FIELDS } from '../../src/model/prune/cut-model.js';
+import { OPEN_FIELDS } from '../../src/model/open/open-model.js';
 import { VERIFY_FIELDS } from '../../src/model/oracle/verify.js';
-import { SAVE_DEFAULTS } from '../../src/model/open/save-whole.js';
-import { SESSION_DEFAULTS } from '../../src/runtime/lanes/session-options.js';
+import { SAVE_FIELDS } from '../../src/model/open/save-whole.js';
+import { SESSION_FIELDS } from '../../src/runtime/lanes/session-options.js';
 import { projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
 
 const scratch = scratchFolder();
@@ -59,26 +59,26 @@ beforeAll(async () => {
 afterAll(() => extractor.close());
 
 it('of models', async () => {
-  const model = await openModel(path, nothing(OPEN_DEFAULTS));
-  const pruned = await pruneModel(model, ['avgpool'], nothing(PRUNE_DEFAULTS));
+  const model = await openModel(path, nothing(OPEN_FIELDS));
+  const pruned = await pruneModel(model, ['avgpool'], nothing(PRUNE_FIELDS));
   expect(pruned.plan).toEqual((await pruneModel(model, ['avgpool'])).plan);
-  await pruned.save(join(scratch, 'pruned.onnx'), nothing(SAVE_DEFAULTS));
+  await pruned.save(join(scratch, 'pruned.onnx'), nothing(SAVE_FIELDS));
   await verifyModel(pruned, nothing(VERIFY_FIELDS));
 });
 
 it('of extractors, nested ones too', async () => {
-  const session = nothing(SESSION_DEFAULTS);
-  const parallel = nothing(PARALLEL_DEFAULTS);
+  const session = nothing(SESSION_FIELDS);
+  const parallel = nothing(PARALLEL_FIELDS);
   for (const given of [
-    nothing(FEATURE_EXTRACTOR_DEFAULTS),
-    { ...nothing(FEATURE_EXTRACTOR_DEFAULTS), session, parallel },
+    nothing(FEATURE_EXTRACTOR_FIELDS),
+    { ...nothing(FEATURE_EXTRACTOR_FIELDS), session, parallel },
     { device: { type: 'cpu', id: undefined, threads: undefined } } as const,
   ]) {
     await using one = await createFeatureExtractor(path, { avgpool: 'v' }, given);
-    expect(await one.run(batch, nothing(RUN_DEFAULTS))).toEqual(await extractor.run(batch));
+    expect(await one.run(batch, nothing(RUN_FIELDS))).toEqual(await extractor.run(batch));
   }
   await using two = await DataParallel.create(extractor, { devices: undefined, ...parallel });
-  expect(await two.run(batch, { ...nothing(RUN_DEFAULTS), split: undefined })).toEqual(
+  expect(await two.run(batch, { ...nothing(RUN_FIELDS), split: undefined })).toEqual(
     await extractor.run(batch),
   );
 });
@@ -91,11 +91,7 @@ it('of a data-parallel model: what is inherited stays', async () => {
     { avgpool: 'v' },
     { devices, session, parallel: { split: 'dynamic' } },
   );
-  await using other = await createFeatureExtractor(
-    parallel,
-    ['avgpool'],
-    nothing(FEATURE_EXTRACTOR_DEFAULTS),
-  );
+  await using other = await createFeatureExtractor(parallel, ['avgpool'], nothing(FEATURE_EXTRACTOR_FIELDS));
   expect(other.devices).toEqual(parallel.devices);
   // The number of parts is only known of splits other than "dynamic".
   expect(() => other.rowsPerDevice(4)).toThrow(/"dynamic"/);

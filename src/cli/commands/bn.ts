@@ -1,8 +1,8 @@
 /** `tapir bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
 import { shown } from '../../base/printable.js';
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import {
-  ESTIMATE_BATCH_NORM_DEFAULTS,
+  ESTIMATE_BATCH_NORM_FIELDS,
   estimateBatchNorm,
   measureMoments,
   mergeBatchNorm,
@@ -22,9 +22,9 @@ import { openModel } from '../../model/open/open-model.js';
 import { readStateDict } from '../../parameters/dicts/read-state-dict.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { readDevices, type Device } from '../../runtime/lanes/device.js';
-import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
+import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
-import { parseCount } from '../flags/flag-values.js';
+import { addFlags } from '../flags/option-flags.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
@@ -55,7 +55,6 @@ interface BnFlags extends WriteFlags {
 }
 
 const FAILURES_SHOWN = 3;
-const { batch, decodeThreads, memoryBytes } = ESTIMATE_BATCH_NORM_DEFAULTS;
 
 /** Adds `tapir bn` and `tapir bn merge`. */
 export function addBnCommand(program: Command, terminal: Terminal): void {
@@ -67,20 +66,22 @@ export function addBnCommand(program: Command, terminal: Terminal): void {
     .argument('<model>', MODEL_HELP)
     .argument('<photos>', 'folder, list, archive or pattern of images')
     .enablePositionalOptions()
-    .addOption(new Option('--mode <mode>', 'how; left out, only moments are measured').choices(MODES))
     .option(
       '--momentum <x>',
       'weight of the latest batch, or "cumulative" (default: each layer’s)',
       parseMomentum,
     )
     .option('--devices <list>', 'devices over which batches are split: cuda:0,cuda:1', 'cpu')
-    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
-    .option('--batch <n>', 'photos per batch', parseCount, batch)
-    .option('--transform <name>', 'preprocessing, as for embed', 'auto')
-    .option('--decode-threads <n>', 'threads that decode photos; 0 for all cores', parseCount, decodeThreads)
-    .option('--memory-bytes <n>', 'most bytes held between two norms', parseCount, memoryBytes)
     .option('--source-moments <file>', 'moments of the training data, for a folded model without state dict')
     .action((model: string, photos: string, flags: BnFlags) => runBn(terminal, model, photos, flags));
+  addFlags(bn, ESTIMATE_BATCH_NORM_FIELDS, {
+    mode: '--mode <mode>',
+    cudaLibraries: '--cuda-libs <folder>',
+    batch: '--batch <n>',
+    transform: '--transform <name>',
+    decodeThreads: '--decode-threads <n>',
+    memoryBytes: '--memory-bytes <n>',
+  });
   addWriteFlags(bn);
   const merge = bn
     .command('merge')

@@ -8,8 +8,9 @@ import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devic
 import { CAN_INSTALL_CUDA, INSTALL_CUDA } from '../../runtime/devices/installed-cuda.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatBytes } from '../../html/numbers.js';
-import { CUDA_LIBS_HELP } from '../flags/extractor-flags.js';
+import { LANE_FIELDS } from '../../runtime/lanes/lane-options.js';
 import { parseCount } from '../flags/flag-values.js';
+import { addFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 export interface DoctorFlags {
@@ -21,13 +22,13 @@ export interface DoctorFlags {
 
 /** Adds the command. */
 export function addDoctorCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('doctor')
     .description('try every device; say what runs here, what does not and why, and what to do')
-    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
     .option('--timeout <seconds>', 'time limit for each device', parseCount, 60)
     .option('--json', 'print JSON', false)
     .action((flags: DoctorFlags) => runDoctor(terminal, flags));
+  addFlags(command, LANE_FIELDS, { cudaLibraries: '--cuda-libs <folder>' });
 }
 
 /** Examines and reports. Exit code 3 if no device works. */

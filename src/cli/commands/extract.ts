@@ -6,7 +6,7 @@ import { writeWithCompanion } from '../../base/folder-lock.js';
 import { shown } from '../../base/printable.js';
 import { QUANTIZE_DEFAULTS, quantizeModel } from '../../precision/quantize/quantize-model.js';
 import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
-import { PRUNE_DEFAULTS, type PruneOptions } from '../../model/prune/cut-model.js';
+import { PRUNE_FIELDS, type PruneOptions } from '../../model/prune/cut-model.js';
 import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';
 import type { VerifyReport } from '../../model/oracle/compare-pruned.js';
 import { lowerPrecision, type LoweredModel } from '../../precision/lower-precision.js';
@@ -21,6 +21,7 @@ import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect, parseCount, parseNumber } from '../flags/flag-values.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
+import { addFlags } from '../flags/option-flags.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { withReturnNodes } from '../flags/return-flags.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
@@ -61,12 +62,12 @@ export function addExtractCommand(program: Command, terminal: Terminal): void {
     .addOption(
       new Option('--input <kind>', 'what to feed; image-uint8 normalises pixels in the graph')
         .choices(['tensor', 'image-uint8'])
-        .default(PRUNE_DEFAULTS.input),
+        .default(PRUNE_FIELDS.input.fallback),
     )
     .addOption(
       new Option('--output-dtype <type>', 'element type of the outputs')
         .choices(OUTPUT_DTYPES)
-        .default(PRUNE_DEFAULTS.outputDtype),
+        .default(PRUNE_FIELDS.outputDtype.fallback),
     )
     .addOption(
       new Option(
@@ -97,10 +98,12 @@ export function addExtractCommand(program: Command, terminal: Terminal): void {
       'with --samples: preprocessing; auto: the model’s own',
       QUANTIZE_DEFAULTS.transform as string,
     )
-    .option('--keep-tensor-names', 'keep the tensors’ names for the outputs, and add no node', false)
-    .option('--fill-types', 'write dtype and dims of every output, inferred by ONNX Runtime', false)
-    .option('--tidy', 'sort nodes, make their names distinct, drop unused operator sets', false)
     .option('--verify', 'run both graphs first; write nothing if their values differ', false);
+  addFlags(extract, PRUNE_FIELDS, {
+    keepTensorNames: '--keep-tensor-names',
+    fillTypes: '--fill-types',
+    tidy: '--tidy',
+  });
   addSaveFlags(addSizeFlags(extract))
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));

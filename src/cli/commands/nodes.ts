@@ -9,7 +9,7 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { collect, parseCount } from '../flags/flag-values.js';
-import { PROFILE_DEFAULTS } from '../../stages/profile-model.js';
+import { PROFILE_FIELDS } from '../../stages/profile-model.js';
 import { runNodeCosts, type CostFlags } from './node-costs.js';
 import type { Terminal } from '../terminal/terminal.js';
 
@@ -42,7 +42,7 @@ export function addNodesCommand(program: Command, terminal: Terminal): void {
     .addOption(
       costOption('--threads <n>', 'threads of a node that is timed; 0 for all')
         .argParser(parseCount)
-        .default(PROFILE_DEFAULTS.threads),
+        .default(PROFILE_FIELDS.threads.fallback),
     )
     .addOption(
       costOption('--size <[axis=]n>', 'size of an open axis; N alone for height and width').argParser(

@@ -1,11 +1,12 @@
 /** `tapir split`: writes the stages of a model as ONNX files, with an index that says how to chain them. */
 import { basename, join } from 'node:path';
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import { formatBytes, formatLarge } from '../../html/numbers.js';
 import { invalidOption } from '../../base/checks.js';
 import { openModel } from '../../model/open/open-model.js';
-import { SPLIT_DEFAULTS, splitModel, type ModelStages, type SplitOptions } from '../../stages/split-model.js';
+import { SPLIT_FIELDS, splitModel, type ModelStages, type SplitOptions } from '../../stages/split-model.js';
 import { collect, parseCount } from '../flags/flag-values.js';
+import { addFlags } from '../flags/option-flags.js';
 import { findModelFile } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
@@ -35,19 +36,12 @@ export function addSplitCommand(program: Command, terminal: Terminal): void {
     .option('--stages <n>', 'as many stages, with balanced costs', parseCount)
     .option('--at <name>', 'cut after this value instead; repeatable, in execution order', collect)
     .requiredOption('-o, --out <folder>', 'folder to write to')
-    .addOption(
-      new Option('--by <cost>', 'what is balanced')
-        .choices(['macs', 'time', 'activations', 'parameters'])
-        .default(SPLIT_DEFAULTS.by),
-    )
-    .option(
-      '--max-tensors <n>',
-      'the most tensors that may cross a place; sizes do not count',
-      parseCount,
-      SPLIT_DEFAULTS.maxTensors,
-    )
-    .option('--memory <bytes>', 'bytes that each stage may need', parseCount)
-    .option('--batch <n>', 'rows of a run, for --memory and --by time', parseCount, SPLIT_DEFAULTS.batch);
+    .option('--memory <bytes>', 'bytes that each stage may need', parseCount);
+  addFlags(command, SPLIT_FIELDS, {
+    by: '--by <cost>',
+    maxTensors: '--max-tensors <n>',
+    batch: '--batch <n>',
+  });
   addSaveFlags(addSizeFlags(command))
     .option('--json', 'print the index as JSON', false)
     .action((model: string, flags: SplitFlags) => runSplit(terminal, model, flags));

@@ -10,13 +10,16 @@ import {
 import { trainFolder, type TrainedFolder } from '../../train/folder/train-folder.js';
 import type { EpochRecord } from '../../train/folder/training-records.js';
 import type { TrainFailure } from '../../train/folder/training-photos.js';
-import type { OptimizerLike, OptimizerKind } from '../../train/optimizers/optimizer-options.js';
+import {
+  OPTIMIZERS,
+  type OptimizerKind,
+  type OptimizerLike,
+} from '../../train/optimizers/optimizer-options.js';
 import type { BatchNormTraining } from '../../train/runs/trainer-options.js';
 import { openModel } from '../../model/open/open-model.js';
 import { readDevices, type Device } from '../../runtime/lanes/device.js';
-import { CUDA_LIBS_HELP, MODEL_HELP } from '../flags/extractor-flags.js';
+import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
-import { parseCount } from '../flags/flag-values.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { addFlags } from '../flags/option-flags.js';
@@ -54,7 +57,6 @@ interface TrainFlags {
   readonly yes: boolean;
 }
 
-const OPTIMIZERS: readonly OptimizerKind[] = ['sgd', 'adam', 'adamw', 'rmsprop', 'adagrad'];
 const FAILURES_SHOWN = 3;
 
 /** Adds `tapir train`. */
@@ -70,12 +72,15 @@ export function addTrainCommand(program: Command, terminal: Terminal): void {
   addDataFlags(command);
   command
     .option('--devices <list>', 'devices over which batches are split: cuda:0,cuda:1', 'cpu')
-    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
     .option('--inline', 'put weights of other files into the written file, and not into OUT.data', false)
     .option('--json', 'print the result as JSON', false)
     .option(YES_FLAG, YES_HELP, false)
     .action((folder: string, flags: TrainFlags) => runTrain(terminal, folder, flags));
-  addFlags(command, TRAIN_FOLDER_FIELDS, { state: '--state <folder>', overwrite: '--overwrite' });
+  addFlags(command, TRAIN_FOLDER_FIELDS, {
+    cudaLibraries: '--cuda-libs <folder>',
+    state: '--state <folder>',
+    overwrite: '--overwrite',
+  });
 }
 
 function addLearningFlags(command: Command): void {
@@ -85,16 +90,14 @@ function addLearningFlags(command: Command): void {
     .option('--lr <x>', 'learning rate (default: torch’s for the optimizer)', Number)
     .option('--momentum <x>', 'of sgd and rmsprop (default: 0.9 for sgd, 0 for rmsprop)', Number)
     .option('--weight-decay <x>', 'as in torch.optim (default: torch’s for the optimizer)', Number);
-  addFlags(command, TRAIN_FOLDER_FIELDS, { schedule: '--schedule <name>', warmup: '--warmup <n>' });
-  command
-    .option('--label-smoothing <x>', 'share of targets spread over all classes', Number, 0)
-    .addOption(
-      new Option('--batch-norm <how>', 'statistics of BatchNorm: those of the file, or of batches')
-        .choices(['frozen', 'batch', 'synced'])
-        .default(TRAIN_FOLDER_FIELDS.batchNorm.fallback),
-    )
-    .option('--clip-norm <x>', 'largest length of all gradients together', Number)
-    .option('--accumulate <n>', 'most photos that a device runs at once', parseCount);
+  addFlags(command, TRAIN_FOLDER_FIELDS, {
+    schedule: '--schedule <name>',
+    warmup: '--warmup <n>',
+    labelSmoothing: '--label-smoothing <x>',
+    batchNorm: '--batch-norm <how>',
+    clipNorm: '--clip-norm <x>',
+    accumulate: '--accumulate <n>',
+  });
 }
 
 function addDataFlags(command: Command): void {

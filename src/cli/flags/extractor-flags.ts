@@ -3,7 +3,7 @@ import { Option, type Command } from 'commander';
 import { EMBED_FIELDS } from '../../datasets/embed/embed-options.js';
 import { DECODE_MODES } from '../../images/decode/decode-options.js';
 import { ENGINES, PRECISIONS } from '../../runtime/capabilities/capabilities.js';
-import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
+import { LANE_FIELDS } from '../../runtime/lanes/lane-options.js';
 import { YES_FLAG, YES_HELP } from './find-model.js';
 import { collect, parseCount } from './flag-values.js';
 import { addFlags } from './option-flags.js';
@@ -13,15 +13,6 @@ export const MODEL_HELP = 'ONNX file, a name of "tapir models list", or hf:ORG/R
 
 export const RETURN_HELP =
   'what to return: a tensor, node or module path; add "=KEY" to name the output; repeatable';
-
-export const CUDA_LIBS_HELP =
-  'folder with the CUDA and cuDNN libraries, searched recursively (pip: site-packages/nvidia)';
-
-export const ENGINE_HELP =
-  'what runs the model; openvino is faster on many CPUs ("tapir engines install openvino")';
-
-export const PRECISION_HELP =
-  'arithmetic of the model; float16 is for GPUs, int8 for transformers on CPUs, bfloat16 needs engine openvino and a CPU that has it';
 
 /** Adds the flags for the model and where it runs. */
 export function addExtractorFlags(command: Command): void {
@@ -43,25 +34,22 @@ export function addExtractorFlags(command: Command): void {
       0,
     )
     .addOption(
-      new Option('--engine <name>', `${ENGINE_HELP}; auto: the fastest on the first images`)
+      new Option('--engine <name>', `${LANE_FIELDS.engine.about}; auto: the fastest on the first images`)
         .choices([...ENGINES, 'auto'])
-        .default(LANE_DEFAULTS.engine),
+        .default(LANE_FIELDS.engine.fallback),
     )
-    .addOption(
-      new Option('--precision <type>', `${PRECISION_HELP}; auto: the fastest that --min-cosine allows`)
-        .choices([...PRECISIONS, 'auto'])
-        .default(LANE_DEFAULTS.precision),
-    )
-    .option('--cuda-libs <folder>', CUDA_LIBS_HELP)
     .addOption(
       new Option(
-        '--isolation <kind>',
-        'where sessions run: in threads, or in processes whose crash is survived',
+        '--precision <type>',
+        `${LANE_FIELDS.precision.about}; auto: the fastest that --min-cosine allows`,
       )
-        .choices(['thread', 'process'])
-        .default(LANE_DEFAULTS.isolation),
-    )
-    .option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0);
+        .choices([...PRECISIONS, 'auto'])
+        .default(LANE_FIELDS.precision.fallback),
+    );
+  addFlags(command, LANE_FIELDS, {
+    cudaLibraries: '--cuda-libs <folder>',
+    isolation: '--isolation <kind>',
+  }).option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0);
   addFlags(command, EMBED_FIELDS, {
     decodeThreads: '--decode-threads <n>',
     transform: '--transform <name>',

@@ -1,7 +1,8 @@
 /** `--inline`, `--repack` and `--overwrite`: how a model is saved. */
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import type { SaveOptions } from '../../model/open/save-whole.js';
+import { SAVE_FIELDS, type SaveOptions } from '../../model/open/save-whole.js';
+import { addFlags } from './option-flags.js';
 
 /** The flags as they are given. */
 export interface SaveFlags {
@@ -12,10 +13,10 @@ export interface SaveFlags {
 
 /** Adds the flags. */
 export function addSaveFlags(command: Command): Command {
-  return command
+  command
     .option('--inline', 'put external weights into the written file', false)
-    .option('--repack', 'put external weights into a new file beside it, FILE.data', false)
-    .option('--overwrite', 'replace files that exist; the model itself is never replaced', false);
+    .option('--repack', 'put external weights into a new file beside it, FILE.data', false);
+  return addFlags(command, SAVE_FIELDS, { overwrite: '--overwrite' });
 }
 
 /** Reads the flags. Throws `OPTION_INVALID`. */

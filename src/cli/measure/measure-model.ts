@@ -1,21 +1,26 @@
 /** The batch size at which a model runs fastest: times batches of made-up input, larger and larger. */
-import {
-  checkFunction,
-  checkInteger,
-  checkSignal,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+import { checkInteger, invalidOption, pickFields, type Options } from '../../base/checks.js';
 import { isTapirError, reasonOf } from '../../base/errors.js';
+import {
+  callback,
+  checkedBy,
+  number,
+  oneOf,
+  optional,
+  readOptions,
+  signal,
+  unchecked,
+  type Fields,
+} from '../../base/options.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import {
   enginePrecision,
+  PRECISIONS,
   type EngineName,
   type EnginePrecision,
   type Precision,
 } from '../../runtime/capabilities/capabilities.js';
-import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
+import { LANE_FIELDS } from '../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { DataParallel } from '../../extract/data-parallel.js';
 import { medianOf } from '../../base/median.js';
@@ -25,7 +30,7 @@ import { inPrecision } from '../../precision/lower-precision.js';
 import { prunedInternals } from '../../model/prune/pruned-model.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
-import { REWRITE_DEFAULTS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
+import { REWRITE_FIELDS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
 import { chooseDims, FIRST_GUESS } from '../../model/open/made-up-sizes.js';
 import { seededFeeds } from '../../tensor/seeded-feeds.js';
@@ -75,16 +80,27 @@ export interface MeasureModelOptions {
   readonly onMeasured: ((measured: BatchMeasurement) => void) | undefined;
 }
 
-export const MEASURE_MODEL_DEFAULTS: MeasureModelOptions = {
-  devices: ['cpu'],
-  engine: LANE_DEFAULTS.engine,
-  precision: LANE_DEFAULTS.precision,
-  sizes: undefined,
-  sessions: [1],
-  seconds: 2,
-  signal: undefined,
-  onMeasured: undefined,
+export const MEASURE_MODEL_FIELDS: Fields<MeasureModelOptions> = {
+  devices: unchecked(['cpu']),
+  engine: LANE_FIELDS.engine,
+  precision: oneOf<Precision>(PRECISIONS, 'float32'),
+  sizes: optional(checkSizes),
+  sessions: checkedBy(checkSessions, [1]),
+  seconds: number(0, 3600, 2, 'seconds of timed runs per batch size'),
+  signal,
+  onMeasured: callback(),
 };
+
+function checkSessions(option: string, value: unknown): readonly number[] {
+  if (!Array.isArray(value) || value.length === 0)
+    throw invalidOption(option, 'a list of numbers from 1 to 4', value);
+  return value.map((count, i) => checkInteger(`${option}[${i}]`, count, 1, 4));
+}
+
+function checkSizes(option: string, value: unknown): readonly number[] {
+  if (!Array.isArray(value)) throw invalidOption(option, 'a list of batch sizes', value);
+  return value.map((rows, i) => checkInteger(`${option}[${i}]`, rows, 1, 1_000_000));
+}
 
 /** The throughput at one batch size. */
 export interface BatchMeasurement {
@@ -140,14 +156,11 @@ export async function measureModel(
   returnNodes: ReturnNodes,
   given: Options<MeasureModelOptions & RewriteOptions> = {},
 ): Promise<MeasureModelReport> {
-  const defaults: MeasureModelOptions & RewriteOptions = {
-    ...REWRITE_DEFAULTS,
-    ...MEASURE_MODEL_DEFAULTS,
-  };
-  const options = withDefaults(defaults, given, 'measureModel');
-  const { devices, engine, precision, sizes, sessions, seconds, signal, onMeasured, ...rewriting } = options;
-  checkMeasuring(options);
+  const fields = { ...REWRITE_FIELDS, ...MEASURE_MODEL_FIELDS };
+  const options = readOptions<MeasureModelOptions & RewriteOptions>(fields, given, 'measureModel');
+  const { devices, engine, precision, sessions } = options;
   const model = readModel(source);
+  const rewriting = pickFields(options, REWRITE_FIELDS);
   const pruned = await inPrecision(await pruneModel(model, returnNodes, rewriting), precision, engine);
   const series: Series[] = [];
   for (const sessionsPerDevice of sessions) {
@@ -157,25 +170,12 @@ export async function measureModel(
       precision: enginePrecision(precision),
       parallel: { split: 'none', sessionsPerDevice },
     });
-    series.push(await measureSizes(parallel, sessionsPerDevice, { sizes, seconds, signal, onMeasured }));
+    series.push(await measureSizes(parallel, sessionsPerDevice, options));
   }
   const [first] = series;
   const measured = series.flatMap((each) => each.measured);
   const notes = [...new Set(series.flatMap((each) => each.notes))];
   return { ...first!.facts, measured, best: pickBatch(measured), notes };
-}
-
-function checkMeasuring({ sizes, sessions, seconds, signal, onMeasured }: MeasureModelOptions): void {
-  if (!(typeof seconds === 'number' && seconds >= 0 && seconds <= 3600))
-    throw invalidOption('seconds', 'a number from 0 to 3600', seconds);
-  if (!Array.isArray(sessions) || sessions.length === 0)
-    throw invalidOption('sessions', 'a list of numbers from 1 to 4', sessions);
-  sessions.forEach((count, i) => checkInteger(`sessions[${i}]`, count, 1, 4));
-  if (sizes !== undefined && !Array.isArray(sizes))
-    throw invalidOption('sizes', 'a list of batch sizes', sizes);
-  sizes?.forEach((rows, i) => checkInteger(`sizes[${i}]`, rows, 1, 1_000_000));
-  checkSignal(signal);
-  checkFunction('onMeasured', onMeasured);
 }
 
 /** The measurements with one number of sessions. */

@@ -1,6 +1,6 @@
 /** Photos → batches of tensors, for what takes tensors. */
 import { availableParallelism } from 'node:os';
-import { checkFields, defaultsOf, integer, type Fields } from '../../base/options.js';
+import { checkFields, integer, type Fields } from '../../base/options.js';
 import { EMBED_FIELDS } from './embed-options.js';
 import { chooseModelTransform } from './model-transform.js';
 import { fitTransform } from './image-input.js';
@@ -44,8 +44,6 @@ export const PHOTO_FIELDS: Fields<PhotoOptions> = {
   batch: integer(1, 4096, 32, 'photos per batch'),
   decodeThreads: integer(0, 1024, 0, 'threads that decode photos; 0 for all cores'),
 };
-
-export const PHOTO_DEFAULTS: PhotoOptions = defaultsOf(PHOTO_FIELDS);
 
 /** A photo that could not be read. */
 export interface PhotoFailure {

@@ -1,5 +1,6 @@
 /** How a data-parallel model splits its batches. */
-import { checkInteger, checkOneOf, withDefaults, type Options } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
+import { defaultsOf, integer, oneOf, readOptions, unchecked, type Fields } from '../../base/options.js';
 import type { LaneDeathPolicy } from '../../runtime/lane-pool.js';
 import { readSplit, type Split } from '../../tensor/split.js';
 
@@ -35,22 +36,18 @@ export interface ParallelOptions {
   readonly onLaneDeath: LaneDeathPolicy;
 }
 
-export const PARALLEL_DEFAULTS: ParallelOptions = {
-  dim: 0,
-  split: 'chunk',
-  microBatch: 0,
-  sessionsPerDevice: 1,
-  onLaneDeath: 'restart',
+export const PARALLEL_FIELDS: Fields<ParallelOptions> = {
+  dim: integer(0, 15, 0),
+  split: unchecked('chunk'),
+  microBatch: integer(0, 65_536, 0),
+  sessionsPerDevice: integer(1, 4, 1),
+  onLaneDeath: oneOf(['restart', 'remove'], 'restart'),
 };
+
+export const PARALLEL_DEFAULTS: ParallelOptions = defaultsOf(PARALLEL_FIELDS);
 
 /** Reads the options for a number of devices, and copies them. Throws `OPTION_INVALID`. */
 export function readParallelOptions(given: Options<ParallelOptions>, devices: number): ParallelOptions {
-  const options = withDefaults(PARALLEL_DEFAULTS, given, 'DataParallel');
-  return {
-    dim: checkInteger('dim', options.dim, 0, 15),
-    split: readSplit('split', options.split, devices),
-    microBatch: checkInteger('microBatch', options.microBatch, 0, 65_536),
-    sessionsPerDevice: checkInteger('sessionsPerDevice', options.sessionsPerDevice, 1, 4),
-    onLaneDeath: checkOneOf('onLaneDeath', options.onLaneDeath, ['restart', 'remove']),
-  };
+  const options = readOptions(PARALLEL_FIELDS, given, 'DataParallel');
+  return { ...options, split: readSplit('split', options.split, devices) };
 }

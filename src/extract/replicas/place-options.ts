@@ -1,8 +1,9 @@
 /** Where graphs run: the options of what splits batches over devices, checked. */
-import { checkSignal, invalidOption, type Options } from '../../base/checks.js';
+import { invalidOption, type Options } from '../../base/checks.js';
+import { signal, unchecked, type Fields } from '../../base/options.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { readDevices, type Device } from '../../runtime/lanes/device.js';
-import { LANE_DEFAULTS, readLaneOptions, type LaneOptions } from '../../runtime/lanes/lane-options.js';
+import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../../runtime/lanes/lane-options.js';
 import { readSessionOptions, type SessionOptions } from '../../runtime/lanes/session-options.js';
 import { readSplit } from '../../tensor/split.js';
 import type { Place } from './rewrite-sessions.js';
@@ -44,19 +45,19 @@ export interface PlaceOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export const PLACE_DEFAULTS: PlaceOptions = {
-  devices: ['cpu'],
-  split: 'chunk',
-  session: {},
-  isolation: LANE_DEFAULTS.isolation,
-  cudaLibraries: undefined,
-  signal: undefined,
+export const PLACE_FIELDS: Fields<PlaceOptions> = {
+  devices: unchecked(['cpu']),
+  split: unchecked('chunk'),
+  session: unchecked({}),
+  isolation: LANE_FIELDS.isolation,
+  cudaLibraries: LANE_FIELDS.cudaLibraries,
+  signal,
 };
 
 /** Reads where graphs run. Throws `OPTION_INVALID`. */
 export function readPlace(
   model: OnnxModel,
-  { devices: given, split, session, isolation, cudaLibraries, signal }: PlaceOptions,
+  { devices: given, split, session, isolation, cudaLibraries, signal: stop }: PlaceOptions,
 ): Place {
   const devices = readDevices('devices', given);
   let isTold = false;
@@ -66,7 +67,7 @@ export function readPlace(
     split: readBatchSplit(split, devices.length),
     session: readSessionOptions(session),
     lane: readLaneOptions({ isolation, cudaLibraries, cache: 'off' }),
-    signal: checkSignal(signal),
+    signal: stop,
     onFallback: (reason) => {
       if (!isTold) process.emitWarning(`device "auto" fell back to the CPU: ${reason}`);
       isTold = true;

@@ -1,5 +1,6 @@
 /** The input and the options of `run`. */
-import { checkBoolean, checkSignal, withDefaults, type Options } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
+import { boolean, readOptions, signal, type Fields } from '../../base/options.js';
 import type { TensorLike } from '../../tensor/tensor.js';
 
 /**
@@ -28,10 +29,9 @@ export interface RunOptions {
   readonly transfer: boolean;
 }
 
-export const RUN_DEFAULTS: RunOptions = { signal: undefined, transfer: false };
+export const RUN_FIELDS: Fields<RunOptions> = { signal, transfer: boolean(false) };
 
 /** Reads run options. Throws `OPTION_INVALID`. */
 export function readRunOptions(given: Options<RunOptions>): RunOptions {
-  const { signal, transfer } = withDefaults(RUN_DEFAULTS, given, 'run');
-  return { signal: checkSignal(signal), transfer: checkBoolean('transfer', transfer) };
+  return readOptions(RUN_FIELDS, given, 'run');
 }

@@ -2,7 +2,8 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { checkText, givenFields, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { givenFields, invalidOption, type Options } from '../../base/checks.js';
+import { defaultsOf, readOptions, text, type Fields } from '../../base/options.js';
 import { TapirError } from '../../base/errors.js';
 import { buildGraph } from '../../graph/build-graph.js';
 import type { Graph } from '../../graph/graph.js';
@@ -35,7 +36,7 @@ export interface OpenOptions {
   readonly names: string;
 }
 
-export const OPEN_DEFAULTS: OpenOptions = { names: 'auto' };
+export const OPEN_FIELDS: Fields<OpenOptions> = { names: text('auto') };
 
 /** A node of a model, for listings. */
 export interface NodeInfo {
@@ -178,18 +179,17 @@ function listNodes(graph: Graph): NodeInfo[] {
  */
 // oxlint-disable-next-line require-await -- the contract: what touches a file returns a promise, errors included
 export async function openModel(from: ModelSource, given: Options<OpenOptions> = {}): Promise<OnnxModel> {
-  return indexSource(from, withDefaults(OPEN_DEFAULTS, given, 'openModel'));
+  return indexSource(from, readOptions(OPEN_FIELDS, given, 'openModel'));
 }
 
 /** An opened model: the given one, or the one at the given place. */
 export function readModel(from: OnnxModel | ModelSource): OnnxModel {
   return from instanceof OnnxModel && modelInternals.has(from)
     ? from
-    : indexSource(from as ModelSource, OPEN_DEFAULTS);
+    : indexSource(from as ModelSource, defaultsOf(OPEN_FIELDS));
 }
 
-function indexSource(from: ModelSource, options: OpenOptions): OnnxModel {
-  const names = checkText('names', options.names);
+function indexSource(from: ModelSource, { names }: OpenOptions): OnnxModel {
   if (from instanceof Uint8Array) {
     const memory = memorySource(from);
     return createModel({

@@ -3,9 +3,10 @@ import { realpathSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { AtomicFile, haveSameBytes } from '../../base/atomic-file.js';
-import { checkBoolean, checkOneOf, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { checkText, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { lockOutput } from '../../base/folder-lock.js';
+import { boolean, oneOf, readOptions, type Fields } from '../../base/options.js';
 import { allExternalTensors } from '../../graph/rewrite/describe.js';
 import { patchOwner } from '../../graph/rewrite/lay-out.js';
 import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
@@ -32,7 +33,10 @@ export interface SaveOptions {
   readonly overwrite: boolean;
 }
 
-export const SAVE_DEFAULTS: SaveOptions = { weights: 'keep', overwrite: false };
+export const SAVE_FIELDS: Fields<SaveOptions> = {
+  weights: oneOf(['keep', 'inline', 'repack'], 'keep'),
+  overwrite: boolean(false, 'replace files that exist; the model itself is never replaced'),
+};
 
 /** The largest protobuf message, and so the largest ONNX file. */
 const LIMIT_BYTES = 2 ** 31 - 1;
@@ -52,10 +56,8 @@ export function readSave(
   allFiles: readonly string[],
   given: Options<SaveOptions>,
 ): Saving {
-  const options = withDefaults(SAVE_DEFAULTS, given, 'save');
+  const { weights, overwrite } = readOptions(SAVE_FIELDS, given, 'save');
   const target = resolve(checkText('path', path));
-  const weights = checkOneOf('weights', options.weights, ['keep', 'inline', 'repack']);
-  const overwrite = checkBoolean('overwrite', options.overwrite);
   const isMoved = weights !== 'keep' && externalFiles.length > 0;
   if (!isMoved) checkSameFolder(model, externalFiles, target);
   const targets = isMoved && weights === 'repack' ? [target, dataPathOf(target)] : [target];

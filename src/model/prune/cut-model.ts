@@ -1,5 +1,6 @@
 /** Model + request → a pruned model. Pure except for the questions that it passes on: the public pruneModel answers them. */
-import { checkBoolean, withDefaults, type Options } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
+import { boolean, readOptions, type Fields } from '../../base/options.js';
 import { layOutRewrite } from '../../graph/rewrite/lay-out.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import type { ModelAnswers } from '../open/model-answers.js';
@@ -8,7 +9,7 @@ import type { OnnxModel } from '../open/open-model.js';
 import { prepareRewrite } from './prepare.js';
 import { createPruned, type PrunedModel } from './pruned-model.js';
 import { readReturnNodes, type ReturnNodes } from '../open/return-nodes.js';
-import { readRewriteOptions, REWRITE_DEFAULTS, type RewriteOptions } from './rewrite-options.js';
+import { readRewriteOptions, REWRITE_FIELDS, type RewriteOptions } from './rewrite-options.js';
 
 /** Options of {@link pruneModel}. */
 export interface PruneOptions extends RewriteOptions {
@@ -36,12 +37,12 @@ export interface PruneOptions extends RewriteOptions {
   readonly tidy: boolean;
 }
 
-export const PRUNE_DEFAULTS: PruneOptions = {
-  ...REWRITE_DEFAULTS,
-  keepTensorNames: false,
-  allowNonTensor: false,
-  fillTypes: false,
-  tidy: false,
+export const PRUNE_FIELDS: Fields<PruneOptions> = {
+  ...REWRITE_FIELDS,
+  keepTensorNames: boolean(false, 'keep the tensors’ names for the outputs, and add no node'),
+  allowNonTensor: boolean(false),
+  fillTypes: boolean(false, 'write dtype and dims of every output, inferred by ONNX Runtime'),
+  tidy: boolean(false, 'sort nodes, make their names distinct, drop unused operator sets'),
 };
 
 /** Reads the options, cuts the model, and lays the result out. */
@@ -51,11 +52,8 @@ export async function cutModel(
   given: Options<PruneOptions>,
   answers: ModelAnswers,
 ): Promise<PrunedModel> {
-  const options = withDefaults(PRUNE_DEFAULTS, given, 'pruneModel');
-  const keepTensorNames = checkBoolean('keepTensorNames', options.keepTensorNames);
-  const allowNonTensor = checkBoolean('allowNonTensor', options.allowNonTensor);
-  const fillTypes = checkBoolean('fillTypes', options.fillTypes);
-  const tidy = checkBoolean('tidy', options.tidy);
+  const options = readOptions(PRUNE_FIELDS, given, 'pruneModel');
+  const { keepTensorNames, allowNonTensor, fillTypes, tidy } = options;
   const { pairs, keyed } = readReturnNodes(returnNodes);
   const setup = readRewriteOptions(
     options,

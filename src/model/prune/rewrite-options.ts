@@ -1,5 +1,6 @@
 /** Options of a cut besides names: other inputs, a dynamic batch, parts to add to the graph. */
 import { checkBoolean, checkOneOf, invalidOption, show } from '../../base/checks.js';
+import { oneOf, optional, unchecked, type Fields } from '../../base/options.js';
 import { IMAGENET_MEAN, IMAGENET_STD } from '../../base/imagenet.js';
 import type { FeatureParts, Pool } from '../../graph/rewrite/feature-parts.js';
 import { readInputSizes, type CheckedSizes, type InputSizes } from '../open/input-sizes.js';
@@ -74,15 +75,16 @@ export interface RewriteOptions {
   readonly inputSizes: InputSizes;
 }
 
-export const REWRITE_DEFAULTS: RewriteOptions = {
-  inputs: undefined,
-  input: 'tensor',
-  batch: 'keep',
-  tokensToMap: false,
-  pool: 'none',
-  l2Normalize: false,
-  outputDtype: 'keep',
-  inputSizes: {},
+/** Those that depend on the outputs are checked when these are known. */
+export const REWRITE_FIELDS: Fields<RewriteOptions> = {
+  inputs: optional(checkNames),
+  input: unchecked('tensor'),
+  batch: oneOf(['keep', 'dynamic'], 'keep'),
+  tokensToMap: unchecked(false),
+  pool: unchecked('none'),
+  l2Normalize: unchecked(false),
+  outputDtype: unchecked('keep'),
+  inputSizes: unchecked({}),
 };
 
 export const POOLS: readonly Pool[] = ['none', 'avg', 'max', 'cls', 'mean-tokens'];
@@ -97,7 +99,7 @@ export interface RewriteSetup {
   readonly partsOf: (key: string) => FeatureParts;
 }
 
-/** Reads the options for outputs of the given keys. Throws `OPTION_INVALID`. */
+/** Reads the options, whose fields are checked, for outputs of the given keys. Throws `OPTION_INVALID`. */
 export function readRewriteOptions(options: RewriteOptions, keys: readonly string[]): RewriteSetup {
   const tokensToMap = readPerOutput('tokensToMap', options.tokensToMap, keys, false, checkBoolean);
   const pool = readPerOutput<Pool>('pool', options.pool, keys, 'none', (option, value) =>
@@ -112,9 +114,9 @@ export function readRewriteOptions(options: RewriteOptions, keys: readonly strin
     (option, value) => checkOneOf(option, value, OUTPUT_DTYPES),
   );
   return {
-    inputs: options.inputs === undefined ? undefined : checkNames('inputs', options.inputs),
+    inputs: options.inputs,
     image: readImageInput(options.input),
-    batch: checkOneOf('batch', options.batch, ['keep', 'dynamic']),
+    batch: options.batch,
     inputSizes: readInputSizes('inputSizes', options.inputSizes),
     partsOf: (key) => ({
       tokensToMap: tokensToMap(key),

@@ -1,8 +1,10 @@
 /** Everything that decides whether models run on this machine: the facts behind `tapir doctor`. */
 import { availableParallelism } from 'node:os';
-import { checkInteger, checkSignal, checkText, withDefaults, type Options } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
+import { integer, readOptions, signal, type Fields } from '../../base/options.js';
 import { readGlibcVersion } from '../../base/glibc-version.js';
 import { readDevice, type Device } from '../lanes/device.js';
+import { LANE_FIELDS } from '../lanes/lane-options.js';
 import { listCpuFlags } from '../cpu-features.js';
 import { findRuntimePackage } from '../runtime-package.js';
 import { checkLibraryFolder, whyIncomplete } from './cuda-libraries.js';
@@ -42,10 +44,10 @@ export interface DiagnoseOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export const DIAGNOSE_DEFAULTS: DiagnoseOptions = {
-  timeoutMs: 60_000,
-  cudaLibraries: undefined,
-  signal: undefined,
+export const DIAGNOSE_FIELDS: Fields<DiagnoseOptions> = {
+  timeoutMs: integer(0, 3_600_000, 60_000),
+  cudaLibraries: LANE_FIELDS.cudaLibraries,
+  signal,
 };
 
 /** A device and the result of trying it. */
@@ -134,7 +136,8 @@ const VARIABLES = [
  * @throws {@link TapirError} `OPTION_INVALID`, also if the folder of libraries does not exist.
  */
 export async function diagnose(options: Options<DiagnoseOptions> = {}): Promise<Diagnosis> {
-  const given = readOptions(options);
+  const given = readOptions(DIAGNOSE_FIELDS, options, 'diagnose');
+  if (given.cudaLibraries !== undefined) checkLibraryFolder(given.cudaLibraries);
   const [report, driver] = await Promise.all([listGpus(), readDriverVersions()]);
   const gpus = describeGpus(report);
   const devices = await probeAll(gpus, given);
@@ -186,16 +189,6 @@ async function examineProvider(
     problemOfLibraries: (isStated ? whyIncomplete(cudaLibraries, path) : undefined) ?? null,
     needed: path === undefined ? [] : (readLibrary(path)?.needed ?? []),
     installCommand: CAN_INSTALL_CUDA ? INSTALL_CUDA : INSTALL_COMMAND,
-  };
-}
-
-function readOptions(options: Options<DiagnoseOptions>): DiagnoseOptions {
-  const { timeoutMs, cudaLibraries, signal } = withDefaults(DIAGNOSE_DEFAULTS, options, 'diagnose');
-  if (cudaLibraries !== undefined) checkLibraryFolder(checkText('cudaLibraries', cudaLibraries));
-  return {
-    timeoutMs: checkInteger('timeoutMs', timeoutMs, 0, 3_600_000),
-    cudaLibraries,
-    signal: checkSignal(signal),
   };
 }
 

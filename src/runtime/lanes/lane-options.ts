@@ -1,6 +1,15 @@
 /** Options of lanes, the threads or processes in which sessions run. */
-import { checkInteger, checkOneOf, checkText, withDefaults, type Options } from '../../base/checks.js';
+import { checkOneOf, checkText, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import {
+  defaultsOf,
+  integer,
+  oneOf,
+  optional,
+  readOptions,
+  unchecked,
+  type Fields,
+} from '../../base/options.js';
 import {
   checkPrecision,
   ENGINES,
@@ -64,32 +73,40 @@ export interface LaneOptions {
   readonly cacheBytes: number;
 }
 
-export const LANE_DEFAULTS: LaneOptions = {
-  engine: 'onnxruntime',
-  precision: 'float32',
-  isolation: 'thread',
-  exitTimeoutMs: 10_000,
-  cudaLibraries: undefined,
-  cache: 'auto',
-  cacheFolder: undefined,
-  cacheBytes: 8 * 1024 ** 3,
+export const LANE_FIELDS: Fields<LaneOptions> = {
+  engine: oneOf(
+    ENGINES,
+    'onnxruntime',
+    'what runs the model; openvino is faster on many CPUs ("tapir engines install openvino")',
+  ),
+  precision: {
+    ...unchecked(
+      'float32',
+      'arithmetic of the model; float16 is for GPUs, int8 for transformers on CPUs, bfloat16 needs engine openvino and a CPU that has it',
+    ),
+    reads: PRECISIONS,
+  },
+  isolation: oneOf(
+    ['thread', 'process'],
+    'thread',
+    'where sessions run: in threads, or in processes whose crash is survived',
+  ),
+  exitTimeoutMs: integer(0, 3_600_000, 10_000),
+  cudaLibraries: optional(
+    checkText,
+    'folder with the CUDA and cuDNN libraries, searched recursively (pip: site-packages/nvidia)',
+  ),
+  cache: oneOf(['auto', 'always', 'off'], 'auto'),
+  cacheFolder: optional(checkText),
+  cacheBytes: integer(0, Number.MAX_SAFE_INTEGER, 8 * 1024 ** 3),
 };
 
-/** Checks lane options and copies them. Throws `OPTION_INVALID`. */
+export const LANE_DEFAULTS: LaneOptions = defaultsOf(LANE_FIELDS);
+
+/** Reads lane options. Throws `OPTION_INVALID`. */
 export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
-  const options = withDefaults(LANE_DEFAULTS, given, 'lane options');
-  const { isolation, exitTimeoutMs, cudaLibraries, cache, cacheFolder, cacheBytes } = options;
-  const engine = checkOneOf('engine', options.engine, ENGINES);
-  return {
-    engine,
-    precision: readPrecision(options.precision, engine),
-    isolation: checkOneOf('isolation', isolation, ['thread', 'process']),
-    exitTimeoutMs: checkInteger('exitTimeoutMs', exitTimeoutMs, 0, 3_600_000),
-    cudaLibraries: cudaLibraries === undefined ? undefined : checkText('cudaLibraries', cudaLibraries),
-    cache: checkOneOf('cache', cache, ['auto', 'always', 'off']),
-    cacheFolder: cacheFolder === undefined ? undefined : checkText('cacheFolder', cacheFolder),
-    cacheBytes: checkInteger('cacheBytes', cacheBytes, 0, Number.MAX_SAFE_INTEGER),
-  };
+  const options = readOptions(LANE_FIELDS, given, 'lane options');
+  return { ...options, precision: readPrecision(options.precision, options.engine) };
 }
 
 function readPrecision(given: unknown, engine: EngineName): EnginePrecision {

@@ -1,13 +1,16 @@
 /** The session options of onnxruntime that have an effect in onnxruntime-node, which silently ignores all others. */
-import {
-  checkBoolean,
-  checkInteger,
-  checkOneOf,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+import { invalidOption, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import {
+  boolean,
+  checkedBy,
+  defaultsOf,
+  integer,
+  oneOf,
+  readOptions,
+  type Field,
+  type Fields,
+} from '../../base/options.js';
 
 /** Session options, with the names and meanings of onnxruntime. */
 export interface SessionOptions {
@@ -50,15 +53,17 @@ export interface SessionOptions {
   readonly extra: Readonly<Record<string, unknown>>;
 }
 
-export const SESSION_DEFAULTS: SessionOptions = {
-  graphOptimizationLevel: 'all',
-  executionMode: 'sequential',
-  interOpNumThreads: 0,
-  enableCpuMemArena: true,
-  enableMemPattern: true,
-  logSeverityLevel: 4,
-  extra: {},
+export const SESSION_FIELDS: Fields<SessionOptions> = {
+  graphOptimizationLevel: oneOf(['disabled', 'basic', 'extended', 'layout', 'all'], 'all'),
+  executionMode: oneOf(['sequential', 'parallel'], 'sequential'),
+  interOpNumThreads: integer(0, 1024, 0),
+  enableCpuMemArena: boolean(true),
+  enableMemPattern: boolean(true),
+  logSeverityLevel: integer(0, 4, 4) as Field<SessionOptions['logSeverityLevel']>,
+  extra: checkedBy(copyEntries, {}),
 };
+
+export const SESSION_DEFAULTS: SessionOptions = defaultsOf(SESSION_FIELDS);
 
 /** Why options of the CUDA provider are refused. */
 export const CUDA_IGNORED =
@@ -103,7 +108,7 @@ function refuseIgnored(given: object): void {
   throw new TapirError('OPTION_INVALID', `session has no option "${key}": ${why}`, {
     details: {
       option: `session.${key}`,
-      expected: `one of ${Object.keys(SESSION_DEFAULTS).join(', ')}`,
+      expected: `one of ${Object.keys(SESSION_FIELDS).join(', ')}`,
       actual: key,
     },
   });
@@ -112,15 +117,7 @@ function refuseIgnored(given: object): void {
 /** Checks session options and copies them. Throws `OPTION_INVALID`. */
 export function readSessionOptions(given: Options<SessionOptions>): SessionOptions {
   if (given !== null && typeof given === 'object') refuseIgnored(given);
-  const options = withDefaults(SESSION_DEFAULTS, given, 'session');
-  const levels = ['disabled', 'basic', 'extended', 'layout', 'all'] as const;
-  checkOneOf('session.graphOptimizationLevel', options.graphOptimizationLevel, levels);
-  checkOneOf('session.executionMode', options.executionMode, ['sequential', 'parallel']);
-  checkInteger('session.interOpNumThreads', options.interOpNumThreads, 0, 1024);
-  checkBoolean('session.enableCpuMemArena', options.enableCpuMemArena);
-  checkBoolean('session.enableMemPattern', options.enableMemPattern);
-  checkInteger('session.logSeverityLevel', options.logSeverityLevel, 0, 4);
-  return { ...options, extra: copyEntries('session.extra', options.extra) };
+  return readOptions(SESSION_FIELDS, given, 'session', 'session.');
 }
 
 /** Checks and copies configuration entries. onnxruntime-node throws a TypeError if a value is not a string. */

@@ -6,20 +6,19 @@ import {
   callback,
   checkedBy,
   integer,
+  number,
   oneOf,
   optional,
   readOptions,
-  signal,
   text,
   unchecked,
-  uncheckedFields,
   type Fields,
 } from '../../base/options.js';
-import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/replicas/place-options.js';
+import { PLACE_FIELDS, type PlaceOptions } from '../../extract/replicas/place-options.js';
 import type { OptimizerLike, OptimizerOptions } from '../optimizers/optimizer-options.js';
 import { readOptimizerOptions } from '../optimizers/optimizer-options.js';
 import type { ScheduleLike } from '../optimizers/schedule-options.js';
-import type { BatchNormTraining } from '../runs/trainer-options.js';
+import { TRAINER_FIELDS, type BatchNormTraining } from '../runs/trainer-options.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
 import type { TrainEvent } from './training-records.js';
 
@@ -141,23 +140,23 @@ export interface TrainFolderOptions extends PlaceOptions {
 }
 
 export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
-  ...uncheckedFields(PLACE_DEFAULTS),
+  ...PLACE_FIELDS,
   out: text(''),
   // What the trainer takes, it checks itself.
-  train: unchecked<TrainFolderOptions['train']>(undefined),
+  train: unchecked(undefined),
   epochs: integer(1, 100_000, 20, 'passes over the photos'),
   batch: integer(1, 4096, 8, 'photos per step'),
-  optimizer: unchecked<OptimizerLike>('adam'),
+  optimizer: unchecked('adam'),
   schedule: oneOf(
     FOLDER_SCHEDULES,
     'cosine',
     'of the learning rate: cosine to 0, or a tenth after each third',
   ),
   warmup: integer(0, 99_999, 0, 'epochs in which the rate goes up'),
-  labelSmoothing: unchecked(0),
-  batchNorm: unchecked<BatchNormTraining>('frozen'),
-  clipNorm: unchecked<number | undefined>(undefined),
-  accumulate: unchecked<number | undefined>(undefined),
+  labelSmoothing: number(0, 1, 0, 'share of targets spread over all classes'),
+  batchNorm: TRAINER_FIELDS.batchNorm,
+  clipNorm: TRAINER_FIELDS.clipNorm,
+  accumulate: TRAINER_FIELDS.accumulate,
   augment: oneOf(AUGMENTATIONS, 'crop-flip', 'random crops and flips of training photos'),
   holdout: {
     ...checkedBy(checkShare, 0.2, 'share of each class that is measured on instead'),
@@ -165,13 +164,12 @@ export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
   },
   validation: optional(checkText, 'another folder of classes to measure on'),
   seed: integer(0, Number.MAX_SAFE_INTEGER, 0, 'chooses split, order, crops and a new head'),
-  transform: unchecked<TransformRequest>('auto', 'preprocessing, as for embed'),
+  transform: unchecked('auto', 'preprocessing, as for embed'),
   decodeThreads: integer(0, 1024, 0, 'threads that decode photos; 0 for all cores'),
   state: optional(checkText, 'folder of checkpoints and the log (default: OUT.training)'),
   weights: oneOf(['inline', 'repack'], 'repack'),
   overwrite: boolean(false, 'replace an earlier result, and start from scratch if that training is finished'),
   onEvent: callback(),
-  signal,
 };
 
 /** Checked options. */

@@ -1,5 +1,14 @@
 /** The losses that a model can be trained with, as users name them. */
-import { checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkList, checkOneOf, invalidOption, type Options } from '../../base/checks.js';
+import {
+  checkedBy,
+  number,
+  oneOf,
+  optional,
+  readOptions,
+  unchecked,
+  type Fields,
+} from '../../base/options.js';
 import { readTensor, type Tensor, type TensorLike } from '../../tensor/tensor.js';
 
 /** How terms become one number. */
@@ -89,28 +98,27 @@ export type Loss =
   | DivergenceLoss
   | CosineLoss;
 
+type LossOptions<Kind> = Omit<Extract<Loss, { readonly kind: Kind }>, 'kind'>;
+
 /** A loss as the caller passes it: its kind, or its kind with options. */
 export type LossLike =
   | Loss['kind']
-  | {
-      [Kind in Loss['kind']]: { readonly kind: Kind } & Options<
-        Omit<Extract<Loss, { readonly kind: Kind }>, 'kind'>
-      >;
-    }[Loss['kind']];
+  | { [Kind in Loss['kind']]: { readonly kind: Kind } & Options<LossOptions<Kind>> }[Loss['kind']];
 
-const CLASS_DEFAULTS = { reduction: 'mean', ignoreIndex: -100, weights: undefined } as const;
+const reduction = oneOf(['mean', 'sum'], 'mean');
+const CLASSES = { reduction, ignoreIndex: checkedBy(checkIndex, -100), weights: optional(checkNumbers) };
 
-/** torch's defaults. */
-const DEFAULTS: Readonly<Record<Loss['kind'], object>> = {
-  'cross-entropy': { ...CLASS_DEFAULTS, labelSmoothing: 0 },
-  nll: CLASS_DEFAULTS,
-  'bce-with-logits': { reduction: 'mean', weight: undefined, posWeight: undefined },
-  mse: { reduction: 'mean' },
-  l1: { reduction: 'mean' },
-  'smooth-l1': { reduction: 'mean', beta: 1 },
-  huber: { reduction: 'mean', delta: 1 },
-  kl: { reduction: 'mean' },
-  cosine: { reduction: 'mean' },
+/** The options of each loss, with torch's defaults. */
+const LOSS_FIELDS: { readonly [Kind in Loss['kind']]: Fields<LossOptions<Kind>> } = {
+  'cross-entropy': { ...CLASSES, labelSmoothing: number(0, 1, 0) },
+  nll: CLASSES,
+  'bce-with-logits': { reduction, weight: unchecked(undefined), posWeight: optional(checkNumbers) },
+  mse: { reduction },
+  l1: { reduction },
+  'smooth-l1': { reduction, beta: checkedBy(checkPositive, 1) },
+  huber: { reduction, delta: checkedBy(checkPositive, 1) },
+  kl: { reduction: oneOf(['mean', 'sum', 'batchmean'], 'mean') },
+  cosine: { reduction },
 };
 
 /** Reads a loss. Throws `OPTION_INVALID`. */
@@ -119,18 +127,8 @@ export function readLoss(given: LossLike): Loss {
   if (!isText && (typeof given !== 'object' || given === null || Array.isArray(given)))
     throw invalidOption('loss', 'the name of a loss, or { kind, … }', given);
   const { kind: name, ...options } = isText ? { kind: given } : given;
-  const kind = checkOneOf('loss.kind', name, Object.keys(DEFAULTS) as Loss['kind'][]);
-  const loss = { kind, ...withDefaults(DEFAULTS[kind], options, `loss "${kind}"`) } as Loss;
-  const reductions = kind === 'kl' ? ['mean', 'sum', 'batchmean'] : ['mean', 'sum'];
-  checkOneOf('loss.reduction', loss.reduction, reductions);
-  if (loss.kind === 'cross-entropy') checkShare('loss.labelSmoothing', loss.labelSmoothing);
-  if ('weights' in loss) checkNumbers('loss.weights', loss.weights);
-  if ('posWeight' in loss) checkNumbers('loss.posWeight', loss.posWeight);
-  if ('ignoreIndex' in loss && !Number.isInteger(loss.ignoreIndex))
-    throw invalidOption('loss.ignoreIndex', 'an integer', loss.ignoreIndex);
-  if (loss.kind === 'smooth-l1') checkPositive('loss.beta', loss.beta);
-  if (loss.kind === 'huber') checkPositive('loss.delta', loss.delta);
-  return loss;
+  const kind = checkOneOf('loss.kind', name, Object.keys(LOSS_FIELDS) as Loss['kind'][]);
+  return { kind, ...readOptions<object>(LOSS_FIELDS[kind], options, `loss "${kind}"`, 'loss.') } as Loss;
 }
 
 /** The weights of a binary cross entropy as float32. Throws `INPUT_MISMATCH`. */
@@ -139,19 +137,17 @@ export function readWeight(weight: TensorLike): Tensor<'float32'> {
   return { dtype: 'float32', dims, data: Float32Array.from(data as Float32Array) };
 }
 
-function checkShare(option: string, value: number): void {
-  if (!(typeof value === 'number' && value >= 0 && value <= 1))
-    throw invalidOption(option, 'a number from 0 to 1', value);
+function checkIndex(option: string, value: unknown): number {
+  if (Number.isInteger(value)) return value as number;
+  throw invalidOption(option, 'an integer', value);
 }
 
-function checkPositive(option: string, value: number): void {
-  if (!(typeof value === 'number' && value > 0 && value < Infinity))
-    throw invalidOption(option, 'a number above 0', value);
+function checkPositive(option: string, value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value < Infinity) return value;
+  throw invalidOption(option, 'a number above 0', value);
 }
 
-function checkNumbers(option: string, values: readonly number[] | undefined): void {
-  const isFine =
-    values === undefined ||
-    (Array.isArray(values) && values.every((value) => Number.isFinite(value) && value >= 0));
-  if (!isFine) throw invalidOption(option, 'a list of numbers from 0', values);
+function checkNumbers(option: string, values: unknown): readonly number[] {
+  const isFine = (value: unknown): value is number => Number.isFinite(value) && (value as number) >= 0;
+  return checkList(option, values, 'a list of numbers from 0', isFine);
 }

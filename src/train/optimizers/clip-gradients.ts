@@ -1,6 +1,6 @@
 /** Clipping of gradients, as torch.nn.utils does it. */
 import { invalidOption } from '../../base/checks.js';
-import { checkNumber } from './check-number.js';
+import { checkNumber } from '../../base/checks.js';
 
 /** torch adds this to the norm before it divides. */
 const TINY = 1e-6;

@@ -1,34 +1,32 @@
 /** The one-cycle schedule (Smith and Topin, 2018), as torch's OneCycleLR computes it with two phases. */
-import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import { checkNumber } from './check-number.js';
+import { invalidOption, withDefaults } from '../../base/checks.js';
+import { checkedBy, integer, number, oneOf, readOptions } from '../../base/options.js';
 import type { Schedule } from './rate.js';
 import type { OneCycleSchedule } from './schedule-options.js';
 
 const FORMS = ['cosine', 'linear'] as const;
 type Form = (typeof FORMS)[number];
 
-const DEFAULTS = {
-  kind: 'one-cycle',
-  maxLr: undefined as number | undefined,
-  steps: undefined as number | undefined,
-  pctStart: 0.3,
-  annealing: 'cosine' as Form,
-  divFactor: 25,
-  finalDivFactor: 1e4,
-  momentum: { base: 0.85, max: 0.95 } as { readonly base: number; readonly max: number } | null,
+type Momentum = { readonly base: number; readonly max: number } | null;
+
+const FIELDS = {
+  maxLr: number(0, Infinity, undefined as never),
+  steps: integer(1, Number.MAX_SAFE_INTEGER, undefined as never),
+  pctStart: number(0, 1, 0.3),
+  annealing: oneOf(FORMS, 'cosine'),
+  divFactor: checkedBy(checkDivisor, 25),
+  finalDivFactor: checkedBy(checkDivisor, 1e4),
+  momentum: checkedBy<Momentum>(readMomentum, { base: 0.85, max: 0.95 }),
 };
 
 /** Reads the schedule. Throws `OPTION_INVALID`. */
-export function readOneCycle(given: OneCycleSchedule): Schedule {
-  const options = withDefaults(DEFAULTS, given as Options<typeof DEFAULTS>, 'the schedule "one-cycle"');
-  const maxLr = checkNumber('schedule.maxLr', options.maxLr, 0);
-  const steps = checkInteger('schedule.steps', options.steps, 1, Number.MAX_SAFE_INTEGER);
-  const form = checkOneOf('schedule.annealing', options.annealing, FORMS);
-  const firstLr = maxLr / checkDivisor('divFactor', options.divFactor);
-  const lastLr = firstLr / checkDivisor('finalDivFactor', options.finalDivFactor);
-  const momentum = readMomentum(options.momentum);
+export function readOneCycle({ kind, ...given }: OneCycleSchedule): Schedule {
+  const options = readOptions(FIELDS, given, `the schedule "${kind}"`, 'schedule.');
+  const { maxLr, steps, annealing: form, momentum } = options;
+  const firstLr = maxLr / options.divFactor;
+  const lastLr = firstLr / options.finalDivFactor;
   // The step with the highest rate, counted from 0; not always an integer.
-  const top = checkNumber('schedule.pctStart', options.pctStart, 0, 1) * steps - 1;
+  const top = options.pctStart * steps - 1;
   const wave = (step: number, low: number, high: number, end: number): number => {
     if (step <= top) return between(low, high, top > 0 ? step / top : 1, form);
     const share = (Math.min(step, steps - 1) - top) / (steps - 1 - top);
@@ -51,13 +49,13 @@ export function between(from: number, to: number, share: number, form: Form): nu
 
 function checkDivisor(option: string, value: unknown): number {
   if (typeof value === 'number' && value > 0 && value < Infinity) return value;
-  throw invalidOption(`schedule.${option}`, 'a finite number above 0', value);
+  throw invalidOption(option, 'a finite number above 0', value);
 }
 
-function readMomentum(given: typeof DEFAULTS.momentum): typeof DEFAULTS.momentum {
+function readMomentum(option: string, given: unknown): Momentum {
   if (given === null) return null;
-  const { base, max } = withDefaults({ base: 0.85, max: 0.95 }, given, 'schedule.momentum');
+  const { base, max } = withDefaults({ base: 0.85, max: 0.95 }, given as object, option);
   const isRight = [base, max].every((value) => typeof value === 'number' && value >= 0 && value < 1);
-  if (!isRight) throw invalidOption('schedule.momentum', 'null, or base and max from 0 and below 1', given);
+  if (!isRight) throw invalidOption(option, 'null, or base and max from 0 and below 1', given);
   return { base, max };
 }

@@ -1,6 +1,6 @@
 /** The optimizers of torch.optim as options: names, defaults and ranges. */
-import { checkBoolean, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import { checkNumber } from './check-number.js';
+import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
+import { boolean, checkedBy, number, readOptions, type Field, type Fields } from '../../base/options.js';
 
 /** What all optimizers have. */
 export interface CommonOptimizerOptions {
@@ -122,30 +122,39 @@ export type OptimizerOptions = SgdOptions | AdamOptions | AdamWOptions | RmsProp
 /** The optimizers by name. */
 export type OptimizerKind = OptimizerOptions['kind'];
 
-type OptionsOf<Kind extends OptimizerKind> = Extract<OptimizerOptions, { readonly kind: Kind }>;
+type OptionsOf<Kind> = Omit<Extract<OptimizerOptions, { readonly kind: Kind }>, 'kind'>;
 
 /** An optimizer as the caller passes it: a name, or a name with options. The defaults are torch's. */
 export type OptimizerLike =
   | OptimizerKind
-  | {
-      [Kind in OptimizerKind]: { readonly kind: Kind } & Options<
-        Extract<OptimizerOptions, { readonly kind: Kind }>
-      >;
-    }[OptimizerKind];
+  | { [Kind in OptimizerKind]: { readonly kind: Kind } & Options<OptionsOf<Kind>> }[OptimizerKind];
 
-const COMMON = { lr: 0.001, weightDecay: 0, maximize: false };
-const MOMENTS = { ...COMMON, betas: [0.9, 0.999], eps: 1e-8, amsgrad: false } as const;
+const fromZero = (fallback: number): Field<number> => number(0, Infinity, fallback);
+const COMMON = { lr: fromZero(0.001), weightDecay: fromZero(0), maximize: boolean(false) };
+const EPS = fromZero(1e-8);
+const BETAS = checkedBy(checkBetas, [0.9, 0.999]);
+const MOMENTS = { ...COMMON, betas: BETAS, eps: EPS, amsgrad: boolean(false) };
+const SUMS = { lrDecay: fromZero(0), initialAccumulatorValue: fromZero(0), eps: fromZero(1e-10) };
+const momentum = fromZero(0);
 
-/** torch's defaults. */
-const OPTIMIZER_DEFAULTS: { readonly [Kind in OptimizerKind]: OptionsOf<Kind> } = {
-  sgd: { ...COMMON, kind: 'sgd', momentum: 0, dampening: 0, nesterov: false },
-  adam: { ...MOMENTS, kind: 'adam' },
-  adamw: { ...MOMENTS, kind: 'adamw', weightDecay: 0.01 },
-  rmsprop: { ...COMMON, kind: 'rmsprop', lr: 0.01, alpha: 0.99, eps: 1e-8, momentum: 0, centered: false },
-  adagrad: { ...COMMON, kind: 'adagrad', lr: 0.01, lrDecay: 0, initialAccumulatorValue: 0, eps: 1e-10 },
+/** The options of each optimizer, with torch's defaults. */
+const OPTIMIZER_FIELDS: { readonly [Kind in OptimizerKind]: Fields<OptionsOf<Kind>> } = {
+  sgd: { ...COMMON, momentum, dampening: number(-Infinity, Infinity, 0), nesterov: boolean(false) },
+  adam: MOMENTS,
+  adamw: { ...MOMENTS, weightDecay: fromZero(0.01) },
+  rmsprop: {
+    ...COMMON,
+    lr: fromZero(0.01),
+    alpha: fromZero(0.99),
+    eps: EPS,
+    momentum,
+    centered: boolean(false),
+  },
+  adagrad: { ...COMMON, lr: fromZero(0.01), ...SUMS },
 };
 
-const KINDS = Object.keys(OPTIMIZER_DEFAULTS) as OptimizerKind[];
+/** The names of the optimizers. */
+export const OPTIMIZERS = Object.keys(OPTIMIZER_FIELDS) as OptimizerKind[];
 
 /**
  * Reads an optimizer's options.
@@ -154,46 +163,25 @@ const KINDS = Object.keys(OPTIMIZER_DEFAULTS) as OptimizerKind[];
  * @throws {@link TapirError} `OPTION_INVALID` for what torch refuses as well, for other names, and for numbers that are not finite.
  */
 export function readOptimizerOptions(given: OptimizerLike): OptimizerOptions {
-  if (typeof given === 'string') return OPTIMIZER_DEFAULTS[checkOneOf('optimizer', given, KINDS)];
-  if (given === null || typeof given !== 'object' || Array.isArray(given))
+  const isText = typeof given === 'string';
+  if (!isText && (given === null || typeof given !== 'object' || Array.isArray(given)))
     throw invalidOption('optimizer', 'the name of an optimizer or its options', given);
-  const kind = checkOneOf('optimizer.kind', given.kind, KINDS);
-  const defaults: OptimizerOptions = OPTIMIZER_DEFAULTS[kind];
-  const options = withDefaults(defaults, given as Options<OptimizerOptions>, `the optimizer "${kind}"`);
-  checkRanges(options);
+  const { kind: name, ...rest } = isText ? { kind: given } : given;
+  const kind = checkOneOf(isText ? 'optimizer' : 'optimizer.kind', name, OPTIMIZERS);
+  const read = readOptions<object>(OPTIMIZER_FIELDS[kind], rest, `the optimizer "${kind}"`, 'optimizer.');
+  const options = Object.freeze({ kind, ...read }) as OptimizerOptions;
+  if (options.kind === 'sgd') checkNesterov(options);
   return options;
 }
 
-/** Numbers that have no upper limit. */
-const FROM_ZERO = new Set([
-  'lr',
-  'weightDecay',
-  'momentum',
-  'alpha',
-  'eps',
-  'lrDecay',
-  'initialAccumulatorValue',
-]);
-const SWITCHES = new Set(['maximize', 'nesterov', 'amsgrad', 'centered']);
-
-function checkRanges(options: OptimizerOptions): void {
-  for (const [name, value] of Object.entries(options)) {
-    if (FROM_ZERO.has(name)) checkNumber(`optimizer.${name}`, value, 0);
-    if (SWITCHES.has(name)) checkBoolean(`optimizer.${name}`, value);
-  }
-  if (options.kind === 'sgd') checkNesterov(options);
-  if ('betas' in options) checkBetas(options.betas);
-}
-
 function checkNesterov({ nesterov, momentum, dampening }: SgdOptions): void {
-  checkNumber('optimizer.dampening', dampening, -Infinity);
   if (!nesterov || (momentum > 0 && dampening === 0)) return;
   const expected = 'false without a momentum or with dampening (Nesterov needs a momentum and no dampening)';
   throw invalidOption('optimizer.nesterov', expected, nesterov);
 }
 
-function checkBetas(betas: unknown): void {
+function checkBetas(option: string, betas: unknown): readonly [number, number] {
   const isShare = (value: unknown): boolean => typeof value === 'number' && value >= 0 && value < 1;
-  if (Array.isArray(betas) && betas.length === 2 && betas.every(isShare)) return;
-  throw invalidOption('optimizer.betas', 'two numbers from 0 and below 1', betas);
+  if (Array.isArray(betas) && betas.length === 2 && betas.every(isShare)) return betas as [number, number];
+  throw invalidOption(option, 'two numbers from 0 and below 1', betas);
 }

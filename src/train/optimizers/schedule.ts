@@ -2,8 +2,16 @@
  * Learning rates as functions of the number of finished steps: the closed forms of what torch's schedulers compute from step to
  * step. A run that is resumed needs nothing but that number.
  */
-import { checkInteger, checkOneOf, invalidOption, withDefaults, type Options } from '../../base/checks.js';
-import { checkNumber } from './check-number.js';
+import { checkNumber, checkOneOf, invalidOption, type Options } from '../../base/checks.js';
+import {
+  checkedBy,
+  integer,
+  number,
+  readOptions,
+  unchecked,
+  type Field,
+  type Fields,
+} from '../../base/options.js';
 import { between, readOneCycle } from './one-cycle.js';
 import type { Optimizer } from './optimizer.js';
 import type { ScheduleLike, NamedSchedule } from './schedule-options.js';
@@ -11,8 +19,6 @@ import type { Rate, Schedule } from './rate.js';
 
 type Kind = NamedSchedule['kind'];
 type ScheduleOf<Name extends Kind> = Extract<NamedSchedule, { readonly kind: Name }>;
-
-const MOST = Number.MAX_SAFE_INTEGER;
 
 /** What a schedule reader returns for the kinds that change the rate alone. */
 type RateFunction = (step: number, baseLr: number) => number;
@@ -64,62 +70,54 @@ function rateAlone(rate: RateFunction): Schedule {
   return { changesMomentum: false, at: (step, baseLr) => ({ lr: rate(step, baseLr) }) };
 }
 
-/** Lays the options of a schedule over its defaults. A field without default is undefined if it is not given. */
-function complete<Fields extends { readonly kind: Kind }>(defaults: Fields, given: object): Fields {
-  return withDefaults(defaults, given as Options<Fields>, `the schedule "${defaults.kind}"`);
+/** Reads the options of a schedule. */
+function read<Named extends object>({ kind, ...given }: NamedSchedule, fields: Fields<Named>): Named {
+  return readOptions(fields, given as Options<Named>, `the schedule "${kind}"`, 'schedule.');
 }
 
 /** A number of steps. */
-function checkSteps(value: unknown, option = 'steps'): number {
-  return checkInteger(`schedule.${option}`, value, 1, MOST);
-}
+const steps = (fallback?: number): Field<number> => integer(1, Number.MAX_SAFE_INTEGER, fallback as number);
+/** A rate, or a factor of it. */
+const fromZero = (fallback?: number): Field<number> => number(0, Infinity, fallback as number);
+const milestones = checkedBy(checkMilestones, undefined as never);
 
 function readStep(given: ScheduleOf<'step'>): RateFunction {
-  const options = complete({ kind: 'step', stepSize: undefined, gamma: 0.1 }, given);
-  const stepSize = checkSteps(options.stepSize, 'stepSize');
-  const gamma = checkNumber('schedule.gamma', options.gamma, 0);
+  const { stepSize, gamma } = read(given, { stepSize: steps(), gamma: fromZero(0.1) });
   return (step, baseLr) => baseLr * gamma ** Math.floor(step / stepSize);
 }
 
 function readMultiStep(given: ScheduleOf<'multi-step'>): RateFunction {
-  const options = complete({ kind: 'multi-step', milestones: undefined, gamma: 0.1 }, given);
-  const milestones = checkMilestones(options.milestones);
-  const gamma = checkNumber('schedule.gamma', options.gamma, 0);
-  return (step, baseLr) => baseLr * gamma ** countUpTo(step, milestones);
+  const options = read(given, { milestones, gamma: fromZero(0.1) });
+  return (step, baseLr) => baseLr * options.gamma ** countUpTo(step, options.milestones);
 }
 
-function checkMilestones(value: unknown): readonly number[] {
+function checkMilestones(option: string, value: unknown): readonly number[] {
   const given: readonly unknown[] = Array.isArray(value) ? value : [undefined];
   const isRight = given.every(
     (one, i) => Number.isSafeInteger(one) && (one as number) > (i === 0 ? 0 : (given[i - 1] as number)),
   );
-  if (!isRight) throw invalidOption('schedule.milestones', 'integers from 1 in ascending order', value);
+  if (!isRight) throw invalidOption(option, 'integers from 1 in ascending order', value);
   return [...(given as readonly number[])];
 }
 
-function countUpTo(step: number, milestones: readonly number[]): number {
-  return milestones.filter((milestone) => milestone <= step).length;
+function countUpTo(step: number, all: readonly number[]): number {
+  return all.filter((milestone) => milestone <= step).length;
 }
 
 function readExponential(given: ScheduleOf<'exponential'>): RateFunction {
-  const options = complete({ kind: 'exponential', gamma: undefined }, given);
-  const gamma = checkNumber('schedule.gamma', options.gamma, 0);
+  const { gamma } = read(given, { gamma: fromZero() });
   return (step, baseLr) => baseLr * gamma ** step;
 }
 
 function readCosine(given: ScheduleOf<'cosine'>): RateFunction {
-  const options = complete({ kind: 'cosine', steps: undefined, minLr: 0 }, given);
-  const steps = checkSteps(options.steps);
-  const minLr = checkNumber('schedule.minLr', options.minLr, 0);
-  return (step, baseLr) => between(baseLr, minLr, step / steps, 'cosine');
+  const options = read(given, { steps: steps(), minLr: fromZero(0) });
+  return (step, baseLr) => between(baseLr, options.minLr, step / options.steps, 'cosine');
 }
 
 function readCosineRestarts(given: ScheduleOf<'cosine-restarts'>): RateFunction {
-  const options = complete({ kind: 'cosine-restarts', steps: undefined, factor: 1, minLr: 0 }, given);
-  const steps = checkSteps(options.steps);
-  const factor = checkSteps(options.factor, 'factor');
-  const minLr = checkNumber('schedule.minLr', options.minLr, 0);
-  return (step, baseLr) => between(baseLr, minLr, shareOfWave(step, steps, factor), 'cosine');
+  const options = read(given, { steps: steps(), factor: steps(1), minLr: fromZero(0) });
+  const shareAt = (step: number): number => shareOfWave(step, options.steps, options.factor);
+  return (step, baseLr) => between(baseLr, options.minLr, shareAt(step), 'cosine');
 }
 
 /** How much of the present half wave is over. */
@@ -134,39 +132,38 @@ function shareOfWave(step: number, firstLength: number, factor: number): number 
 }
 
 function readLinear(given: ScheduleOf<'linear'>): RateFunction {
-  const options = complete({ kind: 'linear', startFactor: 1 / 3, endFactor: 1, steps: 5 }, given);
-  const { startFactor } = options;
-  const endFactor = checkNumber('schedule.endFactor', options.endFactor, 0, 1);
-  const steps = checkSteps(options.steps);
-  if (!(startFactor > 0 && startFactor <= 1))
-    throw invalidOption('schedule.startFactor', 'a number above 0, at most 1', startFactor);
-  return (step, baseLr) => baseLr * between(startFactor, endFactor, Math.min(step / steps, 1), 'linear');
+  const { startFactor, endFactor, ...line } = read(given, {
+    startFactor: checkedBy(checkStart, 1 / 3),
+    endFactor: number(0, 1, 1),
+    steps: steps(5),
+  });
+  return (step, baseLr) => baseLr * between(startFactor, endFactor, Math.min(step / line.steps, 1), 'linear');
+}
+
+function checkStart(option: string, value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value <= 1) return value;
+  throw invalidOption(option, 'a number above 0, at most 1', value);
 }
 
 function readConstant(given: ScheduleOf<'constant'>): RateFunction {
-  const options = complete({ kind: 'constant', factor: 1 / 3, steps: 5 }, given);
-  const factor = checkNumber('schedule.factor', options.factor, 0, 1);
-  const steps = checkSteps(options.steps);
-  return (step, baseLr) => (step < steps ? baseLr * factor : baseLr);
+  const options = read(given, { factor: number(0, 1, 1 / 3), steps: steps(5) });
+  return (step, baseLr) => (step < options.steps ? baseLr * options.factor : baseLr);
 }
 
 function readPolynomial(given: ScheduleOf<'polynomial'>): RateFunction {
-  const options = complete({ kind: 'polynomial', steps: 5, power: 1 }, given);
-  const steps = checkSteps(options.steps);
-  const power = checkNumber('schedule.power', options.power, 0);
-  return (step, baseLr) => baseLr * (1 - Math.min(step / steps, 1)) ** power;
+  const options = read(given, { steps: steps(5), power: fromZero(1) });
+  return (step, baseLr) => baseLr * (1 - Math.min(step / options.steps, 1)) ** options.power;
 }
 
 function readSequential(given: ScheduleOf<'sequential'>): Schedule {
-  const options = complete({ kind: 'sequential', schedules: undefined, milestones: undefined }, given);
-  const milestones = checkMilestones(options.milestones);
-  const parts: unknown = options.schedules;
-  if (!Array.isArray(parts) || parts.length !== milestones.length + 1 || parts.includes(undefined))
-    throw invalidOption('schedule.schedules', 'schedules, one more than milestones', parts);
-  const schedules = (parts as readonly ScheduleLike[]).map(readSchedule);
+  const parts = read(given, { schedules: unchecked<readonly ScheduleLike[]>([]), milestones });
+  const isRight = Array.isArray(parts.schedules) && !parts.schedules.includes(undefined as never);
+  if (!isRight || parts.schedules.length !== parts.milestones.length + 1)
+    throw invalidOption('schedule.schedules', 'schedules, one more than milestones', parts.schedules);
+  const schedules = parts.schedules.map(readSchedule);
   const at = (step: number, baseLr: number): Rate => {
-    const place = countUpTo(step, milestones);
-    return schedules[place]!.at(step - (milestones[place - 1] ?? 0), baseLr);
+    const place = countUpTo(step, parts.milestones);
+    return schedules[place]!.at(step - (parts.milestones[place - 1] ?? 0), baseLr);
   };
   return { changesMomentum: schedules.some(({ changesMomentum }) => changesMomentum), at };
 }

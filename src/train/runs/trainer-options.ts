@@ -1,14 +1,8 @@
 /** The options of a trainer, checked. */
-import {
-  checkInteger,
-  checkOneOf,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+import { checkText, invalidOption, type Options } from '../../base/checks.js';
+import { integer, oneOf, optional, readOptions, unchecked, type Fields } from '../../base/options.js';
 import { readInputSizes, type CheckedSizes, type InputSizes } from '../../model/open/input-sizes.js';
-import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/replicas/place-options.js';
+import { PLACE_FIELDS, type PlaceOptions } from '../../extract/replicas/place-options.js';
 import { readLoss, type LossLike, type Loss } from '../losses/loss-options.js';
 import type { OptimizerLike } from '../optimizers/optimizer-options.js';
 import { readOptimizer, type Optimizer } from '../optimizers/optimizer.js';
@@ -88,22 +82,31 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
   readonly inputSizes: InputSizes;
 }
 
-const { signal: _, ...PLACE } = PLACE_DEFAULTS;
+const { signal: _, ...PLACE } = PLACE_FIELDS;
 
 /** A missing loss or optimizer is refused when it is read. */
-const TRAINER_DEFAULTS: TrainerOptions = {
+export const TRAINER_FIELDS: Fields<TrainerOptions> = {
   ...PLACE,
-  loss: undefined as never,
-  optimizer: undefined as never,
-  parameters: '*',
-  batchNorm: 'frozen',
-  schedule: undefined,
-  clipNorm: undefined,
-  accumulate: undefined,
-  recompute: [],
-  output: undefined,
-  inputSizes: {},
+  loss: unchecked(undefined as never),
+  optimizer: unchecked(undefined as never),
+  parameters: unchecked('*'),
+  batchNorm: oneOf(
+    ['frozen', 'batch', 'synced'],
+    'frozen',
+    'statistics of BatchNorm: those of the file, or of batches',
+  ),
+  schedule: unchecked(undefined),
+  clipNorm: { ...optional(checkClipNorm, 'largest length of all gradients together'), reads: 'number' },
+  accumulate: optional(integer(1, Number.MAX_SAFE_INTEGER, 1, 'most photos that a device runs at once')),
+  recompute: unchecked([]),
+  output: optional(checkText),
+  inputSizes: unchecked({}),
 };
+
+function checkClipNorm(option: string, value: unknown): number {
+  if (typeof value === 'number' && value > 0) return value;
+  throw invalidOption(option, 'a number above 0', value);
+}
 
 /** Parameters that share an optimizer. */
 export interface TrainedGroup {
@@ -127,12 +130,8 @@ export interface TrainerSetup {
 
 /** Reads options. Throws `OPTION_INVALID`. */
 export function readTrainerOptions(given: Options<TrainerOptions>): TrainerSetup {
-  const options = withDefaults(TRAINER_DEFAULTS, given, 'createTrainer');
-  const { clipNorm, accumulate, output, schedule } = options;
-  if (clipNorm !== undefined && !(typeof clipNorm === 'number' && clipNorm > 0))
-    throw invalidOption('clipNorm', 'a number above 0', clipNorm);
-  const { batchNorm, recompute } = options;
-  checkOneOf('batchNorm', batchNorm, ['frozen', 'batch', 'synced']);
+  const options = readOptions(TRAINER_FIELDS, given, 'createTrainer');
+  const { batchNorm, recompute, schedule, clipNorm, accumulate, output } = options;
   if (batchNorm !== 'frozen' && recompute.length > 0)
     throw invalidOption('recompute', `left out with batchNorm "${batchNorm}"`, recompute);
   const groups = readGroups(options);
@@ -145,11 +144,8 @@ export function readTrainerOptions(given: Options<TrainerOptions>): TrainerSetup
     recompute,
     schedule: read,
     clipNorm,
-    accumulate:
-      accumulate === undefined
-        ? undefined
-        : checkInteger('accumulate', accumulate, 1, Number.MAX_SAFE_INTEGER),
-    output: output === undefined ? undefined : checkText('output', output),
+    accumulate,
+    output,
     inputSizes: readInputSizes('inputSizes', options.inputSizes),
     place: { ...options, signal: undefined },
   };

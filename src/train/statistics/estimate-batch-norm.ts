@@ -1,8 +1,9 @@
 /** BatchNorm statistics re-estimated from photos or tensors. */
-import { withDefaults, type Options } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
+import { readOptions, type Fields } from '../../base/options.js';
 import {
-  ESTIMATE_DEFAULTS,
-  FOLDED_DEFAULTS,
+  ESTIMATE_FIELDS,
+  FOLDED_FIELDS,
   type EstimateOptions,
   type FoldedOptions,
 } from './estimate-options.js';
@@ -12,12 +13,12 @@ import {
   mergeStatistics,
   type BatchNormEstimate,
 } from './estimate-statistics.js';
-import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/replicas/place-options.js';
+import { PLACE_FIELDS, type PlaceOptions } from '../../extract/replicas/place-options.js';
 import type { BatchNormMoments } from './saved-moments.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
 import {
   openBatches,
-  PHOTO_DEFAULTS,
+  PHOTO_FIELDS,
   type LearnSource,
   type PhotoFailure,
   type PhotoOptions,
@@ -26,15 +27,15 @@ import {
 /** Options of {@link estimateBatchNorm}. */
 export interface EstimateBatchNormOptions extends EstimateOptions, PhotoOptions {}
 
-export const ESTIMATE_BATCH_NORM_DEFAULTS: EstimateBatchNormOptions = {
-  ...ESTIMATE_DEFAULTS,
-  ...PHOTO_DEFAULTS,
+export const ESTIMATE_BATCH_NORM_FIELDS: Fields<EstimateBatchNormOptions> = {
+  ...ESTIMATE_FIELDS,
+  ...PHOTO_FIELDS,
 };
 
 /** Options of {@link measureMoments}. */
 export interface MeasureMomentsOptions extends PlaceOptions, PhotoOptions {}
 
-const MEASURE_DEFAULTS: MeasureMomentsOptions = { ...PLACE_DEFAULTS, ...PHOTO_DEFAULTS };
+const MEASURE_FIELDS: Fields<MeasureMomentsOptions> = { ...PLACE_FIELDS, ...PHOTO_FIELDS };
 
 /** Photos that could not be read: nothing of them is in the statistics. */
 export interface WithFailures {
@@ -70,7 +71,7 @@ export async function estimateBatchNorm(
   source: LearnSource,
   given: Options<EstimateBatchNormOptions>,
 ): Promise<BatchNormEstimate & WithFailures> {
-  const options = withDefaults(ESTIMATE_BATCH_NORM_DEFAULTS, given, 'estimateBatchNorm');
+  const options = readOptions(ESTIMATE_BATCH_NORM_FIELDS, given, 'estimateBatchNorm');
   const opened = readModel(model);
   const { batches, failures } = await openBatches(opened, source, options, options.signal);
   return { ...(await estimateStatistics(opened, batches, options)), failures };
@@ -100,7 +101,7 @@ export async function measureMoments(
   source: LearnSource,
   given: Options<MeasureMomentsOptions> = {},
 ): Promise<{ readonly moments: BatchNormMoments } & WithFailures> {
-  const options = withDefaults(MEASURE_DEFAULTS, given, 'measureMoments');
+  const options = readOptions(MEASURE_FIELDS, given, 'measureMoments');
   const opened = readModel(model);
   const { batches, failures } = await openBatches(opened, source, options, options.signal);
   return { moments: await measureFromTensors(opened, batches, options), failures };
@@ -130,5 +131,5 @@ export async function mergeBatchNorm(
   moments: readonly BatchNormMoments[],
   given: Options<FoldedOptions> = {},
 ): Promise<BatchNormEstimate> {
-  return mergeStatistics(readModel(model), moments, withDefaults(FOLDED_DEFAULTS, given, 'mergeBatchNorm'));
+  return mergeStatistics(readModel(model), moments, readOptions(FOLDED_FIELDS, given, 'mergeBatchNorm'));
 }

@@ -1,8 +1,9 @@
 /** The options of estimating statistics, checked. */
-import { checkInteger, checkOneOf, checkText, invalidOption } from '../../base/checks.js';
+import { checkText, invalidOption } from '../../base/checks.js';
+import { integer, oneOf, optional, unchecked, type Fields } from '../../base/options.js';
 import { checkEpsilon, readReference, readState } from '../../parameters/load-state-dict.js';
 import type { StateSource } from '../../parameters/dicts/write-state-dict.js';
-import { PLACE_DEFAULTS, type PlaceOptions } from '../../extract/replicas/place-options.js';
+import { PLACE_FIELDS, type PlaceOptions } from '../../extract/replicas/place-options.js';
 import { isRunning, MODES, type BatchNormMode } from './modes.js';
 import type { FoldedKnowledge } from './prepare-norms.js';
 import type { Momentum } from './running-statistics.js';
@@ -39,12 +40,12 @@ export interface FoldedOptions {
   readonly sourceMoments: BatchNormMoments | undefined;
 }
 
-export const FOLDED_DEFAULTS: FoldedOptions = {
-  state: undefined,
-  reference: undefined,
-  prefix: undefined,
-  epsilon: undefined,
-  sourceMoments: undefined,
+export const FOLDED_FIELDS: Fields<FoldedOptions> = {
+  state: unchecked(undefined),
+  reference: unchecked(undefined),
+  prefix: optional(checkText),
+  epsilon: optional(checkEpsilon),
+  sourceMoments: unchecked(undefined),
 };
 
 /** Options of estimating statistics from tensors. */
@@ -65,14 +66,19 @@ export interface EstimateOptions extends PlaceOptions, FoldedOptions {
   readonly memoryBytes: number;
 }
 
-/** `mode` has no default: a missing one is refused when it is read. */
-export const ESTIMATE_DEFAULTS: EstimateOptions = {
-  mode: undefined as never,
-  momentum: undefined,
-  memoryBytes: 2 ** 31,
-  ...PLACE_DEFAULTS,
-  ...FOLDED_DEFAULTS,
+/** `mode` has no default: a missing one is refused. */
+export const ESTIMATE_FIELDS: Fields<EstimateOptions> = {
+  ...PLACE_FIELDS,
+  ...FOLDED_FIELDS,
+  mode: oneOf(MODES, undefined as never, 'how; left out, only moments are measured'),
+  momentum: optional(checkMomentum, 'weight of the latest batch, or "cumulative" (default: each layer’s)'),
+  memoryBytes: integer(1, Number.MAX_SAFE_INTEGER, 2 ** 31, 'most bytes held between two norms'),
 };
+
+function checkMomentum(option: string, value: unknown): Momentum {
+  if (value === 'cumulative' || (typeof value === 'number' && value >= 0 && value <= 1)) return value;
+  throw invalidOption(option, 'a number from 0 to 1, or "cumulative"', value);
+}
 
 /** Checked options. */
 export interface EstimateSetup {
@@ -81,30 +87,21 @@ export interface EstimateSetup {
   readonly memoryBytes: number;
 }
 
-/** Reads the mode and what belongs to it. Throws `OPTION_INVALID`. */
-export function readEstimateSetup({ mode: given, momentum, memoryBytes }: EstimateOptions): EstimateSetup {
-  const mode = checkOneOf('mode', given, MODES);
-  const isShare = typeof momentum === 'number' && momentum >= 0 && momentum <= 1;
-  if (momentum !== undefined && momentum !== 'cumulative' && !isShare)
-    throw invalidOption('momentum', 'a number from 0 to 1, or "cumulative"', momentum);
+/** Checks that the mode has what is given. Throws `OPTION_INVALID`. */
+export function readEstimateSetup({ mode, momentum, memoryBytes }: EstimateOptions): EstimateSetup {
   if (momentum !== undefined && !isRunning(mode))
     throw invalidOption('momentum', `left out in mode "${mode}", which keeps no running average`, momentum);
-  return {
-    mode,
-    momentum,
-    memoryBytes: checkInteger('memoryBytes', memoryBytes, 1, Number.MAX_SAFE_INTEGER),
-  };
+  return { mode, momentum, memoryBytes };
 }
 
 /** Reads the state dicts. Throws `OPTION_INVALID`. */
 export function readFolded({
   state,
   reference,
-  prefix: given,
+  prefix,
   epsilon,
   sourceMoments,
 }: FoldedOptions): Omit<FoldedKnowledge, 'source'> {
-  const prefix = given === undefined ? undefined : checkText('prefix', given);
   if (state !== undefined && sourceMoments !== undefined)
     throw invalidOption('sourceMoments', 'left out where "state" is given: that is exact', 'both');
   if (reference !== undefined && state === undefined)
@@ -112,6 +109,6 @@ export function readFolded({
   return {
     state: state && readState(state, prefix),
     reference: reference && readReference(reference, prefix),
-    epsilon: epsilon === undefined ? undefined : checkEpsilon('epsilon', epsilon),
+    epsilon,
   };
 }

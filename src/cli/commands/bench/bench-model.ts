@@ -3,7 +3,7 @@ import { Option, type Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
 import { isTapirError, type ErrorCode } from '../../../base/errors.js';
 import {
-  MEASURE_MODEL_DEFAULTS,
+  MEASURE_MODEL_FIELDS,
   measureModel,
   type BatchMeasurement,
   type MeasureModelReport,
@@ -17,23 +17,18 @@ import {
   type EngineName,
   type Precision,
 } from '../../../runtime/capabilities/capabilities.js';
-import { LANE_DEFAULTS } from '../../../runtime/lanes/lane-options.js';
+import { LANE_FIELDS } from '../../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { pruneModel } from '../../../model/oracle/prune-model.js';
 import { inPrecision } from '../../../precision/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
+import { addFlags } from '../../flags/option-flags.js';
 import { readPartFlags, type PartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatTable } from '../../terminal/table.js';
-import {
-  addPartFlags,
-  ENGINE_HELP,
-  MODEL_HELP,
-  PRECISION_HELP,
-  RETURN_HELP,
-} from '../../flags/extractor-flags.js';
-import { collect, parseCount, parseNumber } from '../../flags/flag-values.js';
+import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../../flags/extractor-flags.js';
+import { collect, parseCount } from '../../flags/flag-values.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 export interface BenchModelFlags extends PartFlags {
@@ -66,14 +61,14 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
       ),
     )
     .addOption(
-      new Option('--engine <name>', `${ENGINE_HELP}; all compares them`)
+      new Option('--engine <name>', `${LANE_FIELDS.engine.about}; all compares them`)
         .choices([...ENGINES, 'all'])
-        .default(LANE_DEFAULTS.engine),
+        .default(LANE_FIELDS.engine.fallback),
     )
     .addOption(
-      new Option('--precision <type>', `${PRECISION_HELP}; all compares them`)
+      new Option('--precision <type>', `${LANE_FIELDS.precision.about}; all compares them`)
         .choices([...PRECISIONS, 'all'])
-        .default(LANE_DEFAULTS.precision),
+        .default(LANE_FIELDS.precision.fallback),
     )
     .option('--photos <source>', 'with all: folder of photos on which the cosine to float32 is measured')
     .option('--transform <name>', 'with --photos: preprocessing; auto: the model’s own', 'auto')
@@ -82,16 +77,11 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
       '--sessions <list>',
       'sessions per device to compare: 1,2',
       parseCounts,
-      MEASURE_MODEL_DEFAULTS.sessions,
-    )
-    .option(
-      '--seconds <n>',
-      'seconds of timed runs per batch size',
-      parseNumber,
-      MEASURE_MODEL_DEFAULTS.seconds,
+      MEASURE_MODEL_FIELDS.sessions.fallback,
     )
     .option('--json', 'print JSON', false)
     .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
+  addFlags(command, MEASURE_MODEL_FIELDS, { seconds: '--seconds <n>' });
   addPartFlags(command);
 }
 
