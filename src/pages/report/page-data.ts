@@ -1,6 +1,7 @@
 /** The computed part of a report → the data of its page. */
 import { shown } from '../../base/printable.js';
 import { encodeNumbers } from '../../html/html.js';
+import { findComponents } from '../base/principal-components.js';
 import type { SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import type { RowLayout } from '../../tensor/vectors/row-layout.js';
@@ -9,7 +10,6 @@ import type { Breathe } from '../../tensor/vectors/breathe.js';
 import { cosineDistances, toUnitLength } from '../../tensor/vectors/cosine.js';
 import { spanForest, suggestDistance } from '../../tensor/vectors/duplicates.js';
 import { findNeighbours } from '../../tensor/vectors/neighbours.js';
-import { projectToPca } from './collect/pca.js';
 import { MIN_UMAP_ROWS, projectToUmap } from './collect/umap.js';
 
 /** Neighbours that the page lists for each image. */
@@ -21,7 +21,8 @@ export async function describeOutput(
   withUmap: boolean,
   breathe: Breathe,
 ): Promise<PageOutput> {
-  const { points, explained } = await projectToPca(toUnitLength(vectors), breathe);
+  const { places, explained } = await findComponents(toUnitLength(vectors), 2, breathe);
+  const points = Float64Array.from(places[0]!.flatMap((x, row) => [x, places[1]![row]!]));
   const distances = await cosineDistances(vectors, breathe);
   const umap = withUmap ? await projectToUmap(distances, points, breathe) : undefined;
   const { count, indices, distances: near } = findNeighbours(distances, NEIGHBOURS);

@@ -19,13 +19,17 @@ export interface Asked {
 }
 
 /** Describes what a node gives for one photo. */
-export function describeMaps(asked: Asked, tensor: Tensor, layout: FeatureInfo['layout']): PageFeatures {
+export async function describeMaps(
+  asked: Asked,
+  tensor: Tensor,
+  layout: FeatureInfo['layout'],
+): Promise<PageFeatures> {
   const { dtype, dims } = tensor;
   const values = valuesOfTensor(tensor) ?? new Float32Array();
   const places = readPlaces(values, dims, layout);
   const isMap = places !== undefined && places.height * places.width > 1;
   const maps = isMap ? drawMaps(places) : null;
-  const colours = isMap ? principalColours(places) : undefined;
+  const colours = isMap ? await principalColours(places) : undefined;
   const hasVector = !isMap && values.length > 0 && values.length <= MOST_VALUES;
   return {
     ...asked,

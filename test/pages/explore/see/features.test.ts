@@ -23,10 +23,10 @@ function filled(dims: readonly number[], value: (i: number) => number): Tensor<'
 const bytesOf = (base64: string): number[] => [...Buffer.from(base64, 'base64')];
 
 describe('features', () => {
-  it('sorts maps by energy and scales each to its own range', () => {
+  it('sorts maps by energy and scales each to its own range', async () => {
     // Channel 0: small values, 1: large ones, 2: zeros.
     const tensor = filled([1, 3, 2, 2], (i) => (i < 4 ? i : i < 8 ? -10 * (i - 3) : 0));
-    const { maps, statistics, vector } = describeMaps(asked, tensor, 'NCHW');
+    const { maps, statistics, vector } = await describeMaps(asked, tensor, 'NCHW');
     expect(maps!.maps).toEqual([
       [1, -40, -10],
       [0, 0, 3],
@@ -37,9 +37,9 @@ describe('features', () => {
     expect(statistics).toMatchObject({ count: 12, least: -40, largest: 3, zeros: 5, channels: 3, dead: 1 });
   });
 
-  it('reads channels last, and averages maps that are larger than 64', () => {
+  it('reads channels last, and averages maps that are larger than 64', async () => {
     const tensor = filled([1, 128, 100, 2], (i) => (i % 2 === 0 ? 1 : Math.floor(i / 200)));
-    const { maps, notes, statistics } = describeMaps(asked, tensor, 'NHWC');
+    const { maps, notes, statistics } = await describeMaps(asked, tensor, 'NHWC');
     expect(maps).toMatchObject({ height: 64, width: 50, reduced: 2 });
     // Rows 0 and 1 have the mean 0.5, rows 126 and 127 that of 126.5.
     expect(maps!.maps[0]).toEqual([1, 0.5, 126.5]);
@@ -47,9 +47,9 @@ describe('features', () => {
     expect(notes).toEqual(['Each shown place is the mean of 2 × 2.']);
   });
 
-  it('turns patch tokens into maps and leaves the class token out', () => {
+  it('turns patch tokens into maps and leaves the class token out', async () => {
     const tensor = filled([1, 5, 3], (i) => (i < 3 ? 1000 : i));
-    const { maps, notes } = describeMaps(asked, tensor, 'NLC');
+    const { maps, notes } = await describeMaps(asked, tensor, 'NLC');
     expect(maps).toMatchObject({ height: 2, width: 2 });
     expect(maps!.maps.map(([channel, least, largest]) => [channel, least, largest])).toEqual([
       [2, 5, 14],
@@ -61,8 +61,8 @@ describe('features', () => {
     expect(gridOf(7)).toBeUndefined();
   });
 
-  it('gives vectors as they are, and counts what is not finite', () => {
-    const { maps, vector, statistics } = describeMaps(
+  it('gives vectors as they are, and counts what is not finite', async () => {
+    const { maps, vector, statistics } = await describeMaps(
       asked,
       filled([1, 4], (i) => [1, NaN, -Infinity, 3][i]!),
       'NC',
@@ -72,15 +72,15 @@ describe('features', () => {
     expect(statistics).toMatchObject({ mean: 2, std: 1, notFinite: 2, least: 1, largest: 3 });
   });
 
-  it('finds the components that vary, the same ones each time, orthogonal to each other', () => {
+  it('finds the components that vary, the same ones each time, orthogonal to each other', async () => {
     const size = 64;
     const data = Float32Array.from({ length: 4 * size }, (_, i) => {
       const [c, place] = [Math.floor(i / size), i % size];
       return [10 * Math.sin(place), 5 * Math.cos(3 * place), place % 2, 0][c]!;
     });
     const places = { channels: 4, height: 8, width: 8, data, prefix: 0 };
-    const colours = principalColours(places)!;
-    expect(colours).toEqual(principalColours(places));
+    const colours = (await principalColours(places))!;
+    expect(colours).toEqual(await principalColours(places));
     // Red follows the channel that varies most.
     const red = Float64Array.from({ length: size }, (_, i) => colours[3 * i]!);
     const wave = Float64Array.from({ length: size }, (_, i) => Math.sin(i));
@@ -91,10 +91,10 @@ describe('features', () => {
         wave,
       ),
     ).toBeLessThan(0.2);
-    expect(principalColours({ ...places, channels: 2 })).toBeUndefined();
+    expect(await principalColours({ ...places, channels: 2 })).toBeUndefined();
   });
 
-  it('shows where the class token looks, head by head', () => {
+  it('shows where the class token looks, head by head', async () => {
     const tensor = filled([1, 2, 5, 5], (i) => i);
     const attention = describeAttention(asked, tensor)!;
     expect(attention.from).toBe('the class token');
@@ -122,7 +122,7 @@ describe('features', () => {
     expect(mean.from).toBe('a token, on average,');
   });
 
-  it('orders classes, and takes scores that are probabilities as they are', () => {
+  it('orders classes, and takes scores that are probabilities as they are', async () => {
     const logits = topClasses(Float32Array.of(0, Math.log(3), -50), ['a', 'b', 'c'], 2);
     expect(logits.map(({ label, probability }) => [label, probability.toFixed(4)])).toEqual([
       ['b', '0.7500'],
