@@ -16,7 +16,7 @@ describe('tapir explore', () => {
     const out = join(scratch, 'page.html');
     const ended = await explore(photo, '--return', 'layer4', '--cam', 'layer4', '--class', '3', '--out', out);
     expect(ended).toMatchObject({ code: 0, stderr: '' });
-    expect(ended.stdout).toMatch(/page\.html: \d+ kB\n$/);
+    expect(ended.stdout).toMatch(/page\.html: [\d.]+ kB\n$/);
     const again = await explore('--out', out, '--json');
     expect(JSON.parse(again.stdout)).toMatchObject({ path: out, problems: [] });
   });
